@@ -1,0 +1,1 @@
+"""The paper: numbered equations, executed by the tests."""
