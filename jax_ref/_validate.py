@@ -39,8 +39,8 @@ def validate(q: jax.Array, k: jax.Array, v: jax.Array) -> None:
         if size != other:
             raise ValueError(
                 f"attn: axis {axis} is {size} in {first} but {other} in {second} "
-                f"({first} has shape {tuple(arrays[first].shape)}, {second} has shape {tuple(arrays[second].shape)}); "
-                "make them equal"
+                f"({first} has shape {tuple(arrays[first].shape)}, "
+                f"{second} has shape {tuple(arrays[second].shape)}); make them equal"
             )
 
 
@@ -66,4 +66,6 @@ def validate_directions(q: jax.Array, k: jax.Array, v: jax.Array, **directions: 
                 f"attn: {name} must have the shape of {primal}, {tuple(shapes[primal])}, got {tuple(x.shape)}"
             )
         if x.dtype != q.dtype:
-            raise TypeError(f"attn: {name} must have the dtype of q, {q.dtype}, got {x.dtype}; convert it before calling")
+            raise TypeError(
+                f"attn: {name} must have the dtype of q, {q.dtype}, got {x.dtype}; convert it before calling"
+            )

@@ -44,6 +44,6 @@ def validate(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
         if size != other:
             raise ValueError(
                 f"attn: axis {axis} is {size} in {first} but {other} in {second} "
-                f"({first} has shape {tuple(tensors[first].shape)}, {second} has shape {tuple(tensors[second].shape)}); "
-                "make them equal"
+                f"({first} has shape {tuple(tensors[first].shape)}, "
+                f"{second} has shape {tuple(tensors[second].shape)}); make them equal"
             )
