@@ -6,6 +6,7 @@ Complex: PyTorch's convention, in which a gradient is the conjugate transpose ap
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,6 +16,14 @@ from torch_impl._validate import validate
 if TYPE_CHECKING:
     from jaxtyping import Inexact
     from torch import Tensor
+
+ATTN_FUNCTION_LIMITS: Mapping[str, str] = {
+    "nested forward AD": "PyTorch turns forward AD off while a torch.autograd.Function's jvp runs, so that a JVP of a JVP "
+    "is silently wrong (pytorch/pytorch#197867)",
+    "torch.compile(fullgraph=True)": "Dynamo does not trace an autograd.Function that defines jvp (graph break gb0144, "
+    "pytorch/pytorch#180284); without fullgraph it runs the Function in eager mode",
+}
+"""What PyTorch itself cannot do through a `torch.autograd.Function`, each with the upstream reason."""
 
 tanh_backward = torch.ops.aten.tanh_backward  # (G, A) -> G ∘ conj(1 - A²), differentiable
 

@@ -1,0 +1,1 @@
+"""The court: judges anybody's operator and knows none."""

@@ -1,0 +1,79 @@
+"""Reading a user's case: a Python file that defines `spec` and `candidate` or `candidates`."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.checks import CHECKS
+from parity_tests.harness.crosscheck import name_of, one_of
+from parity_tests.harness.spec import OpSpec
+
+
+class CaseError(Exception):
+    """The case file cannot be used; the message names the file, the line where there is one, and the remedy."""
+
+
+def load_case(path: Path) -> tuple[OpSpec, list[Candidate]]:
+    """The spec and the candidates that a file defines.
+
+    The file defines `spec` (an `OpSpec`), and `candidate` (a callable on tensors) or `candidates` (several, in a list or
+    by name), and optionally `limits`, the checks that they are known to fail, each with the reason.
+
+    Raises:
+        CaseError: no such file, it does not run, or a name is missing or of a wrong type.
+    """
+    if not path.is_file():
+        raise CaseError(f"{path}: no such file")
+    module_spec = importlib.util.spec_from_file_location(path.stem, path)
+    if module_spec is None or module_spec.loader is None:
+        raise CaseError(f"{path}: not a Python file; its name must end in .py")
+    module = importlib.util.module_from_spec(module_spec)
+    sys.path.insert(0, str(path.parent.resolve()))  # so that a case can import its neighbours, as a script can
+    try:
+        module_spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise CaseError(f"{path}, line {error.lineno}: SyntaxError: {error.msg}") from error
+    except Exception as error:
+        line = _line_in(path, error)
+        raise CaseError(f"{path}{line}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    spec = getattr(module, "spec", None)
+    if not isinstance(spec, OpSpec):
+        found = "is missing" if spec is None else f"is a {type(spec).__name__}"
+        raise CaseError(f"{path}: `spec` {found}; define spec = OpSpec(name, primal=..., signature=...)")
+    limits = getattr(module, "limits", None)
+    try:
+        for check in limits or ():
+            one_of("check", check, tuple(CHECKS))
+        return spec, [Candidate(call, name, limits) for name, call in _candidates(path, module).items()]
+    except (TypeError, ValueError) as error:
+        raise CaseError(f"{path}: {error}") from error
+
+
+def _candidates(path: Path, module: object) -> Mapping[str, Callable]:
+    single, several = getattr(module, "candidate", None), getattr(module, "candidates", None)
+    if (single is None) == (several is None):
+        found = "neither is" if single is None else "both are"
+        raise CaseError(
+            f"{path}: {found} defined; define `candidate` (a callable on tensors) or `candidates` (several)"
+        )
+    if several is None:
+        return {name_of(single): single}  # type: ignore[dict-item]
+    named = dict(several) if isinstance(several, Mapping) else {name_of(call): call for call in several}
+    if not named:
+        raise CaseError(f"{path}: `candidates` is empty; nothing would be judged")
+    return named
+
+
+def _line_in(path: Path, error: Exception) -> str:
+    traceback, line = error.__traceback__, ""
+    while traceback is not None:
+        if Path(traceback.tb_frame.f_code.co_filename) == path:
+            line = f", line {traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return line

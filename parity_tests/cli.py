@@ -1,0 +1,184 @@
+"""The command line: gradparity run, check, checks, doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from parity_tests.case_file import CaseError, load_case
+from parity_tests.doctor import doctor as examine
+from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.checks import CHECKS
+from parity_tests.harness.crosscheck import DEVICES, one_of, select_checks, select_precisions
+from parity_tests.harness.environment import environment
+from parity_tests.harness.judge import Docket, judge
+from parity_tests.harness.numerics import cuda_missing
+from parity_tests.harness.oracle import OracleError
+from parity_tests.harness.render import below, table
+from parity_tests.harness.report import Report, Row
+from parity_tests.harness.spec import OpSpec
+
+COULD_NOT_RUN = 2
+
+app = typer.Typer(
+    help="Judge PyTorch derivatives by an independent JAX oracle.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+CheckOption = Annotated[Optional[list[str]], typer.Option("--check", help="Only this check; repeat for more.")]  # noqa: UP045 - typer reads Optional
+DtypeOption = Annotated[Optional[list[str]], typer.Option("--dtype", help="Only this dtype; repeat for more.")]  # noqa: UP045
+DeviceOption = Annotated[Optional[list[str]], typer.Option("--device", help="cpu or cuda; by default all there are.")]  # noqa: UP045
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of the random inputs, cotangents and tangents.")]
+JsonOption = Annotated[Optional[Path], typer.Option("--json", help="Also write the report to this file.")]  # noqa: UP045
+
+
+@app.command()
+def run(
+    candidate: Annotated[Optional[list[str]], typer.Option(help="Only this implementation; repeat for more.")] = None,  # noqa: UP045
+    check: CheckOption = None,
+    dtype: DtypeOption = None,
+    device: DeviceOption = None,
+    seed: SeedOption = 0,
+    json: JsonOption = None,
+) -> None:
+    """Judge every implementation of attn: a table of checks x candidates, and every failure explained.
+
+    Exit codes: 0 all agree, 1 a candidate disagrees, 2 something could not be judged.
+    """
+    from parity_tests.suite.attn import CANDIDATES, SPEC  # the implementations, which `gradparity check` can do without
+
+    try:
+        names = [one_of("candidate", name, tuple(CANDIDATES)) for name in candidate or CANDIDATES]
+    except ValueError as error:
+        raise _unusable(error) from error
+    _session(SPEC, [CANDIDATES[name] for name in names], check, dtype, device, seed, json, "gradparity run")
+
+
+@app.command()
+def check(
+    case: Annotated[Path, typer.Argument(help="A Python file that defines spec and candidate (or candidates).")],
+    check: CheckOption = None,
+    dtype: DtypeOption = None,
+    device: DeviceOption = None,
+    seed: SeedOption = 0,
+    json: JsonOption = None,
+) -> None:
+    """Judge an operator of your own, defined in a file, in the same way."""
+    try:
+        spec, candidates = load_case(case)
+    except CaseError as error:
+        raise _unusable(error) from error
+    _session(spec, candidates, check, dtype, device, seed, json, f"gradparity check {case}")
+
+
+@app.command()
+def checks() -> None:
+    """List the checks, and what each is there to catch."""
+    grid = Table("check", "catches")
+    for item in CHECKS.values():
+        grid.add_row(item.name, item.catches)
+    Console().print(grid)
+
+
+@app.command()
+def doctor() -> None:
+    """Devices, versions, compiler, precision settings: what this machine can judge."""
+    Console().print(examine())
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        try:
+            typer.echo(f"gradparity {metadata.version('gradparity')}")
+        except metadata.PackageNotFoundError:
+            typer.echo("gradparity, run from a checkout that is not installed")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Version.")] = False,
+) -> None:
+    """Judge PyTorch derivatives by an independent JAX oracle."""
+
+
+def _unusable(error: Exception) -> typer.Exit:
+    Console(stderr=True).print(f"[bold red]gradparity:[/] {error}", soft_wrap=True, highlight=False)
+    return typer.Exit(COULD_NOT_RUN)
+
+
+def _session(
+    spec: OpSpec,
+    candidates: list[Candidate],
+    checks: list[str] | None,
+    dtypes: list[str] | None,
+    devices: list[str] | None,
+    seed: int,
+    json: Path | None,
+    command: str,
+) -> None:
+    """Judge, show the table as it grows, tell the failures, write the report, exit."""
+    try:
+        if json is not None and not json.parent.is_dir():
+            raise ValueError(f"--json {json}: there is no folder {json.parent}")
+        wanted = [one_of("device", device, DEVICES) for device in devices or DEVICES]
+        chosen, precisions = select_checks(checks or None), select_precisions(dtypes or None)
+        missing = cuda_missing() if "cuda" in wanted else None
+        if missing and devices:
+            raise ValueError(f"device cuda cannot be judged here: {missing}")
+    except ValueError as error:
+        raise _unusable(error) from error
+    present = tuple(device for device in wanted if device != "cuda" or not missing)
+    report = Report(environment(present, seed))
+    if missing:
+        report.skipped.append(f"device cuda: {missing}")
+
+    def replay(row: Row) -> str:
+        options = f"--check {row.check} --dtype {row.dtype} --device {row.device} --seed {seed}"
+        which = f" --candidate {row.candidate}" if command.endswith(" run") else ""
+        return f"{command}{which} {options}"
+
+    dockets = [Docket(spec, candidates, chosen, precisions, device, seed, replay) for device in present]
+    try:
+        _judge_live(dockets, report)
+    except OracleError as error:
+        report.error = str(error)
+    except KeyboardInterrupt:
+        report.error = "interrupted"
+    finally:
+        if json is not None:
+            report.to_json(json)
+    Console().print(below(report), soft_wrap=True, highlight=False)
+    raise typer.Exit(report.exit_code)
+
+
+def _judge_live(dockets: list[Docket], report: Report) -> None:
+    progress = Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), transient=True
+    )
+    task = progress.add_task("certifying the oracle", total=sum(docket.length for docket in dockets))
+    with Live(progress, console=Console(), refresh_per_second=4) as live:
+        try:
+            for docket in dockets:
+                for row in judge(docket):
+                    report.rows.append(row)
+                    progress.update(task, advance=1, description=f"{row.candidate} {row.dtype} {row.check}")
+                    live.update(Group(table(report.rows), progress))
+        finally:
+            live.update(table(report.rows) if report.rows else "", refresh=True)
+
+
+main: Callable[[], None] = app
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""gradparity doctor: what this machine can judge, and with what."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+
+import jax
+import numpy as np
+import torch
+from rich.table import Table
+
+from parity_tests.harness.numerics import cuda_missing, settings
+
+
+def doctor() -> Table:
+    """A table of devices, versions, compiler and precision defaults, and whether each is in order."""
+    grid = Table(title="gradparity doctor", title_justify="left")
+    for column in ("what", "found", "meaning"):
+        grid.add_column(column)
+    grid.add_row("Python", platform.python_version(), "3.11 to 3.13 are supported")
+    grid.add_row("JAX", f"{jax.__version__}, {', '.join(map(str, jax.devices()))}", "the oracle; 0.10 or later")
+    torch_devices = ["cpu", *(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))]
+    grid.add_row("PyTorch", f"{torch.__version__}, {', '.join(torch_devices)}", "the candidates; 2.11 or later")
+    grid.add_row("NumPy", np.__version__, "the bridge between them")
+    missing = cuda_missing()
+    grid.add_row("judge on cpu", "yes", f"{os.cpu_count()} cores, {torch.get_num_threads()} torch threads")
+    grid.add_row("judge on cuda", "no" if missing else "yes", missing or "both frameworks see the GPU")
+    for tool, purpose in (("c++", "C++ operators"), ("ninja", "C++ operators"), ("nvcc", "CUDA operators")):
+        found = shutil.which(tool)
+        grid.add_row(tool, found or "not found", f"needed to build {purpose}; not by `gradparity run`")
+    now = f"x64 {jax.config.read('jax_enable_x64')}, matmul {jax.config.jax_default_matmul_precision or 'default'}"
+    grid.add_row("JAX precision", now, "held at x64 True, matmul highest while judging")
+    now = f"cuda matmul {torch.backends.cuda.matmul.fp32_precision}, cudnn {torch.backends.cudnn.conv.fp32_precision}"
+    held = sum(key.startswith("torch") for key in settings())
+    grid.add_row("PyTorch precision", now, f"no TF32, no 16-bit accumulation while judging ({held} switches)")
+    return grid

@@ -1,0 +1,196 @@
+"""The candidate: a PyTorch callable, and the maps that PyTorch makes of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch.autograd import forward_ad
+
+Tensors = tuple[torch.Tensor, ...]
+MaybeTensors = tuple[torch.Tensor | None, ...]
+
+# What the author of a `torch.autograd.Function` declares by leaving it out (or by marking it): a rule that was never
+# written cannot be wrong. Each is known by PyTorch's own words.
+_DECLARED = (
+    ("defines no jvp staticmethod", r"You must implement the jvp function for custom autograd\.Function"),
+    ("its backward is marked once_differentiable", r"marked with @once_differentiable"),
+    ("has no setup_context staticmethod, so torch.func cannot use it", r"override the setup_context staticmethod"),
+    ("has no vmap rule (generate_vmap_rule or a vmap staticmethod)", r"does not have vmap support"),
+)
+# PyTorch's refusals on behalf of an operation that lacks a rule.
+_REFUSED = (
+    r"derivative for .* is not implemented",
+    r"Trying to use forward AD with .* that does not support it",
+    r"Batching rule not implemented",
+    r"not implemented for '(Half|BFloat16|Double|Float)'",
+)
+NESTED_FORWARD = (
+    "PyTorch turns forward AD off while a torch.autograd.Function's jvp runs, so that a JVP of a JVP is silently wrong "
+    "(pytorch/pytorch#197867)"
+)
+
+
+class Refused(Exception):
+    """The candidate refuses a map with a clear error. `declared`: its author said so, by PyTorch's own means."""
+
+    def __init__(self, reason: str, declared: bool) -> None:
+        super().__init__(reason)
+        self.declared = declared
+
+
+class BadOutput(TypeError):
+    """The candidate returns something that is not a tensor or a tuple of tensors, or a wrong number of them."""
+
+
+class Candidate:
+    """A callable on tensors, with its name, its known limits, and how many outputs it must have.
+
+    Args:
+        call: the callable: a function, an `autograd.Function.apply`, an operator.
+        name: its name in reports.
+        limits: the checks that it is known to fail, each with the reason; `None` for those that its author declares by
+            PyTorch's own means (no `jvp`, no vmap rule, `once_differentiable`). A limit that does not hold is a failure.
+    """
+
+    def __init__(self, call: Callable, name: str, limits: Mapping[str, str] | None = None) -> None:
+        if not callable(call):
+            raise TypeError(f"candidate {name!r} must be callable on tensors, got {type(call).__name__}")
+        self.call, self.name, self.limits = call, name, limits
+
+    def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
+        """The outputs, as a tuple.
+
+        Raises:
+            BadOutput: they are not tensors.
+            Refused: the candidate, or PyTorch for it, says that it does not support this.
+        """
+        with refusals():
+            outputs = self.call(*args)
+        outputs = tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
+        for y in outputs:
+            if not isinstance(y, torch.Tensor):
+                raise BadOutput(f"returned {type(y).__name__} where a tensor, or a tuple of tensors, is expected")
+        return outputs
+
+    def vjp(
+        self,
+        primals: Sequence[torch.Tensor],
+        cotangents: MaybeTensors,
+        requires_grad: Sequence[bool] | None = None,
+    ) -> MaybeTensors:
+        """Reverse mode; an absent cotangent reaches the backward undefined. `requires_grad`: of which inputs."""
+        primals = _leaves(primals, requires_grad)
+        outputs = self.forward(primals)
+        return _pullback(outputs, primals, cotangents, create_graph=False)
+
+    def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> MaybeTensors:
+        """Forward mode."""
+        with forward_ad.dual_level():
+            outputs = self.forward(_duals(primals, tangents))
+            return tuple(forward_ad.unpack_dual(y).tangent for y in outputs)
+
+    def vjp_of_vjp(
+        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
+    ) -> MaybeTensors:
+        """Reverse over reverse (double backward); `count` is the number of the operator's inputs."""
+        arguments = _leaves(arguments)
+        primals, inner = arguments[:count], arguments[count:]
+        gradients = _pullback(self.forward(primals), primals, inner, create_graph=True)
+        return _pullback(gradients, arguments, cotangents, create_graph=False)
+
+    def jvp_of_vjp(
+        self, count: int, arguments: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]
+    ) -> MaybeTensors:
+        """Forward over reverse."""
+        with forward_ad.dual_level():
+            duals = _duals(_leaves(arguments), tangents)
+            primals, inner = duals[:count], duals[count:]
+            gradients = _pullback(self.forward(primals), primals, inner, create_graph=True)
+            return tuple(None if g is None else forward_ad.unpack_dual(g).tangent for g in gradients)
+
+    def vjp_of_jvp(
+        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
+    ) -> MaybeTensors:
+        """Reverse over forward."""
+        arguments = _leaves(arguments)
+        tangents = self.jvp(arguments[:count], arguments[count:])
+        return _pullback(tangents, arguments, cotangents, create_graph=False)
+
+    def jvp_of_jvp(
+        self, count: int, arguments: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]
+    ) -> MaybeTensors:
+        """Forward over forward, which PyTorch has in torch.func only.
+
+        Raises:
+            Refused: the candidate goes through a Python `autograd.Function`, where PyTorch's answer would be wrong.
+        """
+        if any(map(_through_python_function, self.forward(_leaves(arguments[:count])))):
+            raise Refused(NESTED_FORWARD, declared=True)
+
+        def inner(*args: torch.Tensor) -> Tensors:
+            return torch.func.jvp(lambda *x: self.forward(x), args[:count], args[count:])[1]
+
+        with refusals():
+            return torch.func.jvp(inner, tuple(arguments), tuple(tangents))[1]
+
+
+class refusals:  # noqa: N801 - a context manager, read as a word
+    """Turns the errors by which PyTorch, or a candidate, says "not supported" into `Refused`."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind, error: BaseException | None, traceback) -> None:
+        if not isinstance(error, RuntimeError | NotImplementedError) or isinstance(error, Refused):
+            return
+        text = str(error)
+        for reason, pattern in _DECLARED:
+            if re.search(pattern, text):
+                raise Refused(reason, declared=True) from error
+        if isinstance(error, NotImplementedError) or any(re.search(pattern, text) for pattern in _REFUSED):
+            raise Refused(f"{type(error).__name__}: {text.splitlines()[0] if text else ''}", declared=False) from error
+
+
+def _leaves(args: Sequence[torch.Tensor], requires_grad: Sequence[bool] | None = None) -> list[torch.Tensor]:
+    flags = [True] * len(args) if requires_grad is None else requires_grad
+    return [x.detach().requires_grad_(flag) for x, flag in zip(args, flags, strict=True)]
+
+
+def _duals(primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    return [forward_ad.make_dual(x, t) for x, t in zip(primals, tangents, strict=True)]
+
+
+def _pullback(
+    results: MaybeTensors, arguments: Sequence[torch.Tensor], cotangents: MaybeTensors, create_graph: bool
+) -> MaybeTensors:
+    """autograd.grad where results or cotangents may be missing and arguments may not require a gradient."""
+    if len(results) != len(cotangents):
+        raise BadOutput(f"returned {len(results)} outputs, expected {len(cotangents)}")
+    pairs = [
+        (y, w) for y, w in zip(results, cotangents, strict=True) if y is not None and w is not None and y.requires_grad
+    ]
+    wanted = [x for x in arguments if x.requires_grad]
+    if not pairs or not wanted:
+        return (None,) * len(arguments)
+    with refusals():
+        gradients = iter(
+            torch.autograd.grad(
+                [y for y, _ in pairs], wanted, [w for _, w in pairs], create_graph=create_graph, allow_unused=True
+            )
+        )
+    return tuple(next(gradients) if x.requires_grad else None for x in arguments)
+
+
+def _through_python_function(y: torch.Tensor) -> bool:
+    seen, stack = set(), [y.grad_fn]
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        if isinstance(node, torch.autograd.function.BackwardCFunction):
+            return True
+        seen.add(node)
+        stack.extend(parent for parent, _ in node.next_functions)
+    return False

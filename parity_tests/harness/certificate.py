@@ -1,0 +1,78 @@
+"""The oracle certifies itself before it judges: explicit formula, autodiff, transposition and Taylor remainder agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from parity_tests.harness.findings import Comparison, Fact, Finding
+from parity_tests.harness.maps import BASES, ORDERS
+from parity_tests.harness.oracle import Oracle
+from parity_tests.harness.precision import FLOAT64
+from parity_tests.harness.samples import Sample
+from parity_tests.harness.taylor import RIGHT, taylor_rate
+
+CERTIFIED = tuple(name for name, order in ORDERS.items() if order)
+
+
+def certify(oracle: Oracle, name: str, sample: Sample) -> Iterator[Finding]:
+    """Findings on one map of the oracle at one sample, in float64.
+
+    The explicit formula, if there is one, against JAX autodiff of the plain primal; a VJP against the JVP of the same
+    map by ⟨w, J u⟩ = ⟨Jᵀ w, u⟩; the derivative against the Taylor remainder of the map that it differentiates.
+    """
+    inputs = sample.primals(oracle.inputs)
+    shapes = oracle.shapes(tuple(x.shape for x in inputs))
+
+    def draw(slots):
+        return [sample.draw(f"certificate {slot.label}", shapes[slot.like]) for slot in slots]
+
+    def values(name, args):
+        return [y for y, _ in oracle.evaluate(name, args, FLOAT64)]
+
+    m = oracle.map(name)
+    x = [*inputs, *draw(m.arguments[len(inputs) : m.base])]
+    direction = draw(m.arguments[m.base :])
+    truths = oracle.evaluate(name, [*x, *direction], FLOAT64)
+    if oracle.has_formula(name):
+        plain = oracle.evaluate(name, [*x, *direction], FLOAT64, by_autodiff=True)
+        for slot, (explicit, e1), (autodiff, e2) in zip(m.results, truths, plain, strict=True):
+            yield Comparison(slot.label, explicit, autodiff, e1 + e2, "explicit formula against autodiff of the primal")
+
+    # Along p, with weights w: what the derivative says of ⟨w, F⟩.
+    base = BASES[name]
+    if ORDERS[name][-1] == "vjp":
+        p, w = draw(m.results), direction
+        slope, error = _inner(p, truths)
+        twin = oracle.evaluate(_twin(name), [*x, *p], FLOAT64)
+        other, other_error = _inner(w, twin)
+        yield Comparison(
+            f"⟨{name}, p⟩",
+            np.array([slope]),
+            np.array([other]),
+            np.array([error + other_error]),
+            f"against {_twin(name)}",
+        )
+    else:
+        p, w = direction, draw(m.results)
+        slope, _ = _inner(w, truths)
+    if all(d.size == 0 for d in p) or all(d.size == 0 for d in w):
+        return
+    rate = taylor_rate(oracle, base, lambda point: values(base, point), slope, x, p, w)
+    yield Fact(f"Taylor rate of {name}", rate > RIGHT, f"is {rate:.2f}; it is 2 for a right derivative")
+
+
+def _twin(name: str) -> str:
+    """The JVP of the map that `name` is the VJP of."""
+    order = (*ORDERS[name][:-1], "jvp")
+    return next(other for other, o in ORDERS.items() if o == order)
+
+
+def _inner(directions, truths) -> tuple[float, float]:
+    value = sum(float(np.sum(d * y)) for d, (y, _) in zip(directions, truths, strict=True))
+    # The sum itself rounds, too: at worst once for each term.
+    count = sum(d.size for d in directions)
+    magnitude = sum(float(np.sum(np.abs(d * y))) for d, (y, _) in zip(directions, truths, strict=True))
+    bound = sum(float(np.sum(np.abs(d) * e)) for d, (_, e) in zip(directions, truths, strict=True))
+    return value, bound + count * FLOAT64.u * magnitude

@@ -1,0 +1,35 @@
+"""adjoint: ⟨w, J u⟩ = ⟨Jᵀ w, u⟩ with the candidate's own JVP and VJP; no oracle value, no finite difference."""
+
+import numpy as np
+
+from parity_tests.harness import bridge
+from parity_tests.harness.checks.check import Check
+from parity_tests.harness.findings import Comparison
+
+
+def _run(trial):
+    count = len(trial.primals)
+    forward_args, reverse_args = trial.arguments("jvp"), trial.arguments("vjp")
+    u, w = forward_args[count:], reverse_args[count:]
+    pushed = trial.candidate.jvp(*_split(trial.tensors(forward_args), count))
+    pulled = trial.candidate.vjp(*_split(trial.tensors(reverse_args), count))
+    left, left_bound = _inner(w, pushed, trial.truth("jvp", forward_args))
+    right, right_bound = _inner(u, pulled, trial.truth("vjp", reverse_args))
+    yield Comparison("⟨w, J u⟩ - ⟨Jᵀ w, u⟩", np.array([left]), np.array([right]), np.array([left_bound + right_bound]))
+
+
+def _split(tensors, count):
+    return tensors[:count], tuple(tensors[count:])
+
+
+def _inner(directions, results, truths):
+    """⟨direction, result⟩ summed over all results, and how far rounding in the results may carry it."""
+    value = bound = 0.0
+    for direction, result, (_, error) in zip(directions, results, truths, strict=True):
+        if result is not None:
+            value += float(np.sum(direction * bridge.to_numpy(result)))
+        bound += float(np.sum(np.abs(direction) * error))
+    return value, bound
+
+
+CHECK = Check("adjoint", "a JVP and a VJP that are not each other's transpose", ("vjp", "jvp"), _run)

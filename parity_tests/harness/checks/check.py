@@ -1,0 +1,26 @@
+"""The shape of a check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from parity_tests.harness.findings import Finding
+from parity_tests.harness.trial import Trial
+
+
+@dataclass(frozen=True)
+class Check:
+    """One property of a candidate.
+
+    Attributes:
+        name: stable; it is what reports, limits and the command line say.
+        catches: the mistakes that it is there to catch.
+        maps: the oracle's maps that it relies on, which must have their certificates (see `harness.maps`).
+        run: yields what it finds on one trial; raises `Refused` where the candidate does not support the property.
+    """
+
+    name: str
+    catches: str
+    maps: tuple[str, ...]
+    run: Callable[[Trial], Iterator[Finding]]

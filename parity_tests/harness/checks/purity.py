@@ -1,0 +1,52 @@
+"""purity: inputs, cotangents and tangents are left as they were, and a second backward says the same as the first."""
+
+import numpy as np
+import torch
+
+from parity_tests.harness import bridge
+from parity_tests.harness.candidate import Refused
+from parity_tests.harness.checks.check import Check
+from parity_tests.harness.findings import Fact
+
+
+def _unwritten(names, tensors, before, circumstance):
+    for name, tensor, values in zip(names, tensors, before, strict=True):
+        same = np.array_equal(bridge.to_numpy(tensor), values, equal_nan=True)
+        yield Fact(name, same, "was written to", circumstance)
+
+
+def _run(trial):
+    count = len(trial.primals)
+    args, names = trial.arguments("vjp"), [slot.label for slot in trial.oracle.map("vjp").arguments]
+    tensors = trial.tensors(args)
+    leaves = [x.requires_grad_() for x in tensors[:count]]
+    outputs = trial.candidate.forward(leaves)
+    yield from _unwritten(names[:count], leaves, args[:count], "after the forward")
+
+    values = [bridge.to_numpy(y) for y in outputs]
+    results = [(y, w) for y, w in zip(outputs, tensors[count:], strict=True) if y.requires_grad]
+    if results:
+        roots, cotangents = zip(*results, strict=True)
+        first, second = (
+            torch.autograd.grad(roots, leaves, cotangents, retain_graph=True, allow_unused=True) for _ in range(2)
+        )
+        yield from _unwritten(names, tensors, args, "after the backward")
+        yield from _unwritten(trial.oracle.outputs, outputs, values, "after the backward")
+        for name, x, y in zip(trial.oracle.inputs, first, second, strict=True):
+            same = (x is None and y is None) or (
+                x is not None and y is not None and np.array_equal(bridge.to_numpy(x), bridge.to_numpy(y), True)
+            )
+            yield Fact(f"{name}_bar", same, "differs between two backwards of the same graph", "backward twice")
+
+    args, names = trial.arguments("jvp"), [slot.label for slot in trial.oracle.map("jvp").arguments]
+    tensors = trial.tensors(args)
+    try:
+        trial.candidate.jvp(tensors[:count], tensors[count:])
+    except Refused:
+        return  # the check "jvp" reports it
+    yield from _unwritten(names, tensors, args, "after the jvp")
+
+
+CHECK = Check(
+    "purity", "an input, output, cotangent or tangent that is written to; a backward that keeps state", (), _run
+)

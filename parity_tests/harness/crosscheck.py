@@ -1,0 +1,135 @@
+"""crosscheck(candidate, spec): the harness as one call."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.checks import CHECKS, Check
+from parity_tests.harness.environment import environment
+from parity_tests.harness.judge import Docket, judge
+from parity_tests.harness.numerics import cuda_missing
+from parity_tests.harness.precision import PRECISIONS, Precision
+from parity_tests.harness.report import Report, Row
+from parity_tests.harness.spec import OpSpec
+
+DEVICES = ("cpu", "cuda")
+
+
+def crosscheck(
+    candidate: Callable,
+    spec: OpSpec | Callable,
+    *,
+    inputs: Sequence[np.ndarray] | None = None,
+    checks: Iterable[str] | None = None,
+    dtypes: Iterable[str] | None = None,
+    device: str = "cpu",
+    seed: int = 0,
+    limits: Mapping[str, str] | None = None,
+    name: str | None = None,
+) -> Report:
+    """Judge a PyTorch callable by a JAX function that says what it should compute.
+
+    Args:
+        candidate: the callable on tensors: a function, an `autograd.Function.apply`, an operator.
+        spec: an `OpSpec`, or just the JAX function if `inputs` are given.
+        inputs: the arrays to judge at, for a plain JAX function; an `OpSpec` makes or holds its own.
+        checks, dtypes: which ones (see `gradparity checks`, and float64, float32, bfloat16, float16); by default all.
+        device: "cpu" or "cuda".
+        seed: of the random inputs, cotangents and tangents.
+        limits: checks that the candidate is known to fail, each with the reason; they must fail. By default what its
+            author declared by PyTorch's own means: no `jvp`, no vmap rule, `once_differentiable`.
+        name: the candidate's name in the report; by default its own.
+
+    Returns:
+        A `Report`: `.passed`, `print(report)`, `.raise_if_failed()`, `.to_json(path)`.
+
+    Raises:
+        TypeError, ValueError: an argument that cannot be used.
+        OracleError: the JAX function fails to run or does not fit its signature, so it cannot judge.
+    """
+    if not isinstance(spec, OpSpec):
+        if not callable(spec):
+            raise TypeError(f"crosscheck: spec must be an OpSpec or a JAX function, got {type(spec).__name__}")
+        if inputs is None:
+            raise TypeError("crosscheck: give inputs=(...) with a plain JAX function, or an OpSpec with a signature")
+        spec = OpSpec(name_of(spec), primal=spec, inputs=inputs)
+    elif inputs is not None:
+        raise TypeError("crosscheck: an OpSpec makes its own inputs; give inputs to OpSpec(...) instead of here")
+    unknown = [check for check in limits or () if check not in CHECKS]
+    if unknown:
+        raise ValueError(f"crosscheck: limits names an unknown check {unknown[0]!r}; there are {', '.join(CHECKS)}")
+    missing = cuda_missing() if one_of("device", device, DEVICES) == "cuda" else None
+    if missing:
+        raise ValueError(f"crosscheck: device 'cuda' cannot be judged here: {missing}")
+    docket = Docket(
+        spec=spec,
+        candidates=[Candidate(candidate, name or name_of(candidate), limits)],
+        checks=select_checks(checks),
+        precisions=select_precisions(dtypes),
+        device=device,
+        seed=seed,
+        replay=_replay,
+    )
+    report = Report(environment((device,), seed))
+    report.rows.extend(judge(docket))
+    return report
+
+
+def select_checks(names: Iterable[str] | None) -> list[Check]:
+    """The checks of these names, in the harness's order; all if None.
+
+    Raises:
+        ValueError: an unknown name, or none at all.
+    """
+    return [CHECKS[name] for name in _selected("check", names, tuple(CHECKS))]
+
+
+def select_precisions(names: Iterable[str] | None) -> list[Precision]:
+    """The formats of these names; all if None.
+
+    Raises:
+        ValueError: an unknown name, or none at all.
+    """
+    return [PRECISIONS[name] for name in _selected("dtype", names, tuple(PRECISIONS))]
+
+
+def _selected(kind: str, names: Iterable[str] | None, known: tuple[str, ...]) -> list[str]:
+    if names is None:
+        return list(known)
+    if isinstance(names, str):
+        raise TypeError(f"{kind}s must be a sequence of names, got the string {names!r}; write [{names!r}]")
+    wanted = {one_of(kind, name, known) for name in names}
+    if not wanted:
+        raise ValueError(f"no {kind} is selected, so nothing would be compared")
+    return [name for name in known if name in wanted]
+
+
+def one_of(kind: str, name: str, known: Sequence[str]) -> str:
+    """The name, if it is known.
+
+    Raises:
+        ValueError: it is not; the message has the known ones, and the nearest.
+    """
+    if name not in known:
+        near = difflib.get_close_matches(str(name), known, n=1)
+        guess = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"unknown {kind} {name!r}{guess} There are {', '.join(known)}")
+    return name
+
+
+def name_of(call: Callable) -> str:
+    """The name that a callable goes by: a Function's class for its `apply`, else its own."""
+    owner = getattr(call, "__self__", None)
+    if isinstance(owner, type) and getattr(call, "__name__", "") == "apply":
+        return owner.__name__
+    return getattr(call, "__name__", None) or type(call).__name__
+
+
+def _replay(row: Row) -> str:
+    return (
+        f'crosscheck(..., checks=["{row.check}"], dtypes=["{row.dtype}"], device="{row.device}")  # and the same seed'
+    )

@@ -1,0 +1,74 @@
+"""What a check finds: numbers compared, and facts that hold or do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+
+class Verdict(StrEnum):
+    """What is said of one candidate under one check."""
+
+    PASS = "PASS"
+    MISMATCH = "MISMATCH"
+    UNRESOLVED = "UNRESOLVED"  # the witnesses cannot tell, or nothing could be compared
+    UNSUPPORTED = "UNSUPPORTED"  # the candidate refuses with a clear error
+    ERROR = "ERROR"
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """One result of a candidate against the oracle's, with the error that rounding may make; float64 arrays."""
+
+    label: str
+    candidate: np.ndarray
+    oracle: np.ndarray
+    bound: np.ndarray
+    circumstance: str = ""
+
+    @property
+    def error(self) -> np.ndarray:
+        """|candidate - oracle|; infinite where the candidate is NaN and the oracle is not, 0 where both are."""
+        with np.errstate(invalid="ignore"):
+            error = np.abs(self.candidate - self.oracle)
+        same = (self.candidate == self.oracle) | (np.isnan(self.candidate) & np.isnan(self.oracle))
+        return np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
+
+    @property
+    def wrong(self) -> np.ndarray:
+        """The entries that rounding does not explain."""
+        return self.error > self.bound
+
+    @property
+    def error_over_bound(self) -> float:
+        """The largest error in units of its bound; 0 for an empty array."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(self.error == 0, 0.0, self.error / self.bound)
+        return float(np.max(np.where(np.isnan(ratio), 0.0, ratio), initial=0.0))
+
+    @property
+    def holds(self) -> bool:
+        """Every entry is within its bound."""
+        return not self.wrong.any()
+
+    @property
+    def evidence(self) -> int:
+        """How many entries were compared; none if an answer of zeros, or no answer, would have passed as well."""
+        telling = (np.abs(self.oracle) > self.bound).any()
+        return int(np.isfinite(self.bound).sum()) if telling else 0
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A property that is true or not, without a tolerance: "k was not written to"."""
+
+    label: str
+    holds: bool
+    violation: str
+    circumstance: str = ""
+    evidence: int = 1
+
+
+Finding = Comparison | Fact

@@ -1,0 +1,276 @@
+"""The court's session: every candidate x check x dtype, one row each, as soon as it is known."""
+
+from __future__ import annotations
+
+import math
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from parity_tests.harness import bridge, diagnosis
+from parity_tests.harness.candidate import Candidate, Refused
+from parity_tests.harness.certificate import certify
+from parity_tests.harness.checks import Check
+from parity_tests.harness.findings import Comparison, Finding, Verdict
+from parity_tests.harness.maps import BASES, ORDERS
+from parity_tests.harness.numerics import pinned
+from parity_tests.harness.oracle import Oracle, OracleError
+from parity_tests.harness.precision import FLOAT64, Precision
+from parity_tests.harness.report import ORACLE, Failure, Row, WrongResult
+from parity_tests.harness.rounding import NoRule, NotFloat64
+from parity_tests.harness.samples import Sample, samples
+from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.taylor import RIGHT, taylor_rate
+from parity_tests.harness.trial import Trial
+
+Replay = Callable[[Row], str]
+
+
+@dataclass(frozen=True)
+class Docket:
+    """What is to be judged."""
+
+    spec: OpSpec
+    candidates: Sequence[Candidate]
+    checks: Sequence[Check]
+    precisions: Sequence[Precision]
+    device: str
+    seed: int
+    replay: Replay
+
+    @property
+    def certificates(self) -> tuple[str, ...]:
+        """The oracle's maps that the checks rely on."""
+        needed = {name for check in self.checks for name in check.maps}
+        return tuple(name for name in ORDERS if name in needed)
+
+    @property
+    def length(self) -> int:
+        """The number of rows that `judge` yields."""
+        return len(self.certificates) + len(self.candidates) * len(self.checks) * len(self.precisions)
+
+
+def judge(docket: Docket) -> Iterator[Row]:
+    """Certify the oracle, then judge every candidate; a map without a certificate judges nobody.
+
+    Raises:
+        OracleError: the primal does not run, does not fit its signature, or is not a function of float64.
+    """
+    spec = docket.spec
+    cases = list(samples(spec, docket.seed))
+    with pinned(docket.device):
+        oracle = Oracle(spec, cases[0])
+        for sample in cases:
+            oracle.check(sample)
+    uncertified: dict[str, str] = {}
+    for name in docket.certificates:
+        with pinned(docket.device):
+            row = _certificate(oracle, name, cases, docket)
+        if not row.passed:
+            uncertified[name] = row.reason or "the witnesses disagree"
+        yield row
+    for candidate in docket.candidates:
+        for precision in docket.precisions:
+            for check in docket.checks:
+                blank = _blank(docket, candidate.name, check.name, precision)
+                lacking = [name for name in check.maps if name in uncertified]
+                if lacking:
+                    reason = f"the oracle's {lacking[0]} has no certificate: {uncertified[lacking[0]]}"
+                    yield replace(blank, verdict=Verdict.UNRESOLVED, reason=reason)
+                    continue
+                with pinned(docket.device):
+                    yield _held_to_limits(_row(candidate, oracle, check, precision, cases, blank, docket), candidate)
+
+
+def _blank(docket: Docket, candidate: str, check: str, precision: Precision) -> Row:
+    return Row(docket.spec.name, candidate, check, precision.name, docket.device, Verdict.PASS, 0.0, 0)
+
+
+def _row(
+    candidate: Candidate,
+    oracle: Oracle,
+    check: Check,
+    precision: Precision,
+    cases: Iterable[Sample],
+    blank: Row,
+    docket: Docket,
+) -> Row:
+    start, row = time.perf_counter(), blank
+    for sample in cases:
+        trial = Trial(candidate, oracle, sample, precision, docket.device)
+        try:
+            findings = list(check.run(trial))
+        except Refused as refusal:
+            listed = refusal.declared and candidate.limits is None
+            return replace(row, verdict=Verdict.UNSUPPORTED, reason=str(refusal), listed=listed)
+        except (NoRule, NotFloat64, OracleError) as error:
+            return replace(row, verdict=Verdict.UNRESOLVED, reason=str(error))
+        except Exception as error:
+            return replace(row, verdict=Verdict.ERROR, reason=f"{_where(error)} [{_title(sample)}]")
+        row = _with(row, findings)
+        if not all(finding.holds for finding in findings):
+            row = replace(row, verdict=Verdict.MISMATCH, seconds=time.perf_counter() - start)
+            return replace(row, failure=_failure(row, trial, findings, docket))
+    if row.comparisons == 0:
+        row = replace(row, verdict=Verdict.UNRESOLVED, reason="nothing was compared that an answer of zeros would fail")
+    return replace(row, seconds=time.perf_counter() - start)
+
+
+def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], docket: Docket) -> Row:
+    start, row = time.perf_counter(), _blank(docket, ORACLE, name, FLOAT64)
+    for sample in cases:
+        try:
+            findings = list(certify(oracle, name, sample))
+        except NoRule as error:
+            return replace(row, verdict=Verdict.UNRESOLVED, reason=str(error))
+        except (NotFloat64, OracleError):
+            raise
+        except Exception as error:
+            return replace(row, verdict=Verdict.ERROR, reason=f"{_where(error)} [{_title(sample)}]")
+        row = _with(row, findings)
+        wrong = [f for f in findings if not f.holds]
+        if wrong:
+            row = replace(row, verdict=Verdict.MISMATCH, reason=_sentence(wrong[0]))
+            results = tuple(_wrong_result(f, None, oracle.spec, name) for f in wrong)
+            row = replace(row, failure=_bare_failure(row, sample, results))
+            break
+    return replace(row, seconds=time.perf_counter() - start)
+
+
+def _with(row: Row, findings: list[Finding]) -> Row:
+    worst = max((f.error_over_bound for f in findings if isinstance(f, Comparison)), default=0.0)
+    count = sum(f.evidence for f in findings)
+    return replace(row, error_over_bound=max(row.error_over_bound, worst), comparisons=row.comparisons + count)
+
+
+def _held_to_limits(row: Row, candidate: Candidate) -> Row:
+    """A listed limit must fail; what fails must not be excused otherwise."""
+    reason = (candidate.limits or {}).get(row.check)
+    if reason is None:
+        return row
+    if row.verdict is Verdict.PASS:
+        return replace(row, verdict=Verdict.MISMATCH, reason=f"listed as a limit ({reason}), but it passes: unlist it")
+    if row.verdict is Verdict.UNRESOLVED:
+        return row
+    found = "" if row.verdict is Verdict.UNSUPPORTED else f" (found: {row.verdict})"
+    return replace(row, verdict=Verdict.UNSUPPORTED, listed=True, reason=reason + found, failure=None)
+
+
+# Failures, told.
+
+
+def _failure(row: Row, trial: Trial, findings: list[Finding], docket: Docket) -> Failure:
+    wrong = [f for f in findings if not f.holds]
+    worst: dict[str, Finding] = {}
+    for finding in wrong:  # the same result may be wrong under many circumstances: tell the first
+        worst.setdefault(finding.label, finding)
+    comparisons = [f for f in findings if isinstance(f, Comparison)]
+    results = []
+    for finding in worst.values():
+        looks_like = None
+        if isinstance(finding, Comparison):
+            looks_like = diagnosis.looks_like(trial, row.check, comparisons, finding)
+        results.append(_wrong_result(finding, looks_like, docket.spec, row.check))
+    right = {f.label: f for f in comparisons if f.label not in worst and f.evidence}
+    agrees = tuple(f"{label} ({f.error_over_bound:.2g} of its bound)" for label, f in right.items())
+    failure = _bare_failure(row, trial.sample, tuple(results))
+    return replace(failure, agrees=agrees, judge=_verdict_of_taylor(row, trial), replay=docket.replay(row))
+
+
+def _bare_failure(row: Row, sample: Sample, wrong: tuple[WrongResult, ...]) -> Failure:
+    return Failure(
+        op=row.op,
+        candidate=row.candidate,
+        check=row.check,
+        dtype=row.dtype,
+        device=row.device,
+        sample=sample.name,
+        why=sample.why,
+        sizes=dict(sample.sizes),
+        seed=sample.seed,
+        wrong=wrong,
+    )
+
+
+def _wrong_result(finding: Finding, looks_like: str | None, spec: OpSpec, check: str) -> WrongResult:
+    if not isinstance(finding, Comparison):
+        return WrongResult(finding.label, finding.violation, finding.circumstance)
+    excess = finding.error - finding.bound
+    index = tuple(int(i) for i in np.unravel_index(int(excess.argmax()), excess.shape))
+    equation = spec.equations.get(f"{check}/{finding.label}") or (
+        spec.equations.get(finding.label) if len(ORDERS.get(check, ())) <= 1 else None
+    )
+    return WrongResult(
+        label=finding.label,
+        pattern=diagnosis.pattern(finding),
+        circumstance=finding.circumstance,
+        index=index,
+        candidate=float(finding.candidate[index]),
+        oracle=float(finding.oracle[index]),
+        error=float(finding.error[index]),
+        allowed=float(finding.bound[index]),
+        looks_like=looks_like,
+        equation=equation,
+    )
+
+
+def _verdict_of_taylor(row: Row, trial: Trial) -> str | None:
+    """Who is right, by the Taylor remainders of both sides' own functions in float64; None where that says nothing."""
+    name = row.check
+    if name not in BASES:
+        return None
+    try:
+        ours, theirs = (_rate(trial, name, side) for side in ("oracle", "candidate"))
+    except Exception as error:
+        return f"no Taylor rate in float64: {type(error).__name__}: {_first_line(error)}"
+    rates = f"Taylor rate in float64: oracle {ours:.2f}, candidate {theirs:.2f}"
+    if ours > RIGHT and theirs <= RIGHT:
+        return f"{rates} -> the oracle is right"
+    if ours > RIGHT and row.dtype != "float64":
+        return f"{rates} -> both formulas are right in float64; the candidate's {row.dtype} is not"
+    if ours > RIGHT:
+        return f"{rates} -> each is the derivative of its own function: compare the functions first (see {BASES[name]})"
+    return f"{rates} -> the oracle is wrong" if theirs > RIGHT else f"{rates} -> neither is right"
+
+
+def _rate(trial: Trial, name: str, side: str) -> float:
+    exact = replace(trial, precision=FLOAT64)
+    oracle, base, m = trial.oracle, BASES[name], trial.oracle.map(name)
+    args = exact.arguments(name)
+    x, direction = args[: m.base], args[m.base :]
+    shapes = oracle.shapes(tuple(a.shape for a in args[: len(oracle.inputs)]))
+
+    def evaluate(name, point):
+        if side == "oracle":
+            return [value for value, _ in exact.truth(name, point)]
+        return [None if y is None else bridge.to_numpy(y) for y in exact.evaluate(name, point)]
+
+    weights = [trial.sample.draw(f"taylor {slot.label}", shapes[slot.like]) for slot in m.results]
+    slope = sum(float((a * y).sum()) for a, y in zip(weights, evaluate(name, args), strict=True) if y is not None)
+    p, w = (weights, direction) if ORDERS[name][-1] == "vjp" else (direction, weights)
+    return taylor_rate(oracle, base, lambda point: evaluate(base, point), slope, x, p, w)
+
+
+def _title(sample: Sample) -> str:
+    sizes = ", ".join(f"{axis}={size}" for axis, size in sample.sizes.items())
+    return f"{sample.name} ({sizes})" if sizes else sample.name
+
+
+def _sentence(finding: Finding) -> str:
+    if isinstance(finding, Comparison):
+        times = finding.error_over_bound
+        amount = f"{times:.3g} times what rounding explains" if math.isfinite(times) else "where it must be exact"
+        return f"{finding.label}: {finding.circumstance}: differs by {amount}"
+    return f"{finding.label} {finding.violation}"
+
+
+def _where(error: Exception) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {_first_line(error)} (at {last.filename.rsplit('/', 1)[-1]}:{last.lineno})"
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), "")

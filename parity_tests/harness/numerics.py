@@ -1,0 +1,81 @@
+"""What both frameworks must be told before their numbers can be compared, for the length of a `with` block."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Iterator
+
+import jax
+import torch
+
+# Every PyTorch switch that lets a float32 product run in TF32 or bfloat16, or a 16-bit product add up in 16 bits.
+_TORCH_SWITCHES: dict[str, object] = {
+    "cuda.matmul.fp32_precision": "ieee",
+    "cudnn.conv.fp32_precision": "ieee",
+    "cudnn.rnn.fp32_precision": "ieee",
+    "mkldnn.matmul.fp32_precision": "ieee",
+    "mkldnn.conv.fp32_precision": "ieee",
+    "cuda.matmul.allow_fp16_reduced_precision_reduction": False,
+    "cuda.matmul.allow_bf16_reduced_precision_reduction": False,
+}
+
+
+@contextlib.contextmanager
+def pinned(device: str = "cpu") -> Iterator[None]:
+    """float64 in JAX, full matmul precision in both frameworks, JAX on `device` ("cpu" or "cuda").
+
+    JAX is kept from reserving most of a GPU's memory, if this block is the first to use the GPU. Everything is as
+    before when the block is left.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_environment("XLA_PYTHON_CLIENT_PREALLOCATE", "false"))
+        stack.enter_context(jax.enable_x64(True))
+        stack.enter_context(jax.default_matmul_precision("highest"))
+        stack.enter_context(jax.default_device(jax.devices("gpu" if device == "cuda" else "cpu")[0]))
+        stack.enter_context(torch.enable_grad())
+        for path, value in _TORCH_SWITCHES.items():
+            stack.enter_context(_torch_switch(path, value))
+        yield
+
+
+def settings() -> dict[str, object]:
+    """What `pinned` sets, for the record."""
+    switches = {f"torch.backends.{path}": value for path, value in _TORCH_SWITCHES.items()}
+    return {"jax_enable_x64": True, "jax_default_matmul_precision": "highest"} | switches
+
+
+@contextlib.contextmanager
+def _torch_switch(path: str, value: object) -> Iterator[None]:
+    *parents, name = path.split(".")
+    owner = functools.reduce(getattr, parents, torch.backends)
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+@contextlib.contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ.setdefault(name, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+
+
+def cuda_missing() -> str | None:
+    """Why CUDA cannot be judged here; None where both frameworks see a GPU."""
+    if not torch.cuda.is_available():
+        return f"PyTorch {torch.__version__} sees no CUDA device"
+    with _environment("XLA_PYTHON_CLIENT_PREALLOCATE", "false"):
+        try:
+            jax.devices("gpu")
+        except RuntimeError as error:
+            return f"JAX {jax.__version__} sees no GPU ({str(error).splitlines()[0]})"
+    return None

@@ -1,0 +1,198 @@
+"""The oracle: every map of an operator in float64 JAX, with an error bound for the format that a candidate computes in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core
+
+from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
+from parity_tests.harness.precision import Precision
+from parity_tests.harness.rounding import bounded
+from parity_tests.harness.samples import Sample
+from parity_tests.harness.spec import OpSpec
+
+Truth = tuple[np.ndarray, np.ndarray]  # a value and its error bound
+
+
+class OracleError(ValueError):
+    """The spec's JAX side cannot judge: it fails to run, or does not fit its own signature."""
+
+
+class Oracle:
+    """The maps of one operator. Explicit formulas of the spec take precedence over JAX autodiff of its primal.
+
+    Must be used inside `numerics.pinned()`.
+    """
+
+    def __init__(self, spec: OpSpec, sample: Sample) -> None:
+        """Find out how many outputs the operator has, from one sample.
+
+        Raises:
+            OracleError: the primal does not run on the sample, or its outputs do not fit the signature.
+        """
+        self.spec = spec
+        self.inputs = spec.names_of_inputs(len(sample.shapes))
+        self._truths: dict[tuple, list[Truth]] = {}
+        self._jaxprs: dict[tuple, tuple[core.ClosedJaxpr, list[bool]]] = {}
+        self._output_shapes: dict[tuple, tuple[tuple[int, ...], ...]] = {}
+        self.outputs = spec.names_of_outputs(len(self._outputs_at(sample.shapes)))
+        self.check(sample)
+        closed, _ = self._traced("forward", [np.zeros(shape) for shape in sample.shapes], by_autodiff=False)
+        if _has_custom_vjp(closed.jaxpr):
+            raise OracleError(
+                f"{spec.name}: primal goes through a jax.custom_vjp, whose rule would be compared with itself and which "
+                "JAX cannot differentiate forward; give the plain function as primal and the rule as vjp"
+            )
+
+    def check(self, sample: Sample) -> None:
+        """Check that the primal runs on a sample and fits the signature.
+
+        Raises:
+            OracleError: it does not.
+        """
+        shapes, signature = self._outputs_at(sample.shapes), self.spec.parsed
+        wrong = signature and signature.output_mismatch(sample.sizes, shapes)
+        if wrong:
+            sizes = ", ".join(f"{axis} = {size}" for axis, size in sample.sizes.items())
+            raise OracleError(f"{self.spec.name}: primal {wrong} (signature {self.spec.signature} at {sizes})")
+
+    def _outputs_at(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+        if input_shapes not in self._output_shapes:
+            name = self.spec.name
+            try:
+                outputs = jax.eval_shape(self.primal, *(jax.ShapeDtypeStruct(s, jnp.float64) for s in input_shapes))
+            except Exception as error:
+                shapes = ", ".join(map(str, input_shapes))
+                what = f"{type(error).__name__}: {error}"
+                raise OracleError(f"{name}: primal fails on inputs of shapes {shapes}: {what}") from error
+            for i, y in enumerate(outputs):
+                if y.dtype != jnp.float64:
+                    raise OracleError(
+                        f"{name}: primal returns {y.dtype} for output {i} although its inputs are float64; "
+                        "let its dtypes follow those of its inputs"
+                    )
+            self._output_shapes[input_shapes] = tuple(y.shape for y in outputs)
+        return self._output_shapes[input_shapes]
+
+    def shapes(self, input_shapes: tuple[tuple[int, ...], ...]) -> dict[str, tuple[int, ...]]:
+        """The shape of every input and output, by name."""
+        names, shapes = (*self.inputs, *self.outputs), (*input_shapes, *self._outputs_at(input_shapes))
+        return dict(zip(names, shapes, strict=True))
+
+    def primal(self, *args: jax.Array) -> tuple[jax.Array, ...]:
+        """The plain primal with a tuple of outputs."""
+        outputs = self.spec.primal(*args)
+        outputs = tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
+        if not all(hasattr(y, "dtype") for y in outputs):
+            raise TypeError(f"it must return an array or a tuple of arrays, not {[type(y).__name__ for y in outputs]}")
+        return outputs
+
+    def map(self, name: str) -> Map:
+        """The names of a map's arguments and results."""
+        return derivative_map(name, self.inputs, self.outputs)
+
+    def explicit(self, name: str) -> Callable | None:
+        """The spec's own formula for a map, on flat arguments; None where the spec has none."""
+        return None if name == "forward" else getattr(self.spec, name)
+
+    def has_formula(self, name: str) -> bool:
+        """Does an explicit formula take part in the map that judges, so that autodiff of the primal is a second witness?"""
+        return name != "forward" and (self.explicit(name) is not None or self.has_formula(BASES[name]))
+
+    def autodiff(self, name: str) -> Callable:
+        """A map by JAX autodiff of the plain primal, on flat arguments."""
+        return self.primal if name == "forward" else self._differentiated(name, self.autodiff(BASES[name]))
+
+    def formula(self, name: str) -> Callable:
+        """The map that judges: the explicit formula, or else autodiff of the formula of one order less."""
+        if name == "forward":
+            return self.primal
+        return self.explicit(name) or self._differentiated(name, self.formula(BASES[name]))
+
+    def _differentiated(self, name: str, base: Callable) -> Callable:
+        """The outermost VJP or JVP of a map, by JAX; `base` is the map of one order less."""
+        count, base_results = self.map(name).base, self.map(BASES[name]).results
+
+        def dense(*args):
+            shapes = self.shapes(tuple(x.shape for x in args[: len(self.inputs)]))
+            results = zip(base(*args), base_results, strict=True)
+            return tuple(jnp.zeros(shapes[slot.like]) if y is None else y for y, slot in results)
+
+        def vjp(*args):
+            results, pullback = jax.vjp(dense, *args[:count])
+            return pullback(tuple(_or_zeros(w, y) for w, y in zip(args[count:], results, strict=True)))
+
+        def jvp(*args):
+            return jax.jvp(dense, args[:count], args[count:])[1]
+
+        return vjp if ORDERS[name][-1] == "vjp" else jvp
+
+    def evaluate(
+        self, name: str, args: Sequence[np.ndarray | None], precision: Precision, by_autodiff: bool = False
+    ) -> list[Truth]:
+        """A map's results at float64 arguments, each with the error bound of a computation in `precision`.
+
+        By the formula that judges, or by autodiff of the plain primal. `None` arguments are exact zeros; so are `None`
+        results, which come back as zeros without error.
+
+        Raises:
+            OracleError: a formula returns a wrong number of results or a wrong shape.
+            rounding.NoRule: the map uses a primitive whose rounding cannot be bounded yet.
+            rounding.NotFloat64: the map computes in a lower precision than its arguments have.
+        """
+        slots, present = self.map(name).results, [x for x in args if x is not None]
+        shapes = self.shapes(tuple(np.shape(x) for x in args[: len(self.inputs)]))
+        closed, zero = self._traced(name, args, by_autodiff)
+        if len(zero) != len(slots):
+            raise OracleError(f"{self.spec.name}: {name} returns {len(zero)} results, expected {len(slots)}")
+        nonzero = iter(bounded(closed, *present, precision=precision))
+        results = []
+        for slot, is_zero in zip(slots, zero, strict=True):
+            shape = shapes[slot.like]
+            value, bound = (np.zeros(shape), np.zeros(shape)) if is_zero else next(nonzero)
+            if value.shape != shape:
+                what = f"shape {value.shape} for {slot.label}, expected {shape}"
+                raise OracleError(f"{self.spec.name}: {name} returns {what}")
+            results.append((value, bound))
+        return results
+
+    def _traced(
+        self, name: str, args: Sequence[np.ndarray | None], by_autodiff: bool
+    ) -> tuple[core.ClosedJaxpr, list[bool]]:
+        """A map's jaxpr for arguments of these shapes, without the absent ones, and which of its results are absent."""
+        key = (name, by_autodiff, *(None if x is None else np.shape(x) for x in args))
+        if key not in self._jaxprs:
+            f = self.autodiff(name) if by_autodiff else self.formula(name)
+            zero: list[bool] = []
+
+            def f_of_present(*arrays):
+                remaining = iter(arrays)
+                results = f(*(None if x is None else next(remaining) for x in args))
+                zero[:] = [y is None for y in results]
+                return [y for y in results if y is not None]
+
+            closed = jax.make_jaxpr(f_of_present)(*(x for x in args if x is not None))
+            self._jaxprs[key] = closed, zero
+        return self._jaxprs[key]
+
+    def truth(self, name: str, args: Sequence[np.ndarray | None], precision: Precision) -> list[Truth]:
+        """`evaluate` by the formula that judges, remembered: every candidate is judged by the same truth."""
+        key = (name, precision.name, *((None,) if x is None else (x.shape, x.tobytes()) for x in args))
+        if key not in self._truths:
+            self._truths[key] = self.evaluate(name, args, precision)
+        return self._truths[key]
+
+
+def _or_zeros(x: jax.Array | None, like: jax.Array) -> jax.Array:
+    return jnp.zeros_like(like) if x is None else x
+
+
+def _has_custom_vjp(jaxpr: core.Jaxpr) -> bool:
+    return any(
+        eqn.primitive.name.startswith("custom_vjp") or any(map(_has_custom_vjp, core.jaxprs_in_params(eqn.params)))
+        for eqn in jaxpr.eqns
+    )

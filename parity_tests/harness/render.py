@@ -1,0 +1,131 @@
+"""A report as text: a table of checks x candidates, and below it every failure, told."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from parity_tests.harness.findings import Verdict
+from parity_tests.harness.report import ORACLE, Failure, Report, Row
+
+_STYLE = {
+    Verdict.PASS: "green",
+    Verdict.MISMATCH: "bold red",
+    Verdict.UNRESOLVED: "bold yellow",
+    Verdict.UNSUPPORTED: "cyan",
+    Verdict.ERROR: "bold red",
+}
+_WORST_FIRST = (Verdict.ERROR, Verdict.MISMATCH, Verdict.UNRESOLVED, Verdict.UNSUPPORTED, Verdict.PASS)
+_SHORT = {"float64": "f64", "float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """Checks x candidates. A number is the largest error over all dtypes, in units of what rounding explains."""
+    columns = list(dict.fromkeys((row.candidate, row.device) for row in rows))
+    devices = {device for _, device in columns}
+    grid = Table(title=" / ".join(dict.fromkeys(row.op for row in rows)), title_justify="left")
+    grid.add_column("check", no_wrap=True)
+    for candidate, device in columns:
+        grid.add_column(candidate if len(devices) == 1 else f"{candidate} {device}")
+    for check in dict.fromkeys(row.check for row in sorted(rows, key=lambda row: row.candidate == ORACLE)):
+        cells = ([r for r in rows if r.check == check and (r.candidate, r.device) == column] for column in columns)
+        grid.add_row(check, *map(_cell, cells))
+    return grid
+
+
+def _cell(rows: list[Row]) -> Text:
+    if not rows:
+        return Text("")
+    text = Text()
+    for verdict in _WORST_FIRST:
+        group = [row for row in rows if row.verdict is verdict]
+        if not group:
+            continue
+        if text:
+            text.append("\n")
+        text.append(verdict.value, style=_STYLE[verdict])
+        if len(group) < len(rows) or len(rows) == 1:
+            text.append(" " + " ".join(_SHORT[row.dtype] for row in group))
+        if verdict is Verdict.PASS:
+            text.append(f" {max(row.error_over_bound for row in group):.2f}", style="dim")
+    return text
+
+
+def failure_text(failure: Failure) -> Text:
+    """A failure as a diagnosis."""
+    sizes = ", ".join(f"{axis}={size}" for axis, size in failure.sizes.items())
+    where = [failure.check, failure.sample + (f" ({sizes})" if sizes else ""), failure.dtype, failure.device]
+    judged = "its own certificate" if failure.candidate == ORACLE else "the oracle"
+    text = Text()
+    text.append(f"{failure.op}: {failure.candidate} disagrees with {judged}", style="bold red")
+    text.append(f"   [{', '.join(where)}, seed {failure.seed}]\n")
+    for result in failure.wrong:
+        text.append(f"  {result.label}", style="bold")
+        if result.circumstance:
+            text.append(f"  ({result.circumstance})")
+        text.append(f"  {result.pattern}")
+        if result.index is not None and result.oracle is not None and result.candidate is not None:
+            text.append(f"; worst {result.index}: candidate {result.candidate:+.6g}, oracle {result.oracle:+.6g}\n")
+            text.append(f"      error {result.error:.3g}, rounding explains {result.allowed:.3g}")
+            text.append(f"; {result.equation}" if result.equation else "")
+        text.append("\n")
+        if result.looks_like:
+            text.append(f"  looks like  {result.looks_like}\n", style="yellow")
+    if failure.agrees:
+        text.append(f"  agrees  {', '.join(failure.agrees)}\n")
+    if failure.judge:
+        text.append(f"  judge   {failure.judge}\n")
+    if failure.candidate != ORACLE:
+        text.append(f"  catches {failure.why}\n")
+    if failure.replay:
+        text.append(f"  replay  {failure.replay}\n")
+    return text
+
+
+def below(report: Report) -> Group:
+    """Everything under the table: failures, what else did not pass and why, limits, what was skipped, the verdict."""
+    parts: list[RenderableType] = [failure_text(failure) for failure in report.failures]
+    reasons: dict[tuple, list[str]] = {}
+    for row in report.rows:
+        if row.reason:
+            key = (row.candidate, row.check, row.verdict, row.reason, row.listed)
+            reasons.setdefault(key, []).append(_SHORT[row.dtype])
+    for (candidate, check, verdict, reason, listed), dtypes in reasons.items():
+        text = Text(f"{candidate}, {check}, {' '.join(dtypes)}: ")
+        text.append(verdict.value, style=_STYLE[verdict])
+        text.append(f"{' (listed)' if listed else ''}: {reason}")
+        parts.append(text)
+    parts.extend(Text(f"skipped: {line}", style="dim") for line in report.skipped)
+    parts.append(verdict_line(report))
+    return Group(*parts)
+
+
+def verdict_line(report: Report) -> Text:
+    """One line: does everything agree?"""
+    judged = [row for row in report.rows if row.candidate != ORACLE]
+    failed = [row for row in report.rows if not row.passed]
+    limits = sum(row.verdict is Verdict.UNSUPPORTED and row.listed for row in judged)
+    compared = sum(row.comparisons for row in judged)
+    if report.error:
+        return Text(f"Could not judge: {report.error}", style="bold red")
+    if report.passed:
+        text = f"All agree: {len(judged) - limits} rows, {compared:,} comparisons"
+        return Text(text + (f", {limits} listed limits" if limits else ""), style="bold green")
+    if not failed:
+        return Text("Nothing was judged", style="bold red")
+    return Text(f"{len(failed)} of {len(report.rows)} rows do not pass, {compared:,} comparisons", style="bold red")
+
+
+def as_text(report: Report, width: int = 120) -> str:
+    """The whole report as plain text."""
+    console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False, legacy_windows=False)
+    if report.rows:
+        console.print(table(report.rows))
+    console.print(below(report), soft_wrap=True)
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue()

@@ -1,0 +1,166 @@
+"""What a run found: rows, failures, the environment; as text, as JSON, as an exception."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from parity_tests.harness.findings import Verdict
+
+SCHEMA = 1
+ORACLE = "oracle"
+
+
+class ParityError(AssertionError):
+    """A candidate did not agree with the oracle; the message is the report."""
+
+
+@dataclass(frozen=True)
+class WrongResult:
+    """One result that is wrong, or one property that does not hold."""
+
+    label: str
+    pattern: str
+    circumstance: str = ""
+    index: tuple[int, ...] | None = None
+    candidate: float | None = None
+    oracle: float | None = None
+    error: float | None = None
+    allowed: float | None = None
+    looks_like: str | None = None
+    equation: str | None = None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The diagnosis of one failing row, on the first sample that shows it."""
+
+    op: str
+    candidate: str
+    check: str
+    dtype: str
+    device: str
+    sample: str
+    why: str
+    sizes: Mapping[str, int]
+    seed: int
+    wrong: tuple[WrongResult, ...]
+    agrees: tuple[str, ...] = ()
+    judge: str | None = None
+    replay: str | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One candidate under one check in one dtype on one device.
+
+    `comparisons` counts the entries (and properties) that could have told a wrong answer; `error_over_bound` is the largest
+    error in units of what rounding explains, infinite where rounding explains nothing. `listed`: an UNSUPPORTED that was
+    expected.
+    """
+
+    op: str
+    candidate: str
+    check: str
+    dtype: str
+    device: str
+    verdict: Verdict
+    error_over_bound: float
+    comparisons: int
+    reason: str = ""
+    listed: bool = False
+    seconds: float = 0.0
+    failure: Failure | None = None
+
+    @property
+    def passed(self) -> bool:
+        """PASS, or a limit that is listed."""
+        return self.verdict is Verdict.PASS or (self.verdict is Verdict.UNSUPPORTED and self.listed)
+
+
+@dataclass
+class Report:
+    """Every row of a run; what was skipped, with the reason; and, if it ended early, why."""
+
+    environment: dict[str, Any]
+    rows: list[Row] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    error: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Did something run, and did all of it agree? Listed limits do not count against a candidate."""
+        judged = [row for row in self.rows if row.candidate != ORACLE]
+        agree = any(row.verdict is Verdict.PASS for row in judged) and all(row.passed for row in self.rows)
+        return agree and self.error is None
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The diagnosed failures."""
+        return [row.failure for row in self.rows if row.failure is not None]
+
+    @property
+    def exit_code(self) -> int:
+        """0: all agree. 1: a candidate disagrees, or refuses what is not a listed limit. 2: something could not be judged."""
+        if self.passed:
+            return 0
+        disagree = (Verdict.MISMATCH, Verdict.UNSUPPORTED)
+        found = any(row.verdict in disagree and not row.passed for row in self.rows if row.candidate != ORACLE)
+        return 1 if found and self.error is None else 2
+
+    def raise_if_failed(self) -> None:
+        """Raise `ParityError`, with the report as its message, unless everything agreed."""
+        if not self.passed:
+            raise ParityError(str(self))
+
+    def __str__(self) -> str:
+        from parity_tests.harness.render import as_text  # the renderer needs the classes of this file
+
+        return as_text(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain data, schema 1. A number that is not finite becomes None."""
+        rows = [dataclasses.asdict(dataclasses.replace(row, failure=None)) for row in self.rows]
+        for row in rows:
+            del row["failure"]
+        return _plain(
+            {
+                "schema": SCHEMA,
+                "passed": self.passed,
+                "environment": self.environment,
+                "skipped": self.skipped,
+                "error": self.error,
+                "rows": rows,
+                "failures": [dataclasses.asdict(failure) for failure in self.failures],
+            }
+        )
+
+    def to_json(self, path: str | os.PathLike[str]) -> None:
+        """Write `as_dict()` to a file, whole or not at all."""
+        target = Path(path)
+        with tempfile.NamedTemporaryFile("w", dir=target.parent, suffix=".tmp", delete=False, encoding="utf-8") as file:
+            try:
+                json.dump(self.as_dict(), file, indent=1, ensure_ascii=False, allow_nan=False)
+                file.write("\n")
+                file.close()
+                os.replace(file.name, target)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+
+
+def _plain(x: Any) -> Any:
+    if isinstance(x, dict):
+        return {str(key): _plain(value) for key, value in x.items()}
+    if isinstance(x, list | tuple):
+        return [_plain(value) for value in x]
+    if isinstance(x, float) and not math.isfinite(x):
+        return None
+    return str(x) if isinstance(x, Verdict) else x

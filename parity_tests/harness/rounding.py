@@ -1,0 +1,367 @@
+"""How large rounding errors can be: a running error analysis over a function's jaxpr.
+
+`bounded(jaxpr, *args, precision=p)` evaluates it in float64 and carries, next to every intermediate value x, an entrywise bound
+E_x on the error that a computation of the same quantity in the format p makes: each operation passes on the errors of
+its operands, and adds its own rounding. Hence cancellation is excused where the mathematics forces it and nowhere
+else, and no tolerance is chosen. With u the unit roundoff of a stored result and u_acc the accumulator's:
+
+    E(x ± y)  = E_x + E_y + u |x ± y|
+    E(x ∘ y)  = |x| E_y + E_x |y| + E_x E_y + u |x ∘ y|
+    E(X Y)    = |X| E_Y + E_X |Y| + E_X E_Y + γ_K |X| |Y| + u |X Y|,    γ_K = min(K, 4 √K) u_acc
+    E(f(x))   = max |f(y) - f(x)| over |y - x| <= E_x, + (u + 8 u_acc) |f(x)|
+
+γ_K: K roundings at worst; beyond K = 16 the probabilistic bound (N. Higham, T. Mary, "A new approach to probabilistic
+rounding error analysis", SIAM J. Sci. Comput. 41, 2019) with λ = 4, which a right sum of independent roundings exceeds
+with probability 2 exp(-8). The 8 covers elementary functions: the worst in use, XLA's float32 tanh, errs by 4.7 u.
+
+An entry whose value may overflow the format gets an infinite bound: it cannot be judged.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from parity_tests.harness.precision import FLOAT64, Precision
+
+ELEMENTARY = 8  # roundings (of the accumulator) in an elementary function
+
+Rule = Callable[..., Any]
+_RULES: dict[str, Rule] = {}
+
+
+class NoRule(NotImplementedError):
+    """A jaxpr holds a primitive whose rounding error this module cannot bound."""
+
+    def __init__(self, primitive: str) -> None:
+        super().__init__(
+            f"no rounding-error rule for the JAX primitive {primitive!r} (parity_tests/harness/rounding.py)"
+        )
+
+
+class NotFloat64(TypeError):
+    """The function that should be the truth computes in a lower precision although its arguments are float64."""
+
+    def __init__(self, primitive: str, dtype: str) -> None:
+        super().__init__(
+            f"the JAX function computes in {dtype} (primitive {primitive!r}) although its arguments are float64, so it "
+            "cannot judge; let its dtypes follow those of its arguments"
+        )
+
+
+def bounded(closed: core.ClosedJaxpr, *args: np.ndarray, precision: Precision) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Values and error bounds of a jaxpr's outputs at float64 arguments that are exact in the format.
+
+    Must run inside `numerics.pinned()` (float64 on). The bound covers the format's computation and that of the
+    float64 values themselves.
+
+    Raises:
+        NoRule: the jaxpr has a primitive without a rule.
+        NotFloat64: it computes in a lower precision than its arguments have.
+    """
+    pairs = [(np.asarray(x), np.zeros(np.shape(x))) for x in args]
+    outputs = _interpret(closed.jaxpr, closed.consts, pairs, precision)
+    # The bound is proportional to the roundoff to first order, so the reference's own error is u64 / u of it.
+    return [(x, e * (1 + FLOAT64.u / precision.u)) for x, e in outputs]
+
+
+def _interpret(jaxpr, consts: Sequence, args: Sequence[tuple], precision: Precision) -> list[tuple]:
+    environment: dict = {}
+
+    def read(atom):
+        if isinstance(atom, core.Literal):
+            return np.asarray(atom.val), np.zeros(np.shape(atom.val))
+        return environment[atom]
+
+    for var, const in zip(jaxpr.constvars, consts, strict=True):
+        environment[var] = np.asarray(const), np.zeros(np.shape(const))
+    environment.update(zip(jaxpr.invars, args, strict=True))
+    for eqn in jaxpr.eqns:
+        outputs = _apply(eqn, [read(x) for x in eqn.invars], precision)
+        environment.update(zip(eqn.outvars, outputs, strict=True))
+    return [read(x) for x in jaxpr.outvars]
+
+
+def _apply(eqn, operands: list[tuple], precision: Precision) -> list[tuple]:
+    name = eqn.primitive.name
+    inner = _called(name, eqn.params)
+    if inner is not None:
+        return _interpret(inner.jaxpr, inner.consts, operands, precision)
+    if name in _CONTROL:
+        return _CONTROL[name](eqn, operands, precision)
+    x = [value for value, _ in operands]
+    values = eqn.primitive.bind(*x, **eqn.params)
+    values = [np.asarray(y) for y in (values if eqn.primitive.multiple_results else [values])]
+    if any(y.dtype.kind == "f" and y.dtype != np.float64 for y in values):
+        raise NotFloat64(name, str(values[0].dtype))
+    if all(y.dtype.kind != "f" for y in values) and not any(np.any(e) for _, e in operands):
+        return [(y, np.zeros(y.shape)) for y in values]
+    if name not in _RULES:
+        raise NoRule(name)
+    with np.errstate(all="ignore"):  # an infinite or undefined bound is a result here: the entry cannot be judged
+        many = eqn.primitive.multiple_results
+        bounds = _RULES[name](eqn, x, [e for _, e in operands], values if many else values[0], precision)
+        bounds = bounds if many else [bounds]
+        return [(y, _capped(y, np.broadcast_to(e, y.shape), precision)) for y, e in zip(values, bounds, strict=True)]
+
+
+def _capped(y: np.ndarray, e: np.ndarray, precision: Precision) -> np.ndarray:
+    if y.dtype.kind != "f":
+        return e
+    return np.where(np.isnan(e) | (np.abs(y) + e > precision.largest) | ~np.isfinite(y), np.inf, e)
+
+
+# Calls and control flow.
+
+
+def _called(name: str, params: dict) -> Any:
+    """The jaxpr that a call primitive runs (jit, custom_jvp_call, checkpoint, ...), closed; None for other primitives."""
+    if name in ("scan", "while", "cond"):
+        return None
+    for key in ("call_jaxpr", "jaxpr", "fun_jaxpr"):
+        inner = params.get(key)
+        if isinstance(inner, core.ClosedJaxpr):
+            return inner
+        if isinstance(inner, core.Jaxpr):
+            return core.ClosedJaxpr(inner, ())
+    return None
+
+
+def _scan(eqn, operands, precision):
+    p = eqn.params
+    consts, carry = operands[: p["num_consts"]], operands[p["num_consts"] : p["num_consts"] + p["num_carry"]]
+    sequences = operands[p["num_consts"] + p["num_carry"] :]
+    steps: list[list[tuple]] = []
+    order = range(p["length"])
+    for i in reversed(order) if p["reverse"] else order:
+        slices = [(x[i], e[i]) for x, e in sequences]
+        outputs = _interpret(p["jaxpr"].jaxpr, p["jaxpr"].consts, [*consts, *carry, *slices], precision)
+        carry = outputs[: p["num_carry"]]
+        steps.append(outputs[p["num_carry"] :])
+    if p["reverse"]:
+        steps.reverse()
+    stacked = []
+    for j, var in enumerate(eqn.outvars[p["num_carry"] :]):
+        if steps:
+            stacked.append((np.stack([s[j][0] for s in steps]), np.stack([s[j][1] for s in steps])))
+        else:
+            stacked.append((np.zeros(var.aval.shape, var.aval.dtype), np.zeros(var.aval.shape)))
+    return [*carry, *stacked]
+
+
+def _cond(eqn, operands, precision):
+    (index, uncertain), *args = operands
+    if np.any(uncertain):
+        raise NoRule("cond (on a value that rounding may change)")
+    branch = eqn.params["branches"][int(index)]
+    return _interpret(branch.jaxpr, branch.consts, args, precision)
+
+
+_CONTROL = {"scan": _scan, "cond": _cond}
+
+
+# Rules: (eqn, values of the operands, their bounds, values of the results, precision) -> bounds of the results.
+
+
+def _rule(*names: str) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        for name in names:
+            _RULES[name] = rule
+        return rule
+
+    return register
+
+
+@_rule("add", "sub", "add_any")
+def _sum_of_two(eqn, x, e, y, p):
+    return e[0] + e[1] + p.u * np.abs(y)
+
+
+@_rule("mul")
+def _product(eqn, x, e, y, p):
+    return np.abs(x[0]) * e[1] + e[0] * np.abs(x[1]) + e[0] * e[1] + p.u * np.abs(y) + _underflow(y, p)
+
+
+@_rule("div")
+def _quotient(eqn, x, e, y, p):
+    room = np.abs(x[1]) - e[1]
+    passed_on = np.where(room > 0, (e[0] + np.abs(y) * e[1]) / room, np.where(e[0] + e[1] > 0, np.inf, 0.0))
+    return passed_on + p.u * np.abs(y) + _underflow(y, p)
+
+
+def _underflow(y, p):
+    # A result that is exactly zero in float64 comes from a zero operand, and is exact in every format.
+    return np.where(y == 0, 0.0, p.tiny)
+
+
+@_rule("dot_general")
+def _contraction(eqn, x, e, y, p):
+    def product(a, b):
+        return np.asarray(eqn.primitive.bind(a, b, **eqn.params))
+
+    (axes, _), _ = eqn.params["dimension_numbers"]
+    K = math.prod(x[0].shape[axis] for axis in axes)
+    X, Y = np.abs(x[0]), np.abs(x[1])
+    magnitude = product(X, Y)
+    passed_on = product(X, e[1]) + product(e[0], Y + e[1])
+    return passed_on + _gamma(K, p) * magnitude + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, K * p.tiny)
+
+
+def _gamma(K: int, p: Precision) -> float:
+    return min(K, 4 * math.sqrt(K)) * p.u_acc
+
+
+@_rule("reduce_sum")
+def _sum(eqn, x, e, y, p):
+    axes = tuple(eqn.params["axes"])
+    K = math.prod(x[0].shape[axis] for axis in axes)
+    return e[0].sum(axes) + _gamma(K, p) * np.abs(x[0]).sum(axes) + p.u * np.abs(y)
+
+
+@_rule("cumsum")
+def _cumulative_sum(eqn, x, e, y, p):
+    def cumulative(a):
+        return np.asarray(eqn.primitive.bind(a, **eqn.params))
+
+    return cumulative(e[0]) + _gamma(x[0].shape[eqn.params["axis"]], p) * cumulative(np.abs(x[0])) + p.u * np.abs(y)
+
+
+@_rule("neg", "abs", "copy", "copy_p", "convert_element_type", "reduce_precision")
+def _exact(eqn, x, e, y, p):
+    return e[0]
+
+
+@_rule("max", "min", "clamp")
+def _extremum_of_operands(eqn, x, e, y, p):
+    return functools.reduce(np.maximum, e)
+
+
+@_rule("reduce_max", "reduce_min")
+def _extremum(eqn, x, e, y, p):
+    return e[0].max(tuple(eqn.params["axes"]), initial=0.0)
+
+
+@_rule("reshape", "transpose", "broadcast_in_dim", "squeeze", "expand_dims", "slice", "rev", "concatenate", "pad")
+@_rule("split")
+def _rearranged(eqn, x, e, y, p):
+    bounds = eqn.primitive.bind(*e, **eqn.params)
+    return [*map(np.asarray, bounds)] if eqn.primitive.multiple_results else np.asarray(bounds)
+
+
+@_rule("gather", "dynamic_slice")
+def _selected(eqn, x, e, y, p):
+    return np.asarray(eqn.primitive.bind(e[0], *x[1:], **eqn.params))
+
+
+@_rule("dynamic_update_slice")
+def _updated(eqn, x, e, y, p):
+    return np.asarray(eqn.primitive.bind(e[0], e[1], *x[2:], **eqn.params))
+
+
+@_rule("scatter-add")
+def _scattered_sum(eqn, x, e, y, p):
+    def scattered(operand, updates):
+        return np.asarray(eqn.primitive.bind(operand, x[1], updates, **eqn.params))
+
+    magnitude = scattered(np.abs(x[0]), np.abs(x[2]))
+    return scattered(e[0], e[2]) + _gamma(x[2].size, p) * magnitude + p.u * np.abs(y)
+
+
+@_rule("iota")
+def _constant(eqn, x, e, y, p):
+    return np.zeros(y.shape)
+
+
+@_rule("eq", "ne", "lt", "le", "gt", "ge")
+def _comparison(eqn, x, e, y, p):
+    """1 where rounding may change the answer, else 0."""
+    return ((e[0] + e[1] > 0) & (np.abs(x[0] - x[1]) <= e[0] + e[1])).astype(float)
+
+
+@_rule("and", "or", "not", "xor", "is_finite", "reduce_and", "reduce_or")
+def _logic(eqn, x, e, y, p):
+    return np.full(y.shape, float(any(np.any(bound) for bound in e)))
+
+
+@_rule("select_n")
+def _select(eqn, x, e, y, p):
+    chosen = np.asarray(eqn.primitive.bind(x[0], *e[1:], **eqn.params))
+    other = functools.reduce(np.maximum, (np.abs(case - y) + bound for case, bound in zip(x[1:], e[1:], strict=True)))
+    return np.where(np.asarray(e[0]) > 0, other, chosen)
+
+
+@_rule("sign", "floor", "ceil", "round")
+def _step(eqn, x, e, y, p):
+    low, high = (np.asarray(eqn.primitive.bind(x[0] + shift, **eqn.params)) for shift in (-e[0], e[0]))
+    return np.maximum(np.abs(high - y), np.abs(low - y))
+
+
+# Elementary functions.
+
+
+def _own(y, p):
+    return (p.u + ELEMENTARY * p.u_acc) * np.abs(y) + _underflow(y, p)
+
+
+@_rule("tanh", "exp", "exp2", "expm1", "log", "log1p", "logistic", "sqrt", "cbrt", "erf", "erfc", "erf_inv")
+@_rule("asin", "acos", "atan", "sinh", "asinh", "acosh", "atanh", "rsqrt")
+def _monotone(eqn, x, e, y, p):
+    low, high = (np.asarray(eqn.primitive.bind(x[0] + shift, **eqn.params)) for shift in (-e[0], e[0]))
+    return np.maximum(np.abs(high - y), np.abs(low - y)) + _own(y, p)
+
+
+@_rule("cosh")
+def _even(eqn, x, e, y, p):
+    return np.asarray(eqn.primitive.bind(np.abs(x[0]) + e[0], **eqn.params)) - y + _own(y, p)
+
+
+@_rule("sin")
+def _sine(eqn, x, e, y, p):
+    return np.minimum(np.abs(np.cos(x[0])) * e[0] + e[0] ** 2 / 2, 2) + _own(y, p)
+
+
+@_rule("cos")
+def _cosine(eqn, x, e, y, p):
+    return np.minimum(np.abs(np.sin(x[0])) * e[0] + e[0] ** 2 / 2, 2) + _own(y, p)
+
+
+@_rule("integer_pow", "square")
+def _integer_power(eqn, x, e, y, p):
+    n = eqn.params.get("y", 2)
+    magnitude = np.abs(x[0])
+    if n >= 0:
+        passed_on = (magnitude + e[0]) ** n - magnitude**n
+    else:
+        passed_on = np.where(magnitude > e[0], (magnitude - e[0]) ** float(n) - magnitude ** float(n), np.inf)
+    return passed_on + abs(n) * p.u * np.abs(y) + _underflow(y, p)
+
+
+@_rule("pow")
+def _power(eqn, x, e, y, p):
+    base, exponent = np.abs(x[0]), x[1]
+    # The relative error of x ** y = exp(y log x), with log x wrong by at most E_x / (x - E_x).
+    change = np.abs(exponent) * e[0] / (base - e[0]) + np.abs(np.log(base)) * e[1]
+    passed_on = np.where((base > e[0]) | (e[0] == 0), np.abs(y) * np.expm1(np.nan_to_num(change, nan=0.0)), np.inf)
+    return passed_on + _own(y, p)
+
+
+@_rule("atan2")
+def _angle(eqn, x, e, y, p):
+    radius = np.hypot(x[0], x[1])
+    error = np.hypot(e[0], e[1])
+    return np.where(radius > error, np.arcsin(np.minimum(error / radius, 1)), np.where(error > 0, np.pi, 0)) + _own(
+        y, p
+    )
+
+
+@_rule("tan", "lgamma", "digamma")
+def _differentiated(eqn, x, e, y, p):
+    # To first order, doubled: the second-order term is smaller than the first wherever the bound is of any use.
+    _, slope = jax.jvp(lambda a: eqn.primitive.bind(a, **eqn.params), (x[0],), (np.ones_like(x[0]),))
+    return 2 * np.abs(np.asarray(slope)) * e[0] + _own(y, p)

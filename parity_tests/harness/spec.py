@@ -1,0 +1,95 @@
+"""What an operator should compute: the oracle's side of a comparison, as data."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from parity_tests.harness.signature import Signature
+
+FORMULAS = ("vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """An operator, said in JAX.
+
+    Attributes:
+        name: the operator's name in reports.
+        primal: the plain JAX function (inputs...) -> output or tuple of outputs. Its dtypes must follow its inputs'.
+        signature: a NumPy gufunc signature, "(n,d),(m,d),(m,e)->(n,e),(n,m)"; inputs of many sizes are made from it.
+        inputs: instead of a signature, the arrays to judge at. Exactly one of the two is given.
+        vjp: optional explicit formula (primals..., output cotangents...) -> input cotangents; `None` for an exact zero,
+            in arguments and results. Judges in place of JAX autodiff of `primal`, once autodiff has certified it.
+        jvp: likewise, (primals..., tangents...) -> output tangents.
+        vjp_of_vjp, jvp_of_vjp, vjp_of_jvp, jvp_of_jvp: likewise, second order; the arguments of the inner formula, then
+            the outer one's cotangents or tangents.
+        input_names, output_names: names for messages; by default the parameters of `primal`, and output0, output1, ...
+        equations: where a result is derived, for messages: {"k_bar": "equation (11) in derivation/attn.md"}.
+
+    Raises:
+        TypeError, ValueError: a field that cannot be used, with the remedy.
+    """
+
+    name: str
+    primal: Callable
+    signature: str | None = None
+    inputs: Sequence[np.ndarray] | None = None
+    vjp: Callable | None = None
+    jvp: Callable | None = None
+    vjp_of_vjp: Callable | None = None
+    jvp_of_vjp: Callable | None = None
+    vjp_of_jvp: Callable | None = None
+    jvp_of_jvp: Callable | None = None
+    input_names: Sequence[str] | None = None
+    output_names: Sequence[str] | None = None
+    equations: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise TypeError(f"OpSpec: name must be a non-empty string, got {self.name!r}")
+        for role in ("primal", *FORMULAS):
+            f = getattr(self, role)
+            if not callable(f) and (role == "primal" or f is not None):
+                raise TypeError(f"OpSpec {self.name}: {role} must be a JAX function, got {type(f).__name__}")
+        if (self.signature is None) == (self.inputs is None):
+            raise ValueError(
+                f"OpSpec {self.name}: give either a signature, such as '(n,d),(m,d)->(n,m)', or inputs, not "
+                + ("both" if self.inputs is not None else "neither")
+            )
+        count = len(self.parsed.inputs) if self.parsed else len(self.inputs or ())
+        if count == 0:
+            raise ValueError(f"OpSpec {self.name}: inputs is empty; an operator without inputs has no derivative")
+        if self.input_names is not None and len(self.input_names) != count:
+            raise ValueError(f"OpSpec {self.name}: {len(self.input_names)} input_names for {count} inputs")
+        for i, x in enumerate(self.inputs or ()):
+            if np.asarray(x).dtype.kind not in "fV":  # V: ml_dtypes' bfloat16
+                raise TypeError(
+                    f"OpSpec {self.name}: inputs[{i}] has dtype {np.asarray(x).dtype}; give floating-point arrays, "
+                    "and close over anything else: primal=lambda x: f(x, index)"
+                )
+
+    @property
+    def parsed(self) -> Signature | None:
+        """The signature, read; None if inputs are fixed."""
+        return None if self.signature is None else Signature.parse(self.signature)
+
+    def names_of_inputs(self, count: int) -> tuple[str, ...]:
+        """A name for each input."""
+        if self.input_names is not None:
+            return tuple(self.input_names)
+        try:
+            parameters = inspect.signature(self.primal).parameters.values()
+        except ValueError:  # a builtin has no signature to read
+            parameters = ()
+        names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        return tuple(names[:count]) if len(names) >= count else tuple(f"input{i}" for i in range(count))
+
+    def names_of_outputs(self, count: int) -> tuple[str, ...]:
+        """A name for each output."""
+        if self.output_names is not None and len(self.output_names) == count:
+            return tuple(self.output_names)
+        return ("output",) if count == 1 else tuple(f"output{i}" for i in range(count))

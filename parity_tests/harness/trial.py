@@ -1,0 +1,90 @@
+"""One candidate on one sample, in one format, on one device: what a check is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from parity_tests.harness import bridge
+from parity_tests.harness.candidate import BadOutput, Candidate
+from parity_tests.harness.findings import Comparison, Fact, Finding
+from parity_tests.harness.maps import ORDERS
+from parity_tests.harness.oracle import Oracle, Truth
+from parity_tests.harness.precision import Precision
+from parity_tests.harness.samples import Sample
+
+Arrays = Sequence[np.ndarray | None]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Everything that a check needs, and the comparison itself."""
+
+    candidate: Candidate
+    oracle: Oracle
+    sample: Sample
+    precision: Precision
+    device: str
+
+    @property
+    def primals(self) -> list[np.ndarray]:
+        """The operator's inputs: float64 arrays, exact in the format."""
+        return self.arguments("forward")
+
+    def arguments(self, name: str, example: int = 0) -> list[np.ndarray]:
+        """Arguments for a map: the primals, then random tangents and cotangents; exact in the format."""
+        inputs = self.sample.primals(self.oracle.inputs, example)
+        shapes = self.oracle.shapes(tuple(x.shape for x in inputs))
+        slots = self.oracle.map(name).arguments[len(inputs) :]
+        directions = [self.sample.draw(f"{slot.label} {example}", shapes[slot.like]) for slot in slots]
+        return [self.precision.rounded(x) for x in (*inputs, *directions)]
+
+    def truth(self, name: str, args: Arrays) -> list[Truth]:
+        """The oracle's results of a map, with their bounds."""
+        return self.oracle.truth(name, args, self.precision)
+
+    def tensors(self, arrays: Arrays) -> list[torch.Tensor]:
+        """Fresh contiguous tensors with the arrays' values."""
+        return [bridge.to_torch(x, self.precision, self.device) for x in arrays if x is not None]
+
+    def evaluate(self, name: str, args: Arrays) -> Sequence[torch.Tensor | None]:
+        """A map of the candidate at these arguments, as contiguous tensors."""
+        tensors, count, split = self.tensors(args), len(self.oracle.inputs), self.oracle.map(name).base
+        f = getattr(self.candidate, name)
+        if name == "forward":
+            return f(tensors)
+        if len(ORDERS[name]) == 1:
+            return f(tensors[:split], tensors[split:])
+        return f(count, tensors[:split], tensors[split:])
+
+    def compare(
+        self, name: str, args: Arrays, results: Sequence[torch.Tensor | None], circumstance: str = ""
+    ) -> Iterator[Finding]:
+        """A map's results against the oracle's; an absent result is a zero.
+
+        Raises:
+            BadOutput: a wrong number of results.
+        """
+        yield from self.compare_with(self.truth(name, args), name, results, circumstance)
+
+    def compare_with(
+        self, truths: Sequence[Truth], name: str, results: Sequence[torch.Tensor | None], circumstance: str = ""
+    ) -> Iterator[Finding]:
+        """Likewise, against truths that are at hand."""
+        if len(results) != len(truths):
+            raise BadOutput(f"returned {len(results)} outputs, expected {len(truths)}")
+        dtype = getattr(torch, self.precision.name)
+        for slot, result, (oracle, bound) in zip(self.oracle.map(name).results, results, truths, strict=True):
+            if result is None:
+                yield Comparison(slot.label, np.zeros_like(oracle), oracle, bound, circumstance)
+            elif tuple(result.shape) != oracle.shape:
+                text = f"has shape {tuple(result.shape)}, the oracle's is {oracle.shape}"
+                yield Fact(slot.label, False, text, circumstance)
+            elif result.dtype != dtype or result.device.type != self.device:
+                text = f"is {result.dtype} on {result.device}, its inputs are {dtype} on {self.device}"
+                yield Fact(slot.label, False, text, circumstance)
+            else:
+                yield Comparison(slot.label, bridge.to_numpy(result), oracle, bound, circumstance)

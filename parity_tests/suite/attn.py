@@ -1,0 +1,60 @@
+"""The worked example as data: the spec of attn, and the implementations that stand trial."""
+
+from __future__ import annotations
+
+import jax_ref
+import torch_impl
+from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.spec import OpSpec
+
+_NUMBERS = {  # of the equations in derivation/attn.md
+    "output": 3,
+    "attn": 2,
+    "q_bar": 10,
+    "k_bar": 11,
+    "v_bar": 12,
+    "attn_dot": 6,
+    "output_dot": 7,
+    "jvp_of_vjp/q_bar_dot": 16,
+    "jvp_of_vjp/k_bar_dot": 17,
+    "jvp_of_vjp/v_bar_dot": 18,
+    "vjp_of_vjp/q_bar": 19,
+    "vjp_of_vjp/k_bar": 19,
+    "vjp_of_vjp/v_bar": 19,
+    "vjp_of_vjp/output_bar_bar": 20,
+    "vjp_of_vjp/attn_bar_bar": 20,
+    "vjp_of_jvp/q_bar": 21,
+    "vjp_of_jvp/k_bar": 21,
+    "vjp_of_jvp/v_bar": 21,
+    "vjp_of_jvp/q_dot_bar": 21,
+    "vjp_of_jvp/k_dot_bar": 21,
+    "vjp_of_jvp/v_dot_bar": 21,
+    "jvp_of_jvp/attn_dot_dot": 23,
+    "jvp_of_jvp/output_dot_dot": 24,
+}
+
+SPEC = OpSpec(
+    "attn",
+    primal=jax_ref.attn_primal,
+    signature="(n,d),(m,d),(m,e)->(n,e),(n,m)",
+    vjp=jax_ref.attn_vjp,
+    jvp=jax_ref.attn_jvp,
+    vjp_of_vjp=jax_ref.attn_vjp_of_vjp,
+    jvp_of_vjp=jax_ref.attn_jvp_of_vjp,
+    vjp_of_jvp=jax_ref.attn_vjp_of_jvp,
+    jvp_of_jvp=jax_ref.attn_jvp_of_jvp,
+    output_names=("output", "attn"),
+    equations={result: f"equation ({number}) in derivation/attn.md" for result, number in _NUMBERS.items()},
+)
+
+CANDIDATES = {
+    candidate.name: candidate
+    for candidate in (
+        Candidate(torch_impl.attn_composite, "attn_composite", limits={}),
+        Candidate(
+            torch_impl.attn_function,
+            "attn_function",
+            limits={"jvp_of_jvp": torch_impl.ATTN_FUNCTION_LIMITS["nested forward AD"]},
+        ),
+    )
+}

@@ -1,0 +1,73 @@
+"""PyTorch's own gradcheck and gradgradcheck with everything on, at their default tolerances."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+
+from parity_tests.suite.torch_impl._common import PRIMALS, Attn, draw, implementations, subsets
+
+ALL_DIFFER = (2, 3, 4, 1)
+CASES = [
+    *[pytest.param(ALL_DIFFER, *s.values, id=f"all_axes_differ-{s.id}") for s in subsets(PRIMALS)],
+    pytest.param((3, 2, 4, 5), PRIMALS, id="all_axes_longer_than_one"),
+    pytest.param((1, 2, 3, 2), PRIMALS, id="one_query"),
+    pytest.param((2, 1, 3, 2), PRIMALS, id="one_feature"),
+    pytest.param((3, 2, 1, 2), PRIMALS, id="one_key"),
+    pytest.param((1, 1, 1, 1), PRIMALS, id="one_of_all"),
+]
+
+cases = pytest.mark.parametrize(("sizes", "requires_grad"), CASES)
+dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=["float64", "complex128"])
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """gradcheck draws directions from torch's global generator."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
+
+
+def joined(attn: Attn):
+    """One result that needs both: gradcheck pulls back one output at a time, so that by itself it never has both
+    cotangents there at once."""
+
+    def output_times_attn(q, k, v):
+        output, attn_matrix = attn(q, k, v)
+        return output.mT @ attn_matrix
+
+    return output_times_attn
+
+
+@implementations
+@dtypes
+@cases
+def test_first_order(attn: Attn, dtype, sizes, requires_grad):
+    primals = draw(PRIMALS, sizes, dtype=dtype, requires_grad=requires_grad)
+    for function in (attn, joined(attn)):
+        assert gradcheck(
+            function,
+            primals,
+            check_undefined_grad=True,
+            check_batched_grad=True,
+            check_forward_ad=True,
+            check_batched_forward_grad=True,
+        )
+
+
+@implementations
+@dtypes
+@cases
+def test_second_order(attn: Attn, dtype, sizes, requires_grad):
+    primals = draw(PRIMALS, sizes, dtype=dtype, requires_grad=requires_grad)
+    assert gradgradcheck(
+        attn,
+        primals,
+        gen_non_contig_grad_outputs=True,
+        check_undefined_grad=True,
+        check_batched_grad=True,
+        check_fwd_over_rev=True,
+        check_rev_over_rev=True,
+    )

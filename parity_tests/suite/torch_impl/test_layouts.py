@@ -1,0 +1,133 @@
+"""Inputs and cotangents in any memory layout: the results are those for contiguous tensors, and nobody writes to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from parity_tests.suite.torch_impl._common import (
+    COTANGENTS,
+    PRIMALS,
+    TANGENTS,
+    Attn,
+    assert_same,
+    draw,
+    implementations,
+    only,
+    pull,
+    subsets,
+)
+
+
+def sliced(x: Tensor) -> Tensor:
+    """Every second row and column of a larger tensor."""
+    larger = x.new_full((2 * x.shape[0] + 1, 2 * x.shape[1] + 1), 7.0)
+    larger[1::2, 1::2] = x
+    return larger[1::2, 1::2]
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "contiguous": torch.clone,
+    "transposed": lambda x: x.mT.contiguous().mT,
+    "sliced": sliced,
+    "flipped": lambda x: x.flip(0).flip(0).mT.flip(0).contiguous().flip(0).mT,
+    "expanded_rows": lambda x: x[:1].clone().expand_as(x),
+    "expanded_columns": lambda x: x[:, :1].clone().expand_as(x),
+    "expanded_scalar": lambda x: x[:1, :1].clone().expand_as(x),
+    "conjugated": lambda x: x.conj().resolve_conj().conj(),
+}
+
+layouts = pytest.mark.parametrize(
+    ("layout", "dtype"),
+    [
+        pytest.param(layout, dtype, id=f"{name}-{str(dtype).removeprefix('torch.')}")
+        for name, layout in LAYOUTS.items()
+        for dtype in (torch.float64, torch.complex128)
+        if dtype.is_complex or name != "conjugated"
+    ],
+)
+
+
+class Untouched:
+    """Asserts on exit that the tensors have the bits and the version counters that they had on entry."""
+
+    def __init__(self, *tensors: Tensor | None) -> None:
+        self.tensors = [x for x in tensors if x is not None]
+
+    def __enter__(self) -> None:
+        # The whole storage: what lies between the entries of a slice, and the one entry behind an expanded tensor.
+        self.before = [(x._version, bytes(x.untyped_storage())) for x in self.tensors]
+
+    def __exit__(self, *exception) -> None:
+        if exception == (None, None, None):
+            assert [(x._version, bytes(x.untyped_storage())) for x in self.tensors] == self.before
+
+
+def laid_out(names, layout, **options) -> list[Tensor]:
+    return [layout(x) for x in draw(names, **options)]
+
+
+def test_untouched_would_notice():
+    x = sliced(torch.ones(2, 2))
+    with pytest.raises(AssertionError), Untouched(x):
+        x.mul_(2)
+    with pytest.raises(AssertionError), Untouched(x):
+        x.data.mul_(2)  # leaves the version counter alone
+    with pytest.raises(AssertionError), Untouched(x):
+        x.mul_(1)  # leaves the bits alone
+
+
+@implementations
+@layouts
+@pytest.mark.parametrize("defined", subsets(COTANGENTS))
+@pytest.mark.parametrize("create_graph", [False, True], ids=["first_order", "create_graph"])
+def test_backward(attn: Attn, layout, dtype, defined, create_graph):
+    primals = [x.requires_grad_() for x in laid_out(PRIMALS, layout, dtype=dtype)]
+    cotangents = only(defined, COTANGENTS, laid_out(COTANGENTS, layout, dtype=dtype, seed=1))
+    with Untouched(*primals, *cotangents):
+        outputs = attn(*primals)
+        with Untouched(*outputs):
+            grads = pull(outputs, primals, cotangents, create_graph=create_graph)
+
+    same_primals = [x.detach().clone(memory_format=torch.contiguous_format).requires_grad_() for x in primals]
+    same_cotangents = [x if x is None else x.clone(memory_format=torch.contiguous_format) for x in cotangents]
+    same_outputs = attn(*same_primals)
+    assert_same(outputs, same_outputs)
+    assert_same(grads, pull(same_outputs, same_primals, same_cotangents, create_graph=create_graph), zeros=True)
+
+
+@implementations
+@layouts
+def test_jvp(attn: Attn, layout, dtype):
+    primals = tuple(laid_out(PRIMALS, layout, dtype=dtype))
+    tangents = tuple(laid_out(TANGENTS, layout, dtype=dtype, seed=1))
+    with Untouched(*primals, *tangents):
+        results = torch.func.jvp(attn, primals, tangents)
+    contiguous = [tuple(x.clone(memory_format=torch.contiguous_format) for x in xs) for xs in (primals, tangents)]
+    assert_same(results, torch.func.jvp(attn, *contiguous))
+
+
+@implementations
+@pytest.mark.parametrize("defined", subsets(COTANGENTS))
+def test_vmap_over_cotangents(attn: Attn, defined):
+    """Expanded along the batch axis: the same memory for every sample."""
+    primals = draw(PRIMALS, requires_grad=PRIMALS)
+    cotangents = only(defined, COTANGENTS, [x.expand(3, *x.shape) for x in draw(COTANGENTS, seed=1)])
+    outputs = attn(*primals)
+    with Untouched(*primals, *cotangents, *outputs):
+        pull(outputs, primals, cotangents, is_grads_batched=True)
+
+
+@implementations
+@pytest.mark.parametrize("defined", subsets(COTANGENTS))
+def test_gradients_own_their_memory(attn: Attn, defined):
+    """A caller may write to a gradient, as `zero_grad` and optimizers do, without changing anything else."""
+    primals = draw(PRIMALS, requires_grad=PRIMALS)
+    cotangents = only(defined, COTANGENTS, draw(COTANGENTS, seed=1))
+    outputs = attn(*primals)
+    grads = [x for x in pull(outputs, primals, cotangents) if x is not None]
+    owners = [x.untyped_storage().data_ptr() for x in (*primals, *outputs, *cotangents, *grads) if x is not None]
+    assert len(set(owners)) == len(owners)

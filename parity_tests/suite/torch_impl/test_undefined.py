@@ -1,0 +1,109 @@
+"""A cotangent that is not there: `None` in the backward, and the same as zeros in value."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+import torch_impl
+from parity_tests.suite.torch_impl._common import (
+    COTANGENTS,
+    PRIMALS,
+    Attn,
+    assert_same,
+    draw,
+    implementations,
+    only,
+    pull,
+    shape_of,
+    subsets,
+    zeros_for_none,
+)
+
+
+class GivesNone(torch.autograd.Function):
+    """The identity, with a backward that returns `None`: autograd passes an undefined cotangent on."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, x_bar: Tensor) -> None:
+        return None
+
+
+def pull_undefined(outputs, inputs, cotangents, **options):
+    """As `pull`, but every output is used: an absent cotangent comes from the node after attn."""
+    outputs = [y if y_bar is not None else GivesNone.apply(y) for y, y_bar in zip(outputs, cotangents, strict=True)]
+    anything = [torch.ones_like(y) if y_bar is None else y_bar for y, y_bar in zip(outputs, cotangents, strict=True)]
+    return pull(outputs, inputs, anything, **options)
+
+
+routes = pytest.mark.parametrize(
+    "pull_back", [pytest.param(pull, id="unused"), pytest.param(pull_undefined, id="given_none")]
+)
+create_graph = pytest.mark.parametrize("create_graph", [False, True], ids=["first_order", "create_graph"])
+
+
+@implementations
+@routes
+@create_graph
+@pytest.mark.parametrize("defined", subsets(COTANGENTS))
+def test_undefined_equals_zeros(attn: Attn, pull_back, create_graph: bool, defined):
+    primals = draw(PRIMALS, requires_grad=PRIMALS)
+    cotangents = only(defined, COTANGENTS, draw(COTANGENTS, seed=1))
+    grads = pull_back(attn(*primals), primals, cotangents, create_graph=create_graph)
+    zeros = zeros_for_none(cotangents, [torch.empty(shape_of(name), dtype=torch.float64) for name in COTANGENTS])
+    expected = pull(attn(*primals), primals, zeros, create_graph=create_graph)
+
+    v_is_reached = "output_bar" in defined
+    assert [x is None for x in grads] == [False, False, not v_is_reached]
+    assert all(x.requires_grad == create_graph for x in grads if x is not None)
+    assert_same(zeros_for_none(grads, primals), expected, zeros=not v_is_reached)
+
+
+@implementations
+@create_graph
+def test_both_undefined_gives_none(attn: Attn, create_graph: bool):
+    primals = draw(PRIMALS, requires_grad=PRIMALS)
+    assert pull_undefined(attn(*primals), primals, (None, None), create_graph=create_graph) == (None, None, None)
+
+
+@pytest.mark.parametrize("defined", subsets(COTANGENTS, empty=True))
+def test_backward_returns_none_exactly_where_nothing_flows(defined):
+    """The backward by itself: autograd turns some of its zeros to `None` and the reverse, so ask it directly."""
+    output, _ = torch_impl.attn_function(*draw(PRIMALS, requires_grad=PRIMALS))
+    grads = output.grad_fn.apply(*only(defined, COTANGENTS, draw(COTANGENTS, seed=1)))
+    flows = bool(defined)
+    assert [x is not None for x in grads] == [flows, flows, "output_bar" in defined]
+
+
+@implementations
+@routes
+@pytest.mark.parametrize("defined", subsets(COTANGENTS))
+def test_gradients_pass_through_create_graph(attn: Attn, pull_back, defined):
+    """Second order with a cotangent missing at first order, against zeros in its place in the plain composite."""
+    directions = draw(PRIMALS, seed=2)
+
+    def second_order(attn, pull_back, cotangents):
+        primals = draw(PRIMALS, requires_grad=PRIMALS)
+        grads = pull_back(attn(*primals), primals, cotangents, create_graph=True)
+        defined_cotangents = [x for x in cotangents if x is not None and x.requires_grad]
+        inputs = [*primals, *defined_cotangents]
+        return zeros_for_none(pull(zeros_for_none(grads, primals), inputs, directions), inputs)
+
+    cotangents = only(defined, COTANGENTS, draw(COTANGENTS, seed=1, requires_grad=defined))
+    zeros = zeros_for_none(cotangents, draw(COTANGENTS))
+    actual = second_order(attn, pull_back, cotangents)
+    expected = second_order(torch_impl.attn_composite, pull, zeros)
+    assert_same(actual, expected, zeros="output_bar" not in defined)  # attn does not depend on v
+
+
+def test_attn_has_no_gradient_for_v():
+    """A Function's outputs all require grad if one input does; the gradient that does not exist is still `None`."""
+    primals = draw(PRIMALS, requires_grad=["v"])
+    _, attn = torch_impl.attn_function(*primals)
+    assert attn.requires_grad
+    assert torch.autograd.grad(attn.sum(), primals[2], allow_unused=True) == (None,)
