@@ -45,7 +45,8 @@ def _attn_matrix(q, k):
 
 
 def _D(A):
-    # (1 - A)(1 + A) and not 1 - A²: 1 - A is exact where |A| is close to 1, so saturation costs no digits here.
+    # (1 - A)(1 + A) and not 1 - A², which rounds once more: 1 - A is exact for A in [1/2, 1]. What rounding A itself
+    # has cost near saturation is lost in either form.
     A = wide(A)
     return (1 - A) * (1 + A)  #                                                  (4)
 

@@ -20,8 +20,8 @@ class CaseError(Exception):
 def load_case(path: Path) -> tuple[OpSpec, list[Candidate]]:
     """The spec and the candidates that a file defines.
 
-    The file defines `spec` (an `OpSpec`), and `candidate` (a callable on tensors) or `candidates` (several, in a list or
-    by name), and optionally `limits`, the checks that they are known to fail, each with the reason.
+    The file defines `spec` (an `OpSpec`), and `candidate` (a callable on tensors) or `candidates` (several, in a list
+    or by name), and optionally `limits`, the checks that they are known to fail, each with the reason.
 
     Raises:
         CaseError: no such file, it does not run, or a name is missing or of a wrong type.

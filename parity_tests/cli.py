@@ -158,7 +158,7 @@ def _session(
     finally:
         if json is not None:
             report.to_json(json)
-    Console().print(below(report), soft_wrap=True, highlight=False)
+    Console().print("", below(report), sep="\n", soft_wrap=True, highlight=False)
     raise typer.Exit(report.exit_code)
 
 
@@ -170,8 +170,7 @@ def _judge_live(dockets: list[Docket], report: Report) -> None:
     with Live(progress, console=Console(), refresh_per_second=4) as live:
         try:
             for docket in dockets:
-                for row in judge(docket):
-                    report.rows.append(row)
+                for row in judge(docket, report):
                     progress.update(task, advance=1, description=f"{row.candidate} {row.dtype} {row.check}")
                     live.update(Group(table(report.rows), progress))
         finally:

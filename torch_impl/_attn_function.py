@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ATTN_FUNCTION_LIMITS: Mapping[str, str] = {
-    "nested forward AD": "PyTorch turns forward AD off while a torch.autograd.Function's jvp runs, so that a JVP of a JVP "
-    "is silently wrong (pytorch/pytorch#197867)",
+    "nested forward AD": "PyTorch turns forward AD off while a torch.autograd.Function's jvp runs, so that a JVP of a "
+    "JVP is silently wrong (pytorch/pytorch#197867)",
     "torch.compile(fullgraph=True)": "Dynamo does not trace an autograd.Function that defines jvp (graph break gb0144, "
     "pytorch/pytorch#180284); without fullgraph it runs the Function in eager mode",
 }

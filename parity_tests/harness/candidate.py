@@ -50,8 +50,8 @@ class Candidate:
     Args:
         call: the callable: a function, an `autograd.Function.apply`, an operator.
         name: its name in reports.
-        limits: the checks that it is known to fail, each with the reason; `None` for those that its author declares by
-            PyTorch's own means (no `jvp`, no vmap rule, `once_differentiable`). A limit that does not hold is a failure.
+        limits: the checks that it is known to fail, each with the reason; a limit that does not hold is a failure.
+            `None`: those that its author declares by PyTorch's own means (no `jvp`, no vmap rule, ...).
     """
 
     def __init__(self, call: Callable, name: str, limits: Mapping[str, str] | None = None) -> None:
@@ -136,7 +136,7 @@ class Candidate:
             return torch.func.jvp(inner, tuple(arguments), tuple(tangents))[1]
 
 
-class refusals:  # noqa: N801 - a context manager, read as a word
+class refusals:
     """Turns the errors by which PyTorch, or a candidate, says "not supported" into `Refused`."""
 
     def __enter__(self) -> None:

@@ -1,4 +1,4 @@
-"""The oracle certifies itself before it judges: explicit formula, autodiff, transposition and Taylor remainder agree."""
+"""The oracle certifies itself first: explicit formula, autodiff, transposition and Taylor remainder must agree."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from parity_tests.harness.findings import Comparison, Fact, Finding
-from parity_tests.harness.maps import BASES, ORDERS
+from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.oracle import Oracle
 from parity_tests.harness.precision import FLOAT64
 from parity_tests.harness.samples import Sample
@@ -40,27 +40,17 @@ def certify(oracle: Oracle, name: str, sample: Sample) -> Iterator[Finding]:
         for slot, (explicit, e1), (autodiff, e2) in zip(m.results, truths, plain, strict=True):
             yield Comparison(slot.label, explicit, autodiff, e1 + e2, "explicit formula against autodiff of the primal")
 
-    # Along p, with weights w: what the derivative says of ⟨w, F⟩.
-    base = BASES[name]
+    # A VJP's results are paired with p, a JVP's with w: both give ⟨w, F'(x) p⟩.
+    weights = draw(m.results)
     if ORDERS[name][-1] == "vjp":
-        p, w = draw(m.results), direction
-        slope, error = _inner(p, truths)
-        twin = oracle.evaluate(_twin(name), [*x, *p], FLOAT64)
-        other, other_error = _inner(w, twin)
-        yield Comparison(
-            f"⟨{name}, p⟩",
-            np.array([slope]),
-            np.array([other]),
-            np.array([error + other_error]),
-            f"against {_twin(name)}",
-        )
-    else:
-        p, w = direction, draw(m.results)
-        slope, _ = _inner(w, truths)
-    if all(d.size == 0 for d in p) or all(d.size == 0 for d in w):
-        return
-    rate = taylor_rate(oracle, base, lambda point: values(base, point), slope, x, p, w)
-    yield Fact(f"Taylor rate of {name}", rate > RIGHT, f"is {rate:.2f}; it is 2 for a right derivative")
+        twin = _twin(name)
+        left, left_error = _inner(weights, truths)
+        right, right_error = _inner(direction, oracle.evaluate(twin, [*x, *weights], FLOAT64))
+        error = np.array([left_error + right_error])
+        yield Comparison(f"⟨{name}, p⟩", np.array([left]), np.array([right]), error, f"⟨w, {twin}⟩")
+    if any(d.size for d in direction) and any(d.size for d in weights):
+        rate = taylor_rate(oracle, name, values, [*x, *direction], weights)
+        yield Fact(f"Taylor rate of {name}", rate > RIGHT, f"is {rate:.2f}; it is 2 for a right derivative")
 
 
 def _twin(name: str) -> str:

@@ -75,7 +75,8 @@ def crosscheck(
         replay=_replay,
     )
     report = Report(environment((device,), seed))
-    report.rows.extend(judge(docket))
+    for _ in judge(docket, report):
+        pass
     return report
 
 
@@ -116,8 +117,8 @@ def one_of(kind: str, name: str, known: Sequence[str]) -> str:
     """
     if name not in known:
         near = difflib.get_close_matches(str(name), known, n=1)
-        guess = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown {kind} {name!r}{guess} There are {', '.join(known)}")
+        guess = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(f"unknown {kind} {name!r}{guess}; there are {', '.join(known)}")
     return name
 
 

@@ -8,6 +8,8 @@ from parity_tests.harness.findings import Comparison
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.trial import Trial
 
+_DECISIVE = 30  # times its bound: an error from which one explanation can be told from another
+
 
 def pattern(comparison: Comparison) -> str:
     """Which entries are wrong: "12/20 entries wrong, all in rows 32 to 34", ..."""
@@ -36,6 +38,8 @@ def looks_like(trial: Trial, name: str | None, findings: list[Comparison], wrong
         return None
     if not candidate.any():
         return f"{wrong.label} = 0"
+    if wrong.error_over_bound < _DECISIVE or np.count_nonzero(np.abs(oracle) > bound) < 2:
+        return None  # so little is wrong, or so little is known, that several explanations would fit
     factor = float(np.sum(candidate * oracle) / np.sum(oracle * oracle))
     if factor != 0 and (np.abs(candidate - factor * oracle) <= bound * (1 + abs(factor))).all():
         rounded = float(f"{factor:.3g}")
@@ -49,9 +53,9 @@ def looks_like(trial: Trial, name: str | None, findings: list[Comparison], wrong
             other.label != wrong.label
             and other.circumstance == wrong.circumstance
             and other.oracle.shape == oracle.shape
+            and (np.abs(candidate - other.oracle) <= bound + other.bound).all()
         ):
-            if (np.abs(candidate - other.oracle) <= bound + other.bound).all():
-                return f"{wrong.label} = the oracle's {other.label}"
+            return f"{wrong.label} = the oracle's {other.label}"
     return _without_a_cotangent(trial, name, wrong)
 
 

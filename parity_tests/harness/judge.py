@@ -19,7 +19,7 @@ from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle, OracleError
 from parity_tests.harness.precision import FLOAT64, Precision
-from parity_tests.harness.report import ORACLE, Failure, Row, WrongResult
+from parity_tests.harness.report import ORACLE, Failure, Report, Row, WrongResult
 from parity_tests.harness.rounding import NoRule, NotFloat64
 from parity_tests.harness.samples import Sample, samples
 from parity_tests.harness.spec import OpSpec
@@ -53,18 +53,24 @@ class Docket:
         return len(self.certificates) + len(self.candidates) * len(self.checks) * len(self.precisions)
 
 
-def judge(docket: Docket) -> Iterator[Row]:
+def judge(docket: Docket, report: Report) -> Iterator[Row]:
     """Certify the oracle, then judge every candidate; a map without a certificate judges nobody.
+
+    Each row is added to the report and yielded as soon as it is known.
 
     Raises:
         OracleError: the primal does not run, does not fit its signature, or is not a function of float64.
     """
-    spec = docket.spec
-    cases = list(samples(spec, docket.seed))
+    for row in _rows(docket, report.skipped):
+        report.rows.append(row)
+        yield row
+
+
+def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
+    cases = list(samples(docket.spec, docket.seed))
     with pinned(docket.device):
-        oracle = Oracle(spec, cases[0])
-        for sample in cases:
-            oracle.check(sample)
+        oracle = Oracle(docket.spec, cases[0])
+        cases = [sample for sample in cases if _is_defined(oracle, sample, skipped)]
     uncertified: dict[str, str] = {}
     for name in docket.certificates:
         with pinned(docket.device):
@@ -83,6 +89,26 @@ def judge(docket: Docket) -> Iterator[Row]:
                     continue
                 with pinned(docket.device):
                     yield _held_to_limits(_row(candidate, oracle, check, precision, cases, blank, docket), candidate)
+
+
+def _is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
+    """Does the operator have a value at a sample? Only where an axis is empty may it have none (a mean, a maximum)."""
+    try:
+        oracle.check(sample)
+        if 0 not in sample.sizes.values():
+            return True
+        values = [y for y, _ in oracle.evaluate("forward", sample.primals(oracle.inputs), FLOAT64)]
+        if all(np.isfinite(y).all() for y in values):
+            return True
+        reason = "the oracle's value there is not finite"
+    except NoRule:
+        return True  # the rows will say so
+    except OracleError as error:
+        if 0 not in sample.sizes.values():
+            raise
+        reason = str(error).splitlines()[0]
+    skipped.append(f"{oracle.spec.name}, sample {sample.name}: {reason}")
+    return False
 
 
 def _blank(docket: Docket, candidate: str, check: str, precision: Precision) -> Row:
@@ -238,20 +264,16 @@ def _verdict_of_taylor(row: Row, trial: Trial) -> str | None:
 
 def _rate(trial: Trial, name: str, side: str) -> float:
     exact = replace(trial, precision=FLOAT64)
-    oracle, base, m = trial.oracle, BASES[name], trial.oracle.map(name)
-    args = exact.arguments(name)
-    x, direction = args[: m.base], args[m.base :]
-    shapes = oracle.shapes(tuple(a.shape for a in args[: len(oracle.inputs)]))
+    args, results = exact.arguments(name), trial.oracle.map(name).results
+    shapes = trial.oracle.shapes(tuple(x.shape for x in exact.primals))
+    weights = [trial.sample.draw(f"taylor {slot.label}", shapes[slot.like]) for slot in results]
 
-    def evaluate(name, point):
+    def evaluate(which, point):
         if side == "oracle":
-            return [value for value, _ in exact.truth(name, point)]
-        return [None if y is None else bridge.to_numpy(y) for y in exact.evaluate(name, point)]
+            return [value for value, _ in exact.truth(which, point)]
+        return [None if y is None else bridge.to_numpy(y) for y in exact.evaluate(which, point)]
 
-    weights = [trial.sample.draw(f"taylor {slot.label}", shapes[slot.like]) for slot in m.results]
-    slope = sum(float((a * y).sum()) for a, y in zip(weights, evaluate(name, args), strict=True) if y is not None)
-    p, w = (weights, direction) if ORDERS[name][-1] == "vjp" else (direction, weights)
-    return taylor_rate(oracle, base, lambda point: evaluate(base, point), slope, x, p, w)
+    return taylor_rate(trial.oracle, name, evaluate, args, weights)
 
 
 def _title(sample: Sample) -> str:

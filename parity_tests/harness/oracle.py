@@ -1,4 +1,4 @@
-"""The oracle: every map of an operator in float64 JAX, with an error bound for the format that a candidate computes in."""
+"""The oracle: every map of an operator in float64 JAX, with an error bound for the candidate's format."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Oracle:
         closed, _ = self._traced("forward", [np.zeros(shape) for shape in sample.shapes], by_autodiff=False)
         if _has_custom_vjp(closed.jaxpr):
             raise OracleError(
-                f"{spec.name}: primal goes through a jax.custom_vjp, whose rule would be compared with itself and which "
-                "JAX cannot differentiate forward; give the plain function as primal and the rule as vjp"
+                f"{spec.name}: primal goes through a jax.custom_vjp, whose rule would be compared with itself and "
+                "which JAX cannot differentiate forward; give the plain function as primal and the rule as vjp"
             )
 
     def check(self, sample: Sample) -> None:
@@ -100,7 +100,7 @@ class Oracle:
         return None if name == "forward" else getattr(self.spec, name)
 
     def has_formula(self, name: str) -> bool:
-        """Does an explicit formula take part in the map that judges, so that autodiff of the primal is a second witness?"""
+        """Does an explicit formula take part in a map, so that autodiff of the primal is a second witness?"""
         return name != "forward" and (self.explicit(name) is not None or self.has_formula(BASES[name]))
 
     def autodiff(self, name: str) -> Callable:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.findings import Verdict
+from parity_tests.harness.maps import BASES
 from parity_tests.harness.report import ORACLE, Failure, Report, Row
 
 _STYLE = {
@@ -55,8 +57,8 @@ def _cell(rows: list[Row]) -> Text:
     return text
 
 
-def failure_text(failure: Failure) -> Text:
-    """A failure as a diagnosis."""
+def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
+    """A failure as a diagnosis; `also`: the other dtypes in which the same check fails."""
     sizes = ", ".join(f"{axis}={size}" for axis, size in failure.sizes.items())
     where = [failure.check, failure.sample + (f" ({sizes})" if sizes else ""), failure.dtype, failure.device]
     judged = "its own certificate" if failure.candidate == ORACLE else "the oracle"
@@ -79,8 +81,8 @@ def failure_text(failure: Failure) -> Text:
         text.append(f"  agrees  {', '.join(failure.agrees)}\n")
     if failure.judge:
         text.append(f"  judge   {failure.judge}\n")
-    if failure.candidate != ORACLE:
-        text.append(f"  catches {failure.why}\n")
+    if also:
+        text.append(f"  also in {' '.join(also)}\n")
     if failure.replay:
         text.append(f"  replay  {failure.replay}\n")
     return text
@@ -88,7 +90,7 @@ def failure_text(failure: Failure) -> Text:
 
 def below(report: Report) -> Group:
     """Everything under the table: failures, what else did not pass and why, limits, what was skipped, the verdict."""
-    parts: list[RenderableType] = [failure_text(failure) for failure in report.failures]
+    parts: list[RenderableType] = [*_told(report.failures)]
     reasons: dict[tuple, list[str]] = {}
     for row in report.rows:
         if row.reason:
@@ -102,6 +104,29 @@ def below(report: Report) -> Group:
     parts.extend(Text(f"skipped: {line}", style="dim") for line in report.skipped)
     parts.append(verdict_line(report))
     return Group(*parts)
+
+
+def _told(failures: Sequence[Failure]) -> Iterator[Text]:
+    """The first failure of every check in full, except of those that rest on one that fails, too: these in a line."""
+    by_check: dict[tuple[str, str, str, str], list[Failure]] = {}
+    for f in failures:
+        by_check.setdefault((f.op, f.candidate, f.device, f.check), []).append(f)
+    consequences: dict[tuple[str, str, str], list[str]] = {}
+    for (op, candidate, device, check), group in by_check.items():
+        if candidate != ORACLE and any((op, candidate, device, other) in by_check for other in _rests_on(check)):
+            dtypes = " ".join(_SHORT[f.dtype] for f in group)
+            consequences.setdefault((op, candidate, device), []).append(f"{check} ({dtypes})")
+            continue
+        yield failure_text(group[0], also=[_SHORT[f.dtype] for f in group[1:]])
+    for (op, candidate, _), checks in consequences.items():
+        yield Text(f"{op}: {candidate} fails, as a consequence or on its own: {', '.join(checks)}\n")
+
+
+def _rests_on(check: str) -> set[str]:
+    """The checks of what this one is made of: of the maps that it uses, and of those that these differentiate."""
+    maps = set(CHECKS[check].maps) if check in CHECKS else {check}
+    maps |= {BASES[name] for name in maps}
+    return (maps | {"forward"}) - {check}
 
 
 def verdict_line(report: Report) -> Text:

@@ -61,9 +61,9 @@ class Failure:
 class Row:
     """One candidate under one check in one dtype on one device.
 
-    `comparisons` counts the entries (and properties) that could have told a wrong answer; `error_over_bound` is the largest
-    error in units of what rounding explains, infinite where rounding explains nothing. `listed`: an UNSUPPORTED that was
-    expected.
+    `comparisons` counts the entries (and properties) that could have told a wrong answer; `error_over_bound` is the
+    largest error in units of what rounding explains, infinite where rounding explains nothing. `listed`: an UNSUPPORTED
+    that was expected.
     """
 
     op: str
@@ -108,7 +108,7 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0: all agree. 1: a candidate disagrees, or refuses what is not a listed limit. 2: something could not be judged."""
+        """0: all agree; 1: a candidate disagrees, or refuses what no limit lists; 2: something could not be judged."""
         if self.passed:
             return 0
         disagree = (Verdict.MISMATCH, Verdict.UNSUPPORTED)

@@ -29,8 +29,8 @@ class Signature:
         """
         if not _SIGNATURE.fullmatch(text):
             raise ValueError(
-                f"signature {text!r} is not a gufunc signature; write the axes of each input and output by name, such as "
-                '"(n,d),(m,d)->(n,m)", with "()" for a scalar'
+                f"signature {text!r} is not a gufunc signature; write the axes of each input and output by name, such "
+                'as "(n,d),(m,d)->(n,m)", with "()" for a scalar'
             )
         sides = (re.findall(_ARGUMENT, side) for side in text.split("->"))
         inputs, outputs = (tuple(tuple(re.findall(r"\w+", argument)) for argument in side) for side in sides)

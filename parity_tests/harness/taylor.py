@@ -1,4 +1,4 @@
-"""Is a derivative right? Ask the function itself: the Taylor remainder, whose rate needs no choice of step."""
+"""Is a derivative right? Ask the function itself: the Taylor remainder, whose rate needs no choice of tolerance."""
 
 from __future__ import annotations
 
@@ -7,41 +7,68 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.harness.oracle import Oracle
-from parity_tests.harness.precision import FLOAT64
+from parity_tests.harness.precision import FLOAT64, PRECISIONS
 
 # Small enough for the leading term to rule; two of them, since for one the next term may happen to cancel it.
 _STEPS = (2.0**-10, 2.0**-15)
 RIGHT = 1.5  # half-way between 1, the rate of a wrong derivative, and 2, that of a right one
 
-Evaluate = Callable[[list[np.ndarray]], Sequence[np.ndarray | None]]
+Arrays = Sequence[np.ndarray | None]
+Evaluate = Callable[[str, list[np.ndarray]], Arrays]
 
 
 def taylor_rate(
-    oracle: Oracle, base: str, evaluate: Evaluate, slope: float, args: list[np.ndarray], p: list[np.ndarray], w: list
+    oracle: Oracle, name: str, evaluate: Evaluate, args: list[np.ndarray], weights: list[np.ndarray]
 ) -> float:
-    """The rate at which ⟨w, F(x + h p)⟩ - ⟨w, F(x)⟩ - h slope vanishes with h: 2 (or more) if slope = ⟨w, F'(x) p⟩, else 1.
+    """The rate at which ⟨w, F(x + h p)⟩ - ⟨w, F(x)⟩ - h ⟨w, F'(x) p⟩ vanishes with h, in float64.
 
-    Infinite where the remainder is nothing but rounding: F is linear along p, and the slope is right. The oracle's error
-    bounds for the map `base` say how much rounding there may be in F, which is `evaluate`.
+    2 (or more) for a right derivative, 1 for a wrong one, infinite where the remainder is nothing but rounding: then F
+    is linear along p, and the derivative right.
+
+    Args:
+        oracle: says, by its error bounds, how much of a remainder may be rounding.
+        name: the map F', a VJP or JVP of the map F = BASES[name].
+        evaluate: the side that is asked: (map, arguments) -> results.
+        args: of F': those of F, then a direction p for a JVP, or the cotangent w for a VJP.
+        weights: one array for each result of F': w for a JVP, p for a VJP.
     """
+    m = oracle.map(name)
+    base = BASES[name]
+    # x + h p is exact in float64 if x has 24 bits and p has 8, so that F is asked exactly where it is meant to be.
+    args = [PRECISIONS["float32"].rounded(x) for x in args[: m.base]] + [_short(x) for x in args[m.base :]]
+    weights = [_short(x) for x in weights]
+    x, direction = args[: m.base], args[m.base :]
+    p, w = (weights, direction) if ORDERS[name][-1] == "vjp" else (direction, weights)
+
+    def functional(which: str, point: list[np.ndarray], against: list[np.ndarray]) -> tuple[float, float]:
+        """⟨against, which(point)⟩, and how much of it may be rounding."""
+        values = evaluate(which, point)
+        bounds = [e for _, e in oracle.evaluate(which, point, FLOAT64)]
+        products = [a * y for a, y in zip(against, values, strict=True) if y is not None]
+        value = math.fsum(float(z) for product in products for z in product.flat)
+        rounding = sum(float(np.sum(np.abs(a) * e)) for a, e in zip(against, bounds, strict=True))
+        return value, rounding + 2 * FLOAT64.u * sum(float(np.sum(np.abs(product))) for product in products)
+
+    slope, slope_noise = functional(name, args, weights)
+    at_zero, noise = functional(base, x, w)
 
     def remainder(h: float) -> tuple[float, float]:
-        point = [x + h * d for x, d in zip(args, p, strict=True)]
-        values = evaluate(point)
-        bounds = [e for _, e in oracle.evaluate(base, point, FLOAT64)]
-        value = sum(float(np.sum(a * y)) for a, y in zip(w, values, strict=True) if y is not None)
-        bound = sum(float(np.sum(np.abs(a) * e)) for a, e in zip(w, bounds, strict=True))
-        return value - h * slope, bound
+        at_h, noise_h = functional(base, [a + h * b for a, b in zip(x, p, strict=True)], w)
+        value = abs(at_h - at_zero - h * slope)
+        return value, noise + noise_h + h * slope_noise + 4 * FLOAT64.u * (abs(at_h) + h * abs(slope))
 
-    at_zero, noise = remainder(0.0)
     rate = math.inf
     for h in _STEPS:
-        (at_h, noise_h), (at_half, _) = remainder(h), remainder(h / 2)
-        whole, half = abs(at_h - at_zero), abs(at_half - at_zero)
-        if whole <= noise + noise_h:
+        (whole, noise_h), (half, _) = remainder(h), remainder(h / 2)
+        if whole <= noise_h:
             return math.inf
         rate = math.log2(whole / half) if half > 0 else math.inf
         if rate > RIGHT:
             return rate
     return rate
+
+
+def _short(x: np.ndarray) -> np.ndarray:
+    return PRECISIONS["bfloat16"].rounded(x)

@@ -22,13 +22,13 @@ def _run(trial):
         tensors = trial.tensors(args)
         results = trial.candidate.vjp(tensors[:count], tuple(tensors[count:]), requires_grad=mask)
         for finding, flag in zip(
-            trial.compare_with(truths, "vjp", results, f"only {names} requires a gradient"), mask, strict=True
+            trial.compare_with(truths, "vjp", results, f"gradients of {names} alone"), mask, strict=True
         ):
             if flag:
                 yield finding
     outputs = trial.candidate.forward(trial.tensors(args[:count]))
     for name, y in zip(trial.oracle.outputs, outputs, strict=True):
-        yield Fact(name, not y.requires_grad, "requires a gradient", "no input requires a gradient")
+        yield Fact(name, not y.requires_grad, "requires a gradient", "no gradient asked for")
 
 
 CHECK = Check("input_subsets", "a gradient that is right only when every input asks for one", ("vjp",), _run)

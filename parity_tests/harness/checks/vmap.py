@@ -1,4 +1,4 @@
-"""vmap: values and gradients under torch.func.vmap, for every way of batching the inputs, against one example at a time."""
+"""vmap: values and gradients under torch.func.vmap, for every way of batching, against one example at a time."""
 
 import itertools
 

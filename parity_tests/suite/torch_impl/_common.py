@@ -77,9 +77,7 @@ def pull(
     used = [(y, y_bar) for y, y_bar in zip(outputs, cotangents, strict=True) if y_bar is not None and y.requires_grad]
     if not used:
         return (None,) * len(inputs)
-    return torch.autograd.grad(
-        [y for y, _ in used], inputs, [y_bar for _, y_bar in used], allow_unused=True, **options
-    )
+    return torch.autograd.grad([y for y, _ in used], inputs, [y_bar for _, y_bar in used], allow_unused=True, **options)
 
 
 def loss(attn: Attn, sizes: Sequence[int] = SIZES) -> Callable[[Tensor, Tensor, Tensor], Tensor]:

@@ -1,4 +1,4 @@
-"""Inputs and cotangents in any memory layout: the results are those for contiguous tensors, and nobody writes to them."""
+"""Inputs and cotangents in any memory layout: results as for contiguous tensors, and nobody writes to them."""
 
 from __future__ import annotations
 
@@ -128,6 +128,6 @@ def test_gradients_own_their_memory(attn: Attn, defined):
     primals = draw(PRIMALS, requires_grad=PRIMALS)
     cotangents = only(defined, COTANGENTS, draw(COTANGENTS, seed=1))
     outputs = attn(*primals)
-    grads = [x for x in pull(outputs, primals, cotangents) if x is not None]
-    owners = [x.untyped_storage().data_ptr() for x in (*primals, *outputs, *cotangents, *grads) if x is not None]
+    tensors = (*primals, *outputs, *cotangents, *pull(outputs, primals, cotangents))
+    owners = [x.untyped_storage().data_ptr() for x in tensors if x is not None]
     assert len(set(owners)) == len(owners)

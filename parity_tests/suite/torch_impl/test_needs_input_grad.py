@@ -87,7 +87,7 @@ def test_products_when_all_require_grad_but_some_are_asked_for(wanted, defined):
     """`torch.autograd.grad(inputs=...)`: autograd's own nodes know what is asked for, a Function is not told."""
     asked, required = needed(BACKWARD, wanted, defined), needed(BACKWARD, PRIMALS, defined)
     assert count_in_backward(torch_impl.attn_composite, PRIMALS, wanted, defined) == len(asked), asked
-    # ATTN_FUNCTION_LIMITS["partial_backward"]: the values are right, the other products are wasted.
+    # A limit, see test_limits: the values are right, the other products are wasted.
     assert count_in_backward(torch_impl.attn_function, PRIMALS, wanted, defined) == len(required), required
 
 

@@ -176,6 +176,19 @@ def test_autograd_outside(attn: Attn, axes):
 
 
 @implementations
+def test_autograd_outside_of_nested(attn: Attn):
+    """q has the inner batch axis alone, v the outer one alone."""
+    inner, outer = (0, None, None), (None, None, 0)
+    args = [x.requires_grad_() for x in batched(PRIMALS, (0, None, 0))]
+
+    def first_order(outputs):
+        return pull(outputs, args, [torch.sin(3 * y.detach() + 1) for y in outputs])
+
+    expected = loop(lambda *xs: loop(attn_composite, inner, xs), outer, args)
+    assert_same(first_order(torch.vmap(torch.vmap(attn, inner), outer)(*args)), first_order(expected))
+
+
+@implementations
 @pytest.mark.parametrize("axes", [(0, -1, 0), (None, None, 0)], ids=str)
 def test_forward_mode_outside(attn: Attn, axes):
     args, tangents = batched(PRIMALS, axes), [torch.cos(x) for x in batched(PRIMALS, axes)]
@@ -198,12 +211,13 @@ def test_is_grads_batched(attn: Attn, defined, create_graph):
 
     outputs = attn_composite(*primals)
     samples = [
-        pull(outputs, primals, [None if x is None else x[i] for x in cotangents], retain_graph=True)
+        zeros_for_none(
+            pull(outputs, primals, [x if x is None else x[i] for x in cotangents], retain_graph=True), primals
+        )
         for i in range(BATCH)
     ]
-    expected = [torch.stack(zeros_for_none(xs, [x] * BATCH)) for x, xs in zip(primals, zip(*samples, strict=True))]
-    actual = zeros_for_none(actual, expected)
-    assert_same(actual, expected, zeros="output_bar" not in defined)
+    expected = [torch.stack(grads) for grads in zip(*samples, strict=True)]
+    assert_same(zeros_for_none(actual, expected), expected, zeros="output_bar" not in defined)
 
 
 @implementations

@@ -1,0 +1,53 @@
+"""Under autocast: products in the lower dtype, gradients in the caller's, as the plain operations do."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from parity_tests.suite.torch_impl._common import COTANGENTS, PRIMALS, Attn, draw, implementations, only, pull, subsets
+from parity_tests.suite.torch_impl._exact import assert_exact, attn_gradients, attn_jvp, attn_matrix, point, tensors
+
+LOWER = torch.bfloat16
+
+dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["float32", "float16"])
+
+
+@implementations
+@dtypes
+@pytest.mark.parametrize("defined", subsets(COTANGENTS))
+@pytest.mark.parametrize("create_graph", [False, True], ids=["first_order", "create_graph"])
+@pytest.mark.parametrize("inside", [False, True], ids=["backward_outside", "backward_inside"])
+def test_values_and_gradients(attn: Attn, inside, create_graph, defined, dtype):
+    primals, _, cotangents = point(is_complex=False)
+    inputs = [x.requires_grad_() for x in tensors(primals, dtype)]
+    with torch.autocast("cpu", dtype=LOWER):
+        outputs = attn(*inputs)
+    with torch.autocast("cpu", dtype=LOWER, enabled=inside):
+        bars = only(defined, COTANGENTS, tensors(cotangents, LOWER))
+        grads = pull(outputs, inputs, bars, create_graph=create_graph)
+
+    q, k, v = primals
+    A = attn_matrix(q, k)
+    assert_exact(outputs, (A @ v, A), LOWER)
+    assert_exact(grads, attn_gradients(primals, cotangents, defined), dtype)
+
+
+@implementations
+@dtypes
+def test_jvp(attn: Attn, dtype):
+    primals, tangents, _ = point(is_complex=False)
+    with torch.autocast("cpu", dtype=LOWER):
+        _, results = torch.func.jvp(attn, tuple(tensors(primals, dtype)), tuple(tensors(tangents, dtype)))
+    assert_exact(results, attn_jvp(primals, tangents), LOWER)
+
+
+@implementations
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex64], ids=["float64", "complex64"])
+def test_left_alone(attn: Attn, dtype):
+    """Autocast does not lower float64, and has no lower complex."""
+    primals = draw(PRIMALS, dtype=dtype, requires_grad=PRIMALS)
+    with torch.autocast("cpu", dtype=LOWER):
+        outputs = attn(*primals)
+    torch.testing.assert_close(outputs, attn(*primals), rtol=0, atol=0)
+    assert all(x.dtype == dtype for x in pull(outputs, primals, draw(COTANGENTS, dtype=dtype, seed=1)))

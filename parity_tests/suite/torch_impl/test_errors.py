@@ -1,0 +1,171 @@
+"""Wrong arguments: exact texts, and the same texts from jax_ref for the same mistake."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+
+import jax_ref
+from parity_tests.suite.torch_impl._common import PRIMALS, Attn, draw, implementations
+
+DTYPES = "float64, float32, bfloat16, float16, complex128, complex64"
+
+
+class Mistake(NamedTuple):
+    """Shapes and dtypes of q, k, v that nobody accepts; whoever is not named is (3, 2), (4, 2), (4, 5) in float64."""
+
+    why: str
+    error: type[Exception]
+    text: str
+    shapes: dict[str, tuple[int, ...]] = {}  # noqa: RUF012 (never written to)
+    dtypes: dict[str, str] = {}  # noqa: RUF012 (never written to)
+    others: dict[str, object] = {}  # noqa: RUF012 (never written to)
+
+
+def rank(name: str, axes: str, shape: tuple[int, ...]) -> Mistake:
+    text = f"attn: {name} must have 2 axes ({axes}), got {len(shape)} (shape {shape}); map over batch axes with vmap"
+    return Mistake(f"{name}_has_rank_{len(shape)}", ValueError, text, shapes={name: shape})
+
+
+MISTAKES = [
+    rank("q", "n, d", (7, 3, 2)),
+    rank("q", "n, d", (2,)),
+    rank("k", "m, d", (7, 4, 2)),
+    rank("k", "m, d", ()),
+    rank("v", "m, e", (7, 1, 4, 5)),
+    rank("v", "m, e", (4,)),
+    Mistake(
+        "axis_d",
+        ValueError,
+        "attn: axis d is 2 in q but 3 in k (q has shape (3, 2), k has shape (4, 3)); make them equal",
+        shapes={"k": (4, 3)},
+    ),
+    Mistake(
+        "axis_d_could_broadcast",
+        ValueError,
+        "attn: axis d is 1 in q but 2 in k (q has shape (3, 1), k has shape (4, 2)); make them equal",
+        shapes={"q": (3, 1)},
+    ),
+    Mistake(
+        "axis_m",
+        ValueError,
+        "attn: axis m is 4 in k but 3 in v (k has shape (4, 2), v has shape (3, 5)); make them equal",
+        shapes={"v": (3, 5)},
+    ),
+    Mistake(
+        "axis_m_empty",
+        ValueError,
+        "attn: axis m is 0 in k but 4 in v (k has shape (0, 2), v has shape (4, 5)); make them equal",
+        shapes={"k": (0, 2)},
+    ),
+    Mistake(
+        "k_transposed",
+        ValueError,
+        "attn: axis d is 2 in q but 4 in k (q has shape (3, 2), k has shape (2, 4)); make them equal",
+        shapes={"k": (2, 4)},
+    ),
+    *[
+        Mistake(
+            f"{name}_of_{dtype}",
+            TypeError,
+            f"attn: {name} has dtype {dtype}; convert it to one of {DTYPES} before calling",
+            dtypes=dict.fromkeys(others, dtype),
+        )
+        for name, others, dtype in [
+            ("q", "qkv", "int64"),
+            ("q", "q", "int32"),
+            ("k", "k", "bool"),
+            ("v", "v", "uint8"),
+            ("v", "v", "float8_e4m3fn"),
+        ]
+    ],
+    Mistake(
+        "float32_among_float64",
+        TypeError,
+        "attn: q, k and v must share one dtype, got float64, float32 and float64; "
+        "convert them to a common dtype before calling",
+        dtypes={"k": "float32"},
+    ),
+    Mistake(
+        "three_dtypes",
+        TypeError,
+        "attn: q, k and v must share one dtype, got bfloat16, float16 and complex64; "
+        "convert them to a common dtype before calling",
+        dtypes={"q": "bfloat16", "k": "float16", "v": "complex64"},
+    ),
+    *[
+        Mistake(
+            f"{name}_is_{type(x).__name__}",
+            TypeError,
+            f"attn: {name} must be an array with axes ({axes}), got {type(x).__name__}",
+            others={name: x},
+        )
+        for name, axes, x in [
+            ("q", "n, d", [[1.0, 2.0]]),
+            ("k", "m, d", None),
+            ("v", "m, e", 3.0),
+        ]
+    ],
+]
+
+mistakes = pytest.mark.parametrize("mistake", [pytest.param(x, id=x.why) for x in MISTAKES])
+
+
+def text_of(error: type[Exception], function, args) -> str:
+    with pytest.raises(error) as raised:
+        function(*args)
+    assert type(raised.value) is error
+    return str(raised.value)
+
+
+def arguments(mistake: Mistake, make) -> list[object]:
+    shapes = {"q": (3, 2), "k": (4, 2), "v": (4, 5)} | mistake.shapes
+    made = {name: make(shapes[name], mistake.dtypes.get(name, "float64")) for name in PRIMALS}
+    return list((made | mistake.others).values())
+
+
+def torch_zeros(shape, dtype):
+    return torch.zeros(shape, dtype=getattr(torch, dtype))
+
+
+def numpy_zeros(shape, dtype):
+    return np.zeros(shape, dtype=getattr(ml_dtypes, dtype, dtype))
+
+
+@implementations
+@mistakes
+def test_text(attn: Attn, mistake: Mistake):
+    assert text_of(mistake.error, attn, arguments(mistake, torch_zeros)) == mistake.text
+
+
+@mistakes
+def test_jax_ref_says_the_same(mistake: Mistake):
+    assert text_of(mistake.error, jax_ref.attn_primal, arguments(mistake, numpy_zeros)) == mistake.text
+
+
+@implementations
+def test_numpy_array_is_refused(attn: Attn):
+    """Arrays cross frameworks in one place, and this is not it."""
+    args = [x.numpy() for x in draw(PRIMALS)]
+    assert text_of(TypeError, attn, args) == "attn: q must be an array with axes (n, d), got ndarray"
+
+
+@implementations
+def test_shape_inside_vmap(attn: Attn):
+    """The shape of one sample is what is checked and reported."""
+    q, k, v = draw(PRIMALS, batch=(7,))
+    expected = "attn: axis m is 4 in k but 3 in v (k has shape (4, 2), v has shape (3, 5)); make them equal"
+    assert text_of(ValueError, torch.vmap(attn), (q, k, v[:, :3])) == expected
+
+
+@implementations
+def test_remedy_works(attn: Attn):
+    """What the text says about batch axes and dtypes."""
+    q, k, v = draw(PRIMALS, batch=(7,))
+    assert torch.vmap(attn)(q, k, v)[0].shape == (7, 3, 5)
+    (q, k, v), dtype = draw(PRIMALS), torch.float32
+    assert attn(q.to(dtype), k.to(dtype), v.to(dtype))[0].dtype == dtype
