@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import warnings
 from collections.abc import Iterator
 
 import jax
@@ -35,6 +36,9 @@ def pinned(device: str = "cpu") -> Iterator[None]:
         stack.enter_context(jax.default_matmul_precision("highest"))
         stack.enter_context(jax.default_device(jax.devices("gpu" if device == "cuda" else "cpu")[0]))
         stack.enter_context(torch.enable_grad())
+        # PyTorch's first use of forward AD calls what PyTorch deprecates; no candidate should be blamed for it.
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", r"`torch\.jit\.\w+` is deprecated", DeprecationWarning)
         for path, value in _TORCH_SWITCHES.items():
             stack.enter_context(_torch_switch(path, value))
         yield

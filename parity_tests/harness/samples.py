@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from parity_tests.harness.spec import OpSpec
 
 _SMALL = (4, 3, 5, 2, 7, 6, 9, 8)
 _LONG = (33, 35, 37, 39, 41, 43, 45, 47)
+_MANY = 2049  # terms of one sign, past which a bfloat16 sum no longer grows, and a float16 one has lost its digits
+_LARGEST = 2**17  # entries of an array, beyond which a sample is not worth its time
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,13 @@ class Sample:
     shapes: tuple[tuple[int, ...], ...]
     seed: int
     scale: float = 1.0
+    one_sign: bool = False
     fixed: tuple[np.ndarray, ...] | None = None
+
+    @property
+    def first_order_only(self) -> bool:
+        """Is the sample so large that only the operator, its VJP and its JVP are judged there?"""
+        return self.one_sign
 
     @property
     def generic(self) -> bool:
@@ -32,9 +41,10 @@ class Sample:
         return self.fixed is not None or all(1 < size <= max(_SMALL) for size in self.sizes.values())
 
     def draw(self, role: str, shape: tuple[int, ...]) -> np.ndarray:
-        """Standard normal float64 numbers; the same for the same seed, sample and role."""
+        """Standard normal float64 numbers, or their magnitudes; the same for the same seed, sample and role."""
         key = (self.seed, zlib.crc32(self.name.encode()), zlib.crc32(role.encode()))
-        return np.random.default_rng(key).standard_normal(shape)
+        x = np.random.default_rng(key).standard_normal(shape)
+        return np.abs(x) if self.one_sign else x
 
     def primals(self, names: tuple[str, ...], example: int = 0) -> list[np.ndarray]:
         """The operator's inputs; `example` numbers further ones of the same kind, for a batch."""
@@ -69,5 +79,11 @@ def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
         yield sample(f"one_{axis}", "an axis of size 1 squeezed or broadcast", small | {axis: 1})
     for axis in axes:
         yield sample(f"zero_{axis}", "an empty axis that crashes, or whose gradients are not zero", small | {axis: 0})
+    for axis in axes:
+        sizes = small | {axis: _MANY}
+        if all(math.prod(shape) <= _LARGEST for shape in signature.input_shapes(sizes)):
+            why = "a sum of many terms of one sign, added up in 16 bits"
+            shapes = signature.input_shapes(sizes)
+            yield Sample(f"many_{axis}", why, sizes, shapes, seed, scale=_MANY**-0.5, one_sign=True)
     # A quarter of the usual size, so that long sums of products stay as moderate as the short ones.
     yield sample("long_axes", "the tail beyond a block of 32", dict(zip(axes, _LONG, strict=False)), scale=0.25)

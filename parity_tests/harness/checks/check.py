@@ -18,9 +18,11 @@ class Check:
         catches: the mistakes that it is there to catch.
         maps: the oracle's maps that it relies on, which must have their certificates (see `harness.maps`).
         run: yields what it finds on one trial; raises `Refused` where the candidate does not support the property.
+        large: does it look at large samples, too?
     """
 
     name: str
     catches: str
     maps: tuple[str, ...]
     run: Callable[[Trial], Iterator[Finding]]
+    large: bool = False

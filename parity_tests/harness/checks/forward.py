@@ -8,4 +8,4 @@ def _run(trial):
     yield from trial.compare("forward", args, trial.evaluate("forward", args))
 
 
-CHECK = Check("forward", "a wrong value, shape, dtype or number of outputs", (), _run)
+CHECK = Check("forward", "a wrong value, shape, dtype or number of outputs", (), _run, large=True)

@@ -8,4 +8,6 @@ def _run(trial):
     yield from trial.compare("jvp", args, trial.evaluate("jvp", args))
 
 
-CHECK = Check("jvp", "a wrong forward-mode formula: a missing term, a tangent of another input", ("jvp",), _run)
+CHECK = Check(
+    "jvp", "a wrong forward-mode formula: a missing term, a tangent of another input", ("jvp",), _run, large=True
+)

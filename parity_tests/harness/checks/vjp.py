@@ -13,5 +13,9 @@ def _run(trial):
 
 
 CHECK = Check(
-    "vjp", "a wrong backward; one that is wrong only with every cotangent there, or nonlinear in it", ("vjp",), _run
+    "vjp",
+    "a wrong backward; one that is wrong only with every cotangent there, or nonlinear in it",
+    ("vjp",),
+    _run,
+    large=True,
 )

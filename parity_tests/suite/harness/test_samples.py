@@ -1,0 +1,132 @@
+"""The inputs that are judged at: reproducible, independent of each other, each as its name says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from parity_tests import OpSpec
+from parity_tests.harness.samples import Sample, samples
+
+SPEC = OpSpec("op", primal=lambda x, y: x @ y, signature="(n,k),(k,m)->(n,m)")
+NAMES = ("x", "y")
+
+
+def by_name(spec: OpSpec = SPEC, seed: int = 0) -> dict[str, Sample]:
+    return {sample.name: sample for sample in samples(spec, seed)}
+
+
+def test_the_list_of_samples():
+    axes = "nkm"
+    assert list(by_name()) == [
+        "all_axes_differ",
+        *(f"one_{axis}" for axis in axes),
+        *(f"zero_{axis}" for axis in axes),
+        "long_axes",
+    ]
+    assert all(sample.why for sample in by_name().values())
+
+
+@pytest.mark.parametrize("name", ["all_axes_differ", "long_axes"])
+def test_no_two_axes_are_alike(name):
+    sizes = by_name()[name].sizes
+    assert len(set(sizes.values())) == len(sizes) == 3
+    assert min(sizes.values()) > (32 if name == "long_axes" else 1)
+
+
+@pytest.mark.parametrize(("prefix", "size"), [("one", 1), ("zero", 0)])
+@pytest.mark.parametrize("axis", ["n", "k", "m"])
+def test_one_axis_at_a_time_is_short(prefix, size, axis):
+    sizes = dict(by_name()[f"{prefix}_{axis}"].sizes)
+    assert sizes.pop(axis) == size
+    assert min(sizes.values()) > 1
+
+
+def test_shapes_follow_the_signature():
+    for sample in by_name().values():
+        n, k, m = (sample.sizes[axis] for axis in "nkm")
+        assert sample.shapes == ((n, k), (k, m))
+        assert [x.shape for x in sample.primals(NAMES)] == [(n, k), (k, m)]
+
+
+def test_only_a_sample_without_extremes_is_generic():
+    assert [name for name, sample in by_name().items() if sample.generic] == ["all_axes_differ"]
+
+
+def test_the_same_seed_gives_the_same_numbers_in_any_order():
+    first, second = by_name(seed=3), by_name(seed=3)
+    forwards = {name: sample.primals(NAMES) for name, sample in first.items()}
+    backwards = {name: second[name].primals(NAMES) for name in reversed(second)}
+    for name in forwards:
+        for x, y in zip(forwards[name], backwards[name], strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+def test_another_seed_sample_role_or_example_gives_other_numbers():
+    cases, other = by_name(seed=3), by_name(seed=4)
+    shape = (5,)
+    draws = [
+        cases["one_n"].draw("x", shape),
+        other["one_n"].draw("x", shape),
+        cases["one_k"].draw("x", shape),
+        cases["one_n"].draw("y", shape),
+        cases["all_axes_differ"].primals(NAMES)[0].ravel()[:5],
+        cases["all_axes_differ"].primals(NAMES, example=1)[0].ravel()[:5],
+    ]
+    assert len({draw.tobytes() for draw in draws}) == len(draws)
+
+
+def test_numbers_are_signed_and_moderate():
+    (x, y) = by_name()["all_axes_differ"].primals(NAMES)
+    values = np.concatenate([x.ravel(), y.ravel()])
+    assert values.dtype == np.float64
+    assert values.min() < 0 < values.max()
+    assert np.abs(values).max() < 5
+
+
+def test_an_operator_on_scalars_gets_several_draws():
+    spec = OpSpec("op", primal=lambda x: x * x, signature="()->()")
+    cases = by_name(spec)
+    assert list(cases) == [f"draw_{i}" for i in range(8)]
+    values = [float(sample.primals(("x",))[0]) for sample in cases.values()]
+    assert len(set(values)) == 8
+    assert min(values) < 0 < max(values)
+
+
+def test_a_signature_of_fixed_sizes_only_gets_several_draws():
+    spec = OpSpec("op", primal=lambda x: x * x, signature="(3)->(3)")
+    assert [sample.shapes for sample in samples(spec, 0)] == [((3,),)] * 8
+
+
+def test_given_inputs_are_the_only_sample():
+    x = np.array([1.5, -2.0], np.float32)
+    spec = OpSpec("op", primal=lambda x: x * x, inputs=(x,))
+    (sample,) = samples(spec, 0)
+    (value,) = sample.primals(("x",))
+    assert sample.name == "given"
+    assert sample.generic
+    assert value.dtype == np.float64
+    np.testing.assert_array_equal(value, x)
+
+
+def test_given_inputs_are_copied():
+    x = np.ones(2)
+    (sample,) = samples(OpSpec("op", primal=lambda x: x * x, inputs=(x,)), 0)
+    sample.primals(("x",))[0][:] = 7
+    np.testing.assert_array_equal(x, np.ones(2))
+
+
+def test_further_examples_of_given_inputs_stay_in_their_domain():
+    x = np.array([0.5, 2.0])
+    (sample,) = samples(OpSpec("op", primal=lambda x: x * x, inputs=(x,)), 0)
+    (second,) = sample.primals(("x",), example=1)
+    assert (second > 0).all()
+    assert (second != x).all()
+
+
+def test_more_axes_than_can_be_told_apart():
+    spec = OpSpec("op", primal=lambda x: x, signature="(a,b,c,d,e,f,g,h,i)->(a)")
+    with pytest.raises(ValueError, match=r"^OpSpec op: 9 named axes; at most 8 can be told apart by size$"):
+        list(samples(spec, 0))
+    eight = OpSpec("op", primal=lambda x: x, signature="(a,b,c,d,e,f,g,h)->(a)")
+    assert len(set(by_name(eight)["all_axes_differ"].sizes.values())) == 8

@@ -1,0 +1,103 @@
+"""Gufunc signatures: what is read, what is refused, and what is said of shapes that do not fit."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parity_tests.harness.signature import Signature
+
+ATTN = Signature.parse("(n,d),(m,d),(m,e)->(n,e),(n,m)")
+
+_AXIS = st.from_regex(r"[a-z]\w{0,2}|[1-9]", fullmatch=True)
+_ARGUMENTS = st.lists(st.lists(_AXIS, max_size=3).map(tuple), min_size=1, max_size=3).map(tuple)
+_SPACE = st.sampled_from(["", " ", "  "])
+
+
+def test_the_axes_of_every_argument_in_order():
+    assert ATTN.inputs == (("n", "d"), ("m", "d"), ("m", "e"))
+    assert ATTN.outputs == (("n", "e"), ("n", "m"))
+    assert ATTN.axes == ("n", "d", "m", "e")
+
+
+def test_scalars_and_fixed_sizes():
+    signature = Signature.parse("(),(3,n)->()")
+    assert signature == Signature(((), ("3", "n")), ((),))
+    assert signature.axes == ("n",)
+    assert signature.input_shapes({"n": 5}) == ((), (3, 5))
+
+
+@given(_ARGUMENTS, _ARGUMENTS, st.data())
+@settings(max_examples=100, deadline=None)
+def test_what_is_written_is_read_back(inputs, outputs, data):
+    def side(arguments):
+        space = data.draw(_SPACE)
+        return f"{space},{space}".join("(" + f"{space},{space}".join(axes) + ")" for axes in arguments)
+
+    space = data.draw(_SPACE)
+    text = f"{space}{side(inputs)}{space}->{space}{side(outputs)}{space}"
+    assert Signature.parse(text) == Signature(inputs, outputs)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("(n)", id="no arrow"),
+        pytest.param("(n)->", id="no output"),
+        pytest.param("->(n)", id="no input"),
+        pytest.param("n->n", id="no parentheses"),
+        pytest.param("(n)(m)->(n)", id="no comma between arguments"),
+        pytest.param("(n,)->(n)", id="trailing comma"),
+        pytest.param("(n m)->(n)", id="no comma between axes"),
+        pytest.param("(n->(n)", id="unbalanced"),
+        pytest.param("((n))->(n)", id="nested"),
+        pytest.param("(n)->(n)->(n)", id="two arrows"),
+        pytest.param("(n?)->(n)", id="optional axis"),
+        pytest.param("(...,n)->(n)", id="ellipsis"),
+        pytest.param("(n-1)->(n)", id="arithmetic"),
+    ],
+)
+def test_what_is_no_signature_is_refused_with_an_example_of_one(text):
+    with pytest.raises(ValueError, match="is not a gufunc signature") as refusal:
+        Signature.parse(text)
+    assert str(refusal.value) == (
+        f"signature {text!r} is not a gufunc signature; write the axes of each input and output by name, such as "
+        '"(n,d),(m,d)->(n,m)", with "()" for a scalar'
+    )
+
+
+SIZES = {"n": 2, "d": 3, "m": 4, "e": 5}
+
+
+def test_outputs_that_fit():
+    assert ATTN.output_mismatch(SIZES, ((2, 5), (2, 4))) is None
+
+
+@pytest.mark.parametrize(
+    ("shapes", "text"),
+    [
+        pytest.param(((2, 5),), "returns 1 outputs, but its signature has 2", id="too few"),
+        pytest.param(((2, 5), (2, 4), ()), "returns 3 outputs, but its signature has 2", id="too many"),
+        pytest.param(((2, 5), (8,)), "returns shape (8,) for output 1, but its signature has (n,m)", id="rank"),
+        pytest.param(
+            ((2, 5), (4, 2)), "returns shape (4, 2) for output 1 (n,m), where axis n is 2", id="transposed"
+        ),
+    ],
+)
+def test_outputs_that_do_not_fit(shapes, text):
+    assert ATTN.output_mismatch(SIZES, shapes) == text
+
+
+def test_an_axis_that_no_input_has_may_have_any_size_but_one_only():
+    signature = Signature.parse("(n)->(k),(k)")
+    assert signature.output_mismatch({"n": 2}, ((7,), (7,))) is None
+    wrong = "returns shape (6,) for output 1 (k), where axis k is 7"
+    assert signature.output_mismatch({"n": 2}, ((7,), (6,))) == wrong
+
+
+def test_a_fixed_size_of_an_output_holds():
+    signature = Signature.parse("(n)->(3)")
+    assert signature.output_mismatch({"n": 2}, ((3,),)) is None
+    assert signature.output_mismatch({"n": 2}, ((2,),)) == "returns shape (2,) for output 0 (3), where axis 3 is 3"

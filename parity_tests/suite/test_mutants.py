@@ -1,0 +1,46 @@
+"""Every planted mistake is caught by the check that is meant for it, by name; and right implementations by none."""
+
+from __future__ import annotations
+
+import pytest
+
+from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.checks import CHECKS
+from parity_tests.harness.findings import Verdict
+from parity_tests.suite.conftest import run_attn
+from parity_tests.suite.mutants import MUTANTS
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutant_is_caught(name: str) -> None:
+    mutant = MUTANTS[name]
+    report = run_attn([Candidate(mutant.call, name)], [mutant.caught_by, *mutant.passes], [mutant.dtype])
+    verdicts = {row.check: row.verdict for row in report.rows if row.candidate == name}
+    assert verdicts.pop(mutant.caught_by) in (Verdict.MISMATCH, Verdict.ERROR), str(report)
+    assert set(verdicts.values()) <= {Verdict.PASS}, str(report)
+    assert report.exit_code in (1, 2)
+
+
+def test_every_check_has_a_mutant() -> None:
+    assert {mutant.caught_by for mutant in MUTANTS.values()} == set(CHECKS)
+
+
+def test_the_low_precision_mutant_is_right_in_float64() -> None:
+    report = run_attn([Candidate(MUTANTS["narrow_accumulator"].call, "narrow")], ["vjp"], ["float64"])
+    assert report.passed, str(report)
+
+
+@pytest.mark.parametrize(
+    ("name", "check", "text"),
+    [
+        ("attn_bar_dropped", "vjp", "ignores the cotangent of attn"),
+        ("halved", "vjp", "k_bar = 0.5 * oracle"),
+        ("sign_flipped", "vjp", "k_bar = -oracle (the sign)"),
+        ("tail_rows_left_out", "vjp", "all in rows 32"),
+        ("cotangent_written", "purity", "attn_bar  (after the backward)  was written to"),
+        ("saved_intermediate", "vjp_of_vjp", "the oracle is right"),
+        ("wrong_power", "vjp", "equation (10) in derivation/attn.md"),
+    ],
+)
+def test_the_message_says_what_is_wrong(name: str, check: str, text: str) -> None:
+    assert text in str(run_attn([Candidate(MUTANTS[name].call, name)], [check], ["float64"]))

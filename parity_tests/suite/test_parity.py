@@ -1,0 +1,57 @@
+"""Every implementation of attn x check x dtype x device agrees with the oracle; and no seed raises a false alarm."""
+
+from __future__ import annotations
+
+import pytest
+
+from parity_tests.harness.checks import CHECKS
+from parity_tests.harness.findings import Verdict
+from parity_tests.harness.numerics import cuda_missing
+from parity_tests.harness.precision import PRECISIONS
+from parity_tests.harness.render import as_text
+from parity_tests.harness.report import ORACLE, Report, Row
+from parity_tests.suite.attn import CANDIDATES
+from parity_tests.suite.conftest import run_attn
+
+CUDA_MISSING = cuda_missing()
+
+
+def _expected(candidate: str, check: str) -> Verdict:
+    return Verdict.UNSUPPORTED if check in (CANDIDATES[candidate].limits or {}) else Verdict.PASS
+
+
+def _row(report: Report, candidate: str, check: str, dtype: str) -> Row:
+    (row,) = (r for r in report.rows if (r.candidate, r.check, r.dtype) == (candidate, check, dtype))
+    return row
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("candidate", CANDIDATES)
+def test_agrees_on_cpu(cpu_report: Report, candidate: str, check: str, dtype: str) -> None:
+    row = _row(cpu_report, candidate, check, dtype)
+    assert row.verdict is _expected(candidate, check), as_text(Report({}, [row]))
+    assert row.comparisons > 0 or row.verdict is Verdict.UNSUPPORTED
+
+
+@pytest.mark.skipif(CUDA_MISSING is not None, reason=f"no CUDA: {CUDA_MISSING}")
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("candidate", CANDIDATES)
+def test_agrees_on_cuda(cuda_report: Report, candidate: str, check: str, dtype: str) -> None:
+    row = _row(cuda_report, candidate, check, dtype)
+    assert row.verdict is _expected(candidate, check), as_text(Report({}, [row]))
+    assert row.comparisons > 0 or row.verdict is Verdict.UNSUPPORTED
+
+
+def test_the_oracle_has_every_certificate(cpu_report: Report) -> None:
+    certificates = {row.check: row.verdict for row in cpu_report.rows if row.candidate == ORACLE}
+    assert set(certificates) == {"vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp"}
+    assert set(certificates.values()) == {Verdict.PASS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 25))
+def test_no_false_alarm(seed: int) -> None:
+    report = run_attn(list(CANDIDATES.values()), seed=seed)
+    assert report.passed, as_text(report)
