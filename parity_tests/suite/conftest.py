@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -29,12 +30,6 @@ def run_attn(
 
 
 @pytest.fixture(scope="session")
-def cpu_report() -> Report:
-    """Every implementation x check x dtype on the CPU."""
-    return run_attn(list(CANDIDATES.values()))
-
-
-@pytest.fixture(scope="session")
-def cuda_report() -> Report:
-    """Every implementation x check x dtype on the GPU."""
-    return run_attn(list(CANDIDATES.values()), device="cuda")
+def report() -> Callable[[str], Report]:
+    """Every implementation x check x dtype on a device, judged once."""
+    return functools.cache(lambda device: run_attn(list(CANDIDATES.values()), device=device))

@@ -1,0 +1,107 @@
+"""The Taylor rate: 2 for a right derivative, 1 for a wrong one, infinite where the function is linear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from parity_tests import OpSpec
+from parity_tests.harness.maps import BASES, ORDERS
+from parity_tests.harness.numerics import pinned
+from parity_tests.harness.oracle import Oracle
+from parity_tests.harness.precision import FLOAT64
+from parity_tests.harness.samples import samples
+from parity_tests.harness.taylor import RIGHT, taylor_rate
+
+from ._ops import PAIR, normal
+
+DERIVATIVES = [name for name, order in ORDERS.items() if order]
+
+
+def rate(spec: OpSpec, name: str, spoil: Callable = lambda label, y: y) -> float:
+    """The rate of a map of the oracle's, with its own results spoilt."""
+    (sample,) = samples(spec, 0)
+    with pinned():
+        oracle = Oracle(spec, sample)
+        inputs = sample.primals(oracle.inputs)
+        shapes = oracle.shapes(tuple(x.shape for x in inputs))
+        slots = oracle.map(name).arguments[len(inputs) :]
+        args = [*inputs, *(sample.draw(slot.label, shapes[slot.like]) for slot in slots)]
+        weights = [sample.draw(f"weight {slot.label}", shapes[slot.like]) for slot in oracle.map(name).results]
+
+        def evaluate(which, point):
+            labels = [slot.label for slot in oracle.map(which).results]
+            values = [y for y, _ in oracle.evaluate(which, point, FLOAT64)]
+            return [spoil(x, y) if which == name else y for x, y in zip(labels, values, strict=True)]
+
+        return taylor_rate(oracle, name, evaluate, args, weights)
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_a_right_derivative(name):
+    assert rate(PAIR, name) == pytest.approx(2, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda y: 2 * y, id="factor"),
+        pytest.param(lambda y: -y, id="sign"),
+        pytest.param(lambda y: 1.0001 * y, id="one in ten thousand"),
+        pytest.param(lambda y: None, id="no result"),
+        pytest.param(lambda y: np.roll(y, 1), id="shifted"),
+    ],
+)
+@pytest.mark.parametrize("name", ["vjp", "jvp", "vjp_of_vjp"])
+def test_a_wrong_derivative(name, spoil):
+    wrong = rate(PAIR, name, lambda _, y: spoil(y))
+    assert wrong == pytest.approx(1, abs=0.1)
+    assert wrong < RIGHT
+
+
+@pytest.mark.parametrize("label", ["x_bar", "y_bar", "first_bar_bar", "second_bar_bar"])
+def test_one_wrong_result_among_right_ones(label):
+    assert rate(PAIR, "vjp_of_vjp", lambda name, y: y + (name == label)) < RIGHT
+
+
+def test_one_wrong_entry():
+    def spoil(_, y):
+        y = y.copy()
+        y.flat[5] += 0.01
+        return y
+
+    assert rate(PAIR, "vjp", spoil) < RIGHT
+
+
+LINEAR = OpSpec("linear", primal=lambda x: 3 * x - jnp.flip(x), inputs=(normal(5),))
+
+
+@pytest.mark.parametrize("name", ["vjp", "jvp"])
+def test_a_linear_map_has_no_remainder(name):
+    assert rate(LINEAR, name) == np.inf
+    assert rate(LINEAR, name, lambda _, y: 2 * y) == pytest.approx(1, abs=0.1)
+
+
+def test_a_quadratic_has_rate_2_to_the_end():
+    assert rate(OpSpec("square", primal=lambda x: x * x, inputs=(normal(5),)), "vjp") == pytest.approx(2, abs=0.01)
+
+
+def test_a_cubic_at_its_inflection_vanishes_faster():
+    assert rate(OpSpec("cube", primal=lambda x: x**3, inputs=(np.zeros(5),)), "jvp") > 2.9
+
+
+@pytest.mark.parametrize("name", ["vjp", "jvp"])
+def test_a_kink_between_the_points_is_not_a_wrong_derivative(name):
+    relu = OpSpec("relu", primal=lambda x: jnp.maximum(x, 0), inputs=(normal(40),))
+    assert rate(relu, name) > RIGHT
+    assert rate(relu, name, lambda _, y: np.abs(y) + 1) < RIGHT
+
+
+def test_every_derivative_has_the_map_that_it_differentiates():
+    assert set(BASES) == set(DERIVATIVES)
+    assert BASES["vjp"] == BASES["jvp"] == "forward"
+    assert BASES["jvp_of_vjp"] == BASES["vjp_of_vjp"] == "vjp"
+    assert BASES["jvp_of_jvp"] == BASES["vjp_of_jvp"] == "jvp"
