@@ -8,6 +8,8 @@ in which a VJP is the plain transpose, so that no formula conjugates.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero, zero_from_primal
@@ -39,7 +41,7 @@ def attn_primal(
     return output.astype(q.dtype), A
 
 
-def _attn_matrix(q, k):
+def _attn_matrix(q: jax.Array, k: jax.Array) -> jax.Array:
     S = mm("nd,md->nm", q, k)  #                                                 (1)
     return jnp.tanh(S).astype(q.dtype)  #                                        (2)
 
@@ -112,7 +114,7 @@ def _jvp_of_jvp(
 # The public formulas: plain functions of the primals and their tangents and cotangents.
 
 
-def attn_jvp(q, k, v, q_dot, k_dot, v_dot) -> tuple[MaybeZero, MaybeZero]:
+def attn_jvp(q, k, v, q_dot, k_dot, v_dot) -> tuple[MaybeZero, ...]:
     """JVP of `attn`, equations (5) to (7): (output_dot (n, e), attn_dot (n, m)).
 
     The tangents have the shapes and dtype of q, k, v; `None` is an exact zero.
@@ -121,7 +123,7 @@ def attn_jvp(q, k, v, q_dot, k_dot, v_dot) -> tuple[MaybeZero, MaybeZero]:
     return _jvp(q, k, v, _attn_matrix(q, k), q_dot, k_dot, v_dot)
 
 
-def attn_vjp(q, k, v, output_bar, attn_bar) -> tuple[MaybeZero, MaybeZero, MaybeZero]:
+def attn_vjp(q, k, v, output_bar, attn_bar) -> tuple[MaybeZero, ...]:
     """VJP of `attn`, equations (8) to (12): (q_bar, k_bar, v_bar), shaped like q, k, v.
 
     The cotangents output_bar (n, e) and attn_bar (n, m) have the dtype of q; `None` is an exact zero.
@@ -132,7 +134,7 @@ def attn_vjp(q, k, v, output_bar, attn_bar) -> tuple[MaybeZero, MaybeZero, Maybe
 
 def attn_jvp_of_vjp(
     q, k, v, output_bar, attn_bar, q_dot, k_dot, v_dot, output_bar_dot, attn_bar_dot
-) -> tuple[MaybeZero, MaybeZero, MaybeZero]:
+) -> tuple[MaybeZero, ...]:
     """JVP of `attn_vjp`, equations (13) to (18): the tangents (q_bar_dot, k_bar_dot, v_bar_dot).
 
     Arguments: those of `attn_vjp`, then a tangent for each. `None` is an exact zero.
@@ -154,9 +156,7 @@ def attn_jvp_of_vjp(
     return _jvp_of_vjp(q, k, v, A, output_bar, attn_bar, q_dot, k_dot, v_dot, A_dot, output_bar_dot, attn_bar_dot)
 
 
-def attn_vjp_of_vjp(
-    q, k, v, output_bar, attn_bar, q_bar_bar, k_bar_bar, v_bar_bar
-) -> tuple[MaybeZero, MaybeZero, MaybeZero, MaybeZero, MaybeZero]:
+def attn_vjp_of_vjp(q, k, v, output_bar, attn_bar, q_bar_bar, k_bar_bar, v_bar_bar) -> tuple[MaybeZero, ...]:
     """VJP of `attn_vjp`, equations (19) and (20): cotangents of q, k, v, output_bar, attn_bar, in this order.
 
     Arguments: those of `attn_vjp`, then a cotangent for each of its results. `None` is an exact zero. The Hessian of
@@ -167,9 +167,7 @@ def attn_vjp_of_vjp(
     return *hvp, *attn_jvp(q, k, v, q_bar_bar, k_bar_bar, v_bar_bar)  #          (20)
 
 
-def attn_vjp_of_jvp(
-    q, k, v, q_dot, k_dot, v_dot, output_dot_bar, attn_dot_bar
-) -> tuple[MaybeZero, MaybeZero, MaybeZero, MaybeZero, MaybeZero, MaybeZero]:
+def attn_vjp_of_jvp(q, k, v, q_dot, k_dot, v_dot, output_dot_bar, attn_dot_bar) -> tuple[MaybeZero, ...]:
     """VJP of `attn_jvp`, equation (21): cotangents of q, k, v, q_dot, k_dot, v_dot, in this order.
 
     Arguments: those of `attn_jvp`, then a cotangent for each of its results. `None` is an exact zero.
@@ -180,7 +178,7 @@ def attn_vjp_of_jvp(
 
 def attn_jvp_of_jvp(
     q, k, v, q_dot, k_dot, v_dot, q_prime, k_prime, v_prime, q_dot_prime, k_dot_prime, v_dot_prime
-) -> tuple[MaybeZero, MaybeZero]:
+) -> tuple[MaybeZero, ...]:
     """JVP of `attn_jvp`, equations (22) to (24): the tangents (output_dot_prime, attn_dot_prime).
 
     Arguments: those of `attn_jvp`, then a second tangent (a prime) for each. `None` is an exact zero.
@@ -215,7 +213,7 @@ def _none(x):
     return None if isinstance(x, SymbolicZero) else x
 
 
-def _with_symbolic_zeros(results, tangents):
+def _with_symbolic_zeros(results, tangents) -> Any:
     return tuple(
         zero_from_primal(result, symbolic_zeros=True) if tangent is None else tangent
         for result, tangent in zip(results, tangents, strict=True)

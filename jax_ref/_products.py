@@ -7,7 +7,7 @@ a product with an absent factor is absent, a sum without terms is absent, and no
 from __future__ import annotations
 
 import functools
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,10 @@ def wide(x: jax.Array) -> jax.Array:
     return x.astype(_accumulator(x.dtype))
 
 
+@overload
+def mm(subscripts: str, x: jax.Array, y: jax.Array) -> jax.Array: ...
+@overload
+def mm(subscripts: str, x: MaybeZero, y: MaybeZero) -> MaybeZero: ...
 def mm(subscripts: str, x: MaybeZero, y: MaybeZero) -> MaybeZero:
     """One matrix product, written with index letters; the result stays in the `wide` dtype.
 

@@ -30,9 +30,11 @@ def doctor() -> Table:
     for tool, purpose in (("c++", "C++ operators"), ("ninja", "C++ operators"), ("nvcc", "CUDA operators")):
         found = shutil.which(tool)
         grid.add_row(tool, found or "not found", f"needed to build {purpose}; not by `gradparity run`")
-    now = f"x64 {jax.config.read('jax_enable_x64')}, matmul {jax.config.jax_default_matmul_precision or 'default'}"
+    matmul = jax.config.jax_default_matmul_precision  # pyright: ignore[reportAttributeAccessIssue]
+    now = f"x64 {jax.config.read('jax_enable_x64')}, matmul {matmul or 'default'}"
     grid.add_row("JAX precision", now, "held at x64 True, matmul highest while judging")
-    now = f"cuda matmul {torch.backends.cuda.matmul.fp32_precision}, cudnn {torch.backends.cudnn.conv.fp32_precision}"
+    cudnn = torch.backends.cudnn.conv.fp32_precision  # pyright: ignore[reportAttributeAccessIssue]
+    now = f"cuda matmul {torch.backends.cuda.matmul.fp32_precision}, cudnn {cudnn}"
     held = sum(key.startswith("torch") for key in settings())
     grid.add_row("PyTorch precision", now, f"no TF32, no 16-bit accumulation while judging ({held} switches)")
     return grid

@@ -25,6 +25,7 @@ ATTN_FUNCTION_LIMITS: Mapping[str, str] = {
 }
 """What PyTorch itself cannot do through a `torch.autograd.Function`, each with the upstream reason."""
 
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # pyright: ignore[reportAttributeAccessIssue]
 tanh_backward = torch.ops.aten.tanh_backward  # (G, A) -> G ∘ conj(1 - A²), differentiable
 
 
@@ -66,10 +67,10 @@ class Attn(torch.autograd.Function):
         if q_dot is None and k_dot is None:
             # Zeros and not None: PyTorch's engine asserts that every output has a tangent.
             return attn @ v_dot, torch.zeros_like(attn)  # (7)
-        if q_dot is None:
-            T = q @ k_dot.mT  # (5)
-        elif k_dot is None:
+        if k_dot is None:
             T = q_dot @ k.mT  # (5)
+        elif q_dot is None:
+            T = q @ k_dot.mT  # (5)
         else:
             T = torch.addmm(q @ k_dot.mT, q_dot, k.mT)  # (5)
         attn_dot = (1 - attn * attn) * T  # (4), (6)
@@ -84,7 +85,7 @@ def _cotangent_of_scores(v: Tensor, attn: Tensor, output_bar: Tensor | None, att
     G = output_bar @ v.mH if attn_bar is None else torch.addmm(attn_bar, output_bar, v.mH)  # (8)
     # G is ours alone, so P may overwrite it, but neither while autograd records (double backward needs G) nor under
     # torch.func (attn may then carry a batch axis that G lacks).
-    if torch.is_grad_enabled() or torch._C._functorch.is_functorch_wrapped_tensor(attn):
+    if torch.is_grad_enabled() or _is_wrapped(attn):
         return tanh_backward(G, attn)  # (9)
     a = attn.conj()
     return G.addcmul_(G, a, value=-1).addcmul_(G, a)  # (9), as G ∘ (1 - A) ∘ (1 + A)

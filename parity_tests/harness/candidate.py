@@ -77,7 +77,7 @@ class Candidate:
     def vjp(
         self,
         primals: Sequence[torch.Tensor],
-        cotangents: MaybeTensors,
+        cotangents: Sequence[torch.Tensor | None],
         requires_grad: Sequence[bool] | None = None,
     ) -> MaybeTensors:
         """Reverse mode; an absent cotangent reaches the backward undefined. `requires_grad`: of which inputs."""
@@ -163,7 +163,10 @@ def _duals(primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) ->
 
 
 def _pullback(
-    results: MaybeTensors, arguments: Sequence[torch.Tensor], cotangents: MaybeTensors, create_graph: bool
+    results: Sequence[torch.Tensor | None],
+    arguments: Sequence[torch.Tensor],
+    cotangents: Sequence[torch.Tensor | None],
+    create_graph: bool,
 ) -> MaybeTensors:
     """autograd.grad where results or cotangents may be missing and arguments may not require a gradient."""
     if len(results) != len(cotangents):

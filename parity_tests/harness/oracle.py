@@ -145,7 +145,7 @@ class Oracle:
             rounding.NotFloat64: the map computes in a lower precision than its arguments have.
         """
         slots, present = self.map(name).results, [x for x in args if x is not None]
-        shapes = self.shapes(tuple(np.shape(x) for x in args[: len(self.inputs)]))
+        shapes = self.shapes(tuple(x.shape for x in args[: len(self.inputs)] if x is not None))
         closed, zero = self._traced(name, args, by_autodiff)
         if len(zero) != len(slots):
             raise OracleError(f"{self.spec.name}: {name} returns {len(zero)} results, expected {len(slots)}")

@@ -1,5 +1,6 @@
 """That JAX really runs the explicit rules, with `None` for what is absent, and at no more than autodiff's cost."""
 
+import re
 from collections.abc import Callable
 
 import jax
@@ -57,8 +58,8 @@ def test_a_rule_times_three_is_the_derivative_times_three(monkeypatch, rule, der
 
 
 def custom_calls(f: Callable) -> list[str]:
-    """Names of the custom_jvp functions that a map calls, as JAX recorded them."""
-    return [eqn.params["name"] for eqn in jax.make_jaxpr(f)(*PRIMALS).eqns if eqn.primitive.name == "custom_jvp_call"]
+    """Names of the custom_jvp functions that a map calls, as JAX prints them."""
+    return re.findall(r"custom_jvp_call\[\s*name=(\w+)", str(jax.make_jaxpr(f)(*PRIMALS)))
 
 
 def test_what_jax_records():
@@ -186,7 +187,7 @@ def test_an_absent_tangent_is_none(present, inside, around, args, pattern):
 )
 def test_absent_second_order_directions_of_the_vjp_are_none(present, inside, around, results, args, pattern):
     around(moving(gradient(inside(lambda *primals: attn(*primals)), results), args, DOTS))(*PRIMALS)
-    assert present["_jvp_of_vjp"] == [pattern]
+    assert present["_jvp_of_vjp"] == [pattern.replace(" ", "")]
 
 
 @settings
@@ -202,4 +203,4 @@ def test_absent_second_order_directions_of_the_vjp_are_none(present, inside, aro
 def test_absent_second_order_directions_of_the_jvp_are_none(present, inside, around, first, second, pattern):
     f = moving(inside(lambda *primals: attn_ad(*primals)), first, DOTS)
     around(moving(f, second, PRIMES))(*PRIMALS)
-    assert present["_jvp_of_jvp"] == [pattern]
+    assert present["_jvp_of_jvp"] == [pattern.replace(" ", "")]
