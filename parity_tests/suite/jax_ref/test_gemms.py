@@ -121,8 +121,10 @@ def test_gemms_of_a_tangent(moving, count):
     primals, tangents = dict(zip("qkv", PRIMALS, strict=True)), dict(zip("qkv", DOTS, strict=True))
 
     def derivative(*some):
-        f = lambda *some: attn_ad(**(primals | dict(zip(moving, some, strict=True))))
-        return jax.jvp(f, some, tuple(tangents[x] for x in moving))
+        def of_these(*some):
+            return attn_ad(**(primals | dict(zip(moving, some, strict=True))))
+
+        return jax.jvp(of_these, some, tuple(tangents[x] for x in moving))
 
     assert gemms(derivative, *(primals[x] for x in moving)) == count
 

@@ -141,7 +141,7 @@ def some(op: Callable, which: str) -> Callable:
 
 
 def moving(f: Callable, which: str, tangents: tuple) -> Callable:
-    """The derivative of f along some of its arguments, by their letters; the others are constants, not zero tangents."""
+    """The derivative of f along some of its arguments, by their letters; the others are constants."""
     at = ["qkv".index(letter) for letter in which]
 
     def derivative(*primals):

@@ -1,0 +1,71 @@
+"""The rules of the house, where a machine can hold them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import parity_tests
+from parity_tests.suite.attn import SPEC
+
+ROOT = Path(__file__).parents[2]
+
+
+def _lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"]
+    return subprocess.run([*command, "--no-cache"], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_the_arrows_hold() -> None:
+    result = _lint_imports(ROOT)
+    assert result.returncode == 0, result.stdout
+    assert "4 kept, 0 broken" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "contract"),
+    [
+        ("jax_ref/_attn.py", "import torch", "The oracle sees JAX only"),
+        ("torch_impl/_attn_composite.py", "import jax", "What stands trial sees torch only"),
+        ("derivation/__init__.py", "import jax_ref", "The derivation sees neither"),
+        ("parity_tests/harness/trial.py", "import parity_tests.suite.attn", "The harness knows no op"),
+    ],
+)
+def test_a_wrong_arrow_is_noticed(tmp_path: Path, file: str, line: str, contract: str) -> None:
+    for name in ("jax_ref", "torch_impl", "derivation", "parity_tests"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    with (tmp_path / file).open("a") as f:
+        f.write(f"\n{line}\n")
+    result = _lint_imports(tmp_path)
+    assert result.returncode != 0
+    assert f"{contract} BROKEN" in result.stdout
+
+
+def test_every_cited_equation_is_derived() -> None:
+    derived = set(re.findall(r"\\tag\{(\d+)\}", (ROOT / "derivation/attn.md").read_text(encoding="utf-8")))
+    assert derived == {str(i) for i in range(1, 25)}
+    code = "".join(
+        (ROOT / name).read_text(encoding="utf-8") for name in ("jax_ref/_attn.py", "torch_impl/_attn_function.py")
+    )
+    cited = set(re.findall(r"#[^\n]*\((\d+)\)", code))
+    assert cited
+    assert cited <= derived
+    assert {re.search(r"\((\d+)\)", text)[1] for text in SPEC.equations.values()} <= derived
+
+
+def test_public_names() -> None:
+    private = {"harness", "suite", "cli", "case_file", "doctor"}  # submodules, once something has imported them
+    names = {name for name in vars(parity_tests) if not name.startswith("_")} - private
+    assert names == {"Candidate", "OpSpec", "OracleError", "ParityError", "Report", "Verdict", "crosscheck"}
+
+
+def test_the_readme_has_two_commands() -> None:
+    blocks = re.findall(r"```sh\n(.*?)\n```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert [block.split("&&")[-1].strip() for block in blocks] == [".venv/bin/gradparity run", ".venv/bin/pytest"]
+    assert all("\n" not in block and block.startswith("python3 -m venv") for block in blocks)
