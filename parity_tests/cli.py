@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 from rich.console import Console, Group
@@ -35,16 +35,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-CheckOption = Annotated[Optional[list[str]], typer.Option("--check", help="Only this check; repeat for more.")]  # noqa: UP045 - typer reads Optional
-DtypeOption = Annotated[Optional[list[str]], typer.Option("--dtype", help="Only this dtype; repeat for more.")]  # noqa: UP045
-DeviceOption = Annotated[Optional[list[str]], typer.Option("--device", help="cpu or cuda; by default all there are.")]  # noqa: UP045
+CheckOption = Annotated[list[str] | None, typer.Option("--check", help="Only this check; repeat for more.")]
+DtypeOption = Annotated[list[str] | None, typer.Option("--dtype", help="Only this dtype; repeat for more.")]
+DeviceOption = Annotated[list[str] | None, typer.Option("--device", help="cpu or cuda; by default all there are.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of the random inputs, cotangents and tangents.")]
-JsonOption = Annotated[Optional[Path], typer.Option("--json", help="Also write the report to this file.")]  # noqa: UP045
+JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the report to this file.")]
 
 
 @app.command()
 def run(
-    candidate: Annotated[Optional[list[str]], typer.Option(help="Only this implementation; repeat for more.")] = None,  # noqa: UP045
+    candidate: Annotated[list[str] | None, typer.Option(help="Only this implementation; repeat for more.")] = None,
     check: CheckOption = None,
     dtype: DtypeOption = None,
     device: DeviceOption = None,

@@ -16,6 +16,7 @@ from parity_tests.harness.numerics import cuda_missing, settings
 
 def doctor() -> Table:
     """A table of devices, versions, compiler and precision defaults, and whether each is in order."""
+    missing = cuda_missing()  # first, since it keeps JAX from reserving the GPU's memory
     grid = Table(title="gradparity doctor", title_justify="left")
     for column in ("what", "found", "meaning"):
         grid.add_column(column)
@@ -24,7 +25,6 @@ def doctor() -> Table:
     torch_devices = ["cpu", *(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))]
     grid.add_row("PyTorch", f"{torch.__version__}, {', '.join(torch_devices)}", "the candidates; 2.11 or later")
     grid.add_row("NumPy", np.__version__, "the bridge between them")
-    missing = cuda_missing()
     grid.add_row("judge on cpu", "yes", f"{os.cpu_count()} cores, {torch.get_num_threads()} torch threads")
     grid.add_row("judge on cuda", "no" if missing else "yes", missing or "both frameworks see the GPU")
     for tool, purpose in (("c++", "C++ operators"), ("ninja", "C++ operators"), ("nvcc", "CUDA operators")):

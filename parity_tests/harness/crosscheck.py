@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import numpy as np
-
 from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.checks import CHECKS, Check
 from parity_tests.harness.environment import environment
@@ -14,7 +12,7 @@ from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.numerics import cuda_missing
 from parity_tests.harness.precision import PRECISIONS, Precision
 from parity_tests.harness.report import Report, Row
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.spec import ArrayLike, OpSpec
 
 DEVICES = ("cpu", "cuda")
 
@@ -23,7 +21,7 @@ def crosscheck(
     candidate: Callable,
     spec: OpSpec | Callable,
     *,
-    inputs: Sequence[np.ndarray] | None = None,
+    inputs: Sequence[ArrayLike] | None = None,
     checks: Iterable[str] | None = None,
     dtypes: Iterable[str] | None = None,
     device: str = "cpu",

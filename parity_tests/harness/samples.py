@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from parity_tests.harness.bridge import as_float64
 from parity_tests.harness.spec import OpSpec
 
 _SMALL = (4, 3, 5, 2, 7, 6, 9, 8)
@@ -59,7 +60,7 @@ def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
     """Every sample of an operator, in a fixed order, the most telling first."""
     signature = spec.parsed
     if signature is None:
-        fixed = tuple(np.asarray(x).astype(np.float64) for x in spec.inputs or ())
+        fixed = tuple(map(as_float64, spec.inputs or ()))
         yield Sample("given", "the inputs that were given", {}, tuple(x.shape for x in fixed), seed, fixed=fixed)
         return
 

@@ -6,10 +6,14 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import jax
 import numpy as np
+import torch
 
+from parity_tests.harness.precision import PRECISIONS
 from parity_tests.harness.signature import Signature
 
+ArrayLike = np.ndarray | jax.Array | torch.Tensor
 FORMULAS = ("vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
 
 
@@ -21,7 +25,7 @@ class OpSpec:
         name: the operator's name in reports.
         primal: the plain JAX function (inputs...) -> output or tuple of outputs. Its dtypes must follow its inputs'.
         signature: a NumPy gufunc signature, "(n,d),(m,d),(m,e)->(n,e),(n,m)"; inputs of many sizes are made from it.
-        inputs: instead of a signature, the arrays to judge at. Exactly one of the two is given.
+        inputs: instead of a signature, the arrays (NumPy, JAX or torch) to judge at. Exactly one of the two is given.
         vjp: optional explicit formula (primals..., output cotangents...) -> input cotangents; `None` for an exact zero,
             in arguments and results. Judges in place of JAX autodiff of `primal`, once autodiff has certified it.
         jvp: likewise, (primals..., tangents...) -> output tangents.
@@ -37,7 +41,7 @@ class OpSpec:
     name: str
     primal: Callable
     signature: str | None = None
-    inputs: Sequence[np.ndarray] | None = None
+    inputs: Sequence[ArrayLike] | None = None
     vjp: Callable | None = None
     jvp: Callable | None = None
     vjp_of_vjp: Callable | None = None
@@ -66,9 +70,10 @@ class OpSpec:
         if self.input_names is not None and len(self.input_names) != count:
             raise ValueError(f"OpSpec {self.name}: {len(self.input_names)} input_names for {count} inputs")
         for i, x in enumerate(self.inputs or ()):
-            if np.asarray(x).dtype.kind not in "fV":  # V: ml_dtypes' bfloat16
+            dtype = str(x.dtype).removeprefix("torch.") if hasattr(x, "dtype") else type(x).__name__
+            if dtype not in PRECISIONS:
                 raise TypeError(
-                    f"OpSpec {self.name}: inputs[{i}] has dtype {np.asarray(x).dtype}; give floating-point arrays, "
+                    f"OpSpec {self.name}: inputs[{i}] is {dtype}; give arrays of {', '.join(PRECISIONS)}, "
                     "and close over anything else: primal=lambda x: f(x, index)"
                 )
 

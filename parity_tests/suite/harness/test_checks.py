@@ -1,0 +1,398 @@
+"""Every check lets a right operator pass and catches the mistake that it is there for.
+
+A mistake passes the plainer checks wherever it can, so that it is this check that is needed.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from parity_tests import OpSpec, Verdict
+from parity_tests.harness import checks as package
+from parity_tests.harness.checks import CHECKS
+
+from ._ops import (
+    PAIR,
+    judged,
+    normal,
+    pair,
+    pair_backward,
+    pair_function,
+    pair_jvp,
+    tensors,
+    unary_function,
+)
+
+
+class Mistake(NamedTuple):
+    call: Callable
+    passes: tuple[str, ...] = ()  # the checks that do not see it
+    spec: OpSpec = PAIR
+
+
+# The mistakes.
+
+
+def _forward(x, y):
+    first, second = pair(x, y)
+    return first, 1.001 * second
+
+
+def _jvp_of_other_input(x, y, x_dot, y_dot):
+    return pair_jvp(x, y, y_dot, x_dot)
+
+
+def _jvp_doubled(*args):
+    return tuple(2 * y for y in pair_jvp(*args))
+
+
+def _saved_intermediate(x, y, g, h):
+    t = torch.tanh(x).detach()
+    return (1 - t * t) * y * g + y * y * h, t * g + 2 * x * y * h
+
+
+def _jvp_hidden_from_autograd(x, y, x_dot, y_dot):
+    return pair_jvp(x.detach(), y, x_dot, y_dot)
+
+
+class _LazyFunction(torch.autograd.Function):
+    """Without materialized cotangents: an undefined one is None."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, y)
+        return pair(x, y)
+
+
+class OrForAnd(_LazyFunction):
+    @staticmethod
+    def backward(ctx, *cotangents):
+        if any(g is None for g in cotangents):
+            return None, None
+        return pair_backward(*ctx.saved_tensors, *cotangents)
+
+
+class DroppedWhenBothMeet(_LazyFunction):
+    """Each cotangent alone is handled rightly."""
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        g, h = cotangents
+        x, y = ctx.saved_tensors
+        if g is not None and h is not None:
+            return pair_backward(x, y, g, 0 * h)
+        zero = torch.zeros_like(x)
+        return pair_backward(x, y, zero if g is None else g, zero if h is None else h)
+
+
+class NonzeroWithoutCotangents(_LazyFunction):
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x, y = ctx.saved_tensors
+        g, h = (torch.zeros_like(x) if c is None else c for c in cotangents)
+        x_bar, y_bar = pair_backward(x, y, g, h)
+        return x_bar, y_bar + (cotangents == (None, None))
+
+
+class NeedsBoth(torch.autograd.Function):
+    """The gradient of x only if y needs one, too."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return pair(x, y)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x_bar, y_bar = pair_backward(*ctx.saved_tensors, *cotangents)
+        return (x_bar, y_bar) if all(ctx.needs_input_grad) else (0 * x_bar, y_bar)
+
+
+def _as_if_contiguous(x: torch.Tensor) -> torch.Tensor:
+    """What a kernel reads that ignores the strides."""
+    if x.is_contiguous() or 0 in x.stride():
+        return x
+    strides = [x[0].numel(), 1] if x.dim() == 2 else [1]
+    return torch.as_strided(x, x.shape, strides, x.storage_offset())
+
+
+def _cotangent_as_if_contiguous(x, y, g, h):
+    return pair_backward(x, y, _as_if_contiguous(g), _as_if_contiguous(h))
+
+
+def _first_row_only(x, y, g, h):
+    """A cotangent of stride 0 is taken for one row, and what has no stride 0 is right."""
+    if 0 in g.stride():
+        g = torch.cat([g[:1], 0 * g[1:]])
+    return pair_backward(x, y, g, h)
+
+
+def _writes_to_cotangent(x, y, g, h):
+    x_bar, y_bar = pair_backward(x, y, g, h)
+    g.zero_()
+    return x_bar, y_bar
+
+
+def _writes_to_input(x, y):
+    result = pair(x, y)
+    x.data.add_(1)
+    return result
+
+
+def _writes_to_output_in_backward() -> Callable:
+    class Writes(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            first, second = pair(x, y)
+            ctx.save_for_backward(x, y)
+            ctx.kept = second.detach()
+            return first, second
+
+        @staticmethod
+        def backward(ctx, *cotangents):
+            ctx.kept.zero_()
+            return pair_backward(*ctx.saved_tensors, *cotangents)
+
+    return Writes.apply
+
+
+class KeepsState(torch.autograd.Function):
+    """The second backward of a graph gives twice the first."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        ctx.times = 0
+        return pair(x, y)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        ctx.times += 1
+        x_bar, y_bar = pair_backward(*ctx.saved_tensors, *cotangents)
+        return ctx.times * x_bar, ctx.times * y_bar
+
+
+def _writes_to_tangent(x, y, x_dot, y_dot):
+    result = pair_jvp(x, y, x_dot, y_dot)
+    x_dot.zero_()
+    return result
+
+
+def _linearised(x, y):
+    """Right in value and first derivative; its second derivatives are those of a linear function."""
+    x0, y0 = x.detach(), y.detach()
+    values = (y.detach() for y in pair(x0, y0))
+    return tuple(value + slope for value, slope in zip(values, pair_jvp(x0, y0, x - x0, y - y0), strict=True))
+
+
+class _Batched(torch.autograd.Function):
+    @staticmethod
+    def forward(x, y):
+        return pair(x, y)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        return pair_backward(*ctx.saved_tensors, *cotangents)
+
+
+class MixesExamples(_Batched):
+    @staticmethod
+    def vmap(info, in_dims, x, y):
+        x, y = (t if d is None else t.movedim(d, 0).flip(0) for t, d in zip((x, y), in_dims, strict=True))
+        return pair(x, y), (0, 0)
+
+
+class OnlyInDimZero(_Batched):
+    @staticmethod
+    def vmap(info, in_dims, x, y):
+        x, y = (
+            t.expand(info.batch_size, *t.shape) if d is None else t.reshape(info.batch_size, 3, 4)
+            for t, d in zip((x, y), in_dims, strict=True)
+        )
+        return pair(x, y), (0, 0)
+
+
+def _with_vjp(change: Callable) -> Callable:
+    """The identity's neighbour x -> 2 x, with a backward that is nonlinear in its cotangent."""
+    return unary_function(lambda x: 2 * x, lambda x, g: 2 * change(g))
+
+
+DOUBLE = OpSpec("double", primal=lambda x: 2 * x, inputs=(normal(3, 4),))
+NONLINEAR = {
+    "|g|": lambda g: g.abs(),
+    "clamp(g, -1, 1)": lambda g: g.clamp(-1, 1),
+    "g |g|": lambda g: g * g.abs(),
+}
+
+MISTAKES: dict[str, dict[str, Mistake]] = {
+    "forward": {"one output off by a thousandth": Mistake(_forward)},
+    "vjp": {
+        "a dropped term": Mistake(pair_function(backward=lambda x, y, g, h: (y * y * h, 2 * x * y * h)).apply, ("forward",)),
+        "wrong where both cotangents meet": Mistake(DroppedWhenBothMeet.apply, ("forward", "vjp_partial")),
+        **{name: Mistake(_with_vjp(change), ("forward",), DOUBLE) for name, change in NONLINEAR.items()},
+    },
+    "vjp_partial": {
+        "or for and": Mistake(OrForAnd.apply, ("forward", "vjp")),
+        "a gradient out of nothing": Mistake(NonzeroWithoutCotangents.apply, ("forward", "vjp")),
+    },
+    "jvp": {"the other input's tangent": Mistake(pair_function(jvp=_jvp_of_other_input).apply, ("forward", "vjp"))},
+    "adjoint": {"a factor in the jvp": Mistake(pair_function(jvp=_jvp_doubled).apply, ("forward", "vjp"))},
+    "vjp_of_vjp": {
+        "a saved intermediate": Mistake(pair_function(backward=_saved_intermediate).apply, ("vjp", "vjp_partial", "layouts"))
+    },
+    "jvp_of_vjp": {
+        "a saved intermediate": Mistake(pair_function(backward=_saved_intermediate).apply, ("vjp", "jvp", "adjoint"))
+    },
+    "vjp_of_jvp": {
+        "a jvp hidden from autograd": Mistake(
+            pair_function(jvp=_jvp_hidden_from_autograd).apply, ("vjp", "jvp", "vjp_of_vjp")
+        )
+    },
+    "jvp_of_jvp": {"linearised": Mistake(_linearised, ("forward", "vjp", "jvp", "adjoint"))},
+    "input_subsets": {"a gradient that needs the other": Mistake(NeedsBoth.apply, ("vjp", "vjp_partial", "layouts"))},
+    "layouts": {
+        "a cotangent's strides ignored": Mistake(
+            pair_function(backward=_cotangent_as_if_contiguous).apply, ("vjp", "vjp_partial", "input_subsets")
+        ),
+        "a cotangent of stride 0": Mistake(pair_function(backward=_first_row_only).apply, ("vjp", "input_subsets")),
+        "an input's strides ignored": Mistake(
+            lambda x, y: pair(_as_if_contiguous(x), y), ("forward", "vjp", "jvp", "vjp_of_vjp")
+        ),
+    },
+    "purity": {
+        "writes to its cotangent": Mistake(pair_function(backward=_writes_to_cotangent).apply, ("forward", "vjp")),
+        "writes to its input": Mistake(_writes_to_input, ("forward",)),
+        "writes to its output": Mistake(_writes_to_output_in_backward(), ("forward", "vjp")),
+        "writes to its tangent": Mistake(pair_function(jvp=_writes_to_tangent).apply, ("forward", "vjp", "jvp")),
+        "keeps state": Mistake(KeepsState.apply, ("forward", "vjp")),
+    },
+    "vmap": {
+        "mixes the examples": Mistake(MixesExamples.apply, ("forward", "vjp", "layouts")),
+        "only in_dims 0": Mistake(OnlyInDimZero.apply, ("forward", "vjp", "layouts")),
+    },
+}
+
+
+def test_every_check_has_a_negative_control():
+    assert set(MISTAKES) == set(CHECKS)
+
+
+def test_every_module_of_checks_is_registered_under_its_own_name():
+    modules = {module.name for module in pkgutil.iter_modules(package.__path__)} - {"check"}
+    assert modules == set(CHECKS)
+    assert all(check.name == name for name, check in CHECKS.items())
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_right_operator_passes(check, dtype):
+    row = judged(pair, PAIR, check, dtype, limits={})
+    assert (row.verdict, row.reason) == (Verdict.PASS, "")
+    assert row.comparisons > 0
+
+
+@pytest.mark.parametrize("check", [name for name in CHECKS if name != "jvp_of_jvp"])
+def test_a_right_function_passes(check):
+    assert judged(pair_function().apply, PAIR, check, limits={}).verdict is Verdict.PASS
+
+
+CAUGHT = [
+    pytest.param(check, mistake, id=f"{check}: {name}")
+    for check, mistakes in MISTAKES.items()
+    for name, mistake in mistakes.items()
+]
+
+
+@pytest.mark.parametrize(("check", "mistake"), CAUGHT)
+def test_a_mistake_is_caught_by_the_check_that_is_there_for_it(check, mistake):
+    row = judged(mistake.call, mistake.spec, check)
+    assert row.verdict is Verdict.MISMATCH, row
+    assert row.failure is not None
+    for other in mistake.passes:
+        assert judged(mistake.call, mistake.spec, other).verdict is Verdict.PASS, other
+
+
+# What torch.autograd.gradcheck does not see.
+
+
+def gradcheck(call: Callable, spec: OpSpec) -> bool:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.autograd.gradcheck(call, tensors(spec.inputs or ()), raise_exception=False)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        *(pytest.param(MISTAKES["vjp"][name], id=name) for name in NONLINEAR),
+        pytest.param(MISTAKES["vjp"]["wrong where both cotangents meet"], id="both cotangents"),
+        pytest.param(MISTAKES["layouts"]["a cotangent's strides ignored"], id="non-contiguous cotangents"),
+        pytest.param(MISTAKES["layouts"]["a cotangent of stride 0"], id="stride 0"),
+        pytest.param(MISTAKES["layouts"]["an input's strides ignored"], id="strides of inputs"),
+    ],
+)
+def test_gradcheck_passes_what_a_check_here_catches(mistake):
+    assert gradcheck(mistake.call, mistake.spec)
+
+
+def test_gradcheck_does_run_here():
+    assert not gradcheck(MISTAKES["vjp"]["a dropped term"].call, PAIR)
+
+
+# The details of a single check.
+
+
+def _circumstances(call: Callable, check: str, spec: OpSpec = PAIR) -> set[str]:
+    failure = judged(call, spec, check).failure
+    assert failure is not None
+    return {wrong.circumstance for wrong in failure.wrong}
+
+
+def test_the_circumstance_is_told():
+    assert _circumstances(OrForAnd.apply, "vjp_partial") == {"only the cotangent of first is defined"}
+    assert _circumstances(NonzeroWithoutCotangents.apply, "vjp_partial") == {"no cotangent is defined"}
+    assert _circumstances(NeedsBoth.apply, "input_subsets") == {"gradients of x alone"}
+    assert _circumstances(pair_function(backward=_first_row_only).apply, "layouts") == {"cotangents expanded"}
+    assert _circumstances(KeepsState.apply, "purity") == {"backward twice"}
+    (where,) = _circumstances(MixesExamples.apply, "vmap")
+    assert where.startswith("in_dims (")
+
+
+def test_purity_names_what_was_written_to():
+    for name, label in (("writes to its cotangent", "first_bar"), ("writes to its input", "x"), ("writes to its output", "second")):
+        failure = judged(MISTAKES["purity"][name].call, PAIR, "purity").failure
+        assert failure is not None
+        written = [wrong.label for wrong in failure.wrong if wrong.pattern == "was written to"]
+        assert written == [label]
+
+
+def test_an_output_that_requires_a_gradient_unasked():
+    class Parameter(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one = torch.nn.Parameter(torch.ones((), dtype=torch.float64))
+
+        def forward(self, x):
+            return 2 * x * self.one
+
+    assert judged(Parameter(), DOUBLE, "vjp").verdict is Verdict.PASS
+    failure = judged(Parameter(), DOUBLE, "input_subsets").failure
+    assert failure is not None
+    assert [(wrong.label, wrong.pattern) for wrong in failure.wrong] == [("output", "requires a gradient")]
+
+
+def test_scalars_have_no_layout_to_vary():
+    spec = OpSpec("scalar", primal=lambda x: x * x, inputs=(normal(),))
+    assert judged(lambda x: x * x, spec, "layouts").verdict is Verdict.UNRESOLVED
+    assert judged(lambda x: x * x, spec, "vmap").verdict is Verdict.PASS

@@ -1,0 +1,354 @@
+"""The command line: what it prints, what it refuses, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import Result
+from typer.testing import CliRunner
+
+from parity_tests.cli import app
+from parity_tests.harness.checks import CHECKS
+
+ROOT = Path(__file__).parents[3]
+
+SPEC = """\
+import numpy as np
+import torch
+from parity_tests import OpSpec
+
+spec = OpSpec("square", primal=lambda x: x * x, signature="(n,m)->(n,m)")
+"""
+FUNCTION = """
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, output_bar):
+        (x,) = ctx.saved_tensors
+        return {gradient}
+"""
+RIGHT = SPEC + FUNCTION.format(gradient="2 * x * output_bar") + "\ncandidate = Square.apply\n"
+WRONG = SPEC + FUNCTION.format(gradient="x * output_bar") + "\ncandidate = Square.apply\n"
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    """Room for a line, so that rich wraps none."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+
+@pytest.fixture
+def case(tmp_path):
+    """Writes a case file."""
+
+    def write(text: str, name: str = "case.py") -> str:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def gradparity(*args: str) -> Result:
+    return CliRunner().invoke(app, args)
+
+
+QUICK = ("--check", "vjp", "--dtype", "float64")
+
+
+# run
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="pins the line that says what is skipped without a GPU")
+def test_run():
+    result = gradparity("run", "--check", "forward", "--dtype", "float64")
+    assert result.exit_code == 0, result.output
+    assert "attn_composite" in result.stdout
+    assert "attn_function" in result.stdout
+    assert re.search(r"│ forward +│ PASS f64 [\d.]+ +│ PASS f64 [\d.]+ +│", result.stdout)
+    assert "skipped: device cuda: PyTorch" in result.stdout
+    assert re.search(r"^All agree: 2 rows, [\d,]+ comparisons$", result.stdout, re.MULTILINE)
+    assert result.stderr == ""
+
+
+def test_run_of_one_implementation():
+    result = gradparity("run", "--candidate", "attn_function", "--device", "cpu", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert "attn_composite" not in result.stdout
+    assert "skipped" not in result.stdout
+
+
+# check
+
+
+def test_check_of_a_right_function(case):
+    result = gradparity("check", case(RIGHT), "--device", "cpu")
+    assert result.exit_code == 0, result.output
+    assert "has no setup_context staticmethod" in result.stdout  # the limits that it declares
+    assert "listed limits" in result.stdout
+
+
+def test_check_of_a_wrong_function_explains(case):
+    path = case(WRONG)
+    result = gradparity("check", path, "--device", "cpu", "--seed", "3", *QUICK)
+    assert result.exit_code == 1
+    assert "square: Square disagrees with the oracle   [vjp, all_axes_differ (n=4, m=3), float64, cpu, seed 3]" in (
+        result.stdout
+    )
+    assert "looks like  x_bar = 0.5 * oracle" in result.stdout
+    assert "-> the oracle is right" in result.stdout
+    assert result.stdout.rstrip().splitlines()[-1].startswith("1 of 2 rows do not pass, ")
+
+
+def replay_line(output: str) -> str:
+    (line,) = re.findall(r"^  replay  (.*)$", output, re.MULTILINE)
+    return line
+
+
+@pytest.mark.parametrize("name", ["case.py", "my case.py"], ids=["plain name", "name with a space"])
+def test_the_replay_line_reproduces_the_failure(case, name):
+    first = gradparity("check", case(WRONG, name), "--device", "cpu", "--check", "vjp", "--seed", "3")
+    command, *args = shlex.split(replay_line(first.stdout))
+    assert command == "gradparity"
+    again = gradparity(*args)
+    assert again.exit_code == 1, again.output
+    told = re.compile(r"square: Square disagrees.*?(?=  also|  replay)", re.DOTALL)
+    assert told.findall(again.stdout) == told.findall(first.stdout) != []
+
+
+def test_several_candidates(case):
+    text = RIGHT.replace("candidate = Square.apply", 'candidates = {"mine": Square.apply, "plain": torch.square}')
+    result = gradparity("check", case(text), "--device", "cpu", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert "mine" in result.stdout
+    assert "plain" in result.stdout
+    as_list = RIGHT.replace("candidate = Square.apply", "candidates = [Square.apply, torch.square]")
+    assert "Square" in gradparity("check", case(as_list), "--device", "cpu", *QUICK).stdout
+
+
+def test_limits_of_a_case(case):
+    lifted = case(RIGHT + 'limits = {"vjp": "not yet"}\n')
+    result = gradparity("check", lifted, "--device", "cpu", *QUICK)
+    assert result.exit_code == 1
+    assert "listed as a limit (not yet), but it passes: unlist it" in result.stdout
+
+
+def test_a_case_may_import_its_neighbours(case):
+    case("from torch import square as candidate\n", "neighbour.py")
+    result = gradparity("check", case(SPEC + "from neighbour import candidate\n"), "--device", "cpu", *QUICK)
+    sys.modules.pop("neighbour", None)
+    assert result.exit_code == 0, result.output
+
+
+def test_a_dataclass_in_a_case(case):
+    """dataclasses looks its module up in sys.modules."""
+    text = "from __future__ import annotations\nimport dataclasses\n" + RIGHT
+    text += "\n@dataclasses.dataclass\nclass Options:\n    scale: float = 1.0\n"
+    result = gradparity("check", case(text), "--device", "cpu", *QUICK)
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("spec = (\n", r", line 1: SyntaxError: '\(' was never closed", id="syntax error"),
+        pytest.param("import torch\n1 / 0\n", ", line 2: ZeroDivisionError: division by zero", id="it raises"),
+        pytest.param("import nowhere\n", ", line 1: ModuleNotFoundError: No module named 'nowhere'", id="import"),
+        pytest.param(
+            "candidate = abs\n",
+            r": `spec` is missing; define spec = OpSpec\(name, primal=..., signature=...\)",
+            id="no spec",
+        ),
+        pytest.param(
+            "spec = 3\ncandidate = abs\n",
+            r": `spec` is a int; define spec = OpSpec\(name, primal=..., signature=...\)",
+            id="another spec",
+        ),
+        pytest.param(
+            SPEC, r": neither is defined; define `candidate` \(a callable on tensors\) or `candidates` \(several\)", id="no candidate"
+        ),
+        pytest.param(
+            RIGHT + "candidates = [torch.square]\n",
+            r": both are defined; define `candidate` \(a callable on tensors\) or `candidates` \(several\)",
+            id="candidate and candidates",
+        ),
+        pytest.param(SPEC + "candidates = []\n", ": `candidates` is empty; nothing would be judged", id="empty"),
+        pytest.param(
+            SPEC + "candidate = 3\n", ": candidate 'int' must be callable on tensors, got int", id="not callable"
+        ),
+        pytest.param(
+            RIGHT + 'limits = {"vpj": "no"}\n', r": unknown check 'vpj' \(did you mean 'vjp'\?\); there are forward", id="limits"
+        ),
+        pytest.param(
+            SPEC.replace("(n,m)->(n,m)", "(n,m)"),
+            r", line 5: ValueError: signature '\(n,m\)' is not a gufunc signature",
+            id="malformed signature",
+        ),
+        pytest.param(
+            RIGHT + 'raise RuntimeError("x[n] and [/] are told as they are")\n',
+            r", line 18: RuntimeError: x\[n\] and \[/\] are told as they are",
+            id="brackets in the message",
+        ),
+    ],
+)
+def test_a_case_that_cannot_be_used(case, text, message):
+    path = case(text)
+    result = gradparity("check", path)
+    assert result.exit_code == 2, result.output
+    assert re.match(f"gradparity: {re.escape(path)}{message}", result.stderr), result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == ""
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    result = gradparity("check", str(tmp_path / "nothing.py"))
+    assert result.exit_code == 2
+    assert result.stderr == f"gradparity: {tmp_path}/nothing.py: no such file\n"
+
+
+def test_a_file_that_is_not_python(case):
+    path = case("spec", "case.txt")
+    result = gradparity("check", path)
+    assert result.exit_code == 2
+    assert result.stderr == f"gradparity: {path}: not a Python file; its name must end in .py\n"
+
+
+def test_an_oracle_that_cannot_judge(case, tmp_path):
+    text = RIGHT.replace("lambda x: x * x, sig", "lambda x: x.nope, sig")
+    report = tmp_path / "report.json"
+    result = gradparity("check", case(text), "--device", "cpu", "--json", str(report), *QUICK)
+    assert result.exit_code == 2
+    assert "Could not judge: square: primal fails on inputs of shapes (4, 3): AttributeError" in result.stdout
+    data = json.loads(report.read_text(encoding="utf-8"))
+    assert data["passed"] is False
+    assert data["error"].startswith("square: primal fails on inputs of shapes (4, 3)")
+
+
+# Options.
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param(("--check", "vpj"), "unknown check 'vpj' (did you mean 'vjp'?); there are forward, vjp", id="check"),
+        pytest.param(("--dtype", "float8"), "unknown dtype 'float8' (did you mean 'float", id="dtype"),
+        pytest.param(("--device", "gpu"), "unknown device 'gpu'; there are cpu, cuda", id="device"),
+        pytest.param(("--candidate", "attn"), "unknown candidate 'attn'", id="candidate"),
+    ],
+)
+def test_an_option_s_value_that_is_not_known(options, message):
+    result = gradparity("run", *options)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"gradparity: {message}")
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        pytest.param(("run", "--seed", "-1"), id="negative seed"),
+        pytest.param(("run", "--seed", "one"), id="seed in words"),
+        pytest.param(("run", "--tolerance", "1"), id="an option that there is not"),
+        pytest.param(("judge",), id="a command that there is not"),
+        pytest.param(("check",), id="no file"),
+    ],
+)
+def test_usage_errors(args):
+    result = gradparity(*args)
+    assert result.exit_code == 2
+    assert "Usage:" in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
+def test_a_device_that_is_asked_for_and_not_there():
+    result = gradparity("run", "--device", "cuda")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("gradparity: device cuda cannot be judged here: PyTorch")
+
+
+def test_json_into_a_folder_that_is_not_there(case, tmp_path):
+    path = tmp_path / "nowhere" / "report.json"
+    result = gradparity("check", case(RIGHT), "--json", str(path), *QUICK)
+    assert result.exit_code == 2
+    assert result.stderr == f"gradparity: --json {path}: there is no folder {path.parent}\n"
+    assert result.stdout == ""
+
+
+def test_json_that_is_a_folder(case, tmp_path):
+    result = gradparity("check", case(RIGHT), "--device", "cpu", "--json", str(tmp_path), *QUICK)
+    assert result.exit_code == 2, result.exception
+    assert "Traceback" not in result.output
+    assert result.stderr.startswith("gradparity: ")
+
+
+@pytest.mark.parametrize(("text", "code"), [(RIGHT, 0), (WRONG, 1)], ids=["right", "wrong"])
+def test_json_is_written_whatever_the_verdict(case, tmp_path, text, code):
+    path = tmp_path / "report.json"
+    result = gradparity("check", case(text), "--device", "cpu", "--json", str(path), *QUICK)
+    assert result.exit_code == code
+    data = json.loads(path.read_text(encoding="utf-8"))
+    assert data["passed"] is (code == 0)
+    assert len(data["rows"]) == 2
+    assert len(data["failures"]) == code
+
+
+# The rest.
+
+
+def test_checks_lists_every_check_with_what_it_catches():
+    result = gradparity("checks")
+    assert result.exit_code == 0
+    for check in CHECKS.values():
+        assert f"│ {check.name} " in result.stdout
+        assert check.catches[:40] in result.stdout
+
+
+def test_doctor():
+    result = gradparity("doctor")
+    assert result.exit_code == 0
+    for what in ("Python", "JAX", "PyTorch", "judge on cpu", "judge on cuda", "JAX precision", "PyTorch precision"):
+        assert f"│ {what} " in result.stdout
+    assert torch.__version__ in result.stdout
+
+
+def test_version():
+    result = gradparity("--version")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("gradparity")
+    assert len(result.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize("args", [("--help",), ("run", "--help"), ("check", "--help")], ids=" ".join)
+def test_help(args):
+    result = gradparity(*args)
+    assert result.exit_code == 0
+    assert "Usage:" in result.stdout
+
+
+def test_as_a_program(case):
+    """With nothing but a pipe for a terminal, and from another folder."""
+    result = subprocess.run(
+        [sys.executable, "-m", "parity_tests", "check", case(WRONG), "--device", "cpu", *QUICK],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        timeout=120,
+    )
+    assert result.returncode == 1, result.stderr
+    assert "looks like  x_bar = 0.5 * oracle" in result.stdout
+    assert "Traceback" not in result.stderr

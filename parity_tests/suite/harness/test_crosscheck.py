@@ -1,0 +1,236 @@
+"""crosscheck, the public call: what it takes, what it refuses, and that a seed reproduces it."""
+
+from __future__ import annotations
+
+import re
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+import parity_tests
+from parity_tests import OpSpec, Verdict, crosscheck
+from parity_tests.harness.checks import CHECKS
+from parity_tests.harness.precision import PRECISIONS
+from parity_tests.harness.report import ORACLE
+
+from ._ops import PAIR, SQUARE, normal, pair_function, rows, unary_function
+
+PUBLIC_NAMES = {"Candidate", "OpSpec", "OracleError", "ParityError", "Report", "Verdict", "crosscheck"}
+
+
+def test_the_public_names():
+    assert {name for name in vars(parity_tests) if name[0] != "_"} >= PUBLIC_NAMES
+    modules = {"harness", "suite", "cli", "case_file", "doctor"}
+    assert {name for name in vars(parity_tests) if name[0] != "_"} - modules == PUBLIC_NAMES
+
+
+def square(x):
+    return x * x
+
+
+def test_everything_by_default():
+    report = crosscheck(square, OpSpec("square", primal=square, inputs=(normal(3, 4),)), limits={})
+    judged = [(row.dtype, row.check) for row in rows(report)]
+    assert judged == [(dtype, check) for dtype in PRECISIONS for check in CHECKS]
+    assert {row.device for row in report.rows} == {"cpu"}
+    assert [row.check for row in report.rows if row.candidate == ORACLE] == [
+        "vjp",
+        "jvp",
+        "vjp_of_vjp",
+        "jvp_of_vjp",
+        "vjp_of_jvp",
+        "jvp_of_jvp",
+    ]
+
+
+def test_a_signature_makes_the_inputs():
+    shapes = set()
+
+    def product(x, y):
+        shapes.add((*x.shape, *y.shape))
+        return x @ y
+
+    spec = OpSpec("product", primal=lambda x, y: x @ y, signature="(n,k),(k,m)->(n,m)")
+    assert crosscheck(product, spec, checks=["forward"], dtypes=["float32"]).passed
+    assert shapes == {(4, 3, 3, 5), (1, 3, 3, 5), (4, 1, 1, 5), (4, 3, 3, 1), (0, 3, 3, 5), (4, 0, 0, 5), (4, 3, 3, 0), (33, 35, 35, 37)}  # fmt: skip
+
+
+def test_a_plain_function_with_inputs():
+    report = crosscheck(torch.sin, jnp.sin, inputs=(normal(4),), checks=["forward"], dtypes=["float64"])
+    assert report.passed, str(report)
+    (row,) = rows(report)
+    assert (row.op, row.candidate) == ("sin", "sin")
+
+
+CALLS = [
+    pytest.param(pair_function().apply, "Pair", id="a Function's apply"),
+    pytest.param(lambda x, y: (torch.tanh(x) * y, x * y * y), "<lambda>", id="a lambda"),
+]
+
+
+@pytest.mark.parametrize(("call", "name"), CALLS)
+def test_the_name_of_a_candidate(call, name):
+    (row,) = rows(crosscheck(call, PAIR, checks=["forward"], dtypes=["float64"]))
+    assert (row.candidate, row.verdict) == (name, Verdict.PASS)
+    (row,) = rows(crosscheck(call, PAIR, checks=["forward"], dtypes=["float64"], name="mine"))
+    assert row.candidate == "mine"
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        pytest.param(torch.ops.aten.tanh.default, "tanh.default", id="an operator's overload"),
+        pytest.param(torch.ops.aten.tanh, "tanh", id="an operator"),
+        pytest.param(torch.nn.Tanh(), "Tanh", id="a module"),
+        pytest.param(torch.Tensor.tanh, "tanh", id="a method"),
+    ],
+)
+def test_any_callable_on_tensors(call, name):
+    spec = OpSpec("tanh", primal=jnp.tanh, inputs=(normal(4),))
+    report = crosscheck(call, spec, checks=["vjp", "jvp", "vjp_of_vjp"], dtypes=["float64"], limits={})
+    assert report.passed, str(report)
+    assert {row.candidate for row in rows(report)} == {name}
+
+
+def test_a_list_of_outputs_is_as_good_as_a_tuple():
+    spec = OpSpec("pair", primal=lambda x: [x, x * x], inputs=(normal(4),))
+    assert crosscheck(lambda x: [x * 1, x * x], spec, checks=["vjp"], dtypes=["float64"]).passed
+
+
+def _content(report):
+    return [(row.check, row.dtype, row.verdict, row.error_over_bound, row.comparisons) for row in report.rows]
+
+
+def test_a_seed_reproduces_and_another_does_not():
+    spec = OpSpec("pair", primal=PAIR.primal, signature="(n,m),(n,m)->(n,m),(n,m)")
+
+    def run(seed):
+        report = crosscheck(pair_function().apply, spec, checks=["forward", "vjp"], dtypes=["float32"], seed=seed)
+        assert report.environment["seed"] == seed
+        return _content(report)
+
+    assert run(3) == run(3)
+    assert run(3) != run(4)
+
+
+def test_a_failure_is_the_same_whichever_checks_and_dtypes_ran_before():
+    """So that its replay line, which names one check and one dtype, shows the same numbers."""
+    wrong = unary_function(square, lambda x, g: x * g)
+    alone = crosscheck(wrong, SQUARE, checks=["vjp"], dtypes=["float32"]).failures
+    (among,) = (
+        f for f in crosscheck(wrong, SQUARE).failures if (f.check, f.dtype) == ("vjp", "float32")
+    )
+    assert alone == [among]
+
+
+def test_checks_and_dtypes_run_in_the_harness_s_order_and_once():
+    report = crosscheck(square, SQUARE, checks=("vjp", "forward", "vjp"), dtypes=iter(["float32", "float64"]))
+    assert [(row.dtype, row.check) for row in rows(report)] == [
+        ("float64", "forward"),
+        ("float64", "vjp"),
+        ("float32", "forward"),
+        ("float32", "vjp"),
+    ]
+
+
+def test_the_inputs_that_are_given_are_left_alone():
+    x = normal(3, 3)
+    before = x.copy()
+
+    def writes(t):
+        result = t * t
+        t.data.zero_()
+        return result
+
+    report = crosscheck(writes, OpSpec("square", primal=square, inputs=(x,)), checks=["purity"], dtypes=["float64"])
+    assert not report.passed
+    np.testing.assert_array_equal(x, before)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        pytest.param(
+            {"checks": ["vpj"]},
+            ValueError,
+            f"unknown check 'vpj' (did you mean 'vjp'?); there are {', '.join(CHECKS)}",
+            id="check",
+        ),
+        pytest.param(
+            {"dtypes": ["float23"]},
+            ValueError,
+            "unknown dtype 'float23' (did you mean 'float32'?); there are float64, float32, bfloat16, float16",
+            id="dtype",
+        ),
+        pytest.param(
+            {"device": "gpu"}, ValueError, "unknown device 'gpu'; there are cpu, cuda", id="device without a near one"
+        ),
+        pytest.param(
+            {"device": "cdua"},
+            ValueError,
+            "unknown device 'cdua' (did you mean 'cuda'?); there are cpu, cuda",
+            id="device",
+        ),
+        pytest.param({"checks": []}, ValueError, "no check is selected, so nothing would be compared", id="no check"),
+        pytest.param({"dtypes": ()}, ValueError, "no dtype is selected, so nothing would be compared", id="no dtype"),
+        pytest.param(
+            {"checks": "vjp"},
+            TypeError,
+            "checks must be a sequence of names, got the string 'vjp'; write ['vjp']",
+            id="a string for checks",
+        ),
+        pytest.param(
+            {"dtypes": "float32"},
+            TypeError,
+            "dtypes must be a sequence of names, got the string 'float32'; write ['float32']",
+            id="a string for dtypes",
+        ),
+        pytest.param(
+            {"limits": {"vpj": "no"}},
+            ValueError,
+            f"crosscheck: limits names an unknown check 'vpj'; there are {', '.join(CHECKS)}",
+            id="limits",
+        ),
+        pytest.param(
+            {"inputs": (normal(3),)},
+            TypeError,
+            "crosscheck: an OpSpec makes its own inputs; give inputs to OpSpec(...) instead of here",
+            id="inputs with a spec",
+        ),
+    ],
+)
+def test_arguments_that_cannot_be_used(options, error, text):
+    with pytest.raises(error, match=f"^{re.escape(text)}$"):
+        crosscheck(square, SQUARE, **options)
+
+
+def test_a_candidate_that_is_not_callable():
+    with pytest.raises(TypeError, match=r"^candidate 'Tensor' must be callable on tensors, got Tensor$"):
+        crosscheck(torch.ones(3), SQUARE)  # type: ignore[arg-type]
+
+
+def test_a_spec_that_is_not_one():
+    with pytest.raises(TypeError, match=r"^crosscheck: spec must be an OpSpec or a JAX function, got str$"):
+        crosscheck(square, "square")  # type: ignore[arg-type]
+
+
+def test_a_plain_function_without_inputs():
+    text = "crosscheck: give inputs=(...) with a plain JAX function, or an OpSpec with a signature"
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+        crosscheck(square, square)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
+def test_a_device_that_is_not_there():
+    with pytest.raises(ValueError, match=r"^crosscheck: device 'cuda' cannot be judged here: PyTorch .* sees no CUDA"):
+        crosscheck(square, SQUARE, device="cuda")
+
+
+def test_nothing_global_is_left_changed():
+    before = torch.is_grad_enabled(), torch.get_default_dtype(), jnp.ones(1).dtype
+    with torch.no_grad():
+        assert crosscheck(square, SQUARE, checks=["vjp"], dtypes=["float64"]).passed
+        assert not torch.is_grad_enabled()
+    assert before == (torch.is_grad_enabled(), torch.get_default_dtype(), jnp.ones(1).dtype)

@@ -1,0 +1,244 @@
+"""The report: as data, as a file, as an exception, as text."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from parity_tests import OpSpec, ParityError, Report, Verdict, crosscheck
+from parity_tests.harness.render import as_text
+from parity_tests.harness.report import ORACLE, Failure, Row, WrongResult
+
+from ._ops import SQUARE, unary_function
+
+WRONG = unary_function(lambda x: x * x, lambda x, g: x * g)
+
+
+def row(verdict: Verdict = Verdict.PASS, candidate: str = "mine", **fields) -> Row:
+    return Row("op", candidate, "vjp", "float32", "cpu", verdict, 0.5, 3, **fields)
+
+
+def report_of(*rows: Row, **fields) -> Report:
+    return Report({"seed": 0}, list(rows), **fields)
+
+
+@pytest.fixture(scope="module")
+def failed() -> Report:
+    return crosscheck(WRONG, SQUARE, checks=["forward", "vjp", "vjp_of_vjp"], dtypes=["float64", "float32"], name="mine")
+
+
+@pytest.fixture(scope="module")
+def passed() -> Report:
+    return crosscheck(torch.square, SQUARE, checks=["forward", "vjp"])
+
+
+def test_schema_1(failed):
+    data = failed.as_dict()
+    assert data["schema"] == 1
+    assert {"schema", "passed", "environment", "rows", "failures"} <= set(data)
+    assert data["passed"] is False
+    fields = {"op", "candidate", "check", "dtype", "device", "verdict", "error_over_bound", "comparisons", "reason"}
+    for item in data["rows"]:
+        assert fields <= set(item)
+        assert item["verdict"] in {"PASS", "MISMATCH", "UNRESOLVED", "UNSUPPORTED", "ERROR"}
+        assert isinstance(item["comparisons"], int)
+        assert "failure" not in item
+    assert {item["candidate"] for item in data["rows"]} == {ORACLE, "mine"}
+    failure = data["failures"][0]
+    assert (failure["op"], failure["candidate"], failure["check"]) == ("square", "mine", "vjp")
+    assert failure["wrong"][0]["looks_like"] == "x_bar = 0.5 * oracle"
+
+
+def test_the_environment_says_what_a_verdict_depends_on(failed):
+    environment = failed.environment
+    keys = {"gradparity", "python", "jax", "torch", "numpy", "platform", "devices", "settings", "seed", "date"}
+    assert keys <= set(environment)
+    assert environment["torch"] == torch.__version__
+    assert environment["settings"]["jax_enable_x64"] is True
+
+
+def test_json_is_strict_and_is_the_same_data(failed, tmp_path):
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    path = tmp_path / "report.json"
+    failed.to_json(path)
+    data = json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+    assert data == failed.as_dict()
+    assert path.read_text(encoding="utf-8").endswith("}\n")
+
+
+def test_what_is_not_finite_becomes_null(tmp_path):
+    wrong = WrongResult("x_bar", "1/1 entries wrong", index=(0,), candidate=float("nan"), error=float("inf"))
+    failure = Failure("op", "mine", "vjp", "float32", "cpu", "given", "why", {"n": 1}, 0, (wrong,))
+    worst = dataclasses.replace(row(Verdict.MISMATCH, failure=failure), error_over_bound=float("inf"))
+    path = tmp_path / "report.json"
+    report_of(worst).to_json(path)
+    data = json.loads(path.read_text(encoding="utf-8"))
+    assert data["rows"][0]["error_over_bound"] is None
+    (result,) = data["failures"][0]["wrong"]
+    assert (result["candidate"], result["error"], result["index"]) == (None, None, [0])
+    assert not {"NaN", "Infinity"} & set(path.read_text(encoding="utf-8").replace(",", " ").split())
+
+
+def test_to_json_accepts_a_string_and_replaces_the_old_file(passed, tmp_path):
+    path = tmp_path / "report.json"
+    path.write_text("old")
+    passed.to_json(str(path))
+    assert json.loads(path.read_text(encoding="utf-8"))["passed"] is True
+    assert os.listdir(tmp_path) == ["report.json"]
+
+
+@pytest.mark.parametrize("where", ["dump", "replace"])
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(passed, tmp_path, monkeypatch, where):
+    path = tmp_path / "report.json"
+    path.write_text("old")
+
+    def fail(*args, **kwargs):
+        if where == "dump":
+            args[1].write("{")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(*((json, "dump") if where == "dump" else (os, "replace")), fail)
+    with pytest.raises(OSError, match="no space left"):
+        passed.to_json(path)
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["report.json"]
+
+
+def test_to_json_gives_the_permissions_of_any_new_file(passed, tmp_path):
+    """A report is read by others than its writer: by a CI job, a web server."""
+    (tmp_path / "plain").write_text("")
+    passed.to_json(tmp_path / "report.json")
+    modes = [Path(tmp_path / name).stat().st_mode & 0o777 for name in ("plain", "report.json")]
+    assert modes[0] == modes[1]
+
+
+LISTED = row(Verdict.UNSUPPORTED, listed=True, reason="a limit")
+CERTIFICATE = row(candidate=ORACLE)
+
+
+@pytest.mark.parametrize(
+    ("report", "code"),
+    [
+        pytest.param(report_of(row()), 0, id="pass"),
+        pytest.param(report_of(CERTIFICATE, row(), LISTED), 0, id="pass with a listed limit"),
+        pytest.param(report_of(row(), row(Verdict.MISMATCH)), 1, id="mismatch"),
+        pytest.param(report_of(row(), row(Verdict.UNSUPPORTED)), 1, id="a limit that is not listed"),
+        pytest.param(report_of(row(Verdict.MISMATCH), row(Verdict.UNRESOLVED)), 1, id="a mismatch and an unresolved"),
+        pytest.param(report_of(row(), row(Verdict.UNRESOLVED)), 2, id="unresolved"),
+        pytest.param(report_of(row(), row(Verdict.ERROR)), 2, id="error"),
+        pytest.param(report_of(row(Verdict.MISMATCH, ORACLE), row()), 2, id="no certificate"),
+        pytest.param(report_of(), 2, id="nothing"),
+        pytest.param(report_of(CERTIFICATE), 2, id="the oracle alone"),
+        pytest.param(report_of(LISTED), 2, id="limits alone"),
+        pytest.param(report_of(row(), error="interrupted"), 2, id="ended early"),
+        pytest.param(report_of(row(Verdict.MISMATCH), error="interrupted"), 2, id="ended early after a mismatch"),
+    ],
+)
+def test_exit_codes(report, code):
+    assert report.exit_code == code
+    assert report.passed is (code == 0)
+    if code:
+        with pytest.raises(ParityError):
+            report.raise_if_failed()
+    else:
+        report.raise_if_failed()
+
+
+def test_raise_if_failed_says_what_print_says(failed):
+    with pytest.raises(ParityError) as error:
+        failed.raise_if_failed()
+    assert str(error.value) == str(failed)
+    assert isinstance(error.value, AssertionError)
+
+
+def test_the_text_of_a_failure(failed):
+    text = str(failed)
+    told = text[text.index("square: mine disagrees") :].splitlines()
+    assert told[0] == "square: mine disagrees with the oracle   [vjp, given, float64, cpu, seed 0]"
+    assert told[1].startswith("  x_bar  9/9 entries wrong; worst (")
+    assert "): candidate " in told[1]
+    assert ", oracle " in told[1]
+    assert told[2].startswith("      error ")
+    assert ", rounding explains " in told[2]
+    assert told[3:7] == [
+        "  looks like  x_bar = 0.5 * oracle",
+        "  judge   Taylor rate in float64: oracle 2.00, candidate 1.00 -> the oracle is right",
+        "  also in f32",
+        '  replay  crosscheck(..., checks=["vjp"], dtypes=["float64"], device="cpu")  # and the same seed',
+    ]
+
+
+def test_what_follows_from_a_failure_is_told_in_a_line(failed):
+    text = str(failed)
+    assert text.count("disagrees with") == 1
+    assert "square: mine fails, as a consequence or on its own: vjp_of_vjp (f64 f32)" in text
+    assert text.rstrip().splitlines()[-1].startswith("4 of 8 rows do not pass, ")
+
+
+def test_the_equation_the_sizes_and_the_agreement_are_told():
+    spec = OpSpec("op", primal=lambda x, y: x * y, signature="(n),(n)->(n)", equations={"x_bar": "equation (4)"})
+
+    class Half(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.save_for_backward(x, y)
+            return x * y
+
+        @staticmethod
+        def backward(ctx, *cotangents):
+            x, y = ctx.saved_tensors
+            return y * cotangents[0] / 2, x * cotangents[0]
+
+    text = str(crosscheck(Half.apply, spec, checks=["vjp"], dtypes=["float32"], seed=7))
+    assert "op: Half disagrees with the oracle   [vjp, all_axes_differ (n=4), float32, cpu, seed 7]" in text
+    assert "; equation (4)\n" in text
+    assert "\n  agrees  y_bar (" in text
+
+
+def test_the_table(passed):
+    text = str(passed)
+    assert text.splitlines()[0].strip() == "square"
+    assert [line.split()[1] for line in text.splitlines() if line.startswith("│")] == ["forward", "vjp"]
+    assert text.count("PASS") == 3
+    assert "All agree: 8 rows, 72 comparisons" in text
+
+
+@pytest.mark.parametrize(
+    ("report", "line"),
+    [
+        pytest.param(report_of(), "Nothing was judged", id="nothing"),
+        pytest.param(report_of(row(), error="interrupted"), "Could not judge: interrupted", id="ended early"),
+        pytest.param(report_of(row(), LISTED), "All agree: 1 rows, 6 comparisons, 1 listed limits", id="limits"),
+        pytest.param(report_of(row(Verdict.ERROR)), "1 of 1 rows do not pass, 3 comparisons", id="error"),
+    ],
+)
+def test_the_last_line(report, line):
+    assert str(report).rstrip().splitlines()[-1] == line
+
+
+def test_reasons_and_what_was_skipped_are_told():
+    text = str(report_of(row(), LISTED, row(Verdict.UNRESOLVED, reason="no rule"), skipped=["device cuda: none"]))
+    assert "mine, vjp, f32: UNSUPPORTED (listed): a limit\n" in text
+    assert "mine, vjp, f32: UNRESOLVED: no rule\n" in text
+    assert "skipped: device cuda: none\n" in text
+
+
+@pytest.mark.parametrize("width", [20, 80, 120])
+def test_every_width(failed, passed, width):
+    for report in (failed, passed, report_of(), report_of(row(Verdict.MISMATCH), LISTED)):
+        text = as_text(report, width)
+        table = [line for line in text.splitlines() if line.startswith(("│", "┃", "┏", "└"))]
+        assert all(len(line) <= width for line in table)
+
+
+@pytest.mark.parametrize("name", ["[bold]mine[/bold]", "f[n]", "[/]"])
+def test_a_name_is_not_taken_for_markup(name):
+    text = as_text(report_of(row(candidate=name, verdict=Verdict.ERROR, reason=f"{name} failed")))
+    assert text.count(name) == 3  # the column, and the reason
