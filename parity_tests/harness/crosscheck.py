@@ -121,11 +121,11 @@ def one_of(kind: str, name: str, known: Sequence[str]) -> str:
 
 
 def name_of(call: Callable) -> str:
-    """The name that a callable goes by: a Function's class for its `apply`, else its own."""
+    """The name that a callable goes by: a Function's class for its `apply`, else its own ("lambda" if it has none)."""
     owner = getattr(call, "__self__", None)
     if isinstance(owner, type) and getattr(call, "__name__", "") == "apply":
         return owner.__name__
-    return getattr(call, "__name__", None) or type(call).__name__
+    return (getattr(call, "__name__", None) or type(call).__name__).strip("<>")
 
 
 def _replay(row: Row) -> str:
