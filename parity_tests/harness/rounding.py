@@ -142,28 +142,34 @@ def _called(name: str, params: dict) -> Any:
         return None
     for key in ("call_jaxpr", "jaxpr", "fun_jaxpr"):
         inner = params.get(key)
-        if isinstance(inner, core.ClosedJaxpr):
-            return inner
-        if isinstance(inner, core.Jaxpr):
-            return core.ClosedJaxpr(inner, ())
+        if isinstance(inner, core.ClosedJaxpr | core.Jaxpr):
+            return _closed(inner)
     return None
 
 
+def _closed(jaxpr: core.ClosedJaxpr | core.Jaxpr) -> core.ClosedJaxpr:
+    return jaxpr if isinstance(jaxpr, core.ClosedJaxpr) else core.ClosedJaxpr(jaxpr, ())
+
+
 def _scan(eqn, operands, precision):
-    p = eqn.params
-    consts, carry = operands[: p["num_consts"]], operands[p["num_consts"] : p["num_consts"] + p["num_carry"]]
-    sequences = operands[p["num_consts"] + p["num_carry"] :]
+    p, body = eqn.params, _closed(eqn.params["jaxpr"])
+    if "ft_in" in p:  # JAX 0.12
+        consts, carry, sequences = map(list, p["ft_in"].update(operands).unpack())
+    else:
+        first, last = p["num_consts"], p["num_consts"] + p["num_carry"]
+        consts, carry, sequences = operands[:first], operands[first:last], operands[last:]
+    num_carry = len(carry)
     steps: list[list[tuple]] = []
     order = range(p["length"])
     for i in reversed(order) if p["reverse"] else order:
         slices = [(x[i], e[i]) for x, e in sequences]
-        outputs = _interpret(p["jaxpr"].jaxpr, p["jaxpr"].consts, [*consts, *carry, *slices], precision)
-        carry = outputs[: p["num_carry"]]
-        steps.append(outputs[p["num_carry"] :])
+        outputs = _interpret(body.jaxpr, body.consts, [*consts, *carry, *slices], precision)
+        carry = outputs[:num_carry]
+        steps.append(outputs[num_carry:])
     if p["reverse"]:
         steps.reverse()
     stacked = []
-    for j, var in enumerate(eqn.outvars[p["num_carry"] :]):
+    for j, var in enumerate(eqn.outvars[num_carry:]):
         if steps:
             stacked.append((np.stack([s[j][0] for s in steps]), np.stack([s[j][1] for s in steps])))
         else:
@@ -175,7 +181,7 @@ def _cond(eqn, operands, precision):
     (index, uncertain), *args = operands
     if np.any(uncertain):
         raise NoRule("cond (on a value that rounding may change)")
-    branch = eqn.params["branches"][int(index)]
+    branch = _closed(eqn.params["branches"][int(index)])
     return _interpret(branch.jaxpr, branch.consts, args, precision)
 
 
@@ -264,7 +270,7 @@ def _extremum(eqn, x, e, y, p):
 
 
 @_rule("reshape", "transpose", "broadcast_in_dim", "squeeze", "expand_dims", "slice", "rev", "concatenate", "pad")
-@_rule("split")
+@_rule("split", "stack", "unstack")
 def _rearranged(eqn, x, e, y, p):
     bounds = eqn.primitive.bind(*e, **eqn.params)
     return [*map(np.asarray, bounds)] if eqn.primitive.multiple_results else np.asarray(bounds)
@@ -287,6 +293,25 @@ def _scattered_sum(eqn, x, e, y, p):
 
     magnitude = scattered(np.abs(x[0]), np.abs(x[2]))
     return scattered(e[0], e[2]) + _gamma(x[2].size, p) * magnitude + p.u * np.abs(y)
+
+
+@_rule("reduce_prod")
+def _product_of_all(eqn, x, e, y, p):
+    axes = tuple(eqn.params["axes"])
+    K = math.prod(x[0].shape[axis] for axis in axes)
+    grown = (np.abs(x[0]) + e[0]).prod(axes) - np.abs(x[0]).prod(axes)
+    return grown + K * p.u * np.abs(y) + K * _underflow(y, p)
+
+
+@_rule("argmax", "argmin")
+def _position(eqn, x, e, y, p):
+    (axis,) = eqn.params["axes"]
+    winner = np.expand_dims(y, axis)
+    margin = np.abs(x[0] - np.take_along_axis(x[0], winner, axis))
+    unsure = margin <= e[0] + np.take_along_axis(e[0], winner, axis)
+    if (unsure.sum(axis) > 1).any():  # the winner itself always is
+        raise NoRule(f"{eqn.primitive.name} (of values that rounding may reorder)")
+    return np.zeros(y.shape)
 
 
 @_rule("iota")
@@ -362,6 +387,11 @@ def _integer_power(eqn, x, e, y, p):
     else:
         passed_on = np.where(magnitude > e[0], (magnitude - e[0]) ** float(n) - magnitude ** float(n), np.inf)
     return passed_on + abs(n) * p.u * np.abs(y) + _underflow(y, p)
+
+
+@_rule("one_minus_square")
+def _one_minus_square(eqn, x, e, y, p):
+    return 2 * np.abs(x[0]) * e[0] + e[0] ** 2 + p.u * (x[0] ** 2 + np.abs(y))
 
 
 @_rule("pow")

@@ -34,7 +34,12 @@ def test_numpy_and_torch_round_alike(name):
 
 
 def test_the_roundings_above_are_roundings():
-    assert [bool((p.rounded(normal(200)) != normal(200)).any()) for p in PRECISIONS.values()] == [False, True, True, True]
+    assert [bool((p.rounded(normal(200)) != normal(200)).any()) for p in PRECISIONS.values()] == [
+        False,
+        True,
+        True,
+        True,
+    ]
 
 
 @formats

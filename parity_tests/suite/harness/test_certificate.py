@@ -88,7 +88,9 @@ def test_every_formula_is_here():
 
 def test_right_formulas_are_certified_by_three_witnesses():
     certified = certificates(wave(**FORMULA), *FORMULA)
-    assert [row.check for row in certified.values() if row.verdict is Verdict.PASS] == [m for m in ORDERS if m in FORMULA]
+    assert [row.check for row in certified.values() if row.verdict is Verdict.PASS] == [
+        m for m in ORDERS if m in FORMULA
+    ]
     assert all(row.comparisons >= 3 for row in certified.values())
 
 
@@ -196,9 +198,7 @@ def test_a_primal_that_goes_through_a_custom_vjp_is_refused():
     [
         pytest.param(lambda x: jnp.maximum(x, 0), torch.relu, id="relu"),
         pytest.param(jnp.abs, torch.abs, id="abs"),
-        pytest.param(
-            lambda x: jnp.where(x > 0, 2 * x, x / 4), lambda x: torch.where(x > 0, 2 * x, x / 4), id="where"
-        ),
+        pytest.param(lambda x: jnp.where(x > 0, 2 * x, x / 4), lambda x: torch.where(x > 0, 2 * x, x / 4), id="where"),
         pytest.param(lambda x: x.max(0), lambda x: x.amax(0), id="maximum of a column"),
         pytest.param(lambda x: jnp.clip(x, -1, 1), lambda x: torch.clamp(x, -1, 1), id="clip"),
         pytest.param(lambda x: 3 * x, lambda x: 3 * x, id="linear"),
@@ -207,6 +207,15 @@ def test_a_primal_that_goes_through_a_custom_vjp_is_refused():
 def test_a_piecewise_linear_operator_gets_its_certificate(primal, call):
     spec = OpSpec("op", primal=primal, inputs=(normal(33, 5),))  # many numbers, so that some step crosses a kink
     report = crosscheck(call, spec, checks=["vjp", "jvp"], dtypes=["float64"])
+    assert report.passed, str(report)
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 4), ()], ids=str)
+def test_a_formula_of_one_result_may_return_it_bare(shape):
+    """As the primal may."""
+    formulas = {"vjp": lambda x, g: jnp.cos(x) * g, "jvp": lambda x, x_dot: jnp.cos(x) * x_dot}
+    spec = OpSpec("sine", primal=lambda x: jnp.sin(x), inputs=(normal(*shape),), **formulas)
+    report = crosscheck(torch.sin, spec, checks=["vjp", "jvp", "vjp_of_vjp"], dtypes=["float64"])
     assert report.passed, str(report)
 
 

@@ -238,7 +238,9 @@ NONLINEAR = {
 MISTAKES: dict[str, dict[str, Mistake]] = {
     "forward": {"one output off by a thousandth": Mistake(_forward)},
     "vjp": {
-        "a dropped term": Mistake(pair_function(backward=lambda x, y, g, h: (y * y * h, 2 * x * y * h)).apply, ("forward",)),
+        "a dropped term": Mistake(
+            pair_function(backward=lambda x, y, g, h: (y * y * h, 2 * x * y * h)).apply, ("forward",)
+        ),
         "wrong where both cotangents meet": Mistake(DroppedWhenBothMeet.apply, ("forward", "vjp_partial")),
         **{name: Mistake(_with_vjp(change), ("forward",), DOUBLE) for name, change in NONLINEAR.items()},
     },
@@ -249,7 +251,9 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
     "jvp": {"the other input's tangent": Mistake(pair_function(jvp=_jvp_of_other_input).apply, ("forward", "vjp"))},
     "adjoint": {"a factor in the jvp": Mistake(pair_function(jvp=_jvp_doubled).apply, ("forward", "vjp"))},
     "vjp_of_vjp": {
-        "a saved intermediate": Mistake(pair_function(backward=_saved_intermediate).apply, ("vjp", "vjp_partial", "layouts"))
+        "a saved intermediate": Mistake(
+            pair_function(backward=_saved_intermediate).apply, ("vjp", "vjp_partial", "layouts")
+        )
     },
     "jvp_of_vjp": {
         "a saved intermediate": Mistake(pair_function(backward=_saved_intermediate).apply, ("vjp", "jvp", "adjoint"))
@@ -370,7 +374,11 @@ def test_the_circumstance_is_told():
 
 
 def test_purity_names_what_was_written_to():
-    for name, label in (("writes to its cotangent", "first_bar"), ("writes to its input", "x"), ("writes to its output", "second")):
+    for name, label in (
+        ("writes to its cotangent", "first_bar"),
+        ("writes to its input", "x"),
+        ("writes to its output", "second"),
+    ):
         failure = judged(MISTAKES["purity"][name].call, PAIR, "purity").failure
         assert failure is not None
         written = [wrong.label for wrong in failure.wrong if wrong.pattern == "was written to"]

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from parity_tests.cli import app
 from parity_tests.harness.checks import CHECKS
@@ -177,7 +176,9 @@ def test_a_dataclass_in_a_case(case):
             id="another spec",
         ),
         pytest.param(
-            SPEC, r": neither is defined; define `candidate` \(a callable on tensors\) or `candidates` \(several\)", id="no candidate"
+            SPEC,
+            r": neither is defined; define `candidate` \(a callable on tensors\) or `candidates` \(several\)",
+            id="no candidate",
         ),
         pytest.param(
             RIGHT + "candidates = [torch.square]\n",
@@ -189,7 +190,9 @@ def test_a_dataclass_in_a_case(case):
             SPEC + "candidate = 3\n", ": candidate 'int' must be callable on tensors, got int", id="not callable"
         ),
         pytest.param(
-            RIGHT + 'limits = {"vpj": "no"}\n', r": unknown check 'vpj' \(did you mean 'vjp'\?\); there are forward", id="limits"
+            RIGHT + 'limits = {"vpj": "no"}\n',
+            r": unknown check 'vpj' \(did you mean 'vjp'\?\); there are forward",
+            id="limits",
         ),
         pytest.param(
             SPEC.replace("(n,m)->(n,m)", "(n,m)"),
@@ -198,7 +201,7 @@ def test_a_dataclass_in_a_case(case):
         ),
         pytest.param(
             RIGHT + 'raise RuntimeError("x[n] and [/] are told as they are")\n',
-            r", line 18: RuntimeError: x\[n\] and \[/\] are told as they are",
+            r", line 19: RuntimeError: x\[n\] and \[/\] are told as they are",
             id="brackets in the message",
         ),
     ],
@@ -242,9 +245,13 @@ def test_an_oracle_that_cannot_judge(case, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        pytest.param(("--check", "vpj"), "unknown check 'vpj' (did you mean 'vjp'?); there are forward, vjp", id="check"),
+        pytest.param(
+            ("--check", "vpj"), "unknown check 'vpj' (did you mean 'vjp'?); there are forward, vjp", id="check"
+        ),
         pytest.param(("--dtype", "float8"), "unknown dtype 'float8' (did you mean 'float", id="dtype"),
-        pytest.param(("--device", "gpu"), "unknown device 'gpu'; there are cpu, cuda", id="device"),
+        pytest.param(
+            ("--device", "cdua"), "unknown device 'cdua' (did you mean 'cuda'?); there are cpu, cuda", id="device"
+        ),
         pytest.param(("--candidate", "attn"), "unknown candidate 'attn'", id="candidate"),
     ],
 )

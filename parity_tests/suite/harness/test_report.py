@@ -29,7 +29,9 @@ def report_of(*rows: Row, **fields) -> Report:
 
 @pytest.fixture(scope="module")
 def failed() -> Report:
-    return crosscheck(WRONG, SQUARE, checks=["forward", "vjp", "vjp_of_vjp"], dtypes=["float64", "float32"], name="mine")
+    return crosscheck(
+        WRONG, SQUARE, checks=["forward", "vjp", "vjp_of_vjp"], dtypes=["float64", "float32"], name="mine"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,9 @@ CASES = {
     "matmul chain": Case(lambda x, y, z: x @ y @ z, lambda x, y, z: x @ y @ z, ((4, 7), (7, 9), (9, 3))),
     "tanh of matmul": Case(lambda x, y: jnp.tanh(x @ y), lambda x, y: torch.tanh(x @ y), ((4, 7), (7, 3))),
     "einsum": Case(
-        lambda x, y: jnp.einsum("bij,bjk->ik", x, y), lambda x, y: torch.einsum("bij,bjk->ik", x, y), ((2, 3, 4), (2, 4, 3))
+        lambda x, y: jnp.einsum("bij,bjk->ik", x, y),
+        lambda x, y: torch.einsum("bij,bjk->ik", x, y),
+        ((2, 3, 4), (2, 4, 3)),
     ),
     "exp": Case(jnp.exp, torch.exp),
     "log": Case(lambda x: jnp.log(jnp.abs(x) + 0.5), lambda x: torch.log(x.abs() + 0.5)),
@@ -137,16 +139,14 @@ CASES = {
         TWO,
     ),
     "scan": Case(_scan, _scan_torch, ((7, 3), (7, 3))),
-    "cond": Case(
-        lambda x: lax.cond(jnp.asarray(x.shape[0] > 2), jnp.sin, jnp.cos, x), torch.sin
-    ),
+    "cond": Case(lambda x: lax.cond(jnp.asarray(x.shape[0] > 2), jnp.sin, jnp.cos, x), torch.sin),
     "cancellation": Case(lambda x, y: (x * 64 + y) - x * 64, lambda x, y: (x * 64 + y) - x * 64, TWO),
     "distributed": Case(lambda x, y: x * (x - y), lambda x, y: x * x - x * y, TWO),
     "1 - t²": Case(lambda x: (1 - jnp.tanh(x)) * (1 + jnp.tanh(x)), lambda x: 1 - torch.tanh(x) ** 2),
 }
 cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 formats = pytest.mark.parametrize("precision", PRECISIONS.values(), ids=PRECISIONS)
-low_formats = pytest.mark.parametrize("precision", (F32, BF16, F16), ids=("float32", "bfloat16", "float16"))
+low_formats = pytest.mark.parametrize("precision", [F32, BF16, F16], ids=("float32", "bfloat16", "float16"))
 
 
 def arguments(case: Case, precision: Precision, seed: int) -> list[np.ndarray]:

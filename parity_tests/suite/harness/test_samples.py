@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 
 from parity_tests import OpSpec
 from parity_tests.harness.samples import Sample, samples
@@ -22,6 +24,7 @@ def test_the_list_of_samples():
         "all_axes_differ",
         *(f"one_{axis}" for axis in axes),
         *(f"zero_{axis}" for axis in axes),
+        *(f"many_{axis}" for axis in axes),
         "long_axes",
     ]
     assert all(sample.why for sample in by_name().values())
@@ -40,6 +43,23 @@ def test_one_axis_at_a_time_is_short(prefix, size, axis):
     sizes = dict(by_name()[f"{prefix}_{axis}"].sizes)
     assert sizes.pop(axis) == size
     assert min(sizes.values()) > 1
+
+
+@pytest.mark.parametrize("axis", ["n", "k", "m"])
+def test_one_axis_at_a_time_is_so_long_that_16_bits_do_not_hold_its_sum(axis):
+    sample = by_name()[f"many_{axis}"]
+    sizes = dict(sample.sizes)
+    assert sizes.pop(axis) > 2048
+    assert max(sizes.values()) < 10
+    assert sample.first_order_only
+    assert all((x > 0).all() for x in sample.primals(NAMES))
+    assert np.float16(2048) + np.float16(1) == np.float16(2048)
+
+
+def test_no_sample_is_too_large():
+    square = OpSpec("op", primal=lambda x: x.sum(0), signature="(n,n)->(n)")
+    assert not [name for name in by_name(square) if name.startswith("many")]
+    assert not [sample for sample in by_name().values() if sample.first_order_only != (sample.name[:4] == "many")]
 
 
 def test_shapes_follow_the_signature():
@@ -98,15 +118,22 @@ def test_a_signature_of_fixed_sizes_only_gets_several_draws():
     assert [sample.shapes for sample in samples(spec, 0)] == [((3,),)] * 8
 
 
-def test_given_inputs_are_the_only_sample():
-    x = np.array([1.5, -2.0], np.float32)
-    spec = OpSpec("op", primal=lambda x: x * x, inputs=(x,))
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(np.array([1.5, -2.0], np.float32), id="NumPy"),
+        pytest.param(jnp.array([1.5, -2.0], jnp.bfloat16), id="JAX"),
+        pytest.param(torch.tensor([1.5, -2.0], dtype=torch.bfloat16, requires_grad=True), id="PyTorch"),
+    ],
+)
+def test_given_inputs_are_the_only_sample(given):
+    spec = OpSpec("op", primal=lambda x: x * x, inputs=(given,))
     (sample,) = samples(spec, 0)
     (value,) = sample.primals(("x",))
     assert sample.name == "given"
     assert sample.generic
     assert value.dtype == np.float64
-    np.testing.assert_array_equal(value, x)
+    np.testing.assert_array_equal(value, [1.5, -2.0])
 
 
 def test_given_inputs_are_copied():

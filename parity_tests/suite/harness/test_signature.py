@@ -81,9 +81,7 @@ def test_outputs_that_fit():
         pytest.param(((2, 5),), "returns 1 outputs, but its signature has 2", id="too few"),
         pytest.param(((2, 5), (2, 4), ()), "returns 3 outputs, but its signature has 2", id="too many"),
         pytest.param(((2, 5), (8,)), "returns shape (8,) for output 1, but its signature has (n,m)", id="rank"),
-        pytest.param(
-            ((2, 5), (4, 2)), "returns shape (4, 2) for output 1 (n,m), where axis n is 2", id="transposed"
-        ),
+        pytest.param(((2, 5), (4, 2)), "returns shape (4, 2) for output 1 (n,m), where axis n is 2", id="transposed"),
     ],
 )
 def test_outputs_that_do_not_fit(shapes, text):

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+import torch
 
 from parity_tests import OpSpec
 from parity_tests.harness.spec import FORMULAS
@@ -52,16 +53,30 @@ def f(x, y):
         pytest.param(
             {"signature": None, "inputs": (X, np.arange(3))},
             TypeError,
-            "OpSpec op: inputs[1] has dtype int64; give floating-point arrays, and close over anything else: "
-            "primal=lambda x: f(x, index)",
+            "OpSpec op: inputs[1] is int64; give arrays of float64, float32, bfloat16, float16, "
+            "and close over anything else: primal=lambda x: f(x, index)",
             id="integers",
         ),
         pytest.param(
             {"signature": None, "inputs": (X * 1j, X)},
             TypeError,
-            "OpSpec op: inputs[0] has dtype complex128; give floating-point arrays, and close over anything else: "
-            "primal=lambda x: f(x, index)",
+            "OpSpec op: inputs[0] is complex128; give arrays of float64, float32, bfloat16, float16, "
+            "and close over anything else: primal=lambda x: f(x, index)",
             id="complex",
+        ),
+        pytest.param(
+            {"signature": None, "inputs": (X, torch.ones(3, dtype=torch.int32))},
+            TypeError,
+            "OpSpec op: inputs[1] is int32; give arrays of float64, float32, bfloat16, float16, "
+            "and close over anything else: primal=lambda x: f(x, index)",
+            id="integers of PyTorch",
+        ),
+        pytest.param(
+            {"signature": None, "inputs": (X, [1.0, 2.0])},
+            TypeError,
+            "OpSpec op: inputs[1] is list; give arrays of float64, float32, bfloat16, float16, "
+            "and close over anything else: primal=lambda x: f(x, index)",
+            id="a list",
         ),
     ],
 )

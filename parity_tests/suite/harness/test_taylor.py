@@ -51,6 +51,7 @@ def test_a_right_derivative(name):
         pytest.param(lambda y: 2 * y, id="factor"),
         pytest.param(lambda y: -y, id="sign"),
         pytest.param(lambda y: 1.02 * y, id="two percent"),
+        pytest.param(lambda y: 1.0001 * y, id="one in ten thousand"),
         pytest.param(lambda y: None, id="no result"),
         pytest.param(lambda y: np.roll(y, 1), id="shifted"),
     ],
