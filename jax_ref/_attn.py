@@ -242,9 +242,9 @@ _vjp_rule.defjvp(_jvp_of_vjp_rule, symbolic_zeros=True)
 def attn_ad(q, k, v):
     """attn with its explicit JVP: the face for forward mode, and for any mix of modes.
 
-    Same values, arguments and errors as `attn`. Take this face for `jax.jvp`, `jax.jacfwd`, `jax.linearize`,
-    `jax.hessian` of a function that has it inside, and whenever the mode is the caller's choice; reverse mode is JAX's
-    transpose of the explicit JVP. Take `attn` where reverse mode should run the explicit VJP (8) to (12).
+    Same values, arguments and errors as `attn`. Take this face where forward mode comes first (`jax.jvp`, `jax.jacfwd`,
+    `jax.linearize`) and where the mode is the caller's choice; reverse mode is JAX's transpose of the explicit JVP, (5)
+    to (7). Take `attn` where reverse mode comes first and should run the explicit VJP, (8) to (12).
     """
     return attn_primal(q, k, v)
 
@@ -269,8 +269,8 @@ def attn(q, k, v):
     Returns:
         output (n, e) and attn (n, m), in the dtype of the inputs; bfloat16 and float16 accumulate in float32.
 
-    Reverse mode first is differentiated explicitly (`jax.grad`, `jax.vjp`, `jax.jacrev`, and `jax.jvp` or `jax.grad`
-    of those); a cotangent that is not there costs nothing. JAX refuses forward mode first (`jax.jvp`, `jax.jacfwd`,
+    Take this face where reverse mode comes first: `jax.grad`, `jax.vjp`, `jax.jacrev`, `jax.hessian`, and any mode of
+    those; a cotangent that is not there costs nothing. JAX refuses forward mode first (`jax.jvp`, `jax.jacfwd`,
     `jax.linearize`) on any `custom_vjp`: take `attn_ad` for it.
 
     Raises:

@@ -12,6 +12,7 @@ ALL_DIFFER = (2, 3, 4, 1)
 CASES = [
     *[pytest.param(ALL_DIFFER, *s.values, id=f"all_axes_differ-{s.id}") for s in subsets(PRIMALS)],
     pytest.param((3, 2, 4, 5), PRIMALS, id="all_axes_longer_than_one"),
+    pytest.param((2, 2, 2, 2), PRIMALS, id="all_axes_equal"),  # here no wrong transpose is an error of shapes
     pytest.param((1, 2, 3, 2), PRIMALS, id="one_query"),
     pytest.param((2, 1, 3, 2), PRIMALS, id="one_feature"),
     pytest.param((3, 2, 1, 2), PRIMALS, id="one_key"),

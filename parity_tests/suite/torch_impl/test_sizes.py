@@ -1,4 +1,4 @@
-"""Axes of size 0 and 1: values, gradients, double backward and jvp."""
+"""Axes of size 0 and 1, and axes of equal size: values, gradients, double backward and jvp."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ sizes = pytest.mark.parametrize(
         *[pytest.param(with_axis(i, size), id=f"{axis}={size}") for i, axis in enumerate("ndme") for size in (0, 1)],
         pytest.param((0, 0, 0, 0), id="all=0"),
         pytest.param((1, 1, 1, 1), id="all=1"),
+        pytest.param((3, 3, 3, 3), id="all=3"),  # here no wrong transpose is an error of shapes
         pytest.param((5, 2, 3, 4), id="more_queries_than_keys"),
         pytest.param((3, 2, 5, 4), id="more_keys_than_queries"),
     ],
