@@ -28,10 +28,11 @@ def load_case(path: Path) -> tuple[OpSpec, list[Candidate]]:
     """
     if not path.is_file():
         raise CaseError(f"{path}: no such file")
-    module_spec = importlib.util.spec_from_file_location(path.stem, path)
+    module_spec = importlib.util.spec_from_file_location(f"gradparity_case_{path.stem}", path)
     if module_spec is None or module_spec.loader is None:
         raise CaseError(f"{path}: not a Python file; its name must end in .py")
     module = importlib.util.module_from_spec(module_spec)
+    sys.modules[module_spec.name] = module  # where dataclasses and pickle look it up
     sys.path.insert(0, str(path.parent.resolve()))  # so that a case can import its neighbours, as a script can
     try:
         module_spec.loader.exec_module(module)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -78,7 +80,7 @@ def check(
         spec, candidates = load_case(case)
     except CaseError as error:
         raise _unusable(error) from error
-    _session(spec, candidates, check, dtype, device, seed, json, f"gradparity check {case}")
+    _session(spec, candidates, check, dtype, device, seed, json, f"gradparity check {shlex.quote(str(case))}")
 
 
 @app.command()
@@ -113,7 +115,7 @@ def _options(
 
 
 def _unusable(error: Exception) -> typer.Exit:
-    Console(stderr=True).print(f"[bold red]gradparity:[/] {error}", soft_wrap=True, highlight=False)
+    Console(stderr=True).print(f"[bold red]gradparity:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
     return typer.Exit(COULD_NOT_RUN)
 
 
@@ -131,6 +133,8 @@ def _session(
     try:
         if json is not None and not json.parent.is_dir():
             raise ValueError(f"--json {json}: there is no folder {json.parent}")
+        if json is not None and json.is_dir():
+            raise ValueError(f"--json {json}: is a folder; give the name of a file")
         wanted = [one_of("device", device, DEVICES) for device in devices or DEVICES]
         chosen, precisions = select_checks(checks or None), select_precisions(dtypes or None)
         missing = cuda_missing() if "cuda" in wanted else None
@@ -171,7 +175,7 @@ def _judge_live(dockets: list[Docket], report: Report) -> None:
         try:
             for docket in dockets:
                 for row in judge(docket, report):
-                    progress.update(task, advance=1, description=f"{row.candidate} {row.dtype} {row.check}")
+                    progress.update(task, advance=1, description=f"{escape(row.candidate)} {row.dtype} {row.check}")
                     live.update(Group(table(report.rows), progress))
         finally:
             live.update(table(report.rows) if report.rows else "", refresh=True)

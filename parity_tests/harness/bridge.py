@@ -14,7 +14,7 @@ from parity_tests.harness.precision import Precision
 
 def to_torch(x: np.ndarray, precision: Precision, device: str) -> torch.Tensor:
     """A contiguous tensor with the values of a float64 array that is exact in the format."""
-    return torch.from_numpy(np.array(x, np.float64, copy=True)).to(device, getattr(torch, precision.name))
+    return torch.from_numpy(np.array(x, np.float64, order="C")).to(device, getattr(torch, precision.name))
 
 
 def to_numpy(x: torch.Tensor) -> np.ndarray:

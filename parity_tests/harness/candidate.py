@@ -97,7 +97,7 @@ class Candidate:
         """Reverse over reverse (double backward); `count` is the number of the operator's inputs."""
         arguments = _leaves(arguments)
         primals, inner = arguments[:count], arguments[count:]
-        gradients = _pullback(self.forward(primals), primals, inner, create_graph=True)
+        gradients = _twice(_pullback(self.forward(primals), primals, inner, create_graph=True))
         return _pullback(gradients, arguments, cotangents, create_graph=False)
 
     def jvp_of_vjp(
@@ -107,7 +107,7 @@ class Candidate:
         with forward_ad.dual_level():
             duals = _duals(_leaves(arguments), tangents)
             primals, inner = duals[:count], duals[count:]
-            gradients = _pullback(self.forward(primals), primals, inner, create_graph=True)
+            gradients = _twice(_pullback(self.forward(primals), primals, inner, create_graph=True))
             return tuple(None if g is None else forward_ad.unpack_dual(g).tangent for g in gradients)
 
     def vjp_of_jvp(
@@ -126,7 +126,8 @@ class Candidate:
         Raises:
             Refused: the candidate goes through a Python `autograd.Function`, where PyTorch's answer would be wrong.
         """
-        if any(map(_through_python_function, self.forward(_leaves(arguments[:count])))):
+        outputs = self.forward(_leaves(arguments[:count]))
+        if any(_reaches(y, lambda node: isinstance(node, torch.autograd.function.BackwardCFunction)) for y in outputs):
             raise Refused(NESTED_FORWARD, declared=True)
 
         def inner(*args: torch.Tensor) -> Tensors:
@@ -186,13 +187,24 @@ def _pullback(
     return tuple(next(gradients) if x.requires_grad else None for x in arguments)
 
 
-def _through_python_function(y: torch.Tensor) -> bool:
+def _twice(gradients: MaybeTensors) -> MaybeTensors:
+    """The gradients, if they may be differentiated again.
+
+    The node by which `once_differentiable` raises is cut off from the inputs, so that `autograd.grad` never runs it.
+    """
+    if any(g is not None and _reaches(g, lambda node: node.name() == "torch::autograd::Error") for g in gradients):
+        raise Refused("its backward is marked once_differentiable", declared=True)
+    return gradients
+
+
+def _reaches(y: torch.Tensor, wanted: Callable[[torch.autograd.graph.Node], bool]) -> bool:
+    """Is there such a node in the graph of a tensor?"""
     seen, stack = set(), [y.grad_fn]
     while stack:
         node = stack.pop()
         if node is None or node in seen:
             continue
-        if isinstance(node, torch.autograd.function.BackwardCFunction):
+        if wanted(node):
             return True
         seen.add(node)
         stack.extend(parent for parent, _ in node.next_functions)

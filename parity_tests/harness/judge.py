@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -137,7 +138,12 @@ def _row(
         except (NoRule, NotFloat64, OracleError) as error:
             return replace(row, verdict=Verdict.UNRESOLVED, reason=str(error))
         except Exception as error:
-            return replace(row, verdict=Verdict.ERROR, reason=f"{_where(error)} [{_title(sample)}]")
+            # PyTorch itself looks at the shape of what a backward or a jvp returns.
+            wrong_shape = re.search(
+                "returned an invalid gradient|forward gradient that has a different size", str(error)
+            )
+            verdict = Verdict.MISMATCH if wrong_shape else Verdict.ERROR
+            return replace(row, verdict=verdict, reason=f"{_where(error)} [{_title(sample)}]")
         row = _with(row, findings)
         if not all(finding.holds for finding in findings):
             row = replace(row, verdict=Verdict.MISMATCH, seconds=time.perf_counter() - start)

@@ -18,8 +18,10 @@ _TORCH_SWITCHES: dict[str, object] = {
     "cudnn.rnn.fp32_precision": "ieee",
     "mkldnn.matmul.fp32_precision": "ieee",
     "mkldnn.conv.fp32_precision": "ieee",
+    "mkldnn.rnn.fp32_precision": "ieee",
     "cuda.matmul.allow_fp16_reduced_precision_reduction": False,
     "cuda.matmul.allow_bf16_reduced_precision_reduction": False,
+    "cuda.matmul.allow_fp16_accumulation": False,
 }
 
 
@@ -55,6 +57,8 @@ def _torch_switch(path: str, value: object) -> Iterator[None]:
     *parents, name = path.split(".")
     owner = functools.reduce(getattr, parents, torch.backends)
     before = getattr(owner, name)
+    if hasattr(owner, f"{name}_split_k"):  # a pair, of which this name reads the first half only
+        before = (before, getattr(owner, f"{name}_split_k"))
     setattr(owner, name, value)
     try:
         yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -85,8 +86,7 @@ class Oracle:
 
     def primal(self, *args: jax.Array) -> tuple[jax.Array, ...]:
         """The plain primal with a tuple of outputs."""
-        outputs = self.spec.primal(*args)
-        outputs = tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
+        outputs = _as_tuple(self.spec.primal(*args))
         if not all(hasattr(y, "dtype") for y in outputs):
             raise TypeError(f"it must return an array or a tuple of arrays, not {[type(y).__name__ for y in outputs]}")
         return outputs
@@ -97,7 +97,8 @@ class Oracle:
 
     def explicit(self, name: str) -> Callable | None:
         """The spec's own formula for a map, on flat arguments; None where the spec has none."""
-        return None if name == "forward" else getattr(self.spec, name)
+        f = None if name == "forward" else getattr(self.spec, name)
+        return None if f is None else lambda *args: _as_tuple(f(*args))
 
     def has_formula(self, name: str) -> bool:
         """Does an explicit formula take part in a map, so that autodiff of the primal is a second witness?"""
@@ -185,6 +186,10 @@ class Oracle:
         if key not in self._truths:
             self._truths[key] = self.evaluate(name, args, precision)
         return self._truths[key]
+
+
+def _as_tuple(results: Any) -> tuple:
+    return tuple(results) if isinstance(results, tuple | list) else (results,)
 
 
 def _or_zeros(x: jax.Array | None, like: jax.Array) -> jax.Array:

@@ -29,10 +29,10 @@ def table(rows: Sequence[Row]) -> Table:
     """Checks x candidates. A number is the largest error over all dtypes, in units of what rounding explains."""
     columns = list(dict.fromkeys((row.candidate, row.device) for row in rows))
     devices = {device for _, device in columns}
-    grid = Table(title=" / ".join(dict.fromkeys(row.op for row in rows)), title_justify="left")
+    grid = Table(title=Text(" / ".join(dict.fromkeys(row.op for row in rows))), title_justify="left")
     grid.add_column("check", no_wrap=True)
     for candidate, device in columns:
-        grid.add_column(candidate if len(devices) == 1 else f"{candidate} {device}")
+        grid.add_column(Text(candidate if len(devices) == 1 else f"{candidate} {device}"))
     for check in dict.fromkeys(row.check for row in sorted(rows, key=lambda row: row.candidate == ORACLE)):
         cells = ([r for r in rows if r.check == check and (r.candidate, r.device) == column] for column in columns)
         grid.add_row(check, *map(_cell, cells))

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import math
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,15 +144,14 @@ class Report:
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write `as_dict()` to a file, whole or not at all."""
         target = Path(path)
-        with tempfile.NamedTemporaryFile("w", dir=target.parent, suffix=".tmp", delete=False, encoding="utf-8") as file:
-            try:
+        new = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            with new.open("w", encoding="utf-8") as file:
                 json.dump(self.as_dict(), file, indent=1, ensure_ascii=False, allow_nan=False)
                 file.write("\n")
-                file.close()
-                os.replace(file.name, target)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+            os.replace(new, target)
+        finally:
+            new.unlink(missing_ok=True)
 
 
 def _plain(x: Any) -> Any:

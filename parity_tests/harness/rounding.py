@@ -30,6 +30,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
@@ -114,8 +115,9 @@ def _apply(eqn, operands: list[tuple], precision: Precision) -> list[tuple]:
     direct = _DIRECT.get(name)
     values = direct(*x) if direct else eqn.primitive.bind(*x, **eqn.params)
     values = [np.asarray(y) for y in (values if eqn.primitive.multiple_results else [values])]
-    if any(y.dtype.kind == "f" and y.dtype != np.float64 for y in values):
-        raise NotFloat64(name, str(values[0].dtype))
+    low = [y.dtype for y in values if jnp.issubdtype(y.dtype, jnp.floating) and y.dtype != np.float64]
+    if low:  # bfloat16 included, which NumPy's own kinds do not know as floating-point
+        raise NotFloat64(name, str(low[0]))
     if all(y.dtype.kind != "f" for y in values) and not any(np.any(e) for _, e in operands):
         return [(y, np.zeros(y.shape)) for y in values]
     if name not in _RULES:

@@ -11,8 +11,10 @@ from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.harness.oracle import Oracle
 from parity_tests.harness.precision import FLOAT64, PRECISIONS
 
-# Small enough for the leading term to rule; two of them, since for one the next term may happen to cancel it.
-_STEPS = (2.0**-10, 2.0**-15)
+# From the smaller one's remainder a derivative that is wrong by more than one part in 2**20 stands out; that of a right
+# one may drown in rounding there, and the larger one shows its rate.
+_STEPS = (2.0**-10, 2.0**-20)
+_CLEAR = 8  # times what may be rounding: a remainder whose rate can be told
 RIGHT = 1.5  # half-way between 1, the rate of a wrong derivative, and 2, that of a right one
 
 Arrays = Sequence[np.ndarray | None]
@@ -61,12 +63,11 @@ def taylor_rate(
 
     rate = math.inf
     for h in _STEPS:
-        (whole, noise_h), (half, _) = remainder(h), remainder(h / 2)
-        if whole <= noise_h:
-            return math.inf
-        rate = math.log2(whole / half) if half > 0 else math.inf
-        if rate > RIGHT:
-            return rate
+        (whole, _), (half, noise_half) = remainder(h), remainder(h / 2)
+        if half <= _CLEAR * noise_half:
+            # Nothing but rounding. A rate of 1 at a larger step came from a kink: a wrong derivative's stays.
+            return rate if rate > RIGHT else math.inf
+        rate = math.log2(whole / half) if whole > 0 else -math.inf
     return rate
 
 

@@ -28,7 +28,7 @@ def _run(trial):
                 yield finding
     outputs = trial.candidate.forward(trial.tensors(args[:count]))
     for name, y in zip(trial.oracle.outputs, outputs, strict=True):
-        yield Fact(name, not y.requires_grad, "requires a gradient", "no gradient asked for")
+        yield Fact(name, not y.requires_grad, "requires a gradient", "no gradient asked for", evidence=0)
 
 
 CHECK = Check("input_subsets", "a gradient that is right only when every input asks for one", ("vjp",), _run)
