@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
+from torch.autograd.forward_ad import unpack_dual
 
 from torch_impl._validate import validate
 
@@ -20,8 +21,14 @@ if TYPE_CHECKING:
 ATTN_FUNCTION_LIMITS: Mapping[str, str] = {
     "nested forward AD": "PyTorch turns forward AD off while a torch.autograd.Function's jvp runs, so that a JVP of a "
     "JVP is silently wrong (pytorch/pytorch#197867)",
+    "nested dual_level": "torch.autograd.forward_ad has one level, with a Function or without: a second dual_level "
+    "raises 'Nested forward mode AD is not supported at the moment'",
     "torch.compile(fullgraph=True)": "Dynamo does not trace an autograd.Function that defines jvp (graph break gb0144, "
     "pytorch/pytorch#180284); without fullgraph it runs the Function in eager mode",
+    "torch.func.functionalize": "PyTorch has no functionalization rule for an autograd.Function: it raises 'NYI: "
+    "Functionalize rule for custom_function_call' (torch/_functorch/autograd_function.py)",
+    "torch.autograd.grad(inputs=...)": "PyTorch does not tell an autograd.Function which gradients are asked for, so "
+    "that those of all inputs that require grad are computed (pytorch/pytorch#56500)",
 }
 """What PyTorch itself cannot do through a `torch.autograd.Function`, each with the upstream reason."""
 
@@ -36,7 +43,10 @@ class Attn(torch.autograd.Function):
 
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        attn = (q @ k.mT).tanh_()  # (1), (2); in place: S is needed nowhere else
+        # With beta=0 the zeros do not count, but their batch axis does: under vmap attn is batched whenever v is. Of an
+        # output that is not, PyTorch's generated rule adds the (already summed) cotangent once for every sample.
+        S = torch.addmm(v.new_zeros(1, 1), q, k.mT, beta=0)  # (1)
+        attn = S.tanh_()  # (2); in place: S is needed nowhere else
         return attn @ v, attn  # (3)
 
     @staticmethod
@@ -84,8 +94,9 @@ def _cotangent_of_scores(v: Tensor, attn: Tensor, output_bar: Tensor | None, att
         return tanh_backward(attn_bar, attn)
     G = output_bar @ v.mH if attn_bar is None else torch.addmm(attn_bar, output_bar, v.mH)  # (8)
     # G is ours alone, so P may overwrite it, but neither while autograd records (double backward needs G) nor under
-    # torch.func (attn may then carry a batch axis that G lacks).
-    if torch.is_grad_enabled() or _is_wrapped(attn):
+    # torch.func (attn may carry a batch axis that G lacks, and addcmul_ has no batching rule), nor in forward mode
+    # (PyTorch's tangent of addcmul_ reads its second argument, here the result, after it was overwritten).
+    if torch.is_grad_enabled() or any(_is_wrapped(x) or unpack_dual(x).tangent is not None for x in (G, attn)):
         return tanh_backward(G, attn)  # (9)
     a = attn.conj()
     return G.addcmul_(G, a, value=-1).addcmul_(G, a)  # (9), as G ∘ (1 - A) ∘ (1 + A)
@@ -109,4 +120,13 @@ def attn_function(
     Limits of `torch.autograd.Function` itself, not of this formula: see `torch_impl.ATTN_FUNCTION_LIMITS`.
     """
     validate(q, k, v)
+    device = q.device.type
+    if (
+        torch.amp.is_autocast_available(device)
+        and torch.is_autocast_enabled(device)
+        and q.dtype in (torch.float32, torch.bfloat16, torch.float16)
+    ):
+        # What autocast does to the plain operations. Inside a Function it would reach the forward only, and leave the
+        # backward with two dtypes.
+        q, k, v = (x.to(torch.get_autocast_dtype(device)) for x in (q, k, v))
     return Attn.apply(q, k, v)

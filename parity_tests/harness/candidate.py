@@ -101,13 +101,17 @@ class Candidate:
         return _pullback(gradients, arguments, cotangents, create_graph=False)
 
     def jvp_of_vjp(
-        self, count: int, arguments: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]
+        self,
+        count: int,
+        arguments: Sequence[torch.Tensor],
+        tangents: Sequence[torch.Tensor],
+        create_graph: bool = True,
     ) -> MaybeTensors:
-        """Forward over reverse."""
+        """Forward over reverse. Without `create_graph` the backward runs with gradients off, as for a bare HVP."""
         with forward_ad.dual_level():
             duals = _duals(_leaves(arguments), tangents)
             primals, inner = duals[:count], duals[count:]
-            gradients = _twice(_pullback(self.forward(primals), primals, inner, create_graph=True))
+            gradients = _twice(_pullback(self.forward(primals), primals, inner, create_graph))
             return tuple(None if g is None else forward_ad.unpack_dual(g).tangent for g in gradients)
 
     def vjp_of_jvp(

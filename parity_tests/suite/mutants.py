@@ -285,6 +285,28 @@ class BackwardDropsTangents(Attn):
         return P @ k, P.mT @ q, attn.mT @ output_bar
 
 
+class OverwrittenInForwardMode(Attn):
+    """P overwrites G whenever gradients are off, also while forward mode still needs G."""
+
+    @staticmethod
+    def backward(ctx, output_bar, attn_bar):
+        q, k, v, attn = ctx.saved_tensors
+        if torch.is_grad_enabled() or output_bar is None or attn_bar is None:
+            return Attn.backward(ctx, output_bar, attn_bar)
+        G = attn_bar + output_bar @ v.mT
+        P = G.addcmul_(G, attn, value=-1).addcmul_(G, attn)
+        return P @ k, P.mT @ q, attn.mT @ output_bar
+
+
+class UnbatchedOutput(Attn):
+    """Where v alone is batched, attn is not, and PyTorch's generated rule counts its cotangent once an example."""
+
+    @staticmethod
+    def forward(q, k, v):
+        attn = torch.tanh(q @ k.mT)
+        return attn @ v, attn
+
+
 class VmapMixesExamples(Attn):
     generate_vmap_rule = False
 
@@ -355,10 +377,14 @@ MUTANTS: dict[str, Mutant] = {
     "backward_drops_tangents": Mutant(
         BackwardDropsTangents.apply, "the saved output loses its tangent", "jvp_of_vjp", (*_FIRST, "vjp_of_vjp")
     ),
+    "overwritten_in_forward_mode": Mutant(
+        OverwrittenInForwardMode.apply, "G is overwritten in forward mode", "jvp_of_vjp", (*_FIRST, "vjp_of_vjp")
+    ),
     "jvp_without_q": Mutant(JvpWithoutQ.apply, "the term q_dot kᵀ is missing", "jvp", ("forward", "vjp")),
     "jvp_without_v": Mutant(JvpWithoutV.apply, "the term A v_dot is missing", "jvp", ("forward", "vjp")),
     "jvp_scaled": Mutant(JvpScaled.apply, "the JVP is twice the VJP's transpose", "adjoint", ("forward", "vjp")),
     "jvp_detached": Mutant(JvpDetached.apply, "1 - a² is detached in the JVP", "vjp_of_jvp", (*_FIRST, "vjp_of_vjp")),
     "second_derivative_only": Mutant(_second_derivative_only, "the second derivative only", "jvp_of_jvp", _FIRST),
     "vmap_mixes_examples": Mutant(VmapMixesExamples.apply, "vmap uses the first example's v for all", "vmap", _FIRST),
+    "unbatched_output": Mutant(UnbatchedOutput.apply, "a cotangent counted once an example", "vmap", _FIRST),
 }

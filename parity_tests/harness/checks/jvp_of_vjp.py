@@ -4,8 +4,12 @@ from parity_tests.harness.checks.check import Check
 
 
 def _run(trial):
-    args = trial.arguments("jvp_of_vjp")
-    yield from trial.compare("jvp_of_vjp", args, trial.evaluate("jvp_of_vjp", args))
+    args, split = trial.arguments("jvp_of_vjp"), trial.oracle.map("jvp_of_vjp").base
+    count = len(trial.primals)
+    for create_graph, circumstance in ((True, ""), (False, "without create_graph")):
+        tensors = trial.tensors(args)
+        results = trial.candidate.jvp_of_vjp(count, tensors[:split], tensors[split:], create_graph)
+        yield from trial.compare("jvp_of_vjp", args, results, circumstance)
 
 
 CHECK = Check("jvp_of_vjp", "a backward whose forward derivative is wrong or missing", ("jvp_of_vjp",), _run)

@@ -28,7 +28,7 @@ def _run(trial):
         return torch.func.vjp(lambda *x: call(x), *args[:count])[1](tuple(args[count:]))
 
     for dims in _in_dims([x.ndim for x in trial.primals], trial.sample.generic):
-        every = (*dims, *(0 for _ in examples[0][count:]))
+        every = (*dims, *_zeros(examples, count))
         batch = [_stacked(xs, dim) for xs, dim in zip(zip(*examples, strict=True), every, strict=True)]
         tensors = trial.tensors(batch)
         with refusals():
@@ -39,6 +39,40 @@ def _run(trial):
             where = f"in_dims {dims}, example {i}"
             yield from trial.compare("forward", args[:count], [y[i] for y in outputs], where)
             yield from trial.compare("vjp", args, [x[i] for x in results], where)
+        yield from _autograd_outside(trial, examples, dims)
+
+
+def _autograd_outside(trial, examples, dims):
+    """The gradients of a vmapped call by autograd: of an input that is not batched, the sum over the examples."""
+    count = len(dims)
+    batch = [
+        _stacked(xs, dim)
+        for xs, dim in zip(zip(*examples, strict=True), (*dims, *_zeros(examples, count)), strict=True)
+    ]
+    tensors = trial.tensors(batch)
+    leaves, cotangents = [x.requires_grad_() for x in tensors[:count]], tensors[count:]
+    with refusals():
+        outputs = torch.func.vmap(lambda *x: trial.candidate.forward(x), in_dims=dims)(*leaves)
+        pairs = [(y, w) for y, w in zip(outputs, cotangents, strict=True) if y.requires_grad]
+        roots, weights = zip(*pairs, strict=True) if pairs else ((), ())
+        gradients = torch.autograd.grad(roots, leaves, weights, allow_unused=True) if pairs else [None] * count
+    truths = [
+        trial.truth("vjp", [examples[0][j] if j < count and dims[j] is None else x for j, x in enumerate(example)])
+        for example in examples
+    ]
+    expected = []
+    for dim, of_examples in zip(dims, zip(*truths, strict=True), strict=True):
+        values, bounds = ([pair[i] for pair in of_examples] for i in range(2))
+        if dim is None:
+            rounding = trial.precision.u * sum(map(np.abs, values))
+            expected.append((sum(values), sum(bounds) + rounding))
+        else:
+            expected.append((np.stack(values, axis=dim), np.stack(bounds, axis=dim)))
+    yield from trial.compare_with(expected, "vjp", gradients, f"in_dims {dims}, autograd outside of vmap")
+
+
+def _zeros(examples, count):
+    return (0,) * (len(examples[0]) - count)
 
 
 def _stacked(examples, dim):
