@@ -163,6 +163,7 @@ def attn_vjp_of_vjp(q, k, v, output_bar, attn_bar, q_bar_bar, k_bar_bar, v_bar_b
     ⟨output_bar, output⟩ + ⟨attn_bar, attn⟩ is symmetric, so q, k, v get the JVP of the VJP along (q_bar_bar, k_bar_bar,
     v_bar_bar), (19); the VJP is linear in its cotangents, so they get its transpose, the JVP, (20).
     """
+    validate_directions(q, k, v, q_bar_bar=q_bar_bar, k_bar_bar=k_bar_bar, v_bar_bar=v_bar_bar)
     hvp = attn_jvp_of_vjp(q, k, v, output_bar, attn_bar, q_bar_bar, k_bar_bar, v_bar_bar, None, None)  # (19)
     return *hvp, *attn_jvp(q, k, v, q_bar_bar, k_bar_bar, v_bar_bar)  #          (20)
 
@@ -172,6 +173,7 @@ def attn_vjp_of_jvp(q, k, v, q_dot, k_dot, v_dot, output_dot_bar, attn_dot_bar) 
 
     Arguments: those of `attn_jvp`, then a cotangent for each of its results. `None` is an exact zero.
     """
+    validate_directions(q, k, v, output_dot_bar=output_dot_bar, attn_dot_bar=attn_dot_bar)
     hvp = attn_jvp_of_vjp(q, k, v, output_dot_bar, attn_dot_bar, q_dot, k_dot, v_dot, None, None)
     return *hvp, *attn_vjp(q, k, v, output_dot_bar, attn_dot_bar)  #             (21)
 
@@ -281,7 +283,7 @@ def attn(q, k, v):
 
 def _attn_fwd(q, k, v):
     # attn_ad and not attn: a custom_vjp inside its own forward rule could not be differentiated forward over reverse.
-    q, k, v = (x.value for x in (q, k, v))
+    q, k, v = jax.tree.map(lambda x: x.value, (q, k, v))  # a tree: what is not an array is refused by attn_ad
     output, A = attn_ad(q, k, v)
     return (output, A), (q, k, v, A)
 
