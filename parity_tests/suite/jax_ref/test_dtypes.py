@@ -48,7 +48,7 @@ DERIVATIVES |= {
 derivatives = pytest.mark.parametrize("derivative", [pytest.param(f, id=name) for name, f in DERIVATIVES.items()])
 
 
-def arguments(dtype: str) -> tuple[tuple, tuple, tuple]:
+def arguments(dtype: str) -> tuple[tuple, ...]:
     names = ("q k v", "output_bar attn_bar", "q_dot k_dot v_dot")
     return tuple(
         rounded(draw(ALL_DIFFER, x, seed=seed, complex=dtype[0] == "c"), dtype) for seed, x in enumerate(names, 40)
