@@ -1,4 +1,8 @@
-"""adjoint: ⟨w, J u⟩ = ⟨Jᵀ w, u⟩ with the candidate's own JVP and VJP; no oracle value, no finite difference."""
+"""adjoint: ⟨w, J u⟩ = ⟨Jᵀ w, u⟩ with the candidate's own JVP and VJP; no finite difference.
+
+u has random magnitudes and the signs of the oracle's Jᵀ w: nothing cancels in the sum, so that no mistake can hide in
+its rounding.
+"""
 
 import numpy as np
 
@@ -9,8 +13,13 @@ from parity_tests.harness.findings import Comparison
 
 def _run(trial):
     count = len(trial.primals)
-    forward_args, reverse_args = trial.arguments("jvp"), trial.arguments("vjp")
-    u, w = forward_args[count:], reverse_args[count:]
+    reverse_args = trial.arguments("vjp")
+    w = reverse_args[count:]
+    u = [
+        np.copysign(x, gradient)
+        for x, (gradient, _) in zip(trial.arguments("jvp")[count:], trial.truth("vjp", reverse_args), strict=True)
+    ]
+    forward_args = [*reverse_args[:count], *u]
     pushed = trial.candidate.jvp(*_split(trial.tensors(forward_args), count))
     pulled = trial.candidate.vjp(*_split(trial.tensors(reverse_args), count))
     left, left_bound = _inner(w, pushed, trial.truth("jvp", forward_args))
