@@ -113,7 +113,8 @@ def _apply(eqn, operands: list[tuple], precision: Precision) -> list[tuple]:
         return _CONTROL[name](eqn, operands, precision)
     x = [value for value, _ in operands]
     direct = _DIRECT.get(name)
-    values = direct(*x) if direct else eqn.primitive.bind(*x, **eqn.params)
+    with np.errstate(all="ignore"):  # an infinity or a NaN is a result here, as it is in JAX
+        values = direct(*x) if direct else eqn.primitive.bind(*x, **eqn.params)
     values = [np.asarray(y) for y in (values if eqn.primitive.multiple_results else [values])]
     low = [y.dtype for y in values if jnp.issubdtype(y.dtype, jnp.floating) and y.dtype != np.float64]
     if low:  # bfloat16 included, which NumPy's own kinds do not know as floating-point

@@ -51,7 +51,7 @@ def test_the_oracle_has_every_certificate(report: Callable[[str], Report], devic
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 25))
+@pytest.mark.parametrize("seed", range(1, 21))
 def test_no_false_alarm(seed: int) -> None:
     report = run_attn(list(CANDIDATES.values()), seed=seed)
     assert report.passed, as_text(report)
