@@ -1,5 +1,6 @@
 """jvp_of_vjp: forward over reverse, the cheap Hessian-vector product."""
 
+from parity_tests.harness.candidate import Refused
 from parity_tests.harness.checks.check import Check
 
 
@@ -8,7 +9,12 @@ def _run(trial):
     count = len(trial.primals)
     for create_graph, circumstance in ((True, ""), (False, "without create_graph")):
         tensors = trial.tensors(args)
-        results = trial.candidate.jvp_of_vjp(count, tensors[:split], tensors[split:], create_graph)
+        try:
+            results = trial.candidate.jvp_of_vjp(count, tensors[:split], tensors[split:], create_graph)
+        except Refused:
+            if create_graph:
+                raise
+            continue  # with gradients off PyTorch's own operations may refuse, silu for one; they must not be wrong
         yield from trial.compare("jvp_of_vjp", args, results, circumstance)
 
 
