@@ -35,6 +35,6 @@ def doctor() -> Table:
     grid.add_row("JAX precision", now, "held at x64 True, matmul highest while judging")
     cudnn = torch.backends.cudnn.conv.fp32_precision  # pyright: ignore[reportAttributeAccessIssue]
     now = f"cuda matmul {torch.backends.cuda.matmul.fp32_precision}, cudnn {cudnn}"
-    held = sum(key.startswith("torch") for key in settings())
+    held = sum(key.startswith("torch.") for key in settings())
     grid.add_row("PyTorch precision", now, f"no TF32, no 16-bit accumulation while judging ({held} switches)")
     return grid

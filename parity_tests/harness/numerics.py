@@ -27,7 +27,7 @@ _TORCH_SWITCHES: dict[str, object] = {
 
 @contextlib.contextmanager
 def pinned(device: str = "cpu") -> Iterator[None]:
-    """float64 in JAX, full matmul precision in both frameworks, JAX on `device` ("cpu" or "cuda").
+    """float64 in JAX, full matmul precision in both frameworks, one torch thread, JAX on `device` ("cpu" or "cuda").
 
     JAX is kept from reserving most of a GPU's memory, if this block is the first to use the GPU. Everything is as
     before when the block is left.
@@ -38,6 +38,7 @@ def pinned(device: str = "cpu") -> Iterator[None]:
         stack.enter_context(jax.default_matmul_precision("highest"))
         stack.enter_context(jax.default_device(jax.devices("gpu" if device == "cuda" else "cpu")[0]))
         stack.enter_context(torch.enable_grad())
+        stack.enter_context(_one_torch_thread())
         # PyTorch's first use of forward AD calls what PyTorch deprecates; no candidate should be blamed for it.
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", r"`torch\.jit\.\w+` is deprecated", DeprecationWarning)
@@ -49,7 +50,19 @@ def pinned(device: str = "cpu") -> Iterator[None]:
 def settings() -> dict[str, object]:
     """What `pinned` sets, for the record."""
     switches = {f"torch.backends.{path}": value for path, value in _TORCH_SWITCHES.items()}
-    return {"jax_enable_x64": True, "jax_default_matmul_precision": "highest"} | switches
+    jax_settings = {"jax_enable_x64": True, "jax_default_matmul_precision": "highest"}
+    return jax_settings | {"torch_num_threads": 1} | switches
+
+
+@contextlib.contextmanager
+def _one_torch_thread() -> Iterator[None]:
+    # The samples are small: more threads gain nothing, and wait for each other where the machine is busy (4x, measured).
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextlib.contextmanager
