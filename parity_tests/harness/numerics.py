@@ -56,7 +56,7 @@ def settings() -> dict[str, object]:
 
 @contextlib.contextmanager
 def _one_torch_thread() -> Iterator[None]:
-    # The samples are small: more threads gain nothing, and wait for each other where the machine is busy (4x, measured).
+    # The samples are small: more threads gain nothing, and on a busy machine they wait for each other (4x, measured).
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -146,7 +146,22 @@ def test_blocks_nest():
 
 def test_the_record_names_every_switch_with_its_value():
     expected = {f"torch.backends.{path}": value for path, (value, _) in TORCH_SWITCHES.items()}
-    assert settings() == {"jax_enable_x64": True, "jax_default_matmul_precision": "highest"} | expected
+    others = {"jax_enable_x64": True, "jax_default_matmul_precision": "highest", "torch_num_threads": 1}
+    assert settings() == others | expected
+
+
+def test_one_torch_thread_inside_and_as_many_as_before_outside():
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        with pinned():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+        with pytest.raises(ZeroDivisionError), pinned():
+            raise ZeroDivisionError
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_cuda_missing_says_which_side_sees_no_gpu(monkeypatch):
