@@ -12,8 +12,6 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-import torch_impl
-
 Attn: TypeAlias = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 PRIMALS = ("q", "k", "v")
@@ -22,13 +20,8 @@ OUTPUTS = ("output", "attn")
 COTANGENTS = ("output_bar", "attn_bar")
 SIZES = (3, 2, 4, 5)  # n, d, m, e; all differ, so that a transposed or swapped axis cannot pass
 
-implementations = pytest.mark.parametrize(
-    "attn",
-    [
-        pytest.param(torch_impl.attn_composite, id="composite"),
-        pytest.param(torch_impl.attn_function, id="function"),
-    ],
-)
+implementations = pytest.mark.parametrize("attn", ["composite", "function", "native_implicit", "native"], indirect=True)
+native_implementations = pytest.mark.parametrize("attn", ["native_implicit", "native"], indirect=True)
 
 
 def shape_of(name: str, sizes: Sequence[int] = SIZES) -> tuple[int, int]:

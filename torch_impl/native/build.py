@@ -1,0 +1,244 @@
+"""Builds the operators of a folder at first use, once per version of its sources and of PyTorch, and loads them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from filelock import FileLock
+from rich.console import Console
+
+from torch_impl.native.declarations import DERIVATIVES, NATIVE_FUNCTIONS, Declarations
+
+HERE = Path(__file__).parent
+# -z now: a function that is declared but not defined is an error at loading, not at its first call.
+CFLAGS = ("-O2", "-DNDEBUG", "-fvisibility=hidden", "-include", "ops.h")
+LDFLAGS = ("-Wl,-z,now",) if sys.platform == "linux" else ()
+
+_loaded: dict[str, Path] = {}  # namespace -> folder; the dispatcher takes each namespace once a process
+
+
+class ToolchainMissing(RuntimeError):
+    """Something outside this package that compiling needs is not here; the message says how to get it."""
+
+
+class BuildError(RuntimeError):
+    """The operators did not compile, or did not load; the message names the file, the line and the entry."""
+
+
+def load(folder: Path = HERE) -> None:
+    """Make the operators of a folder callable as `torch.ops.<namespace>.<name>`; compiled first where that is due.
+
+    Args:
+        folder: holds native_functions.yaml, derivatives.yaml and csrc/.
+
+    Raises:
+        ToolchainMissing: it is not compiled yet, and a compiler, ninja or Python's headers are missing.
+        DeclarationError: one of the yaml files is wrong.
+        BuildError: the C++ is wrong.
+    """
+    folder = folder.resolve()
+    namespace = _namespace(folder)
+    if namespace in _loaded:
+        if _loaded[namespace] != folder:
+            raise BuildError(
+                f"{folder}: the namespace {namespace} is taken by {_loaded[namespace]} in this process; use another one"
+            )
+        return
+    library = library_path(folder)
+    if not library.exists():
+        library.parent.mkdir(parents=True, exist_ok=True)
+        # An operating-system lock: a process that is killed while it compiles does not leave it behind.
+        with _waiting(FileLock(library.with_suffix(".lock")), library):
+            if not library.exists():
+                _compile(folder, library)
+    torch.ops.load_library(library)
+    _loaded[namespace] = folder
+
+
+def library_path(folder: Path = HERE) -> Path:
+    """Where the compiled operators of a folder are, or will be; another name for other sources, flags or versions."""
+    generator = [HERE / "codegen.py", HERE / "declarations.py", *HERE.glob("templates/*")]
+    inputs = [*folder.glob("*.yaml"), *folder.glob("csrc/*"), *generator]
+    digest = hashlib.sha256()
+    for part in (
+        torch.__version__,
+        torch.version.git_version,
+        sysconfig.get_config_var("SOABI"),
+        _compiler(),
+        CFLAGS,
+        LDFLAGS,
+    ):
+        digest.update(repr(part).encode())
+    for path in sorted(inputs):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    name = re.sub(r"\W", "_", f"gradparity_{folder.name}_{digest.hexdigest()[:16]}")
+    return _cache() / name / f"{name}.so"
+
+
+def toolchain_missing() -> str | None:
+    """What is missing to compile the operators, and how to get it; None if nothing is."""
+    if shutil.which(_compiler()) is None:
+        return (
+            f"no C++ compiler ({_compiler()} is not on the PATH): install one (Debian and Ubuntu: apt install g++; "
+            "Fedora: dnf install gcc-c++; macOS: xcode-select --install), or name yours in the environment variable CXX"
+        )
+    with _ninja_on_path():
+        if shutil.which("ninja") is None:
+            return "no ninja: pip install ninja"
+    headers = sysconfig.get_path("include")
+    if not Path(headers, "Python.h").is_file():
+        return f"no Python headers ({headers}/Python.h): Debian and Ubuntu: apt install python3-dev"
+    return None
+
+
+def _compiler() -> str:
+    return os.environ.get("CXX", "c++")
+
+
+def _cache() -> Path:
+    """Where PyTorch keeps the extensions that it compiles."""
+    if root := os.environ.get("TORCH_EXTENSIONS_DIR"):
+        return Path(root)
+    from torch.utils.cpp_extension import get_default_build_root  # slow to import, and most of the time not needed
+
+    return Path(get_default_build_root())
+
+
+def _namespace(folder: Path) -> str:
+    """The namespace of the operators, without PyTorch's codegen: a compiled library loads fast."""
+    path = folder / NATIVE_FUNCTIONS
+    found = re.search(r"^- func: *(\w+)::", path.read_text(encoding="utf-8"), re.MULTILINE) if path.exists() else None
+    return found[1] if found else ""
+
+
+@contextlib.contextmanager
+def _ninja_on_path() -> Iterator[None]:
+    """The `ninja` package keeps its program in the virtual environment, which need not be activated."""
+    try:
+        from ninja import BIN_DIR
+    except ImportError:
+        yield
+        return
+    before = os.environ.get("PATH")
+    os.environ["PATH"] = os.pathsep.join(filter(None, (before, BIN_DIR)))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PATH"]
+        else:
+            os.environ["PATH"] = before
+
+
+@contextlib.contextmanager
+def _waiting(lock: FileLock, library: Path) -> Iterator[None]:
+    """Hold the lock; say so if that takes a while."""
+    try:
+        lock.acquire(timeout=1)
+    except TimeoutError:
+        with _progress(f"waiting for another process that compiles {library.stem}"):
+            lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def _progress(line: str) -> Iterator[None]:
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        console.print(line, soft_wrap=True, highlight=False)
+        yield
+        return
+    with console.status(line):
+        yield
+
+
+def _compile(folder: Path, library: Path) -> None:
+    """Generate, compile, try to load, and only then publish: whoever finds the library finds it whole."""
+    if reason := toolchain_missing():
+        raise ToolchainMissing(f"the native operators cannot be compiled here: {reason}")
+    from torch.utils.cpp_extension import load as compile_and_load
+
+    from torch_impl.native.codegen import generate
+    from torch_impl.native.declarations import read
+
+    generated = generate(folder)
+    staging = library.with_suffix(".build")
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir()
+    for name, text in generated.items():
+        (staging / name).write_text(text, encoding="utf-8")
+    sources = [staging / "ops.cpp", *sorted((folder / "csrc").glob("*.cpp"))]
+    try:
+        with _ninja_on_path(), _progress(f"compiling the native operators of {_namespace(folder)}, about 20 s, once"):
+            compile_and_load(
+                name=library.stem,
+                sources=[str(path) for path in sources],
+                extra_include_paths=[str(staging), str(folder / "csrc")],
+                extra_cflags=list(CFLAGS),
+                extra_ldflags=list(LDFLAGS),
+                build_directory=str(staging),
+                is_python_module=False,
+            )
+    except (RuntimeError, OSError) as error:
+        log = library.with_suffix(".log")
+        log.write_text(str(error), encoding="utf-8")
+        explained = _explain(str(error), folder, read(folder), generated["ops.cpp"])
+        raise BuildError(f"{explained}\nThe whole output is in {log}") from error
+    os.replace(staging / library.name, library)
+    shutil.rmtree(staging, ignore_errors=True)
+
+
+def _explain(output: str, folder: Path, declarations: Declarations, generated: str) -> str:
+    """The compiler's or the loader's complaint, in terms of the folder's own files."""
+    if symbol := re.search(r"undefined symbol: (\w+)", output):
+        return _explain_undefined(_demangled(symbol[1]), folder, declarations)
+    blamed = []
+    for line in output.splitlines():
+        if found := re.match(rf"(?:.*/)?{DERIVATIVES}:(\d+):(?:\d+:)? (?:fatal )?error: (.*)", line):
+            blamed.append(_explain_formula(int(found[1]), found[2], folder, declarations))
+    if not blamed and (place := re.search(r"ops\.cpp:(\d+):(?:\d+:)? .*(?:error|required from here)", output)):
+        message = re.search(r"error: (.*)", output)
+        before = [line.strip() for line in generated.splitlines()[: int(place[1])]]
+        marks = [re.match(rf'#line (\d+) "{DERIVATIVES}"', line) for line in before]
+        if lines := [int(mark[1]) for mark in marks if mark]:
+            blamed.append(_explain_formula(lines[-1], message[1] if message else "", folder, declarations))
+    if not blamed:
+        blamed = [line for line in output.splitlines() if re.search(r": (?:fatal )?error: ", line)]
+    return "\n".join(dict.fromkeys(blamed[:5])) or output.strip()[-2000:]
+
+
+def _explain_formula(line: int, message: str, folder: Path, declarations: Declarations) -> str:
+    ((schema, names),) = [key for key, at in declarations.formula_lines.items() if at == line] or [("", ())]
+    formula = (folder / DERIVATIVES).read_text(encoding="utf-8").splitlines()[line - 1].strip()
+    return f"{folder / DERIVATIVES}:{line}: {schema}, {', '.join(names)}\n  {formula}\n  {message}"
+
+
+def _explain_undefined(symbol: str, folder: Path, declarations: Declarations) -> str:
+    if found := re.match(rf"{declarations.namespace}::native::(\w+)", symbol):
+        for index in declarations.kernels.values():
+            for f in declarations.functions:
+                if f.func.name in index.index and index.index[f.func.name].kernel == found[1]:
+                    return (
+                        f"{f.loc}: {f.func}\n  no function in {folder / 'csrc'} is its kernel\n    {symbol}\n"
+                        "  (with other arguments it is another function)"
+                    )
+    return f"{folder / 'csrc'}: declared, but not defined:\n  {symbol}"
+
+
+def _demangled(symbol: str) -> str:
+    if tool := shutil.which("c++filt"):
+        return subprocess.run([tool, symbol], capture_output=True, text=True, check=False).stdout.strip() or symbol
+    return symbol
