@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +17,7 @@ from rich.table import Table
 
 from parity_tests.case_file import CaseError, load_case
 from parity_tests.doctor import doctor as examine
-from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.candidate import Candidate, NotBuilt
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.crosscheck import DEVICES, one_of, select_checks, select_precisions
 from parity_tests.harness.environment import environment
@@ -57,13 +57,13 @@ def run(
 
     Exit codes: 0 all agree, 1 a candidate disagrees, 2 something could not be judged.
     """
-    from parity_tests.suite.attn import CANDIDATES, SPEC  # the implementations, which `gradparity check` can do without
+    from parity_tests.suite import attn  # the implementations, which `gradparity check` can do without
 
     try:
-        names = [one_of("candidate", name, tuple(CANDIDATES)) for name in candidate or CANDIDATES]
+        names = [one_of("candidate", name, attn.NAMES) for name in candidate or attn.NAMES]
     except ValueError as error:
         raise _unusable(error) from error
-    _session(SPEC, [CANDIDATES[name] for name in names], check, dtype, device, seed, json, "gradparity run")
+    _session(attn.SPEC, [attn.candidate(name) for name in names], check, dtype, device, seed, json, "gradparity run")
 
 
 @app.command()
@@ -121,7 +121,7 @@ def _unusable(error: Exception) -> typer.Exit:
 
 def _session(
     spec: OpSpec,
-    candidates: list[Candidate],
+    candidates: Sequence[Candidate | NotBuilt],
     checks: list[str] | None,
     dtypes: list[str] | None,
     devices: list[str] | None,
@@ -176,9 +176,9 @@ def _judge_live(dockets: list[Docket], report: Report) -> None:
             for docket in dockets:
                 for row in judge(docket, report):
                     progress.update(task, advance=1, description=f"{escape(row.candidate)} {row.dtype} {row.check}")
-                    live.update(Group(table(report.rows), progress))
+                    live.update(Group(table(report), progress))
         finally:
-            live.update(table(report.rows) if report.rows else "", refresh=True)
+            live.update(table(report) if report.rows else "", refresh=True)
 
 
 main: Callable[[], None] = app

@@ -12,6 +12,7 @@ import torch
 from rich.table import Table
 
 from parity_tests.harness.numerics import cuda_missing, settings
+from torch_impl.native.build import library_path, toolchain_missing
 
 
 def doctor() -> Table:
@@ -27,9 +28,11 @@ def doctor() -> Table:
     grid.add_row("NumPy", np.__version__, "the bridge between them")
     grid.add_row("judge on cpu", "yes", f"{os.cpu_count()} cores, {torch.get_num_threads()} torch threads")
     grid.add_row("judge on cuda", "no" if missing else "yes", missing or "both frameworks see the GPU")
-    for tool, purpose in (("c++", "C++ operators"), ("ninja", "C++ operators"), ("nvcc", "CUDA operators")):
-        found = shutil.which(tool)
-        grid.add_row(tool, found or "not found", f"needed to build {purpose}; not by `gradparity run`")
+    missing, library = toolchain_missing(), library_path()
+    grid.add_row("compiler, ninja", "no" if missing else "yes", missing or "the native operators can be compiled")
+    built = f"{library}" if library.exists() else "compiled at first use, about 20 s, once"
+    grid.add_row("native operators", "built" if library.exists() else "not built", built)
+    grid.add_row("nvcc", shutil.which("nvcc") or "not found", "for CUDA kernels of your own; not by `gradparity run`")
     matmul = jax.config.jax_default_matmul_precision  # pyright: ignore[reportAttributeAccessIssue]
     now = f"x64 {jax.config.read('jax_enable_x64')}, matmul {matmul or 'default'}"
     grid.add_row("JAX precision", now, "held at x64 True, matmul highest while judging")

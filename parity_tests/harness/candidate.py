@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch.autograd import forward_ad
@@ -42,6 +43,21 @@ class Refused(Exception):
 
 class BadOutput(TypeError):
     """The candidate returns something that is not a tensor or a tuple of tensors, or a wrong number of them."""
+
+
+@dataclass(frozen=True)
+class NotBuilt:
+    """A candidate that cannot be called here, so that nothing of it is judged.
+
+    Attributes:
+        name: its name in reports.
+        reason: why, and what to do about it.
+        expected: may a run pass without it? Yes where the machine lacks something, no where the candidate is broken.
+    """
+
+    name: str
+    reason: str
+    expected: bool = True
 
 
 class Candidate:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from parity_tests.harness import bridge, diagnosis
-from parity_tests.harness.candidate import Candidate, Refused
+from parity_tests.harness.candidate import Candidate, NotBuilt, Refused
 from parity_tests.harness.certificate import certify
 from parity_tests.harness.checks import Check
 from parity_tests.harness.findings import Comparison, Finding, Verdict
@@ -35,7 +35,7 @@ class Docket:
     """What is to be judged."""
 
     spec: OpSpec
-    candidates: Sequence[Candidate]
+    candidates: Sequence[Candidate | NotBuilt]
     checks: Sequence[Check]
     precisions: Sequence[Precision]
     device: str
@@ -49,19 +49,27 @@ class Docket:
         return tuple(name for name in ORDERS if name in needed)
 
     @property
+    def present(self) -> list[Candidate]:
+        """The candidates that can be called."""
+        return [candidate for candidate in self.candidates if isinstance(candidate, Candidate)]
+
+    @property
     def length(self) -> int:
         """The number of rows that `judge` yields."""
-        return len(self.certificates) + len(self.candidates) * len(self.checks) * len(self.precisions)
+        return len(self.certificates) + len(self.present) * len(self.checks) * len(self.precisions)
 
 
 def judge(docket: Docket, report: Report) -> Iterator[Row]:
     """Certify the oracle, then judge every candidate; a map without a certificate judges nobody.
 
-    Each row is added to the report and yielded as soon as it is known.
+    Each row is added to the report and yielded as soon as it is known; who is not built is noted first.
 
     Raises:
         OracleError: the primal does not run, does not fit its signature, or is not a function of float64.
     """
+    for candidate in docket.candidates:
+        if isinstance(candidate, NotBuilt) and candidate not in report.not_built:
+            report.not_built.append(candidate)
     for row in _rows(docket, report.skipped):
         report.rows.append(row)
         yield row
@@ -79,7 +87,7 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
         if not row.passed:
             uncertified[name] = row.reason or "the witnesses disagree"
         yield row
-    for candidate in docket.candidates:
+    for candidate in docket.present:
         for precision in docket.precisions:
             for check in docket.checks:
                 blank = _blank(docket, candidate.name, check.name, precision)

@@ -22,20 +22,24 @@ _STYLE = {
     Verdict.ERROR: "bold red",
 }
 _WORST_FIRST = (Verdict.ERROR, Verdict.MISMATCH, Verdict.UNRESOLVED, Verdict.UNSUPPORTED, Verdict.PASS)
+_CELL = 10  # "PASS 0.23" has 9
 _SHORT = {"float64": "f64", "float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 
 
-def table(rows: Sequence[Row]) -> Table:
+def table(report: Report) -> Table:
     """Checks x candidates. A number is the largest error over all dtypes, in units of what rounding explains."""
+    rows = report.rows
     columns = list(dict.fromkeys((row.candidate, row.device) for row in rows))
     devices = {device for _, device in columns}
     grid = Table(title=Text(" / ".join(dict.fromkeys(row.op for row in rows))), title_justify="left")
     grid.add_column("check", no_wrap=True)
-    for candidate, device in columns:
-        grid.add_column(Text(candidate if len(devices) == 1 else f"{candidate} {device}"))
+    names = [candidate if len(devices) == 1 else f"{candidate} {device}" for candidate, device in columns]
+    for name in [*names, *(candidate.name for candidate in report.not_built)]:
+        # A name of several words takes several lines, so that the table fits a terminal of 80 columns.
+        grid.add_column(Text(name if len(name) <= _CELL else name.replace("_", "_\n")), overflow="fold")
     for check in dict.fromkeys(row.check for row in sorted(rows, key=lambda row: row.candidate == ORACLE)):
         cells = ([r for r in rows if r.check == check and (r.candidate, r.device) == column] for column in columns)
-        grid.add_row(check, *map(_cell, cells))
+        grid.add_row(check, *map(_cell, cells), *(Text("not built", style="dim") for _ in report.not_built))
     return grid
 
 
@@ -101,6 +105,9 @@ def below(report: Report) -> Group:
         text.append(verdict.value, style=_STYLE[verdict])
         text.append(f"{' (listed)' if listed else ''}: {reason}")
         parts.append(text)
+    for candidate in report.not_built:
+        style = "dim" if candidate.expected else "bold red"
+        parts.append(Text(f"{candidate.name}, not built: {candidate.reason}", style=style))
     parts.extend(Text(f"skipped: {line}", style="dim") for line in report.skipped)
     parts.append(verdict_line(report))
     return Group(*parts)
@@ -140,6 +147,8 @@ def verdict_line(report: Report) -> Text:
     if report.passed:
         text = f"All agree: {len(judged) - limits} rows, {compared:,} comparisons"
         return Text(text + (f", {limits} listed limits" if limits else ""), style="bold green")
+    if not failed and judged:
+        return Text(f"{', '.join(a.name for a in report.not_built)} should have been judged", style="bold red")
     if not failed:
         return Text("Nothing was judged", style="bold red")
     return Text(f"{len(failed)} of {len(report.rows)} rows do not pass, {compared:,} comparisons", style="bold red")
@@ -149,7 +158,7 @@ def as_text(report: Report, width: int = 120) -> str:
     """The whole report as plain text."""
     console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False, legacy_windows=False)
     if report.rows:
-        console.print(table(report.rows))
+        console.print(table(report))
     console.print(below(report), soft_wrap=True)
     file = console.file
     assert isinstance(file, io.StringIO)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from parity_tests.harness.candidate import NotBuilt
 from parity_tests.harness.findings import Verdict
 
 SCHEMA = 1
@@ -86,11 +87,12 @@ class Row:
 
 @dataclass
 class Report:
-    """Every row of a run; what was skipped, with the reason; and, if it ended early, why."""
+    """Every row of a run; what was skipped or not built, with the reasons; and, if it ended early, why."""
 
     environment: dict[str, Any]
     rows: list[Row] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    not_built: list[NotBuilt] = field(default_factory=list)
     error: str | None = None
 
     @property
@@ -98,7 +100,7 @@ class Report:
         """Did something run, and did all of it agree? Listed limits do not count against a candidate."""
         judged = [row for row in self.rows if row.candidate != ORACLE]
         agree = any(row.verdict is Verdict.PASS for row in judged) and all(row.passed for row in self.rows)
-        return agree and self.error is None
+        return agree and self.error is None and all(candidate.expected for candidate in self.not_built)
 
     @property
     def failures(self) -> list[Failure]:
@@ -135,6 +137,7 @@ class Report:
                 "passed": self.passed,
                 "environment": self.environment,
                 "skipped": self.skipped,
+                "not_built": [dataclasses.asdict(candidate) for candidate in self.not_built],
                 "error": self.error,
                 "rows": rows,
                 "failures": [dataclasses.asdict(failure) for failure in self.failures],

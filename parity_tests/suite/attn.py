@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax_ref
 import torch_impl
-from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.candidate import Candidate, NotBuilt
 from parity_tests.harness.spec import OpSpec
+from torch_impl.native.build import BuildError, ToolchainMissing
+from torch_impl.native.declarations import DeclarationError
 
 _NUMBERS = {  # of the equations in derivation/attn.md
     "output": 3,
@@ -47,14 +51,16 @@ SPEC = OpSpec(
     equations={result: f"equation ({number}) in derivation/attn.md" for result, number in _NUMBERS.items()},
 )
 
-CANDIDATES = {
-    candidate.name: candidate
-    for candidate in (
-        Candidate(torch_impl.attn_composite, "attn_composite", limits={}),
-        Candidate(
-            torch_impl.attn_function,
-            "attn_function",
-            limits={"jvp_of_jvp": torch_impl.ATTN_FUNCTION_LIMITS["nested forward AD"]},
-        ),
-    )
-}
+LIMITS = {"attn_function": {"jvp_of_jvp": torch_impl.ATTN_FUNCTION_LIMITS["nested forward AD"]}}
+NAMES = ("attn_composite", "attn_function", "attn_native_implicit", "attn_native")
+
+
+@functools.cache
+def candidate(name: str) -> Candidate | NotBuilt:
+    """The implementation of this name; a native one is compiled when it is first asked for."""
+    try:
+        return Candidate(getattr(torch_impl, name), name, LIMITS.get(name, {}))
+    except ToolchainMissing as error:
+        return NotBuilt(name, str(error))
+    except (BuildError, DeclarationError) as error:
+        return NotBuilt(name, str(error), expected=False)

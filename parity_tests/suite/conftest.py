@@ -7,15 +7,16 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.candidate import Candidate, NotBuilt
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.report import Report
-from parity_tests.suite.attn import CANDIDATES, SPEC
+from parity_tests.suite.attn import NAMES, SPEC
+from parity_tests.suite.attn import candidate as attn_candidate
 
 
 def run_attn(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[Candidate | NotBuilt],
     checks: Sequence[str] | None = None,
     dtypes: Sequence[str] | None = None,
     device: str = "cpu",
@@ -32,4 +33,14 @@ def run_attn(
 @pytest.fixture(scope="session")
 def report() -> Callable[[str], Report]:
     """Every implementation x check x dtype on a device, judged once."""
-    return functools.cache(lambda device: run_attn(list(CANDIDATES.values()), device=device))
+    return functools.cache(lambda device: run_attn([attn_candidate(name) for name in NAMES], device=device))
+
+
+@pytest.fixture
+def candidate(request: pytest.FixtureRequest) -> Candidate:
+    """The implementation of attn that the test's parameter names; skips where it cannot be compiled."""
+    found = attn_candidate(request.param)
+    if isinstance(found, NotBuilt):
+        assert found.expected, found.reason
+        pytest.skip(found.reason)
+    return found

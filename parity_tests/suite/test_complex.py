@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import jax_ref
+from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.numerics import pinned
-from parity_tests.suite.attn import CANDIDATES
+from parity_tests.suite.attn import NAMES
 
 SHAPES = {"q": (4, 3), "k": (5, 3), "v": (5, 2), "output": (4, 2), "attn": (4, 5)}
 ROUNDINGS = 400  # on both sides together: three products of five complex terms in a row, tanh, and their amplification
@@ -29,11 +30,11 @@ def _close(candidate: torch.Tensor, oracle: jax.Array) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("candidate", CANDIDATES)
-def test_gradients_are_conjugates(candidate: str, seed: int) -> None:
+@pytest.mark.parametrize("candidate", NAMES, indirect=True)
+def test_gradients_are_conjugates(candidate: Candidate, seed: int) -> None:
     primals, cotangents = _draw("q", "k", "v", seed=seed), _draw("output", "attn", seed=seed + 100)
     leaves = [torch.tensor(x, requires_grad=True) for x in primals]
-    results = CANDIDATES[candidate].call(*leaves)
+    results = candidate.call(*leaves)
     gradients = torch.autograd.grad(results, leaves, [torch.tensor(w) for w in cotangents])
     with pinned():
         values = jax_ref.attn(*primals)
@@ -45,11 +46,11 @@ def test_gradients_are_conjugates(candidate: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("candidate", CANDIDATES)
-def test_tangents_are_equal(candidate: str, seed: int) -> None:
+@pytest.mark.parametrize("candidate", NAMES, indirect=True)
+def test_tangents_are_equal(candidate: Candidate, seed: int) -> None:
     primals, tangents = _draw("q", "k", "v", seed=seed), _draw("q", "k", "v", seed=seed + 100)
     with pinned():
-        results = CANDIDATES[candidate].jvp([torch.tensor(x) for x in primals], [torch.tensor(t) for t in tangents])
+        results = candidate.jvp([torch.tensor(x) for x in primals], [torch.tensor(t) for t in tangents])
         for y, x in zip(results, jax_ref.attn_jvp(*primals, *tangents), strict=True):
             assert y is not None
             assert _close(y, x)

@@ -6,21 +6,23 @@ from collections.abc import Callable
 
 import pytest
 
+from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.numerics import cuda_missing
 from parity_tests.harness.precision import PRECISIONS
 from parity_tests.harness.render import as_text
 from parity_tests.harness.report import ORACLE, Report, Row
-from parity_tests.suite.attn import CANDIDATES
+from parity_tests.suite.attn import NAMES
+from parity_tests.suite.attn import candidate as attn_candidate
 from parity_tests.suite.conftest import run_attn
 
 CUDA_MISSING = cuda_missing()
 DEVICES = ("cpu",) if CUDA_MISSING else ("cpu", "cuda")
 
 
-def _expected(candidate: str, check: str) -> Verdict:
-    return Verdict.UNSUPPORTED if check in (CANDIDATES[candidate].limits or {}) else Verdict.PASS
+def _expected(candidate: Candidate, check: str) -> Verdict:
+    return Verdict.UNSUPPORTED if check in (candidate.limits or {}) else Verdict.PASS
 
 
 def _row(report: Report, candidate: str, check: str, dtype: str) -> Row:
@@ -30,10 +32,10 @@ def _row(report: Report, candidate: str, check: str, dtype: str) -> Row:
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("candidate", CANDIDATES)
+@pytest.mark.parametrize("candidate", NAMES, indirect=True)
 @pytest.mark.parametrize("device", DEVICES)
-def test_agrees(report: Callable[[str], Report], candidate: str, check: str, dtype: str, device: str) -> None:
-    row = _row(report(device), candidate, check, dtype)
+def test_agrees(report: Callable[[str], Report], candidate: Candidate, check: str, dtype: str, device: str) -> None:
+    row = _row(report(device), candidate.name, check, dtype)
     assert row.verdict is _expected(candidate, check), as_text(Report({}, [row]))
     assert row.comparisons > 0 or row.verdict is Verdict.UNSUPPORTED
 
@@ -53,5 +55,5 @@ def test_the_oracle_has_every_certificate(report: Callable[[str], Report], devic
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 21))
 def test_no_false_alarm(seed: int) -> None:
-    report = run_attn(list(CANDIDATES.values()), seed=seed)
+    report = run_attn([attn_candidate(name) for name in NAMES], seed=seed)
     assert report.passed, as_text(report)

@@ -74,7 +74,7 @@ QUICK = ("--check", "vjp", "--dtype", "float64")
 def test_run():
     result = gradparity("run", "--check", "forward", "--dtype", "float64")
     assert result.exit_code == 0, result.output
-    assert "attn_composite" in result.stdout
+    assert "composite" in result.stdout
     assert "attn_function" in result.stdout
     assert re.search(r"│ forward +│ PASS f64 [\d.]+ +│ PASS f64 [\d.]+ +│", result.stdout)
     assert "skipped: device cuda: PyTorch" in result.stdout
