@@ -193,10 +193,10 @@ def _compile(folder: Path, library: Path) -> None:
                 is_python_module=False,
             )
     except (RuntimeError, OSError) as error:
-        log = library.with_suffix(".log")
-        log.write_text(str(error), encoding="utf-8")
-        explained = _explain(str(error), folder, read(folder), generated["ops.cpp"])
-        raise BuildError(f"{explained}\nThe whole output is in {log}") from error
+        output, log = f"{error}\n{error.__cause__ or ''}", library.with_suffix(".log")
+        log.write_text(output, encoding="utf-8")
+        explained = _explain(output, folder, read(folder), generated["ops.cpp"])
+        raise BuildError(f"{explained}\nThe whole output is in {log}") from None
     os.replace(staging / library.name, library)
     shutil.rmtree(staging, ignore_errors=True)
 

@@ -115,20 +115,32 @@ def _autograd(declarations: Declarations) -> dict[str, list[str]]:
 
     kernels: dict[str, list[str]] = {"type_derived_method_definitions": [], "wrapper_registrations": []}
     with _complex_allowed(declarations.complex_names):
-        for function in match_differentiability_info(declarations.functions, derivatives):
-            if gen_variable_type.use_derived(function):
+        for f in declarations.functions:
+            with declarations.blamed_on(f):
+                (function,) = match_differentiability_info([f], derivatives)
+                if not gen_variable_type.use_derived(function):
+                    continue
                 for name, code in gen_variable_type.gen_variable_type_func(function).items():
                     # PyTorch's redispatch functions are in at::, ours in the operator's namespace.
-                    kernels[name.removesuffix("_Default")] += [
-                        c.replace("at::redispatch::", "redispatch::") for c in code
-                    ]
+                    ours = [text.replace("at::redispatch::", "redispatch::") for text in code]
+                    kernels[name.removesuffix("_Default")] += ours
     return {
         "autograd_function_declarations": emit(gen_autograd_functions.FUNCTION_DECLARATION),
-        "autograd_function_definitions": emit(gen_autograd_functions.FUNCTION_DEFINITION),
+        "autograd_function_definitions": [
+            _bound_by_its_own_name(text) for text in emit(gen_autograd_functions.FUNCTION_DEFINITION)
+        ],
         "py_function_props_and_getters": emit(gen_autograd_functions.PY_FUNCTION_PROPS_AND_GETTERS),
         "py_function_initializers": emit(gen_autograd_functions.PY_FUNCTION_DEFINITION),
         **kernels,
     }
+
+
+def _bound_by_its_own_name(definition: str) -> str:
+    """Compiled autograd finds a node by its name, and one of PyTorch's may have the same: qualify it."""
+    plain = "bind_function(saved.get_py_compiler(), name(), "
+    if plain not in definition:
+        raise NotImplementedError(f"PyTorch {torch.__version__} binds a node in another way than: {plain}...")
+    return definition.replace(plain, plain.replace("name()", "qualified(name())"))
 
 
 @contextlib.contextmanager

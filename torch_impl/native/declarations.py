@@ -30,16 +30,22 @@ class DeclarationError(ValueError):
 class Declarations:
     """What the two files say, as torchgen's objects, and where they say it.
 
-    `formula_lines` maps a schema and the names on the left of a formula to that formula's line; `complex_names` are
-    the operators whose entry says `complex: True`.
+    `entry_lines` maps a schema to the line of its entry in derivatives.yaml, `formula_lines` a schema and the names on
+    the left of a formula to that formula's line; `complex_names` are the operators whose entry says `complex: True`.
     """
 
+    folder: Path
     namespace: str
     functions: list[NativeFunction]
     kernels: Mapping[DispatchKey, BackendIndex]
     derivatives: dict[FunctionSchema, dict[str, DifferentiabilityInfo]]
+    entry_lines: dict[FunctionSchema, int]
     formula_lines: dict[tuple[FunctionSchema, tuple[str, ...]], int]
     complex_names: frozenset[str]
+
+    def blamed_on(self, function: NativeFunction) -> contextlib.AbstractContextManager[None]:
+        """Whatever goes wrong inside is the fault of this operator's entry in derivatives.yaml."""
+        return _blamed_on(self.folder / DERIVATIVES, self.entry_lines.get(function.func, 1), str(function.func))
 
 
 def read(folder: Path) -> Declarations:
@@ -49,8 +55,9 @@ def read(folder: Path) -> Declarations:
         DeclarationError: a file is missing or is not YAML, or an entry is not one that this codegen can serve.
     """
     functions, kernels = _read_native_functions(folder / NATIVE_FUNCTIONS)
-    derivatives, formula_lines, complex_names = _read_derivatives(folder / DERIVATIVES, functions)
-    return Declarations(functions[0].namespace, functions, kernels, derivatives, formula_lines, complex_names)
+    return Declarations(
+        folder, functions[0].namespace, functions, kernels, *_read_derivatives(folder / DERIVATIVES, functions)
+    )
 
 
 def _read_native_functions(path: Path) -> tuple[list[NativeFunction], Mapping[DispatchKey, BackendIndex]]:
@@ -64,6 +71,8 @@ def _read_native_functions(path: Path) -> tuple[list[NativeFunction], Mapping[Di
                     f"its namespace is {function.namespace}, that of the operators above is {functions[0].namespace}; "
                     "one folder has one namespace"
                 )
+            if function.func.name in (f.func.name for f in functions):
+                raise ValueError(f"{function.func.name} is declared twice")
             functions.append(function)
     if not functions:
         raise DeclarationError(f"{path}:1: declares no operator")
@@ -88,12 +97,17 @@ def _check_supported(f: NativeFunction) -> None:
 
 def _read_derivatives(
     path: Path, functions: list[NativeFunction]
-) -> tuple[dict[FunctionSchema, dict[str, DifferentiabilityInfo]], dict, frozenset[str]]:
+) -> tuple[
+    dict[FunctionSchema, dict[str, DifferentiabilityInfo]],
+    dict[FunctionSchema, int],
+    dict[tuple[FunctionSchema, tuple[str, ...]], int],
+    frozenset[str],
+]:
     by_signature: dict[FunctionSchema, list[NativeFunction]] = defaultdict(list)
     for f in functions:
         by_signature[f.func.signature()].append(f)
     by_schema = {str(f.func): f for f in functions}
-    derivatives, formula_lines, complex_names, op_counter = {}, {}, set(), Counter[str]()
+    derivatives, entry_lines, formula_lines, complex_names, op_counter = {}, {}, {}, set(), Counter[str]()
     for entry in _entries(path, "name"):
         values = {key: value for key, value in entry.values.items() if key != "__line__"}
         with _blamed_on(path, entry.line, entry.label):
@@ -109,7 +123,11 @@ def _read_derivatives(
                     "is CompositeImplicitAutograd, and autograd differentiates what it is made of. Add "
                     f"`dispatch: {{CompositeExplicitAutograd: {f.func.name.name}}}` there, or remove the formula"
                 )
-            if values.pop("complex", False):
+            if f.func in derivatives:
+                raise ValueError(f"{f.func.name} has an entry already, in line {entry_lines[f.func]}")
+            if not isinstance(holds_for_complex := values.pop("complex", False), bool):
+                raise ValueError(f"`complex` must be True or False, got {holds_for_complex!r}")
+            if holds_for_complex:
                 complex_names.add(str(f.func.name.name))
             for names in values.keys() - {"name", "output_differentiability"}:
                 with _blamed_on(path, entry.lines[names], f"{entry.label}, {names}"):
@@ -118,10 +136,10 @@ def _read_derivatives(
             formulas = {k: v for k, v in values.items() if k not in ("name", "output_differentiability")}
             whole = {k: v for k, v in values.items() if k not in formulas} | {"dispatch": {"Default": dict(formulas)}}
             schema, info = create_differentiability_info(whole, by_signature, by_schema, op_counter, set())
-        derivatives[schema] = info
+        derivatives[schema], entry_lines[schema] = info, entry.line
         for names in formulas:
             formula_lines[schema, _split(names)] = entry.lines[names]
-    return derivatives, formula_lines, frozenset(complex_names)
+    return derivatives, entry_lines, formula_lines, frozenset(complex_names)
 
 
 def _split(names: str) -> tuple[str, ...]:
@@ -163,8 +181,9 @@ def _entries(path: Path, title: str) -> list[_Entry]:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise DeclarationError(f"{path}:{line}: not YAML: {error.problem}") from error
     except AssertionError as error:  # torchgen's loader, of a key that is there twice
-        line = re.search(r"line=(\d+)", str(error))
-        raise DeclarationError(f"{path}:{int(line[1]) + 1 if line else 1}: {error}") from error
+        found = re.search(r"key=(.*), line=(\d+)", str(error))
+        line, reason = (int(found[2]) + 1, f"the key `{found[1]}` is there twice") if found else (1, str(error))
+        raise DeclarationError(f"{path}:{line}: {reason}") from error
     if not isinstance(root, yaml.SequenceNode) or not isinstance(loaded, list):
         raise DeclarationError(f"{path}:1: must be a list of entries, each with `{title}: ...`")
     entries = []

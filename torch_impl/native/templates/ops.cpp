@@ -8,6 +8,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/FunctionsManual.h>
 #include <torch/csrc/autograd/VariableTypeUtils.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_cpp_function.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -54,6 +55,10 @@ ${autograd_function_declarations}
 
 namespace {
 
+std::string qualified(const std::string& name) {
+  return "${namespace}_" + name;
+}
+
 variable_list compiled_autograd_apply_functional(
     const PackedArgs& packed_args, const edge_list& next_edges, SwapSavedVariables& saved, const variable_list& grads,
     const std::string& name) {
@@ -61,7 +66,7 @@ variable_list compiled_autograd_apply_functional(
       torch::dynamo::autograd::get_input_metadata(next_edges));
   const auto& pyinterface = torch::dynamo::autograd::getPyCompilerInterface();
   return pyinterface->call_function(
-      saved.get_py_compiler(), "apply_functional", name, grads, packed_args.vec(), output_metadata);
+      saved.get_py_compiler(), "apply_functional", qualified(name), grads, packed_args.vec(), output_metadata);
 }
 
 } // namespace
