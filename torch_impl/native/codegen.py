@@ -121,8 +121,7 @@ def _autograd(declarations: Declarations) -> dict[str, list[str]]:
                 if not gen_variable_type.use_derived(function):
                     continue
                 for name, code in gen_variable_type.gen_variable_type_func(function).items():
-                    # PyTorch's redispatch functions are in at::, ours in the operator's namespace.
-                    ours = [text.replace("at::redispatch::", "redispatch::") for text in code]
+                    ours = [_in_its_own_namespace(text, f.namespace) for text in code]
                     kernels[name.removesuffix("_Default")] += ours
     return {
         "autograd_function_declarations": emit(gen_autograd_functions.FUNCTION_DECLARATION),
@@ -133,6 +132,16 @@ def _autograd(declarations: Declarations) -> dict[str, list[str]]:
         "py_function_initializers": emit(gen_autograd_functions.PY_FUNCTION_DEFINITION),
         **kernels,
     }
+
+
+def _in_its_own_namespace(kernel: str, namespace: str) -> str:
+    """An autograd kernel as PyTorch emits it takes the operator for one of aten, in namespaces of at and torch."""
+    kernel = kernel.replace("at::redispatch::", "redispatch::")
+    kernel = kernel.replace("impl::run_jit_decomposition", "torch::autograd::impl::run_jit_decomposition")
+    kernel = kernel.replace('full_name("aten::', f'full_name("{namespace}::')
+    if '"aten::' in kernel:
+        raise NotImplementedError(f"PyTorch {torch.__version__} names aten in an autograd kernel:\n{kernel}")
+    return kernel
 
 
 def _bound_by_its_own_name(definition: str) -> str:

@@ -27,6 +27,7 @@ def test_nothing_is_registered_in_pytorch_itself() -> None:
     generated = generate(HERE)["ops.cpp"]
     assert set(re.findall(r"TORCH_LIBRARY(?:_IMPL)?\((\w+)", generated)) == {"gradparity"}
     assert "at::redispatch::" not in generated
+    assert '"aten::' not in generated
 
 
 def test_generating_changes_no_global_state() -> None:

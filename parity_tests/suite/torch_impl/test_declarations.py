@@ -17,7 +17,7 @@ FUNCTIONS, DERIVATIVES = "native_functions.yaml", "derivatives.yaml"
 
 
 class Mistake(NamedTuple):
-    """In `file`, `old` becomes `new` the first time that it occurs; the error blames a line with `at`, and `says` it."""
+    """In `file`, `old` becomes `new` the first time that it occurs; the error blames a line with `at`."""
 
     file: str
     old: str

@@ -70,6 +70,13 @@ def test_an_operator_with_the_name_of_pytorchs_own_in_one_compiled_backward(ops)
     assert_same((x.grad, y.grad), expected)
 
 
+def test_no_formula_no_tangent(ops) -> None:
+    x = draw(3)
+    assert torch.autograd.gradgradcheck(ops.cubed, (x,))
+    with pytest.raises(NotImplementedError, match="Trying to use forward AD with cubed that does not support it"):
+        torch.func.jvp(ops.cubed, (x,), (x,))
+
+
 def test_no_formula_no_gradient(ops) -> None:
     halved = ops.halved(draw(3))
     assert_same(halved, draw(3) / 2)

@@ -16,6 +16,10 @@ at::Tensor matrix_product(const at::Tensor& self, const at::Tensor& mat2) {
   return at::mm(self, mat2);
 }
 
+at::Tensor cubed(const at::Tensor& self) {
+  return self * self * self;
+}
+
 at::Tensor halved(const at::Tensor& self) {
   return at::mul(self, 0.5);
 }
