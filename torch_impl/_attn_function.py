@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch.autograd.forward_ad import unpack_dual
 
-from torch_impl._validate import validate
+from torch_impl._validate import product_dtype, validate
 
 if TYPE_CHECKING:
     from jaxtyping import Inexact
@@ -120,13 +120,6 @@ def attn_function(
     Limits of `torch.autograd.Function` itself, not of this formula: see `torch_impl.ATTN_FUNCTION_LIMITS`.
     """
     validate(q, k, v)
-    device = q.device.type
-    if (
-        torch.amp.is_autocast_available(device)
-        and torch.is_autocast_enabled(device)
-        and q.dtype in (torch.float32, torch.bfloat16, torch.float16)
-    ):
-        # What autocast does to the plain operations. Inside a Function it would reach the forward only, and leave the
-        # backward with two dtypes.
-        q, k, v = (x.to(torch.get_autocast_dtype(device)) for x in (q, k, v))
-    return Attn.apply(q, k, v)
+    # What autocast does to the plain operations. Inside a Function it would reach the forward only, and leave the
+    # backward with two dtypes.
+    return Attn.apply(*(x.to(product_dtype(x)) for x in (q, k, v)))

@@ -12,11 +12,19 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def product_dtype(x: torch.Tensor) -> torch.dtype:
+    """The dtype that a product with x is computed in: autocast's, where that is on and lowers x's own."""
+    device, lowered = x.device.type, (torch.float32, torch.bfloat16, torch.float16)
+    autocast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    return torch.get_autocast_dtype(device) if autocast and x.dtype in lowered else x.dtype
+
+
 def validate(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
     """Check the arguments of `attn`: q (n, d), k (m, d), v (m, e), one dtype of `DTYPES`.
 
     Raises:
-        TypeError: an argument is not a tensor, its dtype is not one of `DTYPES`, or the dtypes differ.
+        TypeError: an argument is not a tensor, its dtype is not one of `DTYPES`, or the dtypes differ
+            (after autocast, where it is on).
         ValueError: a wrong number of axes, or an axis whose size differs between two arguments.
     """
     tensors = {"q": q, "k": k, "v": v}
@@ -34,7 +42,7 @@ def validate(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
                 f"attn: {name} has dtype {_name(x.dtype)}; "
                 f"convert it to one of {', '.join(map(_name, DTYPES))} before calling"
             )
-    if not q.dtype == k.dtype == v.dtype:
+    if not product_dtype(q) == product_dtype(k) == product_dtype(v):
         raise TypeError(
             f"attn: q, k and v must share one dtype, got {_name(q.dtype)}, {_name(k.dtype)} and {_name(v.dtype)}; "
             "convert them to a common dtype before calling"

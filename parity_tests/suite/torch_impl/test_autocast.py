@@ -51,3 +51,24 @@ def test_left_alone(attn: Attn, dtype):
         outputs = attn(*primals)
     torch.testing.assert_close(outputs, attn(*primals), rtol=0, atol=0)
     assert all(x.dtype == dtype for x in pull(outputs, primals, draw(COTANGENTS, dtype=dtype, seed=1)))
+
+
+@implementations
+def test_mixed_dtypes(attn: Attn):
+    """Autocast casts each product's factors by itself, so that they need not agree before."""
+    primals = draw(PRIMALS, dtype=torch.float32, requires_grad=PRIMALS)
+    mixed = [primals[0].to(LOWER), primals[1], primals[2].to(torch.float16)]
+    with torch.autocast("cpu", dtype=LOWER):
+        outputs, expected = attn(*mixed), attn(*(x.to(LOWER) for x in mixed))
+    torch.testing.assert_close(outputs, expected, rtol=0, atol=0)
+    assert all(x.dtype == torch.float32 for x in pull(outputs, primals, draw(COTANGENTS, dtype=LOWER, seed=1)))
+
+
+@implementations
+def test_mixed_dtypes_that_autocast_leaves_alone(attn: Attn):
+    q, k, v = draw(PRIMALS)
+    with (
+        torch.autocast("cpu", dtype=LOWER),
+        pytest.raises(TypeError, match=r"q, k and v must share one dtype, got float64, \w+ and float64"),
+    ):
+        attn(q, k.float(), v)

@@ -44,7 +44,18 @@ std::string supported() {
   return names;
 }
 
+// The dtype that a product with x is computed in: autocast's, where that is on and lowers x's own.
+at::ScalarType product_dtype(const Tensor& x) {
+  const auto device = x.device().type();
+  const auto dtype = x.scalar_type();
+  const bool lowered = dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf;
+  return lowered && at::autocast::is_autocast_available(device) && at::autocast::is_autocast_enabled(device)
+      ? at::autocast::get_autocast_dtype(device)
+      : dtype;
+}
+
 void check_argument(const Tensor& x, const char* argument, const char* axes) {
+  TORCH_CHECK_TYPE(x.defined(), "attn: ", argument, " must be an array with axes ", axes, ", got NoneType");
   TORCH_CHECK_VALUE(
       x.dim() == 2, "attn: ", argument, " must have 2 axes ", axes, ", got ", x.dim(), " (shape ", Shape{x},
       "); map over batch axes with vmap");
@@ -69,9 +80,8 @@ void validate(const Tensor& q, const Tensor& k, const Tensor& v) {
   check_argument(q, "q", "(n, d)");
   check_argument(k, "k", "(m, d)");
   check_argument(v, "v", "(m, e)");
-  const bool one_dtype = q.scalar_type() == k.scalar_type() && k.scalar_type() == v.scalar_type();
   TORCH_CHECK_TYPE(
-      one_dtype || at::autocast::is_autocast_enabled(q.device().type()), "attn: q, k and v must share one dtype, got ",
+      product_dtype(q) == product_dtype(k) && product_dtype(k) == product_dtype(v), "attn: q, k and v must share one dtype, got ",
       name(q.scalar_type()), ", ", name(k.scalar_type()), " and ", name(v.scalar_type()),
       "; convert them to a common dtype before calling");
   check_axis("d", q.sym_size(1), "q", q, k.sym_size(1), "k", k);

@@ -7,7 +7,7 @@ namespace gradparity {
 
 // q (n, d), k (m, d), v (m, e), of one floating-point dtype. A size may be symbolic.
 // Raises ValueError: a wrong number of axes, or an axis whose size differs between two arguments.
-//        TypeError: a dtype that is not supported, or (unless autocast will make them equal) dtypes that differ.
+//        TypeError: None, a dtype that is not supported, or dtypes that differ (after autocast, where it is on).
 void validate(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
 
 } // namespace gradparity
