@@ -11,6 +11,9 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, ParityError, Report, Verdict, crosscheck
+from parity_tests.harness.candidate import Candidate, NotBuilt
+from parity_tests.harness.crosscheck import select_checks, select_precisions
+from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.render import as_text
 from parity_tests.harness.report import ORACLE, Failure, Row, WrongResult
 
@@ -230,6 +233,40 @@ def test_reasons_and_what_was_skipped_are_told():
     assert "mine, vjp, f32: UNSUPPORTED (listed): a limit\n" in text
     assert "mine, vjp, f32: UNRESOLVED: no rule\n" in text
     assert "skipped: device cuda: none\n" in text
+
+
+@pytest.mark.parametrize(("expected", "code"), [(True, 0), (False, 2)])
+def test_who_is_not_built_has_a_column_and_a_reason(expected, code):
+    missing = NotBuilt("fast_kernel", "no compiler: get one", expected)
+    docket = Docket(
+        SQUARE,
+        [Candidate(torch.square, "mine"), missing],
+        select_checks(["forward"]),
+        select_precisions(["float64"]),
+        "cpu",
+        seed=0,
+        replay=lambda row: "",
+    )
+    report = Report({})
+    assert len(list(judge(docket, report))) == docket.length == 1
+    assert report.not_built == [missing]
+    text = as_text(report)
+    header, line = text.split("┡")[0], next(line for line in text.splitlines() if "forward" in line)
+    assert "kernel" in header
+    assert "not built" in line
+    assert "fast_kernel, not built: no compiler: get one\n" in text
+    assert report.as_dict()["not_built"] == [
+        {"name": "fast_kernel", "reason": "no compiler: get one", "expected": expected}
+    ]
+    assert (report.passed, report.exit_code) == (expected, code)
+    last = text.splitlines()[-1]
+    assert last.startswith("All agree: 1 rows") if expected else last == "fast_kernel should have been judged"
+
+
+def test_nobody_built_is_nothing_judged():
+    report = report_of(not_built=[NotBuilt("fast_kernel", "no compiler")])
+    assert report.exit_code == 2
+    assert as_text(report).splitlines()[-1] == "Nothing was judged"
 
 
 @pytest.mark.parametrize("width", [20, 80, 120])
