@@ -47,16 +47,24 @@ def test_a_wrong_arrow_is_noticed(tmp_path: Path, file: str, line: str, contract
     assert f"{contract} BROKEN" in result.stdout
 
 
+def _cited(*paths: Path) -> set[int]:
+    """The equations that the comments of Python and C++ files name."""
+    comments = re.findall(r"(?:#|//)(.*)", "\n".join(path.read_text(encoding="utf-8") for path in paths))
+    return {int(number) for comment in comments for number in re.findall(r"\((\d+)\)", comment)}
+
+
 def test_every_cited_equation_is_derived() -> None:
-    derived = set(re.findall(r"\\tag\{(\d+)\}", (ROOT / "derivation/attn.md").read_text(encoding="utf-8")))
-    assert derived == {str(i) for i in range(1, 25)}
-    code = "".join(
-        (ROOT / name).read_text(encoding="utf-8") for name in ("jax_ref/_attn.py", "torch_impl/_attn_function.py")
-    )
-    cited = set(re.findall(r"#[^\n]*\((\d+)\)", code))
-    assert cited
-    assert cited <= derived
-    assert set(re.findall(r"\((\d+)\)", " ".join(SPEC.equations.values()))) <= derived
+    derived: list[int] = []
+    for page, numbers in {"attn.md": range(1, 25), "native.md": range(25, 33)}.items():
+        tags = re.findall(r"\\tag\{(\d+)\}", (ROOT / "derivation" / page).read_text(encoding="utf-8"))
+        assert [int(tag) for tag in tags] == [*numbers], page
+        derived += numbers
+    csrc = _cited(*(ROOT / "torch_impl/native/csrc").glob("*.cpp"))
+    assert csrc >= {*range(25, 33)}
+    for cited in _cited(ROOT / "jax_ref/_attn.py"), _cited(ROOT / "torch_impl/_attn_function.py"), csrc:
+        assert cited
+        assert cited <= {*derived}
+    assert {int(n) for n in re.findall(r"\((\d+)\)", " ".join(SPEC.equations.values()))} <= {*derived}
 
 
 def test_public_names() -> None:

@@ -30,7 +30,7 @@ Tensor product(const Tensor& x, const Tensor& y) {
 
 // D ∘ T with D = 1 - A ∘ A, not conjugated.
 Tensor times_slope(const Tensor& T, const Tensor& attn) {
-  return at::tanh_backward(T.conj(), attn).conj();
+  return at::tanh_backward(T, attn.conj());
 }
 
 // G of (8), absent if both cotangents are.
