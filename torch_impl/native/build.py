@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import torch
 from filelock import FileLock
 from rich.console import Console
 
-from torch_impl.native.declarations import DERIVATIVES, NATIVE_FUNCTIONS, Declarations
+from torch_impl.native.declarations import DERIVATIVES, NATIVE_FUNCTIONS, Declarations, read
 
 HERE = Path(__file__).parent
 # -z now: a function that is declared but not defined is an error at loading, not at its first call.
@@ -58,10 +59,13 @@ def load(folder: Path = HERE) -> None:
     if not library.exists():
         library.parent.mkdir(parents=True, exist_ok=True)
         # An operating-system lock: a process that is killed while it compiles does not leave it behind.
-        with _waiting(FileLock(library.with_suffix(".lock")), library):
-            if not library.exists():
-                _compile(folder, library)
-    torch.ops.load_library(library)
+        with _waiting(FileLock(library.with_suffix(".lock")), namespace):
+            if library.exists():
+                torch.ops.load_library(library)
+            else:
+                _compile_and_load(folder, namespace, library)
+    else:
+        torch.ops.load_library(library)
     _loaded[namespace] = folder
 
 
@@ -87,9 +91,10 @@ def library_path(folder: Path = HERE) -> Path:
 
 def toolchain_missing() -> str | None:
     """What is missing to compile the operators, and how to get it; None if nothing is."""
-    if shutil.which(_compiler()) is None:
+    compiler = shlex.split(_compiler())[0]  # it may be given with options, or behind a cache
+    if shutil.which(compiler) is None:
         return (
-            f"no C++ compiler ({_compiler()} is not on the PATH): install one (Debian and Ubuntu: apt install g++; "
+            f"no C++ compiler ({compiler} is not on the PATH): install one (Debian and Ubuntu: apt install g++; "
             "Fedora: dnf install gcc-c++; macOS: xcode-select --install), or name yours in the environment variable CXX"
         )
     with _ninja_on_path():
@@ -102,7 +107,7 @@ def toolchain_missing() -> str | None:
 
 
 def _compiler() -> str:
-    return os.environ.get("CXX", "c++")
+    return os.environ.get("CXX") or "c++"
 
 
 def _cache() -> Path:
@@ -115,10 +120,10 @@ def _cache() -> Path:
 
 
 def _namespace(folder: Path) -> str:
-    """The namespace of the operators, without PyTorch's codegen: a compiled library loads fast."""
+    """The namespace of the operators; where it is easily seen without parsing, since a compiled library loads fast."""
     path = folder / NATIVE_FUNCTIONS
     found = re.search(r"^- func: *(\w+)::", path.read_text(encoding="utf-8"), re.MULTILINE) if path.exists() else None
-    return found[1] if found else ""
+    return found[1] if found else read(folder).namespace
 
 
 @contextlib.contextmanager
@@ -141,12 +146,12 @@ def _ninja_on_path() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _waiting(lock: FileLock, library: Path) -> Iterator[None]:
+def _waiting(lock: FileLock, namespace: str) -> Iterator[None]:
     """Hold the lock; say so if that takes a while."""
     try:
         lock.acquire(timeout=1)
     except TimeoutError:
-        with _progress(f"waiting for another process that compiles {library.stem}"):
+        with _progress(f"waiting for another process that compiles the native operators of {namespace}"):
             lock.acquire()
     try:
         yield
@@ -165,14 +170,13 @@ def _progress(line: str) -> Iterator[None]:
         yield
 
 
-def _compile(folder: Path, library: Path) -> None:
-    """Generate, compile, try to load, and only then publish: whoever finds the library finds it whole."""
+def _compile_and_load(folder: Path, namespace: str, library: Path) -> None:
+    """Generate, compile, load, and only then publish: whoever finds the library finds it whole."""
     if reason := toolchain_missing():
         raise ToolchainMissing(f"the native operators cannot be compiled here: {reason}")
     from torch.utils.cpp_extension import load as compile_and_load
 
     from torch_impl.native.codegen import generate
-    from torch_impl.native.declarations import read
 
     generated = generate(folder)
     staging = library.with_suffix(".build")
@@ -182,7 +186,7 @@ def _compile(folder: Path, library: Path) -> None:
         (staging / name).write_text(text, encoding="utf-8")
     sources = [staging / "ops.cpp", *sorted((folder / "csrc").glob("*.cpp"))]
     try:
-        with _ninja_on_path(), _progress(f"compiling the native operators of {_namespace(folder)}, about 20 s, once"):
+        with _ninja_on_path(), _progress(f"compiling the native operators of {namespace}, about 20 s, once"):
             compile_and_load(
                 name=library.stem,
                 sources=[str(path) for path in sources],
