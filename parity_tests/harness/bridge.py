@@ -5,6 +5,8 @@ DLPack would alias (a write in PyTorch would change an immutable JAX array) and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import jax
 import numpy as np
 import torch
@@ -17,9 +19,23 @@ def to_torch(x: np.ndarray, precision: Precision, device: str) -> torch.Tensor:
     return torch.from_numpy(np.array(x, np.float64, order="C")).to(device, getattr(torch, precision.name))
 
 
+def constants(arrays: Mapping[int, np.ndarray], precision: Precision, device: str) -> dict[int, torch.Tensor]:
+    """Inputs that are not differentiated: integers as they are, floats in the format."""
+    return {
+        i: to_torch(x, precision, device) if x.dtype.kind == "f" else torch.from_numpy(x.copy()).to(device)
+        for i, x in arrays.items()
+    }
+
+
 def to_numpy(x: torch.Tensor) -> np.ndarray:
     """The values of a tensor as a new float64 array; exact for every format up to float64."""
     return x.detach().resolve_neg().to("cpu", torch.float64, copy=True).numpy()
+
+
+def as_given(x: np.ndarray | jax.Array | torch.Tensor) -> np.ndarray:
+    """Anybody's array as a new NumPy array of the same kind: integers stay integers, and floats become float64."""
+    array = x.detach().cpu().numpy().copy() if isinstance(x, torch.Tensor) and not x.is_floating_point() else x
+    return np.array(array) if np.asarray(array).dtype.kind in "iub" else as_float64(x)
 
 
 def as_float64(x: np.ndarray | jax.Array | torch.Tensor) -> np.ndarray:

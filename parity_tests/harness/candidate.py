@@ -75,6 +75,17 @@ class Candidate:
             raise TypeError(f"candidate {name!r} must be callable on tensors, got {type(call).__name__}")
         self.call, self.name, self.limits = call, name, limits
 
+    def bound(self, constants: Mapping[int, torch.Tensor], params: Mapping[str, object]) -> Candidate:
+        """The same as a function of the other inputs: with these, by their position, and these keyword parameters."""
+        if not constants and not params:
+            return self
+
+        def call(*args: torch.Tensor) -> object:
+            remaining, count = iter(args), len(args) + len(constants)
+            return self.call(*(constants[i] if i in constants else next(remaining) for i in range(count)), **params)
+
+        return Candidate(call, self.name, self.limits)
+
     def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
         """The outputs, as a tuple.
 

@@ -26,7 +26,9 @@ def certify(oracle: Oracle, name: str, sample: Sample) -> Iterator[Finding]:
     shapes = oracle.shapes(tuple(x.shape for x in inputs))
 
     def draw(slots):
-        return [sample.draw(f"certificate {slot.label}", shapes[slot.like]) for slot in slots]
+        return [
+            oracle.directed(slot.like, sample.draw(f"certificate {slot.label}", shapes[slot.like])) for slot in slots
+        ]
 
     def values(name, args):
         return [y for y, _ in oracle.evaluate(name, args, FLOAT64)]
@@ -38,7 +40,8 @@ def certify(oracle: Oracle, name: str, sample: Sample) -> Iterator[Finding]:
     if oracle.has_formula(name):
         plain = oracle.evaluate(name, [*x, *direction], FLOAT64, by_autodiff=True)
         for slot, (explicit, e1), (autodiff, e2) in zip(m.results, truths, plain, strict=True):
-            yield Comparison(slot.label, explicit, autodiff, e1 + e2, "explicit formula against autodiff of the primal")
+            left, right, error = (oracle.directed(slot.like, a) for a in (explicit, autodiff, e1 + e2))
+            yield Comparison(slot.label, left, right, error, "explicit formula against autodiff of the primal")
 
     # A VJP's results are paired with p, a JVP's with w: both give ⟨w, F'(x) p⟩.
     weights = draw(m.results)

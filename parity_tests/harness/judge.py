@@ -79,7 +79,7 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
     cases = list(samples(docket.spec, docket.seed))
     with pinned(docket.device):
         oracle = Oracle(docket.spec, cases[0])
-        cases = [sample for sample in cases if _is_defined(oracle, sample, skipped)]
+        cases = [sample for sample in cases if _is_defined(oracle.at(sample), sample, skipped)]
     uncertified: dict[str, str] = {}
     for name in docket.certificates:
         with pinned(docket.device):
@@ -137,7 +137,8 @@ def _row(
     for sample in cases:
         if sample.first_order_only and not check.large:
             continue
-        trial = Trial(candidate, oracle, sample, precision, docket.device)
+        call = candidate.bound(bridge.constants(sample.constants, precision, docket.device), docket.spec.params)
+        trial = Trial(call, oracle.at(sample), sample, precision, docket.device)
         try:
             findings = list(check.run(trial))
         except Refused as refusal:
@@ -167,7 +168,7 @@ def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], docket: Doc
         if sample.first_order_only:
             continue
         try:
-            findings = list(certify(oracle, name, sample))
+            findings = list(certify(oracle.at(sample), name, sample))
         except NoRule as error:
             return replace(row, verdict=Verdict.UNRESOLVED, reason=str(error))
         except (NotFloat64, OracleError):
@@ -284,7 +285,10 @@ def _rate(trial: Trial, name: str, side: str) -> float:
     exact = replace(trial, precision=FLOAT64)
     args, results = exact.arguments(name), trial.oracle.map(name).results
     shapes = trial.oracle.shapes(tuple(x.shape for x in exact.primals))
-    weights = [trial.sample.draw(f"taylor {slot.label}", shapes[slot.like]) for slot in results]
+    weights = [
+        trial.oracle.directed(slot.like, trial.sample.draw(f"taylor {slot.label}", shapes[slot.like]))
+        for slot in results
+    ]
 
     def evaluate(which, point):
         if side == "oracle":

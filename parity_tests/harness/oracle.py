@@ -36,7 +36,11 @@ class Oracle:
             OracleError: the primal does not run on the sample, or its outputs do not fit the signature.
         """
         self.spec = spec
-        self.inputs = spec.names_of_inputs(len(sample.shapes))
+        self.constants = sample.constants
+        names = spec.names_of_inputs(spec.count)
+        self.inputs = tuple(name for i, name in enumerate(names) if i not in sample.constants)
+        self.domains = dict(zip(self.inputs, sample.domains, strict=True))
+        self._others: dict[str, Oracle] = {}
         self._truths: dict[tuple, list[Truth]] = {}
         self._jaxprs: dict[tuple, tuple[core.ClosedJaxpr, list[bool]]] = {}
         self._output_shapes: dict[tuple, tuple[tuple[int, ...], ...]] = {}
@@ -48,6 +52,19 @@ class Oracle:
                 f"{spec.name}: primal goes through a jax.custom_vjp, whose rule would be compared with itself and "
                 "which JAX cannot differentiate forward; give the plain function as primal and the rule as vjp"
             )
+
+    def at(self, sample: Sample) -> Oracle:
+        """The oracle for a sample: this one, unless the sample has constants of its own."""
+        if not sample.constants:
+            return self
+        if sample.name not in self._others:
+            self._others[sample.name] = Oracle(self.spec, sample)
+        return self._others[sample.name]
+
+    def directed(self, like: str, x: np.ndarray) -> np.ndarray:
+        """The part of x, shaped like this input or output, in which derivatives are compared: see `domains`."""
+        domain = self.domains.get(like)
+        return x if domain is None else domain.project(x)
 
     def check(self, sample: Sample) -> None:
         """Check that the primal runs on a sample and fits the signature.
@@ -86,10 +103,14 @@ class Oracle:
 
     def primal(self, *args: jax.Array) -> tuple[jax.Array, ...]:
         """The plain primal with a tuple of outputs."""
-        outputs = _as_tuple(self.spec.primal(*args))
+        outputs = _as_tuple(self.spec.primal(*self._with_constants(args), **self.spec.params))
         if not all(hasattr(y, "dtype") for y in outputs):
             raise TypeError(f"it must return an array or a tuple of arrays, not {[type(y).__name__ for y in outputs]}")
         return outputs
+
+    def _with_constants(self, args: Sequence) -> list:
+        remaining, count = iter(args), len(args) + len(self.constants)
+        return [self.constants[i] if i in self.constants else next(remaining) for i in range(count)]
 
     def map(self, name: str) -> Map:
         """The names of a map's arguments and results."""
@@ -98,7 +119,10 @@ class Oracle:
     def explicit(self, name: str) -> Callable | None:
         """The spec's own formula for a map, on flat arguments; None where the spec has none."""
         f = None if name == "forward" else getattr(self.spec, name)
-        return None if f is None else lambda *args: _as_tuple(f(*args))
+        if f is None:
+            return None
+        count = len(self.inputs)
+        return lambda *args: _as_tuple(f(*self._with_constants(args[:count]), *args[count:], **self.spec.params))
 
     def has_formula(self, name: str) -> bool:
         """Does an explicit formula take part in a map, so that autodiff of the primal is a second witness?"""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from parity_tests.harness.bridge import as_float64
+from parity_tests.harness.bridge import as_float64, as_given
+from parity_tests.harness.domains import DOMAINS, Domain, Empty
+from parity_tests.harness.signature import Signature
 from parity_tests.harness.spec import OpSpec
 
+REAL = DOMAINS["real"]
 _SMALL = (4, 3, 5, 2, 7, 6, 9, 8)
 _LONG = (33, 35, 37, 39, 41, 43, 45, 47)
 _MANY = 2049  # terms of one sign, past which a bfloat16 sum no longer grows, and a float16 one has lost its digits
@@ -20,16 +23,22 @@ _LARGEST = 2**17  # entries of an array, beyond which a sample is not worth its 
 
 @dataclass(frozen=True)
 class Sample:
-    """One concrete input: its name, the mistake that it is there to catch, and how its values are drawn."""
+    """One concrete input: its name, the mistake that it is there to catch, and how its values are drawn.
+
+    `shapes`, `domains` and `fixed` are those of the inputs that are differentiated, in order; `constants` are the
+    others, by their position among all inputs.
+    """
 
     name: str
     why: str
     sizes: Mapping[str, int]
     shapes: tuple[tuple[int, ...], ...]
+    domains: tuple[Domain, ...]
     seed: int
     scale: float = 1.0
     one_sign: bool = False
     fixed: tuple[np.ndarray, ...] | None = None
+    constants: Mapping[int, np.ndarray] = field(default_factory=dict)
 
     @property
     def first_order_only(self) -> bool:
@@ -43,8 +52,7 @@ class Sample:
 
     def draw(self, role: str, shape: tuple[int, ...]) -> np.ndarray:
         """Standard normal float64 numbers, or their magnitudes; the same for the same seed, sample and role."""
-        key = (self.seed, zlib.crc32(self.name.encode()), zlib.crc32(role.encode()))
-        x = np.random.default_rng(key).standard_normal(shape)
+        x = _generator(self.seed, self.name, role).standard_normal(shape)
         return np.abs(x) if self.one_sign else x
 
     def primals(self, names: tuple[str, ...], example: int = 0) -> list[np.ndarray]:
@@ -52,39 +60,74 @@ class Sample:
         if self.fixed is not None:
             # Scaled copies stay in whatever domain the given inputs are in: positive, bounded, definite, triangular.
             return [x * (1 - example / 8) for x in self.fixed]
-        shapes = zip(names, self.shapes, strict=True)
-        return [self.scale * self.draw(f"{name} {example}", shape) for name, shape in shapes]
+        return [
+            self.scale * self.draw(f"{name} {example}", shape)
+            if domain is REAL
+            else _drawn(domain, _generator(self.seed, self.name, f"{name} {example}"), shape, self.sizes)
+            for name, shape, domain in zip(names, self.shapes, self.domains, strict=True)
+        ]
+
+
+def _generator(seed: int, sample: str, role: str) -> np.random.Generator:
+    return np.random.default_rng((seed, zlib.crc32(sample.encode()), zlib.crc32(role.encode())))
+
+
+def _drawn(domain: Domain, rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> np.ndarray:
+    x = domain.draw(rng, shape, sizes)
+    if x.shape != shape:
+        raise ValueError(f"the domain {domain.name!r} drew an array of shape {x.shape}, asked for {shape}")
+    return x
 
 
 def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
     """Every sample of an operator, in a fixed order, the most telling first."""
+    names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
+    varied = [i for i, domain in enumerate(domains) if domain.differentiable]
+    moving = tuple(domains[i] for i in varied)
     signature = spec.parsed
     if signature is None:
-        fixed = tuple(map(as_float64, spec.inputs or ()))
-        yield Sample("given", "the inputs that were given", {}, tuple(x.shape for x in fixed), seed, fixed=fixed)
+        given = spec.inputs or ()
+        fixed = tuple(as_float64(given[i]) for i in varied)
+        constants = {i: as_given(given[i]) for i in range(spec.count) if i not in varied}
+        why, shapes = "the inputs that were given", tuple(x.shape for x in fixed)
+        yield Sample("given", why, {}, shapes, moving, seed, fixed=fixed, constants=constants)
         return
+    for plan in _plans(spec, signature):
+        shapes = signature.input_shapes(plan.sizes)
+        try:
+            constants = {
+                i: _drawn(domains[i], _generator(seed, plan.name, f"{names[i]} 0"), shapes[i], plan.sizes)
+                for i in range(spec.count)
+                if i not in varied
+            }
+        except Empty:
+            continue
+        yield replace(plan, shapes=tuple(shapes[i] for i in varied), domains=moving, seed=seed, constants=constants)
 
-    def sample(name: str, why: str, sizes: Mapping[str, int], scale: float = 1.0) -> Sample:
-        return Sample(name, why, sizes, signature.input_shapes(sizes), seed, scale)
+
+def _plans(spec: OpSpec, signature: Signature) -> Iterator[Sample]:
+    """The samples that a signature asks for: names, sizes and scales."""
+
+    def plan(name: str, why: str, sizes: Mapping[str, int], scale: float = 1.0, one_sign: bool = False) -> Sample:
+        return Sample(name, why, sizes, (), (), 0, scale, one_sign)
 
     axes = signature.axes
     if not axes:
         for i in range(8):
-            yield sample(f"draw_{i}", "one number says little", {})
+            yield plan(f"draw_{i}", "one number says little", {})
         return
     if len(axes) > len(_SMALL):
         raise ValueError(f"OpSpec {spec.name}: {len(axes)} named axes; at most {len(_SMALL)} can be told apart by size")
     small = dict(zip(axes, _SMALL, strict=False))
-    yield sample("all_axes_differ", "a transposed or swapped axis", small)
+    yield plan("all_axes_differ", "a transposed or swapped axis", small)
     for axis in axes:
-        yield sample(f"one_{axis}", "an axis of size 1 squeezed or broadcast", small | {axis: 1})
+        yield plan(f"one_{axis}", "an axis of size 1 squeezed or broadcast", small | {axis: 1})
     for axis in axes:
-        yield sample(f"zero_{axis}", "an empty axis that crashes, or whose gradients are not zero", small | {axis: 0})
+        yield plan(f"zero_{axis}", "an empty axis that crashes, or whose gradients are not zero", small | {axis: 0})
     for axis in axes:
         sizes = small | {axis: _MANY}
         if all(math.prod(shape) <= _LARGEST for shape in signature.input_shapes(sizes)):
             why = "a sum of many terms of one sign, added up in 16 bits"
-            shapes = signature.input_shapes(sizes)
-            yield Sample(f"many_{axis}", why, sizes, shapes, seed, scale=_MANY**-0.5, one_sign=True)
+            yield plan(f"many_{axis}", why, sizes, scale=_MANY**-0.5, one_sign=True)
     # A quarter of the usual size, so that long sums of products stay as moderate as the short ones.
-    yield sample("long_axes", "the tail beyond a block of 32", dict(zip(axes, _LONG, strict=False)), scale=0.25)
+    yield plan("long_axes", "the tail beyond a block of 32", dict(zip(axes, _LONG, strict=False)), scale=0.25)

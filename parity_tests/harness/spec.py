@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import torch
 
+from parity_tests.harness.domains import Domain, Sampler, constant, domain_of, integer
 from parity_tests.harness.precision import PRECISIONS
 from parity_tests.harness.signature import Signature
 
@@ -32,6 +33,11 @@ class OpSpec:
         vjp_of_vjp, jvp_of_vjp, vjp_of_jvp, jvp_of_jvp: likewise, second order; the arguments of the inner formula, then
             the outer one's cotangents or tangents.
         input_names, output_names: names for messages; by default the parameters of `primal`, and output0, output1, ...
+        domains: where an input lies, by its name: "real" (the default), "positive", "unit" (the open interval from 0 to
+            1), "symmetric", "definite" (and symmetric), "lower" (triangular), `integer(low, high)`, or a sampler
+            (generator, shape) -> array. Integers are not differentiated.
+        constants: the names of floating-point inputs that are not differentiated.
+        params: keyword parameters, handed to the primal and to the candidate; not differentiated.
         equations: where a result is derived, for messages: {"k_bar": "equation (11) in derivation/attn.md"}.
 
     Raises:
@@ -50,6 +56,9 @@ class OpSpec:
     jvp_of_jvp: Callable | None = None
     input_names: Sequence[str] | None = None
     output_names: Sequence[str] | None = None
+    domains: Mapping[str, str | Domain | Sampler] = field(default_factory=dict)
+    constants: Sequence[str] = ()
+    params: Mapping[str, object] = field(default_factory=dict)
     equations: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -64,23 +73,56 @@ class OpSpec:
                 f"OpSpec {self.name}: give either a signature, such as '(n,d),(m,d)->(n,m)', or inputs, not "
                 + ("both" if self.inputs is not None else "neither")
             )
-        count = len(self.parsed.inputs) if self.parsed else len(self.inputs or ())
+        count = self.count
         if count == 0:
             raise ValueError(f"OpSpec {self.name}: inputs is empty; an operator without inputs has no derivative")
         if self.input_names is not None and len(self.input_names) != count:
             raise ValueError(f"OpSpec {self.name}: {len(self.input_names)} input_names for {count} inputs")
+        names = self.names_of_inputs(count)
+        for field_name in ("domains", "constants"):
+            unknown = [name for name in getattr(self, field_name) if name not in names]
+            if unknown:
+                raise ValueError(
+                    f"OpSpec {self.name}: {field_name} names {unknown[0]!r}; the inputs are {', '.join(names)}"
+                )
+        for what in self.domains.values():
+            try:
+                domain_of(what)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"OpSpec {self.name}: {error}") from error
         for i, x in enumerate(self.inputs or ()):
             dtype = str(x.dtype).removeprefix("torch.") if hasattr(x, "dtype") else type(x).__name__
-            if dtype not in PRECISIONS:
+            if dtype not in PRECISIONS and not dtype.startswith(("int", "uint", "bool")):
                 raise TypeError(
-                    f"OpSpec {self.name}: inputs[{i}] is {dtype}; give arrays of {', '.join(PRECISIONS)}, "
-                    "and close over anything else: primal=lambda x: f(x, index)"
+                    f"OpSpec {self.name}: inputs[{i}] is {dtype}; give arrays of {', '.join(PRECISIONS)} or of "
+                    "integers, and close over anything else: primal=lambda x: f(x, index)"
                 )
+        if not any(domain.differentiable for domain in self.domains_of_inputs(count)):
+            raise ValueError(
+                f"OpSpec {self.name}: no input is differentiated; an operator without one has no derivative"
+            )
+
+    @property
+    def count(self) -> int:
+        """The number of inputs, differentiated or not."""
+        return len(self.parsed.inputs) if self.parsed else len(self.inputs or ())
 
     @property
     def parsed(self) -> Signature | None:
         """The signature, read; None if inputs are fixed."""
         return None if self.signature is None else Signature.parse(self.signature)
+
+    def domains_of_inputs(self, count: int) -> tuple[Domain, ...]:
+        """The domain of each input."""
+        domains = []
+        for i, name in enumerate(self.names_of_inputs(count)):
+            x = self.inputs[i] if self.inputs else None
+            if x is not None and str(x.dtype).removeprefix("torch.") not in PRECISIONS:
+                domains.append(integer(0, 1))  # given as it is; nothing is drawn
+                continue
+            domain = domain_of(self.domains.get(name, "real"))
+            domains.append(constant(domain) if name in self.constants and domain.differentiable else domain)
+        return tuple(domains)
 
     def names_of_inputs(self, count: int) -> tuple[str, ...]:
         """A name for each input."""

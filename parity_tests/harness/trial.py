@@ -11,7 +11,7 @@ import torch
 from parity_tests.harness import bridge
 from parity_tests.harness.candidate import BadOutput, Candidate
 from parity_tests.harness.findings import Comparison, Fact, Finding
-from parity_tests.harness.maps import ORDERS
+from parity_tests.harness.maps import ORDERS, Slot
 from parity_tests.harness.oracle import Oracle, Truth
 from parity_tests.harness.precision import Precision
 from parity_tests.harness.samples import Sample
@@ -39,7 +39,10 @@ class Trial:
         inputs = self.sample.primals(self.oracle.inputs, example)
         shapes = self.oracle.shapes(tuple(x.shape for x in inputs))
         slots = self.oracle.map(name).arguments[len(inputs) :]
-        directions = [self.sample.draw(f"{slot.label} {example}", shapes[slot.like]) for slot in slots]
+        directions = [
+            self.oracle.directed(slot.like, self.sample.draw(f"{slot.label} {example}", shapes[slot.like]))
+            for slot in slots
+        ]
         return [self.precision.rounded(x) for x in (*inputs, *directions)]
 
     def truth(self, name: str, args: Arrays) -> list[Truth]:
@@ -76,15 +79,29 @@ class Trial:
         """Likewise, against truths that are at hand."""
         if len(results) != len(truths):
             raise BadOutput(f"returned {len(results)} outputs, expected {len(truths)}")
-        dtype = getattr(torch, self.precision.name)
         for slot, result, (oracle, bound) in zip(self.oracle.map(name).results, results, truths, strict=True):
-            if result is None:
-                yield Comparison(slot.label, np.zeros_like(oracle), oracle, bound, circumstance)
-            elif tuple(result.shape) != oracle.shape:
-                text = f"has shape {tuple(result.shape)}, the oracle's is {oracle.shape}"
-                yield Fact(slot.label, False, text, circumstance)
-            elif result.dtype != dtype or result.device.type != self.device:
-                text = f"is {result.dtype} on {result.device}, its inputs are {dtype} on {self.device}"
-                yield Fact(slot.label, False, text, circumstance)
-            else:
-                yield Comparison(slot.label, bridge.to_numpy(result), oracle, bound, circumstance)
+            yield from self.compare_result(slot, result, oracle, bound, circumstance, directed=name != "forward")
+
+    def compare_result(
+        self,
+        slot: Slot,
+        result: torch.Tensor | None,
+        oracle: np.ndarray,
+        bound: np.ndarray,
+        circumstance: str = "",
+        directed: bool = True,
+    ) -> Iterator[Finding]:
+        """One result against its truth; only the part that its domain can tell, if it is `directed`."""
+        dtype = getattr(torch, self.precision.name)
+        if result is not None and tuple(result.shape) != oracle.shape:
+            text = f"has shape {tuple(result.shape)}, the oracle's is {oracle.shape}"
+            yield Fact(slot.label, False, text, circumstance)
+            return
+        if result is not None and (result.dtype != dtype or result.device.type != self.device):
+            text = f"is {result.dtype} on {result.device}, its inputs are {dtype} on {self.device}"
+            yield Fact(slot.label, False, text, circumstance)
+            return
+        values = np.zeros_like(oracle) if result is None else bridge.to_numpy(result)
+        if directed:
+            values, oracle, bound = (self.oracle.directed(slot.like, x) for x in (values, oracle, bound))
+        yield Comparison(slot.label, values, oracle, bound, circumstance)

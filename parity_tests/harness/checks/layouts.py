@@ -43,6 +43,8 @@ def _run(trial):
     for layout, (arrange, values) in _LAYOUTS.items():
         for group, members in (("inputs", range(count)), ("cotangents", range(count, len(args)))):
             chosen = [i in members and x.ndim > 0 and x.size > 0 for i, x in enumerate(args)]
+            if layout == "expanded":  # a row repeated must still be in the input's domain
+                chosen = [f and (i >= count or trial.sample.domains[i].elementwise) for i, f in enumerate(chosen)]
             if not any(chosen):
                 continue
             arrays = [values(x) if flag else x for x, flag in zip(args, chosen, strict=True)]

@@ -1,0 +1,117 @@
+"""Where an input lies: how its points are drawn, and the directions in which one can leave them.
+
+A derivative is compared in these directions only: two right gradients with respect to a symmetric matrix may differ by
+an antisymmetric one, which no symmetric tangent can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+Sizes = Mapping[str, int]
+Sampler = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+
+
+class Empty(Exception):
+    """A domain has no array of some shape, at some sizes of the axes."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A set of arrays.
+
+    Attributes:
+        name: what reports call it.
+        draw: (generator, shape, sizes of the named axes) -> an array of the set, float64 or int64; raises `Empty`.
+        project: an array of the same shape -> the nearest direction that stays in the set; linear.
+        elementwise: does an array belong to it if each of its entries does? Then rows may be repeated.
+        differentiable: False for integers, which are handed to both sides as they are.
+    """
+
+    name: str
+    draw: Callable[[np.random.Generator, tuple[int, ...], Sizes], np.ndarray]
+    project: Callable[[np.ndarray], np.ndarray] = lambda x: x
+    elementwise: bool = False
+    differentiable: bool = True
+
+
+def _symmetric(x: np.ndarray) -> np.ndarray:
+    return (x + np.swapaxes(x, -1, -2)) / 2
+
+
+def _definite(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    n = _square(shape, "definite")
+    A = rng.standard_normal(shape)
+    # Eigenvalues in [1, 1 + 4 or so]: well conditioned, so that rounding is not amplified beyond what can be judged.
+    return _symmetric(A @ np.swapaxes(A, -1, -2) / max(n, 1)) + np.eye(n)
+
+
+def _triangular(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    n = _square(shape, "lower")
+    return np.tril(rng.standard_normal(shape), -1) / max(n, 1) ** 0.5 + np.eye(n) * rng.uniform(1, 2, shape)
+
+
+def _square(shape: tuple[int, ...], name: str) -> int:
+    if len(shape) < 2 or shape[-1] != shape[-2]:
+        raise ValueError(f"domain {name!r} is of square matrices, got the shape {shape}; write (n,n) in the signature")
+    return shape[-1]
+
+
+DOMAINS: dict[str, Domain] = {
+    domain.name: domain
+    for domain in (
+        Domain("real", lambda rng, shape, sizes: rng.standard_normal(shape), elementwise=True),
+        Domain("positive", lambda rng, shape, sizes: np.exp(rng.standard_normal(shape) / 2), elementwise=True),
+        Domain("unit", lambda rng, shape, sizes: rng.uniform(1 / 16, 15 / 16, shape), elementwise=True),
+        Domain("symmetric", lambda rng, shape, sizes: _symmetric(rng.standard_normal(shape)), _symmetric),
+        Domain("definite", _definite, _symmetric),
+        Domain("lower", _triangular, np.tril),
+    )
+}
+
+
+def integer(low: int | str, high: int | str) -> Domain:
+    """Integers from low up to, not including, high; either may be the name of an axis: its size."""
+
+    def draw(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+        a, b = (sizes[x] if isinstance(x, str) else x for x in (low, high))
+        if not np.prod(shape):
+            return np.zeros(shape, np.int64)
+        if a >= b:
+            raise Empty(f"there is no integer from {a} up to {b}")
+        return rng.integers(a, b, shape)
+
+    return Domain(f"integer({low}, {high})", draw, differentiable=False)
+
+
+def constant(domain: Domain) -> Domain:
+    """The same set, but an input that is not differentiated; its points are exact in every format."""
+
+    def draw(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+        x = domain.draw(rng, shape, sizes)
+        return x.astype(ml_dtypes.bfloat16).astype(np.float16).astype(np.float64)
+
+    return Domain(f"constant {domain.name}", draw, differentiable=False)
+
+
+def domain_of(what: str | Domain | Sampler) -> Domain:
+    """A domain by its name, itself, or from a sampler of one's own.
+
+    Raises:
+        ValueError: an unknown name. TypeError: neither a name, nor a domain, nor a sampler.
+    """
+    if isinstance(what, Domain):
+        return what
+    if isinstance(what, str):
+        if what not in DOMAINS:
+            raise ValueError(
+                f"unknown domain {what!r}; there are {', '.join(DOMAINS)}, integer(low, high), or a sampler"
+            )
+        return DOMAINS[what]
+    if not callable(what):
+        raise TypeError(f"a domain is a name, a Domain or a sampler (generator, shape) -> array, got {what!r}")
+    return Domain(getattr(what, "__name__", "own sampler"), lambda rng, shape, sizes: np.asarray(what(rng, shape)))
