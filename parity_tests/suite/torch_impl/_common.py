@@ -22,6 +22,8 @@ SIZES = (3, 2, 4, 5)  # n, d, m, e; all differ, so that a transposed or swapped 
 
 implementations = pytest.mark.parametrize("attn", ["composite", "function", "native_implicit", "native"], indirect=True)
 native_implementations = pytest.mark.parametrize("attn", ["native_implicit", "native"], indirect=True)
+explicit_formulas = pytest.mark.parametrize("attn", ["function", "native"], indirect=True)
+all_but_the_composite = pytest.mark.parametrize("attn", ["function", "native_implicit", "native"], indirect=True)
 
 
 def shape_of(name: str, sizes: Sequence[int] = SIZES) -> tuple[int, int]:

@@ -10,7 +10,9 @@ import pytest
 import torch
 
 import jax_ref
-from parity_tests.suite.torch_impl._common import PRIMALS, Attn, draw, implementations
+import torch_impl
+from parity_tests.suite.torch_impl._common import PRIMALS, Attn, draw, implementations, native_implementations
+from torch_impl import attn_composite, attn_function
 
 DTYPES = "float64, float32, bfloat16, float16, complex128, complex64"
 
@@ -97,22 +99,25 @@ MISTAKES = [
         "convert them to a common dtype before calling",
         dtypes={"q": "bfloat16", "k": "float16", "v": "complex64"},
     ),
-    *[
-        Mistake(
-            f"{name}_is_{type(x).__name__}",
-            TypeError,
-            f"attn: {name} must be an array with axes ({axes}), got {type(x).__name__}",
-            others={name: x},
-        )
-        for name, axes, x in [
-            ("q", "n, d", [[1.0, 2.0]]),
-            ("k", "m, d", None),
-            ("v", "m, e", 3.0),
-        ]
-    ],
 ]
 
-mistakes = pytest.mark.parametrize("mistake", [pytest.param(x, id=x.why) for x in MISTAKES])
+NOT_TENSORS = [
+    Mistake(
+        f"{name}_is_{type(x).__name__}",
+        TypeError,
+        f"attn: {name} must be an array with axes ({axes}), got {type(x).__name__}",
+        others={name: x},
+    )
+    for name, axes, x in [
+        ("q", "n, d", [[1.0, 2.0]]),
+        ("k", "m, d", None),
+        ("v", "m, e", 3.0),
+    ]
+]
+
+
+def each(mistakes):
+    return pytest.mark.parametrize("mistake", [pytest.param(x, id=x.why) for x in mistakes])
 
 
 def text_of(error: type[Exception], function, args) -> str:
@@ -137,21 +142,60 @@ def numpy_zeros(shape, dtype):
 
 
 @implementations
-@mistakes
+@each(MISTAKES)
 def test_text(attn: Attn, mistake: Mistake):
     assert text_of(mistake.error, attn, arguments(mistake, torch_zeros)) == mistake.text
 
 
-@mistakes
+@pytest.mark.parametrize("attn", [attn_composite, attn_function], ids=["composite", "function"])
+@each(NOT_TENSORS)
+def test_text_of_no_tensor(attn: Attn, mistake: Mistake):
+    assert text_of(mistake.error, attn, arguments(mistake, torch_zeros)) == mistake.text
+
+
+@each([*MISTAKES, *NOT_TENSORS])
 def test_jax_ref_says_the_same(mistake: Mistake):
     assert text_of(mistake.error, jax_ref.attn_primal, arguments(mistake, numpy_zeros)) == mistake.text
 
 
-@implementations
+@pytest.mark.parametrize("attn", [attn_composite, attn_function], ids=["composite", "function"])
 def test_numpy_array_is_refused(attn: Attn):
     """Arrays cross frameworks in one place, and this is not it."""
     args = [x.numpy() for x in draw(PRIMALS)]
     assert text_of(TypeError, attn, args) == "attn: q must be an array with axes (n, d), got ndarray"
+
+
+@native_implementations
+@pytest.mark.parametrize("name", PRIMALS)
+@pytest.mark.parametrize("x", [[[1.0, 2.0]], 3.0, np.ones((4, 2))], ids=lambda x: type(x).__name__)
+def test_schema_refuses_what_is_no_tensor(attn: Attn, name, x):
+    """As any operator's schema does, and before a kernel sees it."""
+    args = dict(zip(PRIMALS, draw(PRIMALS), strict=True)) | {name: x}
+    text = text_of(RuntimeError, attn, args.values())
+    assert text.startswith(
+        f"gradparity::{attn.__name__}() Expected a value of type 'Tensor' for argument '{name}' "
+        f"but instead found type '{type(x).__name__}'."
+    )
+
+
+@native_implementations
+@pytest.mark.parametrize("recorded", [True, False], ids=["autograd", "inference_mode"])
+@pytest.mark.parametrize("name", PRIMALS)
+def test_none_is_refused(attn: Attn, name, recorded):
+    """To a schema, `None` is a tensor: an undefined one."""
+    args = dict(zip(PRIMALS, draw(PRIMALS), strict=True)) | {name: None}
+    axes = {"q": "n, d", "k": "m, d", "v": "m, e"}[name]
+    error, expected = TypeError, f"attn: {name} must be an array with axes ({axes}), got NoneType"
+    if (
+        recorded and attn is torch_impl.attn_native
+    ):  # the kernel that PyTorch generates for autograd is the first to look
+        error = RuntimeError
+        expected = (
+            "Expected a proper Tensor but got None (or an undefined Tensor in C++) "
+            f"for argument #{PRIMALS.index(name)} '{name}'"
+        )
+    with torch.inference_mode(not recorded):
+        assert text_of(error, attn, args.values()) == expected
 
 
 @implementations

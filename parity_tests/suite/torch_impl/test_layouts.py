@@ -38,6 +38,7 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "expanded_columns": lambda x: x[:, :1].clone().expand_as(x),
     "expanded_scalar": lambda x: x[:1, :1].clone().expand_as(x),
     "conjugated": lambda x: x.conj().resolve_conj().conj(),
+    "negated": lambda x: torch._C._VariableFunctions._neg_view(-x),
 }
 
 layouts = pytest.mark.parametrize(
@@ -97,6 +98,28 @@ def test_backward(attn: Attn, layout, dtype, defined, create_graph):
     same_outputs = attn(*same_primals)
     assert_same(outputs, same_outputs)
     assert_same(grads, pull(same_outputs, same_primals, same_cotangents, create_graph=create_graph), zeros=True)
+
+
+@implementations
+@layouts
+def test_double_backward(attn: Attn, layout, dtype):
+    """Arguments, cotangents and the directions of the second order, all of one layout."""
+
+    def both_orders(contiguous: bool):
+        groups = [
+            laid_out(names, layout, dtype=dtype, seed=seed)
+            for names, seed in ((PRIMALS, 0), (COTANGENTS, 1), (PRIMALS, 2))
+        ]
+        if contiguous:
+            groups = [[x.clone(memory_format=torch.contiguous_format) for x in xs] for xs in groups]
+        primals, cotangents, directions = groups
+        for x in (*primals, *cotangents):
+            x.requires_grad_()
+        with Untouched(*primals, *cotangents, *directions):
+            grads = pull(attn(*primals), primals, cotangents, create_graph=True)
+            return grads, pull(grads, [*primals, *cotangents], directions)
+
+    assert_same(both_orders(contiguous=False), both_orders(contiguous=True))
 
 
 @implementations

@@ -66,8 +66,9 @@ def second_difference(attn: Attn, step: float = 1e-3) -> torch.Tensor:
     return (-at[-2] + 16 * at[-1] - 30 * at[0] + 16 * at[1] - at[2]) / (12 * step**2)
 
 
-def test_composite_is_right_in_nested_forward_mode():
-    assert_same(jvp_of_jvp(attn_composite), second_difference(attn_composite), atol=1e-8)
+@pytest.mark.parametrize("attn", ["composite", "native_implicit", "native"], indirect=True)
+def test_what_is_no_function_is_right_in_nested_forward_mode(attn: Attn):
+    assert_same(jvp_of_jvp(attn), second_difference(attn), atol=1e-8)
 
 
 @demonstrates("nested forward AD")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -13,6 +15,7 @@ from parity_tests.suite.torch_impl._common import (
     Attn,
     assert_same,
     draw,
+    explicit_formulas,
     implementations,
     only,
     pull,
@@ -71,11 +74,13 @@ def test_both_undefined_gives_none(attn: Attn, create_graph: bool):
     assert pull_undefined(attn(*primals), primals, (None, None), create_graph=create_graph) == (None, None, None)
 
 
+@explicit_formulas
 @pytest.mark.parametrize("defined", subsets(COTANGENTS, empty=True))
-def test_backward_returns_none_exactly_where_nothing_flows(defined):
+def test_backward_returns_none_exactly_where_nothing_flows(attn: Attn, defined):
     """The backward by itself: autograd turns some of its zeros to `None` and the reverse, so ask it directly."""
-    output, _ = torch_impl.attn_function(*draw(PRIMALS, requires_grad=PRIMALS))
-    grads = output.grad_fn.apply(*only(defined, COTANGENTS, draw(COTANGENTS, seed=1)))
+    node = attn(*draw(PRIMALS, requires_grad=PRIMALS))[0].grad_fn
+    backward: Any = getattr(node, "apply", node)  # a Function's node has it as a method, a native one is it
+    grads = backward(*only(defined, COTANGENTS, draw(COTANGENTS, seed=1)))
     flows = bool(defined)
     assert [x is not None for x in grads] == [flows, flows, "output_bar" in defined]
 
@@ -101,9 +106,10 @@ def test_gradients_pass_through_create_graph(attn: Attn, pull_back, defined):
     assert_same(actual, expected, zeros="output_bar" not in defined)  # attn does not depend on v
 
 
-def test_attn_has_no_gradient_for_v():
-    """A Function's outputs all require grad if one input does; the gradient that does not exist is still `None`."""
+@explicit_formulas
+def test_attn_has_no_gradient_for_v(attn: Attn):
+    """One node's outputs all require grad if one input does; the gradient that does not exist is still `None`."""
     primals = draw(PRIMALS, requires_grad=["v"])
-    _, attn = torch_impl.attn_function(*primals)
-    assert attn.requires_grad
-    assert torch.autograd.grad(attn.sum(), primals[2], allow_unused=True) == (None,)
+    _, attn_matrix = attn(*primals)
+    assert attn_matrix.requires_grad
+    assert torch.autograd.grad(attn_matrix.sum(), primals[2], allow_unused=True) == (None,)

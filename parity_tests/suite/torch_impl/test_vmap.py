@@ -29,11 +29,20 @@ BATCH = 3
 ALL = (0, 1, 2)  # argnums
 
 
-def axis_combinations(names):
-    """Batch axes 0, -1 or none for each name, at least one of them there."""
+@pytest.fixture(autouse=True)
+def no_slow_fallback():
+    """Of an operator without a batching rule vmap makes a loop, with a warning that only a terminal sees."""
+    before = torch._C._functorch._is_vmap_fallback_enabled()
+    torch._C._functorch._set_vmap_fallback_enabled(False)
+    yield
+    torch._C._functorch._set_vmap_fallback_enabled(before)
+
+
+def axis_combinations(names, places=(0, -1, None)):
+    """Each of these batch axes for each name, at least one of them there."""
     return [
         pytest.param(axes, id="_".join(map(str, axes)))
-        for axes in itertools.product((0, -1, None), repeat=len(names))
+        for axes in itertools.product(places, repeat=len(names))
         if set(axes) != {None}
     ]
 
@@ -69,8 +78,13 @@ def jvp(attn: Attn):
     return lambda *args: torch.func.jvp(attn, args[:3], args[3:])[1]
 
 
+def test_fallback_is_off():
+    with pytest.raises(RuntimeError, match="hit the vmap fallback which is currently disabled"):
+        torch.vmap(torch.bincount)(torch.ones(2, 3, dtype=torch.int64))
+
+
 @implementations
-@pytest.mark.parametrize("axes", axis_combinations(PRIMALS))
+@pytest.mark.parametrize("axes", axis_combinations(PRIMALS, (0, 1, -1, None)))
 def test_values(attn: Attn, axes):
     args = batched(PRIMALS, axes)
     assert_same(torch.vmap(attn, axes)(*args), loop(attn_composite, axes, args))
@@ -233,3 +247,46 @@ def test_vmap_over_cotangents_of_autograd(attn: Attn, mapped):
         return lambda *cotangents: torch.autograd.grad(outputs, primals, cotangents, retain_graph=True)
 
     assert_same(torch.vmap(vjp(attn), axes)(*cotangents), loop(vjp(attn_composite), axes, cotangents))
+
+
+def mapped_loss(function):
+    return lambda *args: sum((y.sin() * torch.linspace(0.5, 1.5, y.numel()).view_as(y)).sum() for y in function(*args))
+
+
+@implementations
+@pytest.mark.parametrize("axes", [(0, -1, 0), (None, 1, None), (None, None, 0)], ids=str)
+def test_func_outside(attn: Attn, axes):
+    """torch.func's grad, jvp and hessian of a vmapped call."""
+    args = batched(PRIMALS, axes)
+    tangents = tuple(torch.cos(x) for x in args)
+
+    def compute(function):
+        return (
+            torch.func.grad(mapped_loss(function), argnums=ALL)(*args),
+            torch.func.jvp(function, tuple(args), tangents),
+            torch.func.hessian(mapped_loss(function), argnums=ALL)(*args),
+        )
+
+    assert_same(compute(torch.vmap(attn, axes)), compute(lambda *xs: loop(attn_composite, axes, xs)))
+
+
+@implementations
+@pytest.mark.parametrize("out_dims", [0, 1, -1, (2, 0)], ids=str)
+def test_out_dims(attn: Attn, out_dims):
+    axes = (0, None, -1)
+    args = batched(PRIMALS, axes)
+    places = out_dims if isinstance(out_dims, tuple) else (out_dims, out_dims)
+    expected = tuple(y.movedim(0, at) for y, at in zip(loop(attn_composite, axes, args), places, strict=True))
+    assert_same(torch.vmap(attn, axes, out_dims)(*args), expected)
+
+
+@implementations
+def test_chunks(attn: Attn):
+    args = batched(PRIMALS, (0, 0, 0))
+    assert_same(torch.vmap(attn, chunk_size=2)(*args), loop(attn_composite, (0, 0, 0), args))
+
+
+@implementations
+def test_empty_batch(attn: Attn):
+    outputs = torch.vmap(attn)(*(x[:0] for x in batched(PRIMALS, (0, 0, 0))))
+    assert [tuple(y.shape) for y in outputs] == [(0, 3, 5), (0, 3, 4)]

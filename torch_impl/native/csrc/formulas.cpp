@@ -9,14 +9,14 @@
 #include <ATen/ops/tanh_backward.h>
 
 namespace gradparity {
-namespace {
 
 using at::Tensor;
 
-// Is it there, and not autograd's efficient zero (which stands for a tangent that an input does not have)?
 bool present(const Tensor& x) {
   return x.defined() && !x._is_zerotensor();
 }
+
+namespace {
 
 // The sum of two terms, of which either may be absent.
 Tensor sum(const Tensor& x, const Tensor& y) {
@@ -33,18 +33,13 @@ Tensor times_slope(const Tensor& T, const Tensor& attn) {
   return at::tanh_backward(T, attn.conj());
 }
 
-// G of (8), absent if both cotangents are.
+} // namespace
+
 Tensor cotangent_of_attn(const Tensor& v, const Tensor& output_bar, const Tensor& attn_bar) {
   if (present(output_bar) && present(attn_bar)) {
     return at::addmm(attn_bar, output_bar, v.mH()); // (8)
   }
   return present(output_bar) ? at::mm(output_bar, v.mH()) : present(attn_bar) ? attn_bar : Tensor();
-}
-
-} // namespace
-
-Tensor cotangent_of_scores(const Tensor& v, const Tensor& attn, const Tensor& output_bar, const Tensor& attn_bar) {
-  return at::tanh_backward(cotangent_of_attn(v, output_bar, attn_bar), attn); // (9)
 }
 
 std::tuple<Tensor, Tensor> attn_jvp(
@@ -62,7 +57,10 @@ std::tuple<Tensor, Tensor, Tensor> attn_backward_jvp(
     const Tensor& attn, const Tensor& attn_dot, std::array<bool, 3> mask) {
   Tensor q_bar_dot, k_bar_dot, v_bar_dot;
   if (mask[0] || mask[1]) {
-    const auto G = cotangent_of_attn(v, output_bar, attn_bar); // (8)
+    Tensor G;
+    if (present(attn_dot) || (mask[0] && present(k_dot)) || (mask[1] && present(q_dot))) {
+      G = cotangent_of_attn(v, output_bar, attn_bar); // (8)
+    }
     auto G_dot = cotangent_of_attn(v, output_bar_dot, attn_bar_dot); // (13)
     if (present(output_bar) && present(v_dot)) {
       G_dot = sum(G_dot, at::mm(output_bar, v_dot.mH())); // (13)
@@ -96,7 +94,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> attn_double_backward(
     const Tensor& q_bar_bar, const Tensor& k_bar_bar, const Tensor& v_bar_bar, const Tensor& output_bar,
     const Tensor& attn_bar, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& attn,
     std::array<bool, 6> mask) {
-  const auto [to_output_bar, to_attn_bar, to_q, to_k, to_v, to_attn] = mask;
+  const bool to_output_bar = mask[0], to_attn_bar = mask[1], to_attn = mask[5];
+  const bool to_q = mask[2] && k_bar_bar.defined(); // (29)
+  const bool to_k = mask[3] && q_bar_bar.defined(); // (30)
+  const bool to_v = mask[4] && present(output_bar); // (31)
   Tensor output_bar_bar, attn_bar_bar, q_grad, k_grad, v_grad, attn_grad;
   Tensor P_bar, G_bar, G, P;
   if (to_output_bar || to_attn_bar || to_v || to_attn) {
@@ -117,10 +118,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> attn_double_backward(
   if (to_attn_bar) {
     attn_bar_bar = G_bar; // (28)
   }
-  if (to_q && k_bar_bar.defined()) {
+  if (to_q) {
     q_grad = product(P, k_bar_bar.conj()); // (29)
   }
-  if (to_k && P.defined() && q_bar_bar.defined()) {
+  if (to_k && P.defined()) {
     k_grad = at::mm(P.mT(), q_bar_bar.conj()); // (30)
   }
   if (to_v && G_bar.defined()) {

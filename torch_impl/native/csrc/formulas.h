@@ -12,9 +12,11 @@
 
 namespace gradparity {
 
-// The cotangent P of the scores; output_bar or attn_bar is present.
-at::Tensor cotangent_of_scores(
-    const at::Tensor& v, const at::Tensor& attn, const at::Tensor& output_bar, const at::Tensor& attn_bar);
+// Is it there, and not autograd's efficient zero (which stands for a tangent that an input does not have)?
+bool present(const at::Tensor& x);
+
+// G of (8), absent if both cotangents are; attn_bar itself if only that is there.
+at::Tensor cotangent_of_attn(const at::Tensor& v, const at::Tensor& output_bar, const at::Tensor& attn_bar);
 
 // The tangents of output and attn.
 std::tuple<at::Tensor, at::Tensor> attn_jvp(

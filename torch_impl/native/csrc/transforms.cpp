@@ -4,6 +4,7 @@
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 
+#include "attn.h"
 #include "ops.h"
 
 namespace gradparity {
@@ -11,10 +12,10 @@ namespace {
 
 using at::Tensor;
 
-// The kernels are made of operators that have batching rules, so under vmap they run as they are.
+// The kernels are made of operators that have batching rules, so under vmap they run as they are, but for writing in place.
 TORCH_LIBRARY_IMPL(gradparity, FuncTorchBatched, m) {
   m.impl("attn", TORCH_FN(native::attn));
-  m.impl("attn_backward", TORCH_FN(native::attn_backward));
+  m.impl("attn_backward", TORCH_FN(native::attn_backward_batched));
 }
 TORCH_LIBRARY_IMPL(gradparity, FuncTorchBatchedDecomposition, m) {
   m.impl("attn_implicit", TORCH_FN(native::attn_implicit));

@@ -1,0 +1,1 @@
+"""The native operators under PyTorch's own test machinery: OpInfo, and the tests that it drives."""
