@@ -41,7 +41,8 @@ CheckOption = Annotated[list[str] | None, typer.Option("--check", help="Only thi
 DtypeOption = Annotated[list[str] | None, typer.Option("--dtype", help="Only this dtype; repeat for more.")]
 DeviceOption = Annotated[list[str] | None, typer.Option("--device", help="cpu or cuda; by default all there are.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of the random inputs, cotangents and tangents.")]
-JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the report to this file.")]
+JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the report to this file, as data.")]
+HtmlOption = Annotated[Path | None, typer.Option("--html", help="Also write it to this file, as a page to look at.")]
 
 
 @app.command()
@@ -52,6 +53,7 @@ def run(
     device: DeviceOption = None,
     seed: SeedOption = 0,
     json: JsonOption = None,
+    html: HtmlOption = None,
 ) -> None:
     """Judge every implementation of attn: a table of checks x candidates, and every failure explained.
 
@@ -63,7 +65,8 @@ def run(
         names = [one_of("candidate", name, attn.NAMES) for name in candidate or attn.NAMES]
     except ValueError as error:
         raise _unusable(error) from error
-    _session(attn.SPEC, [attn.candidate(name) for name in names], check, dtype, device, seed, json, "gradparity run")
+    candidates = [attn.candidate(name) for name in names]
+    _session(attn.SPEC, candidates, check, dtype, device, seed, json, html, "gradparity run")
 
 
 @app.command()
@@ -74,13 +77,14 @@ def check(
     device: DeviceOption = None,
     seed: SeedOption = 0,
     json: JsonOption = None,
+    html: HtmlOption = None,
 ) -> None:
     """Judge an operator of your own, defined in a file, in the same way."""
     try:
         spec, candidates = load_case(case)
     except CaseError as error:
         raise _unusable(error) from error
-    _session(spec, candidates, check, dtype, device, seed, json, f"gradparity check {shlex.quote(str(case))}")
+    _session(spec, candidates, check, dtype, device, seed, json, html, f"gradparity check {shlex.quote(str(case))}")
 
 
 @app.command()
@@ -127,14 +131,16 @@ def _session(
     devices: list[str] | None,
     seed: int,
     json: Path | None,
+    html: Path | None,
     command: str,
 ) -> None:
     """Judge, show the table as it grows, tell the failures, write the report, exit."""
     try:
-        if json is not None and not json.parent.is_dir():
-            raise ValueError(f"--json {json}: there is no folder {json.parent}")
-        if json is not None and json.is_dir():
-            raise ValueError(f"--json {json}: is a folder; give the name of a file")
+        for option, path in (("--json", json), ("--html", html)):
+            if path is not None and not path.parent.is_dir():
+                raise ValueError(f"{option} {path}: there is no folder {path.parent}")
+            if path is not None and path.is_dir():
+                raise ValueError(f"{option} {path}: is a folder; give the name of a file")
         wanted = [one_of("device", device, DEVICES) for device in devices or DEVICES]
         chosen, precisions = select_checks(checks or None), select_precisions(dtypes or None)
         missing = cuda_missing() if "cuda" in wanted else None
@@ -162,6 +168,8 @@ def _session(
     finally:
         if json is not None:
             report.to_json(json)
+        if html is not None:
+            report.to_html(html)
     Console().print("", below(report), sep="\n", soft_wrap=True, highlight=False)
     raise typer.Exit(report.exit_code)
 

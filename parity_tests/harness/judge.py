@@ -259,7 +259,19 @@ def _wrong_result(finding: Finding, looks_like: str | None, spec: OpSpec, check:
         allowed=float(finding.bound[index]),
         looks_like=looks_like,
         equation=equation,
+        heat=_heat(finding),
     )
+
+
+def _heat(finding: Comparison) -> tuple[tuple[float, ...], ...]:
+    """Error over bound of every entry, with leading axes as rows; of at most 48 x 48 blocks, the worst in each."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(finding.error == 0, 0.0, finding.error / finding.bound)
+    matrix = np.atleast_2d(ratio.reshape(-1, ratio.shape[-1]) if ratio.ndim else ratio)
+    for axis in (0, 1):
+        edges = np.unique(np.linspace(0, matrix.shape[axis], min(matrix.shape[axis], 48), endpoint=False, dtype=int))
+        matrix = np.maximum.reduceat(matrix, edges, axis=axis)
+    return tuple(tuple(float(x) for x in row) for row in matrix)
 
 
 def _verdict_of_taylor(row: Row, trial: Trial) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
@@ -23,7 +23,7 @@ _STYLE = {
 }
 _WORST_FIRST = (Verdict.ERROR, Verdict.MISMATCH, Verdict.UNRESOLVED, Verdict.UNSUPPORTED, Verdict.PASS)
 _CELL = 10  # "PASS 0.23" has 9
-_SHORT = {"float64": "f64", "float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+SHORT = {"float64": "f64", "float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 
 
 def table(report: Report) -> Table:
@@ -55,7 +55,7 @@ def _cell(rows: list[Row]) -> Text:
             text.append("\n")
         text.append(verdict.value, style=_STYLE[verdict])
         if len(group) < len(rows) or len(rows) == 1:
-            text.append(" " + " ".join(_SHORT[row.dtype] for row in group))
+            text.append(" " + " ".join(SHORT[row.dtype] for row in group))
         if verdict is Verdict.PASS:
             text.append(f" {max(row.error_over_bound for row in group):.2f}", style="dim")
     return text
@@ -94,12 +94,17 @@ def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
 
 def below(report: Report) -> Group:
     """Everything under the table: failures, what else did not pass and why, limits, what was skipped, the verdict."""
-    parts: list[RenderableType] = [*_told(report.failures)]
+    return Group(*_told(report.failures), *explanations(report), verdict_line(report))
+
+
+def explanations(report: Report) -> list[Text]:
+    """A line for everything that has a reason: what did not pass, what is not built, what was skipped."""
+    parts: list[Text] = []
     reasons: dict[tuple, list[str]] = {}
     for row in report.rows:
         if row.reason:
             key = (row.candidate, row.check, row.verdict, row.reason, row.listed)
-            reasons.setdefault(key, []).append(_SHORT[row.dtype])
+            reasons.setdefault(key, []).append(SHORT[row.dtype])
     for (candidate, check, verdict, reason, listed), dtypes in reasons.items():
         text = Text(f"{candidate}, {check}, {' '.join(dtypes)}: ")
         text.append(verdict.value, style=_STYLE[verdict])
@@ -109,8 +114,7 @@ def below(report: Report) -> Group:
         style = "dim" if candidate.expected else "bold red"
         parts.append(Text(f"{candidate.name}, not built: {candidate.reason}", style=style))
     parts.extend(Text(f"skipped: {line}", style="dim") for line in report.skipped)
-    parts.append(verdict_line(report))
-    return Group(*parts)
+    return parts
 
 
 def _told(failures: Sequence[Failure]) -> Iterator[Text]:
@@ -121,10 +125,10 @@ def _told(failures: Sequence[Failure]) -> Iterator[Text]:
     consequences: dict[tuple[str, str, str], list[str]] = {}
     for (op, candidate, device, check), group in by_check.items():
         if candidate != ORACLE and any((op, candidate, device, other) in by_check for other in _rests_on(check)):
-            dtypes = " ".join(_SHORT[f.dtype] for f in group)
+            dtypes = " ".join(SHORT[f.dtype] for f in group)
             consequences.setdefault((op, candidate, device), []).append(f"{check} ({dtypes})")
             continue
-        yield failure_text(group[0], also=[_SHORT[f.dtype] for f in group[1:]])
+        yield failure_text(group[0], also=[SHORT[f.dtype] for f in group[1:]])
     for (op, candidate, _), checks in consequences.items():
         yield Text(f"{op}: {candidate} fails, as a consequence or on its own: {', '.join(checks)}\n")
 

@@ -8,11 +8,11 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from parity_tests.harness.candidate import NotBuilt
 from parity_tests.harness.findings import Verdict
+from parity_tests.harness.whole_file import write_text
 
 SCHEMA = 1
 ORACLE = "oracle"
@@ -24,7 +24,10 @@ class ParityError(AssertionError):
 
 @dataclass(frozen=True)
 class WrongResult:
-    """One result that is wrong, or one property that does not hold."""
+    """One result that is wrong, or one property that does not hold.
+
+    `heat`: the error of every entry in units of its bound, as rows and columns; of a large result, of its blocks.
+    """
 
     label: str
     pattern: str
@@ -36,6 +39,7 @@ class WrongResult:
     allowed: float | None = None
     looks_like: str | None = None
     equation: str | None = None
+    heat: tuple[tuple[float, ...], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -146,15 +150,13 @@ class Report:
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write `as_dict()` to a file, whole or not at all."""
-        target = Path(path)
-        new = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        try:
-            with new.open("w", encoding="utf-8") as file:
-                json.dump(self.as_dict(), file, indent=1, ensure_ascii=False, allow_nan=False)
-                file.write("\n")
-            os.replace(new, target)
-        finally:
-            new.unlink(missing_ok=True)
+        write_text(path, json.dumps(self.as_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the report as one self-contained HTML file, whole or not at all."""
+        from parity_tests.harness.html import to_html  # the renderer needs the classes of this file
+
+        to_html(self, path)
 
 
 def _plain(x: Any) -> Any:

@@ -99,17 +99,18 @@ def test_to_json_accepts_a_string_and_replaces_the_old_file(passed, tmp_path):
     assert os.listdir(tmp_path) == ["report.json"]
 
 
-@pytest.mark.parametrize("where", ["dump", "replace"])
+@pytest.mark.parametrize("where", ["write", "replace"])
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(passed, tmp_path, monkeypatch, where):
     path = tmp_path / "report.json"
     path.write_text("old")
 
     def fail(*args, **kwargs):
-        if where == "dump":
-            args[1].write("{")
+        if where == "write":
+            with args[0].open("w") as file:
+                file.write("{")
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(*((json, "dump") if where == "dump" else (os, "replace")), fail)
+    monkeypatch.setattr(*((Path, "write_text") if where == "write" else (os, "replace")), fail)
     with pytest.raises(OSError, match="no space left"):
         passed.to_json(path)
     assert path.read_text() == "old"

@@ -1,0 +1,132 @@
+"""The report as a page: complete, self-contained, well-formed, and safe against the names in it."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import torch
+
+from parity_tests import Report, Verdict, crosscheck
+from parity_tests.harness.candidate import NotBuilt
+from parity_tests.harness.html import as_html, length, shade
+from parity_tests.harness.report import ORACLE, Row
+
+from ._ops import SQUARE, unary_function
+
+VOID = {"meta"}
+
+
+class Page(HTMLParser):
+    """Checks that every tag is closed, and collects the text, the tags and the addresses."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.text: list[str] = []
+        self.addresses: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open, f"never closed: {self.open}"
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.addresses += [value for name, value in attrs if name in ("href", "src")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def failed() -> Report:
+    def backward(x, g):
+        spoilt = 2 * x * g
+        spoilt[1, 2] += 3
+        return spoilt
+
+    wrong = unary_function(lambda x: x * x, backward)
+    return crosscheck(wrong, SQUARE, checks=["forward", "vjp"], dtypes=["float64", "float32"], name="mine")
+
+
+def test_everything_is_there(failed):
+    failed.not_built.append(NotBuilt("theirs", "no compiler"))
+    text = " ".join(Page(as_html(failed)).text)
+    failed.not_built.clear()
+    for word in ("square", "mine", "theirs", "not built", "no compiler", "forward", "vjp", "PASS", "MISMATCH", "f32"):
+        assert word in text, word
+    assert "1/9 entries wrong" in text
+    assert "2 of 5 rows do not pass" in text
+    assert all(str(key) in text for key in failed.environment)
+
+
+def test_the_heat_map_shows_which_entry(failed):
+    (wrong,) = failed.failures[0].wrong
+    assert wrong.heat is not None
+    assert [[ratio > 1 for ratio in line] for line in wrong.heat] == [
+        [False, False, False],
+        [False, False, True],
+        [False, False, False],
+    ]
+    assert as_html(failed).count(shade(wrong.heat[1][2])) >= 1
+
+
+def test_a_large_result_is_shown_in_blocks():
+    def backward(x, g):
+        spoilt = 2 * x * g
+        spoilt[-1] += 3
+        return spoilt
+
+    wrong = unary_function(lambda x: x * x, backward)
+    report = crosscheck(wrong, lambda x: x * x, inputs=(torch.randn(100, 5),), checks=["vjp"], dtypes=["float64"])
+    heat = report.failures[0].wrong[0].heat
+    assert heat is not None
+    assert (len(heat), len(heat[0])) == (48, 5)
+    assert [max(line) > 1 for line in heat] == [False] * 47 + [True]
+
+
+def test_self_contained(failed):
+    page = Page(as_html(failed))
+    assert page.addresses == []
+    assert not {"script", "img", "link", "iframe"} & set(page.tags)
+    assert "://" not in as_html(failed)
+
+
+@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "a & b", '"quoted"'])
+def test_a_name_is_text(name):
+    row = Row("op", name, "vjp", "float32", "cpu", Verdict.PASS, 0.5, 3)
+    page = Page(as_html(Report({"seed": 0}, [row])))
+    assert name in "".join(page.text)
+    assert "script" not in page.tags
+
+
+def test_an_empty_report_is_a_page_too():
+    assert "Nothing was judged" in "".join(Page(as_html(Report({}))).text)
+
+
+def test_infinite_and_certificate_rows():
+    rows = [
+        Row("op", ORACLE, "vjp", "float64", "cpu", Verdict.PASS, 0.0, 3),
+        Row("op", "mine", "vjp", "float16", "cpu", Verdict.MISMATCH, float("inf"), 3),
+    ]
+    assert "inf" in "".join(Page(as_html(Report({}, rows))).text)
+
+
+def test_colours_and_bars_tell_the_bound():
+    assert length(1) == 50
+    assert length(0) == 0 < length(1e-3) < 50 < length(1e3) < length(float("inf")) == 100
+    assert shade(0.9).startswith("hsl(215")
+    assert shade(1.1).startswith("hsl(0 ")
+
+
+def test_written_whole(failed, tmp_path: Path):
+    path = tmp_path / "report.html"
+    failed.to_html(path)
+    assert path.read_text(encoding="utf-8") == as_html(failed)
+    assert [*tmp_path.iterdir()] == [path]
