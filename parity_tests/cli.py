@@ -1,4 +1,4 @@
-"""The command line: gradparity run, check, checks, doctor."""
+"""The command line: gradparity run, check, new, checks, doctor."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from parity_tests.harness.oracle import OracleError
 from parity_tests.harness.render import below, table
 from parity_tests.harness.report import Report, Row
 from parity_tests.harness.spec import OpSpec
+from parity_tests.new_case import write_case
 
 COULD_NOT_RUN = 2
 
@@ -85,6 +86,16 @@ def check(
     except CaseError as error:
         raise _unusable(error) from error
     _session(spec, candidates, check, dtype, device, seed, json, html, f"gradparity check {shlex.quote(str(case))}")
+
+
+@app.command()
+def new(case: Annotated[Path, typer.Argument(help="The Python file to write.")]) -> None:
+    """Write a commented starting file for `gradparity check`, which runs as it is."""
+    try:
+        write_case(case)
+    except (FileExistsError, FileNotFoundError, ValueError) as error:
+        raise _unusable(error) from error
+    Console().print(f"{case} is written; judge it with: gradparity check {shlex.quote(str(case))}", soft_wrap=True)
 
 
 @app.command()

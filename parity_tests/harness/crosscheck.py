@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.checks import CHECKS, Check
@@ -15,6 +16,8 @@ from parity_tests.harness.report import Report, Row
 from parity_tests.harness.spec import ArrayLike, OpSpec
 
 DEVICES = ("cpu", "cuda")
+
+LISTENERS: list[Callable[[Report], object]] = []  # of assert_parity: who collects reports, registers for as long
 
 
 def crosscheck(
@@ -75,6 +78,27 @@ def crosscheck(
     report = Report(environment((device,), seed))
     for _ in judge(docket, report):
         pass
+    return report
+
+
+def assert_parity(candidate: Callable, spec: OpSpec | Callable, **options: Any) -> Report:
+    """`crosscheck` for a test: everything must agree.
+
+    Args:
+        candidate, spec, options: those of `crosscheck`.
+
+    Returns:
+        The report, for further questions.
+
+    Raises:
+        ParityError: not everything agrees; the message is the report.
+        TypeError, ValueError, OracleError: as `crosscheck`.
+    """
+    __tracebackhide__ = True  # of pytest: the message says more
+    report = crosscheck(candidate, spec, **options)
+    for listener in LISTENERS:
+        listener(report)
+    report.raise_if_failed()
     return report
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -148,6 +148,34 @@ class Report:
             }
         )
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Report:
+        """The report that `as_dict` was made from; a number that was not finite comes back as infinity."""
+        failures = {}
+        for item in data["failures"]:
+            wrong = tuple(WrongResult(**_restored(result)) for result in item["wrong"])
+            failure = Failure(**item | {"wrong": wrong, "agrees": tuple(item["agrees"])})
+            failures[failure.op, failure.candidate, failure.check, failure.dtype, failure.device] = failure
+        rows = []
+        for item in data["rows"]:
+            key = tuple(item[name] for name in ("op", "candidate", "check", "dtype", "device"))
+            error = math.inf if item["error_over_bound"] is None else item["error_over_bound"]
+            fields = {"verdict": Verdict(item["verdict"]), "error_over_bound": error, "failure": failures.get(key)}
+            rows.append(Row(**item | fields))
+        not_built = [NotBuilt(**item) for item in data["not_built"]]
+        return cls(data["environment"], rows, list(data["skipped"]), not_built, data["error"])
+
+    @classmethod
+    def merged(cls, reports: Sequence[Report]) -> Report:
+        """One report of several."""
+        return cls(
+            environment=reports[0].environment if reports else {},
+            rows=[row for report in reports for row in report.rows],
+            skipped=list(dict.fromkeys(line for report in reports for line in report.skipped)),
+            not_built=list(dict.fromkeys(candidate for report in reports for candidate in report.not_built)),
+            error="; ".join(report.error for report in reports if report.error) or None,
+        )
+
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write `as_dict()` to a file, whole or not at all."""
         write_text(path, json.dumps(self.as_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
@@ -157,6 +185,14 @@ class Report:
         from parity_tests.harness.html import to_html  # the renderer needs the classes of this file
 
         to_html(self, path)
+
+
+def _restored(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a WrongResult, from JSON: tuples for lists, infinity for None in a heat map."""
+    index, heat = result["index"], result["heat"]
+    if heat is not None:
+        heat = tuple(tuple(math.inf if ratio is None else ratio for ratio in line) for line in heat)
+    return {**result, "index": None if index is None else tuple(index), "heat": heat}
 
 
 def _plain(x: Any) -> Any:

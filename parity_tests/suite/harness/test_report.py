@@ -78,6 +78,24 @@ def test_json_is_strict_and_is_the_same_data(failed, tmp_path):
     assert path.read_text(encoding="utf-8").endswith("}\n")
 
 
+def test_back_from_data(failed):
+    failed.skipped.append("an axis")
+    failed.not_built.append(NotBuilt("theirs", "no compiler"))
+    back = Report.from_dict(json.loads(json.dumps(failed.as_dict())))
+    assert back.as_dict() == failed.as_dict()
+    assert back.rows == failed.rows
+    failed.skipped.clear()
+    failed.not_built.clear()
+
+
+def test_merged():
+    one, two = report_of(row(), skipped=["a"]), report_of(row(Verdict.MISMATCH), skipped=["a", "b"], error="stopped")
+    merged = Report.merged([one, two])
+    assert [r.verdict for r in merged.rows] == [Verdict.PASS, Verdict.MISMATCH]
+    assert (merged.skipped, merged.error, merged.passed) == (["a", "b"], "stopped", False)
+    assert Report.merged([]).exit_code == 2
+
+
 def test_what_is_not_finite_becomes_null(tmp_path):
     wrong = WrongResult("x_bar", "1/1 entries wrong", index=(0,), candidate=float("nan"), error=float("inf"))
     failure = Failure("op", "mine", "vjp", "float32", "cpu", "given", "why", {"n": 1}, 0, (wrong,))

@@ -1,0 +1,56 @@
+"""gradparity new: what it writes runs as it is, and is right; with a mistake in it, it is caught."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from parity_tests.cli import app
+
+
+def gradparity(*args: str):
+    return CliRunner(env={"COLUMNS": "120"}).invoke(app, list(args), catch_exceptions=False)
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Path:
+    path = tmp_path / "my_case.py"
+    result = gradparity("new", str(path))
+    assert result.exit_code == 0
+    assert f"gradparity check {path}" in result.stdout
+    return path
+
+
+def test_it_runs_as_it_is(case):
+    result = gradparity("check", str(case), "--dtype", "float64", "--device", "cpu")
+    assert result.exit_code == 0, result.stdout
+    assert "UNSUPPORTED f64" in result.stdout  # jvp_of_jvp, which PyTorch lacks
+    assert result.stdout.count("PASS f64") == 12 + 6
+
+
+def test_a_mistake_in_it_is_caught(case):
+    text = case.read_text()
+    assert "(1 - y * y)\n        return p" in text
+    case.write_text(text.replace("(1 - y * y)\n        return p", "(1 - y)\n        return p"))
+    result = gradparity("check", str(case), "--dtype", "float64", "--check", "vjp", "--device", "cpu")
+    assert result.exit_code == 1
+
+
+def test_nothing_is_overwritten(case):
+    case.write_text("mine")
+    result = gradparity("new", str(case))
+    assert result.exit_code == 2
+    assert "is there already" in result.stderr
+    assert case.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("no/my_case.py", "there is no folder"), ("my_case.txt", "must end in .py")]
+)
+def test_a_name_that_cannot_be(tmp_path: Path, name: str, says: str):
+    result = gradparity("new", str(tmp_path / name))
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert not [*tmp_path.rglob("*")]
