@@ -154,14 +154,16 @@ def _bound_by_its_own_name(definition: str) -> str:
 
 @contextlib.contextmanager
 def _complex_allowed(names: frozenset[str]) -> Iterator[None]:
-    """PyTorch keeps a set of the operators whose formulas are right for complex; these belong to it, too."""
+    """PyTorch keeps a set of its own operators whose formulas are right for complex; for a while it is this one."""
     allowed = gen_variable_type.GRADIENT_IMPLEMENTED_FOR_COMPLEX
-    new = names - allowed
-    allowed |= new
+    before = set(allowed)
+    allowed.clear()
+    allowed |= names
     try:
         yield
     finally:
-        allowed -= new
+        allowed.clear()
+        allowed |= before
 
 
 def _with_lines(

@@ -15,10 +15,14 @@ import yaml
 from torchgen.api.autograd import DifferentiabilityInfo
 from torchgen.gen import LineLoader, parse_native_yaml_struct, parse_tags_yaml
 from torchgen.model import BackendIndex, DispatchKey, FunctionSchema, NativeFunction, SchemaKind, Variant
+from torchgen.packaged.autograd.gen_inplace_or_view_type import VIEW_FUNCTIONS
+from torchgen.packaged.autograd.gen_trace_type import MANUAL_AUTOGRAD_AND_TRACER, MANUAL_BACKEND
+from torchgen.packaged.autograd.gen_variable_type import DONT_REQUIRE_DERIVATIVE
 from torchgen.packaged.autograd.load_derivatives import create_differentiability_info
 
 NATIVE_FUNCTIONS = "native_functions.yaml"
 DERIVATIVES = "derivatives.yaml"
+_SPECIAL = {*VIEW_FUNCTIONS, *DONT_REQUIRE_DERIVATIVE, *MANUAL_AUTOGRAD_AND_TRACER, *MANUAL_BACKEND}
 _TAGS = Path(torchgen.__file__).parent / "packaged/ATen/native/tags.yaml"
 
 
@@ -91,6 +95,11 @@ def _check_supported(f: NativeFunction) -> None:
         )
     if Variant.method in f.variants:
         raise ValueError("`variants: method` needs a change to at::Tensor; only functions are served here")
+    if str(f.func.name.name) in _SPECIAL:
+        raise ValueError(
+            f"PyTorch's codegen makes an exception of operators named {f.func.name.name}, in any namespace; "
+            "choose another name"
+        )
     if f.structured or f.structured_delegate or f.manual_kernel_registration:
         raise ValueError("structured kernels and manual_kernel_registration belong to PyTorch's own build")
 

@@ -48,6 +48,9 @@ MISTAKES = {
     "an operator twice": Mistake(FUNCTIONS, "attn_implicit(", "attn(", "::attn(", "attn is declared twice"),
     "a view": Mistake(FUNCTIONS, SCHEMA, "(Tensor(a) q) -> Tensor(a)", "attn_implicit(", "returns a view of one"),
     "in place": Mistake(FUNCTIONS, "attn_implicit(Tensor q", "attn_(Tensor(a!) self", "attn_(", ""),
+    "a special name": Mistake(
+        FUNCTIONS, "attn_implicit(", "expand(", "expand(", "makes an exception of operators named"
+    ),
     "a method": Mistake(
         FUNCTIONS, "  tags:", "  variants: method\n  tags:", "attn_implicit(", "a change to at::Tensor"
     ),

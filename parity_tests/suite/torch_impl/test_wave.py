@@ -85,6 +85,9 @@ def test_no_formula_no_gradient(ops) -> None:
 
 
 def test_complex_only_where_the_entry_says_so(ops) -> None:
+    """Also of an operator whose name is that of one of PyTorch's own that may be complex."""
+    with pytest.raises(RuntimeError, match=r"sin does not support automatic differentiation .* complex dtype"):
+        ops.sin(draw(3, dtype=torch.complex128))
     x, y = draw(3, 4, dtype=torch.complex128), draw(4, 5, dtype=torch.complex128)
     assert torch.autograd.gradcheck(ops.mm, (x, y), check_forward_ad=True)
     with pytest.raises(RuntimeError, match=r"scaled_sin does not support automatic differentiation .* complex dtype"):
