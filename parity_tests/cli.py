@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from parity_tests.budget import Spent, budget
 from parity_tests.case_file import CaseError, load_case
 from parity_tests.doctor import doctor as examine
 from parity_tests.harness.candidate import Candidate, NotBuilt
@@ -44,6 +45,9 @@ DeviceOption = Annotated[list[str] | None, typer.Option("--device", help="cpu or
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of the random inputs, cotangents and tangents.")]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the report to this file, as data.")]
 HtmlOption = Annotated[Path | None, typer.Option("--html", help="Also write it to this file, as a page to look at.")]
+BudgetOption = Annotated[
+    float | None, typer.Option("--budget", min=0, help="Seconds; what is not judged by then counts as not judged.")
+]
 
 
 @app.command()
@@ -55,6 +59,7 @@ def run(
     seed: SeedOption = 0,
     json: JsonOption = None,
     html: HtmlOption = None,
+    seconds: BudgetOption = None,
 ) -> None:
     """Judge every implementation of attn: a table of checks x candidates, and every failure explained.
 
@@ -67,7 +72,7 @@ def run(
     except ValueError as error:
         raise _unusable(error) from error
     candidates = [attn.candidate(name) for name in names]
-    _session(attn.SPEC, candidates, check, dtype, device, seed, json, html, "gradparity run")
+    _session(attn.SPEC, candidates, check, dtype, device, seed, json, html, seconds, "gradparity run")
 
 
 @app.command()
@@ -79,13 +84,16 @@ def check(
     seed: SeedOption = 0,
     json: JsonOption = None,
     html: HtmlOption = None,
+    seconds: BudgetOption = None,
 ) -> None:
     """Judge an operator of your own, defined in a file, in the same way."""
     try:
         spec, candidates = load_case(case)
     except CaseError as error:
         raise _unusable(error) from error
-    _session(spec, candidates, check, dtype, device, seed, json, html, f"gradparity check {shlex.quote(str(case))}")
+    _session(
+        spec, candidates, check, dtype, device, seed, json, html, seconds, f"gradparity check {shlex.quote(str(case))}"
+    )
 
 
 @app.command()
@@ -143,6 +151,7 @@ def _session(
     seed: int,
     json: Path | None,
     html: Path | None,
+    seconds: float | None,
     command: str,
 ) -> None:
     """Judge, show the table as it grows, tell the failures, write the report, exit."""
@@ -170,22 +179,32 @@ def _session(
         return f"{command}{which} {options}"
 
     dockets = [Docket(spec, candidates, chosen, precisions, device, seed, replay) for device in present]
-    try:
-        _judge_live(dockets, report)
-    except OracleError as error:
-        report.error = str(error)
-    except KeyboardInterrupt:
-        report.error = "interrupted"
-    finally:
+
+    def write() -> None:
         if json is not None:
             report.to_json(json)
         if html is not None:
             report.to_html(html)
+
+    def last_words(reason: str) -> None:
+        report.error = reason
+        write()
+        Console().print("", below(report), sep="\n", soft_wrap=True, highlight=False)
+
+    try:
+        with budget(seconds, last_words, COULD_NOT_RUN) as check_time:
+            _judge_live(dockets, report, check_time)
+    except (OracleError, Spent) as error:
+        report.error = str(error)
+    except KeyboardInterrupt:
+        report.error = "interrupted"
+    finally:
+        write()
     Console().print("", below(report), sep="\n", soft_wrap=True, highlight=False)
     raise typer.Exit(report.exit_code)
 
 
-def _judge_live(dockets: list[Docket], report: Report) -> None:
+def _judge_live(dockets: list[Docket], report: Report, check_time: Callable[[], None]) -> None:
     progress = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), transient=True
     )
@@ -196,6 +215,7 @@ def _judge_live(dockets: list[Docket], report: Report) -> None:
                 for row in judge(docket, report):
                     progress.update(task, advance=1, description=f"{escape(row.candidate)} {row.dtype} {row.check}")
                     live.update(Group(table(report), progress))
+                    check_time()
         finally:
             live.update(table(report) if report.rows else "", refresh=True)
 

@@ -1,0 +1,51 @@
+"""A limit on the time of a run, which holds even if a candidate hangs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+
+GRACE = 2.0  # seconds for the row that is being judged when the time is up
+
+
+class Spent(Exception):
+    """The time is up."""
+
+
+@contextlib.contextmanager
+def budget(seconds: float | None, last_words: Callable[[str], object], exit_code: int) -> Iterator[Callable[[], None]]:
+    """Yields a function to be called now and then, which raises `Spent` once the time is up.
+
+    A candidate that hangs never gets there, and Python cannot stop it: then `last_words` is told where it hangs, and
+    the process ends with `exit_code`.
+    """
+    if seconds is None:
+        yield lambda: None
+        return
+    deadline, judging = time.monotonic() + seconds, threading.get_ident()
+
+    def check() -> None:
+        if time.monotonic() > deadline:
+            raise Spent(f"the budget of {seconds:g} s is spent")
+
+    def give_up() -> None:
+        frame = sys._current_frames().get(judging)
+        calls = traceback.extract_stack(frame) if frame else []
+        where = f"{calls[-1].filename}:{calls[-1].lineno}, in {calls[-1].name}" if calls else "unknown"
+        last_words(f"the budget of {seconds:g} s is spent, and the candidate hangs (at {where})")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(exit_code)
+
+    watchdog = threading.Timer(seconds + GRACE, give_up)
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        yield check
+    finally:
+        watchdog.cancel()

@@ -1,0 +1,78 @@
+"""--budget: a run ends in time, even if a candidate hangs, and its report is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+CASE = """
+import time
+import torch
+from parity_tests import OpSpec
+
+calls = 0
+
+def candidate(x):
+    global calls
+    calls += 1
+    {pause}
+    return x * x
+
+spec = OpSpec("square", primal=lambda x: x * x, signature="(n,m)->(n,m)")
+"""
+
+
+def check(folder: Path, pause: str, budget: str) -> tuple[subprocess.CompletedProcess[str], dict, float]:
+    """gradparity check in a process of its own: what it printed, its report, its time."""
+    (folder / "case.py").write_text(CASE.format(pause=pause))
+    command = [sys.executable, "-m", "parity_tests", "check", "case.py", "--budget", budget, "--device", "cpu"]
+    start = time.monotonic()
+    ran = subprocess.run(
+        [*command, "--json", "report.json"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return ran, json.loads((folder / "report.json").read_text()), time.monotonic() - start
+
+
+def test_a_candidate_that_hangs(tmp_path: Path):
+    ran, report, seconds = check(tmp_path, "time.sleep(1e6) if calls > 20 else None", "3")
+    assert ran.returncode == 2, ran.stdout
+    assert "the budget of 3 s is spent, and the candidate hangs (at " in ran.stdout
+    assert "case.py:11, in candidate" in ran.stdout
+    assert report["error"] in ran.stdout
+    assert not report["passed"]
+    assert report["rows"]  # what was judged before is not lost
+    assert seconds < 60
+
+
+def test_a_slow_candidate(tmp_path: Path):
+    ran, report, _ = check(tmp_path, "time.sleep(0.01)", "3")
+    assert ran.returncode == 2, ran.stdout
+    assert "Could not judge: the budget of 3 s is spent\n" in ran.stdout
+    assert 0 < len(report["rows"]) < 52 + 6
+
+
+def test_enough_time(tmp_path: Path):
+    ran, report, _ = check(tmp_path, "None", "100")
+    assert ran.returncode == 0, ran.stdout
+    assert report["passed"]
+
+
+@pytest.mark.parametrize("budget", ["-1", "soon"])
+def test_a_budget_that_is_none(tmp_path: Path, budget: str):
+    command = [sys.executable, "-m", "parity_tests", "run", "--budget", budget]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert "--budget" in ran.stderr
