@@ -64,7 +64,8 @@ class Candidate:
     """A callable on tensors, with its name, its known limits, and how many outputs it must have.
 
     Args:
-        call: the callable: a function, an `autograd.Function.apply`, an operator.
+        call: the callable: a function, an `autograd.Function.apply`, an operator; or an `nn.Module`, whose parameters,
+            in the order of `named_parameters`, are inputs after those of its `forward`.
         name: its name in reports.
         limits: the checks that it is known to fail, each with the reason; a limit that does not hold is a failure.
             `None`: those that its author declares by PyTorch's own means (no `jvp`, no vmap rule, ...).
@@ -73,7 +74,7 @@ class Candidate:
     def __init__(self, call: Callable, name: str, limits: Mapping[str, str] | None = None) -> None:
         if not callable(call):
             raise TypeError(f"candidate {name!r} must be callable on tensors, got {type(call).__name__}")
-        self.call, self.name, self.limits = call, name, limits
+        self.call, self.name, self.limits = _with_parameters(call), name, limits
 
     def bound(self, constants: Mapping[int, torch.Tensor], params: Mapping[str, object]) -> Candidate:
         """The same as a function of the other inputs: with these, by their position, and these keyword parameters."""
@@ -183,6 +184,23 @@ class refusals:
                 raise Refused(reason, declared=True) from error
         if isinstance(error, NotImplementedError) or any(re.search(pattern, text) for pattern in _REFUSED):
             raise Refused(f"{type(error).__name__}: {text.splitlines()[0] if text else ''}", declared=False) from error
+
+
+def _with_parameters(call: Callable) -> Callable:
+    """A module as a function of its inputs and its parameters; anything else as it is."""
+    if not isinstance(call, torch.nn.Module):
+        return call
+    names = [name for name, _ in call.named_parameters()]
+
+    def function(*args: torch.Tensor, **params: object) -> object:
+        count = len(args) - len(names)
+        if count < 0:
+            raise BadOutput(
+                f"has {len(names)} parameters ({', '.join(names)}), but the spec has {len(args)} inputs in all"
+            )
+        return torch.func.functional_call(call, dict(zip(names, args[count:], strict=True)), args[:count], params)
+
+    return function
 
 
 def _leaves(args: Sequence[torch.Tensor], requires_grad: Sequence[bool] | None = None) -> list[torch.Tensor]:
