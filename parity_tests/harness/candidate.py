@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -162,7 +162,7 @@ class Candidate:
             Refused: the candidate goes through a Python `autograd.Function`, where PyTorch's answer would be wrong.
         """
         outputs = self.forward(_leaves(arguments[:count]))
-        if any(_reaches(y, lambda node: isinstance(node, torch.autograd.function.BackwardCFunction)) for y in outputs):
+        if any(isinstance(node, torch.autograd.function.BackwardCFunction) for node in nodes(outputs)):
             raise Refused(NESTED_FORWARD, declared=True)
 
         def inner(*args: torch.Tensor) -> Tensors:
@@ -245,23 +245,21 @@ def _twice(gradients: MaybeTensors) -> MaybeTensors:
 
     The node by which `once_differentiable` raises is cut off from the inputs, so that `autograd.grad` never runs it.
     """
-    if any(g is not None and _reaches(g, lambda node: node.name() == "torch::autograd::Error") for g in gradients):
+    if any(node.name() == "torch::autograd::Error" for node in nodes(gradients)):
         raise Refused("its backward is marked once_differentiable", declared=True)
     return gradients
 
 
-def _reaches(y: torch.Tensor, wanted: Callable[[torch.autograd.graph.Node], bool]) -> bool:
-    """Is there such a node in the graph of a tensor?"""
-    seen, stack = set(), [y.grad_fn]
+def nodes(results: Sequence[torch.Tensor | None]) -> Iterator[torch.autograd.graph.Node]:
+    """The graph of these tensors, each node once."""
+    seen, stack = set(), [y.grad_fn for y in results if y is not None]
     while stack:
         node = stack.pop()
         if node is None or node in seen:
             continue
-        if wanted(node):
-            return True
+        yield node
         seen.add(node)
         stack.extend(parent for parent, _ in node.next_functions)
-    return False
 
 
 def may_be_written(x: torch.Tensor) -> bool:

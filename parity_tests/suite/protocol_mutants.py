@@ -27,9 +27,9 @@ class SmallSkipped(Attn):
 class ZeroOverZero(Attn):
     @staticmethod
     def backward(ctx, output_bar, attn_bar):
-        return Attn.backward(
-            ctx, None if output_bar is None else output_bar / output_bar.abs() * output_bar.abs(), attn_bar
-        )
+        if output_bar is not None:
+            output_bar = output_bar / output_bar.abs() * output_bar.abs()
+        return Attn.backward(ctx, output_bar, attn_bar)
 
 
 class StateOnTheClass(Attn):

@@ -46,6 +46,7 @@ def test_the_low_precision_mutant_is_right_in_float64() -> None:
         ("tail_rows_left_out", "vjp", "all in rows 32"),
         ("cotangent_written", "purity", "attn_bar  (after the backward)  was written to"),
         ("saved_intermediate", "vjp_of_vjp", "the oracle is right"),
+        ("saved_intermediate", "vjp_of_vjp", "SavedIntermediate  keeps a tensor of shape (4, 5) that is neither"),
         ("clipped", "linearity", "the cotangents times -2^10, against the gradient times -2^10"),
         ("stack_on_the_class", "interleaved", "first in, first out, backward of call 1"),
         ("saved_tensors_read_twice", "checkpoint", "refused by PyTorch: torch.utils.checkpoint: Unpack is being"),

@@ -194,3 +194,52 @@ def test_nothing_is_left_behind(enabled):
         gc.enable()
     assert sys.getprofile() is None
     assert threading.active_count() == threads
+
+
+class Recomputed(Pair):
+    """Keeps an intermediate, and does without it while gradients are recorded: right."""
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        Pair.setup_context(ctx, inputs, output)
+        ctx.t = torch.tanh(inputs[0].detach())
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        (g, h), (x, y) = cotangents, ctx.saved_tensors
+        t = torch.tanh(x) if torch.is_grad_enabled() else ctx.t
+        return (1 - t * t) * y * g + y * y * h, t * g + 2 * x * y * h
+
+
+class NotRecomputed(Recomputed):
+    @staticmethod
+    def backward(ctx, *cotangents):
+        with torch.no_grad():
+            t = ctx.t.clone()
+        (g, h), (x, y) = cotangents, ctx.saved_tensors
+        return (1 - t * t) * y * g + y * y * h, t * g + 2 * x * y * h
+
+
+class HalfASecondOrder(Pair):
+    """Wrong, and keeps nothing that changes with its inputs."""
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        Pair.setup_context(ctx, inputs, output)
+        ctx.one = torch.ones(3, 4, dtype=torch.float64)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x, y = ctx.saved_tensors
+        return pair_backward(ctx.one * x.detach(), y, *cotangents)
+
+
+def test_a_residual_is_named_only_where_it_matters():
+    assert judged(Recomputed.apply, PAIR, "vjp_of_vjp").verdict is Verdict.PASS
+    texts = {}
+    for call in (NotRecomputed, HalfASecondOrder):
+        failure = judged(call.apply, PAIR, "vjp_of_vjp").failure
+        assert failure is not None
+        texts[call] = [wrong.pattern for wrong in failure.wrong if wrong.label == call.__name__]
+    text = "keeps a tensor of shape (3, 4) that is neither input nor output: a constant to autograd"
+    assert texts == {NotRecomputed: [text], HalfASecondOrder: []}
