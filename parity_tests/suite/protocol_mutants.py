@@ -100,7 +100,7 @@ class CacheReturned(Attn):
 
 
 class PrivateRandomness(Attn):
-    """Random signs of the columns, which cancel if those on ctx and those in what is saved are of the same forward."""
+    """Random powers of two that cancel, if those on ctx and those in what is saved are of the same forward."""
 
     generator: ClassVar[torch.Generator] = torch.Generator().manual_seed(0)
 
@@ -108,13 +108,13 @@ class PrivateRandomness(Attn):
     def setup_context(ctx, inputs, output):
         Attn.setup_context(ctx, inputs, output)
         q, k, v = inputs
-        ctx.signs = torch.randint(0, 2, q.shape[1:], generator=PrivateRandomness.generator).to(q) * 2 - 1
-        ctx.save_for_backward(q * ctx.signs, k, v, output[1])
+        ctx.scales = 2.0 ** torch.randint(-20, 20, q.shape[1:], generator=PrivateRandomness.generator).to(q)
+        ctx.save_for_backward(q * ctx.scales, k, v, output[1])
 
     @staticmethod
     def backward(ctx, output_bar, attn_bar):
         q_bar, k_bar, v_bar = Attn.backward(ctx, output_bar, attn_bar)
-        return q_bar, None if k_bar is None else k_bar * ctx.signs, v_bar
+        return q_bar, None if k_bar is None else k_bar / ctx.scales, v_bar
 
 
 class SavedTensorsReadTwice(Attn):

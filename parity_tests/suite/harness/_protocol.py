@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import itertools
 
 import torch
 
@@ -69,17 +69,21 @@ class FirstResultKept(Pair):
         return tuple(g.clone() for g in ctx.kept)
 
 
-class RandomSigns(Pair):
+class AnotherScale(Pair):
+    """A power of two, which each forward chooses anew, is on ctx and in what is saved."""
+
+    scales = itertools.cycle((2.0, 4.0, 8.0))
+
     @staticmethod
     def setup_context(ctx, inputs, output):
         x, y = inputs
-        ctx.sign = random.choice((-1, 1))
-        ctx.save_for_backward(ctx.sign * x, y)
+        ctx.scale = next(AnotherScale.scales)
+        ctx.save_for_backward(ctx.scale * x, y)
 
     @staticmethod
     def backward(ctx, *cotangents):
         x, y = ctx.saved_tensors
-        return pair_backward(ctx.sign * x, y, *cotangents)
+        return pair_backward(x / ctx.scale, y, *cotangents)
 
 
 class KeptOnCtx(Pair):
@@ -105,9 +109,14 @@ class OutputOnCtx(Pair):
         ctx.output = output
 
 
-def _order_of_factors(x, y):
-    first, second = pair(x, y)
-    return first, second if random.random() < 0.5 else x * (y * y)
+def _factors_in_any_order():
+    calls = itertools.count()
+
+    def call(x, y):
+        first, second = pair(x, y)
+        return first, second if next(calls) % 2 else x * (y * y)
+
+    return call
 
 
 _ONE_CALL = ("forward", "vjp", "purity")
@@ -126,8 +135,8 @@ PROTOCOL_MISTAKES: dict[str, dict[str, Mistake]] = {
         "state on the class": Mistake(OnTheClass.apply, (*_ONE_CALL, "retain_graph")),
         "one buffer for all outputs": Mistake(OneOutputBuffer.apply, (*_ONE_CALL, "retain_graph")),
     },
-    "determinism": {"factors in any order": Mistake(_order_of_factors, ("forward", "vjp"))},
+    "determinism": {"factors in any order": Mistake(_factors_in_any_order(), ("forward", "vjp"))},
     "saved_tensors": {"inputs kept on ctx": Mistake(KeptOnCtx.apply, _ONE_CALL)},
-    "checkpoint": {"a sign on ctx, and in what is saved": Mistake(RandomSigns.apply, (*_ONE_CALL, "saved_tensors"))},
+    "checkpoint": {"a scale on ctx, and in what is saved": Mistake(AnotherScale.apply, (*_ONE_CALL, "saved_tensors"))},
     "leaks": {"output -> node -> ctx -> output": Mistake(OutputOnCtx.apply, (*_ONE_CALL, "saved_tensors", "in_place"))},
 }
