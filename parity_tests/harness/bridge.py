@@ -16,7 +16,8 @@ from parity_tests.harness.precision import Precision
 
 def to_torch(x: np.ndarray, precision: Precision, device: str) -> torch.Tensor:
     """A contiguous tensor with the values of a float64 array that is exact in the format."""
-    return torch.from_numpy(np.array(x, np.float64, order="C")).to(device, getattr(torch, precision.name))
+    # A copy into memory of PyTorch's own, aligned as PyTorch aligns it: a BLAS may sum up otherwise if it is not.
+    return torch.from_numpy(np.array(x, np.float64, order="C")).to(device, getattr(torch, precision.name), copy=True)
 
 
 def constants(arrays: Mapping[int, np.ndarray], precision: Precision, device: str) -> dict[int, torch.Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,12 +13,13 @@ Tensors = tuple[torch.Tensor, ...]
 MaybeTensors = tuple[torch.Tensor | None, ...]
 
 # What the author of a `torch.autograd.Function` declares by leaving it out (or by marking it): a rule that was never
-# written cannot be wrong. Each is known by PyTorch's own words.
+# written cannot be wrong; and what PyTorch cannot do for anybody. Each is known by PyTorch's own words.
 _DECLARED = (
     ("defines no jvp staticmethod", r"You must implement the jvp function for custom autograd\.Function"),
     ("its backward is marked once_differentiable", r"marked with @once_differentiable"),
     ("has no setup_context staticmethod, so torch.func cannot use it", r"override the setup_context staticmethod"),
     ("has no vmap rule (generate_vmap_rule or a vmap staticmethod)", r"does not have vmap support"),
+    ("goes through torch.func, which has no saved-tensor hooks yet", r"don't yet support saved tensor hooks"),
 )
 # PyTorch's refusals on behalf of an operation that lacks a rule.
 _REFUSED = (
@@ -109,9 +110,12 @@ class Candidate:
         requires_grad: Sequence[bool] | None = None,
     ) -> MaybeTensors:
         """Reverse mode; an absent cotangent reaches the backward undefined. `requires_grad`: of which inputs."""
-        primals = _leaves(primals, requires_grad)
-        outputs = self.forward(primals)
-        return _pullback(outputs, primals, cotangents, create_graph=False)
+        return self.record(primals, requires_grad).vjp(cotangents)
+
+    def record(self, primals: Sequence[torch.Tensor], requires_grad: Sequence[bool] | None = None) -> Graph:
+        """The forward alone, recorded by autograd; the leaves share the memory of the primals."""
+        leaves = _leaves(primals, requires_grad)
+        return Graph(leaves, self.forward(leaves))
 
     def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> MaybeTensors:
         """Forward mode."""
@@ -159,7 +163,7 @@ class Candidate:
             Refused: the candidate goes through a Python `autograd.Function`, where PyTorch's answer would be wrong.
         """
         outputs = self.forward(_leaves(arguments[:count]))
-        if any(_reaches(y, lambda node: isinstance(node, torch.autograd.function.BackwardCFunction)) for y in outputs):
+        if any(isinstance(node, torch.autograd.function.BackwardCFunction) for node in nodes(outputs)):
             raise Refused(NESTED_FORWARD, declared=True)
 
         def inner(*args: torch.Tensor) -> Tensors:
@@ -167,6 +171,18 @@ class Candidate:
 
         with refusals():
             return torch.func.jvp(inner, tuple(arguments), tuple(tangents))[1]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A call that autograd has recorded; its backward may run later, and, if retained, again."""
+
+    inputs: Sequence[torch.Tensor]
+    outputs: Tensors
+
+    def vjp(self, cotangents: Sequence[torch.Tensor | None], retain_graph: bool = False) -> MaybeTensors:
+        """The gradients; an absent cotangent reaches the backward undefined."""
+        return _pullback(self.outputs, self.inputs, cotangents, create_graph=False, retain_graph=retain_graph)
 
 
 class refusals:
@@ -217,6 +233,7 @@ def _pullback(
     arguments: Sequence[torch.Tensor],
     cotangents: Sequence[torch.Tensor | None],
     create_graph: bool,
+    retain_graph: bool | None = None,
 ) -> MaybeTensors:
     """autograd.grad where results or cotangents may be missing and arguments may not require a gradient."""
     if len(results) != len(cotangents):
@@ -230,7 +247,12 @@ def _pullback(
     with refusals():
         gradients = iter(
             torch.autograd.grad(
-                [y for y, _ in pairs], wanted, [w for _, w in pairs], create_graph=create_graph, allow_unused=True
+                [y for y, _ in pairs],
+                wanted,
+                [w for _, w in pairs],
+                retain_graph=retain_graph,
+                create_graph=create_graph,
+                allow_unused=True,
             )
         )
     return tuple(next(gradients) if x.requires_grad else None for x in arguments)
@@ -241,20 +263,23 @@ def _twice(gradients: MaybeTensors) -> MaybeTensors:
 
     The node by which `once_differentiable` raises is cut off from the inputs, so that `autograd.grad` never runs it.
     """
-    if any(g is not None and _reaches(g, lambda node: node.name() == "torch::autograd::Error") for g in gradients):
+    if any(node.name() == "torch::autograd::Error" for node in nodes(gradients)):
         raise Refused("its backward is marked once_differentiable", declared=True)
     return gradients
 
 
-def _reaches(y: torch.Tensor, wanted: Callable[[torch.autograd.graph.Node], bool]) -> bool:
-    """Is there such a node in the graph of a tensor?"""
-    seen, stack = set(), [y.grad_fn]
+def nodes(results: Sequence[torch.Tensor | None]) -> Iterator[torch.autograd.graph.Node]:
+    """The graph of these tensors, each node once."""
+    seen, stack = set(), [y.grad_fn for y in results if y is not None]
     while stack:
         node = stack.pop()
         if node is None or node in seen:
             continue
-        if wanted(node):
-            return True
+        yield node
         seen.add(node)
         stack.extend(parent for parent, _ in node.next_functions)
-    return False
+
+
+def may_be_written(x: torch.Tensor) -> bool:
+    """Does each entry have memory of its own? PyTorch refuses to write to what `expand` made."""
+    return all(stride != 0 or size <= 1 for stride, size in zip(x.stride(), x.shape, strict=True))

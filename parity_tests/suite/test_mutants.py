@@ -8,7 +8,10 @@ from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.findings import Verdict
 from parity_tests.suite.conftest import run_attn
-from parity_tests.suite.mutants import MUTANTS
+from parity_tests.suite.mutants import MUTANTS as ONE_CALL_MUTANTS
+from parity_tests.suite.protocol_mutants import PROTOCOL_MUTANTS
+
+MUTANTS = ONE_CALL_MUTANTS | PROTOCOL_MUTANTS
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -19,6 +22,10 @@ def test_mutant_is_caught(name: str) -> None:
     assert verdicts.pop(mutant.caught_by) in (Verdict.MISMATCH, Verdict.ERROR), str(report)
     assert set(verdicts.values()) <= {Verdict.PASS}, str(report)
     assert report.exit_code in (1, 2)
+
+
+def test_every_mutant_has_a_name_of_its_own() -> None:
+    assert not set(ONE_CALL_MUTANTS) & set(PROTOCOL_MUTANTS)
 
 
 def test_every_check_has_a_mutant() -> None:
@@ -39,6 +46,13 @@ def test_the_low_precision_mutant_is_right_in_float64() -> None:
         ("tail_rows_left_out", "vjp", "all in rows 32"),
         ("cotangent_written", "purity", "attn_bar  (after the backward)  was written to"),
         ("saved_intermediate", "vjp_of_vjp", "the oracle is right"),
+        ("saved_intermediate", "vjp_of_vjp", "SavedIntermediate  keeps a tensor of shape (4, 5) that is neither"),
+        ("clipped", "linearity", "the cotangents times -2^10, against the gradient times -2^10"),
+        ("stack_on_the_class", "interleaved", "first in, first out, backward of call 1"),
+        ("saved_tensors_read_twice", "checkpoint", "refused by PyTorch: torch.utils.checkpoint: Unpack is being"),
+        ("saved_past_the_version_counter", "in_place", "q edited in place before the backward"),
+        ("shared_workspace", "determinism", "from several threads"),
+        ("output_kept_on_ctx", "leaks", "live tensors  grows by"),
         ("wrong_power", "vjp", "equation (10) in derivation/attn.md"),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from parity_tests.harness.findings import Finding
+from parity_tests.harness.samples import Sample
 from parity_tests.harness.trial import Trial
 
 
@@ -19,6 +20,7 @@ class Check:
         maps: the oracle's maps that it relies on, which must have their certificates (see `harness.maps`).
         run: yields what it finds on one trial; raises `Refused` where the candidate does not support the property.
         large: does it look at large samples, too?
+        generic: does it look at generic samples only? For properties that do not depend on sizes; see `Sample.generic`.
     """
 
     name: str
@@ -26,3 +28,8 @@ class Check:
     maps: tuple[str, ...]
     run: Callable[[Trial], Iterator[Finding]]
     large: bool = False
+    generic: bool = False
+
+    def looks_at(self, sample: Sample) -> bool:
+        """Does it run on this sample?"""
+        return (self.large or not sample.first_order_only) and (sample.generic or not self.generic)

@@ -9,7 +9,7 @@ import torch
 from parity_tests.harness.checks.check import Check
 
 
-def _transposed(x: torch.Tensor) -> torch.Tensor:
+def transposed(x: torch.Tensor) -> torch.Tensor:
     """Column-major: the same values, with the strides of a transposed tensor."""
     axes = tuple(reversed(range(x.dim())))
     return x.permute(axes).contiguous().permute(axes)
@@ -32,7 +32,7 @@ def _first_row_everywhere(x: np.ndarray) -> np.ndarray:
 
 
 _LAYOUTS = {
-    "transposed": (_transposed, lambda x: x),
+    "transposed": (transposed, lambda x: x),
     "sliced": (_sliced, lambda x: x),
     "expanded": (_expanded, _first_row_everywhere),
 }

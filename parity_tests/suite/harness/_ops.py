@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -113,3 +113,11 @@ def unary_function(forward: Callable, backward: Callable) -> Callable[[torch.Ten
 def tensors(arrays: Sequence[np.ndarray]) -> list[torch.Tensor]:
     """float64 leaves that require a gradient."""
     return [torch.tensor(x, requires_grad=True) for x in arrays]
+
+
+class Mistake(NamedTuple):
+    """A wrong operator."""
+
+    call: Callable
+    passes: tuple[str, ...] = ()  # the checks that do not see it
+    spec: OpSpec = PAIR

@@ -8,7 +8,6 @@ from __future__ import annotations
 import pkgutil
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple
 
 import pytest
 import torch
@@ -19,6 +18,7 @@ from parity_tests.harness.checks import CHECKS
 
 from ._ops import (
     PAIR,
+    Mistake,
     judged,
     normal,
     pair,
@@ -28,13 +28,7 @@ from ._ops import (
     tensors,
     unary_function,
 )
-
-
-class Mistake(NamedTuple):
-    call: Callable
-    passes: tuple[str, ...] = ()  # the checks that do not see it
-    spec: OpSpec = PAIR
-
+from ._protocol import PROTOCOL_MISTAKES
 
 # The mistakes.
 
@@ -285,6 +279,7 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
         "mixes the examples": Mistake(MixesExamples.apply, ("forward", "vjp", "layouts")),
         "only in_dims 0": Mistake(OnlyInDimZero.apply, ("forward", "vjp", "layouts")),
     },
+    **PROTOCOL_MISTAKES,
 }
 
 

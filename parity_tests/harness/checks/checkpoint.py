@@ -1,0 +1,28 @@
+"""checkpoint: the gradients under torch.utils.checkpoint, which runs the forward again when the backward comes."""
+
+from torch.utils.checkpoint import CheckpointError, checkpoint
+
+from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.checks.check import Check
+from parity_tests.harness.findings import Fact
+
+
+def _run(trial):
+    args, count = trial.arguments("vjp"), len(trial.primals)
+    candidate = Candidate(lambda *x: checkpoint(trial.candidate.forward, x, use_reentrant=False), trial.candidate.name)
+    tensors = trial.tensors(args)
+    try:
+        results = candidate.vjp(tensors[:count], tensors[count:])
+    except CheckpointError as error:
+        yield Fact("the backward", False, f"is refused by PyTorch: {str(error).splitlines()[0]}")
+        return
+    yield from trial.compare("vjp", args, results)
+
+
+CHECK = Check(
+    "checkpoint",
+    "randomness or state that a second forward does not repeat; ctx.saved_tensors read twice",
+    ("vjp",),
+    _run,
+    generic=True,
+)

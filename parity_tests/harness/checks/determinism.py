@@ -1,0 +1,84 @@
+"""determinism: the same outputs and gradients bit for bit, run after run, and from several threads at once.
+
+On CUDA, where sums by atomic additions come in another order every time, within the bound of rounding.
+"""
+
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+from torch.autograd import forward_ad
+
+from parity_tests.harness import bridge
+from parity_tests.harness.candidate import Refused
+from parity_tests.harness.checks.check import Check
+
+_RUNS = 3
+_THREADS = 4
+_ROUNDS = 3
+
+
+def _run(trial):
+    examples = [trial.arguments("vjp", example) for example in range(2)]
+    first = [_values(trial, args) for args in examples]
+    again = [(0, _values(trial, examples[0]), "run again") for _ in range(_RUNS - 1)]
+    for i, results, where in (*again, *_from_threads(trial, examples)):
+        yield from _compared(trial, examples[i], first[i], results, where)
+
+
+def _values(trial, args):
+    """Outputs and gradients."""
+    tensors, count = trial.tensors(args), len(trial.primals)
+    graph = trial.candidate.record(tensors[:count])
+    return [*graph.outputs, *graph.vjp(tensors[count:])]
+
+
+def _from_threads(trial, examples):
+    """The results of every other thread are those of the other example."""
+    start, seen = threading.Barrier(_THREADS), set()
+
+    def step(frame, event, argument):
+        if event in ("call", "c_call"):
+            seen.add(forward_ad._current_level >= 0)
+            time.sleep(1e-6)  # calls as short as these would hardly ever meet inside of the candidate
+
+    def alone(which):
+        torch.set_num_threads(1)  # as in the thread that started this one
+        sys.setprofile(step)
+        try:
+            return which, _values(trial, examples[which]), "from several threads"
+        finally:
+            sys.setprofile(None)
+
+    def together(thread):
+        start.wait()
+        return alone(thread % len(examples))
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        pool.submit(alone, 0).result()
+        if True in seen:
+            raise Refused("goes through forward AD, whose level all threads share in PyTorch", declared=True)
+        return [result for _ in range(_ROUNDS) for result in pool.map(together, range(_THREADS))]
+
+
+def _compared(trial, args, expected, results, where):
+    count = len(trial.primals)
+    slots = [*trial.oracle.map("forward").results, *trial.oracle.map("vjp").results]
+    truths = [*trial.truth("forward", args[:count]), *trial.truth("vjp", args)]
+    for slot, x, y, (truth, bound) in zip(slots, expected, results, truths, strict=True):
+        if trial.device == "cpu":
+            truth = np.zeros_like(truth) if x is None else bridge.to_numpy(x)
+            bound = np.zeros_like(truth)
+        yield from trial.compare_result(slot, y, truth, bound, where)
+
+
+CHECK = Check(
+    "determinism",
+    "values that change from run to run, memory that was never written, a buffer that threads share",
+    ("vjp",),
+    _run,
+    generic=True,
+)
