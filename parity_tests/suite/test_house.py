@@ -76,7 +76,10 @@ def test_public_names() -> None:
     assert all(getattr(parity_tests, name) is not None for name in names)
 
 
+TESTS = ".venv/bin/pytest -n 2 --dist loadfile"
+
+
 def test_the_readme_has_two_commands() -> None:
     blocks = re.findall(r"```sh\n(.*?)\n```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert [block.split("&&")[-1].strip() for block in blocks] == [".venv/bin/gradparity run", ".venv/bin/pytest"]
+    assert [block.split("&&")[-1].strip() for block in blocks] == [".venv/bin/gradparity run", TESTS]
     assert all("\n" not in block and block.startswith("python3 -m venv") for block in blocks)

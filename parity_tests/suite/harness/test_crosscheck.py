@@ -16,8 +16,6 @@ from parity_tests.harness.report import ORACLE
 
 from ._ops import PAIR, SQUARE, normal, pair_function, rows, unary_function
 
-PUBLIC_NAMES = {"Candidate", "OpSpec", "OracleError", "ParityError", "Report", "Verdict", "crosscheck"}
-
 
 def square(x):
     return x * x
