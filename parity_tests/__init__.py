@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from parity_tests.harness.candidate import Candidate as Candidate
     from parity_tests.harness.crosscheck import assert_parity as assert_parity
     from parity_tests.harness.crosscheck import crosscheck as crosscheck
+    from parity_tests.harness.domains import integer as integer
     from parity_tests.harness.findings import Verdict as Verdict
     from parity_tests.harness.oracle import OracleError as OracleError
     from parity_tests.harness.report import ParityError as ParityError
@@ -27,6 +28,7 @@ _MODULES = {
     "Verdict": "findings",
     "assert_parity": "crosscheck",
     "crosscheck": "crosscheck",
+    "integer": "domains",
 }
 
 
