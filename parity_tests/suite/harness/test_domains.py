@@ -1,4 +1,4 @@
-"""Domains of inputs: what they draw, which directions stay inside, and how both sides get what is not differentiated."""
+"""Domains: what they draw, which directions stay inside, and how both sides get what is not differentiated."""
 
 from __future__ import annotations
 
