@@ -294,3 +294,38 @@ def test_a_window_whose_winner_rounding_may_change():
 
     ((_, bound),) = bounded(jax.make_jaxpr(_gradient(pooled))(x, y_bar), x, y_bar, precision=PRECISIONS["float32"])
     np.testing.assert_allclose(bound, [3, 3, 0, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("f", "truth", "low", "high"),
+    [
+        pytest.param(lax.log1p, np.log1p, -0.5, 3, id="log1p"),
+        pytest.param(lax.atanh, np.arctanh, -0.9, 0.9, id="atanh"),
+        pytest.param(lax.sinh, np.sinh, -40, 40, id="sinh"),
+        pytest.param(lax.cosh, np.cosh, -40, 40, id="cosh"),
+        pytest.param(lax.exp2, np.exp2, -40, 40, id="exp2"),
+        pytest.param(lax.tanh, np.tanh, -5, 5, id="tanh"),
+        pytest.param(lax.expm1, np.expm1, -40, 5, id="expm1"),
+    ],
+)
+def test_the_reference_itself_is_within_its_bound(f, truth, low, high):
+    x = np.random.default_rng(0).uniform(low, high, 2000)
+    ((value, _),) = bounded(jax.make_jaxpr(f)(x), x, precision=FLOAT64)
+    exact = truth(x.astype(np.longdouble))
+    assert (np.abs(value - exact) <= 8 * FLOAT64.u * np.abs(exact)).all()
+
+
+@pytest.mark.parametrize("precision", ALL, ids=lambda p: p.name)
+def test_a_constant_is_off_by_what_the_format_cannot_hold_of_it(precision):
+    x = np.array([1.0, 0.0])
+    ((value, bound),) = bounded(jax.make_jaxpr(lambda x: jnp.where(x > 0.5, 0.3, 0.25))(x), x, precision=precision)
+    exact = np.abs(precision.rounded(value) - value)
+    np.testing.assert_allclose(bound, exact, rtol=1e-2)
+    assert bound[1] == 0
+    assert (bound[0] > 0) == (precision is not FLOAT64)
+
+
+def test_a_system_without_unknowns():
+    a, b = np.zeros((0, 0)), np.zeros((0, 3))
+    ((value, bound),) = bounded(jax.make_jaxpr(jnp.linalg.solve)(a, b), a, b, precision=FLOAT64)
+    assert value.shape == bound.shape == (0, 3)
