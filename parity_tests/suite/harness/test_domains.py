@@ -308,6 +308,44 @@ def test_a_gradient_that_is_wrong_inside_the_domain_is_caught(name, gradient):
     assert judged(wrong, spec, "vjp").verdict is Verdict.MISMATCH
 
 
+class _Inverse(torch.autograd.Function):
+    """The inverse of a definite matrix by its lower triangle; its gradient counts the diagonal `times` over."""
+
+    times = 1.0
+
+    @staticmethod
+    def forward(a):
+        return torch.cholesky_inverse(torch.linalg.cholesky(a))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @classmethod
+    def backward(cls, ctx, *output_bars):
+        (y,) = ctx.saved_tensors
+        g = -y @ output_bars[0] @ y
+        return (g + g.mT).tril(-1) + cls.times * g.diagonal().diag()
+
+    @staticmethod
+    def jvp(ctx, *a_dots):
+        (y,) = ctx.saved_tensors
+        a_dot = a_dots[0].tril() + a_dots[0].tril(-1).mT
+        return -y @ a_dot @ y
+
+
+class _DiagonalTwice(_Inverse):
+    times = 2.0
+
+
+@pytest.mark.parametrize(("candidate", "verdict"), [(_Inverse, Verdict.PASS), (_DiagonalTwice, Verdict.MISMATCH)])
+@pytest.mark.parametrize("check", ["vjp", "adjoint"])
+def test_a_candidate_may_read_half_of_a_definite_matrix(check, candidate, verdict):
+    spec = OpSpec("inverse", primal=lambda a: jnp.linalg.inv(a), signature="(n,n)->(n,n)", domains={"a": "definite"})
+    assert judged(candidate.apply, spec, check).verdict is verdict
+
+
 def test_the_strict_upper_triangle_is_no_direction_of_a_lower_one():
     spec = OpSpec("square", primal=lambda x: x * x, signature="(n,n)->(n,n)", domains={"x": "lower"})
     with_more = unary_function(lambda x: x * x, lambda x, w: 2 * x * w + torch.triu(w, 1))
