@@ -27,7 +27,9 @@ def _normalized(x):
 
 def _layer_norm_torch(x, weight, bias):
     # Not functional.layer_norm: its jvp takes the statistics for constants, and its bias gradient adds up in 16 bits.
-    return _normalized(x)[0] * weight + bias
+    # Nor rsqrt, whose derivative overflows in float16.
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / torch.sqrt((centred * centred).mean(-1, keepdim=True) + EPS) * weight + bias
 
 
 def _layer_norm_with(terms=("mean", "variance"), of_weight=lambda y, hat: (y * hat).sum(0), of_bias=lambda y: y.sum(0)):
