@@ -243,7 +243,8 @@ def _bare_failure(row: Row, sample: Sample, wrong: tuple[WrongResult, ...]) -> F
 def _wrong_result(finding: Finding, looks_like: str | None, spec: OpSpec, check: str) -> WrongResult:
     if not isinstance(finding, Comparison):
         return WrongResult(finding.label, finding.violation, finding.circumstance)
-    excess = finding.error - finding.bound
+    # An entry that cannot be judged, with an infinite bound, is none of the wrong ones.
+    excess = np.where(finding.wrong, finding.error, -np.inf) - np.where(finding.wrong, finding.bound, 0.0)
     index = tuple(int(i) for i in np.unravel_index(int(excess.argmax()), excess.shape))
     equation = spec.equations.get(f"{check}/{finding.label}") or (
         spec.equations.get(finding.label) if len(ORDERS.get(check, ())) <= 1 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -32,6 +33,10 @@ class Precision:
     def rounded(self, x: np.ndarray) -> np.ndarray:
         """x rounded to this format, as float64."""
         return np.asarray(x, np.float64).astype(self.storage).astype(np.float64)
+
+    def gamma(self, K: int) -> float:
+        """γ_K: how far K roundings of the accumulator may add up, relatively; see `rounding`."""
+        return min(K, 4 * math.sqrt(K)) * self.u_acc
 
 
 def _precision(name: str, storage: type, u_acc: float | None = None, flushes: bool = True) -> Precision:

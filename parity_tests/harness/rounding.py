@@ -6,6 +6,7 @@ the errors of its operands, and adds its own rounding. Hence cancellation is exc
 nowhere else, and no tolerance is chosen. With u the unit roundoff of a stored result and u_acc the accumulator's:
 
     E(input)  = 2 u |x|
+    E(const)  = |c - c rounded to the format|
     E(x ± y)  = E_x + E_y + u |x ± y|
     E(x ∘ y)  = |x| E_y + E_x |y| + E_x E_y + u |x ∘ y|
     E(X Y)    = |X| E_Y + E_X |Y| + E_X E_Y + γ_K |X| |Y| + u |X Y|,    γ_K = min(K, 4 √K) u_acc
@@ -32,24 +33,35 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.special
+from jax import lax
 from jax.extend import core
 
+from parity_tests.harness import rounding_matrix, rounding_order
 from parity_tests.harness.precision import FLOAT64, Precision
 
 INPUT = 2  # roundings of an input that a stable algorithm may be equivalent to
 ELEMENTARY = 8  # roundings (in the accumulator's format) of an elementary function, before two to store and re-use it
 
-# The same correctly rounded IEEE operations in NumPy, which needs no compilation for every shape.
+# The same IEEE operations in NumPy, correctly rounded too, and without a compilation for every shape.
 _DIRECT: dict[str, Callable] = {
     "add": np.add,
     "add_any": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
     "neg": np.negative,
+    # Where XLA's float64 is off by more than `ELEMENTARY` roundings: log1p by 240 at -0.41, erf_inv by 290 at 1 - 1e-5.
+    "log1p": np.log1p,
+    "atanh": np.arctanh,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "exp2": np.exp2,
+    "erfc": scipy.special.erfc,
+    "erf_inv": scipy.special.erfinv,
 }
 
 Rule = Callable[..., Any]
-_RULES: dict[str, Rule] = {}
+_RULES: dict[str, Rule] = rounding_matrix.RULES | rounding_order.RULES
 
 
 class NoRule(NotImplementedError):
@@ -92,16 +104,26 @@ def _interpret(jaxpr, consts: Sequence, args: Sequence[tuple], precision: Precis
 
     def read(atom):
         if isinstance(atom, core.Literal):
-            return np.asarray(atom.val), np.zeros(np.shape(atom.val))
+            return _constant_of(np.asarray(atom.val), precision)
         return environment[atom]
 
     for var, const in zip(jaxpr.constvars, consts, strict=True):
-        environment[var] = np.asarray(const), np.zeros(np.shape(const))
+        environment[var] = _constant_of(np.asarray(const), precision)
     environment.update(zip(jaxpr.invars, args, strict=True))
     for eqn in jaxpr.eqns:
         outputs = _apply(eqn, [read(x) for x in eqn.invars], precision)
         environment.update(zip(eqn.outvars, outputs, strict=True))
     return [read(x) for x in jaxpr.outvars]
+
+
+def _constant_of(x: np.ndarray, precision: Precision) -> tuple[np.ndarray, np.ndarray]:
+    """A constant of the program, with the error that it has when it is stored in the format."""
+    if x.dtype != np.float64:
+        return x, np.zeros(x.shape)
+    with np.errstate(all="ignore"):
+        error = np.abs(precision.rounded(x) - x)
+    # What overflows stands for an infinity, as in a mask.
+    return x, np.where(np.isfinite(error), error, 0.0)
 
 
 def _apply(eqn, operands: list[tuple], precision: Precision) -> list[tuple]:
@@ -112,9 +134,8 @@ def _apply(eqn, operands: list[tuple], precision: Precision) -> list[tuple]:
     if name in _CONTROL:
         return _CONTROL[name](eqn, operands, precision)
     x = [value for value, _ in operands]
-    direct = _DIRECT.get(name)
     with np.errstate(all="ignore"):  # an infinity or a NaN is a result here, as it is in JAX
-        values = direct(*x) if direct else eqn.primitive.bind(*x, **eqn.params)
+        values = _evaluated(eqn, *x)
     values = [np.asarray(y) for y in (values if eqn.primitive.multiple_results else [values])]
     low = [y.dtype for y in values if jnp.issubdtype(y.dtype, jnp.floating) and y.dtype != np.float64]
     if low:  # bfloat16 included, which NumPy's own kinds do not know as floating-point
@@ -130,6 +151,11 @@ def _apply(eqn, operands: list[tuple], precision: Precision) -> list[tuple]:
         return [(y, _capped(y, np.broadcast_to(e, y.shape), precision)) for y, e in zip(values, bounds, strict=True)]
 
 
+def _evaluated(eqn, *x):
+    direct = _DIRECT.get(eqn.primitive.name)
+    return direct(*x) if direct else eqn.primitive.bind(*x, **eqn.params)
+
+
 def _capped(y: np.ndarray, e: np.ndarray, precision: Precision) -> np.ndarray:
     if y.dtype.kind != "f":
         return e
@@ -141,7 +167,7 @@ def _capped(y: np.ndarray, e: np.ndarray, precision: Precision) -> np.ndarray:
 
 def _called(name: str, params: dict) -> Any:
     """The closed jaxpr that a call primitive runs (jit, custom_jvp_call, checkpoint, ...); None for any other."""
-    if name in ("scan", "while", "cond"):
+    if name in _CONTROL:
         return None
     for key in ("call_jaxpr", "jaxpr", "fun_jaxpr"):
         inner = params.get(key)
@@ -188,7 +214,42 @@ def _cond(eqn, operands, precision):
     return _interpret(branch.jaxpr, branch.consts, args, precision)
 
 
-_CONTROL = {"scan": _scan, "cond": _cond}
+def _while(eqn, operands, precision):
+    p = eqn.params
+    test, body = _closed(p["cond_jaxpr"]), _closed(p["body_jaxpr"])
+    of_test, of_body = p["cond_nconsts"], p["body_nconsts"]
+    test_consts, body_consts = operands[:of_test], operands[of_test : of_test + of_body]
+    carry = operands[of_test + of_body :]
+    while True:
+        ((again, uncertain),) = _interpret(test.jaxpr, test.consts, [*test_consts, *carry], precision)
+        if np.any(uncertain):
+            raise NoRule("while (as long as a value says so that rounding may change)")
+        if not again:
+            return carry
+        carry = _interpret(body.jaxpr, body.consts, [*body_consts, *carry], precision)
+
+
+def _linear_solve(eqn, operands, precision):
+    """The solution of a linear system: of one matrix along the last axis, which is how jnp.linalg has it."""
+    lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
+    count = sum(lengths)
+    matrix, ((b, e_b),) = operands[: lengths.matvec], operands[count:]
+    of_solve = operands[lengths.matvec + lengths.vecmat :][: lengths.solve]
+    solve = _closed(jaxprs.solve)
+    ((x, e_x),) = _interpret(solve.jaxpr, solve.consts, [*of_solve, (b, e_b)], precision)
+    if len(matrix) != 1 or matrix[0][0].shape != 2 * b.shape[-1:] or not b.size:
+        return [(x, e_x)]
+    ((A, e_A),) = matrix
+    rows = x.reshape(-1, x.shape[-1])
+    if not np.allclose(rows @ A.T, b.reshape(rows.shape), rtol=1e-6, atol=1e-6 * np.abs(rows).max(initial=0)):
+        return [
+            (x, e_x)
+        ]  # another operator than the matrix: what the solver itself does bounds the error, if less well
+    bound = rounding_matrix.linear_solve(A, e_A, rows.T, e_b.reshape(rows.shape).T, precision)
+    return [(x, _capped(x, bound.T.reshape(x.shape), precision))]
+
+
+_CONTROL = {"scan": _scan, "cond": _cond, "while": _while, "custom_linear_solve": _linear_solve}
 
 
 # Rules: (eqn, values of the operands, their bounds, values of the results, precision) -> bounds of the results.
@@ -235,18 +296,14 @@ def _contraction(eqn, x, e, y, p):
     X, Y = np.abs(x[0]), np.abs(x[1])
     magnitude = product(X, Y)
     passed_on = product(X, e[1]) + product(e[0], Y + e[1])
-    return passed_on + _gamma(K, p) * magnitude + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, K * p.tiny)
-
-
-def _gamma(K: int, p: Precision) -> float:
-    return min(K, 4 * math.sqrt(K)) * p.u_acc
+    return passed_on + p.gamma(K) * magnitude + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, K * p.tiny)
 
 
 @_rule("reduce_sum")
 def _sum(eqn, x, e, y, p):
     axes = tuple(eqn.params["axes"])
     K = math.prod(x[0].shape[axis] for axis in axes)
-    return e[0].sum(axes) + _gamma(K, p) * np.abs(x[0]).sum(axes) + p.u * np.abs(y)
+    return e[0].sum(axes) + p.gamma(K) * np.abs(x[0]).sum(axes) + p.u * np.abs(y)
 
 
 @_rule("cumsum")
@@ -254,7 +311,7 @@ def _cumulative_sum(eqn, x, e, y, p):
     def cumulative(a):
         return np.asarray(eqn.primitive.bind(a, **eqn.params))
 
-    return cumulative(e[0]) + _gamma(x[0].shape[eqn.params["axis"]], p) * cumulative(np.abs(x[0])) + p.u * np.abs(y)
+    return cumulative(e[0]) + p.gamma(x[0].shape[eqn.params["axis"]]) * cumulative(np.abs(x[0])) + p.u * np.abs(y)
 
 
 @_rule("neg", "abs", "copy", "copy_p", "stop_gradient", "convert_element_type", "reduce_precision")
@@ -273,20 +330,37 @@ def _extremum(eqn, x, e, y, p):
 
 
 @_rule("reshape", "transpose", "broadcast_in_dim", "squeeze", "expand_dims", "slice", "rev", "concatenate", "pad")
-@_rule("split", "stack", "unstack")
+@_rule("split", "stack", "unstack", "tile")
 def _rearranged(eqn, x, e, y, p):
     bounds = eqn.primitive.bind(*e, **eqn.params)
     return [*map(np.asarray, bounds)] if eqn.primitive.multiple_results else np.asarray(bounds)
 
 
-@_rule("gather", "dynamic_slice")
+@_rule("gather")
 def _selected(eqn, x, e, y, p):
-    return np.asarray(eqn.primitive.bind(e[0], *x[1:], **eqn.params))
+    # What is read from a place that rounding may change cannot be judged.
+    moved = np.any(e[1] >= 0.5, axis=-1)
+    moved = np.expand_dims(moved, eqn.params["dimension_numbers"].offset_dims)
+    return np.where(moved, np.inf, np.asarray(eqn.primitive.bind(e[0], x[1], **eqn.params)))
+
+
+@_rule("dynamic_slice")
+def _sliced(eqn, x, e, y, p):
+    return _unless_moved(e[1:], np.asarray(eqn.primitive.bind(e[0], *x[1:], **eqn.params)))
 
 
 @_rule("dynamic_update_slice")
 def _updated(eqn, x, e, y, p):
-    return np.asarray(eqn.primitive.bind(e[0], e[1], *x[2:], **eqn.params))
+    return _unless_moved(e[2:], np.asarray(eqn.primitive.bind(e[0], e[1], *x[2:], **eqn.params)))
+
+
+@_rule("scatter")
+def _replaced(eqn, x, e, y, p):
+    return _unless_moved(e[1:2], np.asarray(eqn.primitive.bind(e[0], x[1], e[2], **eqn.params)))
+
+
+def _unless_moved(of_indices, bound):
+    return np.full(bound.shape, np.inf) if any(np.any(e >= 0.5) for e in of_indices) else bound
 
 
 @_rule("scatter-add")
@@ -297,7 +371,19 @@ def _scattered_sum(eqn, x, e, y, p):
     # Added up where it is stored, in the storage format: what PyTorch's index_add and a GPU's atomics do.
     magnitude = scattered(np.abs(x[0]), np.abs(x[2]))
     terms = scattered(np.ones_like(x[0]), np.ones_like(x[2]))
-    return scattered(e[0], e[2]) + np.minimum(terms, 4 * np.sqrt(terms)) * p.u * magnitude + p.u * np.abs(y)
+    own = np.minimum(terms, 4 * np.sqrt(terms)) * p.u * magnitude + p.u * np.abs(y)
+    return _unless_moved(e[1:2], scattered(e[0], e[2]) + own)
+
+
+@_rule("scatter-mul", "scatter_mul")
+def _scattered_product(eqn, x, e, y, p):
+    def scattered(operand, updates, combine=eqn.primitive):
+        return np.asarray(combine.bind(operand, x[1], updates, **eqn.params))
+
+    grown = scattered(np.abs(x[0]) + e[0], np.abs(x[2]) + e[2]) - np.abs(y)
+    # With e as every factor the product counts them, by its logarithm.
+    terms = np.log(scattered(np.ones_like(x[0]), np.full_like(x[2], np.e)))
+    return _unless_moved(e[1:2], grown + terms * (p.u * np.abs(y) + _underflow(y, p)))
 
 
 @_rule("reduce_prod")
@@ -306,6 +392,51 @@ def _product_of_all(eqn, x, e, y, p):
     K = math.prod(x[0].shape[axis] for axis in axes)
     grown = (np.abs(x[0]) + e[0]).prod(axes) - np.abs(x[0]).prod(axes)
     return grown + K * p.u * np.abs(y) + K * _underflow(y, p)
+
+
+@_rule("cumprod")
+def _cumulative_product(eqn, x, e, y, p):
+    def cumulative(a):
+        return np.asarray(eqn.primitive.bind(a, **eqn.params))
+
+    terms = np.log(cumulative(np.full_like(x[0], np.e)))  # how many factors
+    return cumulative(np.abs(x[0]) + e[0]) - np.abs(y) + terms * (p.u * np.abs(y) + _underflow(y, p))
+
+
+@_rule("cumlogsumexp")
+def _cumulative_log_sum_exp(eqn, x, e, y, p):
+    def cumulative(a):
+        return np.asarray(eqn.primitive.bind(a, **eqn.params))
+
+    passed_on = np.maximum(cumulative(x[0] + e[0]) - y, y - cumulative(x[0] - e[0]))
+    # y = m + log Σ exp(x - m), m the running maximum. The exponents round by u |x - m| each, which the sum averages by
+    # the weights exp(x - y): to at most log K, since Σ p_i |x_i - m| is the entropy of p less y - m.
+    K = x[0].shape[eqn.params["axis"]]
+    m = np.asarray(lax.cummax_p.bind(x[0], **eqn.params))
+    of_sum = p.gamma(K) + 2 * p.u + ELEMENTARY * p.u_acc + p.u * math.log(max(K, 1))
+    return passed_on + of_sum + (2 * p.u + ELEMENTARY * p.u_acc) * (np.abs(y - m) + np.abs(y))
+
+
+@_rule("conv_general_dilated")
+def _convolution(eqn, x, e, y, p):
+    def convolved(a, b):
+        return np.asarray(eqn.primitive.bind(a, b, **eqn.params))
+
+    X, Y = np.abs(x[0]), np.abs(x[1])
+    K = int(convolved(np.ones_like(X), np.ones_like(Y)).max(initial=0))
+    magnitude = convolved(X, Y)
+    passed_on = convolved(X, e[1]) + convolved(e[0], Y + e[1])
+    return passed_on + p.gamma(K) * magnitude + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, K * p.tiny)
+
+
+@_rule("rem")
+def _remainder(eqn, x, e, y, p):
+    # x - n y with n = trunc(x / y), as long as rounding does not change n.
+    n = np.trunc(x[0] / x[1])
+    room = np.abs(x[1]) - np.abs(y)
+    error = e[0] + np.abs(n) * e[1]
+    certain = (error < room) & ((error < np.abs(y)) | (n == 0))
+    return np.where(certain | (error == 0), error + p.u * np.abs(y), np.inf)
 
 
 @_rule("argmax", "argmin")
@@ -319,12 +450,12 @@ def _position(eqn, x, e, y, p):
     return np.zeros(y.shape)
 
 
-@_rule("iota")
+@_rule("iota", "empty2")
 def _constant(eqn, x, e, y, p):
     return np.zeros(y.shape)
 
 
-@_rule("eq", "ne", "lt", "le", "gt", "ge")
+@_rule("eq", "ne", "lt", "le", "gt", "ge", "lt_to", "le_to")
 def _comparison(eqn, x, e, y, p):
     """1 where rounding may change the answer, else 0."""
     # An exact tie comes from the structure (x against itself, or against the maximum it is part of), not by accident.
@@ -364,13 +495,13 @@ def _own(y, p):
 @_rule("tanh", "exp", "exp2", "expm1", "log", "log1p", "logistic", "sqrt", "cbrt", "erf", "erfc", "erf_inv")
 @_rule("asin", "acos", "atan", "sinh", "asinh", "acosh", "atanh", "rsqrt")
 def _monotone(eqn, x, e, y, p):
-    low, high = (np.asarray(eqn.primitive.bind(x[0] + shift, **eqn.params)) for shift in (-e[0], e[0]))
+    low, high = (np.asarray(_evaluated(eqn, x[0] + shift)) for shift in (-e[0], e[0]))
     return np.maximum(np.abs(high - y), np.abs(low - y)) + _own(y, p)
 
 
 @_rule("cosh")
 def _even(eqn, x, e, y, p):
-    return np.asarray(eqn.primitive.bind(np.abs(x[0]) + e[0], **eqn.params)) - y + _own(y, p)
+    return np.cosh(np.abs(x[0]) + e[0]) - y + _own(y, p)
 
 
 @_rule("sin")
@@ -417,8 +548,16 @@ def _angle(eqn, x, e, y, p):
     )
 
 
-@_rule("tan", "lgamma", "digamma")
+@_rule("tan", "lgamma", "digamma", "polygamma")
 def _differentiated(eqn, x, e, y, p):
     # To first order, doubled: the second-order term is smaller than the first wherever the bound is of any use.
-    _, slope = jax.jvp(lambda a: eqn.primitive.bind(a, **eqn.params), (x[0],), (np.ones_like(x[0]),))
-    return 2 * np.abs(np.asarray(slope)) * e[0] + _own(y, p)
+    *order, at = x  # of polygamma the order comes first
+    _, slope = jax.jvp(lambda a: eqn.primitive.bind(*order, a, **eqn.params), (at,), (np.ones_like(at),))
+    bound = 2 * np.abs(np.asarray(slope)) * e[-1] + _own(y, p)
+    if eqn.primitive.name in ("lgamma", "digamma"):
+        # XLA has Lanczos' sum: near a zero of the function its terms cancel, and the reference itself errs by theirs.
+        z = np.where(at < 0.5, -at, at - 1)
+        t = np.log(z + 7.5)
+        terms = (z + 0.5) * t + z + 7.5 if eqn.primitive.name == "lgamma" else t + 1
+        bound = bound + ELEMENTARY * FLOAT64.u * terms
+    return bound

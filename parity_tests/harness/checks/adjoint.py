@@ -15,9 +15,10 @@ def _run(trial):
     count = len(trial.primals)
     reverse_args = trial.arguments("vjp")
     w = reverse_args[count:]
+    tangents, gradients = trial.arguments("jvp")[count:], trial.truth("vjp", reverse_args)
     u = [
-        np.copysign(x, gradient)
-        for x, (gradient, _) in zip(trial.arguments("jvp")[count:], trial.truth("vjp", reverse_args), strict=True)
+        np.copysign(x, trial.oracle.directed(name, gradient))  # still a direction of the input's domain
+        for name, x, (gradient, _) in zip(trial.oracle.inputs, tangents, gradients, strict=True)
     ]
     forward_args = [*reverse_args[:count], *u]
     pushed = trial.candidate.jvp(*_split(trial.tensors(forward_args), count))

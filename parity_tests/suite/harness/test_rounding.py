@@ -371,9 +371,9 @@ def test_an_entry_that_cannot_be_judged_does_not_excuse_its_neighbour():
 @pytest.mark.parametrize(
     ("f", "primitive"),
     [
-        pytest.param(lambda x: jnp.sort(x), "sort", id="sort"),
-        pytest.param(lambda x: lax.while_loop(lambda y: y[0] < 1, lambda y: y + 1, x), "while", id="while"),
-        pytest.param(jax.jit(lambda x: 2 * jnp.sort(x)), "sort", id="inside a call"),
+        pytest.param(lambda x: lax.bessel_i1e(x), "bessel_i1e", id="bessel"),
+        pytest.param(lambda x: jnp.linalg.eigvalsh(jnp.outer(x, x)), "eigh", id="eigenvalues"),
+        pytest.param(jax.jit(lambda x: 2 * lax.bessel_i1e(x)), "bessel_i1e", id="inside a call"),
     ],
 )
 def test_a_primitive_without_a_rule_is_named(f, primitive):

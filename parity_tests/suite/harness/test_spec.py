@@ -51,31 +51,17 @@ def f(x, y):
             {"input_names": ("x",)}, ValueError, "OpSpec op: 1 input_names for 2 inputs", id="too few input names"
         ),
         pytest.param(
-            {"signature": None, "inputs": (X, np.arange(3))},
-            TypeError,
-            "OpSpec op: inputs[1] is int64; give arrays of float64, float32, bfloat16, float16, "
-            "and close over anything else: primal=lambda x: f(x, index)",
-            id="integers",
-        ),
-        pytest.param(
             {"signature": None, "inputs": (X * 1j, X)},
             TypeError,
-            "OpSpec op: inputs[0] is complex128; give arrays of float64, float32, bfloat16, float16, "
-            "and close over anything else: primal=lambda x: f(x, index)",
+            "OpSpec op: inputs[0] is complex128; give arrays of float64, float32, bfloat16, float16 "
+            "or of integers, and close over anything else: primal=lambda x: f(x, index)",
             id="complex",
-        ),
-        pytest.param(
-            {"signature": None, "inputs": (X, torch.ones(3, dtype=torch.int32))},
-            TypeError,
-            "OpSpec op: inputs[1] is int32; give arrays of float64, float32, bfloat16, float16, "
-            "and close over anything else: primal=lambda x: f(x, index)",
-            id="integers of PyTorch",
         ),
         pytest.param(
             {"signature": None, "inputs": (X, [1.0, 2.0])},
             TypeError,
-            "OpSpec op: inputs[1] is list; give arrays of float64, float32, bfloat16, float16, "
-            "and close over anything else: primal=lambda x: f(x, index)",
+            "OpSpec op: inputs[1] is list; give arrays of float64, float32, bfloat16, float16 "
+            "or of integers, and close over anything else: primal=lambda x: f(x, index)",
             id="a list",
         ),
     ],
@@ -95,6 +81,14 @@ def test_a_formula_must_be_callable(role):
 def test_a_malformed_signature_is_refused_at_once():
     with pytest.raises(ValueError, match="is not a gufunc signature"):
         OpSpec("op", primal=f, signature="(n),(n)")
+
+
+@pytest.mark.parametrize(
+    "index", [np.arange(3), torch.ones(3, dtype=torch.int32), X > 0], ids=["int64", "int32", "bool"]
+)
+def test_integers_are_accepted_and_not_differentiated(index):
+    spec = OpSpec("op", primal=f, inputs=(X, index))
+    assert [domain.differentiable for domain in spec.domains_of_inputs(2)] == [True, False]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])

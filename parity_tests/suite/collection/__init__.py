@@ -1,0 +1,17 @@
+"""Operators that people write derivatives of, each with a right version and with mistakes: data, one file per group."""
+
+from parity_tests.suite.collection import (
+    attention,
+    elementwise,
+    indexing,
+    matrices,
+    norms,
+    probabilities,
+    products,
+    protocol,
+    reductions,
+)
+from parity_tests.suite.collection._case import Case as Case
+
+GROUPS = (elementwise, reductions, products, norms, probabilities, indexing, matrices, attention, protocol)
+COLLECTION: dict[str, Case] = {name: case for group in GROUPS for name, case in group.CASES.items()}

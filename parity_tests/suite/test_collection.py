@@ -1,0 +1,63 @@
+"""The collection: every planted mistake is caught by the check that is named, and no right version raises an alarm."""
+
+from __future__ import annotations
+
+import pytest
+
+from parity_tests.harness.checks import CHECKS
+from parity_tests.harness.crosscheck import crosscheck
+from parity_tests.harness.findings import Verdict
+from parity_tests.harness.precision import PRECISIONS
+from parity_tests.harness.report import Report
+from parity_tests.suite.collection import COLLECTION, Case
+
+CAUGHT = (Verdict.MISMATCH, Verdict.ERROR)
+MISTAKES = [
+    pytest.param(
+        case,
+        mistake,
+        id=f"{op}-{name}",
+        marks=pytest.mark.skipif(
+            mistake.caught_by not in CHECKS, reason=f"there is no check {mistake.caught_by!r} yet"
+        ),
+    )
+    for op, case in COLLECTION.items()
+    for name, mistake in case.mistakes.items()
+]
+each_op = pytest.mark.parametrize("case", COLLECTION.values(), ids=COLLECTION)
+
+
+@pytest.mark.parametrize(("case", "mistake"), MISTAKES)
+def test_a_mistake_is_caught(case, mistake):
+    checks = [mistake.caught_by, *mistake.passes]
+    report = crosscheck(mistake.call, case.spec, checks=checks, dtypes=[mistake.dtype], name="wrong")
+    verdicts = {row.check: row.verdict for row in report.rows if row.candidate == "wrong"}
+    assert verdicts.pop(mistake.caught_by) in CAUGHT, str(report)
+    assert set(verdicts.values()) <= {Verdict.PASS}, str(report)
+
+
+def no_alarm(case: Case, dtypes: list[str], seed: int) -> Report:
+    """Judge a right version under every check; a check that PyTorch itself has no rule for may say so."""
+    report = crosscheck(case.right, case.spec, dtypes=dtypes, seed=seed, name="right")
+    alarms = [row for row in report.rows if row.verdict not in (Verdict.PASS, Verdict.UNSUPPORTED)]
+    assert not alarms, str(report)
+    assert sum(row.verdict is Verdict.PASS for row in report.rows) > len(report.rows) / 2, str(report)
+    return report
+
+
+@each_op
+def test_a_right_version_raises_no_alarm(case):
+    no_alarm(case, ["float64", "bfloat16"], seed=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+@each_op
+def test_a_right_version_raises_no_alarm_in_any_format(case, seed):
+    no_alarm(case, list(PRECISIONS), seed)
+
+
+def test_the_collection_is_large_and_has_every_kind():
+    mistakes = [mistake for case in COLLECTION.values() for mistake in case.mistakes.values()]
+    assert len({case.spec.name for case in COLLECTION.values()}) >= 15
+    assert len(mistakes) >= 40
