@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -66,7 +68,7 @@ class Candidate:
 
     Args:
         call: the callable: a function, an `autograd.Function.apply`, an operator; or an `nn.Module`, whose parameters,
-            in the order of `named_parameters`, are inputs after those of its `forward`.
+            in the order of `named_parameters`, are inputs after those of its `forward` if the spec has so many.
         name: its name in reports.
         limits: the checks that it is known to fail, each with the reason; a limit that does not hold is a failure.
             `None`: those that its author declares by PyTorch's own means (no `jvp`, no vmap rule, ...).
@@ -206,15 +208,18 @@ def _with_parameters(call: Callable) -> Callable:
     """A module as a function of its inputs and its parameters; anything else as it is."""
     if not isinstance(call, torch.nn.Module):
         return call
-    names = [name for name, _ in call.named_parameters()]
+    names, lock = [name for name, _ in call.named_parameters()], threading.Lock()
+    own = [p for p in inspect.signature(call.forward).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    required = sum(p.default is p.empty for p in own)
 
     def function(*args: torch.Tensor, **params: object) -> object:
         count = len(args) - len(names)
-        if count < 0:
-            raise BadOutput(
-                f"has {len(names)} parameters ({', '.join(names)}), but the spec has {len(args)} inputs in all"
-            )
-        return torch.func.functional_call(call, dict(zip(names, args[count:], strict=True)), args[:count], params)
+        if count >= required:
+            parameters, args = dict(zip(names, args[count:], strict=True)), args[:count]
+        else:  # the spec is about the inputs of its forward only
+            parameters = {name: p.detach() for name, p in call.named_parameters()}
+        with lock:  # PyTorch puts the parameters into the one module
+            return torch.func.functional_call(call, parameters, args, params)
 
     return function
 

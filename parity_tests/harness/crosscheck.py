@@ -36,7 +36,8 @@ def crosscheck(
 
     Args:
         candidate: the callable on tensors: a function, an `autograd.Function.apply`, an operator; or an `nn.Module`,
-            whose parameters, in the order of `named_parameters`, are inputs of the spec after those of its `forward`.
+            whose parameters, in the order of `named_parameters`, are inputs after those of its `forward` if the spec
+            has so many.
         spec: an `OpSpec`, or just the JAX function if `inputs` are given.
         inputs: the arrays to judge at, for a plain JAX function; an `OpSpec` makes or holds its own.
         checks, dtypes: which ones (see `gradparity checks`, and float64, float32, bfloat16, float16); by default all.

@@ -380,16 +380,13 @@ def test_purity_names_what_was_written_to():
 
 
 def test_an_output_that_requires_a_gradient_unasked():
-    class Parameter(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.one = torch.nn.Parameter(torch.ones((), dtype=torch.float64))
+    one = torch.nn.Parameter(torch.ones((), dtype=torch.float64))
 
-        def forward(self, x):
-            return 2 * x * self.one
+    def double(x):
+        return 2 * x * one
 
-    assert judged(Parameter(), DOUBLE, "vjp").verdict is Verdict.PASS
-    failure = judged(Parameter(), DOUBLE, "input_subsets").failure
+    assert judged(double, DOUBLE, "vjp").verdict is Verdict.PASS
+    failure = judged(double, DOUBLE, "input_subsets").failure
     assert failure is not None
     assert [(wrong.label, wrong.pattern) for wrong in failure.wrong] == [("output", "requires a gradient")]
 
