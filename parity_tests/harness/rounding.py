@@ -26,51 +26,24 @@ An entry whose value may overflow the format gets an infinite bound: it cannot b
 from __future__ import annotations
 
 import functools
-import importlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.extend import core
 
-from parity_tests.harness import rounding_matrix, rounding_order
+from parity_tests.harness import rounding_elementary, rounding_matrix, rounding_order
 from parity_tests.harness.precision import FLOAT64, Precision
+from parity_tests.harness.rounding_elementary import ELEMENTARY, evaluated, underflow
 
 INPUT = 2  # roundings of an input that a stable algorithm may be equivalent to
-ELEMENTARY = 8  # roundings (in the accumulator's format) of an elementary function, before two to store and re-use it
 
-
-def _scipy(name: str) -> Callable:
-    # Imported at the first use: importing scipy.special adds a warning filter, which `numerics.pinned` takes back.
-    def f(x):
-        return getattr(importlib.import_module("scipy.special"), name)(x)
-
-    return f
-
-
-# The same IEEE operations in NumPy, correctly rounded too, and without a compilation for every shape.
-_DIRECT: dict[str, Callable] = {
-    "add": np.add,
-    "add_any": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "neg": np.negative,
-    # Where XLA's float64 is off by more than `ELEMENTARY` roundings: log1p by 240 at -0.41, erf_inv by 290 at 1 - 1e-5.
-    "log1p": np.log1p,
-    "atanh": np.arctanh,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "exp2": np.exp2,
-    "erfc": _scipy("erfc"),
-    "erf_inv": _scipy("erfinv"),
-}
 
 Rule = Callable[..., Any]
-_RULES: dict[str, Rule] = rounding_matrix.RULES | rounding_order.RULES
+_RULES: dict[str, Rule] = rounding_matrix.RULES | rounding_order.RULES | rounding_elementary.RULES
 
 
 class NoRule(NotImplementedError):
@@ -144,7 +117,7 @@ def _apply(eqn, operands: list[tuple], precision: Precision) -> list[tuple]:
         return _CONTROL[name](eqn, operands, precision)
     x = [value for value, _ in operands]
     with np.errstate(all="ignore"):  # an infinity or a NaN is a result here, as it is in JAX
-        values = _evaluated(eqn, *x)
+        values = evaluated(eqn, *x)
     values = [np.asarray(y) for y in (values if eqn.primitive.multiple_results else [values])]
     low = [y.dtype for y in values if jnp.issubdtype(y.dtype, jnp.floating) and y.dtype != np.float64]
     if low:  # bfloat16 included, which NumPy's own kinds do not know as floating-point
@@ -158,11 +131,6 @@ def _apply(eqn, operands: list[tuple], precision: Precision) -> list[tuple]:
         bounds = _RULES[name](eqn, x, [e for _, e in operands], values if many else values[0], precision)
         bounds = bounds if many else [bounds]
         return [(y, _capped(y, np.broadcast_to(e, y.shape), precision)) for y, e in zip(values, bounds, strict=True)]
-
-
-def _evaluated(eqn, *x):
-    direct = _DIRECT.get(eqn.primitive.name)
-    return direct(*x) if direct else eqn.primitive.bind(*x, **eqn.params)
 
 
 def _capped(y: np.ndarray, e: np.ndarray, precision: Precision) -> np.ndarray:
@@ -280,19 +248,14 @@ def _sum_of_two(eqn, x, e, y, p):
 
 @_rule("mul")
 def _product(eqn, x, e, y, p):
-    return np.abs(x[0]) * e[1] + e[0] * np.abs(x[1]) + e[0] * e[1] + p.u * np.abs(y) + _underflow(y, p)
+    return np.abs(x[0]) * e[1] + e[0] * np.abs(x[1]) + e[0] * e[1] + p.u * np.abs(y) + underflow(y, p)
 
 
 @_rule("div")
 def _quotient(eqn, x, e, y, p):
     room = np.abs(x[1]) - e[1]
     passed_on = np.where(room > 0, (e[0] + np.abs(y) * e[1]) / room, np.where(e[0] + e[1] > 0, np.inf, 0.0))
-    return passed_on + p.u * np.abs(y) + _underflow(y, p)
-
-
-def _underflow(y, p):
-    # A result that is exactly zero in float64 comes from a zero operand, and is exact in every format.
-    return np.where(y == 0, 0.0, p.tiny)
+    return passed_on + p.u * np.abs(y) + underflow(y, p)
 
 
 @_rule("dot_general")
@@ -392,7 +355,7 @@ def _scattered_product(eqn, x, e, y, p):
     grown = scattered(np.abs(x[0]) + e[0], np.abs(x[2]) + e[2]) - np.abs(y)
     # With e as every factor the product counts them, by its logarithm.
     terms = np.log(scattered(np.ones_like(x[0]), np.full_like(x[2], np.e)))
-    return _unless_moved(e[1:2], grown + terms * (p.u * np.abs(y) + _underflow(y, p)))
+    return _unless_moved(e[1:2], grown + terms * (p.u * np.abs(y) + underflow(y, p)))
 
 
 @_rule("reduce_prod")
@@ -400,7 +363,7 @@ def _product_of_all(eqn, x, e, y, p):
     axes = tuple(eqn.params["axes"])
     K = math.prod(x[0].shape[axis] for axis in axes)
     grown = (np.abs(x[0]) + e[0]).prod(axes) - np.abs(x[0]).prod(axes)
-    return grown + K * p.u * np.abs(y) + K * _underflow(y, p)
+    return grown + K * p.u * np.abs(y) + K * underflow(y, p)
 
 
 @_rule("cumprod")
@@ -409,7 +372,7 @@ def _cumulative_product(eqn, x, e, y, p):
         return np.asarray(eqn.primitive.bind(a, **eqn.params))
 
     terms = np.log(cumulative(np.full_like(x[0], np.e)))  # how many factors
-    return cumulative(np.abs(x[0]) + e[0]) - np.abs(y) + terms * (p.u * np.abs(y) + _underflow(y, p))
+    return cumulative(np.abs(x[0]) + e[0]) - np.abs(y) + terms * (p.u * np.abs(y) + underflow(y, p))
 
 
 @_rule("cumlogsumexp")
@@ -492,81 +455,3 @@ def _select(eqn, x, e, y, p):
 def _step(eqn, x, e, y, p):
     low, high = (np.asarray(eqn.primitive.bind(x[0] + shift, **eqn.params)) for shift in (-e[0], e[0]))
     return np.maximum(np.abs(high - y), np.abs(low - y))
-
-
-# Elementary functions.
-
-
-def _own(y, p):
-    return (2 * p.u + ELEMENTARY * p.u_acc) * np.abs(y) + _underflow(y, p)
-
-
-@_rule("tanh", "exp", "exp2", "expm1", "log", "log1p", "logistic", "sqrt", "cbrt", "erf", "erfc", "erf_inv")
-@_rule("asin", "acos", "atan", "sinh", "asinh", "acosh", "atanh", "rsqrt")
-def _monotone(eqn, x, e, y, p):
-    low, high = (np.asarray(_evaluated(eqn, x[0] + shift)) for shift in (-e[0], e[0]))
-    return np.maximum(np.abs(high - y), np.abs(low - y)) + _own(y, p)
-
-
-@_rule("cosh")
-def _even(eqn, x, e, y, p):
-    return np.cosh(np.abs(x[0]) + e[0]) - y + _own(y, p)
-
-
-@_rule("sin")
-def _sine(eqn, x, e, y, p):
-    return np.minimum(np.abs(np.cos(x[0])) * e[0] + e[0] ** 2 / 2, 2) + _own(y, p)
-
-
-@_rule("cos")
-def _cosine(eqn, x, e, y, p):
-    return np.minimum(np.abs(np.sin(x[0])) * e[0] + e[0] ** 2 / 2, 2) + _own(y, p)
-
-
-@_rule("integer_pow", "square")
-def _integer_power(eqn, x, e, y, p):
-    n = eqn.params.get("y", 2)
-    magnitude = np.abs(x[0])
-    if n >= 0:
-        passed_on = (magnitude + e[0]) ** n - magnitude**n
-    else:
-        passed_on = np.where(magnitude > e[0], (magnitude - e[0]) ** float(n) - magnitude ** float(n), np.inf)
-    return passed_on + abs(n) * p.u * np.abs(y) + _underflow(y, p)
-
-
-@_rule("one_minus_square")
-def _one_minus_square(eqn, x, e, y, p):
-    return 2 * np.abs(x[0]) * e[0] + e[0] ** 2 + p.u * (x[0] ** 2 + np.abs(y))
-
-
-@_rule("pow")
-def _power(eqn, x, e, y, p):
-    base, exponent = np.abs(x[0]), x[1]
-    # The relative error of x ** y = exp(y log x), with log x wrong by at most E_x / (x - E_x).
-    change = np.abs(exponent) * e[0] / (base - e[0]) + np.abs(np.log(base)) * e[1]
-    passed_on = np.where((base > e[0]) | (e[0] == 0), np.abs(y) * np.expm1(np.nan_to_num(change, nan=0.0)), np.inf)
-    return passed_on + _own(y, p)
-
-
-@_rule("atan2")
-def _angle(eqn, x, e, y, p):
-    radius = np.hypot(x[0], x[1])
-    error = np.hypot(e[0], e[1])
-    return np.where(radius > error, np.arcsin(np.minimum(error / radius, 1)), np.where(error > 0, np.pi, 0)) + _own(
-        y, p
-    )
-
-
-@_rule("tan", "lgamma", "digamma", "polygamma")
-def _differentiated(eqn, x, e, y, p):
-    # To first order, doubled: the second-order term is smaller than the first wherever the bound is of any use.
-    *order, at = x  # of polygamma the order comes first
-    _, slope = jax.jvp(lambda a: eqn.primitive.bind(*order, a, **eqn.params), (at,), (np.ones_like(at),))
-    bound = 2 * np.abs(np.asarray(slope)) * e[-1] + _own(y, p)
-    if eqn.primitive.name in ("lgamma", "digamma"):
-        # XLA has Lanczos' sum: near a zero of the function its terms cancel, and the reference itself errs by theirs.
-        z = np.where(at < 0.5, -at, at - 1)
-        t = np.log(z + 7.5)
-        terms = (z + 0.5) * t + z + 7.5 if eqn.primitive.name == "lgamma" else t + 1
-        bound = bound + ELEMENTARY * FLOAT64.u * terms
-    return bound

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.crosscheck import crosscheck
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.precision import PRECISIONS
@@ -13,14 +12,7 @@ from parity_tests.suite.collection import COLLECTION, Case
 
 CAUGHT = (Verdict.MISMATCH, Verdict.ERROR)
 MISTAKES = [
-    pytest.param(
-        case,
-        mistake,
-        id=f"{op}-{name}",
-        marks=pytest.mark.skipif(
-            mistake.caught_by not in CHECKS, reason=f"there is no check {mistake.caught_by!r} yet"
-        ),
-    )
+    pytest.param(case, mistake, id=f"{op}-{name}")
     for op, case in COLLECTION.items()
     for name, mistake in case.mistakes.items()
 ]
