@@ -16,6 +16,11 @@ class Verdict(StrEnum):
     UNRESOLVED = "UNRESOLVED"  # the witnesses cannot tell, or nothing could be compared
     UNSUPPORTED = "UNSUPPORTED"  # the candidate refuses with a clear error
     ERROR = "ERROR"
+    SKIPPED = "SKIPPED"  # the check does not apply to the operator or the candidate, for the reason given
+
+
+class NotApplicable(Exception):
+    """A check has nothing to say about an operator or a candidate, whoever wrote it; the message is the reason."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from parity_tests.harness import bridge, diagnosis
 from parity_tests.harness.candidate import Candidate, NotBuilt, Refused
 from parity_tests.harness.certificate import certify
 from parity_tests.harness.checks import Check
-from parity_tests.harness.findings import Comparison, Finding, Verdict
+from parity_tests.harness.findings import Comparison, Finding, NotApplicable, Verdict
 from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle, OracleError
@@ -56,7 +56,11 @@ class Docket:
     @property
     def length(self) -> int:
         """The number of rows that `judge` yields."""
-        return len(self.certificates) + len(self.present) * len(self.checks) * len(self.precisions)
+        return len(self.certificates) + len(self.present) * sum(len(self.checks_in(p)) for p in self.precisions)
+
+    def checks_in(self, precision: Precision) -> list[Check]:
+        """The checks that are run in a format."""
+        return [check for check in self.checks if precision is self.precisions[0] or not check.one_dtype]
 
 
 def judge(docket: Docket, report: Report) -> Iterator[Row]:
@@ -89,7 +93,7 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
         yield row
     for candidate in docket.present:
         for precision in docket.precisions:
-            for check in docket.checks:
+            for check in docket.checks_in(precision):
                 blank = _blank(docket, candidate.name, check.name, precision)
                 lacking = [name for name in check.maps if name in uncertified]
                 if lacking:
@@ -133,7 +137,8 @@ def _row(
     blank: Row,
     docket: Docket,
 ) -> Row:
-    start, row = time.perf_counter(), blank
+    start, row, inapplicable = time.perf_counter(), blank, []
+    ran = False
     for sample in cases:
         if not check.looks_at(sample):
             continue
@@ -141,6 +146,9 @@ def _row(
         trial = Trial(call, oracle.at(sample), sample, precision, docket.device)
         try:
             findings = list(check.run(trial))
+        except NotApplicable as reason:
+            inapplicable.append(str(reason))
+            continue
         except Refused as refusal:
             listed = refusal.declared and candidate.limits is None
             return replace(row, verdict=Verdict.UNSUPPORTED, reason=str(refusal), listed=listed)
@@ -153,11 +161,13 @@ def _row(
             )
             verdict = Verdict.MISMATCH if wrong_shape else Verdict.ERROR
             return replace(row, verdict=verdict, reason=f"{_where(error)} [{_title(sample)}]")
-        row = _with(row, findings)
+        ran, row = True, _with(row, findings)
         if not all(finding.holds for finding in findings):
             row = replace(row, verdict=Verdict.MISMATCH, seconds=time.perf_counter() - start)
             return replace(row, failure=_failure(row, trial, findings, docket))
-    if row.comparisons == 0:
+    if inapplicable and not ran:
+        row = replace(row, verdict=Verdict.SKIPPED, reason=inapplicable[0])
+    elif row.comparisons == 0:
         row = replace(row, verdict=Verdict.UNRESOLVED, reason="nothing was compared that an answer of zeros would fail")
     return replace(row, seconds=time.perf_counter() - start)
 
@@ -198,7 +208,7 @@ def _held_to_limits(row: Row, candidate: Candidate) -> Row:
         return row
     if row.verdict is Verdict.PASS:
         return replace(row, verdict=Verdict.MISMATCH, reason=f"listed as a limit ({reason}), but it passes: unlist it")
-    if row.verdict is Verdict.UNRESOLVED:
+    if row.verdict in (Verdict.UNRESOLVED, Verdict.SKIPPED):
         return row
     found = "" if row.verdict is Verdict.UNSUPPORTED else f" (found: {row.verdict})"
     return replace(row, verdict=Verdict.UNSUPPORTED, listed=True, reason=reason + found, failure=None)

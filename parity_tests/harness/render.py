@@ -20,8 +20,9 @@ _STYLE = {
     Verdict.UNRESOLVED: "bold yellow",
     Verdict.UNSUPPORTED: "cyan",
     Verdict.ERROR: "bold red",
+    Verdict.SKIPPED: "dim",
 }
-_WORST_FIRST = (Verdict.ERROR, Verdict.MISMATCH, Verdict.UNRESOLVED, Verdict.UNSUPPORTED, Verdict.PASS)
+_WORST_FIRST = (Verdict.ERROR, Verdict.MISMATCH, Verdict.UNRESOLVED, Verdict.UNSUPPORTED, Verdict.PASS, Verdict.SKIPPED)
 _CELL = 10  # "PASS 0.23" has 9
 SHORT = {"float64": "f64", "float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 
@@ -145,11 +146,12 @@ def verdict_line(report: Report) -> Text:
     judged = [row for row in report.rows if row.candidate != ORACLE]
     failed = [row for row in report.rows if not row.passed]
     limits = sum(row.verdict is Verdict.UNSUPPORTED and row.listed for row in judged)
+    skipped = sum(row.verdict is Verdict.SKIPPED for row in judged)
     compared = sum(row.comparisons for row in judged)
     if report.error:
         return Text(f"Could not judge: {report.error}", style="bold red")
     if report.passed:
-        text = f"All agree: {len(judged) - limits} rows, {compared:,} comparisons"
+        text = f"All agree: {len(judged) - limits - skipped} rows, {compared:,} comparisons"
         return Text(text + (f", {limits} listed limits" if limits else ""), style="bold green")
     if not failed and judged:
         return Text(f"{', '.join(a.name for a in report.not_built)} should have been judged", style="bold red")

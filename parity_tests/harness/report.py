@@ -85,8 +85,8 @@ class Row:
 
     @property
     def passed(self) -> bool:
-        """PASS, or a limit that is listed."""
-        return self.verdict is Verdict.PASS or (self.verdict is Verdict.UNSUPPORTED and self.listed)
+        """PASS, or a limit that is listed, or a check that does not apply."""
+        return self.verdict in (Verdict.PASS, Verdict.SKIPPED) or (self.verdict is Verdict.UNSUPPORTED and self.listed)
 
 
 @dataclass

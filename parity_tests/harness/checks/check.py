@@ -18,8 +18,10 @@ class Check:
         name: stable; it is what reports, limits and the command line say.
         catches: the mistakes that it is there to catch.
         maps: the oracle's maps that it relies on, which must have their certificates (see `harness.maps`).
-        run: yields what it finds on one trial; raises `Refused` where the candidate does not support the property.
+        run: yields what it finds on one trial; raises `Refused` where the candidate does not support the property,
+            `NotApplicable` where the check has nothing to say about it.
         large: does it look at large samples, too?
+        one_dtype: is the first of the dtypes enough? For properties that do not depend on the format.
         generic: does it look at generic samples only? For properties that do not depend on sizes; see `Sample.generic`.
     """
 
@@ -29,6 +31,7 @@ class Check:
     run: Callable[[Trial], Iterator[Finding]]
     large: bool = False
     generic: bool = False
+    one_dtype: bool = False
 
     def looks_at(self, sample: Sample) -> bool:
         """Does it run on this sample?"""

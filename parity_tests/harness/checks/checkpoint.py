@@ -25,4 +25,5 @@ CHECK = Check(
     ("vjp",),
     _run,
     generic=True,
+    one_dtype=True,
 )

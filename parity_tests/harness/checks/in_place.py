@@ -35,4 +35,5 @@ CHECK = Check(
     ("vjp",),
     _run,
     generic=True,
+    one_dtype=True,
 )

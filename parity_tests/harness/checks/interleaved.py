@@ -22,4 +22,5 @@ CHECK = Check(
     ("vjp",),
     _run,
     generic=True,
+    one_dtype=True,
 )

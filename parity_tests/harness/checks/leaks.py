@@ -52,4 +52,11 @@ def _live(device):
     return {"live tensors": tensors, "memory of the GPU": torch.cuda.memory_allocated() if device == "cuda" else 0}
 
 
-CHECK = Check("leaks", "a reference cycle through ctx, or tensors that a call leaves behind", (), _run, generic=True)
+CHECK = Check(
+    "leaks",
+    "a reference cycle through ctx, or tensors that a call leaves behind",
+    (),
+    _run,
+    generic=True,
+    one_dtype=True,
+)

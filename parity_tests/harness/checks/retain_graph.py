@@ -24,4 +24,5 @@ CHECK = Check(
     ("vjp",),
     _run,
     generic=True,
+    one_dtype=True,
 )

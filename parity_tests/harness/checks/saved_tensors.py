@@ -33,4 +33,5 @@ CHECK = Check(
     ("vjp",),
     _run,
     generic=True,
+    one_dtype=True,
 )

@@ -24,7 +24,12 @@ def square(x):
 def test_everything_by_default():
     report = crosscheck(square, OpSpec("square", primal=square, inputs=(normal(3, 4),)), limits={})
     judged = [(row.dtype, row.check) for row in rows(report)]
-    assert judged == [(dtype, check) for dtype in PRECISIONS for check in CHECKS]
+    assert judged == [
+        (dtype, check.name)
+        for dtype in PRECISIONS
+        for check in CHECKS.values()
+        if dtype == "float64" or not check.one_dtype
+    ]
     assert {row.device for row in report.rows} == {"cpu"}
     assert [row.check for row in report.rows if row.candidate == ORACLE] == [
         "vjp",

@@ -12,8 +12,12 @@ from jax import lax
 from torch.autograd.function import once_differentiable
 
 from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.harness.candidate import NESTED_FORWARD
-from parity_tests.harness.checks import CHECKS
+from parity_tests.harness.candidate import NESTED_FORWARD, Candidate
+from parity_tests.harness.checks import CHECKS, Check
+from parity_tests.harness.crosscheck import select_precisions
+from parity_tests.harness.findings import NotApplicable
+from parity_tests.harness.judge import Docket, judge
+from parity_tests.harness.report import Report, Row
 
 from ._ops import (
     PAIR,
@@ -320,6 +324,40 @@ def test_a_primitive_without_a_rule_is_unresolved():
     row = judged(torch.special.i1e, spec, "forward")
     assert row.verdict is Verdict.UNRESOLVED
     assert row.reason.startswith("no rounding-error rule for the JAX primitive 'bessel_i1e'")
+
+
+# What does not apply.
+
+
+def judged_by(run, limits=None) -> Row:
+    """The one row of a check that is made for the purpose."""
+    docket = Docket(
+        SQUARE,
+        [Candidate(torch.square, "square", limits)],
+        [Check("made_up", "nothing", (), run)],
+        select_precisions(["float64"]),
+        "cpu",
+        0,
+        lambda row: "",
+    )
+    (row,) = judge(docket, Report({}))
+    return row
+
+
+def _does_not_apply(trial):
+    raise NotApplicable("not an operator")
+    yield
+
+
+def test_a_check_that_does_not_apply_is_skipped_with_its_reason():
+    row = judged_by(_does_not_apply)
+    assert (row.verdict, row.reason, row.comparisons, row.passed) == (Verdict.SKIPPED, "not an operator", 0, True)
+    assert judged_by(_does_not_apply, {"made_up": "a limit"}).verdict is Verdict.SKIPPED
+
+
+def test_a_check_that_ran_is_not_skipped():
+    """A check that applies and compares nothing is no more excused than it was."""
+    assert judged_by(lambda trial: iter(())).verdict is Verdict.UNRESOLVED
 
 
 # What is broken.

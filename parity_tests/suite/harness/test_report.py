@@ -50,7 +50,7 @@ def test_schema_1(failed):
     fields = {"op", "candidate", "check", "dtype", "device", "verdict", "error_over_bound", "comparisons", "reason"}
     for item in data["rows"]:
         assert fields <= set(item)
-        assert item["verdict"] in {"PASS", "MISMATCH", "UNRESOLVED", "UNSUPPORTED", "ERROR"}
+        assert item["verdict"] in {"PASS", "MISMATCH", "UNRESOLVED", "UNSUPPORTED", "ERROR", "SKIPPED"}
         assert isinstance(item["comparisons"], int)
         assert "failure" not in item
     assert {item["candidate"] for item in data["rows"]} == {ORACLE, "mine"}
@@ -145,6 +145,7 @@ def test_to_json_gives_the_permissions_of_any_new_file(passed, tmp_path):
 
 LISTED = row(Verdict.UNSUPPORTED, listed=True, reason="a limit")
 CERTIFICATE = row(candidate=ORACLE)
+SKIPPED = row(Verdict.SKIPPED, reason="not an operator")
 
 
 @pytest.mark.parametrize(
@@ -152,6 +153,8 @@ CERTIFICATE = row(candidate=ORACLE)
     [
         pytest.param(report_of(row()), 0, id="pass"),
         pytest.param(report_of(CERTIFICATE, row(), LISTED), 0, id="pass with a listed limit"),
+        pytest.param(report_of(row(), SKIPPED), 0, id="pass, and a check that does not apply"),
+        pytest.param(report_of(SKIPPED), 2, id="no check applies"),
         pytest.param(report_of(row(), row(Verdict.MISMATCH)), 1, id="mismatch"),
         pytest.param(report_of(row(), row(Verdict.UNSUPPORTED)), 1, id="a limit that is not listed"),
         pytest.param(report_of(row(Verdict.MISMATCH), row(Verdict.UNRESOLVED)), 1, id="a mismatch and an unresolved"),
