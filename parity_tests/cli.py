@@ -1,4 +1,4 @@
-"""The command line: gradparity run, check, new, checks, doctor."""
+"""The command line: gradparity run, check, replay, new, checks, doctor."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ from parity_tests.harness.render import below, table
 from parity_tests.harness.report import Report, Row
 from parity_tests.harness.spec import OpSpec
 from parity_tests.new_case import write_case
+from parity_tests.replay import ReplayError
+from parity_tests.replay import replay as judge_again
 
 COULD_NOT_RUN = 2
+FAILURES = Path("gradparity-failures")
 
 app = typer.Typer(
     help="Judge PyTorch derivatives by an independent JAX oracle.",
@@ -39,12 +42,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-CheckOption = Annotated[list[str] | None, typer.Option("--check", help="Only this check; repeat for more.")]
+OnlyOption = Annotated[list[str] | None, typer.Option("--only", help="Only these checks: --only vjp,jvp_of_vjp.")]
 DtypeOption = Annotated[list[str] | None, typer.Option("--dtype", help="Only this dtype; repeat for more.")]
 DeviceOption = Annotated[list[str] | None, typer.Option("--device", help="cpu or cuda; by default all there are.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of the random inputs, cotangents and tangents.")]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the report to this file, as data.")]
 HtmlOption = Annotated[Path | None, typer.Option("--html", help="Also write it to this file, as a page to look at.")]
+FailuresOption = Annotated[
+    Path, typer.Option("--failures", help="The folder for reproducers of failures, which is made if there are any.")
+]
 BudgetOption = Annotated[
     float | None, typer.Option("--budget", min=0, help="Seconds; what is not judged by then counts as not judged.")
 ]
@@ -53,12 +59,13 @@ BudgetOption = Annotated[
 @app.command()
 def run(
     candidate: Annotated[list[str] | None, typer.Option(help="Only this implementation; repeat for more.")] = None,
-    check: CheckOption = None,
+    only: OnlyOption = None,
     dtype: DtypeOption = None,
     device: DeviceOption = None,
     seed: SeedOption = 0,
     json: JsonOption = None,
     html: HtmlOption = None,
+    failures: FailuresOption = FAILURES,
     seconds: BudgetOption = None,
 ) -> None:
     """Judge every implementation of attn: a table of checks x candidates, and every failure explained.
@@ -72,18 +79,19 @@ def run(
     except ValueError as error:
         raise _unusable(error) from error
     candidates = [attn.candidate(name) for name in names]
-    _session(attn.SPEC, candidates, check, dtype, device, seed, json, html, seconds, "gradparity run")
+    _session(attn.SPEC, candidates, None, only, dtype, device, seed, json, html, failures, seconds)
 
 
 @app.command()
 def check(
     case: Annotated[Path, typer.Argument(help="A Python file that defines spec and candidate (or candidates).")],
-    check: CheckOption = None,
+    only: OnlyOption = None,
     dtype: DtypeOption = None,
     device: DeviceOption = None,
     seed: SeedOption = 0,
     json: JsonOption = None,
     html: HtmlOption = None,
+    failures: FailuresOption = FAILURES,
     seconds: BudgetOption = None,
 ) -> None:
     """Judge an operator of your own, defined in a file, in the same way."""
@@ -91,9 +99,31 @@ def check(
         spec, candidates = load_case(case)
     except CaseError as error:
         raise _unusable(error) from error
-    _session(
-        spec, candidates, check, dtype, device, seed, json, html, seconds, f"gradparity check {shlex.quote(str(case))}"
-    )
+    _session(spec, candidates, case, only, dtype, device, seed, json, html, failures, seconds)
+
+
+@app.command()
+def replay(
+    failure: Annotated[Path, typer.Argument(help="An .npz file that a run has written into gradparity-failures/.")],
+    case: Annotated[
+        Path | None, typer.Option(help="The file that defines spec and candidate, if it is another one now.")
+    ] = None,
+) -> None:
+    """Judge one failure again, at exactly the arrays of the file.
+
+    Exit codes: 0 the failure is gone, 1 the candidate still disagrees, 2 it could not be judged.
+    """
+    try:
+        report, gone = judge_again(failure, case)
+    except (ReplayError, CaseError, ValueError) as error:  # an OracleError is a ValueError
+        raise _unusable(error) from error
+    if gone:
+        (row,) = report.rows
+        told = f"{row.op}: {row.candidate} agrees with the oracle now: {row.check}, {row.dtype}, {row.device}"
+        Console().print(told, soft_wrap=True, highlight=False, markup=False)
+        raise typer.Exit(0)
+    Console().print(below(report), soft_wrap=True, highlight=False)
+    raise typer.Exit(report.exit_code)
 
 
 @app.command()
@@ -145,14 +175,15 @@ def _unusable(error: Exception) -> typer.Exit:
 def _session(
     spec: OpSpec,
     candidates: Sequence[Candidate | NotBuilt],
-    checks: list[str] | None,
+    case: Path | None,
+    only: list[str] | None,
     dtypes: list[str] | None,
     devices: list[str] | None,
     seed: int,
     json: Path | None,
     html: Path | None,
+    failures: Path,
     seconds: float | None,
-    command: str,
 ) -> None:
     """Judge, show the table as it grows, tell the failures, write the report, exit."""
     try:
@@ -162,7 +193,8 @@ def _session(
             if path is not None and path.is_dir():
                 raise ValueError(f"{option} {path}: is a folder; give the name of a file")
         wanted = [one_of("device", device, DEVICES) for device in devices or DEVICES]
-        chosen, precisions = select_checks(checks or None), select_precisions(dtypes or None)
+        names = [name.strip() for names in only or () for name in names.split(",")]
+        chosen, precisions = select_checks(names or None), select_precisions(dtypes or None)
         missing = cuda_missing() if "cuda" in wanted else None
         if missing and devices:
             raise ValueError(f"device cuda cannot be judged here: {missing}")
@@ -173,14 +205,18 @@ def _session(
     if missing:
         report.skipped.append(f"device cuda: {missing}")
 
-    def replay(row: Row) -> str:
-        options = f"--check {row.check} --dtype {row.dtype} --device {row.device} --seed {seed}"
-        which = f" --candidate {row.candidate}" if command.endswith(" run") else ""
-        return f"{command}{which} {options}"
+    def again(row: Row) -> str:
+        options = f"--only {row.check} --dtype {row.dtype} --device {row.device} --seed {seed}"
+        command = f"run --candidate {row.candidate}" if case is None else f"check {shlex.quote(str(case))}"
+        return f"gradparity {command} {options}"
 
-    dockets = [Docket(spec, candidates, chosen, precisions, device, seed, replay) for device in present]
+    dockets = [Docket(spec, candidates, chosen, precisions, device, seed, again, case) for device in present]
 
     def write() -> None:
+        try:
+            report.save_failures(failures)
+        except OSError as error:
+            report.skipped.append(f"reproducers in {failures}: {error}")
         if json is not None:
             report.to_json(json)
         if html is not None:

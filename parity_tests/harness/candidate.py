@@ -77,7 +77,7 @@ class Candidate:
     def __init__(self, call: Callable, name: str, limits: Mapping[str, str] | None = None) -> None:
         if not callable(call):
             raise TypeError(f"candidate {name!r} must be callable on tensors, got {type(call).__name__}")
-        self.call, self.name, self.limits = _with_parameters(call), name, limits
+        self.source, self.call, self.name, self.limits = call, _with_parameters(call), name, limits
 
     def bound(self, constants: Mapping[int, torch.Tensor], params: Mapping[str, object]) -> Candidate:
         """The same as a function of the other inputs: with these, by their position, and these keyword parameters."""

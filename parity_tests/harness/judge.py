@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -20,14 +21,17 @@ from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle, OracleError
 from parity_tests.harness.precision import FLOAT64, Precision
-from parity_tests.harness.report import ORACLE, Failure, Report, Row, WrongResult
+from parity_tests.harness.report import ORACLE, Failure, Report, Row, Smallest, WrongResult
+from parity_tests.harness.reproducer import Reproducer
 from parity_tests.harness.rounding import NoRule, NotFloat64
 from parity_tests.harness.samples import Sample, samples
+from parity_tests.harness.shrink import TrialAt, entries, fails_at, raises_at
 from parity_tests.harness.spec import OpSpec
 from parity_tests.harness.taylor import RIGHT, taylor_rate
 from parity_tests.harness.trial import Trial
 
 Replay = Callable[[Row], str]
+NOTHING_TOLD = "nothing was compared that an answer of zeros would fail"
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class Docket:
     device: str
     seed: int
     replay: Replay
+    case: Path | None = None  # the file that defines spec and candidates, for reproducers
+    samples: Callable[[OpSpec, int], Iterable[Sample]] = samples
 
     @property
     def certificates(self) -> tuple[str, ...]:
@@ -80,7 +86,7 @@ def judge(docket: Docket, report: Report) -> Iterator[Row]:
 
 
 def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
-    cases = list(samples(docket.spec, docket.seed))
+    cases = list(docket.samples(docket.spec, docket.seed))
     with pinned(docket.device):
         oracle = Oracle(docket.spec, cases[0])
         cases = [sample for sample in cases if _is_defined(oracle.at(sample), sample, skipped)]
@@ -92,6 +98,7 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
             uncertified[name] = row.reason or "the witnesses disagree"
         yield row
     for candidate in docket.present:
+        failed: set[str] = set()  # shrunk is the first dtype of each, unless it rests on another
         for precision in docket.precisions:
             for check in docket.checks_in(precision):
                 blank = _blank(docket, candidate.name, check.name, precision)
@@ -101,7 +108,13 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
                     yield replace(blank, verdict=Verdict.UNRESOLVED, reason=reason)
                     continue
                 with pinned(docket.device):
-                    yield _held_to_limits(_row(candidate, oracle, check, precision, cases, blank, docket), candidate)
+                    shrink = failed.isdisjoint({check.name, *check.rests_on}) and check.name not in (
+                        candidate.limits or {}
+                    )
+                    row = _row(candidate, oracle, check, precision, cases, blank, docket, shrink)
+                    if row.verdict in (Verdict.MISMATCH, Verdict.ERROR):
+                        failed.add(check.name)
+                    yield _held_to_limits(row, candidate)
 
 
 def _is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
@@ -128,6 +141,23 @@ def _blank(docket: Docket, candidate: str, check: str, precision: Precision) -> 
     return Row(docket.spec.name, candidate, check, precision.name, docket.device, Verdict.PASS, 0.0, 0)
 
 
+def judge_at(docket: Docket, report: Report) -> Row:
+    """The first candidate under the first check, at the first sample, whatever the check looks at otherwise.
+
+    For a replay: the oracle has had its certificate, and what has been shrunk is not shrunk further. The row is added
+    to the report.
+
+    Raises:
+        OracleError: the primal does not run at the sample.
+    """
+    check, precision = replace(docket.checks[0], large=True, generic=False), docket.precisions[0]
+    sample, candidate = next(iter(docket.samples(docket.spec, docket.seed))), docket.present[0]
+    blank = _blank(docket, candidate.name, check.name, precision)
+    with pinned(docket.device):
+        report.rows.append(_row(candidate, Oracle(docket.spec, sample), check, precision, [sample], blank, docket))
+    return report.rows[-1]
+
+
 def _row(
     candidate: Candidate,
     oracle: Oracle,
@@ -136,14 +166,19 @@ def _row(
     cases: Iterable[Sample],
     blank: Row,
     docket: Docket,
+    shrink: bool = False,
 ) -> Row:
     start, row, inapplicable = time.perf_counter(), blank, []
     ran = False
+
+    def trial_at(sample: Sample) -> Trial:
+        call = candidate.bound(bridge.constants(sample.constants, precision, docket.device), docket.spec.params)
+        return Trial(call, oracle.at(sample), sample, precision, docket.device)
+
     for sample in cases:
         if not check.looks_at(sample):
             continue
-        call = candidate.bound(bridge.constants(sample.constants, precision, docket.device), docket.spec.params)
-        trial = Trial(call, oracle.at(sample), sample, precision, docket.device)
+        trial = trial_at(sample)
         try:
             findings = list(check.run(trial))
         except NotApplicable as reason:
@@ -160,15 +195,22 @@ def _row(
                 "returned an invalid gradient|forward gradient that has a different size", str(error)
             )
             verdict = Verdict.MISMATCH if wrong_shape else Verdict.ERROR
-            return replace(row, verdict=verdict, reason=f"{_where(error)} [{_title(sample)}]")
+            title = _title(sample)
+            smallest = raises_at(docket.spec, trial_at, check, sample, error) if shrink else None
+            if smallest is not None:
+                title += f"; smallest {_sizes(smallest)}"
+            return replace(row, verdict=verdict, reason=f"{_where(error)} [{title}]")
         ran, row = True, _with(row, findings)
         if not all(finding.holds for finding in findings):
             row = replace(row, verdict=Verdict.MISMATCH, seconds=time.perf_counter() - start)
-            return replace(row, failure=_failure(row, trial, findings, docket))
+            failure = _failure(row, trial, findings, docket)
+            if shrink:
+                failure = _with_smallest(failure, candidate, trial_at, check, sample, findings, docket)
+            return replace(row, failure=failure)
     if inapplicable and not ran:
         row = replace(row, verdict=Verdict.SKIPPED, reason=inapplicable[0])
     elif row.comparisons == 0:
-        row = replace(row, verdict=Verdict.UNRESOLVED, reason="nothing was compared that an answer of zeros would fail")
+        row = replace(row, verdict=Verdict.UNRESOLVED, reason=NOTHING_TOLD)
     return replace(row, seconds=time.perf_counter() - start)
 
 
@@ -233,6 +275,30 @@ def _failure(row: Row, trial: Trial, findings: list[Finding], docket: Docket) ->
     agrees = tuple(f"{label} ({f.error_over_bound:.2g} of its bound)" for label, f in right.items())
     failure = _bare_failure(row, trial.sample, tuple(results))
     return replace(failure, agrees=agrees, judge=_verdict_of_taylor(row, trial), replay=docket.replay(row))
+
+
+def _with_smallest(
+    failure: Failure,
+    candidate: Candidate,
+    trial_at: TrialAt,
+    check: Check,
+    sample: Sample,
+    findings: list[Finding],
+    docket: Docket,
+) -> Failure:
+    """With the smallest input that fails, and with what a reproducer of it needs."""
+    found = fails_at(docket.spec, trial_at, check, sample, findings)
+    if found is None:  # it does not fail again, or nothing is to be shrunk
+        return failure
+    trial, wrong = found
+    smallest = Smallest(
+        dict(trial.sample.sizes),
+        entries(trial),
+        replace(_wrong_result(wrong, None, docket.spec, check.name), heat=None),
+    )
+    position = [other.name for other in docket.present].index(candidate.name)
+    evidence = Reproducer(docket.spec, candidate, position, check, trial, wrong, docket.case)
+    return replace(failure, smallest=smallest, evidence=evidence)
 
 
 def _bare_failure(row: Row, sample: Sample, wrong: tuple[WrongResult, ...]) -> Failure:
@@ -321,8 +387,12 @@ def _rate(trial: Trial, name: str, side: str) -> float:
     return taylor_rate(trial.oracle, name, evaluate, args, weights)
 
 
+def _sizes(sample: Sample) -> str:
+    return ", ".join(f"{axis}={size}" for axis, size in sample.sizes.items())
+
+
 def _title(sample: Sample) -> str:
-    sizes = ", ".join(f"{axis}={size}" for axis, size in sample.sizes.items())
+    sizes = _sizes(sample)
     return f"{sample.name} ({sizes})" if sizes else sample.name
 
 

@@ -40,7 +40,7 @@ class Oracle:
         names = spec.names_of_inputs(spec.count)
         self.inputs = tuple(name for i, name in enumerate(names) if i not in sample.constants)
         self.domains = dict(zip(self.inputs, sample.domains, strict=True))
-        self._others: dict[str, Oracle] = {}
+        self._others: dict[tuple, Oracle] = {}
         self._truths: dict[tuple, list[Truth]] = {}
         self._jaxprs: dict[tuple, tuple[core.ClosedJaxpr, list[bool]]] = {}
         self._output_shapes: dict[tuple, tuple[tuple[int, ...], ...]] = {}
@@ -57,9 +57,10 @@ class Oracle:
         """The oracle for a sample: this one, unless the sample has constants of its own."""
         if not sample.constants:
             return self
-        if sample.name not in self._others:
-            self._others[sample.name] = Oracle(self.spec, sample)
-        return self._others[sample.name]
+        key = (sample.name, *sample.sizes.items())
+        if key not in self._others:
+            self._others[key] = Oracle(self.spec, sample)
+        return self._others[key]
 
     def directed(self, like: str, x: np.ndarray) -> np.ndarray:
         """The part of x, shaped like this input or output, in which derivatives are compared: see `domains`."""

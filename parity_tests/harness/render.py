@@ -11,8 +11,7 @@ from rich.text import Text
 
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.maps import BASES
-from parity_tests.harness.report import ORACLE, Failure, Report, Row
+from parity_tests.harness.report import ORACLE, Failure, Report, Row, Smallest
 
 _STYLE = {
     Verdict.PASS: "green",
@@ -84,13 +83,30 @@ def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
             text.append(f"  looks like  {result.looks_like}\n", style="yellow")
     if failure.agrees:
         text.append(f"  agrees  {', '.join(failure.agrees)}\n")
+    if failure.smallest:
+        text.append(f"  smallest  {_smallest(failure.smallest)}\n")
     if failure.judge:
         text.append(f"  judge   {failure.judge}\n")
     if also:
         text.append(f"  also in {' '.join(also)}\n")
     if failure.replay:
         text.append(f"  replay  {failure.replay}\n")
+    if failure.script:
+        text.append(f"  script  python {failure.script}\n")
     return text
+
+
+def _smallest(smallest: Smallest) -> str:
+    """In a line: "n=1, m=2; output_bar = e(0, 1), q = [[1]], else 0: k_bar (1, 0) is +1, oracle +0.5"."""
+    sizes = ", ".join(f"{axis}={size}" for axis, size in smallest.sizes.items())
+    entries = ", ".join(f"{label} = {what}" for label, what in smallest.entries.items())
+    wrong = smallest.wrong
+    found = f"{wrong.label} {wrong.pattern}"
+    if wrong.index is not None and wrong.candidate is not None and wrong.oracle is not None:
+        where = f" {wrong.index}" if wrong.index else ""
+        found = f"{wrong.label}{where}: candidate {wrong.candidate:+.6g}, oracle {wrong.oracle:+.6g}"
+    found += f"  ({wrong.circumstance})" if wrong.circumstance else ""
+    return "; ".join(part for part in (sizes, entries, found) if part)
 
 
 def below(report: Report) -> Group:
@@ -125,20 +141,14 @@ def _told(failures: Sequence[Failure]) -> Iterator[Text]:
         by_check.setdefault((f.op, f.candidate, f.device, f.check), []).append(f)
     consequences: dict[tuple[str, str, str], list[str]] = {}
     for (op, candidate, device, check), group in by_check.items():
-        if candidate != ORACLE and any((op, candidate, device, other) in by_check for other in _rests_on(check)):
+        rests_on = CHECKS[check].rests_on if candidate != ORACLE and check in CHECKS else ()
+        if any((op, candidate, device, other) in by_check for other in rests_on):
             dtypes = " ".join(SHORT[f.dtype] for f in group)
             consequences.setdefault((op, candidate, device), []).append(f"{check} ({dtypes})")
             continue
         yield failure_text(group[0], also=[SHORT[f.dtype] for f in group[1:]])
     for (op, candidate, _), checks in consequences.items():
         yield Text(f"{op}: {candidate} fails, as a consequence or on its own: {', '.join(checks)}\n")
-
-
-def _rests_on(check: str) -> set[str]:
-    """The checks of what this one is made of: of the maps that it uses, and of those that these differentiate."""
-    maps = set(CHECKS[check].maps) if check in CHECKS else {check}
-    maps |= {BASES[name] for name in maps}
-    return (maps | {"forward"}) - {check}
 
 
 def verdict_line(report: Report) -> Text:

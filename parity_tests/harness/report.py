@@ -6,9 +6,11 @@ import dataclasses
 import json
 import math
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from parity_tests.harness.candidate import NotBuilt
 from parity_tests.harness.findings import Verdict
@@ -43,6 +45,26 @@ class WrongResult:
 
 
 @dataclass(frozen=True)
+class Smallest:
+    """The smallest input that was found at which the same check fails, and what is wrong there.
+
+    `entries`: what each cotangent, tangent and input is, in words; what is not there is 0.
+    """
+
+    sizes: Mapping[str, int]
+    entries: Mapping[str, str]
+    wrong: WrongResult
+
+
+class Evidence(Protocol):
+    """What a failure can be shown with, while the candidate is still at hand: see `reproducer.py`."""
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the arrays and a script that needs no harness; returns the path of the arrays."""
+        ...
+
+
+@dataclass(frozen=True)
 class Failure:
     """The diagnosis of one failing row, on the first sample that shows it."""
 
@@ -59,6 +81,24 @@ class Failure:
     agrees: tuple[str, ...] = ()
     judge: str | None = None
     replay: str | None = None
+    smallest: Smallest | None = None
+    script: str | None = None
+    evidence: Evidence | None = field(default=None, compare=False, repr=False)
+
+    def save(self, folder: str | os.PathLike[str]) -> Failure:
+        """Write a reproducer into a folder, which is made if need be: an .npz of arrays, and a script beside it.
+
+        Returns:
+            The same failure, whose `replay` and `script` say where they are.
+
+        Raises:
+            ValueError: the failure was read from a file, so that there is no candidate to reproduce it with.
+        """
+        if self.evidence is None:
+            raise ValueError(f"{self.op}, {self.candidate}, {self.check}: no reproducer can be made of this failure")
+        arrays = self.evidence.save(folder)
+        replay = f"gradparity replay {shlex.quote(str(arrays))}"
+        return dataclasses.replace(self, replay=replay, script=str(arrays.with_suffix(".py")))
 
 
 @dataclass(frozen=True)
@@ -111,6 +151,12 @@ class Report:
         """The diagnosed failures."""
         return [row.failure for row in self.rows if row.failure is not None]
 
+    def save_failures(self, folder: str | os.PathLike[str]) -> None:
+        """Write a reproducer of every failure that was shrunk: of each check, in the first dtype in which it fails."""
+        for i, row in enumerate(self.rows):
+            if row.failure is not None and row.failure.evidence is not None and row.failure.script is None:
+                self.rows[i] = dataclasses.replace(row, failure=row.failure.save(folder))
+
     @property
     def exit_code(self) -> int:
         """0: all agree; 1: a candidate disagrees, or refuses what no limit lists; 2: something could not be judged."""
@@ -144,7 +190,7 @@ class Report:
                 "not_built": [dataclasses.asdict(candidate) for candidate in self.not_built],
                 "error": self.error,
                 "rows": rows,
-                "failures": [dataclasses.asdict(failure) for failure in self.failures],
+                "failures": [_as_dict(failure) for failure in self.failures],
             }
         )
 
@@ -154,7 +200,8 @@ class Report:
         failures = {}
         for item in data["failures"]:
             wrong = tuple(WrongResult(**_restored(result)) for result in item["wrong"])
-            failure = Failure(**item | {"wrong": wrong, "agrees": tuple(item["agrees"])})
+            fields = {"wrong": wrong, "agrees": tuple(item["agrees"]), "smallest": _smallest(item.get("smallest"))}
+            failure = Failure(**item | fields)
             failures[failure.op, failure.candidate, failure.check, failure.dtype, failure.device] = failure
         rows = []
         for item in data["rows"]:
@@ -185,6 +232,16 @@ class Report:
         from parity_tests.harness.html import to_html  # the renderer needs the classes of this file
 
         to_html(self, path)
+
+
+def _as_dict(failure: Failure) -> dict[str, Any]:
+    fields = dataclasses.asdict(dataclasses.replace(failure, evidence=None))
+    del fields["evidence"]
+    return fields
+
+
+def _smallest(data: Mapping[str, Any] | None) -> Smallest | None:
+    return None if data is None else Smallest(**{**data, "wrong": WrongResult(**_restored(data["wrong"]))})
 
 
 def _restored(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -26,7 +27,8 @@ class Sample:
     """One concrete input: its name, the mistake that it is there to catch, and how its values are drawn.
 
     `shapes`, `domains` and `fixed` are those of the inputs that are differentiated, in order; `constants` are the
-    others, by their position among all inputs.
+    others, by their position among all inputs. `drawn`: every array so far by its role, so that a sample with the same
+    arrays is the same sample; those that are put there are not drawn.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Sample:
     one_sign: bool = False
     fixed: tuple[np.ndarray, ...] | None = None
     constants: Mapping[int, np.ndarray] = field(default_factory=dict)
+    drawn: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def first_order_only(self) -> bool:
@@ -52,20 +55,30 @@ class Sample:
 
     def draw(self, role: str, shape: tuple[int, ...]) -> np.ndarray:
         """Standard normal float64 numbers, or their magnitudes; the same for the same seed, sample and role."""
-        x = _generator(self.seed, self.name, role).standard_normal(shape)
-        return np.abs(x) if self.one_sign else x
+        return self._remembered(role, lambda rng: self._normal(rng, shape))
 
     def primals(self, names: tuple[str, ...], example: int = 0) -> list[np.ndarray]:
         """The operator's inputs; `example` numbers further ones of the same kind, for a batch."""
+        return [self._primal(i, f"{name} {example}", example) for i, name in enumerate(names)]
+
+    def _primal(self, i: int, role: str, example: int) -> np.ndarray:
+        shape, domain = self.shapes[i], self.domains[i]
         if self.fixed is not None:
             # Scaled copies stay in whatever domain the given inputs are in: positive, bounded, definite, triangular.
-            return [x * (1 - example / 8) for x in self.fixed]
-        return [
-            self.scale * self.draw(f"{name} {example}", shape)
-            if domain is REAL
-            else _drawn(domain, _generator(self.seed, self.name, f"{name} {example}"), shape, self.sizes)
-            for name, shape, domain in zip(names, self.shapes, self.domains, strict=True)
-        ]
+            x = self.fixed[i]
+            return self._remembered(role, lambda rng: x * (1 - example / 8))
+        if domain is REAL:
+            return self._remembered(role, lambda rng: self.scale * self._normal(rng, shape))
+        return self._remembered(role, lambda rng: _drawn(domain, rng, shape, self.sizes))
+
+    def _normal(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        x = rng.standard_normal(shape)
+        return np.abs(x) if self.one_sign else x
+
+    def _remembered(self, role: str, make: Callable[[np.random.Generator], np.ndarray]) -> np.ndarray:
+        if role not in self.drawn:
+            self.drawn[role] = make(_generator(self.seed, self.name, role))
+        return self.drawn[role]
 
 
 def _generator(seed: int, sample: str, role: str) -> np.random.Generator:
@@ -81,11 +94,11 @@ def _drawn(domain: Domain, rng: np.random.Generator, shape: tuple[int, ...], siz
 
 def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
     """Every sample of an operator, in a fixed order, the most telling first."""
-    names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
-    varied = [i for i, domain in enumerate(domains) if domain.differentiable]
-    moving = tuple(domains[i] for i in varied)
     signature = spec.parsed
     if signature is None:
+        domains = spec.domains_of_inputs(spec.count)
+        varied = [i for i, domain in enumerate(domains) if domain.differentiable]
+        moving = tuple(domains[i] for i in varied)
         given = spec.inputs or ()
         fixed = tuple(as_float64(given[i]) for i in varied)
         constants = {i: as_given(given[i]) for i in range(spec.count) if i not in varied}
@@ -93,16 +106,33 @@ def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
         yield Sample("given", why, {}, shapes, moving, seed, fixed=fixed, constants=constants)
         return
     for plan in _plans(spec, signature):
-        shapes = signature.input_shapes(plan.sizes)
-        try:
-            constants = {
-                i: _drawn(domains[i], _generator(seed, plan.name, f"{names[i]} 0"), shapes[i], plan.sizes)
-                for i in range(spec.count)
-                if i not in varied
-            }
-        except Empty:
-            continue
-        yield replace(plan, shapes=tuple(shapes[i] for i in varied), domains=moving, seed=seed, constants=constants)
+        with contextlib.suppress(Empty):
+            yield at_sizes(spec, replace(plan, seed=seed), plan.sizes)
+
+
+def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:
+    """A sample of the same kind with axes of these sizes, drawn anew. The operator must have a signature.
+
+    Raises:
+        Empty: a domain has no array of that shape.
+    """
+    signature = spec.parsed
+    assert signature is not None
+    names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
+    shapes = signature.input_shapes(sizes)
+    varied = [i for i, domain in enumerate(domains) if domain.differentiable]
+    return replace(
+        sample,
+        sizes=dict(sizes),
+        shapes=tuple(shapes[i] for i in varied),
+        domains=tuple(domains[i] for i in varied),
+        constants={
+            i: _drawn(domains[i], _generator(sample.seed, sample.name, f"{names[i]} 0"), shapes[i], sizes)
+            for i in range(spec.count)
+            if i not in varied
+        },
+        drawn={},
+    )
 
 
 def _plans(spec: OpSpec, signature: Signature) -> Iterator[Sample]:

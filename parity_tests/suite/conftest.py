@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from parity_tests.harness import shrink
 from parity_tests.harness.candidate import Candidate, NotBuilt
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.report import Report
 from parity_tests.suite.attn import NAMES, SPEC
 from parity_tests.suite.attn import candidate as attn_candidate
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_is_shrunk() -> Iterator[None]:
+    """Hundreds of mistakes are judged in this suite, and of most of them the verdict is all that is asked for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shrink, "SECONDS", 0.0)
+        yield
+
+
+@pytest.fixture
+def shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failures are shrunk in this test, with time enough on a busy machine."""
+    monkeypatch.setattr(shrink, "SECONDS", 60.0)
 
 
 def run_attn(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from parity_tests.harness.findings import Finding
+from parity_tests.harness.maps import BASES
 from parity_tests.harness.samples import Sample
 from parity_tests.harness.trial import Trial
 
@@ -32,6 +33,12 @@ class Check:
     large: bool = False
     generic: bool = False
     one_dtype: bool = False
+
+    @property
+    def rests_on(self) -> frozenset[str]:
+        """The checks of what this one is made of: of the maps that it uses, and of those that these differentiate."""
+        maps = {*self.maps, *(BASES[name] for name in self.maps), "forward"}
+        return frozenset(maps - {self.name})
 
     def looks_at(self, sample: Sample) -> bool:
         """Does it run on this sample?"""

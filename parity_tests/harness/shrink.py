@@ -1,0 +1,241 @@
+"""The smallest input at which a check still fails: the sizes of the axes first, then the entries.
+
+By hand, and downwards from the input that has failed. Hypothesis would have to meet a failure again by chance, one of a
+long axis hardly ever; and whatever its settings, drawing an integer makes it parse every module of the user's for
+constants, and write them into .hypothesis/ in the current folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from parity_tests.harness.checks import Check
+from parity_tests.harness.domains import Empty
+from parity_tests.harness.findings import Fact, Finding
+from parity_tests.harness.samples import REAL, Sample, at_sizes
+from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.trial import Trial
+
+SECONDS = 5.0  # for one failure; what is smallest by then is it, and with 0 nothing is shrunk
+_SIZES = 0.8  # of that time at most for the sizes: a size that is new makes JAX compile
+_FEW = 8  # entries; more primals than these are rounded, not numbered
+
+Fails = Callable[[Sample], bool]
+TrialAt = Callable[[Sample], Trial]
+
+
+class _Spent(Exception):
+    """The time is up."""
+
+
+class _Search:
+    """The smallest failing sample so far. `share`: of the time, up to which the search may go on."""
+
+    def __init__(self, sample: Sample, fails: Fails) -> None:
+        self.best, self._fails, self._start, self.share = sample, fails, time.monotonic(), 1.0
+
+    def accepts(self, sample: Sample) -> bool:
+        """Does it fail, too? Then it is the best so far.
+
+        Raises:
+            _Spent: there is no time left to find out.
+        """
+        if time.monotonic() - self._start > self.share * SECONDS:
+            raise _Spent
+        if not self._fails(sample):
+            return False
+        self.best = sample
+        return True
+
+
+def fails_at(
+    spec: OpSpec, trial_at: TrialAt, check: Check, sample: Sample, findings: Sequence[Finding]
+) -> tuple[Trial, Finding] | None:
+    """The smallest trial at which one of these findings still does not hold, and that finding there.
+
+    None if it holds when the check is run again, or if there is no time to shrink.
+    """
+    wrong = {(type(finding), finding.label) for finding in findings if not finding.holds}
+
+    def violated(sample: Sample) -> tuple[Trial, Finding] | None:
+        try:
+            trial = trial_at(sample)
+            trial.oracle.check(sample)
+            found = [f for f in check.run(trial) if not f.holds and (type(f), f.label) in wrong and _is_defined(f)]
+        except Exception:  # another failure than the one that is shrunk; or the operator has no value there
+            return None
+        return (trial, found[0]) if found else None
+
+    smallest = shrunk(spec, sample, trial_at(sample).oracle.inputs, lambda sample: violated(sample) is not None)
+    return None if smallest is None else violated(replace(smallest, name=f"{sample.name}, shrunk"))
+
+
+def raises_at(spec: OpSpec, trial_at: TrialAt, check: Check, sample: Sample, error: Exception) -> Sample | None:
+    """The sample of the smallest sizes at which a check still raises the same error; numbers in it may differ."""
+
+    def raises(sample: Sample) -> bool:
+        try:
+            trial = trial_at(sample)
+            trial.oracle.check(sample)
+        except Exception:  # the operator has no value there
+            return False
+        try:
+            list(check.run(trial))
+        except Exception as other:
+            return _kind(other) == _kind(error)
+        return False
+
+    return shrunk(spec, sample, (), raises, entries=False) if spec.signature is not None else None
+
+
+def _kind(error: Exception) -> tuple[type, str]:
+    return type(error), re.sub(r"\d+", "", str(error))
+
+
+def _is_defined(finding: Finding) -> bool:
+    """Is the oracle finite wherever the candidate is wrong? Elsewhere the operator may have no derivative."""
+    return isinstance(finding, Fact) or bool(np.isfinite(finding.oracle[finding.wrong]).all())
+
+
+def entries(trial: Trial) -> dict[str, str]:
+    """What each argument of a trial is, in words, by its label; those that are zero are left out."""
+    words = {}
+    for role, x in trial.sample.drawn.items():
+        label, example = role.rsplit(" ", 1)
+        if x.any():
+            words[label if example == "0" else f"{label} of call {int(example) + 1}"] = _words(
+                trial.precision.rounded(x)
+            )
+    return words
+
+
+def _words(x: np.ndarray) -> str:
+    """ "0.5 e(1, 0)", "ones", "[[1, -2]]", or how many numbers there are."""
+    hot = np.argwhere(x)
+    if x.size > 1 and len(hot) == 1:
+        (index,) = hot
+        factor = "" if x[tuple(index)] == 1 else f"{x[tuple(index)]:.4g} "
+        return f"{factor}e({', '.join(map(str, index))})"
+    if x.size > 1 and (x == 1).all():
+        return "ones"
+    if x.size > _FEW:
+        return f"{' x '.join(map(str, x.shape))} numbers"
+    return np.array2string(x, separator=", ", formatter={"float_kind": "{:.4g}".format}).replace("\n", "")
+
+
+def shrunk(spec: OpSpec, sample: Sample, inputs: tuple[str, ...], fails: Fails, entries: bool = True) -> Sample | None:
+    """A sample that fails and of which, as far as was tried, no smaller one does; None if it does not fail again.
+
+    `inputs`: the names of those that are differentiated. `fails` must draw all that it needs from the sample. Without
+    `entries` only the sizes are shrunk.
+    """
+    search = _Search(sample, fails)
+    with contextlib.suppress(_Spent):
+        if not search.accepts(replace(sample, drawn={})):
+            return None
+        if spec.signature is not None:
+            search.share = _SIZES
+            with contextlib.suppress(_Spent):
+                _shrink_sizes(spec, search)
+            search.share = 1.0
+        if entries:
+            _shrink_directions(search, inputs)
+            _shrink_primals(search, inputs)
+    return search.best if search.best is not sample else None
+
+
+def _shrink_sizes(spec: OpSpec, search: _Search) -> None:
+    def accepts(changed: Mapping[str, int]) -> bool:
+        try:
+            return search.accepts(at_sizes(spec, search.best, {**search.best.sizes, **changed}))
+        except Empty:
+            return False
+
+    sizes = search.best.sizes
+    if any(accepts({axis: min(size, n) for axis, size in sizes.items()}) for n in (1, 2) if max(sizes.values()) > n):
+        sizes = search.best.sizes
+    while True:
+        before = search.best.sizes
+        for axis in sorted(before, key=lambda axis: -before[axis]):
+            _shrink_size(lambda size, axis=axis: accepts({axis: size}), before[axis])
+        if search.best.sizes == before:
+            return
+
+
+def _shrink_size(accepts: Callable[[int], bool], size: int) -> None:
+    """The small sizes one by one; then their doubles, and bisection, as if whatever is longer failed, too."""
+    passing = -1
+    for n in (0, 1, 2, 3, *(2**i for i in range(2, 16))):
+        if n >= size:
+            break
+        if accepts(n):
+            size = n
+            break
+        passing = n
+    while size - passing > 1:
+        middle = (passing + size) // 2
+        passing, size = (passing, middle) if accepts(middle) else (middle, size)
+
+
+def _is_primal(role: str, inputs: tuple[str, ...]) -> bool:
+    return role.rsplit(" ", 1)[0] in inputs
+
+
+def _shrink_directions(search: _Search, inputs: tuple[str, ...]) -> None:
+    """Cotangents and tangents: as many zeros as can be, then ones."""
+    for role in reversed([role for role in search.best.drawn if not _is_primal(role, inputs)]):
+
+        def accepts(x: np.ndarray, role: str = role) -> bool:
+            return search.accepts(replace(search.best, drawn=search.best.drawn | {role: x}))
+
+        x = search.best.drawn[role]
+        if not x.any() or accepts(np.zeros_like(x)):
+            continue
+        for block in _blocks(x.size):
+            thinner = search.best.drawn[role].copy()
+            thinner.flat[block] = 0.0
+            if (thinner != search.best.drawn[role]).any():
+                accepts(thinner)
+        x = search.best.drawn[role]
+        if not accepts((x != 0).astype(np.float64)):
+            accepts(np.sign(x) * np.ceil(np.abs(x)))
+
+
+def _blocks(size: int) -> Iterator[slice]:
+    """Halves, quarters, ... and single entries."""
+    length = -(-size // 2)
+    while length:
+        yield from (slice(start, start + length) for start in range(0, size, length))
+        length = -(-length // 2) if length > 1 else 0
+
+
+def _shrink_primals(search: _Search, inputs: tuple[str, ...]) -> None:
+    """Inputs that may be any number: small integers, or few digits.
+
+    Never a zero, and never two alike: an operator may have a kink there, where both sides may be right.
+    """
+    sample = search.best
+    if sample.fixed is not None:
+        return
+    free = {name for name, domain in zip(inputs, sample.domains, strict=True) if domain is REAL}
+    roles = [role for role in sample.drawn if role.rsplit(" ", 1)[0] in free]
+    values = np.concatenate([sample.drawn[role].ravel() for role in roles]) if roles else np.zeros(0)
+    ranks = np.empty(values.size)
+    ranks[np.argsort(np.abs(values), kind="stable")] = np.arange(1, values.size + 1)
+    simpler = [np.sign(values) * ranks] if values.size <= _FEW else []
+    simpler += [np.round(values * 2**digits) / 2**digits for digits in (0, 2, 4, 6)]
+    for numbers in simpler:
+        if 0 in numbers or len(np.unique(np.abs(numbers))) < numbers.size:
+            continue
+        remaining, drawn = numbers, dict(sample.drawn)
+        for role in roles:
+            x = sample.drawn[role]
+            drawn[role], remaining = remaining[: x.size].reshape(x.shape), remaining[x.size :]
+        if search.accepts(replace(sample, drawn=drawn)):
+            return

@@ -1,0 +1,240 @@
+"""The smallest input that fails: which it is, what it never is, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from parity_tests import OpSpec, Report, Verdict, crosscheck
+from parity_tests.harness import shrink
+from parity_tests.harness.report import Failure
+from parity_tests.harness.samples import samples
+
+from ._ops import PAIR, judged, pair_backward, pair_function, rows, unary_function
+
+MATRIX = OpSpec("square", primal=lambda x: x * x, signature="(n,m)->(n,m)")
+RIGHT = unary_function(lambda x: x * x, lambda x, g: 2 * x * g)
+
+
+def failure(backward, spec=MATRIX, forward=lambda x: x * x, **options) -> Failure:
+    report = crosscheck(unary_function(forward, backward), spec, checks=["vjp"], **options)
+    return report.failures[0]
+
+
+# The search, without an operator.
+
+
+def searched(fails, spec=MATRIX, which="all_axes_differ", seconds=60.0, monkeypatch=None):
+    sample = next(s for s in samples(spec, 0) if s.name == which)
+    calls = []
+
+    def counted(sample):
+        calls.append(sample)
+        for role in ("x 0", "output_bar 0"):
+            sample.draw(role, sample.shapes[0])
+        return fails(sample)
+
+    return shrink.shrunk(spec, sample, ("x",), counted), calls
+
+
+@pytest.mark.usefixtures("shrinking")
+@pytest.mark.parametrize(
+    ("fails", "sizes"),
+    [
+        pytest.param(lambda s: True, {"n": 0, "m": 0}, id="everywhere"),
+        pytest.param(lambda s: s.shapes[0][0] * s.shapes[0][1] > 0, {"n": 1, "m": 1}, id="not if empty"),
+        pytest.param(lambda s: s.sizes["n"] >= 2, {"n": 2, "m": 0}, id="of two rows"),
+        pytest.param(lambda s: s.sizes["n"] != s.sizes["m"], {"n": 0, "m": 1}, id="of unequal sizes"),
+        pytest.param(lambda s: s.sizes["n"] == 4, {"n": 4, "m": 0}, id="of one size only"),
+    ],
+)
+def test_sizes(fails, sizes):
+    found, _ = searched(fails)
+    assert found.sizes == sizes
+    assert found.shapes == ((sizes["n"], sizes["m"]),)
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_a_long_axis_is_found_by_bisection():
+    found, calls = searched(lambda s: s.sizes["n"] > 32 and s.sizes["m"] > 0, which="long_axes")
+    assert found.sizes == {"n": 33, "m": 1}
+    assert len({tuple(s.sizes.items()) for s in calls}) < 40
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_entries():
+    found, _ = searched(lambda s: s.sizes["n"] > 1 and s.sizes["m"] > 2 and s.drawn["output_bar 0"][1, 2] != 0)
+    np.testing.assert_array_equal(found.drawn["output_bar 0"], [[0, 0, 0], [0, 0, 1]])
+    np.testing.assert_array_equal(np.sort(np.abs(found.drawn["x 0"]).ravel()), np.arange(1, 7))
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_inputs_are_never_zero_and_never_alike():
+    """An operator may have a kink there, where another gradient is right, too."""
+    _, calls = searched(lambda s: s.sizes["n"] * s.sizes["m"] > 0)
+    for sample in calls:
+        x = np.abs(sample.drawn["x 0"])
+        assert x.all()
+        assert len(np.unique(x)) == x.size
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_what_does_not_fail_again_is_not_shrunk():
+    found, calls = searched(lambda s: False)
+    assert found is None
+    assert len(calls) == 1
+
+
+def test_no_time(monkeypatch):
+    monkeypatch.setattr(shrink, "SECONDS", 0.0)
+    found, calls = searched(lambda s: True)
+    assert found is None
+    assert not calls
+
+
+def test_the_time_is_kept_and_what_was_found_by_then_is_used(monkeypatch):
+    monkeypatch.setattr(shrink, "SECONDS", 0.5)
+
+    def slow(sample):
+        time.sleep(0.1)
+        return sample.sizes["n"] * sample.sizes["m"] > 0
+
+    start = time.monotonic()
+    found, _ = searched(slow)
+    assert time.monotonic() - start < 2
+    assert found.sizes == {"n": 1, "m": 1}
+
+
+# In a verdict.
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_a_wrong_factor():
+    smallest = failure(lambda x, g: x * g).smallest
+    assert smallest.sizes == {"n": 1, "m": 1}
+    assert smallest.entries == {"x": "[[1]]", "output_bar": "[[1]]"} or smallest.entries["x"] == "[[-1]]"
+    assert (smallest.wrong.label, smallest.wrong.index, abs(smallest.wrong.oracle)) == ("x_bar", (0, 0), 2.0)
+    assert abs(smallest.wrong.candidate) == 1.0
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_one_entry_of_the_cotangent():
+    """Row 1 of the cotangent also lands in row 0: one entry of it is enough, and two rows are needed."""
+
+    def backward(x, g):
+        spoilt = 2 * x * g
+        if len(x) > 1:
+            spoilt[0] += g[1]
+        return spoilt
+
+    smallest = failure(backward).smallest
+    assert smallest.sizes == {"n": 2, "m": 1}
+    assert smallest.entries["output_bar"] == "e(1, 0)"
+    assert (smallest.wrong.index, smallest.wrong.candidate, smallest.wrong.oracle) == ((0, 0), 1.0, 0.0)
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_a_wrong_gradient_does_not_slip_into_a_kink():
+    """At 0 the candidate's |x|' is 1 and JAX's 0: a convention, while the mistake is beyond 1/2."""
+    spec = OpSpec("abs", primal=jnp.abs, signature="(n)->(n)")
+    found = failure(lambda x, g: torch.where(x > 0.5, 3.0, torch.where(x >= 0, 1.0, -1.0)) * g, spec, torch.abs)
+    assert (found.smallest.wrong.candidate, found.smallest.wrong.oracle) == (3.0, 1.0)
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_an_input_stays_in_its_domain():
+    spec = OpSpec("log", primal=jnp.log, signature="(n)->(n)", domains={"x": "positive"}, input_names=["x"])
+    found = failure(lambda x, g: g / x**2, spec, torch.log)
+    assert found.smallest.sizes == {"n": 1}
+    assert float(found.smallest.entries["x"].strip("[]")) > 0
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_given_inputs_stay_as_they_are():
+    wrong = pair_function(backward=lambda x, y, g, h: (pair_backward(x, y, g, h)[0], 2 * x * y * h))
+    (smallest,) = [f.smallest for f in crosscheck(wrong.apply, PAIR, checks=["vjp"], dtypes=["float64"]).failures]
+    assert smallest.sizes == {}
+    assert smallest.entries["x"] == "3 x 4 numbers"
+    assert smallest.entries["first_bar"].startswith("e(")
+    assert "second_bar" not in smallest.entries
+    assert smallest.wrong.label == "y_bar"
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_in_one_dtype_and_not_for_what_follows():
+    wrong = unary_function(lambda x: x * x, lambda x, g: x * g)
+    report = crosscheck(wrong, MATRIX, checks=["vjp", "vjp_of_vjp", "layouts"], dtypes=["float64", "float32"])
+    shrunk = [(f.check, f.dtype) for f in report.failures if f.smallest]
+    assert len(report.failures) == 6
+    assert shrunk == [("vjp", "float64")]
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_the_widest_dtype_in_which_it_fails():
+    def backward(x, g):
+        return 2 * x * g if x.dtype in (torch.float64, torch.float32) else x * g
+
+    found = failure(backward)
+    assert found.dtype == "bfloat16"
+    assert found.smallest.sizes == {"n": 1, "m": 1}
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_the_circumstance_is_told():
+    def backward(x, g):
+        return 2 * x * g if g.is_contiguous() else x * g
+
+    report = crosscheck(unary_function(lambda x: x * x, backward), MATRIX, checks=["layouts"], dtypes=["float64"])
+    (found,) = report.failures
+    assert found.smallest.wrong.circumstance.startswith("cotangents ")
+    assert f"({found.smallest.wrong.circumstance})" in str(report)
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_an_error_is_shrunk_in_its_sizes():
+    def backward(x, g):
+        if len(x) > 2:
+            raise RuntimeError(f"no room for {x.numel()} numbers")
+        return 2 * x * g
+
+    row = judged(unary_function(lambda x: x * x, backward), MATRIX, "vjp")
+    assert row.verdict is Verdict.ERROR
+    assert row.reason.startswith("RuntimeError: no room for 12 numbers (at ")
+    assert row.reason.endswith(" [all_axes_differ (n=4, m=3); smallest n=3, m=0]")
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_what_is_right_is_not_shrunk():
+    report = crosscheck(RIGHT, MATRIX, checks=["vjp"])
+    assert report.passed
+    assert all(row.failure is None for row in rows(report))
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_a_failure_that_does_not_happen_again():
+    calls = []
+
+    def backward(x, g):
+        calls.append(x)
+        return (1 if len(calls) == 1 else 2) * x * g
+
+    found = failure(backward, dtypes=["float64"])
+    assert found.smallest is None
+    assert found.evidence is None
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_told_and_written():
+    report = crosscheck(unary_function(lambda x: x * x, lambda x, g: x * g), MATRIX, checks=["vjp"])
+    (line,) = [line for line in str(report).splitlines() if line.startswith("  smallest")]
+    assert line.startswith("  smallest  n=1, m=1; x = [[")
+    assert "x_bar (0, 0): candidate " in line
+    data = json.loads(json.dumps(report.as_dict()))
+    assert data["failures"][0]["smallest"]["sizes"] == {"n": 1, "m": 1}
+    assert "evidence" not in data["failures"][0]
+    assert Report.from_dict(data).failures == report.failures
