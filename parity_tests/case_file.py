@@ -38,7 +38,9 @@ def load_case(path: Path) -> tuple[OpSpec, list[Candidate]]:
         module_spec.loader.exec_module(module)
     except SyntaxError as error:
         raise CaseError(f"{path}, line {error.lineno}: SyntaxError: {error.msg}") from error
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit(), too
         line = _line_in(path, error)
         raise CaseError(f"{path}{line}: {type(error).__name__}: {error}") from error
     finally:
@@ -71,7 +73,7 @@ def _candidates(path: Path, module: object) -> Mapping[str, Callable]:
     return named
 
 
-def _line_in(path: Path, error: Exception) -> str:
+def _line_in(path: Path, error: BaseException) -> str:
     traceback, line = error.__traceback__, ""
     while traceback is not None:
         if Path(traceback.tb_frame.f_code.co_filename) == path:

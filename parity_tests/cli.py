@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import traceback
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -25,14 +26,16 @@ from parity_tests.harness.environment import environment
 from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.numerics import cuda_missing
 from parity_tests.harness.oracle import OracleError
-from parity_tests.harness.render import below, table
+from parity_tests.harness.render import below, costs, table
 from parity_tests.harness.report import Report, Row
+from parity_tests.harness.samples import few_samples, samples
 from parity_tests.harness.spec import OpSpec
 from parity_tests.new_case import write_case
 from parity_tests.replay import ReplayError
 from parity_tests.replay import replay as judge_again
 
 COULD_NOT_RUN = 2
+QUICK_DTYPES = ("float64", "bfloat16")
 FAILURES = Path("gradparity-failures")
 
 app = typer.Typer(
@@ -43,6 +46,9 @@ app = typer.Typer(
 )
 
 OnlyOption = Annotated[list[str] | None, typer.Option("--only", help="Only these checks: --only vjp,jvp_of_vjp.")]
+QuickOption = Annotated[
+    bool, typer.Option("--quick", help="The most telling samples, float64 and bfloat16, no costly checks.")
+]
 DtypeOption = Annotated[list[str] | None, typer.Option("--dtype", help="Only this dtype; repeat for more.")]
 DeviceOption = Annotated[list[str] | None, typer.Option("--device", help="cpu or cuda; by default all there are.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of the random inputs, cotangents and tangents.")]
@@ -60,6 +66,7 @@ BudgetOption = Annotated[
 def run(
     candidate: Annotated[list[str] | None, typer.Option(help="Only this implementation; repeat for more.")] = None,
     only: OnlyOption = None,
+    quick: QuickOption = False,
     dtype: DtypeOption = None,
     device: DeviceOption = None,
     seed: SeedOption = 0,
@@ -79,13 +86,14 @@ def run(
     except ValueError as error:
         raise _unusable(error) from error
     candidates = [attn.candidate(name) for name in names]
-    _session(attn.SPEC, candidates, None, only, dtype, device, seed, json, html, failures, seconds)
+    _session(attn.SPEC, candidates, None, only, quick, dtype, device, seed, json, html, failures, seconds)
 
 
 @app.command()
 def check(
     case: Annotated[Path, typer.Argument(help="A Python file that defines spec and candidate (or candidates).")],
     only: OnlyOption = None,
+    quick: QuickOption = False,
     dtype: DtypeOption = None,
     device: DeviceOption = None,
     seed: SeedOption = 0,
@@ -99,7 +107,7 @@ def check(
         spec, candidates = load_case(case)
     except CaseError as error:
         raise _unusable(error) from error
-    _session(spec, candidates, case, only, dtype, device, seed, json, html, failures, seconds)
+    _session(spec, candidates, case, only, quick, dtype, device, seed, json, html, failures, seconds)
 
 
 @app.command()
@@ -177,6 +185,7 @@ def _session(
     candidates: Sequence[Candidate | NotBuilt],
     case: Path | None,
     only: list[str] | None,
+    quick: bool,
     dtypes: list[str] | None,
     devices: list[str] | None,
     seed: int,
@@ -193,8 +202,10 @@ def _session(
             if path is not None and path.is_dir():
                 raise ValueError(f"{option} {path}: is a folder; give the name of a file")
         wanted = [one_of("device", device, DEVICES) for device in devices or DEVICES]
+        cheap = [item.name for item in CHECKS.values() if not item.costly]
         names = [name.strip() for names in only or () for name in names.split(",")]
-        chosen, precisions = select_checks(names or None), select_precisions(dtypes or None)
+        chosen = select_checks(names or (cheap if quick else None))
+        precisions = select_precisions(dtypes or (QUICK_DTYPES if quick else None))
         missing = cuda_missing() if "cuda" in wanted else None
         if missing and devices:
             raise ValueError(f"device cuda cannot be judged here: {missing}")
@@ -205,12 +216,18 @@ def _session(
     if missing:
         report.skipped.append(f"device cuda: {missing}")
 
+    if quick:
+        left_out = ", ".join(item.name for item in CHECKS.values() if item not in chosen)
+        told = f"{' and '.join(p.name for p in precisions)}, a few samples" + (f", not {left_out}" if left_out else "")
+        report.skipped.append(f"all but {told}: this was a quick run")
+
     def again(row: Row) -> str:
         options = f"--only {row.check} --dtype {row.dtype} --device {row.device} --seed {seed}"
         command = f"run --candidate {row.candidate}" if case is None else f"check {shlex.quote(str(case))}"
-        return f"gradparity {command} {options}"
+        return f"gradparity {command} {options}{' --quick' if quick else ''}"
 
-    dockets = [Docket(spec, candidates, chosen, precisions, device, seed, again, case) for device in present]
+    which = few_samples if quick else samples
+    dockets = [Docket(spec, candidates, chosen, precisions, device, seed, again, case, which) for device in present]
 
     def write() -> None:
         try:
@@ -234,9 +251,11 @@ def _session(
         report.error = str(error)
     except KeyboardInterrupt:
         report.error = "interrupted"
-    finally:
-        write()
-    Console().print("", below(report), sep="\n", soft_wrap=True, highlight=False)
+    except Exception as error:  # a sampler of the user's, or a defect of the harness: whoever reads it must see where
+        traceback.print_exc()
+        report.error = f"{type(error).__name__}: {error}"
+    write()
+    Console().print("", costs(report), "", below(report), sep="\n", soft_wrap=True, highlight=False)
     raise typer.Exit(report.exit_code)
 
 

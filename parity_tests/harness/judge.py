@@ -9,11 +9,12 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from parity_tests.harness import bridge, diagnosis
-from parity_tests.harness.candidate import Candidate, NotBuilt, Refused
+from parity_tests.harness.candidate import BadOutput, Candidate, NotBuilt, Refused
 from parity_tests.harness.certificate import certify
 from parity_tests.harness.checks import Check
 from parity_tests.harness.findings import Comparison, Finding, NotApplicable, Verdict
@@ -175,6 +176,9 @@ def _row(
         call = candidate.bound(bridge.constants(sample.constants, precision, docket.device), docket.spec.params)
         return Trial(call, oracle.at(sample), sample, precision, docket.device)
 
+    def ended(**fields: Any) -> Row:
+        return replace(row, seconds=time.perf_counter() - start, **fields)
+
     for sample in cases:
         if not check.looks_at(sample):
             continue
@@ -186,32 +190,37 @@ def _row(
             continue
         except Refused as refusal:
             listed = refusal.declared and candidate.limits is None
-            return replace(row, verdict=Verdict.UNSUPPORTED, reason=str(refusal), listed=listed)
+            return ended(verdict=Verdict.UNSUPPORTED, reason=str(refusal), listed=listed)
         except (NoRule, NotFloat64, OracleError) as error:
-            return replace(row, verdict=Verdict.UNRESOLVED, reason=str(error))
-        except Exception as error:
+            return ended(verdict=Verdict.UNRESOLVED, reason=str(error))
+        except KeyboardInterrupt:
+            raise
+        except BadOutput as error:
+            return ended(verdict=Verdict.ERROR, reason=f"{error} [{_title(sample)}]")
+        except BaseException as error:  # sys.exit(), too
             # PyTorch itself looks at the shape of what a backward or a jvp returns.
             wrong_shape = re.search(
                 "returned an invalid gradient|forward gradient that has a different size", str(error)
             )
             verdict = Verdict.MISMATCH if wrong_shape else Verdict.ERROR
             title = _title(sample)
+            row = ended(verdict=verdict)
             smallest = raises_at(docket.spec, trial_at, check, sample, error) if shrink else None
             if smallest is not None:
                 title += f"; smallest {_sizes(smallest)}"
-            return replace(row, verdict=verdict, reason=f"{_where(error)} [{title}]")
+            return replace(row, reason=f"{_where(error)} [{title}]")
         ran, row = True, _with(row, findings)
         if not all(finding.holds for finding in findings):
-            row = replace(row, verdict=Verdict.MISMATCH, seconds=time.perf_counter() - start)
+            row = ended(verdict=Verdict.MISMATCH)
             failure = _failure(row, trial, findings, docket)
             if shrink:
                 failure = _with_smallest(failure, candidate, trial_at, check, sample, findings, docket)
             return replace(row, failure=failure)
     if inapplicable and not ran:
-        row = replace(row, verdict=Verdict.SKIPPED, reason=inapplicable[0])
-    elif row.comparisons == 0:
-        row = replace(row, verdict=Verdict.UNRESOLVED, reason=NOTHING_TOLD)
-    return replace(row, seconds=time.perf_counter() - start)
+        return ended(verdict=Verdict.SKIPPED, reason=inapplicable[0])
+    if row.comparisons == 0:
+        return ended(verdict=Verdict.UNRESOLVED, reason=NOTHING_TOLD)
+    return ended()
 
 
 def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], docket: Docket) -> Row:
@@ -270,11 +279,24 @@ def _failure(row: Row, trial: Trial, findings: list[Finding], docket: Docket) ->
         looks_like = None
         if isinstance(finding, Comparison):
             looks_like = diagnosis.looks_like(trial, row.check, comparisons, finding)
+            if looks_like == f"{finding.label} = 0":
+                looks_like += _not_differentiable(trial)
         results.append(_wrong_result(finding, looks_like, docket.spec, row.check))
     right = {f.label: f for f in comparisons if f.label not in worst and f.evidence}
     agrees = tuple(f"{label} ({f.error_over_bound:.2g} of its bound)" for label, f in right.items())
     failure = _bare_failure(row, trial.sample, tuple(results))
     return replace(failure, agrees=agrees, judge=_verdict_of_taylor(row, trial), replay=docket.replay(row))
+
+
+def _not_differentiable(trial: Trial) -> str:
+    """Why a gradient is zero, if the reason is that an output does not come from the inputs by any derivative."""
+    outputs = trial.candidate.record(trial.tensors(trial.arguments("forward"))).outputs
+    detached = [name for name, y in zip(trial.oracle.outputs, outputs, strict=True) if y.grad_fn is None]
+    if not detached:
+        return ""
+    names = " and ".join(detached)
+    verb = "has" if len(detached) == 1 else "have"
+    return f": the candidate is not differentiable: {names} {verb} no grad_fn (detached, or computed under no_grad)"
 
 
 def _with_smallest(
@@ -404,10 +426,10 @@ def _sentence(finding: Finding) -> str:
     return f"{finding.label} {finding.violation}"
 
 
-def _where(error: Exception) -> str:
+def _where(error: BaseException) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {_first_line(error)} (at {last.filename.rsplit('/', 1)[-1]}:{last.lineno})"
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), "")

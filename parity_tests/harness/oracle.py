@@ -84,7 +84,9 @@ class Oracle:
             name = self.spec.name
             try:
                 outputs = jax.eval_shape(self.primal, *(jax.ShapeDtypeStruct(s, jnp.float64) for s in input_shapes))
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # sys.exit(), too
                 shapes = ", ".join(map(str, input_shapes))
                 what = f"{type(error).__name__}: {error}"
                 raise OracleError(f"{name}: primal fails on inputs of shapes {shapes}: {what}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console, Group
@@ -107,6 +108,15 @@ def _smallest(smallest: Smallest) -> str:
         found = f"{wrong.label}{where}: candidate {wrong.candidate:+.6g}, oracle {wrong.oracle:+.6g}"
     found += f"  ({wrong.circumstance})" if wrong.circumstance else ""
     return "; ".join(part for part in (sizes, entries, found) if part)
+
+
+def costs(report: Report) -> Text:
+    """A line: how long it took, and the checks that took most of it."""
+    seconds: Counter[str] = Counter()
+    for row in report.rows:
+        seconds["the oracle's certificates" if row.candidate == ORACLE else row.check] += row.seconds
+    most = ", ".join(f"{check} {spent:.1f} s" for check, spent in seconds.most_common(5))
+    return Text(f"{seconds.total():.1f} s" + (f": {most}" if most else ""), style="dim")
 
 
 def below(report: Report) -> Group:

@@ -110,6 +110,15 @@ def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
             yield at_sizes(spec, replace(plan, seed=seed), plan.sizes)
 
 
+def few_samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
+    """Of `samples`, for a quick run: the first, the first with an empty axis, and the one beyond a block."""
+    every = list(samples(spec, seed))
+    empty = [sample for sample in every if 0 in sample.sizes.values()]
+    yield every[0]
+    yield from empty[:1]
+    yield from (sample for sample in every if sample.name == "long_axes")
+
+
 def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:
     """A sample of the same kind with axes of these sizes, drawn anew. The operator must have a signature.
 

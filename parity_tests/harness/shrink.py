@@ -68,7 +68,9 @@ def fails_at(
             trial = trial_at(sample)
             trial.oracle.check(sample)
             found = [f for f in check.run(trial) if not f.holds and (type(f), f.label) in wrong and _is_defined(f)]
-        except Exception:  # another failure than the one that is shrunk; or the operator has no value there
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # another failure than the one that is shrunk; or the operator has no value there
             return None
         return (trial, found[0]) if found else None
 
@@ -76,7 +78,7 @@ def fails_at(
     return None if smallest is None else violated(replace(smallest, name=f"{sample.name}, shrunk"))
 
 
-def raises_at(spec: OpSpec, trial_at: TrialAt, check: Check, sample: Sample, error: Exception) -> Sample | None:
+def raises_at(spec: OpSpec, trial_at: TrialAt, check: Check, sample: Sample, error: BaseException) -> Sample | None:
     """The sample of the smallest sizes at which a check still raises the same error; numbers in it may differ."""
 
     def raises(sample: Sample) -> bool:
@@ -87,14 +89,16 @@ def raises_at(spec: OpSpec, trial_at: TrialAt, check: Check, sample: Sample, err
             return False
         try:
             list(check.run(trial))
-        except Exception as other:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as other:
             return _kind(other) == _kind(error)
         return False
 
     return shrunk(spec, sample, (), raises, entries=False) if spec.signature is not None else None
 
 
-def _kind(error: Exception) -> tuple[type, str]:
+def _kind(error: BaseException) -> tuple[type, str]:
     return type(error), re.sub(r"\d+", "", str(error))
 
 

@@ -24,6 +24,7 @@ class Check:
         large: does it look at large samples, too?
         one_dtype: is the first of the dtypes enough? For properties that do not depend on the format.
         generic: does it look at generic samples only? For properties that do not depend on sizes; see `Sample.generic`.
+        costly: is it left out of a quick run? For those that take most of the time.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Check:
     large: bool = False
     generic: bool = False
     one_dtype: bool = False
+    costly: bool = False
 
     @property
     def rests_on(self) -> frozenset[str]:

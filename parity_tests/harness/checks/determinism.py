@@ -81,4 +81,5 @@ CHECK = Check(
     ("vjp",),
     _run,
     generic=True,
+    costly=True,
 )

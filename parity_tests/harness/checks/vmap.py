@@ -81,4 +81,10 @@ def _stacked(examples, dim):
     return examples[0] if dim is None else np.stack(examples, axis=dim)
 
 
-CHECK = Check("vmap", "a rule that mixes the examples of a batch, or handles only one way of batching", ("vjp",), _run)
+CHECK = Check(
+    "vmap",
+    "a rule that mixes the examples of a batch, or handles only one way of batching",
+    ("vjp",),
+    _run,
+    costly=True,
+)

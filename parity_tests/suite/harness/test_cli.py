@@ -130,6 +130,45 @@ def test_the_replay_line_reproduces_a_failure_that_is_not_shrunk(case, name):
     assert told.findall(again.stdout) == told.findall(first.stdout) != []
 
 
+def test_only_takes_several_checks(case):
+    for only in (("--only", "vjp, forward"), ("--only", "vjp", "--only", "forward")):
+        result = gradparity("check", case(RIGHT), "--device", "cpu", "--dtype", "float64", *only)
+        assert result.exit_code == 0, result.output
+        assert re.findall(r"^│ (\w+) ", result.stdout, re.MULTILINE) == ["forward", "vjp"]
+
+
+def test_a_quick_run(case, tmp_path):
+    path = tmp_path / "report.json"
+    result = gradparity("check", case(RIGHT), "--device", "cpu", "--quick", "--json", str(path))
+    assert result.exit_code == 0, result.output
+    judged = [row for row in json.loads(path.read_text())["rows"] if row["candidate"] != "oracle"]
+    assert {row["dtype"] for row in judged} == {"float64", "bfloat16"}
+    costly = {name for name, check in CHECKS.items() if check.costly}
+    assert costly
+    assert {row["check"] for row in judged} == CHECKS.keys() - costly
+    told = f"all but float64 and bfloat16, a few samples, not {', '.join(c for c in CHECKS if c in costly)}"
+    assert f"skipped: {told}: this was a quick run\n" in result.stdout
+    assert result.stdout.count("this was a quick run") == 1
+
+
+def test_what_is_asked_for_is_in_a_quick_run_too(case):
+    options = ("--device", "cpu", "--quick", "--only", "determinism", "--dtype", "float32")
+    result = gradparity("check", case(RIGHT), *options)
+    assert result.exit_code == 0, result.output
+    assert re.search(r"│ determinism +│ +│ PASS", result.stdout)
+
+
+def test_a_quick_run_finds_a_mistake_and_repeats_it(case):
+    result = gradparity("check", case(WRONG), "--device", "cpu", "--quick")
+    assert result.exit_code == 1
+    assert replay_line(result.stdout).endswith(" --only vjp --dtype float64 --device cpu --seed 0 --quick")
+
+
+def test_the_costs_are_told(case):
+    result = gradparity("check", case(RIGHT), "--device", "cpu", *QUICK)
+    assert re.search(r"^\d+\.\d s: (the oracle's certificates|vjp) \d+\.\d s, ", result.stdout, re.MULTILINE)
+
+
 def test_several_candidates(case):
     text = RIGHT.replace("candidate = Square.apply", 'candidates = {"mine": Square.apply, "plain": torch.square}')
     result = gradparity("check", case(text), "--device", "cpu", *QUICK)

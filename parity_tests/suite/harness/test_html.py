@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from parity_tests import Report, Verdict, crosscheck
+from parity_tests import OpSpec, Report, Verdict, crosscheck
 from parity_tests.harness.candidate import NotBuilt
 from parity_tests.harness.html import as_html, length, shade
 from parity_tests.harness.report import ORACLE, Row
@@ -96,6 +96,23 @@ def test_self_contained(failed):
     assert page.addresses == []
     assert not {"script", "img", "link", "iframe"} & set(page.tags)
     assert "://" not in as_html(failed)
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_the_smallest_input_the_script_and_the_bars_of_a_failure(tmp_path: Path):
+    spec = OpSpec("square", primal=lambda x: x * x, signature="(n,m)->(n,m)")
+    wrong = unary_function(lambda x: x * x, lambda x, g: x * g)
+    report = crosscheck(wrong, spec, checks=["vjp"], dtypes=["float64", "float32"], name="mine")
+    report.save_failures(tmp_path)
+    html = as_html(report)
+    (script,) = tmp_path.glob("*.py")
+    told = html[html.index("<h2>Failures</h2>") :]
+    assert "smallest  n=1, m=1; " in told
+    assert f"python {script}" in told
+    assert f"gradparity replay {script.with_suffix('.npz')}" in told
+    assert told.count('class="bars"') == 2
+    assert told.count("<span>f32</span>") == 2
+    assert html.startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", "a & b", '"quoted"'])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
 
-from parity_tests import OpSpec
-from parity_tests.harness.samples import Sample, samples
+from parity_tests import OpSpec, integer
+from parity_tests.harness.domains import Empty
+from parity_tests.harness.samples import Sample, at_sizes, few_samples, samples
 
 SPEC = OpSpec("op", primal=lambda x, y: x @ y, signature="(n,k),(k,m)->(n,m)")
 NAMES = ("x", "y")
@@ -157,3 +160,38 @@ def test_more_axes_than_can_be_told_apart():
         list(samples(spec, 0))
     eight = OpSpec("op", primal=lambda x: x, signature="(a,b,c,d,e,f,g,h)->(a)")
     assert len(set(by_name(eight)["all_axes_differ"].sizes.values())) == 8
+
+
+def test_few_samples():
+    """Of every kind one: the most telling, an empty axis, one beyond a block."""
+    spec = OpSpec("matmul", primal=lambda x, y: x @ y, signature="(n,k),(k,m)->(n,m)")
+    assert [s.name for s in few_samples(spec, 0)] == ["all_axes_differ", "zero_n", "long_axes"]
+    for scalar in (OpSpec("f", lambda x: x, "()->()"), OpSpec("f", lambda x: x, inputs=(np.ones(3),))):
+        assert len(list(few_samples(scalar, 0))) == 1
+
+
+def test_a_sample_with_the_same_arrays_is_the_same_sample():
+    spec = OpSpec("matmul", primal=lambda x, y: x @ y, signature="(n,k),(k,m)->(n,m)")
+    sample = next(samples(spec, 0))
+    primals, direction = sample.primals(("x", "y"), 1), sample.draw("output_bar 0", (4, 2))
+    assert list(sample.drawn) == ["x 1", "y 1", "output_bar 0"]
+    again = dataclasses.replace(sample, name="another", seed=9, drawn=dict(sample.drawn))
+    for x, y in zip(again.primals(("x", "y"), 1), primals, strict=True):
+        np.testing.assert_array_equal(x, y)
+    np.testing.assert_array_equal(again.draw("output_bar 0", (4, 2)), direction)
+    assert not np.array_equal(again.primals(("x", "y"), 0)[0], sample.primals(("x", "y"), 0)[0])
+
+
+def test_at_other_sizes():
+    spec = OpSpec(
+        "take",
+        primal=lambda x, index: x[index],
+        signature="(n,k),(m)->(m,k)",
+        domains={"index": integer(0, "n")},
+    )
+    sample = at_sizes(spec, next(samples(spec, 0)), {"n": 2, "k": 1, "m": 6})
+    assert (sample.sizes, sample.shapes, sample.drawn) == ({"n": 2, "k": 1, "m": 6}, ((2, 1),), {})
+    assert sample.constants[1].shape == (6,)
+    assert sample.constants[1].max() < 2
+    with pytest.raises(Empty):
+        at_sizes(spec, sample, {"n": 0, "k": 1, "m": 6})
