@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import shlex
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from importlib import metadata
@@ -227,13 +229,19 @@ def _session(
         return f"gradparity {command} {options}{' --quick' if quick else ''}"
 
     which = few_samples if quick else samples
-    dockets = [Docket(spec, candidates, chosen, precisions, device, seed, again, case, which) for device in present]
+    deadline = math.inf if seconds is None else time.monotonic() + seconds
+    dockets = [
+        Docket(spec, candidates, chosen, precisions, device, seed, again, case, which, deadline) for device in present
+    ]
 
-    def write() -> None:
+    def save() -> None:
         try:
             report.save_failures(failures)
         except OSError as error:
-            report.skipped.append(f"reproducers in {failures}: {error}")
+            line = f"reproducers in {failures}: {error}"
+            report.skipped.extend([line] if line not in report.skipped else [])
+
+    def write() -> None:
         if json is not None:
             report.to_json(json)
         if html is not None:
@@ -246,7 +254,7 @@ def _session(
 
     try:
         with budget(seconds, last_words, COULD_NOT_RUN) as check_time:
-            _judge_live(dockets, report, check_time)
+            _judge_live(dockets, report, check_time, save)
     except (OracleError, Spent) as error:
         report.error = str(error)
     except KeyboardInterrupt:
@@ -259,7 +267,9 @@ def _session(
     raise typer.Exit(report.exit_code)
 
 
-def _judge_live(dockets: list[Docket], report: Report, check_time: Callable[[], None]) -> None:
+def _judge_live(
+    dockets: list[Docket], report: Report, check_time: Callable[[], None], save: Callable[[], None]
+) -> None:
     progress = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), transient=True
     )
@@ -268,6 +278,7 @@ def _judge_live(dockets: list[Docket], report: Report, check_time: Callable[[], 
         try:
             for docket in dockets:
                 for row in judge(docket, report):
+                    save()  # at once: another check may hang
                     progress.update(task, advance=1, description=f"{escape(row.candidate)} {row.dtype} {row.check}")
                     live.update(Group(table(report), progress))
                     check_time()

@@ -43,7 +43,9 @@ def replay(path: Path, case: Path | None = None) -> tuple[Report, bool]:
     facts, arrays = _read(path)
     spec, candidates, case = _case(facts, path, case)
     names = tuple(candidate.name for candidate in candidates)
-    candidate = candidates[names.index(one_of("candidate", facts["candidate"], names))]
+    one_of("candidate", facts["candidate"], names)
+    same = [i for i, name in enumerate(names) if name == facts["candidate"]]  # two lambdas have the same name
+    candidate = candidates[facts["position"] if facts["position"] in same else same[0]]
     missing = cuda_missing() if facts["device"] == "cuda" else None
     if missing:
         raise ReplayError(f"{path}: device cuda cannot be judged here: {missing}")

@@ -48,6 +48,7 @@ class Docket:
     replay: Replay
     case: Path | None = None  # the file that defines spec and candidates, for reproducers
     samples: Callable[[OpSpec, int], Iterable[Sample]] = samples
+    deadline: float = math.inf  # of time.monotonic, for shrinking
 
     @property
     def certificates(self) -> tuple[str, ...]:
@@ -205,7 +206,7 @@ def _row(
             verdict = Verdict.MISMATCH if wrong_shape else Verdict.ERROR
             title = _title(sample)
             row = ended(verdict=verdict)
-            smallest = raises_at(docket.spec, trial_at, check, sample, error) if shrink else None
+            smallest = raises_at(docket.spec, trial_at, check, sample, error, docket.deadline) if shrink else None
             if smallest is not None:
                 title += f"; smallest {_sizes(smallest)}"
             return replace(row, reason=f"{_where(error)} [{title}]")
@@ -279,7 +280,7 @@ def _failure(row: Row, trial: Trial, findings: list[Finding], docket: Docket) ->
         looks_like = None
         if isinstance(finding, Comparison):
             looks_like = diagnosis.looks_like(trial, row.check, comparisons, finding)
-            if looks_like == f"{finding.label} = 0":
+            if looks_like is not None and looks_like == f"{finding.label} = 0":
                 looks_like += _not_differentiable(trial)
         results.append(_wrong_result(finding, looks_like, docket.spec, row.check))
     right = {f.label: f for f in comparisons if f.label not in worst and f.evidence}
@@ -309,7 +310,7 @@ def _with_smallest(
     docket: Docket,
 ) -> Failure:
     """With the smallest input that fails, and with what a reproducer of it needs."""
-    found = fails_at(docket.spec, trial_at, check, sample, findings)
+    found = fails_at(docket.spec, trial_at, check, sample, findings, docket.deadline)
     if found is None:  # it does not fail again, or nothing is to be shrunk
         return failure
     trial, wrong = found
@@ -318,7 +319,7 @@ def _with_smallest(
         entries(trial),
         replace(_wrong_result(wrong, None, docket.spec, check.name), heat=None),
     )
-    position = [other.name for other in docket.present].index(candidate.name)
+    position = next(i for i, other in enumerate(docket.candidates) if other is candidate)
     evidence = Reproducer(docket.spec, candidate, position, check, trial, wrong, docket.case)
     return replace(failure, smallest=smallest, evidence=evidence)
 

@@ -105,4 +105,4 @@ def _argument(x: torch.Tensor, requires_grad: bool) -> Argument:
     if not x.is_contiguous():
         whole = x.detach().as_strided((x.untyped_storage().nbytes() // x.element_size(),), (1,), 0)
         memory = bridge.to_numpy(whole)
-    return Argument(bridge.to_numpy(x), requires_grad, x.stride(), x.storage_offset(), memory)
+    return Argument(bridge.to_numpy(x), requires_grad, x.stride(), int(x.storage_offset()), memory)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console, Group
@@ -112,11 +112,12 @@ def _smallest(smallest: Smallest) -> str:
 
 def costs(report: Report) -> Text:
     """A line: how long it took, and the checks that took most of it."""
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = defaultdict(float)
     for row in report.rows:
         seconds["the oracle's certificates" if row.candidate == ORACLE else row.check] += row.seconds
-    most = ", ".join(f"{check} {spent:.1f} s" for check, spent in seconds.most_common(5))
-    return Text(f"{seconds.total():.1f} s" + (f": {most}" if most else ""), style="dim")
+    costliest = sorted(seconds, key=lambda check: -seconds[check])[:5]
+    most = ", ".join(f"{check} {seconds[check]:.1f} s" for check in costliest)
+    return Text(f"{sum(seconds.values()):.1f} s" + (f": {most}" if most else ""), style="dim")
 
 
 def below(report: Report) -> Group:

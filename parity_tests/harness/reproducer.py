@@ -76,6 +76,7 @@ class Reproducer:
             "format": FORMAT,
             "op": self.spec.name,
             "candidate": self.candidate.name,
+            "position": self.position,
             "case": None if self.case is None else str(self.case.resolve()),
             "check": self.check.name,
             "dtype": self.trial.precision.name,
@@ -178,10 +179,15 @@ def _the_call(trial: Trial, check: Check, wrong: Finding) -> Call | None:
     The check runs again, on a candidate that remembers its last call: it is the one if its result is what was judged.
     """
     recorder = Recorder(trial.candidate)
-    for finding in check.run(replace(trial, candidate=recorder)):
-        if not finding.holds and finding.label == wrong.label and finding.circumstance == wrong.circumstance:
-            call = recorder.last
-            return call if call is not None and _shows(trial, call, finding) else None
+    try:
+        for finding in check.run(replace(trial, candidate=recorder)):
+            if not finding.holds and finding.label == wrong.label and finding.circumstance == wrong.circumstance:
+                call = recorder.last
+                return call if call is not None and _shows(trial, call, finding) else None
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # it does something else every time: no one call shows that
+        return None
     return None
 
 

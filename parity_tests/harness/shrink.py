@@ -8,6 +8,7 @@ constants, and write them into .hypothesis/ in the current folder.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,8 +38,9 @@ class _Spent(Exception):
 class _Search:
     """The smallest failing sample so far. `share`: of the time, up to which the search may go on."""
 
-    def __init__(self, sample: Sample, fails: Fails) -> None:
+    def __init__(self, sample: Sample, fails: Fails, deadline: float) -> None:
         self.best, self._fails, self._start, self.share = sample, fails, time.monotonic(), 1.0
+        self._seconds = min(SECONDS, deadline - self._start)
 
     def accepts(self, sample: Sample) -> bool:
         """Does it fail, too? Then it is the best so far.
@@ -46,7 +48,7 @@ class _Search:
         Raises:
             _Spent: there is no time left to find out.
         """
-        if time.monotonic() - self._start > self.share * SECONDS:
+        if time.monotonic() - self._start > self.share * self._seconds:
             raise _Spent
         if not self._fails(sample):
             return False
@@ -55,11 +57,11 @@ class _Search:
 
 
 def fails_at(
-    spec: OpSpec, trial_at: TrialAt, check: Check, sample: Sample, findings: Sequence[Finding]
+    spec: OpSpec, trial_at: TrialAt, check: Check, sample: Sample, findings: Sequence[Finding], deadline: float
 ) -> tuple[Trial, Finding] | None:
     """The smallest trial at which one of these findings still does not hold, and that finding there.
 
-    None if it holds when the check is run again, or if there is no time to shrink.
+    None if it holds when the check is run again, or if there is no time to shrink. `deadline`: of `time.monotonic`.
     """
     wrong = {(type(finding), finding.label) for finding in findings if not finding.holds}
 
@@ -74,11 +76,14 @@ def fails_at(
             return None
         return (trial, found[0]) if found else None
 
-    smallest = shrunk(spec, sample, trial_at(sample).oracle.inputs, lambda sample: violated(sample) is not None)
+    inputs = trial_at(sample).oracle.inputs
+    smallest = shrunk(spec, sample, inputs, lambda sample: violated(sample) is not None, deadline)
     return None if smallest is None else violated(replace(smallest, name=f"{sample.name}, shrunk"))
 
 
-def raises_at(spec: OpSpec, trial_at: TrialAt, check: Check, sample: Sample, error: BaseException) -> Sample | None:
+def raises_at(
+    spec: OpSpec, trial_at: TrialAt, check: Check, sample: Sample, error: BaseException, deadline: float
+) -> Sample | None:
     """The sample of the smallest sizes at which a check still raises the same error; numbers in it may differ."""
 
     def raises(sample: Sample) -> bool:
@@ -95,7 +100,7 @@ def raises_at(spec: OpSpec, trial_at: TrialAt, check: Check, sample: Sample, err
             return _kind(other) == _kind(error)
         return False
 
-    return shrunk(spec, sample, (), raises, entries=False) if spec.signature is not None else None
+    return shrunk(spec, sample, (), raises, deadline, entries=False) if spec.signature is not None else None
 
 
 def _kind(error: BaseException) -> tuple[type, str]:
@@ -133,13 +138,20 @@ def _words(x: np.ndarray) -> str:
     return np.array2string(x, separator=", ", formatter={"float_kind": "{:.4g}".format}).replace("\n", "")
 
 
-def shrunk(spec: OpSpec, sample: Sample, inputs: tuple[str, ...], fails: Fails, entries: bool = True) -> Sample | None:
+def shrunk(
+    spec: OpSpec,
+    sample: Sample,
+    inputs: tuple[str, ...],
+    fails: Fails,
+    deadline: float = math.inf,
+    entries: bool = True,
+) -> Sample | None:
     """A sample that fails and of which, as far as was tried, no smaller one does; None if it does not fail again.
 
     `inputs`: the names of those that are differentiated. `fails` must draw all that it needs from the sample. Without
     `entries` only the sizes are shrunk.
     """
-    search = _Search(sample, fails)
+    search = _Search(sample, fails, deadline)
     with contextlib.suppress(_Spent):
         if not search.accepts(replace(sample, drawn={})):
             return None

@@ -29,13 +29,13 @@ spec = OpSpec("square", primal=lambda x: x * x, signature="(n,m)->(n,m)")
 """
 
 
-def check(folder: Path, pause: str, budget: str) -> tuple[subprocess.CompletedProcess[str], dict, float]:
+def check(folder: Path, pause: str, budget: str, *options: str) -> tuple[subprocess.CompletedProcess[str], dict, float]:
     """gradparity check in a process of its own: what it printed, its report, its time."""
     (folder / "case.py").write_text(CASE.format(pause=pause))
     command = [sys.executable, "-m", "parity_tests", "check", "case.py", "--budget", budget, "--device", "cpu"]
     start = time.monotonic()
     ran = subprocess.run(
-        [*command, "--json", "report.json"],
+        [*command, *options, "--json", "report.json"],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"},
         capture_output=True,
@@ -55,6 +55,27 @@ def test_a_candidate_that_hangs(tmp_path: Path):
     assert not report["passed"]
     assert report["rows"]  # what was judged before is not lost
     assert seconds < 60
+
+
+def test_a_wrong_candidate_that_hangs(tmp_path: Path):
+    """While it is shrunk."""
+    wrong = "if x.numel() < 3: time.sleep(1e6)\n    x = x * 1.5"
+    ran, report, seconds = check(tmp_path, wrong, "3", "--only", "forward")
+    assert ran.returncode == 2, ran.stdout
+    assert "the candidate hangs (at " in ran.stdout
+    assert report["error"] in ran.stdout
+    assert seconds < 60
+
+
+@pytest.mark.slow
+def test_shrinking_ends_with_the_budget(tmp_path: Path):
+    """And is not taken for a candidate that hangs."""
+    slow = "time.sleep(0.5)\n    x = x * 1.5"
+    ran, report, _ = check(tmp_path, slow, "5", "--only", "forward", "--dtype", "float64")
+    assert ran.returncode == 2, ran.stdout
+    assert "Could not judge: the budget of 5 s is spent\n" in ran.stdout
+    assert report["failures"][0]["smallest"]
+    assert (tmp_path / report["failures"][0]["script"]).is_file()
 
 
 def test_a_slow_candidate(tmp_path: Path):
