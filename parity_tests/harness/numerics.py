@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 
@@ -23,6 +24,7 @@ _TORCH_SWITCHES: dict[str, object] = {
     "cuda.matmul.allow_bf16_reduced_precision_reduction": False,
     "cuda.matmul.allow_fp16_accumulation": False,
 }
+_RECOMPILES = 2**20
 
 
 @contextlib.contextmanager
@@ -42,8 +44,15 @@ def pinned(device: str = "cpu") -> Iterator[None]:
         # PyTorch's first use of forward AD calls what PyTorch deprecates; no candidate should be blamed for it.
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", r"`torch\.jit\.\w+` is deprecated", DeprecationWarning)
+        # So does Dynamo, of what it looks at while it compiles; a graph that it breaks is no mistake either.
+        warnings.filterwarnings("ignore", module=r"torch\._dynamo\.")
+        warnings.filterwarnings("ignore", r"The \.grad attribute of a Tensor that is not a leaf", UserWarning)
         for path, value in _TORCH_SWITCHES.items():
             stack.enter_context(_torch_switch(path, value))
+        if "torch._dynamo" in sys.modules:  # else nothing is compiled
+            # So many samples are compiled anew so often that Dynamo would give up, and judge what is not compiled.
+            limits = dict.fromkeys(("recompile_limit", "accumulated_recompile_limit"), _RECOMPILES)
+            stack.enter_context(torch._dynamo.config.patch(limits))
         yield
 
 

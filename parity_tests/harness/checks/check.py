@@ -22,6 +22,7 @@ class Check:
             `NotApplicable` where the check has nothing to say about it.
         large: does it look at large samples, too?
         one_dtype: is the first of the dtypes enough? For properties that do not depend on the format.
+        on_request: is it run only if it is asked for by its name? For what few need and all would wait for.
         generic: does it look at generic samples only? For properties that do not depend on sizes; see `Sample.generic`.
     """
 
@@ -32,6 +33,7 @@ class Check:
     large: bool = False
     generic: bool = False
     one_dtype: bool = False
+    on_request: bool = False
 
     def looks_at(self, sample: Sample) -> bool:
         """Does it run on this sample?"""
