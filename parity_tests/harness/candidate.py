@@ -25,6 +25,7 @@ _DECLARED = (
     ("has no setup_context staticmethod, so torch.func cannot use it", r"override the setup_context staticmethod"),
     ("has no vmap rule (generate_vmap_rule or a vmap staticmethod)", r"does not have vmap support"),
     ("is compiled: AOTAutograd has no double backward", r"aot_autograd does not currently support double backward"),
+    ("was compiled before, with donated buffers, for one backward only", r"compiled with non-empty donated buffers"),
     ("has no fake kernel (torch.library.register_fake)", r"no fake impl registered"),
     ("goes through torch.func, which has no saved-tensor hooks yet", r"don't yet support saved tensor hooks"),
 )
@@ -37,6 +38,7 @@ _UNTRACEABLE = (
     r"Tensor\.item\(\) cannot be called on meta tensors",
     r"Cannot copy out of meta tensor",
     r"Cannot access data pointer of Tensor",
+    r"unknown device type for autocast",
     r"vmap: It looks like you're",
     r"using FX to symbolically trace a dynamo-optimized function",
     r"a correct data-independent implementation does not exist",

@@ -144,14 +144,17 @@ def _row(
             continue
         call = candidate.bound(bridge.constants(sample.constants, precision, docket.device), docket.spec.params)
         trial = Trial(call, oracle.at(sample), sample, precision, docket.device)
+        findings: list[Finding] = []
         try:
-            findings = list(check.run(trial))
+            for finding in check.run(trial):
+                findings.append(finding)  # one by one: what comes before a refusal is kept
         except NotApplicable as reason:
             inapplicable.append(str(reason))
             continue
         except Refused as refusal:
-            listed = refusal.declared and candidate.limits is None
-            return replace(row, verdict=Verdict.UNSUPPORTED, reason=str(refusal), listed=listed)
+            if all(finding.holds for finding in findings):  # else it is wrong in what it does support
+                listed = refusal.declared and candidate.limits is None
+                return replace(row, verdict=Verdict.UNSUPPORTED, reason=str(refusal), listed=listed)
         except (NoRule, NotFloat64, OracleError) as error:
             return replace(row, verdict=Verdict.UNRESOLVED, reason=str(error))
         except Exception as error:

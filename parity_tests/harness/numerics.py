@@ -53,6 +53,8 @@ def pinned(device: str = "cpu") -> Iterator[None]:
             # So many samples are compiled anew so often that Dynamo would give up, and judge what is not compiled.
             limits = dict.fromkeys(("recompile_limit", "accumulated_recompile_limit"), _RECOMPILES)
             stack.enter_context(torch._dynamo.config.patch(limits))
+            # What is compiled in here may be asked for a second backward, which PyTorch refuses otherwise.
+            stack.enter_context(torch._functorch.config.patch(donated_buffer=False))
         yield
 
 

@@ -4,6 +4,7 @@ That is the shapes, dtypes and devices of outputs and gradients. The device meta
 tensor that is made on the CPU by default does not meet the inputs there.
 """
 
+import functools
 import re
 
 import torch
@@ -14,21 +15,21 @@ from parity_tests.harness.candidate import Refused, refusals
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Fact
 
-_OTHER_DEVICE = "expected device meta|same device|different devices|device meta but got"
+_OTHER_DEVICE = r"expected device \w+|same device|different devices"
 
 
 def _run(trial):
     tensors, count = trial.tensors(trial.arguments("vjp")), len(trial.primals)
-    real = _described(trial.candidate, tensors, count, trial.device)
+    real = _Described(trial.candidate, tensors, count, trial.device)
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-        fake = _described(trial.candidate, [mode.from_tensor(x) for x in tensors], count, trial.device)
-    yield from _compared(trial, real, fake, "under FakeTensorMode")
+        fakes = [mode.from_tensor(x) for x in tensors]
+        yield from _compared(trial, real, trial.candidate, fakes, trial.device, "under FakeTensorMode")
 
-    on_meta = {i: x.to("meta") for i, x in trial.candidate.constants.items()}
-    candidate = trial.candidate.bound(on_meta, trial.candidate.params)
+    constants = {i: x.to("meta") for i, x in trial.candidate.constants.items()}
+    candidate, where = trial.candidate.bound(constants, trial.candidate.params), "on the device meta"
     with _MadeElsewhere() as made:
         try:
-            meta = _described(candidate, [x.to("meta") for x in tensors], count, "meta")
+            yield from _compared(trial, real, candidate, [x.to("meta") for x in tensors], "meta", where)
         except RuntimeError as error:
             if not re.search(_OTHER_DEVICE, str(error)):
                 raise
@@ -37,34 +38,40 @@ def _run(trial):
                 text = f"uses a tensor from outside of it, which is not where its inputs are: {first_line}"
                 raise Refused(text, declared=True) from error
             text = f"{made.by[0]} makes a tensor on the CPU, wherever the inputs are: {first_line}"
-            yield Fact("the device", False, text, "on the device meta")
+            yield Fact("the device", False, text, where)
+
+
+class _Described:
+    """Shape, dtype and device of outputs, and then of gradients, as text."""
+
+    def __init__(self, candidate, tensors, count, device):
+        self.device, self.cotangents = device, tensors[count:]
+        with refusals():
+            self.graph = candidate.record(tensors[:count])
+        self.outputs = [self._told(y) for y in self.graph.outputs]
+
+    @functools.cached_property
+    def gradients(self):
+        """Of a graph whose outputs are as they should be: else the cotangents would not fit."""
+        with refusals():
+            return [self._told(x) for x in self.graph.vjp(self.cotangents)]
+
+    def _told(self, x):
+        if x is None:
+            return "None"
+        where = "where its inputs are" if x.device.type == self.device else f"on {x.device.type}"
+        return f"{x.dtype} of shape {tuple(x.shape)} {where}"
+
+
+def _compared(trial, real, candidate, tensors, device, circumstance):
+    found = _Described(candidate, tensors, len(trial.primals), device)
+    for name, part in (("forward", "outputs"), ("vjp", "gradients")):
+        labels = [slot.label for slot in trial.oracle.map(name).results]
+        expected, actual = getattr(real, part), getattr(found, part)
+        for label, x, y in zip(labels, expected, actual, strict=True):
+            yield Fact(label, x == y, f"is {y}; with values it is {x}", circumstance)
+        if expected != actual:
             return
-    yield from _compared(trial, real, meta, "on the device meta")
-
-
-def _described(candidate, tensors, count, device):
-    """Shape, dtype and device of outputs and gradients, the device of the inputs by the name "its inputs'"."""
-    with refusals():
-        graph = candidate.record(tensors[:count])
-        gradients = graph.vjp(tensors[count:])
-    where = {device: "where its inputs are"}
-    return [
-        None if y is None else (tuple(y.shape), y.dtype, where.get(y.device.type, y.device.type))
-        for y in (*graph.outputs, *gradients)
-    ]
-
-
-def _compared(trial, real, found, circumstance):
-    labels = [slot.label for name in ("forward", "vjp") for slot in trial.oracle.map(name).results]
-    for label, expected, actual in zip(labels, real, found, strict=True):
-        yield Fact(label, actual == expected, f"is {_told(actual)}, with values {_told(expected)}", circumstance)
-
-
-def _told(description):
-    if description is None:
-        return "None"
-    shape, dtype, device = description
-    return f"{dtype} of shape {shape}, {device}"
 
 
 class _MadeElsewhere(TorchDispatchMode):
