@@ -50,11 +50,7 @@ def pinned(device: str = "cpu") -> Iterator[None]:
         for path, value in _TORCH_SWITCHES.items():
             stack.enter_context(_torch_switch(path, value))
         if "torch._dynamo" in sys.modules:  # else nothing is compiled
-            # So many samples are compiled anew so often that Dynamo would give up, and judge what is not compiled.
-            limits = dict.fromkeys(("recompile_limit", "accumulated_recompile_limit"), _RECOMPILES)
-            stack.enter_context(torch._dynamo.config.patch(limits))
-            # What is compiled in here may be asked for a second backward, which PyTorch refuses otherwise.
-            stack.enter_context(torch._functorch.config.patch(donated_buffer=False))
+            stack.enter_context(_patient_compiler())
         yield
 
 
@@ -63,6 +59,17 @@ def settings() -> dict[str, object]:
     switches = {f"torch.backends.{path}": value for path, value in _TORCH_SWITCHES.items()}
     jax_settings = {"jax_enable_x64": True, "jax_default_matmul_precision": "highest"}
     return jax_settings | {"torch_num_threads": 1} | switches
+
+
+@contextlib.contextmanager
+def _patient_compiler() -> Iterator[None]:
+    import torch._functorch.config
+
+    # So many samples are compiled anew so often that Dynamo would give up, and what is not compiled be judged; and what
+    # is compiled may be asked for a second backward, which PyTorch refuses where buffers are donated.
+    limits = torch._dynamo.config.patch(recompile_limit=_RECOMPILES, accumulated_recompile_limit=_RECOMPILES)
+    with limits, torch._functorch.config.patch(donated_buffer=False):
+        yield
 
 
 @contextlib.contextmanager

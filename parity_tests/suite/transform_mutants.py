@@ -140,9 +140,9 @@ TRANSFORM_MUTANTS: dict[str, Mutant] = {
         torch.ops.gradparity_mutants.attn.default, "outputs share memory", "opcheck", (*_PLAIN, "fake", "make_fx")
     ),
     "second_order_mixes_examples": Mutant(
-        SecondOrderMixesExamples.apply, "vmap of second order", "functorch", (*_PLAIN, "vjp_of_vjp", "vmap")
+        SecondOrderMixesExamples.apply, "vmap of second order", "functorch", ("vjp_of_vjp", "vmap")
     ),
     "detached_at_third_order": Mutant(
-        DetachedAtThirdOrder.apply, "right to second order", "third_order", (*_PLAIN, "vjp_of_vjp", "functorch")
+        DetachedAtThirdOrder.apply, "right to second order", "third_order", ("vjp_of_vjp",)
     ),
 }
