@@ -21,9 +21,12 @@ def _run(trial):
         return vmap(call)(*primals)
 
     gradients, tangents = _pulled(call, count), _pushed(call, count)
-    first = trial.oracle.map("vjp_of_vjp").base, trial.oracle.map("vjp_of_jvp").base  # the arguments of these two
-    vjp_of_vjp, jvp_of_vjp = _pulled(gradients, first[0]), _pushed(gradients, first[0])
-    vjp_of_jvp = _pulled(tangents, first[1])
+    of_vjp, of_jvp = trial.oracle.map("vjp_of_vjp").base, trial.oracle.map("vjp_of_jvp").base  # numbers of arguments
+    vjp_of_vjp, jvp_of_vjp, vjp_of_jvp = (
+        _pulled(gradients, of_vjp),
+        _pushed(gradients, of_vjp),
+        _pulled(tangents, of_jvp),
+    )
     nestings = [  # how it is called, the oracle's map, a function of examples, how many arguments they have in common
         ("vjp", "vjp", _one_by_one(gradients), 0),
         ("jvp", "jvp", _one_by_one(tangents), 0),
@@ -34,7 +37,7 @@ def _run(trial):
         ("jvp of vmap", "jvp", _pushed(batched, count), 0),
         ("vmap of vjp, as jacrev", "vjp", _over_the_rest(gradients, count), count),
         ("vmap of jvp, as jacfwd", "jvp", _over_the_rest(tangents, count), count),
-        ("vmap of jvp of vjp, as hessian", "jvp_of_vjp", _over_the_rest(jvp_of_vjp, first[0]), first[0]),
+        ("vmap of jvp of vjp, as hessian", "jvp_of_vjp", _over_the_rest(jvp_of_vjp, of_vjp), of_vjp),
         ("vmap of vjp of vjp, per sample", "vjp_of_vjp", vmap(vjp_of_vjp), 0),
         ("vmap of jvp of vjp, per sample", "jvp_of_vjp", vmap(jvp_of_vjp), 0),
     ]
@@ -84,7 +87,7 @@ def _judged(trial, name, function, common, where):
 
 CHECK = Check(
     "functorch",
-    "a rule that is right alone and wrong under another transform: a level of torch.func that is unwrapped or lost",
+    "a rule that is right alone and wrong inside another transform, such as the batching rule of a second derivative",
     ("vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp"),
     _run,
     generic=True,
