@@ -17,11 +17,32 @@ MaybeTensors = tuple[torch.Tensor | None, ...]
 # What the author of a `torch.autograd.Function` declares by leaving it out (or by marking it): a rule that was never
 # written cannot be wrong; and what PyTorch cannot do for anybody. Each is known by PyTorch's own words.
 _DECLARED = (
-    ("defines no jvp staticmethod", r"You must implement the jvp function for custom autograd\.Function"),
+    (
+        "defines no jvp staticmethod, or is compiled: AOTAutograd makes none",
+        r"You must implement the jvp function for custom autograd\.Function",
+    ),
     ("its backward is marked once_differentiable", r"marked with @once_differentiable"),
     ("has no setup_context staticmethod, so torch.func cannot use it", r"override the setup_context staticmethod"),
     ("has no vmap rule (generate_vmap_rule or a vmap staticmethod)", r"does not have vmap support"),
+    ("is compiled: AOTAutograd has no double backward", r"aot_autograd does not currently support double backward"),
+    ("was compiled before, with donated buffers, for one backward only", r"compiled with non-empty donated buffers"),
+    ("has no fake kernel (torch.library.register_fake)", r"no fake impl registered"),
     ("goes through torch.func, which has no saved-tensor hooks yet", r"don't yet support saved tensor hooks"),
+)
+# What PyTorch cannot trace, for anybody: values that decide over shapes or branches, and code outside of PyTorch.
+_UNTRACEABLE = (
+    r"^(Unsupported|InternalTorchDynamoError|GuardOnDataDependentSymNode|PendingUnbackedSymbolNotFound): ",
+    r"^(DataDependentOutput|DynamicOutputShape|UnsupportedOperator|UnsupportedFakeTensor)Exception: ",
+    r"\.numpy\(\) is not supported for tensor subclasses",
+    r"can't convert meta device type tensor to numpy",
+    r"Tensor\.item\(\) cannot be called on meta tensors",
+    r"Cannot copy out of meta tensor",
+    r"Cannot access data pointer of Tensor",
+    r"unknown device type for autocast",
+    r"vmap: It looks like you're",
+    r"using FX to symbolically trace a dynamo-optimized function",
+    r"a correct data-independent implementation does not exist",
+    r"from the 'Meta' backend",
 )
 # PyTorch's refusals on behalf of an operation that lacks a rule.
 _REFUSED = (
@@ -78,17 +99,21 @@ class Candidate:
         if not callable(call):
             raise TypeError(f"candidate {name!r} must be callable on tensors, got {type(call).__name__}")
         self.source, self.call, self.name, self.limits = call, _with_parameters(call), name, limits
+        self.constants: Mapping[int, torch.Tensor] = {}
+        self.params: Mapping[str, object] = {}
 
     def bound(self, constants: Mapping[int, torch.Tensor], params: Mapping[str, object]) -> Candidate:
         """The same as a function of the other inputs: with these, by their position, and these keyword parameters."""
-        if not constants and not params:
-            return self
+        candidate = Candidate(self.call, self.name, self.limits)
+        candidate.constants, candidate.params = constants, params
+        return candidate
 
-        def call(*args: torch.Tensor) -> object:
-            remaining, count = iter(args), len(args) + len(constants)
-            return self.call(*(constants[i] if i in constants else next(remaining) for i in range(count)), **params)
-
-        return Candidate(call, self.name, self.limits)
+    def positional(self, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """What the callable itself is given for these arguments: them, and the bound constants."""
+        full = list(args)
+        for i in sorted(self.constants):
+            full.insert(i, self.constants[i])
+        return full
 
     def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
         """The outputs, as a tuple.
@@ -98,7 +123,7 @@ class Candidate:
             Refused: the candidate, or PyTorch for it, says that it does not support this.
         """
         with refusals():
-            outputs = self.call(*args)
+            outputs = self.call(*self.positional(args), **self.params)
         outputs = tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
         for y in outputs:
             if not isinstance(y, torch.Tensor):
@@ -122,8 +147,11 @@ class Candidate:
     def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> MaybeTensors:
         """Forward mode."""
         with forward_ad.dual_level():
-            outputs = self.forward(_duals(primals, tangents))
-            return tuple(forward_ad.unpack_dual(y).tangent for y in outputs)
+            results = tuple(forward_ad.unpack_dual(y).tangent for y in self.forward(_duals(primals, tangents)))
+            if all(y_dot is None for y_dot in results):
+                # PyTorch asks an operator by `torch.library.custom_op` for its jvp only while gradients are recorded.
+                self.forward(_duals(_leaves(primals), tangents))
+            return results
 
     def vjp_of_vjp(
         self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
@@ -132,6 +160,17 @@ class Candidate:
         arguments = _leaves(arguments)
         primals, inner = arguments[:count], arguments[count:]
         gradients = _twice(_pullback(self.forward(primals), primals, inner, create_graph=True))
+        return _pullback(gradients, arguments, cotangents, create_graph=False)
+
+    def vjp_of_vjp_of_vjp(
+        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
+    ) -> MaybeTensors:
+        """Reverse over reverse over reverse."""
+        arguments = _leaves(arguments)
+        first, second = arguments[:-count], arguments[-count:]
+        primals, inner = first[:count], first[count:]
+        gradients = _twice(_pullback(self.forward(primals), primals, inner, create_graph=True))
+        gradients = _twice(_pullback(gradients, first, second, create_graph=True))
         return _pullback(gradients, arguments, cotangents, create_graph=False)
 
     def jvp_of_vjp(
@@ -194,14 +233,26 @@ class refusals:
         return None
 
     def __exit__(self, kind, error: BaseException | None, traceback) -> None:
-        if not isinstance(error, RuntimeError | NotImplementedError) or isinstance(error, Refused):
-            return
-        text = str(error)
-        for reason, pattern in _DECLARED:
-            if re.search(pattern, text):
-                raise Refused(reason, declared=True) from error
-        if isinstance(error, NotImplementedError) or any(re.search(pattern, text) for pattern in _REFUSED):
-            raise Refused(f"{type(error).__name__}: {text.splitlines()[0] if text else ''}", declared=False) from error
+        refusal = None if error is None else refusal_of(error)
+        if refusal is not None:
+            raise refusal from error
+
+
+def refusal_of(error: BaseException) -> Refused | None:
+    """What an error says, if it says "not supported"."""
+    if not isinstance(error, RuntimeError | TypeError) or isinstance(error, BadOutput):
+        return None
+    text = str(error)
+    for reason, pattern in _DECLARED:
+        if re.search(pattern, text):
+            return Refused(reason, declared=True)
+    named = f"{type(error).__name__}: {text}"
+    first_line = named.splitlines()[0]
+    if any(re.search(pattern, named) for pattern in _UNTRACEABLE):
+        return Refused(first_line, declared=True)
+    if isinstance(error, NotImplementedError) or any(re.search(pattern, text) for pattern in _REFUSED):
+        return Refused(first_line, declared=False)
+    return None
 
 
 def _with_parameters(call: Callable) -> Callable:

@@ -13,8 +13,6 @@ from parity_tests.harness.precision import FLOAT64
 from parity_tests.harness.samples import Sample
 from parity_tests.harness.taylor import RIGHT, taylor_rate
 
-CERTIFIED = tuple(name for name, order in ORDERS.items() if order)
-
 
 def certify(oracle: Oracle, name: str, sample: Sample) -> Iterator[Finding]:
     """Findings on one map of the oracle at one sample, in float64.

@@ -40,7 +40,8 @@ def crosscheck(
             has so many.
         spec: an `OpSpec`, or just the JAX function if `inputs` are given.
         inputs: the arrays to judge at, for a plain JAX function; an `OpSpec` makes or holds its own.
-        checks, dtypes: which ones (see `gradparity checks`, and float64, float32, bfloat16, float16); by default all.
+        checks, dtypes: which ones (see `gradparity checks`, and float64, float32, bfloat16, float16); by default all,
+            but for the checks that are run on request only.
         device: "cpu" or "cuda".
         seed: of the random inputs, cotangents and tangents.
         limits: checks that the candidate is known to fail, each with the reason; they must fail. By default what its
@@ -105,12 +106,13 @@ def assert_parity(candidate: Callable, spec: OpSpec | Callable, **options: Any) 
 
 
 def select_checks(names: Iterable[str] | None) -> list[Check]:
-    """The checks of these names, in the harness's order; all if None.
+    """The checks of these names, in the harness's order; if None, all but those that are run on request only.
 
     Raises:
         ValueError: an unknown name, or none at all.
     """
-    return [CHECKS[name] for name in _selected("check", names, tuple(CHECKS))]
+    chosen = _selected("check", names, tuple(CHECKS))
+    return [CHECKS[name] for name in chosen if names is not None or not CHECKS[name].on_request]
 
 
 def select_precisions(names: Iterable[str] | None) -> list[Precision]:

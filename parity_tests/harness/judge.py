@@ -184,14 +184,17 @@ def _row(
         if not check.looks_at(sample):
             continue
         trial = trial_at(sample)
+        findings: list[Finding] = []
         try:
-            findings = list(check.run(trial))
+            for finding in check.run(trial):
+                findings.append(finding)  # one by one: what comes before a refusal is kept
         except NotApplicable as reason:
             inapplicable.append(str(reason))
             continue
         except Refused as refusal:
-            listed = refusal.declared and candidate.limits is None
-            return ended(verdict=Verdict.UNSUPPORTED, reason=str(refusal), listed=listed)
+            if all(finding.holds for finding in findings):  # else it is wrong in what it does support
+                listed = refusal.declared and candidate.limits is None
+                return ended(verdict=Verdict.UNSUPPORTED, reason=str(refusal), listed=listed)
         except (NoRule, NotFloat64, OracleError) as error:
             return ended(verdict=Verdict.UNRESOLVED, reason=str(error))
         except KeyboardInterrupt:

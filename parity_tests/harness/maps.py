@@ -20,6 +20,8 @@ ORDERS: dict[str, tuple[str, ...]] = {  # how a map is made from the operator, i
     "jvp_of_vjp": ("vjp", "jvp"),
     "vjp_of_jvp": ("jvp", "vjp"),
     "jvp_of_jvp": ("jvp", "jvp"),
+    "vjp_of_vjp_of_vjp": ("vjp", "vjp", "vjp"),
+    "jvp_of_vjp_of_vjp": ("vjp", "vjp", "jvp"),  # by which the oracle's own third order is certified
 }
 BASES = {name: next(b for b, o in ORDERS.items() if o == order[:-1]) for name, order in ORDERS.items() if order}
 

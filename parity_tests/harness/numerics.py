@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 
@@ -23,6 +24,7 @@ _TORCH_SWITCHES: dict[str, object] = {
     "cuda.matmul.allow_bf16_reduced_precision_reduction": False,
     "cuda.matmul.allow_fp16_accumulation": False,
 }
+_RECOMPILES = 2**20
 
 
 @contextlib.contextmanager
@@ -42,8 +44,13 @@ def pinned(device: str = "cpu") -> Iterator[None]:
         # PyTorch's first use of forward AD calls what PyTorch deprecates; no candidate should be blamed for it.
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", r"`torch\.jit\.\w+` is deprecated", DeprecationWarning)
+        # So does Dynamo, of what it looks at while it compiles; a graph that it breaks is no mistake either.
+        warnings.filterwarnings("ignore", module=r"torch\._dynamo\.")
+        warnings.filterwarnings("ignore", r"The \.grad attribute of a Tensor that is not a leaf", UserWarning)
         for path, value in _TORCH_SWITCHES.items():
             stack.enter_context(_torch_switch(path, value))
+        if "torch._dynamo" in sys.modules:  # else nothing is compiled
+            stack.enter_context(_patient_compiler())
         yield
 
 
@@ -52,6 +59,17 @@ def settings() -> dict[str, object]:
     switches = {f"torch.backends.{path}": value for path, value in _TORCH_SWITCHES.items()}
     jax_settings = {"jax_enable_x64": True, "jax_default_matmul_precision": "highest"}
     return jax_settings | {"torch_num_threads": 1} | switches
+
+
+@contextlib.contextmanager
+def _patient_compiler() -> Iterator[None]:
+    import torch._functorch.config
+
+    # So many samples are compiled anew so often that Dynamo would give up, and what is not compiled be judged; and what
+    # is compiled may be asked for a second backward, which PyTorch refuses where buffers are donated.
+    limits = torch._dynamo.config.patch(recompile_limit=_RECOMPILES, accumulated_recompile_limit=_RECOMPILES)
+    with limits, torch._functorch.config.patch(donated_buffer=False):
+        yield
 
 
 @contextlib.contextmanager

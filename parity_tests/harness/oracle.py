@@ -14,7 +14,7 @@ from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
 from parity_tests.harness.precision import Precision
 from parity_tests.harness.rounding import bounded
 from parity_tests.harness.samples import Sample
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.spec import FORMULAS, OpSpec
 
 Truth = tuple[np.ndarray, np.ndarray]  # a value and its error bound
 
@@ -121,7 +121,7 @@ class Oracle:
 
     def explicit(self, name: str) -> Callable | None:
         """The spec's own formula for a map, on flat arguments; None where the spec has none."""
-        f = None if name == "forward" else getattr(self.spec, name)
+        f = getattr(self.spec, name) if name in FORMULAS else None
         if f is None:
             return None
         count = len(self.inputs)

@@ -10,8 +10,9 @@ from parity_tests.harness.findings import Verdict
 from parity_tests.suite.conftest import run_attn
 from parity_tests.suite.mutants import MUTANTS as ONE_CALL_MUTANTS
 from parity_tests.suite.protocol_mutants import PROTOCOL_MUTANTS
+from parity_tests.suite.transform_mutants import TRANSFORM_MUTANTS
 
-MUTANTS = ONE_CALL_MUTANTS | PROTOCOL_MUTANTS
+MUTANTS = ONE_CALL_MUTANTS | PROTOCOL_MUTANTS | TRANSFORM_MUTANTS
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -25,7 +26,7 @@ def test_mutant_is_caught(name: str) -> None:
 
 
 def test_every_mutant_has_a_name_of_its_own() -> None:
-    assert not set(ONE_CALL_MUTANTS) & set(PROTOCOL_MUTANTS)
+    assert len(MUTANTS) == len(ONE_CALL_MUTANTS) + len(PROTOCOL_MUTANTS) + len(TRANSFORM_MUTANTS)
 
 
 def test_every_check_has_a_mutant() -> None:
@@ -53,6 +54,15 @@ def test_the_low_precision_mutant_is_right_in_float64() -> None:
         ("saved_past_the_version_counter", "in_place", "q edited in place before the backward"),
         ("shared_workspace", "determinism", "from several threads"),
         ("output_kept_on_ctx", "leaks", "live tensors  grows by"),
+        ("made_on_the_cpu", "fake", "torch.zeros makes a tensor on the CPU, wherever the inputs are"),
+        (
+            "half_under_autocast",
+            "autocast",
+            "is torch.float16, neither the inputs' float32 nor the bfloat16 of autocast",
+        ),
+        ("traced_path", "make_fx", "(traced at other inputs)"),
+        ("in_one_piece", "opcheck", "test_schema  fails: RuntimeError: Outputs 0 and 1 alias unexpectedly"),
+        ("second_order_mixes_examples", "functorch", "(vmap of vjp of vjp, per sample, example 0)"),
         ("wrong_power", "vjp", "equation (10) in derivation/attn.md"),
     ],
 )

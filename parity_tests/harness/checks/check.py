@@ -23,6 +23,7 @@ class Check:
             `NotApplicable` where the check has nothing to say about it.
         large: does it look at large samples, too?
         one_dtype: is the first of the dtypes enough? For properties that do not depend on the format.
+        on_request: is it run only if it is asked for by its name? For what few need and all would wait for.
         generic: does it look at generic samples only? For properties that do not depend on sizes; see `Sample.generic`.
         costly: is it left out of a quick run? For those that take most of the time.
     """
@@ -35,6 +36,7 @@ class Check:
     generic: bool = False
     one_dtype: bool = False
     costly: bool = False
+    on_request: bool = False
 
     @property
     def rests_on(self) -> frozenset[str]:

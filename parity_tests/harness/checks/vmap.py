@@ -1,4 +1,4 @@
-"""vmap: values and gradients under torch.func.vmap, for every way of batching, against one example at a time."""
+"""vmap: values, VJP and JVP under torch.func.vmap, for every way of batching, against one example at a time."""
 
 import itertools
 
@@ -7,6 +7,7 @@ import torch
 
 from parity_tests.harness.candidate import refusals
 from parity_tests.harness.checks.check import Check
+from parity_tests.harness.checks.jvp import has_forward_mode
 
 _EXAMPLES = 2
 _ALL_IN_DIMS_UP_TO = 3  # inputs; beyond, one input at a time and all of them
@@ -22,24 +23,35 @@ def _in_dims(ndims, every):
 
 def _run(trial):
     count, call = len(trial.primals), trial.candidate.forward
-    examples = [trial.arguments("vjp", example) for example in range(_EXAMPLES)]
+
+    def forward(*args):
+        return call(args)
 
     def gradients(*args):
-        return torch.func.vjp(lambda *x: call(x), *args[:count])[1](tuple(args[count:]))
+        return torch.func.vjp(forward, *args[:count])[1](tuple(args[count:]))
 
+    def tangents(*args):
+        return torch.func.jvp(forward, args[:count], args[count:])[1]
+
+    maps, forward_mode = {"forward": forward, "vjp": gradients, "jvp": tangents}, has_forward_mode(trial)
+    examples = {name: [trial.arguments(name, example) for example in range(_EXAMPLES)] for name in maps}
     for dims in _in_dims([x.ndim for x in trial.primals], trial.sample.generic):
-        every = (*dims, *_zeros(examples, count))
-        batch = [_stacked(xs, dim) for xs, dim in zip(zip(*examples, strict=True), every, strict=True)]
-        tensors = trial.tensors(batch)
-        with refusals():
-            outputs = torch.func.vmap(lambda *x: call(x), in_dims=dims)(*tensors[:count])
-            results = torch.func.vmap(gradients, in_dims=every)(*tensors)
-        for i, example in enumerate(examples):
-            args = [examples[0][j] if dim is None else example[j] for j, dim in enumerate(every)]
-            where = f"in_dims {dims}, example {i}"
-            yield from trial.compare("forward", args[:count], [y[i] for y in outputs], where)
-            yield from trial.compare("vjp", args, [x[i] for x in results], where)
-        yield from _autograd_outside(trial, examples, dims)
+        yield from _batched(trial, "forward", forward, examples["forward"], dims)
+        yield from _batched(trial, "vjp", gradients, examples["vjp"], dims)
+        if forward_mode:  # else the check "jvp" reports it
+            yield from _batched(trial, "jvp", tangents, examples["jvp"], dims)
+        yield from _autograd_outside(trial, examples["vjp"], dims)
+
+
+def _batched(trial, name, function, examples, dims):
+    """A map under vmap; cotangents and tangents are batched along their first axis."""
+    every = (*dims, *_zeros(examples, len(dims)))
+    batch = [_stacked(xs, dim) for xs, dim in zip(zip(*examples, strict=True), every, strict=True)]
+    with refusals():
+        results = torch.func.vmap(function, in_dims=every)(*trial.tensors(batch))
+    for i, example in enumerate(examples):
+        args = [examples[0][j] if dim is None else example[j] for j, dim in enumerate(every)]
+        yield from trial.compare(name, args, [y[i] for y in results], f"in_dims {dims}, example {i}")
 
 
 def _autograd_outside(trial, examples, dims):
@@ -84,7 +96,7 @@ def _stacked(examples, dim):
 CHECK = Check(
     "vmap",
     "a rule that mixes the examples of a batch, or handles only one way of batching",
-    ("vjp",),
+    ("vjp", "jvp"),
     _run,
     costly=True,
 )

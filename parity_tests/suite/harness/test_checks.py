@@ -29,6 +29,7 @@ from ._ops import (
     unary_function,
 )
 from ._protocol import PROTOCOL_MISTAKES
+from ._transforms import RIGHT_OPERATOR, TRANSFORM_MISTAKES
 
 # The mistakes.
 
@@ -280,6 +281,7 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
         "only in_dims 0": Mistake(OnlyInDimZero.apply, ("forward", "vjp", "layouts")),
     },
     **PROTOCOL_MISTAKES,
+    **TRANSFORM_MISTAKES,
 }
 
 
@@ -296,12 +298,12 @@ def test_every_module_of_checks_is_registered_under_its_own_name():
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("check", CHECKS)
 def test_a_right_operator_passes(check, dtype):
-    row = judged(pair, PAIR, check, dtype, limits={})
+    row = judged(pair if check != "opcheck" else RIGHT_OPERATOR, PAIR, check, dtype, limits={})
     assert (row.verdict, row.reason) == (Verdict.PASS, "")
     assert row.comparisons > 0
 
 
-@pytest.mark.parametrize("check", [name for name in CHECKS if name != "jvp_of_jvp"])
+@pytest.mark.parametrize("check", [name for name in CHECKS if name not in ("jvp_of_jvp", "opcheck")])
 def test_a_right_function_passes(check):
     assert judged(pair_function().apply, PAIR, check, limits={}).verdict is Verdict.PASS
 

@@ -12,10 +12,10 @@ from jax import lax
 from torch.autograd.function import once_differentiable
 
 from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.harness.candidate import NESTED_FORWARD, Candidate
+from parity_tests.harness.candidate import NESTED_FORWARD, Candidate, Refused
 from parity_tests.harness.checks import CHECKS, Check
 from parity_tests.harness.crosscheck import select_precisions
-from parity_tests.harness.findings import NotApplicable
+from parity_tests.harness.findings import Fact, NotApplicable
 from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.report import Report, Row
 
@@ -206,7 +206,9 @@ class Once(NoJvp):
 OldStyle = wrong_square(lambda x, g: 2 * x * g)  # right, but without setup_context
 
 DECLARED = [
-    pytest.param(NoJvp.apply, "jvp", "defines no jvp staticmethod", id="no jvp"),
+    pytest.param(
+        NoJvp.apply, "jvp", "defines no jvp staticmethod, or is compiled: AOTAutograd makes none", id="no jvp"
+    ),
     pytest.param(Once.apply, "vjp_of_vjp", "its backward is marked once_differentiable", id="once_differentiable"),
     pytest.param(
         OldStyle, "vmap", "has no setup_context staticmethod, so torch.func cannot use it", id="no setup_context"
@@ -358,6 +360,14 @@ def test_a_check_that_does_not_apply_is_skipped_with_its_reason():
 def test_a_check_that_ran_is_not_skipped():
     """A check that applies and compares nothing is no more excused than it was."""
     assert judged_by(lambda trial: iter(())).verdict is Verdict.UNRESOLVED
+
+
+def test_what_is_wrong_is_not_excused_by_a_later_refusal():
+    def run(trial):
+        yield Fact("x", False, "is wrong")
+        raise Refused("no more", declared=True)
+
+    assert judged_by(run).verdict is Verdict.MISMATCH
 
 
 # What is broken.

@@ -1,0 +1,57 @@
+"""autocast: values and gradients of float32 inputs under torch.autocast to bfloat16, within what bfloat16 explains.
+
+The backward runs outside of autocast, as PyTorch's users are told to run it.
+"""
+
+import re
+from dataclasses import replace
+
+import torch
+
+from parity_tests.harness import bridge
+from parity_tests.harness.candidate import Refused
+from parity_tests.harness.checks.check import Check
+from parity_tests.harness.findings import Fact
+from parity_tests.harness.precision import PRECISIONS
+
+_FLOAT32, _BFLOAT16 = PRECISIONS["float32"], PRECISIONS["bfloat16"]
+_TWO_DTYPES = r"same dtype|expected scalar type|dtype of .* must match|to have the same .*type"
+
+
+def _run(trial):
+    # Inputs, cotangents and truths are bfloat16's, the tensors float32's: what autocast casts is cast exactly.
+    exact, given = replace(trial, precision=_BFLOAT16), replace(trial, precision=_FLOAT32)
+    args, count = exact.arguments("vjp"), len(trial.primals)
+    constants = bridge.constants(trial.sample.constants, _FLOAT32, trial.device)
+    candidate = trial.candidate.bound(constants, trial.candidate.params)
+    tensors = given.tensors(args)
+    try:
+        with torch.autocast(trial.device, torch.bfloat16):
+            graph = candidate.record(tensors[:count])
+        cotangents = [w.to(y.dtype) for w, y in zip(tensors[count:], graph.outputs, strict=True)]
+        gradients = graph.vjp(cotangents)
+    except RuntimeError as error:
+        if not re.search(_TWO_DTYPES, str(error)):
+            raise
+        first_line = str(error).splitlines()[0]
+        raise Refused(
+            f"meets two dtypes under autocast (torch.amp.custom_fwd?): {first_line}", declared=True
+        ) from error
+    outputs = []
+    for name, y in zip(trial.oracle.outputs, graph.outputs, strict=True):
+        text = f"is {y.dtype}, neither the inputs' float32 nor the bfloat16 of autocast"
+        yield Fact(name, y.dtype in (torch.float32, torch.bfloat16), text, evidence=0)
+        outputs.append(y.float())
+    truths = exact.truth("forward", args[:count]), exact.truth("vjp", args)
+    yield from given.compare_with(truths[0], "forward", outputs)
+    yield from given.compare_with(truths[1], "vjp", gradients)
+
+
+CHECK = Check(
+    "autocast",
+    "a dtype written down, where autocast has another; a path of its own under autocast that is wrong",
+    ("vjp",),
+    _run,
+    generic=True,
+    one_dtype=True,
+)

@@ -1,0 +1,55 @@
+"""compile: values and gradients under torch.compile.
+
+With the backend aot_eager: Dynamo and AOTAutograd trace the forward and the backward as for inductor, which would add
+PyTorch's own code generation, a C++ compiler, and seconds for every graph. Where Dynamo breaks the graph, as it does
+before a Function that defines `jvp`, that part runs as without it, and is no mistake.
+"""
+
+import contextlib
+import logging
+
+import torch
+
+from parity_tests.harness.candidate import Candidate, refusals
+from parity_tests.harness.checks.check import Check
+
+
+def _run(trial):
+    args, count = trial.arguments("vjp"), len(trial.primals)
+    tensors, candidate = trial.tensors(args), trial.candidate
+
+    def function(*x):  # an operator by itself is nothing to compile
+        return candidate.call(*candidate.positional(x), **candidate.params)
+
+    with _fresh_dynamo(), refusals():
+        compiled = Candidate(torch.compile(function, backend="aot_eager"), candidate.name)
+        with torch.no_grad():
+            outputs = compiled.forward(tensors[:count])
+        yield from trial.compare("forward", args[:count], outputs, "compiled, without gradients")
+        yield from trial.compare("vjp", args, compiled.vjp(tensors[:count], tensors[count:]), "compiled")
+
+
+@contextlib.contextmanager
+def _fresh_dynamo():
+    """Nothing compiled before, nothing left behind; and of where it breaks a graph, Dynamo's log says nothing."""
+    import torch._dynamo  # half a second, for whom this check is run
+
+    log = logging.getLogger("torch")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    torch._dynamo.reset()
+    try:
+        yield
+    finally:
+        torch._dynamo.reset()
+        log.setLevel(level)
+
+
+CHECK = Check(
+    "compile",
+    "a path of its own under torch.compile that is wrong",
+    ("vjp",),
+    _run,
+    generic=True,
+    one_dtype=True,
+)

@@ -1,0 +1,42 @@
+"""make_fx: the forward and the VJP, traced at some inputs and run at others.
+
+Traced with fake tensors, which have no values: what reads values (an `.item()` that decides, NumPy) is refused by
+PyTorch. With real ones it would become a constant of the graph without a word, as PyTorch documents.
+"""
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from parity_tests.harness.candidate import refusals
+from parity_tests.harness.checks.check import Check
+
+
+def _run(trial):
+    first, other = (trial.arguments("vjp", example) for example in range(2))
+    count = len(trial.primals)
+
+    def forward_and_vjp(*args):
+        graph = trial.candidate.record(args[:count])
+        results = (*graph.outputs, *graph.vjp(args[count:]))
+        present[:] = [y is not None for y in results]
+        return [y for y in results if y is not None]
+
+    present: list[bool] = []
+    with refusals():
+        traced = make_fx(forward_and_vjp, tracing_mode="fake", _allow_non_fake_inputs=True)(*trial.tensors(first))
+    with torch.no_grad():
+        remaining = iter(traced(*trial.tensors(other)))
+    results = [next(remaining) if there else None for there in present]
+    split = len(trial.oracle.outputs)
+    yield from trial.compare("forward", other[:count], results[:split], "traced at other inputs")
+    yield from trial.compare("vjp", other, results[split:], "traced at other inputs")
+
+
+CHECK = Check(
+    "make_fx",
+    "a path of its own for tensors without values that is wrong",
+    ("vjp",),
+    _run,
+    generic=True,
+    one_dtype=True,
+)
