@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.fit import Explanation, factor, written
+from parity_tests.harness.fit import SIMPLE_NUMBERS, Explanation, factor, written
 
 Family = list[Explanation]
 
@@ -33,7 +33,8 @@ def _scaled(wrong: Comparison, sizes: Mapping[str, int], simple: bool) -> Family
     axes = [axis for axis, size in sizes.items() if size > 2 and any(abs(c - x) < 1e-12 for x in (size, 1 / size))]
     of_an_axis = f" ({' or '.join(f'axis {axis} is {sizes[axis]}' for axis in axes)})" if axes else ""
     text = "-oracle (the sign)" if c == -1 else f"{text} * oracle{of_an_axis}"
-    return [Explanation(f"{wrong.label} = {text}", c * wrong.oracle, abs(c) * wrong.bound, parameters=1)]
+    parameters, choices = (0, SIMPLE_NUMBERS) if simple else (1, 0.0)
+    return [Explanation(f"{wrong.label} = {text}", c * wrong.oracle, abs(c) * wrong.bound, parameters, choices)]
 
 
 def rearranged(wrong: Comparison) -> Family:
@@ -118,10 +119,11 @@ def where_it_is_wrong(wrong: Comparison) -> Family:
     number = None if interval is None else written(*interval)
     if part.all() or number is None:
         return []
-    c, text, _ = number
+    c, text, simple = number
+    parameters, choices = (0, SIMPLE_NUMBERS) if simple else (1, 0.0)
     value = np.where(part, c * wrong.oracle, wrong.oracle)
     text = f"the wrong entries of {wrong.label} are {'-oracle' if c == -1 else f'{text} * oracle'}"
-    return [Explanation(text, value, abs(c) * wrong.bound, parameters=1)]
+    return [Explanation(text, value, np.where(part, abs(c) * wrong.bound, wrong.bound), parameters, choices)]
 
 
 def in_another_order(wrong: Comparison) -> Family:

@@ -11,7 +11,9 @@ import numpy as np
 
 from parity_tests.harness.findings import Comparison
 
-_DECISIVE = 30  # times what rounding explains: an error from which one explanation can be told from another
+_DECISIVE = 3  # times the bounds of both: an error from which one explanation can be told from another
+_SYSTEMATIC = 30  # likewise, if numbers were fitted: mistakes that grow everywhere alike are nearly proportional
+SIMPLE_NUMBERS = 2.0  # how many there are to choose from, in powers of ten
 _ENOUGH = 6  # powers of ten by which an agreement must be unlikely
 _SIMPLE = 0.1  # q², about the number of fractions from 0 to 1 with denominators up to q, times an interval's width
 _SHARP = 1e-6  # relative width of an interval that says which number it is
@@ -22,8 +24,8 @@ _MOST = 16.0  # powers of ten that one entry can count for: a double has no more
 class Explanation:
     """What a result may be equal to: a text, the values, their error bound.
 
-    `parameters`: how many numbers in the values were taken from the result itself. `choices`: from how many the
-    explanation was chosen, in powers of ten.
+    `bound`: the error of a right computation of these values. `parameters`: how many numbers in them were taken from
+    the result itself. `choices`: from how many the explanation was chosen, in powers of ten.
     """
 
     text: str
@@ -58,23 +60,27 @@ def decades(wrong: Comparison, explanation: Explanation) -> float:
     with np.errstate(all="ignore"):
         allowed = wrong.bound + explanation.bound
         off, error = np.abs(wrong.candidate - value), wrong.error
-        if not (off <= allowed)[known].all():
+        if not (off <= explanation.bound)[known].all():
             return -1.0
-        telling = known & wrong.wrong & (error > _DECISIVE * allowed) & (np.abs(value) > allowed)
+        clear = _SYSTEMATIC if explanation.parameters else _DECISIVE
+        telling = known & wrong.wrong & (error > clear * allowed) & (np.abs(value) > allowed)
         counts = np.sort(np.minimum(np.log10(error[telling] / allowed[telling]), _MOST))
     if len(counts) < max(2, 1 + explanation.parameters):
         return 0.0
     return float(counts[: len(counts) - explanation.parameters].sum()) - explanation.choices
 
 
-def factor(result: np.ndarray, bound: np.ndarray, reference: np.ndarray) -> tuple[float, float] | None:
-    """The numbers c with result = c * reference, to within bound * (1 + |c|) everywhere: an interval; None if empty."""
-    known = np.isfinite(bound) & np.isfinite(reference) & np.isfinite(result) & (reference != 0)
+def factor(
+    result: np.ndarray, bound: np.ndarray | float, reference: np.ndarray, own: np.ndarray | float = 0.0
+) -> tuple[float, float] | None:
+    """The numbers c with result = c * reference, to within |c| * bound + own everywhere: an interval; None if empty."""
+    bound, own = np.broadcast_to(bound, result.shape), np.broadcast_to(own, result.shape)
+    known = np.isfinite(bound + own) & np.isfinite(reference) & np.isfinite(result) & (reference != 0)
     x, y = reference[known], result[known]
     square = float(np.sum(x * x))
     if square == 0:
         return None
-    allowed = bound[known] * (1 + abs(float(np.sum(x * y)) / square))
+    allowed = bound[known] * abs(float(np.sum(x * y)) / square) + own[known]
     ends = np.stack([(y - allowed) / x, (y + allowed) / x])
     low, high = float(ends.min(0).max()), float(ends.max(0).min())
     return (low, high) if low <= high else None

@@ -11,7 +11,7 @@ import numpy as np
 from parity_tests.harness.addends import Term, addends
 from parity_tests.harness.explanations import Family
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.fit import Explanation, factor, written
+from parity_tests.harness.fit import SIMPLE_NUMBERS, Explanation, factor, written
 from parity_tests.harness.oracle import Truth
 from parity_tests.harness.precision import PRECISIONS, Precision
 from parity_tests.harness.trial import Arrays, Trial
@@ -90,8 +90,11 @@ class WhatIf:
 
     def itself(self) -> Family:
         """The cotangent handed through, say."""
-        pairs = [(f"{sign}{label}", c * x) for label, x in self._broadcast() for sign, c in (("", 1.0), ("-", -1.0))]
-        return [Explanation(f"{self.wrong.label} = {text}", value, self.wrong.bound) for text, value in pairs]
+        family, rounding = [], 4 * self.trial.precision.u
+        for label, x in self._broadcast():
+            for sign, c in (("", 1.0), ("-", -1.0)):
+                family.append(Explanation(f"{self.wrong.label} = {sign}{label}", c * x, rounding * np.abs(x)))
+        return family
 
     def times_an_argument(self) -> Family:
         """A factor too many, or one that is missing; or the same of a summand."""
@@ -135,7 +138,7 @@ class WhatIf:
     def _changed(self, missing: str, part: str, term: np.ndarray, bound: np.ndarray | float) -> Family:
         """The oracle's with one of its terms times another number, which may be 0."""
         label, oracle = self.wrong.label, self.wrong.oracle
-        interval = factor(self.wrong.candidate - oracle, self.wrong.bound + bound, term)
+        interval = factor(self.wrong.candidate - oracle, bound, term, own=self.wrong.bound)
         number = None if interval is None else written(interval[0] + 1, interval[1] + 1)
         if number is None or not number[2]:
             return []
@@ -143,7 +146,7 @@ class WhatIf:
         if c == 0:
             return [Explanation(f"{label} {missing}", oracle - term, bound)]
         text = f"{label} has {part} with the wrong sign" if c == -1 else f"{label} has {text} times {part}"
-        return [Explanation(text, oracle + (c - 1) * term, (1 + abs(c)) * bound, parameters=1)]
+        return [Explanation(text, oracle + (c - 1) * term, (1 + abs(c)) * bound, choices=SIMPLE_NUMBERS)]
 
     def without_a_term(self) -> Iterator[Family]:
         """One of the terms that the oracle's formula adds up is missing, or has the wrong sign; or two are missing."""

@@ -345,6 +345,20 @@ def test_rounded_to_16_bits():
     assert looks(lambda i, w, b, vjp: b[0].bfloat16().to(b[0].dtype), "float32") == text
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_the_same_is_said_in_a_narrower_format(dtype):
+    assert looks(lambda i, w, b, vjp: -b[0], dtype) == "x_bar = -oracle (the sign)"
+    assert looks(lambda i, w, b, vjp: vjp(i, (w[0], 0 * w[1]))[0], dtype) == "x_bar ignores the cotangent of second"
+    assert looks(lambda i, w, b, vjp: b[0].flip(0), dtype) == "x_bar = the oracle's, reversed along axis 0"
+
+
+def test_what_is_only_nearly_proportional_is_not_said_to_be():
+    """Entries of about half of their size, as sums are that no longer grow in 16 bits."""
+    shrunk = torch.linspace(0.5, 0.56, 20).reshape(SHAPE)
+    for dtype in ("bfloat16", "float16"):
+        assert looks(lambda i, w, b, vjp: b[0] * shrunk.to(b[0]), dtype) is None
+
+
 def test_garbage_looks_like_nothing():
     for seed in range(20):
         noise = torch.tensor(normal(*SHAPE, seed=100 + seed))
