@@ -1,77 +1,66 @@
-"""What a wrong result looks like. A diagnosis is printed only where the data fit it, to rounding."""
+"""What a wrong result looks like. It is said only where the data fit it, to rounding, and hardly by accident.
+
+Explanations come in families (`explanations`, `what_if`), the simplest first. Of the first family in which one fits,
+its text is printed, unless another one fits as well: then it is not known which is true, and nothing is said.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
+
 import numpy as np
 
+from parity_tests.harness import patterns
+from parity_tests.harness.explanations import by_values, less_specific
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.maps import ORDERS
+from parity_tests.harness.fit import the_one_that_fits
 from parity_tests.harness.trial import Trial
-
-_DECISIVE = 30  # times its bound: an error from which one explanation can be told from another
-
-
-def pattern(comparison: Comparison) -> str:
-    """Which entries are wrong: "12/20 entries wrong, all in rows 32 to 34", ..."""
-    wrong = comparison.wrong
-    text = f"{int(wrong.sum())}/{wrong.size} entries wrong"
-    if wrong.all() or wrong.ndim == 0:
-        return text
-    for axis, plural in zip(range(wrong.ndim), ("rows", "columns", "axis 2", "axis 3"), strict=False):
-        others = tuple(i for i in range(wrong.ndim) if i != axis)
-        hit = np.flatnonzero(wrong.any(axis=others))
-        if len(hit) < wrong.shape[axis]:
-            run = (
-                f"{hit[0]} to {hit[-1]}" if np.all(np.diff(hit) == 1) and len(hit) > 1 else ", ".join(map(str, hit[:6]))
-            )
-            return f"{text}, all in {plural} {run} of {wrong.shape[axis]}"
-    return text
+from parity_tests.harness.what_if import WhatIf
 
 
-def looks_like(trial: Trial, name: str | None, findings: list[Comparison], wrong: Comparison) -> str | None:
-    """What a wrong result is equal to; None if nothing known fits."""
-    candidate, oracle, bound = wrong.candidate, wrong.oracle, wrong.bound
-    if not np.isfinite(candidate).all():
-        return f"{int((~np.isfinite(candidate)).sum())} entries of {wrong.label} are not finite"
-    telling = (np.abs(oracle) > bound).any()
-    if not telling:
+def pattern(comparison: Comparison, trial: Trial | None = None) -> str:
+    """Which entries are wrong, as `patterns.pattern` says it; of a candidate, by the values of its arguments, too."""
+    return patterns.pattern(comparison, _named(trial, comparison) if trial else None)
+
+
+def looks_like(trial: Trial, findings: Sequence[Comparison], wrong: Comparison) -> str | None:
+    """What a wrong result is equal to; None if nothing known fits, or more than one explanation."""
+    finite = np.isfinite(wrong.candidate)
+    if not finite.all():
+        text = f"{int((~finite).sum())} entries of {wrong.label} are not finite"
+        where = (
+            None if np.array_equal(~finite, wrong.wrong) else patterns.rule(~finite, _told(wrong), _named(trial, wrong))
+        )
+        return f"{text}, {where}" if where else text
+    if not (np.abs(wrong.oracle) > wrong.bound).any():
         return None
-    if not candidate.any():
+    if not wrong.candidate.any():
         return f"{wrong.label} = 0"
-    if wrong.error_over_bound < _DECISIVE or np.count_nonzero(np.abs(oracle) > bound) < 2:
-        return None  # so little is wrong, or so little is known, that several explanations would fit
-    factor = float(np.sum(candidate * oracle) / np.sum(oracle * oracle))
-    if factor != 0 and (np.abs(candidate - factor * oracle) <= bound * (1 + abs(factor))).all():
-        rounded = float(f"{factor:.3g}")
-        return f"{wrong.label} = {rounded:g} * oracle" if rounded != -1 else f"{wrong.label} = -oracle (the sign)"
-    if oracle.ndim >= 2 and oracle.shape[-1] == oracle.shape[-2]:
-        transposed = np.swapaxes(oracle, -1, -2)
-        if (np.abs(candidate - transposed) <= bound + np.swapaxes(bound, -1, -2)).all():
-            return f"{wrong.label} = the oracle's, transposed"
-    for other in findings:
-        if (
-            other.label != wrong.label
-            and other.circumstance == wrong.circumstance
-            and other.oracle.shape == oracle.shape
-            and (np.abs(candidate - other.oracle) <= bound + other.bound).all()
-        ):
-            return f"{wrong.label} = the oracle's {other.label}"
-    return _without_a_cotangent(trial, name, wrong)
+    what_if = None if wrong.call is None else WhatIf(trial, wrong, *wrong.call)
+    families = (
+        by_values(wrong, findings, trial.sample.sizes),
+        what_if.families(findings) if what_if else (),
+        less_specific(wrong),
+    )
+    for family in chain.from_iterable(families):
+        text, found = the_one_that_fits(wrong, family)
+        if found:
+            return text
+    if np.count_nonzero(wrong.wrong) > 1 and not wrong.candidate[wrong.wrong].any():
+        return f"the wrong entries of {wrong.label} are 0"
+    return what_if.in_lower_precision() if what_if else None
 
 
-def _without_a_cotangent(trial: Trial, name: str | None, wrong: Comparison) -> str | None:
-    if name != "vjp" or wrong.circumstance:
-        return None
-    args, count = trial.arguments("vjp"), len(trial.primals)
-    labels = [slot.label for slot in trial.oracle.map("vjp").results]
-    for i, output in enumerate(trial.oracle.outputs):
-        without = [None if j == count + i else x for j, x in enumerate(args)]
-        value, bound = trial.truth("vjp", without)[labels.index(wrong.label)]
-        if value.shape == wrong.oracle.shape and (np.abs(wrong.candidate - value) <= bound + wrong.bound).all():
-            return f"{wrong.label} ignores the cotangent of {output}"
-    return None
+def _told(wrong: Comparison) -> np.ndarray:
+    return np.isfinite(wrong.bound) & (np.abs(wrong.oracle) > wrong.bound) | ~np.isfinite(wrong.candidate)
 
 
-def first_order(name: str) -> bool:
-    """Is the map the operator itself or its first derivative?"""
-    return len(ORDERS.get(name, ())) <= 1
+def _named(trial: Trial, wrong: Comparison) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The arguments at which a result was computed, and the operator's outputs there, with their bounds."""
+    if wrong.call is None:
+        return {}
+    name, args = wrong.call
+    slots, primals = trial.oracle.map(name).arguments, args[: len(trial.oracle.inputs)]
+    named = {slot.label: (x, np.zeros(x.shape)) for slot, x in zip(slots, args, strict=True) if x is not None}
+    return named | dict(zip(trial.oracle.outputs, trial.truth("forward", primals), strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -25,13 +26,17 @@ class NotApplicable(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """One result of a candidate against the oracle's, with the error that rounding may make; float64 arrays."""
+    """One result of a candidate against the oracle's, with the error that rounding may make; float64 arrays.
+
+    `call`: the map that it is a result of, and the arguments that it was evaluated at, if it is the result of one call.
+    """
 
     label: str
     candidate: np.ndarray
     oracle: np.ndarray
     bound: np.ndarray
     circumstance: str = ""
+    call: tuple[str, Sequence[np.ndarray | None]] | None = None
 
     @property
     def error(self) -> np.ndarray:

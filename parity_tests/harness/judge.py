@@ -280,12 +280,13 @@ def _failure(row: Row, trial: Trial, findings: list[Finding], docket: Docket) ->
     comparisons = [f for f in findings if isinstance(f, Comparison)]
     results = []
     for finding in worst.values():
-        looks_like = None
+        result = _wrong_result(finding, None, docket.spec, row.check)
         if isinstance(finding, Comparison):
-            looks_like = diagnosis.looks_like(trial, row.check, comparisons, finding)
+            looks_like = diagnosis.looks_like(trial, comparisons, finding)
             if looks_like is not None and looks_like == f"{finding.label} = 0":
                 looks_like += _not_differentiable(trial)
-        results.append(_wrong_result(finding, looks_like, docket.spec, row.check))
+            result = replace(result, pattern=diagnosis.pattern(finding, trial), looks_like=looks_like)
+        results.append(result)
     right = {f.label: f for f in comparisons if f.label not in worst and f.evidence}
     agrees = tuple(f"{label} ({f.error_over_bound:.2g} of its bound)" for label, f in right.items())
     failure = _bare_failure(row, trial.sample, tuple(results))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -71,7 +71,8 @@ class Trial:
         Raises:
             BadOutput: a wrong number of results.
         """
-        yield from self.compare_with(self.truth(name, args), name, results, circumstance)
+        for finding in self.compare_with(self.truth(name, args), name, results, circumstance):
+            yield replace(finding, call=(name, args)) if isinstance(finding, Comparison) else finding
 
     def compare_with(
         self, truths: Sequence[Truth], name: str, results: Sequence[torch.Tensor | None], circumstance: str = ""
