@@ -9,7 +9,8 @@ from pathlib import Path
 
 from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.crosscheck import name_of, one_of
+from parity_tests.harness.crosscheck import as_candidate, name_of, one_of
+from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.spec import OpSpec
 
 
@@ -17,11 +18,11 @@ class CaseError(Exception):
     """The case file cannot be used; the message names the file, the line where there is one, and the remedy."""
 
 
-def load_case(path: Path) -> tuple[OpSpec, list[Candidate]]:
+def load_case(path: Path) -> tuple[OpSpec, list[Candidate | JaxCandidate]]:
     """The spec and the candidates that a file defines.
 
-    The file defines `spec` (an `OpSpec`), and `candidate` (a callable on tensors) or `candidates` (several, in a list
-    or by name), and optionally `limits`, the checks that they are known to fail, each with the reason.
+    The file defines `spec` (an `OpSpec`), and `candidate` (a callable on tensors, or a `JaxCandidate`) or `candidates`
+    (several, in a list or by name), and optionally `limits`, the checks that they are known to fail, with the reasons.
 
     Raises:
         CaseError: no such file, it does not run, or a name is missing or of a wrong type.
@@ -51,12 +52,12 @@ def load_case(path: Path) -> tuple[OpSpec, list[Candidate]]:
     try:
         for check in limits or ():
             one_of("check", check, tuple(CHECKS))
-        return spec, [Candidate(call, name, limits) for name, call in _candidates(path, module).items()]
+        return spec, [as_candidate(call, name, limits) for name, call in _candidates(path, module).items()]
     except (TypeError, ValueError) as error:
         raise CaseError(f"{path}: {error}") from error
 
 
-def _candidates(path: Path, module: object) -> Mapping[str, Callable]:
+def _candidates(path: Path, module: object) -> Mapping[str, Callable | JaxCandidate]:
     single, several = getattr(module, "candidate", None), getattr(module, "candidates", None)
     if (single is None) == (several is None):
         found = "neither is" if single is None else "both are"

@@ -16,6 +16,7 @@ from parity_tests.harness.candidate import Candidate, NotBuilt, Refused
 from parity_tests.harness.certificate import certify
 from parity_tests.harness.checks import Check
 from parity_tests.harness.findings import Comparison, Finding, NotApplicable, Verdict
+from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle, OracleError
@@ -35,7 +36,7 @@ class Docket:
     """What is to be judged."""
 
     spec: OpSpec
-    candidates: Sequence[Candidate | NotBuilt]
+    candidates: Sequence[Candidate | JaxCandidate | NotBuilt]
     checks: Sequence[Check]
     precisions: Sequence[Precision]
     device: str
@@ -49,9 +50,9 @@ class Docket:
         return tuple(name for name in ORDERS if name in needed)
 
     @property
-    def present(self) -> list[Candidate]:
+    def present(self) -> list[Candidate | JaxCandidate]:
         """The candidates that can be called."""
-        return [candidate for candidate in self.candidates if isinstance(candidate, Candidate)]
+        return [candidate for candidate in self.candidates if not isinstance(candidate, NotBuilt)]
 
     @property
     def length(self) -> int:
@@ -129,7 +130,7 @@ def _blank(docket: Docket, candidate: str, check: str, precision: Precision) -> 
 
 
 def _row(
-    candidate: Candidate,
+    candidate: Candidate | JaxCandidate,
     oracle: Oracle,
     check: Check,
     precision: Precision,
@@ -138,6 +139,8 @@ def _row(
     docket: Docket,
 ) -> Row:
     start, row, inapplicable = time.perf_counter(), blank, []
+    if check.torch_only and candidate.framework != "torch":
+        return replace(row, verdict=Verdict.SKIPPED, reason=check.torch_only)
     ran = False
     for sample in cases:
         if not check.looks_at(sample):
@@ -201,7 +204,7 @@ def _with(row: Row, findings: list[Finding]) -> Row:
     return replace(row, error_over_bound=max(row.error_over_bound, worst), comparisons=row.comparisons + count)
 
 
-def _held_to_limits(row: Row, candidate: Candidate) -> Row:
+def _held_to_limits(row: Row, candidate: Candidate | JaxCandidate) -> Row:
     """A listed limit must fail; what fails must not be excused otherwise."""
     reason = (candidate.limits or {}).get(row.check)
     if reason is None:

@@ -22,6 +22,7 @@ class Check:
             `NotApplicable` where the check has nothing to say about it.
         large: does it look at large samples, too?
         one_dtype: is the first of the dtypes enough? For properties that do not depend on the format.
+        torch_only: why it has nothing to say about a candidate in JAX; empty if it has.
         generic: does it look at generic samples only? For properties that do not depend on sizes; see `Sample.generic`.
     """
 
@@ -32,6 +33,7 @@ class Check:
     large: bool = False
     generic: bool = False
     one_dtype: bool = False
+    torch_only: str = ""
 
     def looks_at(self, sample: Sample) -> bool:
         """Does it run on this sample?"""
