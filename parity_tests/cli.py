@@ -1,4 +1,4 @@
-"""The command line: gradparity run, check, new, checks, doctor."""
+"""The command line: gradparity run, check, mutate, new, checks, doctor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from parity_tests.budget import Spent, budget
-from parity_tests.case_file import CaseError, load_case
+from parity_tests.case_file import CaseError, load_case, load_spec
 from parity_tests.doctor import doctor as examine
 from parity_tests.harness.candidate import Candidate, NotBuilt
 from parity_tests.harness.checks import CHECKS
@@ -27,7 +27,9 @@ from parity_tests.harness.numerics import cuda_missing
 from parity_tests.harness.oracle import OracleError
 from parity_tests.harness.render import below, table
 from parity_tests.harness.report import Report, Row
+from parity_tests.harness.rounding import NoRule, NotFloat64
 from parity_tests.harness.spec import OpSpec
+from parity_tests.mutate import judge_mutants
 from parity_tests.new_case import write_case
 
 COULD_NOT_RUN = 2
@@ -94,6 +96,24 @@ def check(
     _session(
         spec, candidates, check, dtype, device, seed, json, html, seconds, f"gradparity check {shlex.quote(str(case))}"
     )
+
+
+@app.command()
+def mutate(
+    case: Annotated[Path, typer.Argument(help="A Python file that defines spec; a candidate is not needed.")],
+    check: CheckOption = None,
+    seed: SeedOption = 0,
+    json: Annotated[Path | None, typer.Option("--json", help="Also write the outcomes to this file, as data.")] = None,
+) -> None:
+    """Plant mistakes in the oracle's own derivatives, one at a time, and show which check catches each.
+
+    Exit codes: 0 none survives, 1 some do, 2 it could not run.
+    """
+    try:
+        code = judge_mutants(load_spec(case), select_checks(check or None), seed, json)
+    except (CaseError, OracleError, NoRule, NotFloat64, ValueError) as error:
+        raise _unusable(error) from error
+    raise typer.Exit(code)
 
 
 @app.command()

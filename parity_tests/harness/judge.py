@@ -84,7 +84,7 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
     cases = list(samples(docket.spec, docket.seed))
     with pinned(docket.device):
         oracle = Oracle(docket.spec, cases[0])
-        cases = [sample for sample in cases if _is_defined(oracle.at(sample), sample, skipped)]
+        cases = [sample for sample in cases if is_defined(oracle.at(sample), sample, skipped)]
     uncertified: dict[str, str] = {}
     for name in docket.certificates:
         with pinned(docket.device):
@@ -105,7 +105,7 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
                     yield _held_to_limits(_row(candidate, oracle, check, precision, cases, blank, docket), candidate)
 
 
-def _is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
+def is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
     """Does the operator have a value at a sample? Only where an axis is empty may it have none (a mean, a maximum)."""
     try:
         oracle.check(sample)
