@@ -22,6 +22,7 @@ from parity_tests.harness.candidate import Candidate, NotBuilt
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.crosscheck import DEVICES, one_of, select_checks, select_precisions
 from parity_tests.harness.environment import environment
+from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.numerics import cuda_missing
 from parity_tests.harness.oracle import OracleError
@@ -164,7 +165,7 @@ def _unusable(error: Exception) -> typer.Exit:
 
 def _session(
     spec: OpSpec,
-    candidates: Sequence[Candidate | NotBuilt],
+    candidates: Sequence[Candidate | JaxCandidate | NotBuilt],
     checks: list[str] | None,
     dtypes: list[str] | None,
     devices: list[str] | None,

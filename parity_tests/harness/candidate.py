@@ -188,8 +188,12 @@ class Candidate:
 
     def vmap(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> Tensors:
         """The outputs for a batch, which is the first axis of each."""
+
+        def outputs(*example: torch.Tensor) -> Tensors:
+            return self.forward(example)
+
         with refusals():
-            return torch.func.vmap(lambda *x: self.forward(x), in_dims=tuple(in_dims))(*args)
+            return torch.func.vmap(outputs, in_dims=tuple(in_dims))(*args)  # type: ignore[arg-type]
 
     def vmap_of_vjp(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> MaybeTensors:
         """The gradients of every example; the batch is the first axis of each cotangent and of each result."""

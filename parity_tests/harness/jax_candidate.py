@@ -36,6 +36,7 @@ _NO_RULE = (
 _REFUSED = (
     r"[Rr]ule (\(for reverse-mode differentiation\) )?for '.*' not implemented",
     r"Reverse-mode differentiation does not work for",
+    r"Unsupported dtype",
 )
 UNBATCHED_OUTPUT = (
     "JAX's VJP of a vmapped custom_vjp counts the cotangents of an output that is not batched once for every example"

@@ -54,7 +54,7 @@ def mutations(derivative: Map, formula: Callable, *args: jax.ShapeDtypeStruct) -
             if _fits(eqn, edit):
                 yield Mutation(name, kind, text.of(eqn), place, edit)
     for i, (slot, var) in enumerate(zip(derivative.results, jaxpr.outvars, strict=True)):
-        if var.aval.ndim:
+        if _aval(var).ndim:
             yield Mutation(name, f"rows from {_BLOCK} on are 0", slot.label, ("result", i), _without_tail)
         yield Mutation(name, "doubled in bfloat16 only", slot.label, ("result", i), _doubled_in_bfloat16, "bfloat16")
 
@@ -119,15 +119,15 @@ def _doubled_in_bfloat16(y: jax.Array) -> jax.Array:
 
 def _fits(eqn: core.JaxprEqn, edit: Callable) -> bool:
     """Does the edit leave shape and dtype as they are? And is there something to transpose?"""
-    (out,) = eqn.outvars
-    if edit is _transposed and not (out.aval.ndim >= 2 and 1 < out.aval.shape[-1] == out.aval.shape[-2]):
+    out: Any = eqn.outvars[0].aval
+    if edit is _transposed and not (out.ndim >= 2 and 1 < out.shape[-1] == out.shape[-2]):
         return False
-    operands = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars]
+    operands = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in (_aval(x) for x in eqn.invars)]
     try:
         result: Any = jax.eval_shape(lambda *x: edit(lambda *y: _bound(eqn, y)[0], *x), *operands)
     except TypeError:  # JAX's word for operands that do not fit together
         return False
-    return (result.shape, result.dtype) == (out.aval.shape, out.aval.dtype)
+    return (result.shape, result.dtype) == (out.shape, out.dtype)
 
 
 # The jaxpr.
@@ -153,8 +153,13 @@ def _interpreted(closed: core.ClosedJaxpr, args: Sequence[jax.Array], mutation: 
     return [mutation.edit(y) if mutation and place == ("result", i) else y for i, y in enumerate(outputs)]
 
 
+def _aval(atom: Any) -> Any:
+    """The type of an atom, which in a derivative is always that of an array."""
+    return atom.aval
+
+
 def _read(values: dict, atom: Any) -> jax.Array:
-    return jnp.asarray(atom.val, atom.aval.dtype) if isinstance(atom, core.Literal) else values[atom]
+    return jnp.asarray(atom.val, _aval(atom).dtype) if isinstance(atom, core.Literal) else values[atom]
 
 
 def _bound(eqn: core.JaxprEqn, operands: Sequence[jax.Array]) -> list[jax.Array]:
@@ -168,7 +173,7 @@ def _live(jaxpr: core.Jaxpr) -> list[tuple[core.JaxprEqn, tuple[str, int]]]:
     for eqn in reversed(jaxpr.eqns):
         if needed.intersection(eqn.outvars):
             needed.update(x for x in eqn.invars if not isinstance(x, core.Literal))
-            if len(eqn.outvars) == 1 and jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.floating):
+            if len(eqn.outvars) == 1 and jnp.issubdtype(_aval(eqn.outvars[0]).dtype, jnp.floating):
                 live.append(eqn)
     counts, places = Counter(), []
     for eqn in reversed(live):

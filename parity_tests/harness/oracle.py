@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -36,7 +36,7 @@ class Oracle:
             OracleError: the primal does not run on the sample, or its outputs do not fit the signature.
         """
         self.spec = spec
-        self.constants = sample.constants
+        self.constants: Mapping[int, Any] = sample.constants
         names = spec.names_of_inputs(spec.count)
         self.inputs = tuple(name for i, name in enumerate(names) if i not in sample.constants)
         self.domains = dict(zip(self.inputs, sample.domains, strict=True))
