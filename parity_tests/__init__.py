@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from parity_tests.harness.crosscheck import crosscheck as crosscheck
     from parity_tests.harness.domains import integer as integer
     from parity_tests.harness.findings import Verdict as Verdict
+    from parity_tests.harness.jax_candidate import JaxCandidate as JaxCandidate
     from parity_tests.harness.oracle import OracleError as OracleError
     from parity_tests.harness.report import ParityError as ParityError
     from parity_tests.harness.report import Report as Report
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "Candidate": "candidate",
+    "JaxCandidate": "jax_candidate",
     "OpSpec": "spec",
     "OracleError": "oracle",
     "ParityError": "report",

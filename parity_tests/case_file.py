@@ -6,10 +6,12 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 
 from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.crosscheck import name_of, one_of
+from parity_tests.harness.crosscheck import as_candidate, name_of, one_of
+from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.spec import OpSpec
 
 
@@ -17,15 +19,36 @@ class CaseError(Exception):
     """The case file cannot be used; the message names the file, the line where there is one, and the remedy."""
 
 
-def load_case(path: Path) -> tuple[OpSpec, list[Candidate]]:
+def load_case(path: Path) -> tuple[OpSpec, list[Candidate | JaxCandidate]]:
     """The spec and the candidates that a file defines.
 
-    The file defines `spec` (an `OpSpec`), and `candidate` (a callable on tensors) or `candidates` (several, in a list
-    or by name), and optionally `limits`, the checks that they are known to fail, each with the reason.
+    The file defines `spec` (an `OpSpec`), and `candidate` (a callable on tensors, or a `JaxCandidate`) or `candidates`
+    (several, in a list or by name), and optionally `limits`, the checks that they are known to fail, with the reasons.
 
     Raises:
         CaseError: no such file, it does not run, or a name is missing or of a wrong type.
     """
+    module = _module(path)
+    spec = _spec(path, module)
+    limits = getattr(module, "limits", None)
+    try:
+        for check in limits or ():
+            one_of("check", check, tuple(CHECKS))
+        return spec, [as_candidate(call, name, limits) for name, call in _candidates(path, module).items()]
+    except (TypeError, ValueError) as error:
+        raise CaseError(f"{path}: {error}") from error
+
+
+def load_spec(path: Path) -> OpSpec:
+    """The spec alone; the file may define candidates or not.
+
+    Raises:
+        CaseError: no such file, it does not run, or `spec` is missing or of a wrong type.
+    """
+    return _spec(path, _module(path))
+
+
+def _module(path: Path) -> ModuleType:
     if not path.is_file():
         raise CaseError(f"{path}: no such file")
     module_spec = importlib.util.spec_from_file_location(f"gradparity_case_{path.stem}", path)
@@ -45,20 +68,18 @@ def load_case(path: Path) -> tuple[OpSpec, list[Candidate]]:
         raise CaseError(f"{path}{line}: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)
+    return module
+
+
+def _spec(path: Path, module: ModuleType) -> OpSpec:
     spec = getattr(module, "spec", None)
     if not isinstance(spec, OpSpec):
         found = "is missing" if spec is None else f"is a {type(spec).__name__}"
         raise CaseError(f"{path}: `spec` {found}; define spec = OpSpec(name, primal=..., signature=...)")
-    limits = getattr(module, "limits", None)
-    try:
-        for check in limits or ():
-            one_of("check", check, tuple(CHECKS))
-        return spec, [Candidate(call, name, limits) for name, call in _candidates(path, module).items()]
-    except (TypeError, ValueError) as error:
-        raise CaseError(f"{path}: {error}") from error
+    return spec
 
 
-def _candidates(path: Path, module: object) -> Mapping[str, Callable]:
+def _candidates(path: Path, module: object) -> Mapping[str, Callable | JaxCandidate]:
     single, several = getattr(module, "candidate", None), getattr(module, "candidates", None)
     if (single is None) == (several is None):
         found = "neither is" if single is None else "both are"

@@ -1,4 +1,4 @@
-"""The command line: gradparity run, check, replay, new, checks, doctor."""
+"""The command line: gradparity run, check, replay, mutate, new, checks, doctor."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from parity_tests.budget import Spent, budget
-from parity_tests.case_file import CaseError, load_case
+from parity_tests.case_file import CaseError, load_case, load_spec
 from parity_tests.doctor import doctor as examine
 from parity_tests.harness.candidate import Candidate, NotBuilt
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.crosscheck import DEVICES, one_of, select_checks, select_precisions
 from parity_tests.harness.environment import environment
+from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.numerics import cuda_missing
 from parity_tests.harness.oracle import OracleError
 from parity_tests.harness.render import below, costs, table
 from parity_tests.harness.report import Report, Row
+from parity_tests.harness.rounding import NoRule, NotFloat64
 from parity_tests.harness.samples import few_samples, samples
 from parity_tests.harness.spec import OpSpec
+from parity_tests.mutate import judge_mutants
 from parity_tests.new_case import write_case
 from parity_tests.replay import ReplayError
 from parity_tests.replay import replay as judge_again
@@ -137,6 +140,24 @@ def replay(
 
 
 @app.command()
+def mutate(
+    case: Annotated[Path, typer.Argument(help="A Python file that defines spec; a candidate is not needed.")],
+    only: OnlyOption = None,
+    seed: SeedOption = 0,
+    json: Annotated[Path | None, typer.Option("--json", help="Also write the outcomes to this file, as data.")] = None,
+) -> None:
+    """Plant mistakes in the oracle's own derivatives, one at a time, and show which check catches each.
+
+    Exit codes: 0 none survives, 1 some do, 2 it could not run.
+    """
+    try:
+        code = judge_mutants(load_spec(case), select_checks(_names(only) or None), seed, json)
+    except (CaseError, OracleError, NoRule, NotFloat64, ValueError) as error:
+        raise _unusable(error) from error
+    raise typer.Exit(code)
+
+
+@app.command()
 def new(case: Annotated[Path, typer.Argument(help="The Python file to write.")]) -> None:
     """Write a commented starting file for `gradparity check`, which runs as it is."""
     try:
@@ -177,6 +198,10 @@ def _options(
     """Judge PyTorch derivatives by an independent JAX oracle."""
 
 
+def _names(only: list[str] | None) -> list[str]:
+    return [name.strip() for names in only or () for name in names.split(",")]
+
+
 def _unusable(error: Exception) -> typer.Exit:
     Console(stderr=True).print(f"[bold red]gradparity:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
     return typer.Exit(COULD_NOT_RUN)
@@ -184,7 +209,7 @@ def _unusable(error: Exception) -> typer.Exit:
 
 def _session(
     spec: OpSpec,
-    candidates: Sequence[Candidate | NotBuilt],
+    candidates: Sequence[Candidate | JaxCandidate | NotBuilt],
     case: Path | None,
     only: list[str] | None,
     quick: bool,
@@ -204,9 +229,8 @@ def _session(
             if path is not None and path.is_dir():
                 raise ValueError(f"{option} {path}: is a folder; give the name of a file")
         wanted = [one_of("device", device, DEVICES) for device in devices or DEVICES]
-        cheap = [item.name for item in CHECKS.values() if not item.costly]
-        names = [name.strip() for names in only or () for name in names.split(",")]
-        chosen = select_checks(names or (cheap if quick else None))
+        cheap = [item.name for item in CHECKS.values() if not (item.costly or item.on_request)]
+        chosen = select_checks(_names(only) or (cheap if quick else None))
         precisions = select_precisions(dtypes or (QUICK_DTYPES if quick else None))
         missing = cuda_missing() if "cuda" in wanted else None
         if missing and devices:

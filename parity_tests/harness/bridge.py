@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import torch
 
-from parity_tests.harness.precision import Precision
+from parity_tests.harness.precision import PRECISIONS, Precision
 
 
 def to_torch(x: np.ndarray, precision: Precision, device: str) -> torch.Tensor:
@@ -31,6 +32,20 @@ def constants(arrays: Mapping[int, np.ndarray], precision: Precision, device: st
 def to_numpy(x: torch.Tensor) -> np.ndarray:
     """The values of a tensor as a new float64 array; exact for every format up to float64."""
     return x.detach().resolve_neg().to("cpu", torch.float64, copy=True).numpy()
+
+
+def to_jax(x: torch.Tensor) -> jax.Array:
+    """A JAX array with a tensor's values, in its dtype, on JAX's default device."""
+    if not x.is_floating_point():
+        return jnp.asarray(x.cpu().numpy().copy())
+    return jnp.asarray(to_numpy(x).astype(PRECISIONS[str(x.dtype).removeprefix("torch.")].storage))
+
+
+def from_jax(x: jax.Array) -> torch.Tensor:
+    """A tensor with a JAX array's values, in its dtype, on its device."""
+    dtype = getattr(torch, x.dtype.name)
+    values = np.array(x, np.float64) if jnp.issubdtype(x.dtype, jnp.floating) else np.array(x)
+    return torch.from_numpy(values).to("cpu" if next(iter(x.devices())).platform == "cpu" else "cuda", dtype)
 
 
 def as_given(x: np.ndarray | jax.Array | torch.Tensor) -> np.ndarray:

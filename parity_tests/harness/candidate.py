@@ -102,10 +102,13 @@ class Candidate:
         self.constants: Mapping[int, torch.Tensor] = {}
         self.params: Mapping[str, object] = {}
 
+    framework = "torch"
+    batch_axes = (0, -1)  # for PyTorch hands a vmap staticmethod the axis as it is
+
     def bound(self, constants: Mapping[int, torch.Tensor], params: Mapping[str, object]) -> Candidate:
         """The same as a function of the other inputs: with these, by their position, and these keyword parameters."""
         candidate = Candidate(self.call, self.name, self.limits)
-        candidate.constants, candidate.params = constants, params
+        candidate.source, candidate.constants, candidate.params = self.source, constants, params
         return candidate
 
     def positional(self, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -143,6 +146,15 @@ class Candidate:
         """The forward alone, recorded by autograd; the leaves share the memory of the primals."""
         leaves = _leaves(primals, requires_grad)
         return Graph(leaves, self.forward(leaves))
+
+    def vjp_undefined(self, primals: Sequence[torch.Tensor]) -> MaybeTensors | None:
+        """Reverse mode when no cotangent at all is defined; None if nothing can be differentiated."""
+        leaves = _leaves(primals)
+        results = [y for y in self.forward(leaves) if y.requires_grad]
+        if not results:
+            return None
+        absent = _Undefined.apply(*results)
+        return torch.autograd.grad(absent, leaves, [torch.ones_like(y) for y in absent], allow_unused=True)
 
     def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> MaybeTensors:
         """Forward mode."""
@@ -213,6 +225,40 @@ class Candidate:
         with refusals():
             return torch.func.jvp(inner, tuple(arguments), tuple(tangents))[1]
 
+    def vmap(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> Tensors:
+        """The outputs for a batch, which is the first axis of each."""
+
+        def outputs(*example: torch.Tensor) -> Tensors:
+            return self.forward(example)
+
+        with refusals():
+            return torch.func.vmap(outputs, in_dims=tuple(in_dims))(*args)  # type: ignore[arg-type]
+
+    def vmap_of_vjp(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> MaybeTensors:
+        """The gradients of every example; the batch is the first axis of each cotangent and of each result."""
+        count = len(in_dims)
+
+        def gradients(*example: torch.Tensor) -> Tensors:
+            return torch.func.vjp(lambda *x: self.forward(x), *example[:count])[1](tuple(example[count:]))
+
+        with refusals():
+            return torch.func.vmap(gradients, in_dims=(*in_dims, *(0,) * (len(args) - count)))(*args)
+
+    def vmap_of_jvp(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> MaybeTensors:
+        """The tangents of every example; the batch is the first axis of each tangent and of each result."""
+        count = len(in_dims)
+
+        def tangents(*example: torch.Tensor) -> Tensors:
+            return torch.func.jvp(lambda *x: self.forward(x), example[:count], example[count:])[1]
+
+        with refusals():
+            return torch.func.vmap(tangents, in_dims=(*in_dims, *(0,) * (len(args) - count)))(*args)
+
+    def vjp_of_vmap(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> MaybeTensors:
+        """The gradients of a vmapped call by autograd; of an input that is not batched, the sum over the examples."""
+        leaves, cotangents = _leaves(args[: len(in_dims)]), args[len(in_dims) :]
+        return _pullback(self.vmap(in_dims, leaves), leaves, cotangents, create_graph=False)
+
 
 @dataclass(frozen=True)
 class Graph:
@@ -224,6 +270,18 @@ class Graph:
     def vjp(self, cotangents: Sequence[torch.Tensor | None], retain_graph: bool = False) -> MaybeTensors:
         """The gradients; an absent cotangent reaches the backward undefined."""
         return _pullback(self.outputs, self.inputs, cotangents, create_graph=False, retain_graph=retain_graph)
+
+
+class _Undefined(torch.autograd.Function):
+    """The identity, whose backward returns an undefined gradient: how no cotangent at all reaches a backward."""
+
+    @staticmethod
+    def forward(ctx, *args):
+        return tuple(x.view_as(x) for x in args)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        return (None,) * len(cotangents)
 
 
 class refusals:

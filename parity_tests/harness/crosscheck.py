@@ -9,6 +9,7 @@ from typing import Any
 from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.checks import CHECKS, Check
 from parity_tests.harness.environment import environment
+from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.numerics import cuda_missing
 from parity_tests.harness.precision import PRECISIONS, Precision
@@ -21,7 +22,7 @@ LISTENERS: list[Callable[[Report], object]] = []  # of assert_parity: who collec
 
 
 def crosscheck(
-    candidate: Callable,
+    candidate: Callable | JaxCandidate,
     spec: OpSpec | Callable,
     *,
     inputs: Sequence[ArrayLike] | None = None,
@@ -32,12 +33,12 @@ def crosscheck(
     limits: Mapping[str, str] | None = None,
     name: str | None = None,
 ) -> Report:
-    """Judge a PyTorch callable by a JAX function that says what it should compute.
+    """Judge a PyTorch callable, or a new JAX function, by a JAX function that says what it should compute.
 
     Args:
         candidate: the callable on tensors: a function, an `autograd.Function.apply`, an operator; or an `nn.Module`,
             whose parameters, in the order of `named_parameters`, are inputs after those of its `forward` if the spec
-            has so many.
+            has so many. A function of JAX arrays: `JaxCandidate(f)`.
         spec: an `OpSpec`, or just the JAX function if `inputs` are given.
         inputs: the arrays to judge at, for a plain JAX function; an `OpSpec` makes or holds its own.
         checks, dtypes: which ones (see `gradparity checks`, and float64, float32, bfloat16, float16); by default all,
@@ -71,7 +72,7 @@ def crosscheck(
         raise ValueError(f"crosscheck: device 'cuda' cannot be judged here: {missing}")
     docket = Docket(
         spec=spec,
-        candidates=[Candidate(candidate, name or name_of(candidate), limits)],
+        candidates=[as_candidate(candidate, name or name_of(candidate), limits)],
         checks=select_checks(checks),
         precisions=select_precisions(dtypes),
         device=device,
@@ -84,7 +85,7 @@ def crosscheck(
     return report
 
 
-def assert_parity(candidate: Callable, spec: OpSpec | Callable, **options: Any) -> Report:
+def assert_parity(candidate: Callable | JaxCandidate, spec: OpSpec | Callable, **options: Any) -> Report:
     """`crosscheck` for a test: everything must agree.
 
     Args:
@@ -148,8 +149,17 @@ def one_of(kind: str, name: str, known: Sequence[str]) -> str:
     return name
 
 
-def name_of(call: Callable) -> str:
+def as_candidate(
+    call: Callable | JaxCandidate, name: str, limits: Mapping[str, str] | None
+) -> Candidate | JaxCandidate:
+    """A callable on tensors, or a function in JAX, under this name and with these limits."""
+    return JaxCandidate(call.call, name, limits) if isinstance(call, JaxCandidate) else Candidate(call, name, limits)
+
+
+def name_of(call: Callable | JaxCandidate) -> str:
     """The name that a callable goes by: a Function's class for its `apply`, else its own ("lambda" if it has none)."""
+    if isinstance(call, JaxCandidate):
+        return call.name or name_of(call.call)
     owner = getattr(call, "__self__", None)
     if isinstance(owner, type) and getattr(call, "__name__", "") == "apply":
         return owner.__name__

@@ -18,6 +18,7 @@ from parity_tests.harness.candidate import BadOutput, Candidate, NotBuilt, Refus
 from parity_tests.harness.certificate import certify
 from parity_tests.harness.checks import Check
 from parity_tests.harness.findings import Comparison, Finding, NotApplicable, Verdict
+from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle, OracleError
@@ -40,7 +41,7 @@ class Docket:
     """What is to be judged."""
 
     spec: OpSpec
-    candidates: Sequence[Candidate | NotBuilt]
+    candidates: Sequence[Candidate | JaxCandidate | NotBuilt]
     checks: Sequence[Check]
     precisions: Sequence[Precision]
     device: str
@@ -57,9 +58,9 @@ class Docket:
         return tuple(name for name in ORDERS if name in needed)
 
     @property
-    def present(self) -> list[Candidate]:
+    def present(self) -> list[Candidate | JaxCandidate]:
         """The candidates that can be called."""
-        return [candidate for candidate in self.candidates if isinstance(candidate, Candidate)]
+        return [candidate for candidate in self.candidates if not isinstance(candidate, NotBuilt)]
 
     @property
     def length(self) -> int:
@@ -91,7 +92,7 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
     cases = list(docket.samples(docket.spec, docket.seed))
     with pinned(docket.device):
         oracle = Oracle(docket.spec, cases[0])
-        cases = [sample for sample in cases if _is_defined(oracle.at(sample), sample, skipped)]
+        cases = [sample for sample in cases if is_defined(oracle.at(sample), sample, skipped)]
     uncertified: dict[str, str] = {}
     for name in docket.certificates:
         with pinned(docket.device):
@@ -119,7 +120,7 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
                     yield _held_to_limits(row, candidate)
 
 
-def _is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
+def is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
     """Does the operator have a value at a sample? Only where an axis is empty may it have none (a mean, a maximum)."""
     try:
         oracle.check(sample)
@@ -161,7 +162,7 @@ def judge_at(docket: Docket, report: Report) -> Row:
 
 
 def _row(
-    candidate: Candidate,
+    candidate: Candidate | JaxCandidate,
     oracle: Oracle,
     check: Check,
     precision: Precision,
@@ -171,6 +172,8 @@ def _row(
     shrink: bool = False,
 ) -> Row:
     start, row, inapplicable = time.perf_counter(), blank, []
+    if check.torch_only and candidate.framework != "torch":
+        return replace(row, verdict=Verdict.SKIPPED, reason=check.torch_only)
     ran = False
 
     def trial_at(sample: Sample) -> Trial:
@@ -256,7 +259,7 @@ def _with(row: Row, findings: list[Finding]) -> Row:
     return replace(row, error_over_bound=max(row.error_over_bound, worst), comparisons=row.comparisons + count)
 
 
-def _held_to_limits(row: Row, candidate: Candidate) -> Row:
+def _held_to_limits(row: Row, candidate: Candidate | JaxCandidate) -> Row:
     """A listed limit must fail; what fails must not be excused otherwise."""
     reason = (candidate.limits or {}).get(row.check)
     if reason is None:

@@ -36,9 +36,7 @@ def pinned(device: str = "cpu") -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(_environment("XLA_PYTHON_CLIENT_PREALLOCATE", "false"))
-        stack.enter_context(jax.enable_x64(True))
-        stack.enter_context(jax.default_matmul_precision("highest"))
-        stack.enter_context(jax.default_device(jax.devices("gpu" if device == "cuda" else "cpu")[0]))
+        stack.enter_context(pinned_jax(device))
         stack.enter_context(torch.enable_grad())
         stack.enter_context(_one_torch_thread())
         # PyTorch's first use of forward AD calls what PyTorch deprecates; no candidate should be blamed for it.
@@ -51,6 +49,14 @@ def pinned(device: str = "cpu") -> Iterator[None]:
             stack.enter_context(_torch_switch(path, value))
         if "torch._dynamo" in sys.modules:  # else nothing is compiled
             stack.enter_context(_patient_compiler())
+        yield
+
+
+@contextlib.contextmanager
+def pinned_jax(device: str) -> Iterator[None]:
+    """JAX's part of it, which holds in this thread alone."""
+    where = jax.devices("gpu" if device == "cuda" else "cpu")[0]
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"), jax.default_device(where):
         yield
 
 

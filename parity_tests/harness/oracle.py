@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -36,7 +36,7 @@ class Oracle:
             OracleError: the primal does not run on the sample, or its outputs do not fit the signature.
         """
         self.spec = spec
-        self.constants = sample.constants
+        self.constants: Mapping[int, Any] = sample.constants
         names = spec.names_of_inputs(spec.count)
         self.inputs = tuple(name for i, name in enumerate(names) if i not in sample.constants)
         self.domains = dict(zip(self.inputs, sample.domains, strict=True))
@@ -47,7 +47,7 @@ class Oracle:
         self.outputs = spec.names_of_outputs(len(self._outputs_at(sample.shapes)))
         self.check(sample)
         closed, _ = self._traced("forward", [np.zeros(shape) for shape in sample.shapes], by_autodiff=False)
-        if _has_custom_vjp(closed.jaxpr):
+        if has_custom_vjp(closed.jaxpr):
             raise OracleError(
                 f"{spec.name}: primal goes through a jax.custom_vjp, whose rule would be compared with itself and "
                 "which JAX cannot differentiate forward; give the plain function as primal and the rule as vjp"
@@ -223,8 +223,9 @@ def _or_zeros(x: jax.Array | None, like: jax.Array) -> jax.Array:
     return jnp.zeros_like(like) if x is None else x
 
 
-def _has_custom_vjp(jaxpr: core.Jaxpr) -> bool:
+def has_custom_vjp(jaxpr: core.Jaxpr) -> bool:
+    """Does a jax.custom_vjp take part in it?"""
     return any(
-        eqn.primitive.name.startswith("custom_vjp") or any(map(_has_custom_vjp, core.jaxprs_in_params(eqn.params)))
+        eqn.primitive.name.startswith("custom_vjp") or any(map(has_custom_vjp, core.jaxprs_in_params(eqn.params)))
         for eqn in jaxpr.eqns
     )

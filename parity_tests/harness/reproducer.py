@@ -24,6 +24,7 @@ from parity_tests.harness import bridge
 from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.checks import Check
 from parity_tests.harness.findings import Comparison, Finding
+from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.recorder import Call, Recorder
@@ -45,7 +46,7 @@ class Reproducer:
     """
 
     spec: OpSpec
-    candidate: Candidate
+    candidate: Candidate | JaxCandidate
     position: int
     check: Check
     trial: Trial
@@ -178,6 +179,8 @@ def _the_call(trial: Trial, check: Check, wrong: Finding) -> Call | None:
 
     The check runs again, on a candidate that remembers its last call: it is the one if its result is what was judged.
     """
+    if not isinstance(trial.candidate, Candidate):
+        return None  # the script calls torch
     recorder = Recorder(trial.candidate)
     try:
         for finding in check.run(replace(trial, candidate=recorder)):

@@ -13,6 +13,7 @@ import torch
 
 from parity_tests.harness.candidate import Graph, nodes
 from parity_tests.harness.findings import Fact
+from parity_tests.harness.jax_candidate import Pullback
 from parity_tests.harness.trial import Trial
 
 
@@ -28,7 +29,7 @@ def residuals(trial: Trial) -> Iterator[Fact]:
             yield Fact(name, False, text)
 
 
-def _constants(graph: Graph) -> Iterator[tuple[str, torch.Tensor]]:
+def _constants(graph: Graph | Pullback) -> Iterator[tuple[str, torch.Tensor]]:
     known = {x.untyped_storage().data_ptr() for x in (*graph.inputs, *graph.outputs)}
     for node in nodes(graph.outputs):
         if not isinstance(node, torch.autograd.function.BackwardCFunction):

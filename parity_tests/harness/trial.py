@@ -11,6 +11,7 @@ import torch
 from parity_tests.harness import bridge
 from parity_tests.harness.candidate import BadOutput, Candidate
 from parity_tests.harness.findings import Comparison, Fact, Finding
+from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.maps import ORDERS, Slot
 from parity_tests.harness.oracle import Oracle, Truth
 from parity_tests.harness.precision import Precision
@@ -23,7 +24,7 @@ Arrays = Sequence[np.ndarray | None]
 class Trial:
     """Everything that a check needs, and the comparison itself."""
 
-    candidate: Candidate
+    candidate: Candidate | JaxCandidate
     oracle: Oracle
     sample: Sample
     precision: Precision

@@ -54,4 +54,5 @@ CHECK = Check(
     _run,
     generic=True,
     one_dtype=True,
+    torch_only="autocast is PyTorch's",
 )

@@ -26,4 +26,5 @@ CHECK = Check(
     _run,
     generic=True,
     one_dtype=True,
+    torch_only="torch.utils.checkpoint is PyTorch's",
 )

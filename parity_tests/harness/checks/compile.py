@@ -52,4 +52,5 @@ CHECK = Check(
     _run,
     generic=True,
     one_dtype=True,
+    torch_only="torch.compile is PyTorch's",
 )

@@ -97,4 +97,5 @@ CHECK = Check(
     _run,
     generic=True,
     one_dtype=True,
+    torch_only="JAX has abstract values of its own",
 )

@@ -92,4 +92,5 @@ CHECK = Check(
     _run,
     generic=True,
     one_dtype=True,
+    torch_only="torch.func is PyTorch's",
 )

@@ -36,4 +36,5 @@ CHECK = Check(
     _run,
     generic=True,
     one_dtype=True,
+    torch_only="JAX arrays are immutable",
 )

@@ -59,4 +59,5 @@ CHECK = Check(
     _run,
     generic=True,
     one_dtype=True,
+    torch_only="it counts PyTorch's tensors",
 )

@@ -39,4 +39,5 @@ CHECK = Check(
     _run,
     generic=True,
     one_dtype=True,
+    torch_only="make_fx is PyTorch's",
 )

@@ -49,5 +49,9 @@ def _run(trial):
 
 
 CHECK = Check(
-    "purity", "an input, output, cotangent or tangent that is written to; a backward that keeps state", (), _run
+    "purity",
+    "an input, output, cotangent or tangent that is written to; a backward that keeps state",
+    (),
+    _run,
+    torch_only="JAX arrays are immutable",
 )

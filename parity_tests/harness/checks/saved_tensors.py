@@ -34,4 +34,5 @@ CHECK = Check(
     _run,
     generic=True,
     one_dtype=True,
+    torch_only="saved-tensor hooks are PyTorch's",
 )

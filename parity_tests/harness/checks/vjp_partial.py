@@ -10,18 +10,6 @@ from parity_tests.harness.findings import Fact
 _ALL_SUBSETS_UP_TO = 4  # outputs; beyond, the subsets of one, of all but one, and of none
 
 
-class _Undefined(torch.autograd.Function):
-    """The identity, whose backward returns an undefined gradient: how no cotangent at all reaches a backward."""
-
-    @staticmethod
-    def forward(ctx, *args):
-        return tuple(x.view_as(x) for x in args)
-
-    @staticmethod
-    def backward(ctx, *cotangents):
-        return (None,) * len(cotangents)
-
-
 def _proper_subsets(count):
     sizes = range(1, count) if count <= _ALL_SUBSETS_UP_TO else sorted({1, count - 1})
     return [set(subset) for size in sizes for subset in itertools.combinations(range(count), size)]
@@ -40,12 +28,9 @@ def _run(trial):
         names = ", ".join(outputs[i] for i in sorted(subset))
         yield from trial.compare("vjp", [*primals, *some], results, f"only the cotangent of {names} is defined")
 
-    leaves = [x.requires_grad_() for x in trial.tensors(primals)]
-    results = [y for y in trial.candidate.forward(leaves) if y.requires_grad]
-    if not results:
+    gradients = trial.candidate.vjp_undefined(trial.tensors(primals))
+    if gradients is None:
         return
-    absent = _Undefined.apply(*results)
-    gradients = torch.autograd.grad(absent, leaves, [torch.ones_like(y) for y in absent], allow_unused=True)
     for name, gradient in zip(inputs, gradients, strict=True):
         is_zero = gradient is None or not torch.any(gradient != 0).item()
         yield Fact(f"{name}_bar", is_zero, "is not zero, nor None", "no cotangent is defined")
