@@ -20,7 +20,7 @@ class Check:
         maps: the oracle's maps that it relies on, which must have their certificates (see `harness.maps`).
         run: yields what it finds on one trial; raises `Refused` where the candidate does not support the property,
             `NotApplicable` where the check has nothing to say about it.
-        large: does it look at large samples, too?
+        large: does it look at every sample, those that are judged to first order only, too?
         one_dtype: is the first of the dtypes enough? For properties that do not depend on the format.
         generic: does it look at generic samples only? For properties that do not depend on sizes; see `Sample.generic`.
     """
