@@ -77,7 +77,7 @@ def _from(start: int, x: torch.Tensor) -> torch.Tensor:
 
 
 def _negated_lazily(x: torch.Tensor) -> torch.Tensor:
-    return torch._neg_view(-x)
+    return torch._neg_view(-x)  # pyright: ignore[reportPrivateImportUsage]
 
 
 def _expanded(name: str, kept: Callable, ndim: int, everywhere: bool = False) -> Layout:

@@ -137,7 +137,9 @@ def _plans(spec: OpSpec, signature: Signature) -> Iterator[Sample]:
     for axis in axes:
         yield _plan(f"zero_{axis}", "an empty axis that crashes, or whose gradients are not zero", small | {axis: 0})
     yield from _broadcast(spec, signature, small)
-    for sample in (*(sample for axis in axes for sample in _of_many_sizes(small, axis)), *_long(axes)):
+    square = {axis for argument in signature.inputs for axis in argument if argument.count(axis) > 1}
+    in_turn = (sample for axis in axes for sample in _of_many_sizes(small, axis, axis in square))
+    for sample in (*in_turn, *_long(axes, bool(square))):
         if all(math.prod(shape) <= _LARGEST for shape in signature.input_shapes(sample.sizes)):
             yield sample
 
@@ -154,23 +156,24 @@ def _broadcast(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> 
                 yield replace(plan, broadcast=frozenset(places), first_order_only=count > 1)
 
 
-def _of_many_sizes(small: Mapping[str, int], axis: str) -> Iterator[Sample]:
+def _of_many_sizes(small: dict[str, int], axis: str, square: bool) -> Iterator[Sample]:
     """One axis in turn at 2, in whole blocks, with a tail, and so long that it is too many for 16 bits."""
     if small[axis] != 2:  # who has it changes places with this axis, so that no two sizes are alike
         swapped = {other: small[axis] if size == 2 else size for other, size in small.items()}
         two = _plan(f"two_{axis}", "an axis of size 2 taken for a pair", swapped | {axis: 2})
         yield replace(two, first_order_only=True)
-    blocks = _plan(f"blocks_{axis}", "blocks without a tail", small | {axis: _BLOCKS}, scale=0.25)
-    yield replace(blocks, first_order_only=True)
-    tail = _plan(f"tail_{axis}", "the tail beyond a block of up to 128", small | {axis: _TAIL}, scale=2.0, octaves=3)
-    yield replace(tail, first_order_only=True)
+    if not square:  # a factorization takes 16 s there in place of 4; for it `long_axes` is long enough
+        blocks = _plan(f"blocks_{axis}", "blocks without a tail", small | {axis: _BLOCKS}, scale=0.25)
+        yield replace(blocks, first_order_only=True)
+        why = "the tail beyond a block of up to 128"
+        yield replace(_plan(f"tail_{axis}", why, small | {axis: _TAIL}, scale=2.0, octaves=3), first_order_only=True)
     many = _plan(f"many_{axis}", "a sum of many terms of one sign, added up in 16 bits", small | {axis: _MANY})
     yield replace(many, scale=_MANY**-0.5, one_sign=True, first_order_only=True)
 
 
-def _long(axes: Axes) -> Iterator[Sample]:
-    """All axes at once, to every order."""
-    if len(axes) > 1:
+def _long(axes: Axes, square: bool) -> Iterator[Sample]:
+    """All axes at once, to every order; a single axis has more entries, unless they are those of square matrices."""
+    if len(axes) > 1 or square:
         # A quarter of the usual size, so that long sums of products stay as moderate as the short ones.
         yield _plan("long_axes", "the tail beyond a block of 32", dict(zip(axes, _LONG, strict=False)), scale=0.25)
     elif axes:
