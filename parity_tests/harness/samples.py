@@ -126,7 +126,7 @@ def _plans(spec: OpSpec, signature: Signature) -> Iterator[Sample]:
     axes = signature.axes
     if len(axes) > len(_SMALL):
         raise ValueError(f"OpSpec {spec.name}: {len(axes)} named axes; at most {len(_SMALL)} can be told apart by size")
-    small = dict(zip(axes, _SMALL, strict=False))
+    small: dict[str, int] = dict(zip(axes, _SMALL, strict=False))
     if axes:
         yield _plan("all_axes_differ", "a transposed or swapped axis", small)
     else:
