@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -12,12 +13,15 @@ import numpy as np
 
 from parity_tests.harness.bridge import as_float64, as_given
 from parity_tests.harness.domains import DOMAINS, Domain, Empty
-from parity_tests.harness.signature import Signature
+from parity_tests.harness.signature import Axes, Place, Signature
 from parity_tests.harness.spec import OpSpec
 
 REAL = DOMAINS["real"]
 _SMALL = (4, 3, 5, 2, 7, 6, 9, 8)
 _LONG = (33, 35, 37, 39, 41, 43, 45, 47)
+_LONG_ALONE = 97  # of an operator with one axis: dozens of entries, and past a block of 32 or 64
+_BLOCKS = 128  # whole blocks of 16, 32, 64 and 128: the tail that a kernel handles apart has no entry
+_TAIL = 131  # three more
 _MANY = 2049  # terms of one sign, past which a bfloat16 sum no longer grows, and a float16 one has lost its digits
 _LARGEST = 2**17  # entries of an array, beyond which a sample is not worth its time
 
@@ -27,8 +31,16 @@ class Sample:
     """One concrete input: its name, the mistake that it is there to catch, and how its values are drawn.
 
     `shapes`, `domains` and `fixed` are those of the inputs that are differentiated, in order; `constants` are the
-    others, by their position among all inputs. `drawn`: every array so far by its role, so that a sample with the same
-    arrays is the same sample; those that are put there are not drawn.
+    others, by their position among all inputs.
+
+    Attributes:
+        scale: of the real inputs, normally distributed: the standard deviation of an entry.
+        octaves: if not 0, their entries are spread over so many octaves below `scale`, and none is larger.
+        one_sign: are all entries positive?
+        first_order_only: are only the operator, its VJP and its JVP judged? As for large sizes, and one of many.
+        broadcast: the axes of inputs that are of size 1 although `sizes` has another.
+        drawn: every array so far by its role, so that a sample with the same arrays is the same sample; those that are
+            put there are not drawn.
     """
 
     name: str
@@ -38,20 +50,19 @@ class Sample:
     domains: tuple[Domain, ...]
     seed: int
     scale: float = 1.0
+    octaves: int = 0
     one_sign: bool = False
+    first_order_only: bool = False
+    broadcast: frozenset[Place] = frozenset()
     fixed: tuple[np.ndarray, ...] | None = None
     constants: Mapping[int, np.ndarray] = field(default_factory=dict)
     drawn: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
 
     @property
-    def first_order_only(self) -> bool:
-        """Is the sample so large that only the operator, its VJP and its JVP are judged there?"""
-        return self.one_sign
-
-    @property
     def generic(self) -> bool:
         """Is no axis empty, of size 1, or long? Costly checks try every variant on such a sample only."""
-        return self.fixed is not None or all(1 < size <= max(_SMALL) for size in self.sizes.values())
+        ordinary = not self.first_order_only and not self.broadcast
+        return self.fixed is not None or (ordinary and all(1 < size <= max(_SMALL) for size in self.sizes.values()))
 
     def draw(self, role: str, shape: tuple[int, ...]) -> np.ndarray:
         """Standard normal float64 numbers, or their magnitudes; the same for the same seed, sample and role."""
@@ -68,8 +79,13 @@ class Sample:
             x = self.fixed[i]
             return self._remembered(role, lambda rng: x * (1 - example / 8))
         if domain is REAL:
-            return self._remembered(role, lambda rng: self.scale * self._normal(rng, shape))
+            return self._remembered(role, lambda rng: self.scale * self._real(rng, shape))
         return self._remembered(role, lambda rng: _drawn(domain, rng, shape, self.sizes))
+
+    def _real(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        if not self.octaves:
+            return self._normal(rng, shape)
+        return rng.uniform(-1, 1, shape) * 2.0 ** -rng.integers(0, self.octaves + 1, shape)
 
     def _normal(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         x = rng.standard_normal(shape)
@@ -128,7 +144,7 @@ def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:
     signature = spec.parsed
     assert signature is not None
     names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
-    shapes = signature.input_shapes(sizes)
+    shapes = signature.input_shapes(sizes, sample.broadcast)
     varied = [i for i, domain in enumerate(domains) if domain.differentiable]
     return replace(
         sample,
@@ -146,27 +162,66 @@ def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:
 
 def _plans(spec: OpSpec, signature: Signature) -> Iterator[Sample]:
     """The samples that a signature asks for: names, sizes and scales."""
-
-    def plan(name: str, why: str, sizes: Mapping[str, int], scale: float = 1.0, one_sign: bool = False) -> Sample:
-        return Sample(name, why, sizes, (), (), 0, scale, one_sign)
-
     axes = signature.axes
-    if not axes:
-        for i in range(8):
-            yield plan(f"draw_{i}", "one number says little", {})
-        return
     if len(axes) > len(_SMALL):
         raise ValueError(f"OpSpec {spec.name}: {len(axes)} named axes; at most {len(_SMALL)} can be told apart by size")
-    small = dict(zip(axes, _SMALL, strict=False))
-    yield plan("all_axes_differ", "a transposed or swapped axis", small)
+    small: dict[str, int] = dict(zip(axes, _SMALL, strict=False))
+    if axes:
+        yield _plan("all_axes_differ", "a transposed or swapped axis", small)
+    else:
+        for i in range(8):
+            yield _plan(f"draw_{i}", "one number says little", {})
     for axis in axes:
-        yield plan(f"one_{axis}", "an axis of size 1 squeezed or broadcast", small | {axis: 1})
+        yield _plan(f"one_{axis}", "an axis of size 1 squeezed or broadcast", small | {axis: 1})
     for axis in axes:
-        yield plan(f"zero_{axis}", "an empty axis that crashes, or whose gradients are not zero", small | {axis: 0})
-    for axis in axes:
-        sizes = small | {axis: _MANY}
-        if all(math.prod(shape) <= _LARGEST for shape in signature.input_shapes(sizes)):
-            why = "a sum of many terms of one sign, added up in 16 bits"
-            yield plan(f"many_{axis}", why, sizes, scale=_MANY**-0.5, one_sign=True)
-    # A quarter of the usual size, so that long sums of products stay as moderate as the short ones.
-    yield plan("long_axes", "the tail beyond a block of 32", dict(zip(axes, _LONG, strict=False)), scale=0.25)
+        yield _plan(f"zero_{axis}", "an empty axis that crashes, or whose gradients are not zero", small | {axis: 0})
+    if axes:
+        why = "a threshold that numbers of the usual size do not reach"
+        yield replace(_plan("larger_numbers", why, small, scale=4.0), first_order_only=True)
+    yield from _broadcast(spec, signature, small)
+    square = {axis for argument in signature.inputs for axis in argument if argument.count(axis) > 1}
+    in_turn = (sample for axis in axes for sample in _of_many_sizes(small, axis, axis in square))
+    for sample in (*in_turn, *_long(axes, bool(square))):
+        if all(math.prod(shape) <= _LARGEST for shape in signature.input_shapes(sample.sizes)):
+            yield sample
+
+
+def _broadcast(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> Iterator[Sample]:
+    """Each axis that the signature lets be broadcast in turn, then every two of them."""
+    names = spec.names_of_inputs(spec.count)
+    for count in (1, 2):
+        for places in itertools.combinations(signature.broadcast, count):
+            if signature.sized_without(places):
+                where = "_".join(f"{signature.inputs[i][j]}_of_{names[i]}" for i, j in places)
+                why = "an axis of size 1 that others have longer: a gradient that is not summed over it"
+                plan = _plan(f"broadcast_{where}", why, sizes)
+                yield replace(plan, broadcast=frozenset(places), first_order_only=count > 1)
+
+
+def _of_many_sizes(small: dict[str, int], axis: str, square: bool) -> Iterator[Sample]:
+    """One axis in turn at 2, in whole blocks, with a tail, and so long that it is too many for 16 bits."""
+    if small[axis] != 2:  # who has it changes places with this axis, so that no two sizes are alike
+        swapped = {other: small[axis] if size == 2 else size for other, size in small.items()}
+        two = _plan(f"two_{axis}", "an axis of size 2 taken for a pair", swapped | {axis: 2})
+        yield replace(two, first_order_only=True)
+    if not square:  # a factorization takes 16 s there in place of 4; for it `long_axes` is long enough
+        blocks = _plan(f"blocks_{axis}", "blocks without a tail", small | {axis: _BLOCKS}, scale=0.25)
+        yield replace(blocks, first_order_only=True)
+        why = "the tail beyond a block of up to 128"
+        yield replace(_plan(f"tail_{axis}", why, small | {axis: _TAIL}, scale=2.0, octaves=3), first_order_only=True)
+    many = _plan(f"many_{axis}", "a sum of many terms of one sign, added up in 16 bits", small | {axis: _MANY})
+    yield replace(many, scale=_MANY**-0.5, one_sign=True, first_order_only=True)
+
+
+def _long(axes: Axes, square: bool) -> Iterator[Sample]:
+    """All axes at once, to every order; a single axis has more entries, unless they are those of square matrices."""
+    if len(axes) > 1 or square:
+        # A quarter of the usual size, so that long sums of products stay as moderate as the short ones.
+        yield _plan("long_axes", "the tail beyond a block of 32", dict(zip(axes, _LONG, strict=False)), scale=0.25)
+    elif axes:
+        why = "the tail beyond a block of 32; a branch that only entries of some size take"
+        yield _plan("long_axes", why, {axes[0]: _LONG_ALONE}, scale=2.0, octaves=3)
+
+
+def _plan(name: str, why: str, sizes: Mapping[str, int], scale: float = 1.0, octaves: int = 0) -> Sample:
+    return Sample(name, why, sizes, (), (), 0, scale, octaves)

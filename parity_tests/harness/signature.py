@@ -1,49 +1,82 @@
-"""NumPy gufunc signatures: "(n,d),(m,d)->(n,m)" names the axes of an operator's inputs and outputs."""
+"""NumPy gufunc signatures: "(n,d),(m,d)->(n,m)" names the axes of an operator's inputs and outputs.
+
+"(n|1,d),(n,d)->(n,d)" says that the first input may be of size 1 along n: as in NEP 20, whose optional axes, "n?", are
+not served, since they make two operators of one.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 Axes = tuple[str, ...]
+Place = tuple[int, int]  # an input, and one of its axes, by position
 
-_ARGUMENT = r"\(\s*(?:\w+\s*(?:,\s*\w+\s*)*)?\)"
+_AXIS = r"(?:[^\W\d]\w*|\d+)(?:\s*\|\s*1(?!\w))?"
+_ARGUMENT = rf"\(\s*(?:{_AXIS}\s*(?:,\s*{_AXIS}\s*)*)?\)"
 _ARGUMENTS = rf"{_ARGUMENT}(?:\s*,\s*{_ARGUMENT})*"
 _SIGNATURE = re.compile(rf"\s*{_ARGUMENTS}\s*->\s*{_ARGUMENTS}\s*")
 
 
 @dataclass(frozen=True)
 class Signature:
-    """The axes of every input and output. An axis is a name, or a number where its size is fixed."""
+    """The axes of every input and output. An axis is a name, or a number where its size is fixed.
+
+    Attributes:
+        inputs, outputs: the axes of each.
+        broadcast: where an input may be of size 1 instead, in order.
+    """
 
     inputs: tuple[Axes, ...]
     outputs: tuple[Axes, ...]
+    broadcast: tuple[Place, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Signature:
         """Read a gufunc signature.
 
         Raises:
-            ValueError: the text is not a signature.
+            ValueError: the text is not a signature, or broadcasts an axis to which nothing gives a size.
         """
         if not _SIGNATURE.fullmatch(text):
-            raise ValueError(
-                f"signature {text!r} is not a gufunc signature; write the axes of each input and output by name, such "
-                'as "(n,d),(m,d)->(n,m)", with "()" for a scalar'
-            )
+            raise ValueError(f"signature {text!r} {_why_not(text)}")
         sides = (re.findall(_ARGUMENT, side) for side in text.split("->"))
-        inputs, outputs = (tuple(tuple(re.findall(r"\w+", argument)) for argument in side) for side in sides)
-        return cls(inputs, outputs)
+        inputs, outputs = (tuple(tuple(re.findall(_AXIS, argument)) for argument in side) for side in sides)
+        for i, argument in enumerate(outputs):
+            for axis in argument:
+                if "|" in axis:
+                    raise ValueError(
+                        f"signature {text!r} broadcasts axis {_name(axis)} of output {i}; only an input can be of "
+                        "size 1 along an axis that others have longer"
+                    )
+        broadcast = tuple((i, j) for i, axes in enumerate(inputs) for j, axis in enumerate(axes) if "|" in axis)
+        signature = cls(tuple(tuple(map(_name, axes)) for axes in inputs), outputs, broadcast)
+        for place in broadcast:
+            if not signature.sized_without((place,)):
+                i, axis = place[0], signature.inputs[place[0]][place[1]]
+                raise ValueError(
+                    f"signature {text!r} broadcasts axis {axis} of input {i}, but no other axis of an input is named "
+                    f"{axis}; write {axis} without |1, or name it where its size comes from"
+                )
+        return signature
 
     @property
     def axes(self) -> Axes:
         """The named axes of the inputs, in order of first appearance."""
         return tuple(dict.fromkeys(axis for argument in self.inputs for axis in argument if not axis.isdigit()))
 
-    def input_shapes(self, sizes: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
-        """The inputs' shapes, given the size of every named axis."""
-        return tuple(tuple(int(a) if a.isdigit() else sizes[a] for a in argument) for argument in self.inputs)
+    def sized_without(self, places: Collection[Place]) -> bool:
+        """Is the size of each of these axes known from somewhere else, if they are of size 1 at these places?"""
+        left = {axis for i, axes in enumerate(self.inputs) for j, axis in enumerate(axes) if (i, j) not in places}
+        return all(self.inputs[i][j] in left or self.inputs[i][j].isdigit() for i, j in places)
+
+    def input_shapes(self, sizes: Mapping[str, int], ones: Collection[Place] = ()) -> tuple[tuple[int, ...], ...]:
+        """The inputs' shapes, given the size of every named axis, and where an input is of size 1 instead."""
+        return tuple(
+            tuple(1 if (i, j) in ones else int(a) if a.isdigit() else sizes[a] for j, a in enumerate(axes))
+            for i, axes in enumerate(self.inputs)
+        )
 
     def output_mismatch(self, sizes: Mapping[str, int], shapes: tuple[tuple[int, ...], ...]) -> str | None:
         """What is wrong with the outputs' shapes; None if nothing. An axis that no input has may have any size."""
@@ -59,3 +92,19 @@ class Signature:
                 if size != expected:
                     return f"returns shape {shape} for output {i} {named}, where axis {axis} is {expected}"
         return None
+
+
+def _name(axis: str) -> str:
+    return axis.split("|")[0].strip()
+
+
+def _why_not(text: str) -> str:
+    """Why a text is no signature."""
+    if _SIGNATURE.fullmatch(text.replace("?", "")):
+        return "has an optional axis; an operator with it and one without it are two: write an OpSpec for each"
+    if _SIGNATURE.fullmatch(re.sub(r"\|\s*\w+", "", text)):
+        return 'broadcasts an axis from another size than 1; write "n|1" where an input may be of size 1 along n'
+    return (
+        "is not a gufunc signature; write the axes of each input and output by name, such as "
+        '"(n,d),(m,d)->(n,m)", with "()" for a scalar'
+    )

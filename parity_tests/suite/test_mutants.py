@@ -10,9 +10,11 @@ from parity_tests.harness.findings import Verdict
 from parity_tests.suite.conftest import run_attn
 from parity_tests.suite.mutants import MUTANTS as ONE_CALL_MUTANTS
 from parity_tests.suite.protocol_mutants import PROTOCOL_MUTANTS
+from parity_tests.suite.shape_mutants import SHAPE_MUTANTS
 from parity_tests.suite.transform_mutants import TRANSFORM_MUTANTS
 
-MUTANTS = ONE_CALL_MUTANTS | PROTOCOL_MUTANTS | TRANSFORM_MUTANTS
+KINDS = (ONE_CALL_MUTANTS, PROTOCOL_MUTANTS, SHAPE_MUTANTS, TRANSFORM_MUTANTS)
+MUTANTS = {name: mutant for kind in KINDS for name, mutant in kind.items()}
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -26,7 +28,7 @@ def test_mutant_is_caught(name: str) -> None:
 
 
 def test_every_mutant_has_a_name_of_its_own() -> None:
-    assert len(MUTANTS) == len(ONE_CALL_MUTANTS) + len(PROTOCOL_MUTANTS) + len(TRANSFORM_MUTANTS)
+    assert len(MUTANTS) == sum(map(len, KINDS))
 
 
 def test_every_check_has_a_mutant() -> None:
@@ -45,6 +47,10 @@ def test_the_low_precision_mutant_is_right_in_float64() -> None:
         ("halved", "vjp", "k_bar = 0.5 * oracle"),
         ("sign_flipped", "vjp", "k_bar = -oracle (the sign)"),
         ("tail_rows_left_out", "vjp", "all in rows 32"),
+        ("pair_of_queries", "vjp", "two_n (n=2, d=3, m=5, e=4)"),
+        ("whole_blocks", "vjp", "blocks_m (n=4, d=3, m=128, e=2)"),
+        ("tangents_taken_for_contiguous", "layouts", "inputs and tangents transposed"),
+        ("gaps_between_rows", "layouts", "cotangents with gaps between rows"),
         ("cotangent_written", "purity", "attn_bar  (after the backward)  was written to"),
         ("saved_intermediate", "vjp_of_vjp", "the oracle is right"),
         ("saved_intermediate", "vjp_of_vjp", "SavedIntermediate  keeps a tensor of shape (4, 5) that is neither"),

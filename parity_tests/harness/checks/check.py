@@ -21,7 +21,7 @@ class Check:
         maps: the oracle's maps that it relies on, which must have their certificates (see `harness.maps`).
         run: yields what it finds on one trial; raises `Refused` where the candidate does not support the property,
             `NotApplicable` where the check has nothing to say about it.
-        large: does it look at large samples, too?
+        large: does it look at every sample, those that are judged to first order only, too?
         one_dtype: is the first of the dtypes enough? For properties that do not depend on the format.
         on_request: is it run only if it is asked for by its name? For what few need and all would wait for.
         torch_only: why it has nothing to say about a candidate in JAX; empty if it has.

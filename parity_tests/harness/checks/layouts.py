@@ -1,66 +1,69 @@
-"""layouts: values and gradients with inputs, then cotangents, in every layout of memory that PyTorch's users make.
+"""layouts: values and derivatives with inputs, cotangents and tangents in every layout of memory.
 
-`torch.autograd.gradcheck` gives the backward contiguous cotangents; `output.sum().backward()` gives it stride 0.
+`torch.autograd.gradcheck` gives the backward contiguous cotangents; `output.sum().backward()` gives it stride 0. In
+forward mode PyTorch copies a tangent into the layout of its input, so that the two are laid out together.
 """
 
-import numpy as np
-import torch
+import re
 
+from parity_tests.harness.candidate import Refused
 from parity_tests.harness.checks.check import Check
-
-
-def transposed(x: torch.Tensor) -> torch.Tensor:
-    """Column-major: the same values, with the strides of a transposed tensor."""
-    axes = tuple(reversed(range(x.dim())))
-    return x.permute(axes).contiguous().permute(axes)
-
-
-def _sliced(x: torch.Tensor) -> torch.Tensor:
-    """Every other entry of the last axis of a larger tensor, with an offset; the gaps hold NaN."""
-    wide = x.new_full((*x.shape[:-1], 2 * x.shape[-1] + 1), float("nan"))
-    wide[..., 1::2] = x
-    return wide[..., 1::2]
-
-
-def _expanded(x: torch.Tensor) -> torch.Tensor:
-    """Stride 0 along the first axis; every row must be the same."""
-    return x[:1].expand(x.shape)
-
-
-def _first_row_everywhere(x: np.ndarray) -> np.ndarray:
-    return np.broadcast_to(x[:1], x.shape).copy()
-
-
-_LAYOUTS = {
-    "transposed": (transposed, lambda x: x),
-    "sliced": (_sliced, lambda x: x),
-    "expanded": (_expanded, _first_row_everywhere),
-}
+from parity_tests.harness.findings import Fact
+from parity_tests.harness.layouts import LAYOUTS
 
 
 def _run(trial):
-    args, count = trial.arguments("vjp"), len(trial.primals)
-    for layout, (arrange, values) in _LAYOUTS.items():
-        for group, members in (("inputs", range(count)), ("cotangents", range(count, len(args)))):
-            chosen = [i in members and x.ndim > 0 and x.size > 0 for i, x in enumerate(args)]
-            if layout == "expanded":  # a row repeated must still be in the input's domain
-                chosen = [f and (i >= count or trial.sample.domains[i].elementwise) for i, f in enumerate(chosen)]
-            if not any(chosen):
-                continue
-            arrays = [values(x) if flag else x for x, flag in zip(args, chosen, strict=True)]
-            tensors = [arrange(t) if f else t for t, f in zip(trial.tensors(arrays), chosen, strict=True)]
-            circumstance = f"{group} {layout}"
-            if group == "inputs":
-                outputs = trial.candidate.forward(tensors[:count])
-                yield from trial.compare("forward", arrays[:count], outputs, circumstance)
-            results = trial.candidate.vjp(tensors[:count], tuple(tensors[count:]))
-            yield from trial.compare("vjp", arrays, results, circumstance)
+    groups = [("forward", "inputs"), ("vjp", "inputs"), ("vjp", "cotangents")]
+    if _has_jvp(trial):
+        groups.append(("jvp", "inputs and tangents"))
+    for layout in LAYOUTS:
+        if layout.everywhere or trial.sample.generic:
+            for name, group in groups:
+                yield from _laid_out(trial, layout, name, group)
+
+
+def _has_jvp(trial):
+    try:
+        trial.evaluate("jvp", trial.arguments("jvp"))
+    except Refused:
+        return False  # the check "jvp" reports it; what can be judged here is values and gradients
+    return True
+
+
+def _laid_out(trial, layout, name, group):
+    args, count = trial.arguments(name), len(trial.primals)
+    members = range(count if group == "cotangents" else 0, count if group == "inputs" else len(args))
+    chosen = [i in members and x.ndim >= layout.ndim and x.size > 0 for i, x in enumerate(args)]
+    if layout.repeat and group != "cotangents":  # a row repeated must still be in the input's domain
+        chosen = [flag and trial.sample.domains[i % count].elementwise for i, flag in enumerate(chosen)]
+    if not any(chosen):
+        return
+    arrays = [layout.repeat(x) if layout.repeat and flag else x for x, flag in zip(args, chosen, strict=True)]
+    tensors = [layout.arrange(t) if flag else t for t, flag in zip(trial.tensors(arrays), chosen, strict=True)]
+    call, where = getattr(trial.candidate, name), f"{group} {layout.name}"
+    try:
+        results = call(tensors) if name == "forward" else call(tensors[:count], tensors[count:])
+    except RuntimeError as error:
+        if not layout.refusal or not re.search(layout.refusal, str(error)):
+            raise
+        yield Fact(group, True, "", where, evidence=0)  # a clear error is no wrong number
+        return
+    findings = trial.compare(name, arrays, results, where)
+    if not layout.repeat or group == "cotangents":
+        yield from findings
+        return
+    # Equal entries are ties, where a right derivative need not be the oracle's. That is no matter of layouts, so what
+    # differs there when it is contiguous is not looked at.
+    contiguous = trial.compare(name, arrays, trial.evaluate(name, arrays))
+    for finding, other in zip(findings, contiguous, strict=True):
+        if other.holds:
+            yield finding
 
 
 CHECK = Check(
     "layouts",
-    "a result that is right only for contiguous inputs, or only for contiguous cotangents",
-    ("vjp",),
+    "a result that is right only for some strides, offset or alignment of an input, a cotangent or a tangent",
+    ("vjp", "jvp"),
     _run,
     torch_only="JAX arrays have no strides",
 )

@@ -9,7 +9,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from parity_tests.harness.candidate import may_be_written
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.checks.layouts import transposed
+from parity_tests.harness.layouts import transposed
 
 
 def _moved(x: torch.Tensor) -> torch.Tensor:

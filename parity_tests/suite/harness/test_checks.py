@@ -393,7 +393,6 @@ def test_an_output_that_requires_a_gradient_unasked():
     assert [(wrong.label, wrong.pattern) for wrong in failure.wrong] == [("output", "requires a gradient")]
 
 
-def test_scalars_have_no_layout_to_vary():
+def test_scalars_can_be_batched():
     spec = OpSpec("scalar", primal=lambda x: x * x, inputs=(normal(),))
-    assert judged(lambda x: x * x, spec, "layouts").verdict is Verdict.UNRESOLVED
     assert judged(lambda x: x * x, spec, "vmap").verdict is Verdict.PASS

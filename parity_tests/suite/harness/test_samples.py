@@ -27,7 +27,7 @@ def test_the_list_of_samples():
         "all_axes_differ",
         *(f"one_{axis}" for axis in axes),
         *(f"zero_{axis}" for axis in axes),
-        *(f"many_{axis}" for axis in axes),
+        *(f"{size}_{axis}" for axis in axes for size in ("two", "blocks", "tail", "many")),
         "long_axes",
     ]
     assert all(sample.why for sample in by_name().values())
@@ -59,10 +59,74 @@ def test_one_axis_at_a_time_is_so_long_that_16_bits_do_not_hold_its_sum(axis):
     assert np.float16(2048) + np.float16(1) == np.float16(2048)
 
 
+@pytest.mark.parametrize(("prefix", "size"), [("two", 2), ("blocks", 128), ("tail", 131)])
+@pytest.mark.parametrize("axis", ["n", "k", "m"])
+def test_one_axis_at_a_time_is_short_or_long(prefix, size, axis):
+    sample = by_name()[f"{prefix}_{axis}"]
+    assert sample.sizes[axis] == size
+    assert len(set(sample.sizes.values())) == 3
+    assert sorted(sample.sizes.values())[-2] < 10
+    assert sample.first_order_only
+
+
+def test_sizes_stay_unequal_where_another_axis_has_two_already():
+    spec = OpSpec("op", primal=lambda x: x, signature="(a,b,c,d)->(a)")
+    cases = by_name(spec)
+    assert cases["all_axes_differ"].sizes == {"a": 4, "b": 3, "c": 5, "d": 2}
+    assert cases["two_b"].sizes == {"a": 4, "b": 2, "c": 5, "d": 3}
+    assert "two_d" not in cases
+
+
+@pytest.mark.parametrize("block", [4, 16, 32, 64, 128])
+def test_every_axis_comes_in_whole_blocks_and_with_a_tail(block):
+    for axis in "nkm":
+        tails = {sample.sizes[axis] % block for sample in by_name().values() if sample.sizes[axis] >= block}
+        assert {0, 1, 3} <= tails
+
+
 def test_no_sample_is_too_large():
     square = OpSpec("op", primal=lambda x: x.sum(0), signature="(n,n)->(n)")
     assert not [name for name in by_name(square) if name.startswith("many")]
-    assert not [sample for sample in by_name().values() if sample.first_order_only != (sample.name[:4] == "many")]
+    images = OpSpec("op", primal=lambda x: x, signature="(n,c,h,w)->(n,c,h,w)")
+    assert max(np.prod(shape) for sample in by_name(images).values() for shape in sample.shapes) < 2**17
+    in_turn = ("two", "blocks", "tail", "many")
+    assert {name.split("_")[0] for name, sample in by_name().items() if sample.first_order_only} == set(in_turn)
+
+
+def test_an_operator_with_one_axis_gets_entries_of_several_sizes():
+    sample = by_name(OpSpec("op", primal=lambda x: x, signature="(n)->(n)"))["long_axes"]
+    assert not sample.first_order_only
+    (x,) = sample.primals(("x",))
+    for sign in (-1, 1):
+        for low, high in ((0, 0.25), (0.25, 0.5), (0.5, 1), (1, 2)):
+            assert np.count_nonzero((low < sign * x) & (sign * x <= high)) >= 3
+    assert np.abs(x).max() <= 2
+
+
+BROADCAST = OpSpec("op", primal=lambda x, y: x + y, signature="(n|1,m|1),(n|1,m)->(n,m)")
+
+
+def test_each_axis_that_may_be_broadcast_is_in_turn_and_then_two():
+    cases = {name: sample.shapes for name, sample in by_name(BROADCAST).items() if name.startswith("broadcast")}
+    assert cases == {
+        "broadcast_n_of_x": ((1, 3), (4, 3)),
+        "broadcast_m_of_x": ((4, 1), (4, 3)),
+        "broadcast_n_of_y": ((4, 3), (1, 3)),
+        "broadcast_n_of_x_m_of_x": ((1, 1), (4, 3)),
+        "broadcast_m_of_x_n_of_y": ((4, 1), (1, 3)),
+    }
+
+
+def test_what_is_broadcast_is_no_generic_sample_and_two_at_once_are_for_the_first_order():
+    cases = [sample for sample in by_name(BROADCAST).values() if sample.broadcast]
+    assert not [sample for sample in cases if sample.generic]
+    assert all(sample.first_order_only == (len(sample.broadcast) > 1) for sample in cases)
+
+
+def test_a_fixed_size_that_is_broadcast():
+    cases = by_name(OpSpec("op", primal=lambda x, y: x + y, signature="(3|1),(3)->(3)"))
+    assert cases["broadcast_3_of_x"].shapes == ((1,), (3,))
+    assert cases["draw_0"].shapes == ((3,), (3,))
 
 
 def test_shapes_follow_the_signature():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,7 +56,9 @@ def test_what_is_written_is_read_back(inputs, outputs, data):
         pytest.param("(n->(n)", id="unbalanced"),
         pytest.param("((n))->(n)", id="nested"),
         pytest.param("(n)->(n)->(n)", id="two arrows"),
-        pytest.param("(n?)->(n)", id="optional axis"),
+        pytest.param("(3n)->(n)", id="neither a name nor a size"),
+        pytest.param("(n|)->(n)", id="broadcast from nothing"),
+        pytest.param("(n||1),(n)->(n)", id="two bars"),
         pytest.param("(...,n)->(n)", id="ellipsis"),
         pytest.param("(n-1)->(n)", id="arithmetic"),
     ],
@@ -66,6 +70,61 @@ def test_what_is_no_signature_is_refused_with_an_example_of_one(text):
         f"signature {text!r} is not a gufunc signature; write the axes of each input and output by name, such as "
         '"(n,d),(m,d)->(n,m)", with "()" for a scalar'
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        pytest.param(
+            "(n?,d),(d)->(n?)",
+            "has an optional axis; an operator with it and one without it are two: write an OpSpec for each",
+            id="optional",
+        ),
+        pytest.param(
+            "(n|2),(n)->(n)",
+            'broadcasts an axis from another size than 1; write "n|1" where an input may be of size 1 along n',
+            id="from 2",
+        ),
+        pytest.param(
+            "(n|10),(n)->(n)",
+            'broadcasts an axis from another size than 1; write "n|1" where an input may be of size 1 along n',
+            id="from 10",
+        ),
+        pytest.param(
+            "(n),(n)->(),(n|1)",
+            "broadcasts axis n of output 1; only an input can be of size 1 along an axis that others have longer",
+            id="an output",
+        ),
+        pytest.param(
+            "(d),(n|1,d)->(d)",
+            "broadcasts axis n of input 1, but no other axis of an input is named n; write n without |1, or name it "
+            "where its size comes from",
+            id="against nothing",
+        ),
+    ],
+)
+def test_why_a_modified_axis_is_refused(text, why):
+    with pytest.raises(ValueError, match="^" + re.escape(f"signature {text!r} {why}") + "$"):
+        Signature.parse(text)
+
+
+def test_an_axis_that_may_be_broadcast():
+    signature = Signature.parse("(n|1, m | 1),(n),(m)->(n,m)")
+    assert signature.inputs == (("n", "m"), ("n",), ("m",))
+    assert signature.broadcast == ((0, 0), (0, 1))
+    assert signature.axes == ("n", "m")
+    sizes = {"n": 4, "m": 3}
+    assert signature.input_shapes(sizes) == ((4, 3), (4,), (3,))
+    assert signature.input_shapes(sizes, {(0, 0)}) == ((1, 3), (4,), (3,))
+    assert signature.input_shapes(sizes, signature.broadcast) == ((1, 1), (4,), (3,))
+
+
+def test_someone_keeps_the_size_of_a_broadcast_axis():
+    signature = Signature.parse("(n|1),(n|1)->(n)")
+    assert all(signature.sized_without((place,)) for place in signature.broadcast)
+    assert not signature.sized_without(signature.broadcast)
+    fixed = Signature.parse("(3|1)->(3)")
+    assert fixed.sized_without(fixed.broadcast)
 
 
 SIZES = {"n": 2, "d": 3, "m": 4, "e": 5}

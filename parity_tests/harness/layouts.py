@@ -1,0 +1,106 @@
+"""Layouts of memory: the same values with other strides, at another address, or with their sign left undone.
+
+What lies between and around the values is NaN, so that reading it is seen. None is flipped: PyTorch has no negative
+strides, and `flip` copies. What it does put off is the sign: `z.conj().imag` is a view with a "negative bit", which
+`data_ptr` and DLPack hand out without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+_ALIGNED = 64  # bytes, as PyTorch allocates memory
+_GAP = 3  # entries after a row
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A layout of memory.
+
+    Attributes:
+        name: what findings call it.
+        arrange: a contiguous tensor -> one with the same values in this layout.
+        ndim: the least number of axes that it takes.
+        repeat: an array -> the values of that shape that the layout can hold, if it cannot hold all.
+        refusal: PyTorch's own words, a regular expression, where it does not hand out such a tensor's memory.
+        everywhere: is it worth trying on every sample? The others are, on a generic one.
+    """
+
+    name: str
+    arrange: Callable[[torch.Tensor], torch.Tensor]
+    ndim: int = 1
+    repeat: Callable[[np.ndarray], np.ndarray] | None = None
+    refusal: str | None = None
+    everywhere: bool = False
+
+
+def transposed(x: torch.Tensor) -> torch.Tensor:
+    """Column-major: the same values, with the strides of a transposed tensor."""
+    axes = tuple(reversed(range(x.dim())))
+    return x.permute(axes).contiguous().permute(axes)
+
+
+def _with_gaps(x: torch.Tensor) -> torch.Tensor:
+    """The first columns of a wider tensor: the entries of a row are neighbours, the rows are not."""
+    wide = x.new_full((*x.shape[:-1], x.shape[-1] + _GAP), float("nan"))
+    wide[..., : x.shape[-1]] = x
+    return wide[..., : x.shape[-1]]
+
+
+def _transposed_with_gaps(x: torch.Tensor) -> torch.Tensor:
+    """Column-major, with a leading dimension that is larger than the number of rows."""
+    axes = tuple(reversed(range(x.dim())))
+    return _with_gaps(x.permute(axes)).permute(axes)
+
+
+def _sliced(x: torch.Tensor) -> torch.Tensor:
+    """Every other entry of the last axis of a larger tensor, with an offset."""
+    wide = x.new_full((*x.shape[:-1], 2 * x.shape[-1] + 1), float("nan"))
+    wide[..., 1::2] = x
+    return wide[..., 1::2]
+
+
+def _channels_last(x: torch.Tensor) -> torch.Tensor:
+    """The second axis innermost; of four axes, `torch.channels_last`."""
+    return x.movedim(1, -1).contiguous().movedim(-1, 1)
+
+
+def _from(start: int, x: torch.Tensor) -> torch.Tensor:
+    """Contiguous, from this entry on of a longer tensor."""
+    long = x.new_full((start + x.numel() + 1,), float("nan"))
+    long[start : start + x.numel()] = x.flatten()
+    return long[start : start + x.numel()].view(x.shape)
+
+
+def _negated_lazily(x: torch.Tensor) -> torch.Tensor:
+    return torch._neg_view(-x)  # pyright: ignore[reportPrivateImportUsage]
+
+
+def _expanded(name: str, kept: Callable, ndim: int, everywhere: bool = False) -> Layout:
+    """Stride 0 along the axes of which `kept` leaves the first entry; along them all entries are the same."""
+    return Layout(
+        name,
+        lambda x: kept(x).expand(x.shape),
+        ndim,
+        lambda x: np.broadcast_to(kept(x), x.shape).copy(),
+        everywhere=everywhere,
+    )
+
+
+LAYOUTS = (
+    Layout("transposed", transposed, 2, everywhere=True),
+    Layout("sliced", _sliced, everywhere=True),
+    Layout("with gaps between rows", _with_gaps, 2, everywhere=True),
+    _expanded("expanded", lambda x: x[:1], 1, everywhere=True),
+    _expanded("expanded along the last axis", lambda x: x[..., :1], 2),
+    _expanded("expanded along every axis", lambda x: x[(slice(1),) * x.ndim], 2),  # as `y.sum().backward()` does
+    Layout("transposed, with gaps between columns", _transposed_with_gaps, 2),
+    Layout("with channels last", _channels_last, 3),
+    Layout("offset", lambda x: _from(_ALIGNED // x.element_size(), x), 0),
+    Layout("misaligned", lambda x: _from(1, x), 0),
+    Layout("negated lazily", _negated_lazily, 0, refusal="negative bit"),
+)
