@@ -37,7 +37,7 @@ from jax.extend import core
 
 from parity_tests.harness import rounding_elementary, rounding_matrix, rounding_order, rounding_spectral
 from parity_tests.harness.precision import FLOAT64, Precision
-from parity_tests.harness.rounding_elementary import ELEMENTARY, evaluated, underflow
+from parity_tests.harness.rounding_elementary import ELEMENTARY, change, evaluated, underflow
 
 INPUT = 2  # roundings of an input that a stable algorithm may be equivalent to
 
@@ -50,7 +50,24 @@ _RULES: dict[str, Rule] = (
 )
 # Complex numbers come from Fourier transforms; their bound is of the modulus of the error.
 _COMPLEX_TOO = {
-    *("add", "sub", "add_any", "mul", "div", "eq", "ne", "neg", "abs", "real", "imag", "conj", "complex", "fft", "reduce_sum"),
+    *(
+        "add",
+        "sub",
+        "add_any",
+        "mul",
+        "div",
+        "eq",
+        "ne",
+        "neg",
+        "abs",
+        "integer_pow",
+        "real",
+        "imag",
+        "conj",
+        "complex",
+        "fft",
+        "reduce_sum",
+    ),
     *("convert_element_type", "reshape", "transpose", "broadcast_in_dim", "squeeze", "slice", "rev", "concatenate"),
     *("pad", "select_n", "copy", "copy_p", "gather", "scatter-add", "dynamic_slice", "dynamic_update_slice"),
 }
@@ -493,4 +510,4 @@ def _select(eqn, x, e, y, p):
 @_rule("sign", "floor", "ceil", "round")
 def _step(eqn, x, e, y, p):
     low, high = (np.asarray(eqn.primitive.bind(x[0] + shift, **eqn.params)) for shift in (-e[0], e[0]))
-    return np.maximum(np.abs(high - y), np.abs(low - y))
+    return change(y, low, high)

@@ -57,12 +57,17 @@ def relative(p):
 
 
 def _own(y, p):
-    return relative(p) * np.abs(y) + underflow(y, p)
+    return np.where(np.isinf(y), 0.0, relative(p) * np.abs(y) + underflow(y, p))
+
+
+def change(y, low, high):
+    """How far y may be off if it is one of these, or between them; not at all where all are one infinity."""
+    return np.where((low == y) & (high == y), 0.0, np.maximum(np.abs(high - y), np.abs(low - y)))
 
 
 def _monotone(eqn, x, e, y, p):
     low, high = (np.asarray(evaluated(eqn, x[0] + shift)) for shift in (-e[0], e[0]))
-    return np.maximum(np.abs(high - y), np.abs(low - y)) + _own(y, p)
+    return change(y, low, high) + _own(y, p)
 
 
 def _even(eqn, x, e, y, p):
@@ -84,7 +89,8 @@ def _integer_power(eqn, x, e, y, p):
         passed_on = (magnitude + e[0]) ** n - magnitude**n
     else:
         passed_on = np.where(magnitude > e[0], (magnitude - e[0]) ** float(n) - magnitude ** float(n), np.inf)
-    return passed_on + abs(n) * p.u * np.abs(y) + underflow(y, p)
+    factor = 3 if np.iscomplexobj(y) else 1  # of a product, as in `rounding`
+    return passed_on + factor * abs(n) * p.u * np.abs(y) + underflow(y, p)
 
 
 def _one_minus_square(eqn, x, e, y, p):
@@ -131,13 +137,13 @@ def _of_gamma(eqn, x, e, y, p, convex):
     *order, at = x  # of polygamma the order comes first
     error = e[-1]
     low, high = (np.asarray(evaluated(eqn, *order, at + shift)) for shift in (-error, error))
-    change = np.maximum(np.abs(high - y), np.abs(low - y))
+    moved = change(y, low, high)
     if np.any(convex):
         _, slope = jax.jvp(lambda a: eqn.primitive.bind(*order, a, **eqn.params), (at,), (np.ones_like(at),))
         fall = np.abs(np.asarray(slope)) * error
-        change = np.where(convex, np.maximum(np.maximum(high - y, low - y), fall), change)
+        moved = np.where(convex, np.maximum(np.maximum(high - y, low - y), fall), moved)
     apart = (at - error > 0) | (np.floor(at - error) == np.floor(at + error))
-    return np.where(apart, change, np.inf) + _own(y, p)
+    return np.where(apart, moved, np.inf) + _own(y, p)
 
 
 def _log_gamma(eqn, x, e, y, p):
