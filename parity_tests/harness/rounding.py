@@ -274,7 +274,7 @@ def _rule(*names: str) -> Callable[[Rule], Rule]:
 
 @_rule("add", "sub", "add_any")
 def _sum_of_two(eqn, x, e, y, p):
-    return np.where(_exactly_infinite(x, e, y), e[0] + e[1], e[0] + e[1] + p.u * np.abs(y))
+    return np.where(_exactly_infinite(x, e, y), 0.0, e[0] + e[1] + p.u * np.abs(y))
 
 
 @_rule("mul")

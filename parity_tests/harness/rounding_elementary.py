@@ -173,13 +173,15 @@ def _corners(eqn, x, e, signs):
     return (np.asarray(evaluated(eqn, *args)) for args in moved)
 
 
-def _incomplete_gamma(signs):
+def _incomplete_gamma(signs, lower):
     def rule(eqn, x, e, y, p):
         low, high = _corners(eqn, x, e, signs)
         a, at = x
         with np.errstate(all="ignore"):
             logarithms = np.abs(a * np.log(at)) + at + np.abs(a * np.log(a)) + a  # of x^a exp(-x) / Γ(a)
-        own = relative(p) * (1 + np.nan_to_num(logarithms, posinf=0.0, nan=0.0)) * np.minimum(y, 1 - y)
+        # Computed is the upper one where x > 1 and x > a, else the lower one; the other is 1 less that.
+        computed = np.where(((at > 1) & (at > a)) == lower, 1 - y, y)
+        own = relative(p) * (1 + np.nan_to_num(logarithms, posinf=0.0, nan=0.0)) * computed
         return np.maximum(high - y, y - low) + own + _own(y, p)
 
     return rule
@@ -242,8 +244,8 @@ RULES = {
     **dict.fromkeys(("lgamma",), _log_gamma),
     **dict.fromkeys(("digamma",), _digamma),
     **dict.fromkeys(("polygamma",), _polygamma),
-    **dict.fromkeys(("igamma",), _incomplete_gamma((-1, 1))),
-    **dict.fromkeys(("igammac",), _incomplete_gamma((1, -1))),
+    **dict.fromkeys(("igamma",), _incomplete_gamma((-1, 1), lower=True)),
+    **dict.fromkeys(("igammac",), _incomplete_gamma((1, -1), lower=False)),
     **dict.fromkeys(("regularized_incomplete_beta",), _incomplete_beta),
     **dict.fromkeys(("bessel_i0e",), _bessel_0),
     **dict.fromkeys(("bessel_i1e",), _bessel_1),

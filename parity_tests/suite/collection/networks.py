@@ -98,7 +98,7 @@ def _swiglu_backward(x, w, v, y_bar, of_gate=lambda g: torch.sigmoid(g) * (1 + g
 
 def _swiglu_in_place(x, w, v, y_bar):
     y_bar *= functional.silu(x @ w)  # the cotangent's memory is as good as any
-    return _swiglu_backward(x, w, v, y_bar)[:2] + (x.T @ y_bar,)
+    return (*_swiglu_backward(x, w, v, y_bar)[:2], x.T @ y_bar)
 
 
 swiglu = Case(
@@ -152,7 +152,8 @@ rms_norm = Case(
             function(
                 _rms_norm_torch,
                 lambda x, g, w: (
-                    (w * g * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5),) + _rms_norm_backward(x, g, w)[1:]
+                    w * g * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5),
+                    _rms_norm_backward(x, g, w)[1],
                 ),
             ),
             "vjp",
@@ -200,8 +201,10 @@ def _scores(q, k):
 
 
 def _attention_torch(q, k, v):
+    # A composition, not torch.logsumexp, whose jvp autograd cannot differentiate.
     s = _scores(q, k)
-    lse = torch.logsumexp(s, -1)
+    m = s.detach().amax(-1, keepdim=True)
+    lse = (m + (s - m).exp().sum(-1, keepdim=True).log())[:, 0]
     return torch.exp(s - lse[:, None]) @ v, lse
 
 
