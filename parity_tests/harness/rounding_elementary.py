@@ -15,8 +15,8 @@ ELEMENTARY = 8  # roundings (in the accumulator's format) of an elementary funct
 
 def _scipy(name: str) -> Callable:
     # Imported at the first use: importing scipy.special adds a warning filter, which `numerics.pinned` takes back.
-    def f(x):
-        return getattr(importlib.import_module("scipy.special"), name)(x)
+    def f(*x):
+        return getattr(importlib.import_module("scipy.special"), name)(*x)
 
     return f
 
@@ -34,6 +34,9 @@ _IN_NUMPY: dict[str, Callable] = {
     "sinh": np.sinh,
     "cosh": np.cosh,
     "exp2": np.exp2,
+    # Likewise igamma and igammac, by 10 roundings and more of what they are computed from.
+    "igamma": _scipy("gammainc"),
+    "igammac": _scipy("gammaincc"),
     "erfc": _scipy("erfc"),
     "erf_inv": _scipy("erfinv"),
 }
