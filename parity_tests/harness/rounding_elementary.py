@@ -34,9 +34,6 @@ _IN_NUMPY: dict[str, Callable] = {
     "sinh": np.sinh,
     "cosh": np.cosh,
     "exp2": np.exp2,
-    # Likewise igamma and igammac, by 10 roundings and more of what they are computed from.
-    "igamma": _scipy("gammainc"),
-    "igammac": _scipy("gammaincc"),
     "erfc": _scipy("erfc"),
     "erf_inv": _scipy("erfinv"),
 }
