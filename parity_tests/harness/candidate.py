@@ -50,6 +50,9 @@ _REFUSED = (
     r"Trying to use forward AD with .* that does not support it",
     r"Batching rule not implemented",
     r"not implemented for '(Half|BFloat16|Double|Float)'",
+    r"Low precision dtypes not supported",
+    r"Unsupported dtype (Half|BFloat16)",
+    r"expected a tensor with 2 or more dimensions of float, double",
 )
 NESTED_FORWARD = (
     "PyTorch turns forward AD off while a torch.autograd.Function's jvp runs, so that a JVP of a JVP is silently wrong "

@@ -103,6 +103,8 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
     for candidate in docket.present:
         failed: set[str] = set()  # shrunk is the first dtype of each, unless it rests on another
         for precision in docket.precisions:
+            with pinned(docket.device):
+                accepted = [s for s in cases if _is_accepted(candidate, oracle, s, precision, docket, skipped)]
             for check in docket.checks_in(precision):
                 blank = _blank(docket, candidate.name, check.name, precision)
                 lacking = [name for name in check.maps if name in uncertified]
@@ -114,30 +116,59 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
                     shrink = failed.isdisjoint({check.name, *check.rests_on}) and check.name not in (
                         candidate.limits or {}
                     )
-                    row = _row(candidate, oracle, check, precision, cases, blank, docket, shrink)
+                    row = _row(candidate, oracle, check, precision, accepted, blank, docket, shrink)
                     if row.verdict in (Verdict.MISMATCH, Verdict.ERROR):
                         failed.add(check.name)
                     yield _held_to_limits(row, candidate)
 
 
 def is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
-    """Does the operator have a value at a sample? Only where an axis is empty may it have none (a mean, a maximum)."""
+    """Does the operator have a value and a derivative at a sample?
+
+    Where an axis is empty it may have none (a mean, a maximum), and where one has a single entry (a variance).
+    """
+    empty = 0 in sample.sizes.values()
     try:
         oracle.check(sample)
-        if 0 not in sample.sizes.values():
+        if not empty and 1 not in sample.sizes.values():
             return True
-        values = [y for y, _ in oracle.evaluate("forward", sample.primals(oracle.inputs), FLOAT64)]
-        if all(np.isfinite(y).all() for y in values):
+        primals = sample.primals(oracle.inputs)
+        shapes = oracle.shapes(tuple(x.shape for x in primals))
+        cotangents = [np.ones(shapes[slot.like]) for slot in oracle.map("vjp").arguments[len(primals) :]]
+        for name, args in (("forward", primals), ("vjp", [*primals, *cotangents])):
+            if not all(np.isfinite(y).all() for y, _ in oracle.evaluate(name, args, FLOAT64)):
+                reason = f"the oracle's {'value' if name == 'forward' else 'derivative'} there is not finite"
+                break
+        else:
             return True
-        reason = "the oracle's value there is not finite"
     except NoRule:
         return True  # the rows will say so
-    except OracleError as error:
-        if 0 not in sample.sizes.values():
+    except Exception as error:
+        if not empty or isinstance(error, NotFloat64):
             raise
         reason = str(error).splitlines()[0]
     skipped.append(f"{oracle.spec.name}, sample {sample.name}: {reason}")
     return False
+
+
+def _is_accepted(
+    candidate: Candidate, oracle: Oracle, sample: Sample, precision: Precision, docket: Docket, skipped: list[str]
+) -> bool:
+    """Does the candidate's forward run at a sample? With an empty axis it may say no, as PyTorch's own often do."""
+    if 0 not in sample.sizes.values():
+        return True
+    call = candidate.bound(bridge.constants(sample.constants, precision, docket.device), docket.spec.params)
+    trial = Trial(call, oracle.at(sample), sample, precision, docket.device)
+    try:
+        call.forward(trial.tensors(trial.primals))
+    except (BadOutput, Refused):
+        return True  # the rows will say so
+    except (RuntimeError, ValueError, IndexError) as error:
+        line = f"{oracle.spec.name}, sample {sample.name}: {candidate.name} refuses an empty axis: {_first_line(error)}"
+        if line not in skipped:
+            skipped.append(line)
+        return False
+    return True
 
 
 def _blank(docket: Docket, candidate: str, check: str, precision: Precision) -> Row:

@@ -15,8 +15,8 @@ ELEMENTARY = 8  # roundings (in the accumulator's format) of an elementary funct
 
 def _scipy(name: str) -> Callable:
     # Imported at the first use: importing scipy.special adds a warning filter, which `numerics.pinned` takes back.
-    def f(x):
-        return getattr(importlib.import_module("scipy.special"), name)(x)
+    def f(*x):
+        return getattr(importlib.import_module("scipy.special"), name)(*x)
 
     return f
 
@@ -51,13 +51,23 @@ def underflow(y, p):
     return np.where(y == 0, 0.0, p.tiny)
 
 
+def relative(p):
+    """An elementary function's own relative error."""
+    return 2 * p.u + ELEMENTARY * p.u_acc
+
+
 def _own(y, p):
-    return (2 * p.u + ELEMENTARY * p.u_acc) * np.abs(y) + underflow(y, p)
+    return np.where(np.isinf(y), 0.0, relative(p) * np.abs(y) + underflow(y, p))
+
+
+def change(y, low, high):
+    """How far y may be off if it is one of these, or between them; not at all where all are one infinity."""
+    return np.where((low == y) & (high == y), 0.0, np.maximum(np.abs(high - y), np.abs(low - y)))
 
 
 def _monotone(eqn, x, e, y, p):
     low, high = (np.asarray(evaluated(eqn, x[0] + shift)) for shift in (-e[0], e[0]))
-    return np.maximum(np.abs(high - y), np.abs(low - y)) + _own(y, p)
+    return change(y, low, high) + _own(y, p)
 
 
 def _even(eqn, x, e, y, p):
@@ -79,7 +89,8 @@ def _integer_power(eqn, x, e, y, p):
         passed_on = (magnitude + e[0]) ** n - magnitude**n
     else:
         passed_on = np.where(magnitude > e[0], (magnitude - e[0]) ** float(n) - magnitude ** float(n), np.inf)
-    return passed_on + abs(n) * p.u * np.abs(y) + underflow(y, p)
+    factor = 3 if np.iscomplexobj(y) else 1  # of a product, as in `rounding`
+    return passed_on + factor * abs(n) * p.u * np.abs(y) + underflow(y, p)
 
 
 def _one_minus_square(eqn, x, e, y, p):
@@ -102,34 +113,112 @@ def _angle(eqn, x, e, y, p):
     )
 
 
-def _differentiated(eqn, x, e, y, p):
-    # To first order, doubled: the second-order term is smaller than the first wherever the bound is of any use.
+def _decaying(eqn, x, e, y, p):
+    """Of functions that are 0 at infinity only: what is 0 elsewhere has underflowed."""
+    return _monotone(eqn, x, e, y, p) + np.where((y == 0) & np.isfinite(x[0]), p.tiny, 0.0)
+
+
+def _complementary(eqn, x, e, y, p):
+    # An allowance: nearly everybody's gelu and normal distribution has 1 - erf, whose error is that of its terms.
+    return _monotone(eqn, x, e, y, p) + relative(p) * np.abs(1 - y)
+
+
+def _tangent(eqn, x, e, y, p):
+    pole_between = np.floor((x[0] - e[0]) / np.pi + 0.5) != np.floor((x[0] + e[0]) / np.pi + 0.5)
+    return np.where(pole_between, np.inf, _monotone(eqn, x, e, y, p))
+
+
+# The gamma function's logarithm and its derivatives ψ, ψ', ...: poles at 0, -1, -2, ...; the derivatives of odd order,
+# n! Σ 1 / (x + k)ⁿ⁺¹, are positive everywhere. So ψ and those of even order rise between any two poles, and the
+# logarithm and those of odd order are convex: they rise by what they do at an end at most, and fall by their slope.
+
+
+def _of_gamma(eqn, x, e, y, p, convex):
     *order, at = x  # of polygamma the order comes first
-    _, slope = jax.jvp(lambda a: eqn.primitive.bind(*order, a, **eqn.params), (at,), (np.ones_like(at),))
-    bound = 2 * np.abs(np.asarray(slope)) * e[-1] + _own(y, p)
-    if eqn.primitive.name in ("lgamma", "digamma"):
-        # XLA has Lanczos' sum: near a zero of the function its terms cancel, and the reference itself errs by theirs.
-        z = np.where(at < 0.5, -at, at - 1)
-        t = np.log(z + 7.5)
-        terms = (z + 0.5) * t + z + 7.5 if eqn.primitive.name == "lgamma" else t + 1
-        bound = bound + ELEMENTARY * FLOAT64.u * terms
-    return bound
+    error = e[-1]
+    low, high = (np.asarray(evaluated(eqn, *order, at + shift)) for shift in (-error, error))
+    moved = change(y, low, high)
+    if np.any(convex):
+        _, slope = jax.jvp(lambda a: eqn.primitive.bind(*order, a, **eqn.params), (at,), (np.ones_like(at),))
+        fall = np.abs(np.asarray(slope)) * error
+        moved = np.where(convex, np.maximum(np.maximum(high - y, low - y), fall), moved)
+    apart = (at - error > 0) | (np.floor(at - error) == np.floor(at + error))
+    return np.where(apart, moved, np.inf) + _own(y, p)
+
+
+def _log_gamma(eqn, x, e, y, p):
+    # Everybody has a sum of a logarithm and corrections, which cancel near a zero of the function: XLA's is Lanczos'.
+    z = np.where(x[0] < 0.5, -x[0], x[0] - 1)
+    terms = (z + 0.5) * np.log(z + 7.5) + z + 7.5
+    return _of_gamma(eqn, x, e, y, p, True) + ELEMENTARY * FLOAT64.u * terms
+
+
+def _digamma(eqn, x, e, y, p):
+    # Likewise: ψ(x) = ψ(x + k) - 1 / x - ... - 1 / (x + k - 1), the first of them a logarithm.
+    z = np.where(x[0] < 0.5, -x[0], x[0] - 1)
+    return _of_gamma(eqn, x, e, y, p, False) + ELEMENTARY * p.u_acc * (np.log(z + 7.5) + 1)
+
+
+def _polygamma(eqn, x, e, y, p):
+    return _of_gamma(eqn, x, e, y, p, np.broadcast_to(x[0] % 2 == 1, y.shape))
+
+
+# Incomplete gamma and beta functions: monotone in every argument, with a power and an exponential before a series.
+
+
+def _corners(eqn, x, e, signs):
+    """The values at the arguments that make it least and greatest: signs says where each argument takes it."""
+    moved = [[a + way * sign * b for a, b, sign in zip(x, e, signs, strict=True)] for way in (-1, 1)]
+    moved = [[np.maximum(a, 0.0) for a in args] for args in moved]
+    return (np.asarray(evaluated(eqn, *args)) for args in moved)
+
+
+def _incomplete_gamma(signs, lower):
+    def rule(eqn, x, e, y, p):
+        low, high = _corners(eqn, x, e, signs)
+        a, at = x
+        with np.errstate(all="ignore"):
+            logarithms = np.abs(a * np.log(at)) + at + np.abs(a * np.log(a)) + a  # of x^a exp(-x) / Γ(a)
+        # Computed is the upper one where x > 1 and x > a, else the lower one; the other is 1 less that.
+        computed = np.where(((at > 1) & (at > a)) == lower, 1 - y, y)
+        own = relative(p) * (1 + np.nan_to_num(logarithms, posinf=0.0, nan=0.0)) * computed
+        return np.maximum(high - y, y - low) + own + _own(y, p)
+
+    return rule
+
+
+def _incomplete_beta(eqn, x, e, y, p):
+    low, high = _corners(eqn, [x[0], x[1], np.minimum(x[2], 1.0)], e, (-1, 1, 1))
+    a, b, at = x
+    with np.errstate(all="ignore"):
+        logarithms = np.abs(a * np.log(at)) + np.abs(b * np.log1p(-at)) + (a + b) * np.abs(np.log(a + b)) + a + b
+    own = relative(p) * (1 + np.nan_to_num(logarithms, posinf=0.0, nan=0.0)) * np.minimum(y, 1 - y)
+    return np.where(x[2] + e[2] < 1, np.maximum(high - y, y - low), np.maximum(1 - y, y)) + own + _own(y, p)
+
+
+def _bessel_0(eqn, x, e, y, p):
+    """exp(-|x|) I₀(x): even, and falls away from 0."""
+    near, far = (np.asarray(evaluated(eqn, np.abs(x[0]) + shift)) for shift in (-e[0], e[0]))
+    near = np.where(np.abs(x[0]) > e[0], near, 1.0)
+    return np.maximum(near - y, y - far) + _own(y, p)
+
+
+def _bessel_1(eqn, x, e, y, p):
+    """exp(-|x|) I₁(x): its second derivative is -1 at 0, and smaller elsewhere."""
+    _, slope = jax.jvp(lambda a: eqn.primitive.bind(a, **eqn.params), (x[0],), (np.ones_like(x[0]),))
+    return np.abs(np.asarray(slope)) * e[0] + e[0] ** 2 / 2 + _own(y, p)
 
 
 RULES = {
     **dict.fromkeys(
         (
             "tanh",
-            "exp",
-            "exp2",
             "expm1",
             "log",
             "log1p",
-            "logistic",
             "sqrt",
             "cbrt",
             "erf",
-            "erfc",
             "erf_inv",
             "asin",
             "acos",
@@ -142,6 +231,7 @@ RULES = {
         ),
         _monotone,
     ),
+    **dict.fromkeys(("exp", "exp2", "logistic"), _decaying),
     **dict.fromkeys(("cosh",), _even),
     **dict.fromkeys(("sin",), _sine),
     **dict.fromkeys(("cos",), _cosine),
@@ -149,5 +239,14 @@ RULES = {
     **dict.fromkeys(("one_minus_square",), _one_minus_square),
     **dict.fromkeys(("pow",), _power),
     **dict.fromkeys(("atan2",), _angle),
-    **dict.fromkeys(("tan", "lgamma", "digamma", "polygamma"), _differentiated),
+    **dict.fromkeys(("erfc",), _complementary),
+    **dict.fromkeys(("tan",), _tangent),
+    **dict.fromkeys(("lgamma",), _log_gamma),
+    **dict.fromkeys(("digamma",), _digamma),
+    **dict.fromkeys(("polygamma",), _polygamma),
+    **dict.fromkeys(("igamma",), _incomplete_gamma((-1, 1), lower=True)),
+    **dict.fromkeys(("igammac",), _incomplete_gamma((1, -1), lower=False)),
+    **dict.fromkeys(("regularized_incomplete_beta",), _incomplete_beta),
+    **dict.fromkeys(("bessel_i0e",), _bessel_0),
+    **dict.fromkeys(("bessel_i1e",), _bessel_1),
 }

@@ -80,7 +80,7 @@ def cholesky(eqn, x, e, y, p):
     own = (p.gamma(L.shape[-1] + 1) + 2 * p.u) * (magnitude @ magnitude.mT)
     M = inverse @ (e_A + own) @ inverse.mT
     half = np.tril(np.ones(y.shape), -1) + np.eye(y.shape[-1]) / 2
-    F = _fixed_point(lambda F: half * (M + F @ F.mT), M)
+    F = fixed_point(lambda F: half * (M + F @ F.mT), M)
     # Above the diagonal the primitive's result is left undefined.
     return np.where(below > 0, magnitude @ F, np.inf)
 
@@ -96,16 +96,18 @@ def lu(eqn, x, e, y, p):
     e_A = np.take_along_axis(e[0], permutation[..., None].astype(np.int64), axis=-2)
     own = (p.gamma(packed.shape[-1]) + 2 * p.u) * (np.abs(L) @ np.abs(U))
     G = _magnitude_of_inverse(L) @ (e_A + own) @ _magnitude_of_inverse(U)
-    K = _fixed_point(lambda K: G + np.tril(K, -1) @ np.triu(K), G)
+    K = fixed_point(lambda K: G + np.tril(K, -1) @ np.triu(K), G)
     return [np.tril(np.abs(L) @ np.tril(K, -1), -1) + np.triu(np.triu(K) @ np.abs(U)), *certain]
 
 
-def _fixed_point(step, like: np.ndarray) -> np.ndarray:
-    """The least solution of F = step(F) >= 0 for a monotone step; infinite where it does not settle."""
+def fixed_point(step, like: np.ndarray, axes: tuple[int, ...] = (-1, -2)) -> np.ndarray:
+    """The least solution of F = step(F) >= 0 for a monotone step; infinite where it does not settle, along the axes."""
     F = np.zeros_like(like)
     for _ in range(_ITERATIONS):
         before, F = F, step(F)
-    settled = np.all(F - before <= 1e-6 * F, axis=(-1, -2), keepdims=True)
+        if np.array_equal(before, F):
+            break
+    settled = np.all(F - before <= 1e-6 * F, axis=axes, keepdims=True)
     return np.where(settled, F, np.inf)
 
 

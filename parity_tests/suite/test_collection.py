@@ -8,15 +8,18 @@ from parity_tests.harness.crosscheck import crosscheck
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.precision import PRECISIONS
 from parity_tests.harness.report import Report
-from parity_tests.suite.collection import COLLECTION, Case
+from parity_tests.suite.collection import COLLECTION, MORE, Case
 
 CAUGHT = (Verdict.MISMATCH, Verdict.ERROR)
+CASES = [pytest.param(case, id=op) for op, case in COLLECTION.items()]
+MORE_CASES = [pytest.param(case, id=op, marks=pytest.mark.slow) for op, case in MORE.items()]
 MISTAKES = [
-    pytest.param(case, mistake, id=f"{op}-{name}")
-    for op, case in COLLECTION.items()
+    pytest.param(case, mistake, id=f"{op}-{name}", marks=marks)
+    for cases, marks in ((COLLECTION, ()), (MORE, pytest.mark.slow))
+    for op, case in cases.items()
     for name, mistake in case.mistakes.items()
 ]
-each_op = pytest.mark.parametrize("case", COLLECTION.values(), ids=COLLECTION)
+each_op = pytest.mark.parametrize("case", [*CASES, *MORE_CASES])
 
 
 @pytest.mark.parametrize(("case", "mistake"), MISTAKES)

@@ -5,13 +5,19 @@ from parity_tests.suite.collection import (
     elementwise,
     indexing,
     matrices,
+    networks,
     norms,
+    objectives,
     probabilities,
     products,
     protocol,
     reductions,
+    spectra,
 )
 from parity_tests.suite.collection._case import Case as Case
 
 GROUPS = (elementwise, reductions, products, norms, probabilities, indexing, matrices, attention, protocol)
 COLLECTION: dict[str, Case] = {name: case for group in GROUPS for name, case in group.CASES.items()}
+
+# Further ones, judged with the slow tests only.
+MORE: dict[str, Case] = {name: case for group in (networks, objectives, spectra) for name, case in group.CASES.items()}

@@ -1,0 +1,132 @@
+"""Rounding errors of spectra: eigenvalues and eigenvectors of symmetric matrices, singular values, Fourier transforms.
+
+A symmetric eigensolver is stable: its result is exact for A + ΔA, |ΔA| <= E_A + D with ‖D‖₂ <= ρ = (γ_n + 2 u) ‖A‖₂
+(N. Higham, Accuracy and Stability of Numerical Algorithms, 2002; LAPACK Users' Guide, section 4.7). With A = V Λ Vᵀ and
+M = |Vᵀ| E_A |V| + ρ, the eigenvector of A + ΔA nearest to v_j is v_j + Σ k_ij v_i over i ≠ j, where exactly
+
+    (λ_i - λ_j') k_ij = -(Vᵀ ΔA V)_ij - Σ_l (Vᵀ ΔA V)_il k_lj,      λ_j' - λ_j = (Vᵀ ΔA V)_jj + Σ_l (Vᵀ ΔA V)_jl k_lj
+
+so that the magnitudes are bounded by the least solution of
+
+    |k_ij| <= (M_ij + Σ_l M_il |k_lj|) / (|λ_i - λ_j| - |λ_j' - λ_j|)
+
+found by iteration from 0; and |λ_j' - λ_j| <= ‖ΔA‖₂ whatever the gaps (Weyl). A vector is bounded up to its sign: the
+bound is right for any result that no sign, and within a repeated eigenvalue no rotation, changes; without a gap it is
+infinite. Singular values and vectors of A are those of the symmetric matrix [[0, A], [Aᵀ, 0]], whose eigenvalues are
+±σ and zeros, and whose eigenvectors are (u, ±v) / √2.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from parity_tests.harness.precision import Precision
+from parity_tests.harness.rounding_matrix import fixed_point
+
+
+def _norm(A: np.ndarray) -> np.ndarray:
+    """The spectral norm, with the shape [..., 1, 1]."""
+    finite = np.where(np.isfinite(A), A, 0.0)
+    norm = np.linalg.norm(finite, 2, axis=(-1, -2), keepdims=True) if A.size else np.zeros((*A.shape[:-2], 1, 1))
+    return np.where(np.isfinite(A).all((-1, -2), keepdims=True), norm, np.inf)
+
+
+def _perturbed(w: np.ndarray, V: np.ndarray, e_A: np.ndarray, n: int, p: Precision):
+    """Bounds of the eigenvalues [..., n] and eigenvectors [..., n, n] of a symmetric matrix, before they are stored."""
+    magnitude = np.abs(V)
+    own = (p.gamma(n) + 2 * p.u) * np.abs(w).max(-1, initial=0.0)[..., None, None]
+    M = magnitude.mT @ e_A @ magnitude + own
+    weyl = np.broadcast_to(_norm(e_A)[..., 0] + own[..., 0], w.shape)
+    gap = np.abs(w[..., :, None] - w[..., None, :])
+    others = 1 - np.eye(w.shape[-1])
+    diagonal = np.diagonal(M, axis1=-2, axis2=-1)
+
+    def of_values(K):
+        """By the columns; infinite bounds of vectors leave those of the values as they are."""
+        return np.fmin(weyl, diagonal + np.where(np.isfinite(K), M * K.mT, np.inf).sum(-1))
+
+    def step(K):
+        room = gap - of_values(K)[..., None, :]
+        passed_on = (M + M @ K) * others
+        return np.where(others == 0, 0.0, np.where(room > 0, passed_on / room, np.inf))
+
+    K = fixed_point(step, M, axes=(-2,))
+    length = np.minimum((K * K).sum(-2, keepdims=True) / 2, 1.0)
+    turned = np.where(np.isfinite(K).all(-2, keepdims=True), K, 0.0)
+    bound = magnitude @ turned + (magnitude + magnitude @ turned) * length
+    bound = np.where(np.isfinite(K).all(-2, keepdims=True), bound, np.inf)
+    return of_values(K), bound
+
+
+def eigh(eqn, x, e, y, p):
+    V, w = y
+    below = np.tril(e[0]) + np.tril(e[0], -1).mT if eqn.params["lower"] else np.triu(e[0]) + np.triu(e[0], 1).mT
+    if V.shape[-1] != V.shape[-2]:  # a part of the spectrum
+        return [np.full(a.shape, np.inf) for a in y]
+    of_values, of_vectors = _perturbed(w, V, below, w.shape[-1], p)
+    return [of_vectors + 2 * p.u * np.abs(V), of_values + 2 * p.u * np.abs(w)]
+
+
+def svd(eqn, x, e, y, p):
+    m, n = x[0].shape[-2:]
+    if y[0].shape[-1] != min(m, n):
+        return [np.full(a.shape, np.inf) for a in y]
+    U, s, Wt = np.linalg.svd(x[0], full_matrices=True)
+    if len(y) > 1:  # the oracle's own choice of signs
+        _, U_given, Wt_given = y
+        U, Wt = U.copy(), Wt.copy()
+        U[..., : U_given.shape[-1]], Wt[..., : Wt_given.shape[-2], :] = U_given, Wt_given
+    k, r = min(m, n), m + n
+    W = Wt.mT
+    V = np.zeros((*s.shape[:-1], r, r))
+    for first, sign in ((0, 1), (k, -1)):
+        V[..., :m, first : first + k] = U[..., :k] / math.sqrt(2)
+        V[..., m:, first : first + k] = sign * W[..., :k] / math.sqrt(2)
+    V[..., :m, 2 * k : k + m], V[..., m:, k + m :] = U[..., k:], W[..., k:]
+    w = np.concatenate([s, -s, np.zeros((*s.shape[:-1], r - 2 * k))], -1)
+    E = np.zeros(V.shape)
+    E[..., :m, m:], E[..., m:, :m] = e[0], e[0].mT
+    of_values, of_vectors = _perturbed(w, V, E, r, p)
+    bounds = [of_values[..., :k] + 2 * p.u * s]
+    if len(y) > 1:
+        columns = math.sqrt(2) * of_vectors[..., :k]
+        full = [np.full(a.shape, np.inf) for a in y[1:]]
+        full[0][..., :k], full[1][..., :k, :] = columns[..., :m, :], columns[..., m:, :].mT
+        bounds += [b + 2 * p.u * np.abs(a) for b, a in zip(full, y[1:], strict=True)]
+    return bounds
+
+
+def fft(eqn, x, e, y, p):
+    """Every result is a sum of all terms, turned by unit factors.
+
+    A stage of a fast transform that combines r parts rounds as a sum of r products of complex numbers does, √5 u each
+    (R. Brent, C. Percival, P. Zimmermann, Math. Comp. 76, 2007), by rounded factors: 4 r roundings of numbers that add
+    up to Σ |x| at most.
+    """
+    lengths = tuple(eqn.params["fft_lengths"])
+    kind = eqn.params["fft_type"].name
+    axes = tuple(range(-len(lengths), 0))
+    count = math.prod(lengths)
+
+    def total(a):
+        """Σ over the transformed axes; of a half spectrum each term counts twice."""
+        return a.sum(axes, keepdims=True) * (2 if kind == "IRFFT" else 1)
+
+    stages = sum(sum(_factors(n)) for n in lengths)
+    bound = total(e[0]) + (p.gamma(4 * stages) + 2 * p.u) * total(np.abs(x[0]))
+    return np.broadcast_to(bound / (count if kind in ("IFFT", "IRFFT") else 1), y.shape) + p.tiny
+
+
+def _factors(n: int) -> list[int]:
+    found, divisor = [], 2
+    while n > 1:
+        while n % divisor == 0:
+            found.append(divisor)
+            n //= divisor
+        divisor += 1
+    return found or [1]
+
+
+RULES = {"eigh": eigh, "svd": svd, "fft": fft}
