@@ -29,6 +29,7 @@ _REFUSED = (
     r"Trying to use forward AD with .* that does not support it",
     r"Batching rule not implemented",
     r"not implemented for '(Half|BFloat16|Double|Float)'",
+    r"Low precision dtypes not supported",
 )
 NESTED_FORWARD = (
     "PyTorch turns forward AD off while a torch.autograd.Function's jvp runs, so that a JVP of a JVP is silently wrong "

@@ -83,7 +83,7 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
     cases = list(samples(docket.spec, docket.seed))
     with pinned(docket.device):
         oracle = Oracle(docket.spec, cases[0])
-        cases = [sample for sample in cases if _is_defined(oracle.at(sample), sample, skipped)]
+        cases = [s for s in cases if _is_defined(oracle.at(s), s, docket.certificates, skipped)]
     uncertified: dict[str, str] = {}
     for name in docket.certificates:
         with pinned(docket.device):
@@ -104,16 +104,22 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
                     yield _held_to_limits(_row(candidate, oracle, check, precision, cases, blank, docket), candidate)
 
 
-def _is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
-    """Does the operator have a value at a sample? Only where an axis is empty may it have none (a mean, a maximum)."""
+def _is_defined(oracle: Oracle, sample: Sample, maps: Sequence[str], skipped: list[str]) -> bool:
+    """Does the operator have a value, and do these maps have one, at a sample?
+
+    Only where an axis is empty may there be none: a mean, a maximum; in JAX the derivative of a determinant.
+    """
     try:
         oracle.check(sample)
         if 0 not in sample.sizes.values():
             return True
         values = [y for y, _ in oracle.evaluate("forward", sample.primals(oracle.inputs), FLOAT64)]
-        if all(np.isfinite(y).all() for y in values):
-            return True
-        reason = "the oracle's value there is not finite"
+        if not all(np.isfinite(y).all() for y in values):
+            reason = "the oracle's value there is not finite"
+        else:
+            reason = _without_derivative(oracle, sample, maps)
+            if reason is None:
+                return True
     except NoRule:
         return True  # the rows will say so
     except OracleError as error:
@@ -122,6 +128,21 @@ def _is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
         reason = str(error).splitlines()[0]
     skipped.append(f"{oracle.spec.name}, sample {sample.name}: {reason}")
     return False
+
+
+def _without_derivative(oracle: Oracle, sample: Sample, maps: Sequence[str]) -> str | None:
+    """Why JAX cannot evaluate one of these maps by autodiff of the primal at a sample; None if it can."""
+    inputs = sample.primals(oracle.inputs)
+    shapes = oracle.shapes(sample.shapes)
+    for name in maps:
+        args = [*inputs, *(np.zeros(shapes[slot.like]) for slot in oracle.map(name).arguments[len(inputs) :])]
+        try:
+            oracle.evaluate(name, args, FLOAT64, by_autodiff=True)
+        except NoRule:
+            continue
+        except Exception as error:
+            return f"{name} fails there in JAX: {type(error).__name__}: {_first_line(error)}"
+    return None
 
 
 def _blank(docket: Docket, candidate: str, check: str, precision: Precision) -> Row:
@@ -192,6 +213,9 @@ def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], docket: Doc
             results = tuple(_wrong_result(f, None, oracle.spec, name) for f in wrong)
             row = replace(row, failure=_bare_failure(row, sample, results))
             break
+    else:
+        if row.comparisons == 0:
+            row = replace(row, verdict=Verdict.UNRESOLVED, reason="autodiff of the primal is finite at no sample")
     return replace(row, seconds=time.perf_counter() - start)
 
 

@@ -15,49 +15,64 @@ import numpy as np
 
 from parity_tests.harness import bridge
 from parity_tests.harness.findings import Comparison, Convention, Fact, Finding
+from parity_tests.harness.precision import FLOAT64
 from parity_tests.harness.trial import Arrays, Trial
 
 # Relative distances. Over the smaller one a smooth derivative changes 2**20 times less, one that jumps as much as over
 # the larger one, and one without limit far more.
 _FAR, _NEAR = 2.0**-20, 2.0**-40
-_RANDOM = 64  # directions, besides one along every entry: a tie of n is broken in favour of each of them
-_ENTRIES = 64  # at most so many entries get directions of their own
+_RANDOM = 32  # directions, besides those along single entries: a tie of n is broken in favour of each of them
+_ENTRIES = 32
 
 
 def settled(trial: Trial, name: str, args: Arrays, findings: Sequence[Finding], circumstance: str) -> Iterator[Finding]:
     """Findings on a map at a special point, where what lies between the one-sided derivatives is right, too.
 
-    The oracle is asked for these only if a comparison fails, in about 2 (64 + the number of entries) evaluations.
+    The oracle is asked for these only if a comparison fails, or if it has no number of its own, in some hundred
+    evaluations.
     """
-    if all(f.holds for f in findings):
-        yield from findings
-        return
-    slots = trial.oracle.map(name).results
-    limits = dict(zip((slot.label for slot in slots), _limits(trial, name, args), strict=True))
-    like = {slot.label: slot.like for slot in slots}
+    open_questions = [f for f in findings if isinstance(f, Comparison) and _in_question(trial, f).any()]
+    limits = iter(_limits(trial, name, args)) if open_questions else None
+    slots = iter(trial.oracle.map(name).results)
     for f in findings:
-        if f.holds or not isinstance(f, Comparison) or like[f.label] in trial.oracle.spec.conventions:
+        if not isinstance(f, Comparison) or limits is None:
             yield f
             continue
-        low, high, tellable = limits[f.label]
+        slot, (low, high, bound, known) = next(slots), next(limits)
+        asked = _in_question(trial, f)
+        if not asked.any() or slot.like in trial.oracle.spec.conventions:
+            yield f
+            continue
         inside = np.clip(np.where(np.isnan(f.candidate), np.inf, f.candidate), low, high)
-        oracle = np.where(f.wrong & tellable, inside, f.oracle)
-        bound = np.where(f.wrong & ~tellable, np.inf, f.bound)
-        compared = Comparison(f.label, f.candidate, oracle, bound, f.circumstance)
+        # To first order an error is proportional to the roundoff.
+        near = bound * trial.precision.u / FLOAT64.u
+        allowed = np.where(np.isfinite(f.bound), np.maximum(f.bound, near), near)
+        compared = Comparison(
+            f.label,
+            f.candidate,
+            np.where(asked & known, inside, f.oracle),
+            np.where(asked, np.where(known, allowed, np.inf), f.bound),
+            f.circumstance,
+        )
         yield compared
-        if compared.holds and (f.wrong & tellable).any():
-            i = tuple(int(k) for k in np.argwhere(f.wrong & tellable)[0])
+        if compared.holds and (asked & known).any():
+            i = tuple(int(k) for k in np.argwhere(asked & known)[0])
             text = f"{f.candidate[i]:g} where the oracle has {f.oracle[i]:g}, and {low[i]:g} to {high[i]:g} nearby"
             yield Convention(f.label, text, circumstance)
 
 
-def _limits(trial: Trial, name: str, args: Arrays) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """For each result of a map the smallest and the largest limit, entry by entry, and where these are known."""
+def _in_question(trial: Trial, f: Comparison) -> np.ndarray:
+    """The entries that are wrong, or, in float64, where the candidate has a number and the oracle has none."""
+    return f.wrong | (np.isnan(f.oracle) & np.isfinite(f.candidate) & (trial.precision is FLOAT64))
+
+
+def _limits(trial: Trial, name: str, args: Arrays) -> list[tuple[np.ndarray, ...]]:
+    """For each result of a map, entry by entry: the smallest and the largest limit, their error, are they known?"""
     directions = list(_directions(trial))
-    far, near = (_range(trial, name, args, directions, h) for h in (_FAR, _NEAR))
+    near, far = _range(trial, name, args, directions, _NEAR), _range(trial, name, args, directions[-_RANDOM:], _FAR)
     at = [value for value, _ in trial.truth(name, args)]
     limits = []
-    for value, (low_far, high_far, _), (low, high, bound) in zip(at, far, near, strict=True):
+    for value, (low, high, bound), (low_far, high_far, _) in zip(at, near, far, strict=True):
         with np.errstate(invalid="ignore"):
             width, width_far = high - low, high_far - low_far
             # It grows as the point is approached: there is no derivative at all.
@@ -66,34 +81,32 @@ def _limits(trial: Trial, name: str, args: Arrays) -> list[tuple[np.ndarray, np.
         known = np.isfinite(width) & np.isfinite(width_far) & np.isfinite(bound)
         # Where it does not jump, or nothing is known nearby, the oracle's own value stands if there is one.
         stands = np.isfinite(value) & ~unbounded & ~(known & jumps)
-        low, high = np.where(stands, value, low - bound), np.where(stands, value, high + bound)
-        limits.append((low, high, (known | stands) & ~unbounded))
+        low, high = np.where(stands, value, low), np.where(stands, value, high)
+        limits.append((low, high, bound, (known | stands) & ~unbounded))
     return limits
 
 
 def _range(trial: Trial, name: str, args: Arrays, directions, h: float) -> list[tuple[np.ndarray, ...]]:
-    """The smallest and the largest result of a map at a distance h in every direction, and the largest bound."""
-    ranges: list[tuple[np.ndarray, ...]] = []
+    """The smallest and the largest result of a map, and its error, at a distance h in every direction."""
     count = len(trial.oracle.inputs)
-    for direction in directions:
-        with np.errstate(invalid="ignore"):  # infinity less infinity
-            moved = [x + h * np.where(x == 0, 1.0, np.abs(x)) * d for x, d in zip(args, direction, strict=False)]
-        truths = trial.oracle.evaluate(name, [*moved, *args[count:]], trial.precision)
-        for i, (slot, (value, bound)) in enumerate(zip(trial.oracle.map(name).results, truths, strict=True)):
-            if name != "forward":
-                value, bound = (trial.oracle.directed(slot.like, x) for x in (value, bound))
-            # Outside of the domain, where the oracle is not a number, nothing is approached.
-            low, high, bound = (
-                np.where(np.isnan(value), x, y) for x, y in ((np.inf, value), (-np.inf, value), (0, bound))
+    with np.errstate(invalid="ignore"):  # infinity less infinity
+        moved = [
+            x + h * np.where(x == 0, 1.0, np.abs(x)) * np.stack(d)
+            for x, d in zip(args, zip(*directions, strict=True), strict=False)
+        ]
+    ranges = []
+    values = trial.oracle.values_along(name, moved, args[count:])
+    errors = trial.oracle.truth(name, [*(x[-1] for x in moved), *args[count:]], FLOAT64)
+    for slot, several, (_, bound) in zip(trial.oracle.map(name).results, values, errors, strict=True):
+        if name != "forward":
+            several, bound = (
+                np.stack([trial.oracle.directed(slot.like, x) for x in several]),
+                trial.oracle.directed(slot.like, bound),
             )
-            if i < len(ranges):
-                ranges[i] = tuple(f(x, y) for f, x, y in zip(_WIDER, ranges[i], (low, high, bound), strict=True))
-            else:
-                ranges.append((low, high, bound))
+        outside = np.isnan(several)  # of the domain, where nothing is approached
+        low, high = np.where(outside, np.inf, several).min(0), np.where(outside, -np.inf, several).max(0)
+        ranges.append((low, high, bound))
     return ranges
-
-
-_WIDER = (np.minimum, np.maximum, np.maximum)
 
 
 def _directions(trial: Trial) -> Iterator[list[np.ndarray]]:

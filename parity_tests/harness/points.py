@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from parity_tests.harness.domains import as_constant
 from parity_tests.harness.precision import FLOAT64, Precision
 from parity_tests.harness.trial import Trial
 
@@ -29,15 +30,42 @@ class Point:
         name: what reports say of an input that is put there.
         domains: the domains that have it.
         place: (an input at a generic point, generator, format) -> the input at the special one.
-        finite: False where the input has an infinity or a NaN.
+        wide: only in formats of a wide range, float32 and float64? In the others squares of such numbers are lost.
         alone: also put each input there by itself? For what makes single terms vanish.
     """
 
     name: str
     domains: tuple[str, ...]
     place: Place
-    finite: bool = True
+    wide: bool = False
     alone: bool = False
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A special point of an operator: what reports say of it, and the inputs there."""
+
+    name: str
+    primals: list[np.ndarray]
+
+    @property
+    def finite(self) -> bool:
+        """Is every input finite?"""
+        return all(np.isfinite(x).all() for x in self.primals)
+
+    @property
+    def has_nan(self) -> bool:
+        """Has an input a NaN?"""
+        return any(np.isnan(x).any() for x in self.primals)
+
+    def may_be_flushed(self, precision: Precision) -> bool:
+        """Has an input numbers so small that hardware may take them for zeros?"""
+        return any(((x != 0) & (np.abs(x) < precision.tiny)).any() for x in self.primals)
+
+    @property
+    def flushed(self) -> list[np.ndarray]:
+        """The inputs where hardware did so to all of them."""
+        return [np.zeros_like(x) for x in self.primals]
 
 
 def _some(x: np.ndarray, rng: np.random.Generator, value: float) -> np.ndarray:
@@ -55,8 +83,19 @@ def _one(x: np.ndarray, rng: np.random.Generator, value: float) -> np.ndarray:
     return y
 
 
-def _power(exponent: float) -> float:
-    return 2.0 ** math.floor(exponent)
+def _huge(precision: Precision) -> float:
+    """A power of two whose fourth power does not overflow; in float64 the oracle itself needs more room."""
+    return 2.0 ** (math.log2(min(precision.largest, 2.0**512)) // 4)
+
+
+def _tiny(precision: Precision) -> float:
+    """One whose fourth power does not underflow."""
+    return 2.0 ** -(-math.log2(max(precision.tiny, 2.0**-512)) // 4)
+
+
+def _far(x: np.ndarray, scale: float) -> np.ndarray:
+    """Beyond the scale, with the signs of x."""
+    return np.copysign(1 + np.abs(x), x) * scale
 
 
 POINTS = (
@@ -71,45 +110,51 @@ POINTS = (
     Point("is negative", _REAL, lambda x, rng, p: -np.abs(x)),
     # Where tanh, erf and the logistic function are 1 in every format; the smaller one does not overflow exp in float16.
     Point("is 10 or -10", _REAL, lambda x, rng, p: np.copysign(10.0, x)),
-    Point("is 40 or -40", _REAL, lambda x, rng, p: np.copysign(40.0, x)),
-    Point("is large", _SCALED, lambda x, rng, p: x * _power(math.log2(p.largest) / 4)),
-    Point("is huge", _SCALED, lambda x, rng, p: x * _power(math.log2(p.largest) * 3 / 4)),
-    Point("is tiny", _ELEMENTWISE, lambda x, rng, p: x * _power(math.log2(p.tiny) * 3 / 4)),
-    Point("is subnormal", _SCALED, lambda x, rng, p: np.copysign(rng.integers(1, 9, x.shape) * p.smallest, x)),
+    Point("is 40 or -40", _REAL, lambda x, rng, p: np.copysign(40.0, x), wide=True),
+    Point("is large", _SCALED, lambda x, rng, p: _far(x, min(2.0**10, math.sqrt(_huge(p))))),
+    Point("is huge", _SCALED, lambda x, rng, p: _far(x, _huge(p))),
+    Point("is tiny", _ELEMENTWISE, lambda x, rng, p: x * _tiny(p), wide=True),
+    Point(
+        "is subnormal", _SCALED, lambda x, rng, p: np.copysign(rng.integers(1, 9, x.shape) * p.smallest, x), wide=True
+    ),
     Point("is nearly 1", ("unit",), lambda x, rng, p: 1 - rng.integers(1, 9, x.shape) * p.u),
     Point("is the identity", _MATRICES, lambda x, rng, p: np.broadcast_to(np.eye(x.shape[-1]), x.shape).copy()),
-    Point("has an infinity", _SCALED, lambda x, rng, p: _one(x, rng, np.inf), finite=False),
-    Point("has -infinity", _REAL, lambda x, rng, p: _one(x, rng, -np.inf), finite=False),
-    Point("has a NaN", _ELEMENTWISE, lambda x, rng, p: _one(x, rng, np.nan), finite=False),
+    Point("has an infinity", _SCALED, lambda x, rng, p: _one(x, rng, np.inf)),
+    Point("has -infinity", _REAL, lambda x, rng, p: _one(x, rng, -np.inf)),
+    Point("has a NaN", _ELEMENTWISE, lambda x, rng, p: _one(x, rng, np.nan)),
 )
 
 
-def placements(trial: Trial) -> Iterator[tuple[str, bool, list[np.ndarray]]]:
-    """Every special point of a trial's operator: what reports say of it, whether it is finite, the inputs there."""
+def placements(trial: Trial) -> Iterator[Placement]:
+    """Every special point of a trial's operator."""
     names, domains = trial.oracle.inputs, [domain.name for domain in trial.sample.domains]
-    generic = trial.primals
-    points = (*POINTS, *_of_the_operator(trial))
-    for point in points:
+    generic = [as_constant(x) for x in trial.primals]  # the same in every format
+
+    def placed(name: str, inputs: Sequence[int], place: Callable[[np.ndarray], np.ndarray]) -> Placement:
+        primals = [place(x) if i in inputs else x for i, x in enumerate(generic)]
+        each = names[inputs[0]] if len(inputs) == 1 else f"each of {', '.join(names[i] for i in inputs)}"
+        return Placement(f"{each} {name}", [trial.precision.rounded(x) for x in primals])
+
+    for point in (*POINTS, *_of_the_operator(trial)):
+        if point.wide and trial.precision.u != trial.precision.u_acc:
+            continue
         eligible = [i for i, domain in enumerate(domains) if domain in point.domains and generic[i].size]
         groups = [eligible] if eligible else []
         if point.alone and len(eligible) > 1:
             groups += [[i] for i in eligible]
         for group in groups:
             rng = np.random.default_rng(trial.sample.seed)
-            primals = [point.place(x, rng, trial.precision) if i in group else x for i, x in enumerate(generic)]
-            if any(((x != 0) & (np.abs(x) < FLOAT64.tiny)).any() for x in primals):
-                continue  # the oracle itself, in XLA, may flush them to zero
-            yield _title([names[i] for i in group], point.name), point.finite, _rounded(trial, primals)
+            placement = placed(point.name, group, lambda x, rng=rng, p=point: p.place(x, rng, trial.precision))
+            if not placement.may_be_flushed(FLOAT64):  # by the oracle itself
+                yield placement
     alike = [i for i, domain in enumerate(domains) if domain in _ELEMENTWISE and domain == domains[0]]
     if len(alike) > 1:
         # With a last axis in common whole rows are equal: two points at distance 0.
-        primals = [np.resize(generic[0], x.shape) if i in alike else x for i, x in enumerate(generic)]
-        yield f"{', '.join(names[i] for i in alike)} are equal", True, primals
-    for i, values in enumerate(trial.oracle.spec.kinks.get(name, ()) for name in names):
-        rng = np.random.default_rng(trial.sample.seed)
-        if values:
-            primals = [rng.choice(values, x.shape) if i == j else x for j, x in enumerate(generic)]
-            yield f"{names[i]} is at its kinks", True, _rounded(trial, primals)
+        yield placed("is the same", alike, lambda x: np.resize(generic[0], x.shape))
+    for i, name in enumerate(names):
+        if values := trial.oracle.spec.kinks.get(name):
+            rng = np.random.default_rng(trial.sample.seed)
+            yield placed("is at its kinks", [i], lambda x, rng=rng, v=values: rng.choice(v, x.shape))
 
 
 def _of_the_operator(trial: Trial) -> Sequence[Point]:
@@ -127,11 +172,3 @@ def _of_the_operator(trial: Trial) -> Sequence[Point]:
         for domain, values in by_domain
         if values
     ]
-
-
-def _title(names: list[str], point: str) -> str:
-    return f"{' and '.join(names)} {point}" if len(names) == 1 else f"each of {', '.join(names)} {point}"
-
-
-def _rounded(trial: Trial, primals: Sequence[np.ndarray]) -> list[np.ndarray]:
-    return [trial.precision.rounded(x) for x in primals]

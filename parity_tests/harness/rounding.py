@@ -462,7 +462,9 @@ def _logic(eqn, x, e, y, p):
 @_rule("select_n")
 def _select(eqn, x, e, y, p):
     chosen = np.asarray(eqn.primitive.bind(x[0], *e[1:], **eqn.params))
-    other = functools.reduce(np.maximum, (np.abs(case - y) + bound for case, bound in zip(x[1:], e[1:], strict=True)))
+    other = functools.reduce(
+        np.maximum, (np.abs(case * 1.0 - y * 1.0) + bound for case, bound in zip(x[1:], e[1:], strict=True))
+    )
     return np.where(np.asarray(e[0]) > 0, other, chosen)
 
 
