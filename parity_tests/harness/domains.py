@@ -92,10 +92,14 @@ def constant(domain: Domain) -> Domain:
     """The same set, but an input that is not differentiated; its points are exact in every format."""
 
     def draw(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
-        x = domain.draw(rng, shape, sizes)
-        return x.astype(ml_dtypes.bfloat16).astype(np.float16).astype(np.float64)
+        return as_constant(domain.draw(rng, shape, sizes))
 
     return Domain(f"constant {domain.name}", draw, differentiable=False)
+
+
+def as_constant(x: np.ndarray) -> np.ndarray:
+    """x rounded so that it is exact in every format."""
+    return x.astype(ml_dtypes.bfloat16).astype(np.float16).astype(np.float64)
 
 
 def domain_of(what: str | Domain | Sampler) -> Domain:

@@ -81,4 +81,15 @@ class Fact:
     evidence: int = 1
 
 
-Finding = Comparison | Fact
+@dataclass(frozen=True)
+class Convention:
+    """An answer of its own where the operator has no derivative: right, and worth knowing."""
+
+    label: str
+    text: str
+    circumstance: str = ""
+    holds: bool = True
+    evidence: int = 0
+
+
+Finding = Comparison | Fact | Convention

@@ -17,7 +17,7 @@ from parity_tests.harness import bridge, diagnosis
 from parity_tests.harness.candidate import BadOutput, Candidate, NotBuilt, Refused
 from parity_tests.harness.certificate import certify
 from parity_tests.harness.checks import Check
-from parity_tests.harness.findings import Comparison, Finding, NotApplicable, Verdict
+from parity_tests.harness.findings import Comparison, Convention, Finding, NotApplicable, Verdict
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.harness.numerics import pinned
@@ -281,13 +281,22 @@ def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], docket: Doc
             results = tuple(_wrong_result(f, None, oracle.spec, name) for f in wrong)
             row = replace(row, failure=_bare_failure(row, sample, results))
             break
+    else:
+        if row.comparisons == 0:
+            row = replace(row, verdict=Verdict.UNRESOLVED, reason="autodiff of the primal is finite at no sample")
     return replace(row, seconds=time.perf_counter() - start)
 
 
 def _with(row: Row, findings: list[Finding]) -> Row:
     worst = max((f.error_over_bound for f in findings if isinstance(f, Comparison)), default=0.0)
     count = sum(f.evidence for f in findings)
-    return replace(row, error_over_bound=max(row.error_over_bound, worst), comparisons=row.comparisons + count)
+    told = [f"{f.label} ({f.circumstance}) is {f.text}" for f in findings if isinstance(f, Convention)]
+    return replace(
+        row,
+        error_over_bound=max(row.error_over_bound, worst),
+        comparisons=row.comparisons + count,
+        conventions=(*row.conventions, *told),
+    )
 
 
 def _held_to_limits(row: Row, candidate: Candidate | JaxCandidate) -> Row:

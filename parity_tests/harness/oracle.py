@@ -12,7 +12,7 @@ from jax.extend import core
 
 from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
 from parity_tests.harness.precision import Precision
-from parity_tests.harness.rounding import bounded
+from parity_tests.harness.rounding import INPUT, bounded
 from parity_tests.harness.samples import Sample
 from parity_tests.harness.spec import FORMULAS, OpSpec
 
@@ -43,6 +43,7 @@ class Oracle:
         self._others: dict[tuple, Oracle] = {}
         self._truths: dict[tuple, list[Truth]] = {}
         self._jaxprs: dict[tuple, tuple[core.ClosedJaxpr, list[bool]]] = {}
+        self._batched: dict[core.ClosedJaxpr, Callable] = {}
         self._output_shapes: dict[tuple, tuple[tuple[int, ...], ...]] = {}
         self.outputs = spec.names_of_outputs(len(self._outputs_at(sample.shapes)))
         self.check(sample)
@@ -115,6 +116,11 @@ class Oracle:
         remaining, count = iter(args), len(args) + len(self.constants)
         return [self.constants[i] if i in self.constants else next(remaining) for i in range(count)]
 
+    def literals(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[float, ...]:
+        """The real numbers that the primal's program has in it, but for 0 and 1; at most 8 of them."""
+        closed, _ = self._traced("forward", [np.zeros(shape) for shape in input_shapes], by_autodiff=False)
+        return tuple(sorted(_literals(closed.jaxpr) - {0.0, 1.0, -1.0})[:8])
+
     def map(self, name: str) -> Map:
         """The names of a map's arguments and results."""
         return derivative_map(name, self.inputs, self.outputs)
@@ -160,12 +166,17 @@ class Oracle:
         return vjp if ORDERS[name][-1] == "vjp" else jvp
 
     def evaluate(
-        self, name: str, args: Sequence[np.ndarray | None], precision: Precision, by_autodiff: bool = False
+        self,
+        name: str,
+        args: Sequence[np.ndarray | None],
+        precision: Precision,
+        by_autodiff: bool = False,
+        inputs: int = INPUT,
     ) -> list[Truth]:
         """A map's results at float64 arguments, each with the error bound of a computation in `precision`.
 
         By the formula that judges, or by autodiff of the plain primal. `None` arguments are exact zeros; so are `None`
-        results, which come back as zeros without error.
+        results, which come back as zeros without error. `inputs`: see `rounding.bounded`.
 
         Raises:
             OracleError: a formula returns a wrong number of results or a wrong shape.
@@ -177,7 +188,7 @@ class Oracle:
         closed, zero = self._traced(name, args, by_autodiff)
         if len(zero) != len(slots):
             raise OracleError(f"{self.spec.name}: {name} returns {len(zero)} results, expected {len(slots)}")
-        nonzero = iter(bounded(closed, *present, precision=precision))
+        nonzero = iter(bounded(closed, *present, precision=precision, inputs=inputs))
         results = []
         for slot, is_zero in zip(slots, zero, strict=True):
             shape = shapes[slot.like]
@@ -187,6 +198,19 @@ class Oracle:
                 raise OracleError(f"{self.spec.name}: {name} returns {what}")
             results.append((value, bound))
         return results
+
+    def values_along(self, name: str, inputs: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """A map's float64 results at many points at once: along a new first axis of the operator's inputs."""
+        closed, zero = self._traced(name, [*(x[0] for x in inputs), *others], by_autodiff=False)
+        if closed not in self._batched:
+            axes = [0] * len(inputs) + [None] * len(others)
+            self._batched[closed] = jax.jit(jax.vmap(core.jaxpr_as_fun(closed), in_axes=axes))
+        nonzero = iter(self._batched[closed](*inputs, *others))
+        shapes = self.shapes(tuple(x.shape[1:] for x in inputs))
+        return [
+            np.zeros((len(inputs[0]), *shapes[slot.like])) if is_zero else np.asarray(next(nonzero))
+            for slot, is_zero in zip(self.map(name).results, zero, strict=True)
+        ]
 
     def _traced(
         self, name: str, args: Sequence[np.ndarray | None], by_autodiff: bool
@@ -207,11 +231,13 @@ class Oracle:
             self._jaxprs[key] = closed, zero
         return self._jaxprs[key]
 
-    def truth(self, name: str, args: Sequence[np.ndarray | None], precision: Precision) -> list[Truth]:
+    def truth(
+        self, name: str, args: Sequence[np.ndarray | None], precision: Precision, inputs: int = INPUT
+    ) -> list[Truth]:
         """`evaluate` by the formula that judges, remembered: every candidate is judged by the same truth."""
-        key = (name, precision.name, *((None,) if x is None else (x.shape, x.tobytes()) for x in args))
+        key = (name, precision.name, inputs, *((None,) if x is None else (x.shape, x.tobytes()) for x in args))
         if key not in self._truths:
-            self._truths[key] = self.evaluate(name, args, precision)
+            self._truths[key] = self.evaluate(name, args, precision, inputs=inputs)
         return self._truths[key]
 
 
@@ -221,6 +247,13 @@ def _as_tuple(results: Any) -> tuple:
 
 def _or_zeros(x: jax.Array | None, like: jax.Array) -> jax.Array:
     return jnp.zeros_like(like) if x is None else x
+
+
+def _literals(jaxpr: core.Jaxpr) -> set[float]:
+    own = (x.val for eqn in jaxpr.eqns for x in eqn.invars if isinstance(x, core.Literal))
+    found = {float(x) for x in own if np.ndim(x) == 0 and np.asarray(x).dtype.kind == "f" and np.isfinite(x)}
+    inner = (_literals(sub) for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))
+    return found.union(*inner)
 
 
 def has_custom_vjp(jaxpr: core.Jaxpr) -> bool:

@@ -20,6 +20,7 @@ class Precision:
         u_acc: unit roundoff of the accumulator: float32's for the 16-bit formats.
         tiny: what one operation may lose to underflow: the smallest normal number, since XLA and CUDA may flush
             subnormals to zero; for float16, which both compute in float32, its smallest subnormal.
+        smallest: the smallest positive number, a subnormal.
         largest: the largest finite number.
     """
 
@@ -28,6 +29,7 @@ class Precision:
     u: float
     u_acc: float
     tiny: float
+    smallest: float
     largest: float
 
     def rounded(self, x: np.ndarray) -> np.ndarray:
@@ -43,7 +45,9 @@ def _precision(name: str, storage: type, u_acc: float | None = None, flushes: bo
     info = ml_dtypes.finfo(storage)
     u = float(info.eps) / 2
     tiny = float(info.smallest_normal if flushes else info.smallest_subnormal)
-    return Precision(name, np.dtype(storage), u, u if u_acc is None else u_acc, tiny, float(info.max))
+    return Precision(
+        name, np.dtype(storage), u, u if u_acc is None else u_acc, tiny, float(info.smallest_subnormal), float(info.max)
+    )
 
 
 _U32 = float(np.finfo(np.float32).eps) / 2

@@ -23,6 +23,7 @@ _STYLE = {
     Verdict.SKIPPED: "dim",
 }
 _WORST_FIRST = (Verdict.ERROR, Verdict.MISMATCH, Verdict.UNRESOLVED, Verdict.UNSUPPORTED, Verdict.PASS, Verdict.SKIPPED)
+_CONVENTIONS = 3  # of a kind that are told
 _CELL = 10  # "PASS 0.23" has 9
 SHORT = {"float64": "f64", "float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 
@@ -138,6 +139,12 @@ def explanations(report: Report) -> list[Text]:
         text.append(verdict.value, style=_STYLE[verdict])
         text.append(f"{' (listed)' if listed else ''}: {reason}")
         parts.append(text)
+    conventions: dict[tuple[str, str], list[str]] = {}
+    for row in report.rows:
+        conventions.setdefault((row.candidate, row.check), []).extend(row.conventions)
+    for (candidate, check), found in conventions.items():
+        for line in list(dict.fromkeys(found))[:_CONVENTIONS]:
+            parts.append(Text(f"{candidate}, {check}: a convention: {line}", style="dim"))
     for candidate in report.not_built:
         style = "dim" if candidate.expected else "bold red"
         parts.append(Text(f"{candidate.name}, not built: {candidate.reason}", style=style))

@@ -107,7 +107,8 @@ class Row:
 
     `comparisons` counts the entries (and properties) that could have told a wrong answer; `error_over_bound` is the
     largest error in units of what rounding explains, infinite where rounding explains nothing. `listed`: an UNSUPPORTED
-    that was expected.
+    that was expected. `conventions`: where the candidate has another derivative than the oracle has at a
+    kink, and is right.
     """
 
     op: str
@@ -121,6 +122,7 @@ class Row:
     reason: str = ""
     listed: bool = False
     seconds: float = 0.0
+    conventions: tuple[str, ...] = ()
     failure: Failure | None = None
 
     @property
@@ -208,7 +210,7 @@ class Report:
             key = tuple(item[name] for name in ("op", "candidate", "check", "dtype", "device"))
             error = math.inf if item["error_over_bound"] is None else item["error_over_bound"]
             fields = {"verdict": Verdict(item["verdict"]), "error_over_bound": error, "failure": failures.get(key)}
-            rows.append(Row(**item | fields))
+            rows.append(Row(**item | fields | {"conventions": tuple(item["conventions"])}))
         not_built = [NotBuilt(**item) for item in data["not_built"]]
         return cls(data["environment"], rows, list(data["skipped"]), not_built, data["error"])
 

@@ -20,6 +20,8 @@ lose more than the problem's own sensitivity and the oracle's own roundings expl
 rounding error analysis", SIAM J. Sci. Comput. 41, 2019) with λ = 4, which a right sum of independent roundings exceeds
 with probability 2 exp(-8). The 8 covers elementary functions: the worst in use, XLA's float32 tanh, errs by 4.7 u.
 
+Where nothing can round, the sum or product of small integers, the bound is 0: see `rounding_exact`.
+
 An entry whose value may overflow the format gets an infinite bound: it cannot be judged.
 """
 
@@ -35,7 +37,13 @@ import numpy as np
 from jax import lax
 from jax.extend import core
 
-from parity_tests.harness import rounding_elementary, rounding_matrix, rounding_order, rounding_spectral
+from parity_tests.harness import (
+    rounding_elementary,
+    rounding_exact,
+    rounding_matrix,
+    rounding_order,
+    rounding_spectral,
+)
 from parity_tests.harness.precision import FLOAT64, Precision
 from parity_tests.harness.rounding_elementary import ELEMENTARY, change, evaluated, underflow
 
@@ -92,8 +100,12 @@ class NotFloat64(TypeError):
         )
 
 
-def bounded(closed: core.ClosedJaxpr, *args: np.ndarray, precision: Precision) -> list[tuple[np.ndarray, np.ndarray]]:
+def bounded(
+    closed: core.ClosedJaxpr, *args: np.ndarray, precision: Precision, inputs: int = INPUT
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Values and error bounds of a jaxpr's outputs at float64 arguments that are exact in the format.
+
+    `inputs` counts the roundings of an input that a computation may be equivalent to; 0 where none can be.
 
     Must run inside `numerics.pinned()` (float64 on). The bound covers the format's computation and that of the
     float64 values themselves.
@@ -102,7 +114,8 @@ def bounded(closed: core.ClosedJaxpr, *args: np.ndarray, precision: Precision) -
         NoRule: the jaxpr has a primitive without a rule.
         NotFloat64: it computes in a lower precision than its arguments have.
     """
-    pairs = [(np.asarray(x), INPUT * precision.u * np.abs(x)) for x in args]
+    # An infinite or undefined input is exact.
+    pairs = [(np.asarray(x), np.where(np.isfinite(x), inputs * precision.u * np.abs(x), 0.0)) for x in args]
     outputs = _interpret(closed.jaxpr, closed.consts, pairs, precision)
     # The bound is proportional to the roundoff to first order, so the reference's own error is u64 / u of it.
     return [(x, e * (1 + FLOAT64.u / precision.u)) for x, e in outputs]
@@ -159,7 +172,15 @@ def _apply(eqn, operands: list[tuple], precision: Precision) -> list[tuple]:
         many = eqn.primitive.multiple_results
         bounds = _RULES[name](eqn, x, [e for _, e in operands], values if many else values[0], precision)
         bounds = bounds if many else [bounds]
+        if not many and rounding_exact.exact(eqn, x, [e for _, e in operands], values[0], precision):
+            bounds = [np.zeros(values[0].shape)]
+        if name in rounding_elementary.RULES:  # what may be anything, infinite or undefined too, has no bounded image
+            bounds = [functools.reduce(_unknown_if, (e for _, e in operands), bound) for bound in bounds]
         return [(y, _capped(y, np.broadcast_to(e, y.shape), precision)) for y, e in zip(values, bounds, strict=True)]
+
+
+def _unknown_if(bound: np.ndarray, e: np.ndarray) -> np.ndarray:
+    return np.where(np.isinf(e), np.inf, bound)
 
 
 def _capped(y: np.ndarray, e: np.ndarray, precision: Precision) -> np.ndarray:
@@ -245,7 +266,7 @@ def _linear_solve(eqn, operands, precision):
     of_solve = operands[lengths.matvec + lengths.vecmat :][: lengths.solve]
     solve = _closed(jaxprs.solve)
     ((x, e_x),) = _interpret(solve.jaxpr, solve.consts, [*of_solve, (b, e_b)], precision)
-    if len(matrix) != 1 or matrix[0][0].shape != 2 * b.shape[-1:] or not b.size:
+    if len(matrix) != 1 or matrix[0][0].shape != 2 * b.shape[-1:] or not b.size or not np.isfinite(x).all():
         return [(x, e_x)]
     ((A, e_A),) = matrix
     rows = x.reshape(-1, x.shape[-1])
@@ -503,7 +524,9 @@ def _logic(eqn, x, e, y, p):
 @_rule("select_n")
 def _select(eqn, x, e, y, p):
     chosen = np.asarray(eqn.primitive.bind(x[0], *e[1:], **eqn.params))
-    other = functools.reduce(np.maximum, (np.abs(case - y) + bound for case, bound in zip(x[1:], e[1:], strict=True)))
+    other = functools.reduce(
+        np.maximum, (np.abs(case * 1.0 - y * 1.0) + bound for case, bound in zip(x[1:], e[1:], strict=True))
+    )
     return np.where(np.asarray(e[0]) > 0, other, chosen)
 
 

@@ -38,6 +38,11 @@ class OpSpec:
             (generator, shape) -> array. Integers are not differentiated.
         constants: the names of floating-point inputs that are not differentiated.
         params: keyword parameters, handed to the primal and to the candidate; not differentiated.
+        kinks: values of an input, by its name, at which it is also judged: {"x": (-1.0, 1.0)}. Zero, and the numbers
+            that the primal's program has in it, need not be listed.
+        conventions: inputs or outputs for which the oracle's choice at a kink is binding, with the reason:
+            {"x": "its gradient at 0 is 0, as in the paper"}. Otherwise all between the one-sided derivatives is
+            right, and reported.
         equations: where a result is derived, for messages: {"k_bar": "equation (11) in derivation/attn.md"}.
 
     Raises:
@@ -59,6 +64,8 @@ class OpSpec:
     domains: Mapping[str, str | Domain | Sampler] = field(default_factory=dict)
     constants: Sequence[str] = ()
     params: Mapping[str, object] = field(default_factory=dict)
+    kinks: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    conventions: Mapping[str, str] = field(default_factory=dict)
     equations: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -79,7 +86,7 @@ class OpSpec:
         if self.input_names is not None and len(self.input_names) != count:
             raise ValueError(f"OpSpec {self.name}: {len(self.input_names)} input_names for {count} inputs")
         names = self.names_of_inputs(count)
-        for field_name in ("domains", "constants"):
+        for field_name in ("domains", "constants", "kinks"):
             unknown = [name for name in getattr(self, field_name) if name not in names]
             if unknown:
                 raise ValueError(

@@ -1,0 +1,71 @@
+"""exact: at small integers, results that no computation can round, bit for bit in every format.
+
+No tolerance takes part. For tanh attention such are the points with q = 0 or k = 0; for what is made of sums and
+products every small integer.
+"""
+
+import numpy as np
+
+from parity_tests.harness.candidate import Refused
+from parity_tests.harness.checks.check import Check
+from parity_tests.harness.findings import NotApplicable
+from parity_tests.harness.kinks import settled
+
+_MAPS = ("forward", "vjp", "jvp", "vjp_of_vjp")
+_INTEGERS = {
+    "real": lambda rng, shape: rng.integers(-2, 3, shape),
+    "positive": lambda rng, shape: rng.integers(1, 4, shape),
+    "symmetric": lambda rng, shape: _symmetric(rng.integers(-2, 3, shape)),
+    "lower": lambda rng, shape: np.tril(rng.integers(-2, 3, shape), -1) + np.eye(shape[-1]),
+}
+
+
+def _symmetric(x):
+    return np.tril(x) + np.swapaxes(np.tril(x, -1), -1, -2)
+
+
+def _run(trial):
+    names, domains = trial.oracle.inputs, [domain.name for domain in trial.sample.domains]
+    strange = [name for name, domain in zip(names, domains, strict=True) if domain not in _INTEGERS]
+    if trial.sample.fixed is not None or strange:
+        raise NotApplicable(f"{', '.join(strange) or 'an input that is given'} cannot be set to small integers")
+    rng = np.random.default_rng(trial.sample.seed)
+    integers = [_INTEGERS[d](rng, shape) * 1.0 for d, shape in zip(domains, trial.sample.shapes, strict=True)]
+    points = {"small integers": integers}
+    for i, (name, domain) in enumerate(zip(names, domains, strict=True)):
+        if domain in ("real", "symmetric"):
+            points[f"small integers, {name} = 0"] = [0 * x if i == j else x for j, x in enumerate(integers)]
+    findings = [f for where, x in points.items() for name in _MAPS for f in _exactly(trial, name, x, rng, where)]
+    if all(f.holds and not f.evidence for f in findings):
+        raise NotApplicable("at small integers every result is zero, or has to be rounded")
+    yield from findings
+
+
+def _exactly(trial, name, primals, rng, where):
+    slots, shapes = trial.oracle.map(name), trial.oracle.shapes(trial.sample.shapes)
+    directions = [
+        trial.oracle.directed(slot.like, 2.0 * rng.integers(-2, 3, shapes[slot.like]))  # even, so that a half is exact
+        for slot in slots.arguments[len(primals) :]
+    ]
+    args = [*primals, *directions]
+    truths = trial.oracle.truth(name, args, trial.precision, inputs=0)
+    if all(bound.any() for _, bound in truths):
+        return
+    try:
+        results = trial.evaluate(name, args)
+    except Refused:
+        return  # which the check of that name reports
+    findings = []
+    for slot, result, (truth, bound) in zip(slots.results, results, truths, strict=True):
+        if not bound.any():
+            findings += trial.compare_result(slot, result, truth, bound, where, directed=name != "forward")
+    yield from settled(trial, name, args, findings, where)
+
+
+CHECK = Check(
+    "exact",
+    "an error that a tolerance hides: small integers whose derivatives are integers, bit for bit in every format",
+    ("vjp", "jvp", "vjp_of_vjp"),
+    _run,
+    generic=True,
+)

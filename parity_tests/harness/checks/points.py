@@ -1,0 +1,87 @@
+"""points: values, gradients and tangents where formulas break: zeros, ties, saturation, the ends of the format.
+
+At a kink what lies between the one-sided derivatives is a convention, and reported as one; see `harness.kinks`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from parity_tests.harness.candidate import Refused
+from parity_tests.harness.checks.check import Check
+from parity_tests.harness.domains import as_constant
+from parity_tests.harness.findings import Comparison, Finding, NotApplicable
+from parity_tests.harness.kinks import not_swallowed, settled
+from parity_tests.harness.points import Placement, placements
+from parity_tests.harness.trial import Trial
+
+_MAPS = ("forward", "vjp", "jvp")
+
+
+def _run(trial) -> Iterator[Finding]:
+    if trial.sample.fixed is not None:
+        raise NotApplicable("the inputs are given; special points are made from a signature")
+    places = list(placements(trial))
+    if not places:
+        raise NotApplicable("no special points are known of the inputs' domains")
+    refused = set()
+    for place in places:
+        for name in _MAPS:
+            if name in refused or not _judged(trial, name, place):
+                continue
+            args = [*place.primals, *map(as_constant, trial.arguments(name)[len(place.primals) :])]
+            try:
+                findings = list(_at(trial, name, args, place))
+            except Refused:
+                if name != "jvp":
+                    raise
+                refused.add(name)  # which the check of that name reports
+                continue
+            except RuntimeError:
+                if all(np.isfinite(bound).all() for _, bound in trial.truth("forward", place.primals)):
+                    raise
+                continue  # a solver may say that a matrix is singular, where the oracle has infinities
+            yield from findings
+            if not all(f.holds for f in findings):
+                return  # one such point is enough, and to look for one-sided derivatives takes its time
+
+
+def _judged(trial: Trial, name: str, place: Placement) -> bool:
+    """Is there anything that can be judged? Where nothing is, a right operator may also raise an error."""
+    outputs = trial.truth("forward", place.primals)
+    if place.has_nan:
+        return name == "forward"
+    if not any(np.isfinite(bound).any() for _, bound in outputs):
+        return False
+    if place.may_be_flushed(trial.precision):  # then only values are judged, of what is defined at zero, too
+        flushed = trial.truth("forward", place.flushed)
+        return name == "forward" and all(np.isfinite(bound).all() for _, bound in flushed)
+    if name == "forward":
+        return True
+    # At an infinity a derivative is judged only where the value is finite.
+    return place.finite or all(np.isfinite(value).all() for value, _ in outputs)
+
+
+def _at(trial: Trial, name: str, args, place: Placement) -> Iterator[Finding]:
+    results = trial.evaluate(name, args)
+    if place.has_nan:
+        yield from not_swallowed(trial, args, results, place.name)
+        return
+    # An intermediate that overflows and is inverted then comes out as 0, which is off by as much as 1 / largest.
+    size = max([1.0, *(float(np.abs(w).max(initial=0)) for w in args[len(place.primals) :])])
+    room = size / trial.precision.largest
+    findings = [
+        replace(f, bound=f.bound + room) if isinstance(f, Comparison) else f
+        for f in trial.compare(name, args, results, place.name)
+    ]
+    yield from settled(trial, name, args, findings, place.name)
+
+
+CHECK = Check(
+    "points",
+    "0/0 and inf * 0 at zeros, ties, saturation, the ends of the format; a slope that no side of a kink has",
+    ("vjp", "jvp"),
+    _run,
+    generic=True,
+)

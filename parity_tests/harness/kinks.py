@@ -1,0 +1,133 @@
+"""Where an operator has no derivative: which answers are a convention, and which are wrong.
+
+At a kink a derivative is a choice: |x| at 0 may have any slope from -1 to 1, and JAX and PyTorch choose differently
+(of max(x, y) at x = y, of a sort with ties, of a norm at 0). The choices are what lies between the derivatives nearby:
+F. H. Clarke, Optimization and Nonsmooth Analysis (1983), theorem 2.5.1. Entry by entry, that is an interval from the
+smallest to the largest limit of the oracle's derivative as the point is approached from several sides. The same holds
+for a value at a jump.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from parity_tests.harness import bridge
+from parity_tests.harness.findings import Comparison, Convention, Fact, Finding
+from parity_tests.harness.precision import FLOAT64
+from parity_tests.harness.trial import Arrays, Trial
+
+# Relative distances. Over the smaller one a smooth derivative changes 2**20 times less, one that jumps as much as over
+# the larger one, and one without limit far more.
+_FAR, _NEAR = 2.0**-20, 2.0**-40
+_RANDOM = 32  # directions, besides those along single entries: a tie of n is broken in favour of each of them
+_ENTRIES = 32
+
+
+def settled(trial: Trial, name: str, args: Arrays, findings: Sequence[Finding], circumstance: str) -> Iterator[Finding]:
+    """Findings on a map at a special point, where what lies between the one-sided derivatives is right, too.
+
+    The oracle is asked for these only if a comparison fails, or if it has no number of its own, in some hundred
+    evaluations.
+    """
+    open_questions = [f for f in findings if isinstance(f, Comparison) and _in_question(trial, f).any()]
+    limits = iter(_limits(trial, name, args)) if open_questions else None
+    slots = iter(trial.oracle.map(name).results)
+    for f in findings:
+        if not isinstance(f, Comparison) or limits is None:
+            yield f
+            continue
+        slot, (low, high, bound, known) = next(slots), next(limits)
+        asked = _in_question(trial, f)
+        if not asked.any() or slot.like in trial.oracle.spec.conventions:
+            yield f
+            continue
+        inside = np.clip(np.where(np.isnan(f.candidate), np.inf, f.candidate), low, high)
+        # To first order an error is proportional to the roundoff.
+        near = bound * trial.precision.u / FLOAT64.u
+        allowed = np.where(np.isfinite(f.bound), np.maximum(f.bound, near), near)
+        compared = Comparison(
+            f.label,
+            f.candidate,
+            np.where(asked & known, inside, f.oracle),
+            np.where(asked, np.where(known, allowed, np.inf), f.bound),
+            f.circumstance,
+        )
+        yield compared
+        if compared.holds and (asked & known).any():
+            i = tuple(int(k) for k in np.argwhere(asked & known)[0])
+            text = f"{f.candidate[i]:g} where the oracle has {f.oracle[i]:g}, and {low[i]:g} to {high[i]:g} nearby"
+            yield Convention(f.label, text, circumstance)
+
+
+def _in_question(trial: Trial, f: Comparison) -> np.ndarray:
+    """The entries that are wrong, or, in float64, where the candidate has a number and the oracle has none."""
+    return f.wrong | (np.isnan(f.oracle) & np.isfinite(f.candidate) & (trial.precision is FLOAT64))
+
+
+def _limits(trial: Trial, name: str, args: Arrays) -> list[tuple[np.ndarray, ...]]:
+    """For each result of a map, entry by entry: the smallest and the largest limit, their error, are they known?"""
+    directions = list(_directions(trial))
+    near, far = _range(trial, name, args, directions, _NEAR), _range(trial, name, args, directions[-_RANDOM:], _FAR)
+    at = [value for value, _ in trial.truth(name, args)]
+    limits = []
+    for value, (low, high, bound), (low_far, high_far, _) in zip(at, near, far, strict=True):
+        with np.errstate(invalid="ignore"):
+            width, width_far = high - low, high_far - low_far
+            # It grows as the point is approached: there is no derivative at all.
+            unbounded = np.maximum(np.abs(low), np.abs(high)) > 4 * np.maximum(np.abs(low_far), np.abs(high_far))
+            jumps = (width > width_far / 4) & (width > 4 * bound)
+        known = np.isfinite(width) & np.isfinite(width_far) & np.isfinite(bound)
+        # Where it does not jump, or nothing is known nearby, the oracle's own value stands if there is one.
+        stands = np.isfinite(value) & ~unbounded & ~(known & jumps)
+        low, high = np.where(stands, value, low), np.where(stands, value, high)
+        limits.append((low, high, bound, (known | stands) & ~unbounded))
+    return limits
+
+
+def _range(trial: Trial, name: str, args: Arrays, directions, h: float) -> list[tuple[np.ndarray, ...]]:
+    """The smallest and the largest result of a map, and its error, at a distance h in every direction."""
+    count = len(trial.oracle.inputs)
+    with np.errstate(invalid="ignore"):  # infinity less infinity
+        moved = [
+            x + h * np.where(x == 0, 1.0, np.abs(x)) * np.stack(d)
+            for x, d in zip(args, zip(*directions, strict=True), strict=False)
+        ]
+    ranges = []
+    values = trial.oracle.values_along(name, moved, args[count:])
+    errors = trial.oracle.truth(name, [*(x[-1] for x in moved), *args[count:]], FLOAT64)
+    for slot, several, (_, bound) in zip(trial.oracle.map(name).results, values, errors, strict=True):
+        if name != "forward":
+            several, bound = (
+                np.stack([trial.oracle.directed(slot.like, x) for x in several]),
+                trial.oracle.directed(slot.like, bound),
+            )
+        outside = np.isnan(several)  # of the domain, where nothing is approached
+        low, high = np.where(outside, np.inf, several).min(0), np.where(outside, -np.inf, several).max(0)
+        ranges.append((low, high, bound))
+    return ranges
+
+
+def _directions(trial: Trial) -> Iterator[list[np.ndarray]]:
+    """Directions that stay in every input's domain: along each entry and against it, and random ones."""
+    names, shapes = trial.oracle.inputs, trial.sample.shapes
+    rng = np.random.default_rng(trial.sample.seed)
+    entries = [(i, j) for i, shape in enumerate(shapes) for j in range(int(np.prod(shape)))]
+    for k in rng.permutation(len(entries))[:_ENTRIES]:
+        i, j = entries[k]
+        for sign in (1.0, -1.0):
+            direction = [np.zeros(shape) for shape in shapes]
+            direction[i].flat[j] = sign
+            yield [trial.oracle.directed(n, d) for n, d in zip(names, direction, strict=True)]
+    for _ in range(_RANDOM):
+        yield [trial.oracle.directed(n, rng.standard_normal(s)) for n, s in zip(names, shapes, strict=True)]
+
+
+def not_swallowed(trial: Trial, args: Arrays, results: Sequence, circumstance: str) -> Iterator[Finding]:
+    """A violation for each output that is a number where the oracle's is not."""
+    for slot, y, (value, _) in zip(
+        trial.oracle.map("forward").results, results, trial.truth("forward", args), strict=True
+    ):
+        hidden = int((np.isnan(value) & ~np.isnan(bridge.to_numpy(y))).sum())
+        yield Fact(slot.label, not hidden, f"is a number in {hidden} entries where the oracle's is NaN", circumstance)
