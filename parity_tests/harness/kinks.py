@@ -10,11 +10,13 @@ for a value at a jump.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from parity_tests.harness import bridge
 from parity_tests.harness.findings import Comparison, Convention, Fact, Finding
+from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.precision import FLOAT64
 from parity_tests.harness.trial import Arrays, Trial
 
@@ -32,30 +34,30 @@ def settled(trial: Trial, name: str, args: Arrays, findings: Sequence[Finding], 
     evaluations.
     """
     open_questions = [f for f in findings if isinstance(f, Comparison) and _in_question(trial, f).any()]
-    limits = iter(_limits(trial, name, args)) if open_questions else None
-    slots = iter(trial.oracle.map(name).results)
+    limits = _limits(trial, name, args) if open_questions else {}
+    binding = {slot.label for slot in trial.oracle.map(name).results if slot.like in trial.oracle.spec.conventions}
     for f in findings:
-        if not isinstance(f, Comparison) or limits is None:
+        if f not in open_questions or f.label in binding:
             yield f
             continue
-        slot, (low, high, bound, known) = next(slots), next(limits)
-        asked = _in_question(trial, f)
-        if not asked.any() or slot.like in trial.oracle.spec.conventions:
-            yield f
-            continue
+        limit, asked = limits[f.label], _in_question(trial, f)
+        low, high, known = limit.low, limit.high, limit.known
         inside = np.clip(np.where(np.isnan(f.candidate), np.inf, f.candidate), low, high)
         # To first order an error is proportional to the roundoff.
-        near = bound * trial.precision.u / FLOAT64.u
+        near = limit.bound * trial.precision.u / FLOAT64.u
         allowed = np.where(np.isfinite(f.bound), np.maximum(f.bound, near), near)
-        compared = Comparison(
-            f.label,
-            f.candidate,
-            np.where(asked & known, inside, f.oracle),
-            np.where(asked, np.where(known, allowed, np.inf), f.bound),
-            f.circumstance,
+        compared = replace(
+            f,
+            oracle=np.where(asked & known, inside, f.oracle),
+            bound=np.where(asked, np.where(known, allowed, np.inf), f.bound),
         )
         yield compared
-        if compared.holds and (asked & known).any():
+        if not compared.holds or not (asked & known).any():
+            continue
+        if _is_gradient(name) and limit.sum is not None and abs(f.candidate.sum() - limit.sum) > compared.bound.sum():
+            text = f"adds up to {f.candidate.sum():g}, every derivative nearby to {limit.sum:g}"
+            yield Fact(f.label, False, text, circumstance)
+        else:
             i = tuple(int(k) for k in np.argwhere(asked & known)[0])
             text = f"{f.candidate[i]:g} where the oracle has {f.oracle[i]:g}, and {low[i]:g} to {high[i]:g} nearby"
             yield Convention(f.label, text, circumstance)
@@ -66,13 +68,35 @@ def _in_question(trial: Trial, f: Comparison) -> np.ndarray:
     return f.wrong | (np.isnan(f.oracle) & np.isfinite(f.candidate) & (trial.precision is FLOAT64))
 
 
-def _limits(trial: Trial, name: str, args: Arrays) -> list[tuple[np.ndarray, ...]]:
-    """For each result of a map, entry by entry: the smallest and the largest limit, their error, are they known?"""
+def _is_gradient(name: str) -> bool:
+    return bool(ORDERS[name]) and ORDERS[name][-1] == "vjp"
+
+
+@dataclass(frozen=True, eq=False)
+class _Limit:
+    """What a result of a map tends to, entry by entry.
+
+    `low`, `high`: the smallest and the largest limit; `bound`: their error; `known`: is there a limit? `sum`: what all
+    entries together add up to, if that is the same nearby on every side. Then it is so at the point: to give each of n
+    equal numbers the whole gradient of their maximum is wrong, although each might have it alone.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    bound: np.ndarray
+    known: np.ndarray
+    sum: float | None
+
+
+def _limits(trial: Trial, name: str, args: Arrays) -> dict[str, _Limit]:
+    """The limits of each result of a map, by its label."""
     directions = list(_directions(trial))
     near, far = _range(trial, name, args, directions, _NEAR), _range(trial, name, args, directions[-_RANDOM:], _FAR)
     at = [value for value, _ in trial.truth(name, args)]
-    limits = []
-    for value, (low, high, bound), (low_far, high_far, _) in zip(at, near, far, strict=True):
+    limits = {}
+    for slot, value, (low, high, bound, sums), (low_far, high_far, _, _) in zip(
+        trial.oracle.map(name).results, at, near, far, strict=True
+    ):
         with np.errstate(invalid="ignore"):
             width, width_far = high - low, high_far - low_far
             # It grows as the point is approached: there is no derivative at all.
@@ -81,13 +105,16 @@ def _limits(trial: Trial, name: str, args: Arrays) -> list[tuple[np.ndarray, ...
         known = np.isfinite(width) & np.isfinite(width_far) & np.isfinite(bound)
         # Where it does not jump, or nothing is known nearby, the oracle's own value stands if there is one.
         stands = np.isfinite(value) & ~unbounded & ~(known & jumps)
-        low, high = np.where(stands, value, low), np.where(stands, value, high)
-        limits.append((low, high, bound, (known | stands) & ~unbounded))
+        low, high, bound = (np.where(stands, x, y) for x, y in ((value, low), (value, high), (0.0, bound)))
+        known = (known | stands) & ~unbounded
+        # Further apart than what the small distance changes: a jump of the sum.
+        constant = known.all() and np.ptp(sums) <= 2.0**-20 * np.sum(high - low)
+        limits[slot.label] = _Limit(low, high, bound, known, float(sums[0]) if constant else None)
     return limits
 
 
-def _range(trial: Trial, name: str, args: Arrays, directions, h: float) -> list[tuple[np.ndarray, ...]]:
-    """The smallest and the largest result of a map, and its error, at a distance h in every direction."""
+def _range(trial: Trial, name: str, args: Arrays, directions, h: float) -> list[tuple]:
+    """Of each result of a map at a distance h in every direction: smallest, largest, error, every sum."""
     count = len(trial.oracle.inputs)
     with np.errstate(invalid="ignore"):  # infinity less infinity
         moved = [
@@ -105,7 +132,8 @@ def _range(trial: Trial, name: str, args: Arrays, directions, h: float) -> list[
             )
         outside = np.isnan(several)  # of the domain, where nothing is approached
         low, high = np.where(outside, np.inf, several).min(0), np.where(outside, -np.inf, several).max(0)
-        ranges.append((low, high, bound))
+        sums = np.where(outside, 0.0, several).reshape(len(several), -1).sum(1)
+        ranges.append((low, high, bound, sums))
     return ranges
 
 
@@ -124,10 +152,11 @@ def _directions(trial: Trial) -> Iterator[list[np.ndarray]]:
         yield [trial.oracle.directed(n, rng.standard_normal(s)) for n, s in zip(names, shapes, strict=True)]
 
 
-def not_swallowed(trial: Trial, args: Arrays, results: Sequence, circumstance: str) -> Iterator[Finding]:
-    """A violation for each output that is a number where the oracle's is not."""
+def of_nan(trial: Trial, args: Arrays, results: Sequence, circumstance: str) -> Iterator[Finding]:
+    """A convention for each output that is a number where the oracle's is not: a choice, too."""
     for slot, y, (value, _) in zip(
         trial.oracle.map("forward").results, results, trial.truth("forward", args), strict=True
     ):
         hidden = int((np.isnan(value) & ~np.isnan(bridge.to_numpy(y))).sum())
-        yield Fact(slot.label, not hidden, f"is a number in {hidden} entries where the oracle's is NaN", circumstance)
+        if hidden:
+            yield Convention(slot.label, f"a number in {hidden} entries where the oracle has NaN", circumstance)

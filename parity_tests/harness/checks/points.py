@@ -12,7 +12,7 @@ from parity_tests.harness.candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.domains import as_constant
 from parity_tests.harness.findings import Comparison, Finding, NotApplicable
-from parity_tests.harness.kinks import not_swallowed, settled
+from parity_tests.harness.kinks import of_nan, settled
 from parity_tests.harness.points import Placement, placements
 from parity_tests.harness.trial import Trial
 
@@ -66,7 +66,7 @@ def _judged(trial: Trial, name: str, place: Placement) -> bool:
 def _at(trial: Trial, name: str, args, place: Placement) -> Iterator[Finding]:
     results = trial.evaluate(name, args)
     if place.has_nan:
-        yield from not_swallowed(trial, args, results, place.name)
+        yield from of_nan(trial, args, results, place.name)
         return
     # An intermediate that overflows and is inverted then comes out as 0, which is off by as much as 1 / largest.
     size = max([1.0, *(float(np.abs(w).max(initial=0)) for w in args[len(place.primals) :])])
