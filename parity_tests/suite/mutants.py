@@ -321,6 +321,23 @@ class VmapMixesExamples(Attn):
         return (output, attn), (0, 0)
 
 
+class DividedByAttn(Attn):
+    """Right but where an entry of attn is 0."""
+
+    @staticmethod
+    def backward(ctx, output_bar, attn_bar):
+        q_bar, k_bar, v_bar = Attn.backward(ctx, output_bar, attn_bar)
+        attn = ctx.saved_tensors[3]
+        return q_bar, k_bar, v_bar if v_bar is None else v_bar * (attn / attn).mT.mean(1, keepdim=True)
+
+
+class OneBitMore(Attn):
+    @staticmethod
+    def backward(ctx, output_bar, attn_bar):
+        q_bar, k_bar, v_bar = Attn.backward(ctx, output_bar, attn_bar)
+        return q_bar if q_bar is None else torch.nextafter(q_bar, 2 * q_bar), k_bar, v_bar
+
+
 def _sigmoid_for_tanh(q, k, v):
     attn = torch.sigmoid(q @ k.mT)
     return attn @ v, attn
@@ -366,6 +383,8 @@ MUTANTS: dict[str, Mutant] = {
     "crashes_on_empty": Mutant(CrashesOnEmpty.apply, "a maximum over an empty axis", "vjp"),
     "computed_in_float32": Mutant(ComputedInFloat32.apply, "float64 gradients computed in float32", "vjp"),
     "narrow_accumulator": Mutant(NarrowAccumulator.apply, "v_bar adds up in bfloat16", "vjp", dtype="bfloat16"),
+    "divided_by_attn": Mutant(DividedByAttn.apply, "0 / 0 where attn is 0", "points", ("forward", "vjp_partial")),
+    "one_bit_more": Mutant(OneBitMore.apply, "the last bit of q_bar", "exact", (*_FIRST, "points")),
     "one_asks_for_another": Mutant(OneAsksForAnother.apply, "k_bar only if q asks", "input_subsets", _FIRST),
     "strides_ignored": Mutant(StridesIgnored.apply, "a strided cotangent read as contiguous", "layouts", _FIRST),
     "wrong_for_expanded": Mutant(WrongForExpanded.apply, "wrong for stride-0 cotangents", "layouts", _FIRST),

@@ -42,6 +42,9 @@ def _pair(x, y):
 
 PAIR = OpSpec("pair", primal=_pair, inputs=(normal(3, 4), normal(3, 4, seed=1)), output_names=("first", "second"))
 
+# The same at inputs that the harness makes, among them special points.
+MADE_PAIR = OpSpec("pair", primal=_pair, signature="(n,m),(n,m)->(n,m),(n,m)", output_names=("first", "second"))
+
 
 def pair(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The operator in PyTorch."""

@@ -17,6 +17,7 @@ from parity_tests.harness import checks as package
 from parity_tests.harness.checks import CHECKS
 
 from ._ops import (
+    MADE_PAIR,
     PAIR,
     Mistake,
     judged,
@@ -230,6 +231,22 @@ NONLINEAR = {
     "g |g|": lambda g: g * g.abs(),
 }
 
+
+def _zero_over_zero(x, y, g, h):
+    x_bar, y_bar = pair_backward(x, y, g, h)
+    return x_bar * (x / x), y_bar
+
+
+def _one_bit_more(x, y, g, h):
+    x_bar, y_bar = pair_backward(x, y, g, h)
+    return torch.nextafter(x_bar, 2 * x_bar), y_bar
+
+
+def _infinity_over_infinity(x, y):
+    first, second = pair(x, y)
+    return torch.exp(x) / torch.exp(x) * first, second
+
+
 MISTAKES: dict[str, dict[str, Mistake]] = {
     "forward": {"one output off by a thousandth": Mistake(_forward)},
     "vjp": {
@@ -280,9 +297,23 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
         "mixes the examples": Mistake(MixesExamples.apply, ("forward", "vjp", "layouts")),
         "only in_dims 0": Mistake(OnlyInDimZero.apply, ("forward", "vjp", "layouts")),
     },
+    "points": {
+        "0 / 0 at zero": Mistake(pair_function(backward=_zero_over_zero).apply, ("forward", "vjp", "jvp"), MADE_PAIR),
+        "inf / inf": Mistake(_infinity_over_infinity, ("forward",), MADE_PAIR),
+    },
+    "exact": {
+        "one bit too much": Mistake(
+            pair_function(backward=_one_bit_more).apply, ("forward", "vjp", "points"), MADE_PAIR
+        ),
+    },
     **PROTOCOL_MISTAKES,
     **TRANSFORM_MISTAKES,
 }
+
+
+def _at(check):
+    """The operator's spec: with inputs that are given, but for the checks that make their own."""
+    return MADE_PAIR if check in ("points", "exact") else PAIR
 
 
 def test_every_check_has_a_negative_control():
@@ -298,14 +329,14 @@ def test_every_module_of_checks_is_registered_under_its_own_name():
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("check", CHECKS)
 def test_a_right_operator_passes(check, dtype):
-    row = judged(pair if check != "opcheck" else RIGHT_OPERATOR, PAIR, check, dtype, limits={})
+    row = judged(pair if check != "opcheck" else RIGHT_OPERATOR, _at(check), check, dtype, limits={})
     assert (row.verdict, row.reason) == (Verdict.PASS, "")
     assert row.comparisons > 0
 
 
 @pytest.mark.parametrize("check", [name for name in CHECKS if name not in ("jvp_of_jvp", "opcheck")])
 def test_a_right_function_passes(check):
-    assert judged(pair_function().apply, PAIR, check, limits={}).verdict is Verdict.PASS
+    assert judged(pair_function().apply, _at(check), check, limits={}).verdict is Verdict.PASS
 
 
 CAUGHT = [

@@ -164,7 +164,7 @@ def test_the_command(tmp_path, monkeypatch):
     assert {m["fate"] for m in mutants} == {"killed", "equivalent"}
     assert f"{len(mutants)} mutants" in result.output
 
-    result = _mutate(str(path), "--check", "forward")
+    result = _mutate(str(path), "--only", "forward")
     assert result.exit_code == 1
     assert "survived: vjp, detach a residual, at x (float64)" in result.output
 
@@ -174,7 +174,7 @@ def test_the_command(tmp_path, monkeypatch):
     [
         pytest.param("spec = 3", (), "`spec` is a int", id="no spec"),
         pytest.param("x = (", (), "SyntaxError", id="syntax"),
-        pytest.param(CASE, ("--check", "vpj"), "unknown check 'vpj'", id="check"),
+        pytest.param(CASE, ("--only", "vpj"), "unknown check 'vpj'", id="check"),
         pytest.param(CASE, ("--json", "/nowhere/x.json"), "there is no folder /nowhere", id="json"),
         pytest.param(CASE.replace("jnp.sin(x)", "x.nope"), (), "primal fails on inputs", id="oracle"),
     ],

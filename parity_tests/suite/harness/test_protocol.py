@@ -75,13 +75,14 @@ def test_they_look_at_one_sample():
     shapes = set()
 
     def product(x, y):
-        shapes.add((*x.shape, *y.shape))
+        if x.numel() and y.numel():  # whether it takes empty arrays is tried beforehand
+            shapes.add((*x.shape, *y.shape))
         return x @ y
 
     assert crosscheck(product, spec, checks=PROTOCOL_MISTAKES, dtypes=["float64"]).passed
     assert len(shapes) == 1
     generic = {name for name, check in CHECKS.items() if check.generic}
-    assert generic == set(PROTOCOL_MISTAKES) | (set(TRANSFORM_MISTAKES) - {"third_order"})
+    assert generic == set(PROTOCOL_MISTAKES) | (set(TRANSFORM_MISTAKES) - {"third_order"}) | {"points", "exact"}
 
 
 def _hvp_inside(x):

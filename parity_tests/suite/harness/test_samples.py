@@ -27,6 +27,7 @@ def test_the_list_of_samples():
         "all_axes_differ",
         *(f"one_{axis}" for axis in axes),
         *(f"zero_{axis}" for axis in axes),
+        "larger_numbers",
         *(f"{size}_{axis}" for axis in axes for size in ("two", "blocks", "tail", "many")),
         "long_axes",
     ]
@@ -89,7 +90,7 @@ def test_no_sample_is_too_large():
     assert not [name for name in by_name(square) if name.startswith("many")]
     images = OpSpec("op", primal=lambda x: x, signature="(n,c,h,w)->(n,c,h,w)")
     assert max(np.prod(shape) for sample in by_name(images).values() for shape in sample.shapes) < 2**17
-    in_turn = ("two", "blocks", "tail", "many")
+    in_turn = ("larger", "two", "blocks", "tail", "many")
     assert {name.split("_")[0] for name, sample in by_name().items() if sample.first_order_only} == set(in_turn)
 
 

@@ -36,7 +36,7 @@ def test_every_derivative_agrees_with_jax(ops) -> None:
     spec = OpSpec("scaled_sin", primal=lambda x: jnp.sin(1.5 * x), signature="(n)->(n)")
     crosscheck(lambda x: ops.scaled_sin(x, 1.5), spec, limits={}).raise_if_failed()
     spec = OpSpec("mm", primal=lambda x, y: x @ y, signature="(n,k),(k,m)->(n,m)")
-    crosscheck(ops.mm, spec, limits={}).raise_if_failed()
+    crosscheck(ops.mm, spec, limits={"autocast": "registers no kernel for it"}).raise_if_failed()
 
 
 def test_a_wrong_parameter_is_noticed(ops) -> None:
