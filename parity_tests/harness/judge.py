@@ -13,23 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from parity_tests.harness import bridge, diagnosis
+from parity_tests.harness import bridge
 from parity_tests.harness.candidate import BadOutput, Candidate, NotBuilt, Refused
 from parity_tests.harness.certificate import certify
 from parity_tests.harness.checks import Check
 from parity_tests.harness.findings import Comparison, Convention, Finding, NotApplicable, Verdict
 from parity_tests.harness.jax_candidate import JaxCandidate
-from parity_tests.harness.maps import BASES, ORDERS
+from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle, OracleError
 from parity_tests.harness.precision import FLOAT64, Precision
-from parity_tests.harness.report import ORACLE, Failure, Report, Row, Smallest, WrongResult
+from parity_tests.harness.report import ORACLE, Failure, Report, Row, Smallest
 from parity_tests.harness.reproducer import Reproducer
 from parity_tests.harness.rounding import NoRule, NotFloat64
 from parity_tests.harness.samples import Sample, samples
 from parity_tests.harness.shrink import TrialAt, entries, fails_at, raises_at
 from parity_tests.harness.spec import OpSpec
-from parity_tests.harness.taylor import RIGHT, taylor_rate
 from parity_tests.harness.trial import Trial
 
 Replay = Callable[[Row], str]
@@ -254,7 +253,7 @@ def _row(
         ran, row = True, _with(row, findings)
         if not all(finding.holds for finding in findings):
             row = ended(verdict=Verdict.MISMATCH)
-            failure = _failure(row, trial, findings, docket)
+            failure = replace(told(row, trial, findings), replay=docket.replay(row))
             if shrink:
                 failure = _with_smallest(failure, candidate, trial_at, check, sample, findings, docket)
             return replace(row, failure=failure)
@@ -282,8 +281,8 @@ def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], docket: Doc
         wrong = [f for f in findings if not f.holds]
         if wrong:
             row = replace(row, verdict=Verdict.MISMATCH, reason=_sentence(wrong[0]))
-            results = tuple(_wrong_result(f, None, oracle.spec, name) for f in wrong)
-            row = replace(row, failure=_bare_failure(row, sample, results))
+            results = tuple(wrong_result(f, None, oracle.spec, name) for f in wrong)
+            row = replace(row, failure=bare_failure(row, sample, results))
             break
     else:
         if row.comparisons == 0:
@@ -316,41 +315,6 @@ def _held_to_limits(row: Row, candidate: Candidate | JaxCandidate) -> Row:
     return replace(row, verdict=Verdict.UNSUPPORTED, listed=True, reason=reason + found, failure=None)
 
 
-# Failures, told.
-
-
-def _failure(row: Row, trial: Trial, findings: list[Finding], docket: Docket) -> Failure:
-    wrong = [f for f in findings if not f.holds]
-    worst: dict[str, Finding] = {}
-    for finding in wrong:  # the same result may be wrong under many circumstances: tell the first
-        worst.setdefault(finding.label, finding)
-    comparisons = [f for f in findings if isinstance(f, Comparison)]
-    results = []
-    for finding in worst.values():
-        result = _wrong_result(finding, None, docket.spec, row.check)
-        if isinstance(finding, Comparison):
-            looks_like = diagnosis.looks_like(trial, comparisons, finding)
-            if looks_like is not None and looks_like == f"{finding.label} = 0":
-                looks_like += _not_differentiable(trial)
-            result = replace(result, pattern=diagnosis.pattern(finding, trial), looks_like=looks_like)
-        results.append(result)
-    right = {f.label: f for f in comparisons if f.label not in worst and f.evidence}
-    agrees = tuple(f"{label} ({f.error_over_bound:.2g} of its bound)" for label, f in right.items())
-    failure = _bare_failure(row, trial.sample, tuple(results))
-    return replace(failure, agrees=agrees, judge=_verdict_of_taylor(row, trial), replay=docket.replay(row))
-
-
-def _not_differentiable(trial: Trial) -> str:
-    """Why a gradient is zero, if the reason is that an output does not come from the inputs by any derivative."""
-    outputs = trial.candidate.record(trial.tensors(trial.arguments("forward"))).outputs
-    detached = [name for name, y in zip(trial.oracle.outputs, outputs, strict=True) if y.grad_fn is None]
-    if not detached:
-        return ""
-    names = " and ".join(detached)
-    verb = "has" if len(detached) == 1 else "have"
-    return f": the candidate is not differentiable: {names} {verb} no grad_fn (detached, or computed under no_grad)"
-
-
 def _with_smallest(
     failure: Failure,
     candidate: Candidate,
@@ -368,97 +332,11 @@ def _with_smallest(
     smallest = Smallest(
         dict(trial.sample.sizes),
         entries(trial),
-        replace(_wrong_result(wrong, None, docket.spec, check.name), heat=None),
+        replace(wrong_result(wrong, None, docket.spec, check.name), heat=None),
     )
     position = next(i for i, other in enumerate(docket.candidates) if other is candidate)
     evidence = Reproducer(docket.spec, candidate, position, check, trial, wrong, docket.case)
     return replace(failure, smallest=smallest, evidence=evidence)
-
-
-def _bare_failure(row: Row, sample: Sample, wrong: tuple[WrongResult, ...]) -> Failure:
-    return Failure(
-        op=row.op,
-        candidate=row.candidate,
-        check=row.check,
-        dtype=row.dtype,
-        device=row.device,
-        sample=sample.name,
-        why=sample.why,
-        sizes=dict(sample.sizes),
-        seed=sample.seed,
-        wrong=wrong,
-    )
-
-
-def _wrong_result(finding: Finding, looks_like: str | None, spec: OpSpec, check: str) -> WrongResult:
-    if not isinstance(finding, Comparison):
-        return WrongResult(finding.label, finding.violation, finding.circumstance)
-    # An entry that cannot be judged, with an infinite bound, is none of the wrong ones.
-    excess = np.where(finding.wrong, finding.error, -np.inf) - np.where(finding.wrong, finding.bound, 0.0)
-    index = tuple(int(i) for i in np.unravel_index(int(excess.argmax()), excess.shape))
-    equation = spec.equations.get(f"{check}/{finding.label}") or (
-        spec.equations.get(finding.label) if len(ORDERS.get(check, ())) <= 1 else None
-    )
-    return WrongResult(
-        label=finding.label,
-        pattern=diagnosis.pattern(finding),
-        circumstance=finding.circumstance,
-        index=index,
-        candidate=float(finding.candidate[index]),
-        oracle=float(finding.oracle[index]),
-        error=float(finding.error[index]),
-        allowed=float(finding.bound[index]),
-        looks_like=looks_like,
-        equation=equation,
-        heat=_heat(finding),
-    )
-
-
-def _heat(finding: Comparison) -> tuple[tuple[float, ...], ...]:
-    """Error over bound of every entry, with leading axes as rows; of at most 48 x 48 blocks, the worst in each."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(finding.error == 0, 0.0, finding.error / finding.bound)
-    matrix = np.atleast_2d(ratio.reshape(-1, ratio.shape[-1]) if ratio.ndim else ratio)
-    for axis in (0, 1):
-        edges = np.unique(np.linspace(0, matrix.shape[axis], min(matrix.shape[axis], 48), endpoint=False, dtype=int))
-        matrix = np.maximum.reduceat(matrix, edges, axis=axis)
-    return tuple(tuple(float(x) for x in row) for row in matrix)
-
-
-def _verdict_of_taylor(row: Row, trial: Trial) -> str | None:
-    """Who is right, by the Taylor remainders of both sides' own functions in float64; None where that says nothing."""
-    name = row.check
-    if name not in BASES:
-        return None
-    try:
-        ours, theirs = (_rate(trial, name, side) for side in ("oracle", "candidate"))
-    except Exception as error:
-        return f"no Taylor rate in float64: {type(error).__name__}: {_first_line(error)}"
-    rates = f"Taylor rate in float64: oracle {ours:.2f}, candidate {theirs:.2f}"
-    if ours > RIGHT and theirs <= RIGHT:
-        return f"{rates} -> the oracle is right"
-    if ours > RIGHT and row.dtype != "float64":
-        return f"{rates} -> both formulas are right in float64; the candidate's {row.dtype} is not"
-    if ours > RIGHT:
-        return f"{rates} -> each is the derivative of its own function: compare the functions first (see {BASES[name]})"
-    return f"{rates} -> the oracle is wrong" if theirs > RIGHT else f"{rates} -> neither is right"
-
-
-def _rate(trial: Trial, name: str, side: str) -> float:
-    exact = replace(trial, precision=FLOAT64)
-    args, results = exact.arguments(name), trial.oracle.map(name).results
-    shapes = trial.oracle.shapes(tuple(x.shape for x in exact.primals))
-    weights = [
-        trial.oracle.directed(slot.like, trial.sample.draw(f"taylor {slot.label}", shapes[slot.like]))
-        for slot in results
-    ]
-
-    def evaluate(which, point):
-        if side == "oracle":
-            return [value for value, _ in exact.truth(which, point)]
-        return [None if y is None else bridge.to_numpy(y) for y in exact.evaluate(which, point)]
-
-    return taylor_rate(trial.oracle, name, evaluate, args, weights)
 
 
 def _sizes(sample: Sample) -> str:

@@ -328,7 +328,7 @@ class DividedByAttn(Attn):
     def backward(ctx, output_bar, attn_bar):
         q_bar, k_bar, v_bar = Attn.backward(ctx, output_bar, attn_bar)
         attn = ctx.saved_tensors[3]
-        return q_bar, k_bar, v_bar if v_bar is None else v_bar * (attn / attn).mT.mean(1, keepdim=True)
+        return q_bar if q_bar is None else q_bar * (attn / attn).prod(1, keepdim=True), k_bar, v_bar
 
 
 class OneBitMore(Attn):
