@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from parity_tests.case_file import load_case
 from parity_tests.harness.candidate import Candidate, NotBuilt
 from parity_tests.harness.crosscheck import one_of, select_checks, select_precisions
 from parity_tests.harness.environment import environment
+from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.judge import NOTHING_TOLD, Docket, judge_at
 from parity_tests.harness.numerics import cuda_missing
 from parity_tests.harness.report import Report
@@ -87,7 +89,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 def _case(
     facts: dict[str, Any], path: Path, case: Path | None
-) -> tuple[OpSpec, list[Candidate] | list[Candidate | NotBuilt], Path | None]:
+) -> tuple[OpSpec, Sequence[Candidate | JaxCandidate | NotBuilt], Path | None]:
     if case is None and facts["case"] is not None:
         case = Path(facts["case"])
         if not case.is_file():

@@ -16,7 +16,7 @@ from parity_tests.harness.spec import OpSpec
 from parity_tests.harness.trial import Trial
 
 
-def told(row: Row, trial: Trial, findings: list[Finding]) -> Failure:
+def explained(row: Row, trial: Trial, findings: list[Finding]) -> Failure:
     """What a failing row found on a trial, with every explanation that fits."""
     wrong = [f for f in findings if not f.holds]
     worst: dict[str, Finding] = {}

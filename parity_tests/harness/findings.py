@@ -88,6 +88,7 @@ class Convention:
     label: str
     text: str
     circumstance: str = ""
+    violation: str = ""  # it has none
     holds: bool = True
     evidence: int = 0
 

@@ -18,7 +18,7 @@ from parity_tests.harness import bridge
 from parity_tests.harness.findings import Comparison, Convention, Fact, Finding
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.precision import FLOAT64
-from parity_tests.harness.trial import Arrays, Trial
+from parity_tests.harness.trial import Trial
 
 # Relative distances. Over the smaller one a smooth derivative changes 2**20 times less, one that jumps as much as over
 # the larger one, and one without limit far more.
@@ -27,7 +27,9 @@ _RANDOM = 32  # directions, besides those along single entries: a tie of n is br
 _ENTRIES = 32
 
 
-def settled(trial: Trial, name: str, args: Arrays, findings: Sequence[Finding], circumstance: str) -> Iterator[Finding]:
+def settled(
+    trial: Trial, name: str, args: Sequence[np.ndarray], findings: Sequence[Finding], circumstance: str
+) -> Iterator[Finding]:
     """Findings on a map at a special point, where what lies between the one-sided derivatives is right, too.
 
     The oracle is asked for these only if a comparison fails, or if it has no number of its own, in some hundred
@@ -88,7 +90,7 @@ class _Limit:
     sum: float | None
 
 
-def _limits(trial: Trial, name: str, args: Arrays) -> dict[str, _Limit]:
+def _limits(trial: Trial, name: str, args: Sequence[np.ndarray]) -> dict[str, _Limit]:
     """The limits of each result of a map, by its label."""
     directions = list(_directions(trial))
     near, far = _range(trial, name, args, directions, _NEAR), _range(trial, name, args, directions[-_RANDOM:], _FAR)
@@ -113,7 +115,7 @@ def _limits(trial: Trial, name: str, args: Arrays) -> dict[str, _Limit]:
     return limits
 
 
-def _range(trial: Trial, name: str, args: Arrays, directions, h: float) -> list[tuple]:
+def _range(trial: Trial, name: str, args: Sequence[np.ndarray], directions, h: float) -> list[tuple]:
     """Of each result of a map at a distance h in every direction: smallest, largest, error, every sum."""
     count = len(trial.oracle.inputs)
     with np.errstate(invalid="ignore"):  # infinity less infinity
@@ -152,7 +154,7 @@ def _directions(trial: Trial) -> Iterator[list[np.ndarray]]:
         yield [trial.oracle.directed(n, rng.standard_normal(s)) for n, s in zip(names, shapes, strict=True)]
 
 
-def of_nan(trial: Trial, args: Arrays, results: Sequence, circumstance: str) -> Iterator[Finding]:
+def of_nan(trial: Trial, args: Sequence[np.ndarray], results: Sequence, circumstance: str) -> Iterator[Finding]:
     """A convention for each output that is a number where the oracle's is not: a choice, too."""
     for slot, y, (value, _) in zip(
         trial.oracle.map("forward").results, results, trial.truth("forward", args), strict=True

@@ -33,7 +33,7 @@ def exact(eqn, x: list[np.ndarray], e: list[np.ndarray], y: np.ndarray, precisio
     if not all(map(_integers, operands)):
         return False
     if name in _TERMS:
-        return _fits(sum(np.abs(a) for a in operands), precision)
+        return _fits(np.abs(operands[0]) + np.abs(operands[1]), precision)
     if name in _PRODUCTS:
         return _fits(y, precision) and all(_fits(a, precision) for a in operands)
     if name in _SUMS:

@@ -505,3 +505,10 @@ def test_the_right_pair_passes_everything_but_nested_forward_mode():
     limits = {row.check for row in rows(report) if row.verdict is Verdict.UNSUPPORTED}
     assert limits == {"jvp_of_jvp"}
     assert crosscheck(pair, PAIR, limits={}, dtypes=["float32"]).passed
+
+
+def test_a_sample_with_a_huge_intermediate_is_left_out_with_its_reason():
+    spec = OpSpec("squares", lambda x, y: (x[:, None] * x[None, :]) @ y, "(n),(n)->(n)")
+    report = crosscheck(lambda x, y: torch.outer(x, x) @ y, spec, checks=["vjp"], dtypes=["float64"])
+    assert report.passed
+    assert report.skipped == ["squares, sample many_n: an intermediate of the oracle has more than 2^20 entries"]
