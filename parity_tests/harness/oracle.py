@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -120,6 +121,11 @@ class Oracle:
         """The real numbers that the primal's program has in it, but for 0 and 1; at most 8 of them."""
         closed, _ = self._traced("forward", [np.zeros(shape) for shape in input_shapes], by_autodiff=False)
         return tuple(sorted(_literals(closed.jaxpr) - {0.0, 1.0, -1.0})[:8])
+
+    def largest_array(self, input_shapes: tuple[tuple[int, ...], ...]) -> int:
+        """The size of the largest array that the primal makes of inputs of these shapes, in entries."""
+        closed, _ = self._traced("forward", [np.zeros(shape) for shape in input_shapes], by_autodiff=False)
+        return _largest(closed.jaxpr)
 
     def map(self, name: str) -> Map:
         """The names of a map's arguments and results."""
@@ -247,6 +253,12 @@ def _as_tuple(results: Any) -> tuple:
 
 def _or_zeros(x: jax.Array | None, like: jax.Array) -> jax.Array:
     return jnp.zeros_like(like) if x is None else x
+
+
+def _largest(jaxpr: core.Jaxpr) -> int:
+    own = (math.prod(getattr(x.aval, "shape", ())) for eqn in jaxpr.eqns for x in eqn.outvars)
+    inner = (_largest(sub) for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))
+    return max((*own, *inner), default=0)
 
 
 def _literals(jaxpr: core.Jaxpr) -> set[float]:
