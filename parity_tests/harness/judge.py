@@ -5,26 +5,23 @@ from __future__ import annotations
 import math
 import re
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from parity_tests.harness import bridge
 from parity_tests.harness.candidate import BadOutput, Candidate, NotBuilt, Refused
-from parity_tests.harness.certificate import certify
 from parity_tests.harness.checks import Check
-from parity_tests.harness.failures import bare_failure, explained, wrong_result
-from parity_tests.harness.findings import Comparison, Convention, Finding, NotApplicable, Verdict
+from parity_tests.harness.court import Court, first_line, sizes_of, title, where_of, with_findings
+from parity_tests.harness.failures import explained, wrong_result
+from parity_tests.harness.findings import Finding, NotApplicable, Verdict
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle, OracleError
-from parity_tests.harness.precision import FLOAT64, Precision
-from parity_tests.harness.report import ORACLE, Failure, Report, Row, Smallest
+from parity_tests.harness.precision import Precision
+from parity_tests.harness.report import Failure, Report, Row, Smallest
 from parity_tests.harness.reproducer import Reproducer
 from parity_tests.harness.rounding import NoRule, NotFloat64
 from parity_tests.harness.samples import Sample, samples
@@ -33,7 +30,6 @@ from parity_tests.harness.spec import OpSpec
 from parity_tests.harness.trial import Trial
 
 Replay = Callable[[Row], str]
-_LARGEST = 2**20  # entries, beyond which a sample is not worth its time
 NOTHING_TOLD = "nothing was compared that an answer of zeros would fail"
 
 
@@ -51,6 +47,7 @@ class Docket:
     case: Path | None = None  # the file that defines spec and candidates, for reproducers
     samples: Callable[[OpSpec, int], Iterable[Sample]] = samples
     deadline: float = math.inf  # of time.monotonic, for shrinking
+    court: Court | None = None  # of this spec, device, seed and samples, if it is to be used again
 
     @property
     def certificates(self) -> tuple[str, ...]:
@@ -90,14 +87,12 @@ def judge(docket: Docket, report: Report) -> Iterator[Row]:
 
 
 def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
-    cases = list(docket.samples(docket.spec, docket.seed))
-    with pinned(docket.device):
-        oracle = Oracle(docket.spec, cases[0])
-        cases = [sample for sample in cases if is_defined(oracle.at(sample), sample, skipped)]
+    court = docket.court or Court(docket.spec, docket.device, docket.seed, docket.samples)
+    oracle, cases = court.oracle, court.cases
+    skipped.extend(court.skipped)
     uncertified: dict[str, str] = {}
     for name in docket.certificates:
-        with pinned(docket.device):
-            row = _certificate(oracle, name, cases, docket)
+        row = court.certificate(name)
         if not row.passed:
             uncertified[name] = row.reason or "the witnesses disagree"
         yield row
@@ -123,40 +118,6 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
                     yield _held_to_limits(row, candidate)
 
 
-def is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
-    """Does the operator have a value and a derivative at a sample?
-
-    Where an axis is empty it may have none (a mean, a maximum), and where one has a single entry (a variance).
-    """
-    empty = 0 in sample.sizes.values()
-    try:
-        oracle.check(sample)
-        if sample.first_order_only and oracle.largest_array(sample.shapes) > _LARGEST:
-            skipped.append(
-                f"{oracle.spec.name}, sample {sample.name}: an intermediate of the oracle has more than 2^20 entries"
-            )
-            return False
-        if not empty and 1 not in sample.sizes.values():
-            return True
-        primals = sample.primals(oracle.inputs)
-        shapes = oracle.shapes(tuple(x.shape for x in primals))
-        cotangents = [np.ones(shapes[slot.like]) for slot in oracle.map("vjp").arguments[len(primals) :]]
-        for name, args in (("forward", primals), ("vjp", [*primals, *cotangents])):
-            if not all(np.isfinite(y).all() for y, _ in oracle.evaluate(name, args, FLOAT64)):
-                reason = f"the oracle's {'value' if name == 'forward' else 'derivative'} there is not finite"
-                break
-        else:
-            return True
-    except NoRule:
-        return True  # the rows will say so
-    except Exception as error:
-        if not empty or isinstance(error, NotFloat64):
-            raise
-        reason = str(error).splitlines()[0]
-    skipped.append(f"{oracle.spec.name}, sample {sample.name}: {reason}")
-    return False
-
-
 def _is_accepted(
     candidate: Candidate | JaxCandidate,
     oracle: Oracle,
@@ -175,7 +136,7 @@ def _is_accepted(
     except Refused:
         return True  # the rows will say so, as of whatever else goes wrong
     except (RuntimeError, ValueError, IndexError) as error:
-        line = f"{oracle.spec.name}, sample {sample.name}: {candidate.name} refuses an empty axis: {_first_line(error)}"
+        line = f"{oracle.spec.name}, sample {sample.name}: {candidate.name} refuses an empty axis: {first_line(error)}"
         if line not in skipped:
             skipped.append(line)
         return False
@@ -249,20 +210,20 @@ def _row(
         except KeyboardInterrupt:
             raise
         except BadOutput as error:
-            return ended(verdict=Verdict.ERROR, reason=f"{error} [{_title(sample)}]")
+            return ended(verdict=Verdict.ERROR, reason=f"{error} [{title(sample)}]")
         except BaseException as error:  # sys.exit(), too
             # PyTorch itself looks at the shape of what a backward or a jvp returns.
             wrong_shape = re.search(
                 "returned an invalid gradient|forward gradient that has a different size", str(error)
             )
             verdict = Verdict.MISMATCH if wrong_shape else Verdict.ERROR
-            title = _title(sample)
+            at = title(sample)
             row = ended(verdict=verdict)
             smallest = raises_at(docket.spec, trial_at, check, sample, error, docket.deadline) if shrink else None
             if smallest is not None:
-                title += f"; smallest {_sizes(smallest)}"
-            return replace(row, reason=f"{_where(error)} [{title}]")
-        ran, row = True, _with(row, findings)
+                at += f"; smallest {sizes_of(smallest)}"
+            return replace(row, reason=f"{where_of(error)} [{at}]")
+        ran, row = True, with_findings(row, findings)
         if not all(finding.holds for finding in findings):
             row = ended(verdict=Verdict.MISMATCH)
             failure = replace(explained(row, trial, findings), replay=docket.replay(row))
@@ -274,44 +235,6 @@ def _row(
     if row.comparisons == 0:
         return ended(verdict=Verdict.UNRESOLVED, reason=NOTHING_TOLD)
     return ended()
-
-
-def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], docket: Docket) -> Row:
-    start, row = time.perf_counter(), _blank(docket, ORACLE, name, FLOAT64)
-    for sample in cases:
-        if sample.first_order_only:
-            continue
-        try:
-            findings = list(certify(oracle.at(sample), name, sample))
-        except NoRule as error:
-            return replace(row, verdict=Verdict.UNRESOLVED, reason=str(error))
-        except (NotFloat64, OracleError):
-            raise
-        except Exception as error:
-            return replace(row, verdict=Verdict.ERROR, reason=f"{_where(error)} [{_title(sample)}]")
-        row = _with(row, findings)
-        wrong = [f for f in findings if not f.holds]
-        if wrong:
-            row = replace(row, verdict=Verdict.MISMATCH, reason=_sentence(wrong[0]))
-            results = tuple(wrong_result(f, None, oracle.spec, name) for f in wrong)
-            row = replace(row, failure=bare_failure(row, sample, results))
-            break
-    else:
-        if row.comparisons == 0:
-            row = replace(row, verdict=Verdict.UNRESOLVED, reason="autodiff of the primal is finite at no sample")
-    return replace(row, seconds=time.perf_counter() - start)
-
-
-def _with(row: Row, findings: list[Finding]) -> Row:
-    worst = max((f.error_over_bound for f in findings if isinstance(f, Comparison)), default=0.0)
-    count = sum(f.evidence for f in findings)
-    told = [f"{f.label} ({f.circumstance}) is {f.text}" for f in findings if isinstance(f, Convention)]
-    return replace(
-        row,
-        error_over_bound=max(row.error_over_bound, worst),
-        comparisons=row.comparisons + count,
-        conventions=(*row.conventions, *told),
-    )
 
 
 def _held_to_limits(row: Row, candidate: Candidate | JaxCandidate) -> Row:
@@ -349,29 +272,3 @@ def _with_smallest(
     position = next(i for i, other in enumerate(docket.candidates) if other is candidate)
     evidence = Reproducer(docket.spec, candidate, position, check, trial, wrong, docket.case)
     return replace(failure, smallest=smallest, evidence=evidence)
-
-
-def _sizes(sample: Sample) -> str:
-    return ", ".join(f"{axis}={size}" for axis, size in sample.sizes.items())
-
-
-def _title(sample: Sample) -> str:
-    sizes = _sizes(sample)
-    return f"{sample.name} ({sizes})" if sizes else sample.name
-
-
-def _sentence(finding: Finding) -> str:
-    if isinstance(finding, Comparison):
-        times = finding.error_over_bound
-        amount = f"{times:.3g} times what rounding explains" if math.isfinite(times) else "where it must be exact"
-        return f"{finding.label}: {finding.circumstance}: differs by {amount}"
-    return f"{finding.label} {finding.violation}"
-
-
-def _where(error: BaseException) -> str:
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {_first_line(error)} (at {last.filename.rsplit('/', 1)[-1]}:{last.lineno})"
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), "")

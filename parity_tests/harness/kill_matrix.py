@@ -13,9 +13,9 @@ import jax.numpy as jnp
 from parity_tests.harness import bridge
 from parity_tests.harness.candidate import Refused
 from parity_tests.harness.checks import Check
+from parity_tests.harness.court import is_defined
 from parity_tests.harness.findings import NotApplicable
 from parity_tests.harness.jax_candidate import JaxCandidate
-from parity_tests.harness.judge import is_defined
 from parity_tests.harness.maps import BASES
 from parity_tests.harness.mutate import Mutation, mutated, mutations
 from parity_tests.harness.numerics import pinned

@@ -9,6 +9,7 @@ import pytest
 
 from parity_tests.harness import shrink
 from parity_tests.harness.candidate import Candidate, NotBuilt
+from parity_tests.harness.court import Court
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.report import Report
@@ -30,6 +31,9 @@ def shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shrink, "SECONDS", 60.0)
 
 
+_court = functools.lru_cache(maxsize=1)(functools.partial(Court, SPEC))  # certified once, for a hundred mistakes
+
+
 def run_attn(
     candidates: Sequence[Candidate | NotBuilt],
     checks: Sequence[str] | None = None,
@@ -38,7 +42,16 @@ def run_attn(
     seed: int = 0,
 ) -> Report:
     """Judge implementations of attn, in this process."""
-    docket = Docket(SPEC, candidates, select_checks(checks), select_precisions(dtypes), device, seed, lambda row: "")
+    docket = Docket(
+        SPEC,
+        candidates,
+        select_checks(checks),
+        select_precisions(dtypes),
+        device,
+        seed,
+        lambda row: "",
+        court=_court(device, seed),
+    )
     report = Report({})
     for _ in judge(docket, report):
         pass

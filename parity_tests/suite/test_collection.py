@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import pytest
 
-from parity_tests.harness.crosscheck import crosscheck
+from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.court import Court
+from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.findings import Verdict
+from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.precision import PRECISIONS
 from parity_tests.harness.report import Report
 from parity_tests.suite.collection import COLLECTION, MORE, Case
@@ -22,10 +28,24 @@ MISTAKES = [
 each_op = pytest.mark.parametrize("case", [*CASES, *MORE_CASES])
 
 
+# Every operator is certified once, for all of its mistakes; Case is data, and equal only to itself.
+court = functools.lru_cache(maxsize=2)(lambda case, seed: Court(case.spec, "cpu", seed))
+
+
+def judged(case: Case, call: Callable, checks: list[str] | None, dtypes: list[str], seed: int, name: str) -> Report:
+    """`crosscheck`, in a court that may have tried others."""
+    candidates = [Candidate(call, name)]
+    chosen, precisions = select_checks(checks), select_precisions(dtypes)
+    docket = Docket(case.spec, candidates, chosen, precisions, "cpu", seed, lambda row: "", court=court(case, seed))
+    report = Report({})
+    for _ in judge(docket, report):
+        pass
+    return report
+
+
 @pytest.mark.parametrize(("case", "mistake"), MISTAKES)
 def test_a_mistake_is_caught(case, mistake):
-    checks = [mistake.caught_by, *mistake.passes]
-    report = crosscheck(mistake.call, case.spec, checks=checks, dtypes=[mistake.dtype], name="wrong")
+    report = judged(case, mistake.call, [mistake.caught_by, *mistake.passes], [mistake.dtype], 0, "wrong")
     verdicts = {row.check: row.verdict for row in report.rows if row.candidate == "wrong"}
     assert verdicts.pop(mistake.caught_by) in CAUGHT, str(report)
     assert set(verdicts.values()) <= {Verdict.PASS}, str(report)
@@ -33,7 +53,7 @@ def test_a_mistake_is_caught(case, mistake):
 
 def no_alarm(case: Case, dtypes: list[str], seed: int, alarms: tuple[Verdict, ...]) -> Report:
     """Judge a right version under every check; a check that PyTorch itself has no rule for may say so."""
-    report = crosscheck(case.right, case.spec, dtypes=dtypes, seed=seed, name="right")
+    report = judged(case, case.right, None, dtypes, seed, "right")
     assert not [row for row in report.rows if row.verdict in alarms], str(report)
     assert sum(row.verdict is Verdict.PASS for row in report.rows) > len(report.rows) / 2, str(report)
     return report

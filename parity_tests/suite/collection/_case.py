@@ -27,7 +27,7 @@ class Mistake:
     passes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """An operator, a right version, and wrong ones by their names."""
 

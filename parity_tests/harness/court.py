@@ -1,0 +1,157 @@
+"""The court before anybody stands trial: the oracle, the samples, and the oracle's certificates."""
+
+from __future__ import annotations
+
+import math
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from parity_tests.harness.certificate import certify
+from parity_tests.harness.failures import bare_failure, wrong_result
+from parity_tests.harness.findings import Comparison, Convention, Finding, Verdict
+from parity_tests.harness.numerics import pinned
+from parity_tests.harness.oracle import Oracle, OracleError
+from parity_tests.harness.precision import FLOAT64
+from parity_tests.harness.report import ORACLE, Row
+from parity_tests.harness.rounding import NoRule, NotFloat64
+from parity_tests.harness.samples import Sample, samples
+from parity_tests.harness.spec import OpSpec
+
+_LARGEST = 2**20  # entries, beyond which a sample is not worth its time
+
+
+class Court:
+    """An operator's oracle on a device, and the samples of a seed. It may try many candidates, one after the other.
+
+    Attributes:
+        oracle: see `oracle.Oracle`.
+        cases: the samples at which the operator is defined.
+        skipped: a line for each of the others, with the reason.
+
+    Raises:
+        OracleError: the primal does not run, does not fit its signature, or is not a function of float64.
+    """
+
+    def __init__(
+        self, spec: OpSpec, device: str, seed: int, samples: Callable[[OpSpec, int], Iterable[Sample]] = samples
+    ) -> None:
+        self._device, self.skipped = device, list[str]()
+        self._certificates: dict[str, Row] = {}
+        every = list(samples(spec, seed))
+        with pinned(device):
+            self.oracle = Oracle(spec, every[0])
+            self.cases = [sample for sample in every if is_defined(self.oracle.at(sample), sample, self.skipped)]
+
+    def certificate(self, name: str) -> Row:
+        """What the oracle's witnesses say of one of its maps; they are asked once."""
+        if name not in self._certificates:
+            with pinned(self._device):
+                self._certificates[name] = _certificate(self.oracle, name, self.cases, self._device)
+        return self._certificates[name]
+
+
+def is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
+    """Does the operator have a value and a derivative at a sample?
+
+    Where an axis is empty it may have none (a mean, a maximum), and where one has a single entry (a variance).
+    """
+    empty = 0 in sample.sizes.values()
+    try:
+        oracle.check(sample)
+        if sample.first_order_only and oracle.largest_array(sample.shapes) > _LARGEST:
+            skipped.append(
+                f"{oracle.spec.name}, sample {sample.name}: an intermediate of the oracle has more than 2^20 entries"
+            )
+            return False
+        if not empty and 1 not in sample.sizes.values():
+            return True
+        primals = sample.primals(oracle.inputs)
+        shapes = oracle.shapes(tuple(x.shape for x in primals))
+        cotangents = [np.ones(shapes[slot.like]) for slot in oracle.map("vjp").arguments[len(primals) :]]
+        for name, args in (("forward", primals), ("vjp", [*primals, *cotangents])):
+            if not all(np.isfinite(y).all() for y, _ in oracle.evaluate(name, args, FLOAT64)):
+                reason = f"the oracle's {'value' if name == 'forward' else 'derivative'} there is not finite"
+                break
+        else:
+            return True
+    except NoRule:
+        return True  # the rows will say so
+    except Exception as error:
+        if not empty or isinstance(error, NotFloat64):
+            raise
+        reason = str(error).splitlines()[0]
+    skipped.append(f"{oracle.spec.name}, sample {sample.name}: {reason}")
+    return False
+
+
+def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], device: str) -> Row:
+    start, row = time.perf_counter(), Row(oracle.spec.name, ORACLE, name, FLOAT64.name, device, Verdict.PASS, 0.0, 0)
+    for sample in cases:
+        if sample.first_order_only:
+            continue
+        try:
+            findings = list(certify(oracle.at(sample), name, sample))
+        except NoRule as error:
+            return replace(row, verdict=Verdict.UNRESOLVED, reason=str(error))
+        except (NotFloat64, OracleError):
+            raise
+        except Exception as error:
+            return replace(row, verdict=Verdict.ERROR, reason=f"{where_of(error)} [{title(sample)}]")
+        row = with_findings(row, findings)
+        wrong = [f for f in findings if not f.holds]
+        if wrong:
+            row = replace(row, verdict=Verdict.MISMATCH, reason=_sentence(wrong[0]))
+            results = tuple(wrong_result(f, None, oracle.spec, name) for f in wrong)
+            row = replace(row, failure=bare_failure(row, sample, results))
+            break
+    else:
+        if row.comparisons == 0:
+            row = replace(row, verdict=Verdict.UNRESOLVED, reason="autodiff of the primal is finite at no sample")
+    return replace(row, seconds=time.perf_counter() - start)
+
+
+def with_findings(row: Row, findings: list[Finding]) -> Row:
+    """A row, and what was found on one more sample."""
+    worst = max((f.error_over_bound for f in findings if isinstance(f, Comparison)), default=0.0)
+    count = sum(f.evidence for f in findings)
+    told = [f"{f.label} ({f.circumstance}) is {f.text}" for f in findings if isinstance(f, Convention)]
+    return replace(
+        row,
+        error_over_bound=max(row.error_over_bound, worst),
+        comparisons=row.comparisons + count,
+        conventions=(*row.conventions, *told),
+    )
+
+
+def sizes_of(sample: Sample) -> str:
+    """ "n=4, d=3"."""
+    return ", ".join(f"{axis}={size}" for axis, size in sample.sizes.items())
+
+
+def title(sample: Sample) -> str:
+    """A sample's name, with its sizes."""
+    sizes = sizes_of(sample)
+    return f"{sample.name} ({sizes})" if sizes else sample.name
+
+
+def _sentence(finding: Finding) -> str:
+    if isinstance(finding, Comparison):
+        times = finding.error_over_bound
+        amount = f"{times:.3g} times what rounding explains" if math.isfinite(times) else "where it must be exact"
+        return f"{finding.label}: {finding.circumstance}: differs by {amount}"
+    return f"{finding.label} {finding.violation}"
+
+
+def where_of(error: BaseException) -> str:
+    """An error's first line, and where it was raised."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {first_line(error)} (at {last.filename.rsplit('/', 1)[-1]}:{last.lineno})"
+
+
+def first_line(error: BaseException) -> str:
+    """Of an error's text."""
+    return next(iter(str(error).strip().splitlines()), "")
