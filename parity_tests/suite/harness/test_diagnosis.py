@@ -417,9 +417,7 @@ def test_a_term_is_missing(change, text):
 def test_an_output_in_a_term_is_called_by_its_name():
     spec = OpSpec("op", lambda x: jnp.tanh(x), inputs=(normal(3, 4),), output_names=("y",))
     wrong = _Altered.made(torch.tanh, lambda i, w, b, vjp: (w[0] * (1 - torch.tanh(i[0])),))
-    assert result(wrong, spec, "vjp").looks_like == (
-        "x_bar lacks the term y_bar * y and the term y_bar * -y * y"
-    )
+    assert result(wrong, spec, "vjp").looks_like == "x_bar lacks the term y_bar * y and the term y_bar * -y * y"
 
 
 def test_the_size_of_an_axis_is_recognized():
