@@ -275,6 +275,10 @@ def attn(q, k, v):
     those; a cotangent that is not there costs nothing. JAX refuses forward mode first (`jax.jvp`, `jax.jacfwd`,
     `jax.linearize`) on any `custom_vjp`: take `attn_ad` for it.
 
+    Do not differentiate `jax.vmap(attn)` with neither q nor k mapped, so that the output attn is not mapped either: of
+    any `custom_vjp`, JAX (0.10.2) then counts the cotangent of such an output once for every example, and q_bar and
+    k_bar are silently wrong. Map q or k, too (`jnp.broadcast_to`), or take `attn_ad`, which is right.
+
     Raises:
         TypeError, ValueError: a wrong type, dtype, rank or size; see `jax_ref._validate`.
     """

@@ -172,7 +172,7 @@ def checks() -> None:
     """List the checks, and what each is there to catch."""
     grid = Table("check", "catches")
     for item in CHECKS.values():
-        grid.add_row(item.name, item.catches + ("\n(on request: --check " + item.name + ")" if item.on_request else ""))
+        grid.add_row(item.name, item.catches + ("\n(on request: --only " + item.name + ")" if item.on_request else ""))
     Console().print(grid)
 
 

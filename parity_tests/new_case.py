@@ -19,13 +19,17 @@ def tanh_linear(x, w, scale):
 
 
 # 2. The axes of its inputs and outputs, as a NumPy gufunc signature; inputs of many sizes are made from it.
+#    "(n,d),(n|1,d)->(n,d)"      an input that may be of size 1 along n, to be broadcast
 #    domains={{"x": "positive"}}   also "unit", "symmetric", "definite", "lower", integer(0, "n"), a sampler
 #    constants=["w"]             inputs that are not differentiated
 #    params={{"scale": 0.5}}       keyword parameters, handed to both sides
+#    kinks={{"x": (-1.0, 1.0)}}    judge there, too, not only at 0; where a slope jumps, any between is right
+#    conventions={{"x": "why"}}    ... but for x, which must have JAX's
 spec = OpSpec("tanh_linear", primal=tanh_linear, signature="(n,d),(d,e)->(n,e)", params={{"scale": 0.5}})
 
 
-# 3. Who stands trial: a function of tensors. Here an autograd.Function; an operator or a plain function will do.
+# 3. Who stands trial: a function of tensors. Here an autograd.Function; an operator, a module, a compiled or a plain
+#    function will do, and so will a function in JAX: candidate = JaxCandidate(f), from parity_tests.
 class TanhLinear(torch.autograd.Function):
     generate_vmap_rule = True  # left out, vmap is reported as UNSUPPORTED; so is forward mode without a jvp
 
@@ -42,7 +46,7 @@ class TanhLinear(torch.autograd.Function):
     @staticmethod
     def backward(ctx, output_bar):
         x, w, y = ctx.saved_tensors
-        p = ctx.scale * output_bar * (1 - y * y)
+        p = (ctx.scale * output_bar * (1 - y * y)).to(x.dtype)  # under autocast, y is bfloat16, and x is not
         return p @ w.T, x.T @ p, None
 
     @staticmethod

@@ -27,6 +27,7 @@ _REARRANGES = {
 }
 _LINEAR = _REARRANGES | {"neg", "reduce_sum", "broadcast_in_dim", "cumsum"}
 _BILINEAR = {"mul", "dot_general"}
+_SHORT = {"dot_general": "dot", "reduce_sum": "sum"}
 
 
 @dataclass(frozen=True)
@@ -37,17 +38,20 @@ class Term:
     value: np.ndarray
 
 
-def addends(closed: core.ClosedJaxpr, args: Sequence[np.ndarray], labels: Sequence[str]) -> list[list[Term]]:
+def addends(
+    closed: core.ClosedJaxpr, args: Sequence[np.ndarray], labels: Sequence[str], named: Sequence[Term] = ()
+) -> list[list[Term]]:
     """The terms of each output of a jaxpr at these arguments, which are called by their labels.
 
     Sums are followed through whatever is linear: products with another factor, contractions, rearrangements, calls.
+    A value that comes up again, such as an output of the operator in its derivative, is called as it is `named`.
     """
     arguments = [[Term(label, np.asarray(x))] for label, x in zip(labels, args, strict=True)]
     with np.errstate(all="ignore"):
-        return _interpret(closed.jaxpr, closed.consts, arguments)
+        return _interpret(closed.jaxpr, closed.consts, arguments, named)
 
 
-def _interpret(jaxpr, consts: Sequence, args: Sequence[list[Term]]) -> list[list[Term]]:
+def _interpret(jaxpr, consts: Sequence, args: Sequence[list[Term]], named: Sequence[Term]) -> list[list[Term]]:
     environment: dict = {}
 
     def read(atom) -> list[Term]:
@@ -59,15 +63,24 @@ def _interpret(jaxpr, consts: Sequence, args: Sequence[list[Term]]) -> list[list
         environment[var] = [Term("constant", np.asarray(const))]
     environment.update(zip(jaxpr.invars, args, strict=True))
     for eqn in jaxpr.eqns:
-        environment.update(zip(eqn.outvars, _terms(eqn, [read(x) for x in eqn.invars]), strict=True))
+        values = _terms(eqn, [read(x) for x in eqn.invars], named)
+        environment.update(zip(eqn.outvars, [_by_name(terms, named) for terms in values], strict=True))
     return [read(x) for x in jaxpr.outvars]
 
 
-def _terms(eqn, operands: list[list[Term]]) -> list[list[Term]]:
+def _by_name(terms: list[Term], named: Sequence[Term]) -> list[Term]:
+    if len(terms) > 1:
+        return terms
+    (term,) = terms
+    names = [known.text for known in named if term.value.size > 1 and np.array_equal(term.value, known.value)]
+    return [Term(names[0], term.value)] if names else terms
+
+
+def _terms(eqn, operands: list[list[Term]], named: Sequence[Term]) -> list[list[Term]]:
     name = eqn.primitive.name
     inner = _called(name, eqn.params)
     if inner is not None:
-        return _interpret(inner.jaxpr, inner.consts, operands)
+        return _interpret(inner.jaxpr, inner.consts, operands, named)
     if name in ("add", "add_any", "sub"):
         first, second = operands
         shape = np.broadcast_shapes(*(np.shape(x.value) for x in (first[0], second[0])))
@@ -106,4 +119,4 @@ def _text(name: str, texts: list[str]) -> str:
         return f"-{texts[0]}"
     if name == "mul":
         return " * ".join(x for x in texts if x != "1") or "1"
-    return f"{name}({', '.join(texts)})"
+    return f"{_SHORT.get(name, name)}({', '.join(texts)})"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.render import SHORT, explanations, failure_text, verdict_line
-from parity_tests.harness.report import ORACLE, Report, Row
+from parity_tests.harness.render import SHORT, explanations, failure_text, summary, told, verdict_line
+from parity_tests.harness.report import ORACLE, Failure, Report, Row
 from parity_tests.harness.whole_file import write_text
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -28,22 +29,54 @@ def as_html(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(shade=shade, length=length, cell=cell, short=lambda dtype: SHORT[dtype])
-    columns = list(dict.fromkeys((row.candidate, row.device) for row in report.rows))
-    checks = list(dict.fromkeys(row.check for row in sorted(report.rows, key=lambda row: row.candidate == ORACLE)))
-    cells: dict[tuple[str, str, str], list[Row]] = {}
-    for row in report.rows:
-        cells.setdefault((row.check, row.candidate, row.device), []).append(row)
+    ops = dict.fromkeys(row.op for row in report.rows)
+    tables = {op: Table.of([row for row in report.rows if row.op == op]) for op in ops}
+    causes, consequences = told(report.failures)
+    followed: dict[tuple[str, str, str], list[tuple[Failure, str]]] = {}
+    for group in consequences:
+        followed.setdefault((group[0].op, group[0].candidate, group[0].device), []).append(_in_words(group))
     return environment.get_template("report.html").render(
         report=report,
-        title=" / ".join(dict.fromkeys(row.op for row in report.rows)) or "nothing judged",
+        title=" / ".join(tables) or "nothing judged",
         verdict=verdict_line(report).plain,
-        columns=columns,
-        several_devices=len({device for _, device in columns}) > 1,
-        checks={check: CHECKS[check].catches if check in CHECKS else "" for check in checks},
-        cells=cells,
-        failures=[(failure, failure_text(failure).plain) for failure in report.failures],
+        tables=tables,
+        dtypes=[dtype for dtype in SHORT if any(row.dtype == dtype for row in report.rows)],
+        several_devices=len({row.device for row in report.rows}) > 1,
+        anchors={_place(group[0]): f"failure-{i}" for i, group in enumerate([*causes, *consequences], 1)},
+        causes=[(*_in_words(group), tables[group[0].op].cells[_place(group[0])[1:]]) for group in causes],
+        consequences=[(line, followed[key]) for key, line in summary(consequences).items()],
         explanations=[text.plain for text in explanations(report)],
     )
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of one operator: checks, with what they catch, x candidates on devices."""
+
+    columns: list[tuple[str, str]]
+    checks: dict[str, str]
+    cells: dict[tuple[str, str, str], list[Row]]
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> Table:
+        """The oracle's certificates come first among the columns, the checks in the order of the candidates' rows."""
+        checks = dict.fromkeys(row.check for row in sorted(rows, key=lambda row: row.candidate == ORACLE))
+        cells: dict[tuple[str, str, str], list[Row]] = {}
+        for row in rows:
+            cells.setdefault((row.candidate, row.device, row.check), []).append(row)
+        return cls(
+            columns=list(dict.fromkeys((row.candidate, row.device) for row in rows)),
+            checks={check: CHECKS[check].catches if check in CHECKS else "" for check in checks},
+            cells=cells,
+        )
+
+
+def _place(failure: Failure) -> tuple[str, str, str, str]:
+    return failure.op, failure.candidate, failure.device, failure.check
+
+
+def _in_words(group: Sequence[Failure]) -> tuple[Failure, str]:
+    return group[0], failure_text(group[0], also=[SHORT[f.dtype] for f in group[1:]]).plain
 
 
 def to_html(report: Report, path: str | os.PathLike[str]) -> None:

@@ -56,7 +56,7 @@ def _cell(rows: list[Row]) -> Text:
         if text:
             text.append("\n")
         text.append(verdict.value, style=_STYLE[verdict])
-        if len(group) < len(rows) or len(rows) == 1:
+        if len(group) < len(rows):
             text.append(" " + " ".join(SHORT[row.dtype] for row in group))
         if verdict is Verdict.PASS:
             text.append(f" {max(row.error_over_bound for row in group):.2f}", style="dim")
@@ -152,21 +152,37 @@ def explanations(report: Report) -> list[Text]:
     return parts
 
 
-def _told(failures: Sequence[Failure]) -> Iterator[Text]:
-    """The first failure of every check in full, except of those that rest on one that fails, too: these in a line."""
+def told(failures: Sequence[Failure]) -> tuple[list[list[Failure]], list[list[Failure]]]:
+    """The failures of every check, one per dtype: those to tell, and those of checks that rest on one that fails."""
     by_check: dict[tuple[str, str, str, str], list[Failure]] = {}
     for f in failures:
         by_check.setdefault((f.op, f.candidate, f.device, f.check), []).append(f)
-    consequences: dict[tuple[str, str, str], list[str]] = {}
+    causes, consequences = [], []
     for (op, candidate, device, check), group in by_check.items():
         rests_on = CHECKS[check].rests_on if candidate != ORACLE and check in CHECKS else ()
-        if any((op, candidate, device, other) in by_check for other in rests_on):
-            dtypes = " ".join(SHORT[f.dtype] for f in group)
-            consequences.setdefault((op, candidate, device), []).append(f"{check} ({dtypes})")
-            continue
+        follows = any((op, candidate, device, other) in by_check for other in rests_on)
+        (consequences if follows else causes).append(group)
+    return causes, consequences
+
+
+def summary(consequences: Sequence[Sequence[Failure]]) -> dict[tuple[str, str, str], str]:
+    """Of each operator, candidate and device, a line that names the checks and the dtypes."""
+    checks: dict[tuple[str, str, str], list[str]] = {}
+    for group in consequences:
+        dtypes = " ".join(SHORT[f.dtype] for f in group)
+        checks.setdefault((group[0].op, group[0].candidate, group[0].device), []).append(f"{group[0].check} ({dtypes})")
+    return {
+        (op, candidate, device): f"{op}: {candidate} fails, as a consequence or on its own: {', '.join(names)}"
+        for (op, candidate, device), names in checks.items()
+    }
+
+
+def _told(failures: Sequence[Failure]) -> Iterator[Text]:
+    """The first failure of every check in full, except of those that rest on one that fails, too: these in a line."""
+    causes, consequences = told(failures)
+    for group in causes:
         yield failure_text(group[0], also=[SHORT[f.dtype] for f in group[1:]])
-    for (op, candidate, _), checks in consequences.items():
-        yield Text(f"{op}: {candidate} fails, as a consequence or on its own: {', '.join(checks)}\n")
+    yield from (Text(f"{line}\n") for line in summary(consequences).values())
 
 
 def verdict_line(report: Report) -> Text:

@@ -171,7 +171,9 @@ class WhatIf:
             return []
         present = [(x, label) for x, label in zip(self.args, self.labels, strict=True) if x is not None]
         arrays, labels = zip(*present, strict=True)
-        terms = addends(closed, arrays, labels)[self.index - sum(zero[: self.index])]
+        outputs = zip(self.trial.oracle.outputs, self.trial.truth("forward", self.args[: self.count]), strict=True)
+        named = [Term(name, value) for name, (value, _) in outputs]
+        terms = addends(closed, arrays, labels, named)[self.index - sum(zero[: self.index])]
         terms = [Term(term.text, self._directed(term.value)) for term in terms]
         return [term for term in terms if (np.abs(term.value) > self.wrong.bound).any()]
 
@@ -261,5 +263,5 @@ class WhatIf:
 
 
 def _named(term: Term) -> str:
-    legible = any(character.isalpha() for character in term.text)
+    legible = any(character.isalpha() for character in term.text) and "..." not in term.text
     return f"the term {term.text}" if legible else "one of the terms that the oracle adds up"

@@ -414,6 +414,12 @@ def test_a_term_is_missing(change, text):
     assert result(_Altered.made(_terms, change), TERMS, "vjp").looks_like == text
 
 
+def test_an_output_in_a_term_is_called_by_its_name():
+    spec = OpSpec("op", lambda x: jnp.tanh(x), inputs=(normal(3, 4),), output_names=("y",))
+    wrong = _Altered.made(torch.tanh, lambda i, w, b, vjp: (w[0] * (1 - torch.tanh(i[0])),))
+    assert result(wrong, spec, "vjp").looks_like == "x_bar lacks the term y_bar * y and the term y_bar * -y * y"
+
+
 def test_the_size_of_an_axis_is_recognized():
     spec = OpSpec("total", lambda x: x.sum(0), "(n,m)->(m)")
     assert result(lambda x: x.mean(0), spec, "forward", label="output").looks_like == (

@@ -93,7 +93,8 @@ def test_a_large_result_is_shown_in_blocks():
 
 def test_self_contained(failed):
     page = Page(as_html(failed))
-    assert page.addresses == []
+    assert page.addresses == ["#failure-1"]  # of the page itself
+    assert 'id="failure-1"' in as_html(failed)
     assert not {"script", "img", "link", "iframe"} & set(page.tags)
     assert "://" not in as_html(failed)
 
@@ -110,9 +111,53 @@ def test_the_smallest_input_the_script_and_the_bars_of_a_failure(tmp_path: Path)
     assert "smallest  n=1, m=1; " in told
     assert f"python {script}" in told
     assert f"gradparity replay {script.with_suffix('.npz')}" in told
-    assert told.count('class="bars"') == 2
-    assert told.count("<span>f32</span>") == 2
+    assert told.count('class="bars"') == 1
+    assert told.count("<span>f32</span>") == 1
+    assert "also in f32" in told
     assert html.startswith("<!doctype html>")
+
+
+def test_consequences_are_folded():
+    wrong = unary_function(lambda x: x * x, lambda x, g: x * g)
+    report = crosscheck(wrong, SQUARE, checks=["vjp", "linearity"], dtypes=["float64"], name="mine")
+    html = as_html(report)
+    folded = html[html.index("<details>") : html.index("</details>")]
+    assert "consequence or on its own: linearity (f64)" in folded
+    assert "mine: linearity, float64" in folded
+    assert "mine: vjp, float64" not in folded
+    addresses = Page(html).addresses
+    assert sorted(addresses) == ["#failure-1", "#failure-2"]
+    assert all(f'id="{address[1:]}"' in html for address in addresses)
+
+
+def test_each_operator_has_a_table():
+    rows = [
+        Row("first", "mine", "vjp", "float64", "cpu", Verdict.PASS, 0.25, 3),
+        Row("second", "mine", "vjp", "float64", "cpu", Verdict.MISMATCH, 77.0, 3),
+    ]
+    html = as_html(Report({}, rows))
+    first, second = html[html.index("<h2>first</h2>") :].split("<h2>second</h2>")
+    assert "PASS" in first
+    assert "0.25" in first
+    assert "MISMATCH" not in first
+    assert "77" in second
+    assert "PASS" not in second
+
+
+def test_dtypes_are_named_where_they_differ():
+    rows = [Row("op", "mine", "vjp", d, "cpu", Verdict.PASS, 0.25, 3) for d in ("float64", "bfloat16")]
+    table = as_html(Report({}, rows))
+    assert "0.25 bf16" not in table
+    table = as_html(Report({}, [*rows, Row("op", "mine", "vjp", "float16", "cpu", Verdict.SKIPPED, 0.0, 0, "why")]))
+    assert "0.25 f64 bf16" in " ".join(table.split())
+    assert "SKIPPED</span> <small> f16" in " ".join(table.split())
+
+
+def test_a_convention_is_marked():
+    row = Row("op", "mine", "points", "float64", "cpu", Verdict.PASS, 0.0, 3, conventions=("x_bar is 1, not 0",))
+    html = as_html(Report({}, [row]))
+    assert "convention</small>" in "".join(line.strip() for line in html.splitlines())
+    assert "a convention: x_bar is 1, not 0" in html
 
 
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", "a & b", '"quoted"'])

@@ -226,6 +226,32 @@ def test_every_combination_of_in_axes(op, mode, axes):
     same(quick_jit(mapped(MODES[mode](op), axes))(*batch), by_hand(reference(mode), batch, axes))
 
 
+def _grad_of_mapped(op: Callable, axes: tuple) -> tuple:
+    """Gradients through a vmap, of all the results of all examples."""
+
+    def total(*batch):
+        return sum(jnp.vdot(w, jnp.sin(y)) for w, y in zip(weights, jax.vmap(op, axes)(*batch), strict=True))
+
+    weights = [np.stack([bar, 3 * bar]) for bar in BARS]
+    return quick_jit(grad(total))(*batch_for(axes))
+
+
+@pytest.mark.parametrize(
+    ("op", "axes"),
+    [(attn, (0, None, 0)), (attn, (None, 0, 0)), (attn, (0, 0, 0)), (attn_ad, (None, None, 0)), (attn_ad, (0, 0, 0))],
+)
+def test_gradients_through_vmap(op, axes):
+    same(_grad_of_mapped(op, axes), _grad_of_mapped(attn_primal, axes))
+
+
+def test_gradients_of_attn_through_vmap_of_v_alone_are_wrong():
+    """JAX's mistake, which the docstring of `attn` and the README warn of; where it is gone, the warning must go."""
+    wrong, right = (_grad_of_mapped(op, (None, None, 0)) for op in (attn, attn_primal))
+    same(wrong[2:], right[2:])
+    for i in range(2):
+        assert np.max(np.abs(wrong[i] - right[i])) > 0.1 * np.max(np.abs(right[i]))
+
+
 @pytest.mark.parametrize("mode", FORWARD_FIRST)
 def test_forward_first_is_refused_on_attn(mode):
     """JAX's own rule on any custom_vjp: a day on which it is lifted shows here, and the list goes.
