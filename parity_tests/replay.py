@@ -15,6 +15,7 @@ from parity_tests.harness.crosscheck import one_of, select_checks, select_precis
 from parity_tests.harness.environment import environment
 from parity_tests.harness.judge import NOTHING_TOLD, Docket, judge_at
 from parity_tests.harness.numerics import cuda_missing
+from parity_tests.harness.precision import COMPLEX
 from parity_tests.harness.report import Report
 from parity_tests.harness.reproducer import FORMAT
 from parity_tests.harness.samples import Sample
@@ -53,7 +54,7 @@ def replay(path: Path, case: Path | None = None) -> tuple[Report, bool]:
         spec=spec,
         candidates=[candidate],
         checks=select_checks([facts["check"]]),
-        precisions=select_precisions([facts["dtype"]]),
+        precisions=select_precisions([facts["dtype"]], spec),
         device=facts["device"],
         seed=facts["seed"],
         replay=lambda row: f"gradparity replay {path}",
@@ -122,5 +123,6 @@ def _sample(path: Path, spec: OpSpec, facts: dict[str, Any], arrays: dict[str, n
         facts["seed"],
         fixed=primals if facts["given"] else None,
         constants=constants,
+        complex=facts["dtype"] in COMPLEX,
         drawn=drawn,
     )

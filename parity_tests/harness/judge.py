@@ -7,7 +7,7 @@ import re
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,11 @@ from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle, OracleError
-from parity_tests.harness.precision import FLOAT64, Precision
+from parity_tests.harness.precision import COMPLEX128, FLOAT64, Precision
 from parity_tests.harness.report import ORACLE, Failure, Report, Row, Smallest, WrongResult
 from parity_tests.harness.reproducer import Reproducer
 from parity_tests.harness.rounding import NoRule, NotFloat64
-from parity_tests.harness.samples import Sample, samples
+from parity_tests.harness.samples import REAL, Sample, samples
 from parity_tests.harness.shrink import TrialAt, entries, fails_at, raises_at
 from parity_tests.harness.spec import OpSpec
 from parity_tests.harness.taylor import RIGHT, taylor_rate
@@ -65,7 +65,12 @@ class Docket:
     @property
     def length(self) -> int:
         """The number of rows that `judge` yields."""
-        return len(self.certificates) + len(self.present) * sum(len(self.checks_in(p)) for p in self.precisions)
+        return len(self.kinds) * len(self.certificates) + len(self.present) * sum(len(self.checks_in(p)) for p in self.precisions)
+
+    @property
+    def kinds(self) -> tuple[Precision, ...]:
+        """The double format of real numbers, of complex numbers, or both, in which the oracle judges the formats."""
+        return tuple(dict.fromkeys(_double(precision) for precision in self.precisions))
 
     def checks_in(self, precision: Precision) -> list[Check]:
         """The checks that are run in a format."""
@@ -88,21 +93,60 @@ def judge(docket: Docket, report: Report) -> Iterator[Row]:
         yield row
 
 
+@dataclass(frozen=True)
+class _Bench:
+    """The oracle of real numbers, or that of complex ones: its samples, and its maps without a certificate."""
+
+    oracle: Oracle
+    cases: Sequence[Sample]
+    uncertified: dict[str, str] = field(default_factory=dict)
+
+
+def _double(precision: Precision) -> Precision:
+    return COMPLEX128 if precision.is_complex else FLOAT64
+
+
+def _only_real(spec: OpSpec, kind: Precision) -> str | None:
+    """Why the operator cannot be judged at complex numbers; None if it can."""
+    names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
+    for name, domain in zip(names, domains, strict=True):
+        if kind.is_complex and domain.differentiable and domain is not REAL:
+            return f"the domain of {name} is {domain.name}, which has no complex numbers"
+    return None
+
+
 def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
-    cases = list(docket.samples(docket.spec, docket.seed))
-    with pinned(docket.device):
-        oracle = Oracle(docket.spec, cases[0])
-        cases = [sample for sample in cases if is_defined(oracle.at(sample), sample, skipped)]
-    uncertified: dict[str, str] = {}
-    for name in docket.certificates:
+    benches: dict[Precision, _Bench] = {}
+    for kind in docket.kinds:
+        inapplicable = _only_real(docket.spec, kind)
+        if inapplicable:
+            for name in docket.certificates:
+                blank = _blank(docket, ORACLE, name, kind)
+                yield replace(blank, verdict=Verdict.SKIPPED, reason=inapplicable)
+            continue
+        cases = list(docket.samples(docket.spec, docket.seed))
+        if kind.is_complex:
+            cases = [sample.as_complex() for sample in cases]
         with pinned(docket.device):
-            row = _certificate(oracle, name, cases, docket)
-        if not row.passed:
-            uncertified[name] = row.reason or "the witnesses disagree"
-        yield row
+            oracle = Oracle(docket.spec, cases[0])
+            cases = [sample for sample in cases if is_defined(oracle.at(sample), sample, skipped)]
+        bench = benches[kind] = _Bench(oracle, cases)
+        for name in docket.certificates:
+            with pinned(docket.device):
+                row = _certificate(oracle, name, cases, docket, kind)
+            if not row.passed:
+                bench.uncertified[name] = row.reason or "the witnesses disagree"
+            yield row
     for candidate in docket.present:
         failed: set[str] = set()  # shrunk is the first dtype of each, unless it rests on another
         for precision in docket.precisions:
+            kind = _double(precision)
+            if kind not in benches:
+                for check in docket.checks_in(precision):
+                    blank = _blank(docket, candidate.name, check.name, precision)
+                    yield replace(blank, verdict=Verdict.SKIPPED, reason=_only_real(docket.spec, kind) or "")
+                continue
+            oracle, cases, uncertified = benches[kind].oracle, benches[kind].cases, benches[kind].uncertified
             with pinned(docket.device):
                 accepted = [s for s in cases if _is_accepted(candidate, oracle, s, precision, docket, skipped)]
             for check in docket.checks_in(precision):
@@ -134,7 +178,7 @@ def is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
             return True
         primals = sample.primals(oracle.inputs)
         shapes = oracle.shapes(tuple(x.shape for x in primals))
-        cotangents = [np.ones(shapes[slot.like]) for slot in oracle.map("vjp").arguments[len(primals) :]]
+        cotangents = [np.ones(shapes[slot.like], oracle.dtypes[slot.like]) for slot in oracle.map("vjp").arguments[len(primals) :]]
         for name, args in (("forward", primals), ("vjp", [*primals, *cotangents])):
             if not all(np.isfinite(y).all() for y, _ in oracle.evaluate(name, args, FLOAT64)):
                 reason = f"the oracle's {'value' if name == 'forward' else 'derivative'} there is not finite"
@@ -205,6 +249,8 @@ def _row(
     start, row, inapplicable = time.perf_counter(), blank, []
     if check.torch_only and candidate.framework != "torch":
         return replace(row, verdict=Verdict.SKIPPED, reason=check.torch_only)
+    if check.real_only and precision.is_complex:
+        return replace(row, verdict=Verdict.SKIPPED, reason=check.real_only)
     ran = False
 
     def trial_at(sample: Sample) -> Trial:
@@ -261,8 +307,8 @@ def _row(
     return ended()
 
 
-def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], docket: Docket) -> Row:
-    start, row = time.perf_counter(), _blank(docket, ORACLE, name, FLOAT64)
+def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], docket: Docket, kind: Precision) -> Row:
+    start, row = time.perf_counter(), _blank(docket, ORACLE, name, kind)
     for sample in cases:
         if sample.first_order_only:
             continue
@@ -400,8 +446,8 @@ def _wrong_result(finding: Finding, looks_like: str | None, spec: OpSpec, check:
         pattern=diagnosis.pattern(finding),
         circumstance=finding.circumstance,
         index=index,
-        candidate=float(finding.candidate[index]),
-        oracle=float(finding.oracle[index]),
+        candidate=finding.candidate[index].item(),
+        oracle=finding.oracle[index].item(),
         error=float(finding.error[index]),
         allowed=float(finding.bound[index]),
         looks_like=looks_like,
@@ -429,19 +475,19 @@ def _verdict_of_taylor(row: Row, trial: Trial) -> str | None:
     try:
         ours, theirs = (_rate(trial, name, side) for side in ("oracle", "candidate"))
     except Exception as error:
-        return f"no Taylor rate in float64: {type(error).__name__}: {_first_line(error)}"
-    rates = f"Taylor rate in float64: oracle {ours:.2f}, candidate {theirs:.2f}"
+        return f"no Taylor rate in {_double(trial.precision).name}: {type(error).__name__}: {_first_line(error)}"
+    rates = f"Taylor rate in {_double(trial.precision).name}: oracle {ours:.2f}, candidate {theirs:.2f}"
     if ours > RIGHT and theirs <= RIGHT:
         return f"{rates} -> the oracle is right"
-    if ours > RIGHT and row.dtype != "float64":
-        return f"{rates} -> both formulas are right in float64; the candidate's {row.dtype} is not"
+    if ours > RIGHT and row.dtype != _double(trial.precision).name:
+        return f"{rates} -> both formulas are right in {_double(trial.precision).name}; the candidate's {row.dtype} is not"
     if ours > RIGHT:
         return f"{rates} -> each is the derivative of its own function: compare the functions first (see {BASES[name]})"
     return f"{rates} -> the oracle is wrong" if theirs > RIGHT else f"{rates} -> neither is right"
 
 
 def _rate(trial: Trial, name: str, side: str) -> float:
-    exact = replace(trial, precision=FLOAT64)
+    exact = replace(trial, precision=_double(trial.precision))
     args, results = exact.arguments(name), trial.oracle.map(name).results
     shapes = trial.oracle.shapes(tuple(x.shape for x in exact.primals))
     weights = [
