@@ -125,8 +125,9 @@ def select_precisions(names: Iterable[str] | None, spec: OpSpec | None = None) -
     if names is None:
         names = PRECISIONS if spec is None else spec.formats
     selected = _selected("dtype", names, tuple(FORMATS))
-    for name in selected if spec else ():
-        spec.check_dtype(name)
+    if spec is not None:
+        for name in selected:
+            spec.check_dtype(name)
     return [FORMATS[name] for name in selected]
 
 

@@ -79,4 +79,4 @@ def _real(label: str, pair: tuple[np.ndarray, np.ndarray]) -> list[tuple[str, tu
     x, bound = pair
     if not np.iscomplexobj(x):
         return [(label, pair)]
-    return [(f"{label}.real", (x.real, bound)), (f"{label}.imag", (x.imag, bound))]
+    return [(f"{label}.real", (np.real(x), bound)), (f"{label}.imag", (np.imag(x), bound))]

@@ -65,7 +65,9 @@ class Docket:
     @property
     def length(self) -> int:
         """The number of rows that `judge` yields."""
-        return len(self.kinds) * len(self.certificates) + len(self.present) * sum(len(self.checks_in(p)) for p in self.precisions)
+        return len(self.kinds) * len(self.certificates) + len(self.present) * sum(
+            len(self.checks_in(p)) for p in self.precisions
+        )
 
     @property
     def kinds(self) -> tuple[Precision, ...]:
@@ -178,7 +180,9 @@ def is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
             return True
         primals = sample.primals(oracle.inputs)
         shapes = oracle.shapes(tuple(x.shape for x in primals))
-        cotangents = [np.ones(shapes[slot.like], oracle.dtypes[slot.like]) for slot in oracle.map("vjp").arguments[len(primals) :]]
+        cotangents = [
+            np.ones(shapes[slot.like], oracle.dtypes[slot.like]) for slot in oracle.map("vjp").arguments[len(primals) :]
+        ]
         for name, args in (("forward", primals), ("vjp", [*primals, *cotangents])):
             if not all(np.isfinite(y).all() for y, _ in oracle.evaluate(name, args, FLOAT64)):
                 reason = f"the oracle's {'value' if name == 'forward' else 'derivative'} there is not finite"
@@ -480,7 +484,9 @@ def _verdict_of_taylor(row: Row, trial: Trial) -> str | None:
     if ours > RIGHT and theirs <= RIGHT:
         return f"{rates} -> the oracle is right"
     if ours > RIGHT and row.dtype != _double(trial.precision).name:
-        return f"{rates} -> both formulas are right in {_double(trial.precision).name}; the candidate's {row.dtype} is not"
+        return (
+            f"{rates} -> both formulas are right in {_double(trial.precision).name}; the candidate's {row.dtype} is not"
+        )
     if ours > RIGHT:
         return f"{rates} -> each is the derivative of its own function: compare the functions first (see {BASES[name]})"
     return f"{rates} -> the oracle is wrong" if theirs > RIGHT else f"{rates} -> neither is right"

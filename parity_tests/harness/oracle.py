@@ -57,7 +57,9 @@ class Oracle:
         self.dtypes = dict.fromkeys(self.inputs, np.dtype(self.number))
         self.dtypes |= zip(self.outputs, self._output_dtypes, strict=True)
         self.check(sample)
-        closed, _ = self._traced("forward", [np.zeros(shape, self.number) for shape in sample.shapes], by_autodiff=False)
+        closed, _ = self._traced(
+            "forward", [np.zeros(shape, self.number) for shape in sample.shapes], by_autodiff=False
+        )
         if has_custom_vjp(closed.jaxpr):
             raise OracleError(
                 f"{spec.name}: primal goes through a jax.custom_vjp, whose rule would be compared with itself and "
@@ -80,7 +82,7 @@ class Oracle:
         """
         domain = self.domains.get(like)
         if domain is None and self.dtypes[like].kind == "f":
-            return x.real
+            return np.real(x)
         return x if domain is None else domain.project(x)
 
     def check(self, sample: Sample) -> None:
@@ -171,7 +173,9 @@ class Oracle:
         def dense(*args):
             shapes = self.shapes(tuple(x.shape for x in args[: len(self.inputs)]))
             results = zip(base(*args), base_results, strict=True)
-            return tuple(jnp.zeros(shapes[slot.like], self.dtypes[slot.like]) if y is None else y for y, slot in results)
+            return tuple(
+                jnp.zeros(shapes[slot.like], self.dtypes[slot.like]) if y is None else y for y, slot in results
+            )
 
         def vjp(*args):
             results, pullback = jax.vjp(dense, *args[:count])
@@ -191,7 +195,7 @@ class Oracle:
         by_autodiff: bool = False,
         inputs: int = INPUT,
     ) -> list[Truth]:
-        """A map's results at float64 (or complex128) arguments, each with the error bound of a computation in `precision`.
+        """A map's results at float64 or complex128 arguments, each with the error bound of computing in `precision`.
 
         By the formula that judges, or by autodiff of the plain primal. `None` arguments are exact zeros; so are `None`
         results, which come back as zeros without error. `inputs`: see `rounding.bounded`.

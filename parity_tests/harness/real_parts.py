@@ -16,12 +16,14 @@ def by_parts(f: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
     """f of real arrays; of complex ones, of the real parts and of the imaginary parts, put together again."""
     if not any(map(np.iscomplexobj, arrays)):
         return f(*arrays)
-    real = f(*(x.real for x in arrays))
+    real = f(*map(np.real, arrays))
     y = np.empty(np.shape(real), np.complex128)
-    y.real, y.imag = real, f(*(x.imag for x in arrays))
+    y.real, y.imag = real, f(*map(np.imag, arrays))
     return y
 
 
 def products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The terms of the inner product: a b, or Re(conj(a) b), entry by entry."""
-    return a.real * b.real + a.imag * b.imag if np.iscomplexobj(a) or np.iscomplexobj(b) else a * b
+    if not (np.iscomplexobj(a) or np.iscomplexobj(b)):
+        return a * b
+    return np.real(a) * np.real(b) + np.imag(a) * np.imag(b)

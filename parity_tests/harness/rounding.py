@@ -148,9 +148,15 @@ def _apply(eqn, operands: list[tuple], precision: Precision) -> list[tuple]:
         many = eqn.primitive.multiple_results
         bounds = rule(eqn, x, [e for _, e in operands], values if many else values[0], precision)
         bounds = bounds if many else [bounds]
-        if not many and not complex_numbers and rounding_exact.exact(eqn, x, [e for _, e in operands], values[0], precision):
+        if (
+            not many
+            and not complex_numbers
+            and rounding_exact.exact(eqn, x, [e for _, e in operands], values[0], precision)
+        ):
             bounds = [np.zeros(values[0].shape)]
-        if name in rounding_elementary.RULES or name in rounding_complex.RULES:  # what may be anything, infinite or undefined too, has no bounded image
+        if (
+            name in rounding_elementary.RULES or name in rounding_complex.RULES
+        ):  # what may be anything, infinite or undefined too, has no bounded image
             bounds = [functools.reduce(_unknown_if, (e for _, e in operands), bound) for bound in bounds]
         return [(y, _capped(y, np.broadcast_to(e, y.shape), precision)) for y, e in zip(values, bounds, strict=True)]
 
@@ -401,7 +407,8 @@ def _replaced(eqn, x, e, y, p):
 def _scattered(eqn, x, operand, updates):
     """The primitive at real numbers; how it combines them is written down for the dtype of its own operands."""
     dtype = x[0].dtype
-    return np.asarray(eqn.primitive.bind(operand.astype(dtype), x[1], updates.astype(dtype), **eqn.params)).real
+    combined = eqn.primitive.bind(operand.astype(dtype), x[1], updates.astype(dtype), **eqn.params)
+    return np.real(np.asarray(combined))
 
 
 def _unless_moved(of_indices, bound):

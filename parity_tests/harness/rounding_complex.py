@@ -10,11 +10,11 @@ more often than for real numbers (N. Higham, Accuracy and Stability of Numerical
 An elementary function passes on an error |δ| <= E exactly, by its addition theorem, since |f(δ)| has its maximum over
 the disc where all terms of its series add up:
 
-    exp(z + δ) - exp z    = exp z (exp δ - 1)                               |exp δ - 1| <= exp E - 1
-    sinh(z + δ) - sinh z  = sinh z (cosh δ - 1) + cosh z sinh δ             |cosh δ - 1| <= cosh E - 1, |sinh δ| <= sinh E
-    tanh(z + δ) - tanh z  = s (1 - tanh² z) / (1 + s tanh z), s = tanh δ    |s| <= tan E
-    log(z + δ) - log z    = log(1 + δ / z)                                  <= -log(1 - E / |z|)
-    √(z + δ) - √z         = √z (√(1 + δ / z) - 1)                           <= |√z| (1 - √(1 - E / |z|))
+    exp(z + δ) - exp z    = exp z (exp δ - 1)                             |exp δ - 1| <= exp E - 1
+    sinh(z + δ) - sinh z  = sinh z (cosh δ - 1) + cosh z sinh δ           |cosh δ - 1| <= cosh E - 1, |sinh δ| <= sinh E
+    tanh(z + δ) - tanh z  = s (1 - tanh² z) / (1 + s tanh z), s = tanh δ  |s| <= tan E
+    log(z + δ) - log z    = log(1 + δ / z)                                <= -log(1 - E / |z|)
+    √(z + δ) - √z         = √z (√(1 + δ / z) - 1)                         <= |√z| (1 - √(1 - E / |z|))
 
 likewise of the sine, cosine and tangent. There is no bound where a disc meets the cut of a logarithm or a root, along
 the negative real axis: the two sides may be on different branches. A function's own error is that of the real functions
@@ -77,21 +77,21 @@ def _tangent(eqn, x, e, y, p):
 
 def _from_the_cut(z, error):
     """E / |z|; infinite where the disc meets the negative real axis, or 0."""
-    meets = (z.real - error <= 0) & (np.abs(z.imag) <= error)
+    meets = (np.real(z) - error <= 0) & (np.abs(np.imag(z)) <= error)
     share = error / np.abs(z)
     return np.where(meets | ~(share < 1), np.inf, share)
 
 
 def _logarithm(eqn, x, e, y, p):
     share = _from_the_cut(x[0], e[0])
-    passed_on = np.where(share < 1, -np.log1p(-np.minimum(share, 1)), np.inf)
+    passed_on = np.where(share < 1, -np.log1p(-np.where(share < 1, share, 0)), np.inf)
     # The real part is the logarithm of |z|, which has errors of its own: 4 u, as in `abs`.
     return passed_on + 4 * p.u + own(y, p)
 
 
 def _root(eqn, x, e, y, p):
     share = _from_the_cut(x[0], e[0])
-    passed_on = np.where(share < 1, np.abs(y) * (1 - np.sqrt(1 - np.minimum(share, 1))), np.inf)
+    passed_on = np.where(share < 1, np.abs(y) * (1 - np.sqrt(1 - np.where(share < 1, share, 0))), np.inf)
     return passed_on + own(y, p)
 
 

@@ -136,7 +136,9 @@ def _words(x: np.ndarray) -> str:
         return "ones"
     if x.size > _FEW:
         return f"{' x '.join(map(str, x.shape))} numbers"
-    return np.array2string(x, separator=", ", formatter={"float_kind": "{:.4g}".format, "complex_kind": "{:.4g}".format}).replace("\n", "")
+    return np.array2string(
+        x, separator=", ", formatter={"float_kind": "{:.4g}".format, "complex_kind": "{:.4g}".format}
+    ).replace("\n", "")
 
 
 def shrunk(

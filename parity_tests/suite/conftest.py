@@ -38,7 +38,9 @@ def run_attn(
     seed: int = 0,
 ) -> Report:
     """Judge implementations of attn, in this process."""
-    docket = Docket(SPEC, candidates, select_checks(checks), select_precisions(dtypes, SPEC), device, seed, lambda row: "")
+    docket = Docket(
+        SPEC, candidates, select_checks(checks), select_precisions(dtypes, SPEC), device, seed, lambda row: ""
+    )
     report = Report({})
     for _ in judge(docket, report):
         pass

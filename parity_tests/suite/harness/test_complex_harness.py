@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import jax
@@ -91,11 +93,9 @@ def test_attn(candidate: Candidate):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", sorted(RIGHT.keys() - {"indexing"}))  # which is of three entries
 def test_no_alarm_from_a_signature(name: str, seed: int):
     count, call, primal = RIGHT[name]
-    if name == "indexing":
-        pytest.skip("has three entries")
     shapes = ",".join(["(n)"] * count)
     outputs = "(n),(n)" if "output" in name else "(n)"
     op = OpSpec("op", primal=primal, signature=f"{shapes}->{outputs}", dtypes=tuple(COMPLEX))
@@ -183,9 +183,10 @@ def test_a_wrong_function_is_found(call, check: str, looks_like: str | None, dty
 
 @pytest.mark.parametrize("check", MAPS)
 def test_the_right_function_is_not(check: str):
-    limits = {"jvp_of_jvp": "PyTorch refuses"} if check == "jvp_of_jvp" else {}
-    assert crosscheck(Right.apply, EXP, checks=[check], limits=limits).passed
-    assert judged(Detached.apply, EXP, "vjp").verdict is Verdict.PASS
+    refused = check == "jvp_of_jvp"  # by PyTorch, of any Function
+    for row in rows(crosscheck(Right.apply, EXP, checks=[check])):
+        assert row.verdict is (Verdict.UNSUPPORTED if refused else Verdict.PASS), row
+    assert judged(Detached.apply, EXP, "vjp", "complex128").verdict is Verdict.PASS
 
 
 def test_a_conjugate_in_the_forward():
@@ -208,7 +209,7 @@ def test_a_lazy_conjugate_that_is_not_seen():
     assert judged(bit_lost, EXP, "forward", "complex128").verdict is Verdict.PASS
     row = judged(bit_lost, EXP, "layouts", "complex128")
     assert row.failure is not None
-    assert {result.circumstance for result in row.failure.wrong} == {"inputs conjugated lazily"}
+    assert all(result.circumstance.endswith("conjugated lazily") for result in row.failure.wrong)
 
 
 @pytest.mark.parametrize(("conjugate", "verdict"), [(False, Verdict.PASS), (True, Verdict.MISMATCH)])
@@ -390,10 +391,11 @@ def test_powers_by_products_and_by_logarithms(n: int):
     value = z ** float(n) if abs(n) > 3 else np.prod([z ** np.sign(n)] * abs(n), axis=0)
     narrow = z.astype(np.complex64)
     bound = RULES["integer_pow"](SimpleNamespace(params={"y": n}), [z], [0 * z.real], value, p)
-    for found in (torch.tensor(narrow) ** n, torch.exp(n * torch.log(torch.tensor(narrow)))):
-        # exp(n log z) is another function of rounded numbers only where |n| > 2 or n < 0.
-        if n != 2 or found is not None and torch.equal(found, torch.tensor(narrow) ** 2):
-            assert (np.abs(found.numpy() - value) <= bound).all()
+    computed = [torch.tensor(narrow) ** n]
+    if n != 2:  # which everybody multiplies
+        computed.append(torch.exp(n * torch.log(torch.tensor(narrow))))
+    for found in computed:
+        assert (np.abs(found.numpy() - value) <= bound).all()
     assert (bound <= 400 * abs(n) * p.u * np.abs(value) * (1 + np.abs(np.log(np.abs(z))))).all()
 
 
@@ -483,3 +485,20 @@ def test_a_failure_again(failed, tmp_path):
     assert not gone
     assert again.rows[0].verdict is Verdict.MISMATCH
     compile(path.with_suffix(".py").read_text(), case, "exec")
+
+
+@pytest.mark.slow
+def test_the_script_of_a_failure(failed, tmp_path):
+    (script,) = (path.with_suffix(".py") for path in tmp_path.glob("*.npz"))
+    done = subprocess.run([sys.executable, script, tmp_path / "case.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "x_bar: they differ" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_script_agrees_once_it_is_mended(failed, tmp_path):
+    (script,) = (path.with_suffix(".py") for path in tmp_path.glob("*.npz"))
+    mended = tmp_path / "mended.py"
+    mended.write_text(_CASE.replace("w * y, w * x", "w * y.conj(), w * x.conj()"))
+    done = subprocess.run([sys.executable, script, mended], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
