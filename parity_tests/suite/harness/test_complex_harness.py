@@ -14,10 +14,14 @@ import pytest
 import torch
 
 from parity_tests import JaxCandidate, OpSpec, crosscheck
+from parity_tests.case_file import load_case
 from parity_tests.harness import bridge
 from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.checks import CHECKS
+from parity_tests.harness.crosscheck import select_checks, select_precisions
+from parity_tests.harness.environment import environment
 from parity_tests.harness.findings import Verdict
+from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.kill_matrix import KillMatrix
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle
@@ -459,9 +463,12 @@ spec = OpSpec("product", primal=lambda x, y: x * y, signature="(n),(n)->(n)", dt
 def failed(tmp_path, shrinking) -> tuple[Report, str]:
     case = tmp_path / "case.py"
     case.write_text(_CASE)
-    names: dict = {"__name__": "case"}
-    exec(compile(_CASE, str(case), "exec"), names)
-    report = crosscheck(names["candidate"], names["spec"], checks=["vjp"])
+    spec, candidates = load_case(case)
+    docket = Docket(
+        spec, candidates, select_checks(["vjp"]), select_precisions(None, spec), "cpu", 0, lambda row: "", case=case
+    )
+    report = Report(environment(("cpu",), 0))
+    list(judge(docket, report))
     report.save_failures(tmp_path)
     return report, str(case)
 
