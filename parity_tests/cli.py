@@ -198,6 +198,11 @@ def _options(
     """Judge PyTorch derivatives by an independent JAX oracle."""
 
 
+def _quick_dtypes(spec: OpSpec) -> Sequence[str]:
+    """Of the spec's formats those that a quick run has, or the first."""
+    return [name for name in spec.formats if name in QUICK_DTYPES] or spec.formats[:1]
+
+
 def _names(only: list[str] | None) -> list[str]:
     return [name.strip() for names in only or () for name in names.split(",")]
 
@@ -231,7 +236,7 @@ def _session(
         wanted = [one_of("device", device, DEVICES) for device in devices or DEVICES]
         cheap = [item.name for item in CHECKS.values() if not (item.costly or item.on_request)]
         chosen = select_checks(_names(only) or (cheap if quick else None))
-        precisions = select_precisions(dtypes or (QUICK_DTYPES if quick else None))
+        precisions = select_precisions(dtypes or (_quick_dtypes(spec) if quick else None), spec)
         missing = cuda_missing() if "cuda" in wanted else None
         if missing and devices:
             raise ValueError(f"device cuda cannot be judged here: {missing}")

@@ -17,6 +17,7 @@ from parity_tests.harness.environment import environment
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.judge import NOTHING_TOLD, Docket, judge_at
 from parity_tests.harness.numerics import cuda_missing
+from parity_tests.harness.precision import COMPLEX
 from parity_tests.harness.report import Report
 from parity_tests.harness.reproducer import FORMAT
 from parity_tests.harness.samples import Sample
@@ -55,7 +56,7 @@ def replay(path: Path, case: Path | None = None) -> tuple[Report, bool]:
         spec=spec,
         candidates=[candidate],
         checks=select_checks([facts["check"]]),
-        precisions=select_precisions([facts["dtype"]]),
+        precisions=select_precisions([facts["dtype"]], spec),
         device=facts["device"],
         seed=facts["seed"],
         replay=lambda row: f"gradparity replay {path}",
@@ -124,5 +125,6 @@ def _sample(path: Path, spec: OpSpec, facts: dict[str, Any], arrays: dict[str, n
         facts["seed"],
         fixed=primals if facts["given"] else None,
         constants=constants,
+        complex=facts["dtype"] in COMPLEX,
         drawn=drawn,
     )

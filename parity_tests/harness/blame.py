@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from parity_tests.harness import bridge
 from parity_tests.harness.maps import BASES
-from parity_tests.harness.precision import FLOAT64
 from parity_tests.harness.taylor import RIGHT, taylor_rate
 from parity_tests.harness.trial import Trial
 
@@ -15,22 +14,24 @@ def blame(name: str, trial: Trial) -> str | None:
     """Who is right, by the Taylor remainders of both sides' own functions in float64; None where that says nothing."""
     if name not in BASES:
         return None
+    double = trial.precision.double
     try:
         ours, theirs = (_rate(trial, name, side) for side in ("oracle", "candidate"))
     except Exception as error:
-        return f"no Taylor rate in float64: {type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}"
-    rates = f"Taylor rate in float64: oracle {ours:.2f}, candidate {theirs:.2f}"
+        first_line = next(iter(str(error).strip().splitlines()), "")
+        return f"no Taylor rate in {double.name}: {type(error).__name__}: {first_line}"
+    rates = f"Taylor rate in {double.name}: oracle {ours:.2f}, candidate {theirs:.2f}"
     if ours > RIGHT and theirs <= RIGHT:
         return f"{rates} -> the oracle is right"
-    if ours > RIGHT and trial.precision is not FLOAT64:
-        return f"{rates} -> both formulas are right in float64; the candidate's {trial.precision.name} is not"
+    if ours > RIGHT and trial.precision is not double:
+        return f"{rates} -> both formulas are right in {double.name}; the candidate's {trial.precision.name} is not"
     if ours > RIGHT:
         return f"{rates} -> each is the derivative of its own function: compare the functions first (see {BASES[name]})"
     return f"{rates} -> the oracle is wrong" if theirs > RIGHT else f"{rates} -> neither is right"
 
 
 def _rate(trial: Trial, name: str, side: str) -> float:
-    exact = replace(trial, precision=FLOAT64)
+    exact = replace(trial, precision=trial.precision.double)
     args, results = exact.arguments(name), trial.oracle.map(name).results
     shapes = trial.oracle.shapes(tuple(x.shape for x in exact.primals))
     weights = [

@@ -10,6 +10,7 @@ from parity_tests.harness.findings import Comparison, Fact, Finding
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.oracle import Oracle
 from parity_tests.harness.precision import FLOAT64
+from parity_tests.harness.real_parts import products
 from parity_tests.harness.samples import Sample
 from parity_tests.harness.taylor import RIGHT, taylor_rate
 
@@ -18,7 +19,8 @@ def certify(oracle: Oracle, name: str, sample: Sample) -> Iterator[Finding]:
     """Findings on one map of the oracle at one sample, in float64.
 
     The explicit formula, if there is one, against JAX autodiff of the plain primal; a VJP against the JVP of the same
-    map by ⟨w, J u⟩ = ⟨Jᵀ w, u⟩; the derivative against the Taylor remainder of the map that it differentiates.
+    map by ⟨w, J u⟩ = ⟨Jᵀ w, u⟩, which is real of complex arrays, too (see `real_parts`); the derivative against the
+    Taylor remainder of the map that it differentiates.
     """
     inputs = sample.primals(oracle.inputs)
     shapes = oracle.shapes(tuple(x.shape for x in inputs))
@@ -63,9 +65,9 @@ def _twin(name: str) -> str:
 
 
 def _inner(directions, truths) -> tuple[float, float]:
-    value = sum(float(np.sum(d * y)) for d, (y, _) in zip(directions, truths, strict=True))
-    # The sum itself rounds, too: at worst once for each term.
-    count = sum(d.size for d in directions)
-    magnitude = sum(float(np.sum(np.abs(d * y))) for d, (y, _) in zip(directions, truths, strict=True))
+    value = sum(float(np.sum(products(d, y))) for d, (y, _) in zip(directions, truths, strict=True))
+    # The sum itself rounds, too: at worst once for each term, of which a product of complex numbers has two.
+    count = sum((2 if np.iscomplexobj(d) else 1) * d.size for d in directions)
+    magnitude = sum(float(np.sum(np.abs(d) * np.abs(y))) for d, (y, _) in zip(directions, truths, strict=True))
     bound = sum(float(np.sum(np.abs(d) * e)) for d, (_, e) in zip(directions, truths, strict=True))
     return value, bound + count * FLOAT64.u * magnitude

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,33 +16,50 @@ from parity_tests.harness.failures import bare_failure, wrong_result
 from parity_tests.harness.findings import Comparison, Convention, Finding, Verdict
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle, OracleError
-from parity_tests.harness.precision import FLOAT64
+from parity_tests.harness.precision import FLOAT64, Precision
 from parity_tests.harness.report import ORACLE, Row
 from parity_tests.harness.rounding import NoRule, NotFloat64
-from parity_tests.harness.samples import Sample, samples
+from parity_tests.harness.samples import REAL, Sample, samples
 from parity_tests.harness.spec import OpSpec
 
 _LARGEST = 2**20  # entries, beyond which a sample is not worth its time
 
 
 class Court:
-    """An operator's oracle on a device, and the samples of a seed. It may try many candidates, one after the other.
+    """An operator's oracles on a device, and the samples of a seed. It may try many candidates, one after the other."""
+
+    def __init__(
+        self, spec: OpSpec, device: str, seed: int, samples: Callable[[OpSpec, int], Iterable[Sample]] = samples
+    ) -> None:
+        self._spec, self._device = spec, device
+        self._samples = functools.partial(samples, spec, seed)
+        self._benches: dict[Precision, Bench] = {}
+
+    def bench(self, kind: Precision) -> Bench:
+        """What judges the formats of real numbers (float64), or those of complex ones (complex128).
+
+        Raises:
+            OracleError: the primal does not run, does not fit its signature, or is not a function of float64.
+        """
+        if kind not in self._benches:
+            every = [sample.as_complex() if kind.is_complex else sample for sample in self._samples()]
+            self._benches[kind] = Bench(self._spec, self._device, kind, every)
+        return self._benches[kind]
+
+
+class Bench:
+    """The oracle of one kind of numbers.
 
     Attributes:
         oracle: see `oracle.Oracle`.
         cases: the samples at which the operator is defined.
         skipped: a line for each of the others, with the reason.
-
-    Raises:
-        OracleError: the primal does not run, does not fit its signature, or is not a function of float64.
     """
 
-    def __init__(
-        self, spec: OpSpec, device: str, seed: int, samples: Callable[[OpSpec, int], Iterable[Sample]] = samples
-    ) -> None:
-        self._device, self.skipped = device, list[str]()
+    def __init__(self, spec: OpSpec, device: str, kind: Precision, every: Sequence[Sample]) -> None:
+        self._device, self._kind = device, kind
         self._certificates: dict[str, Row] = {}
-        every = list(samples(spec, seed))
+        self.skipped: list[str] = []
         with pinned(device):
             self.oracle = Oracle(spec, every[0])
             self.cases = [sample for sample in every if is_defined(self.oracle.at(sample), sample, self.skipped)]
@@ -49,9 +67,19 @@ class Court:
     def certificate(self, name: str) -> Row:
         """What the oracle's witnesses say of one of its maps; they are asked once."""
         if name not in self._certificates:
+            blank = Row(self.oracle.spec.name, ORACLE, name, self._kind.name, self._device, Verdict.PASS, 0.0, 0)
             with pinned(self._device):
-                self._certificates[name] = _certificate(self.oracle, name, self.cases, self._device)
+                self._certificates[name] = _certificate(self.oracle, name, self.cases, blank)
         return self._certificates[name]
+
+
+def only_real(spec: OpSpec, kind: Precision) -> str | None:
+    """Why an operator cannot be judged at complex numbers; None if it can, or if these are none."""
+    names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
+    for name, domain in zip(names, domains, strict=True):
+        if kind.is_complex and domain.differentiable and domain is not REAL:
+            return f"the domain of {name} is {domain.name}, which has no complex numbers"
+    return None
 
 
 def is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
@@ -71,7 +99,9 @@ def is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
             return True
         primals = sample.primals(oracle.inputs)
         shapes = oracle.shapes(tuple(x.shape for x in primals))
-        cotangents = [np.ones(shapes[slot.like]) for slot in oracle.map("vjp").arguments[len(primals) :]]
+        cotangents = [
+            np.ones(shapes[slot.like], oracle.dtypes[slot.like]) for slot in oracle.map("vjp").arguments[len(primals) :]
+        ]
         for name, args in (("forward", primals), ("vjp", [*primals, *cotangents])):
             if not all(np.isfinite(y).all() for y, _ in oracle.evaluate(name, args, FLOAT64)):
                 reason = f"the oracle's {'value' if name == 'forward' else 'derivative'} there is not finite"
@@ -88,8 +118,8 @@ def is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
     return False
 
 
-def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], device: str) -> Row:
-    start, row = time.perf_counter(), Row(oracle.spec.name, ORACLE, name, FLOAT64.name, device, Verdict.PASS, 0.0, 0)
+def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], row: Row) -> Row:
+    start = time.perf_counter()
     for sample in cases:
         if sample.first_order_only:
             continue

@@ -12,7 +12,7 @@ from parity_tests.harness.environment import environment
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.numerics import cuda_missing
-from parity_tests.harness.precision import PRECISIONS, Precision
+from parity_tests.harness.precision import FORMATS, PRECISIONS, Precision
 from parity_tests.harness.report import Report, Row
 from parity_tests.harness.spec import ArrayLike, OpSpec
 
@@ -41,8 +41,8 @@ def crosscheck(
             has so many. A function of JAX arrays: `JaxCandidate(f)`.
         spec: an `OpSpec`, or just the JAX function if `inputs` are given.
         inputs: the arrays to judge at, for a plain JAX function; an `OpSpec` makes or holds its own.
-        checks, dtypes: which ones (see `gradparity checks`, and float64, float32, bfloat16, float16); by default all,
-            but for the checks that are run on request only.
+        checks, dtypes: which ones (see `gradparity checks`, and `OpSpec.dtypes`); by default all checks but those that
+            are run on request only, and the spec's dtypes.
         device: "cpu" or "cuda".
         seed: of the random inputs, cotangents and tangents.
         limits: checks that the candidate is known to fail, each with the reason; they must fail. By default what its
@@ -74,7 +74,7 @@ def crosscheck(
         spec=spec,
         candidates=[as_candidate(candidate, name or name_of(candidate), limits)],
         checks=select_checks(checks),
-        precisions=select_precisions(dtypes),
+        precisions=select_precisions(dtypes, spec),
         device=device,
         seed=seed,
         replay=_replay,
@@ -116,13 +116,19 @@ def select_checks(names: Iterable[str] | None) -> list[Check]:
     return [CHECKS[name] for name in chosen if names is not None or not CHECKS[name].on_request]
 
 
-def select_precisions(names: Iterable[str] | None) -> list[Precision]:
-    """The formats of these names; all if None.
+def select_precisions(names: Iterable[str] | None, spec: OpSpec | None = None) -> list[Precision]:
+    """The formats of these names, in the harness's order; if None those of the spec, without one all real ones.
 
     Raises:
-        ValueError: an unknown name, or none at all.
+        ValueError: an unknown name, or none at all; real formats where the spec's inputs are given as complex numbers.
     """
-    return [PRECISIONS[name] for name in _selected("dtype", names, tuple(PRECISIONS))]
+    if names is None:
+        names = PRECISIONS if spec is None else spec.formats
+    selected = _selected("dtype", names, tuple(FORMATS))
+    if spec is not None:
+        for name in selected:
+            spec.check_dtype(name)
+    return [FORMATS[name] for name in selected]
 
 
 def _selected(kind: str, names: Iterable[str] | None, known: tuple[str, ...]) -> list[str]:

@@ -12,7 +12,7 @@ from itertools import chain
 import numpy as np
 
 from parity_tests.harness import patterns
-from parity_tests.harness.explanations import by_values, less_specific
+from parity_tests.harness.explanations import by_any_factor, by_complex_values, by_values, less_specific
 from parity_tests.harness.findings import Comparison
 from parity_tests.harness.fit import the_one_that_fits
 from parity_tests.harness.trial import Trial
@@ -38,18 +38,25 @@ def looks_like(trial: Trial, findings: Sequence[Comparison], wrong: Comparison) 
     if not wrong.candidate.any():
         return f"{wrong.label} = 0"
     what_if = None if wrong.call is None else WhatIf(trial, wrong, *wrong.call)
-    families = (
-        by_values(wrong, findings, trial.sample.sizes),
-        what_if.families(findings) if what_if else (),
-        less_specific(wrong),
-    )
+    if np.iscomplexobj(wrong.oracle):
+        families = (
+            by_complex_values(wrong, findings, trial.sample.sizes),
+            what_if.complex_families(findings) if what_if else (),
+            (by_any_factor(wrong),),
+        )
+    else:
+        families = (
+            by_values(wrong, findings, trial.sample.sizes),
+            what_if.families(findings) if what_if else (),
+            less_specific(wrong),
+        )
     for family in chain.from_iterable(families):
         text, found = the_one_that_fits(wrong, family)
         if found:
             return text
     if np.count_nonzero(wrong.wrong) > 1 and not wrong.candidate[wrong.wrong].any():
         return f"the wrong entries of {wrong.label} are 0"
-    return what_if.in_lower_precision() if what_if else None
+    return what_if.in_lower_precision() if what_if and not np.iscomplexobj(wrong.oracle) else None
 
 
 def _told(wrong: Comparison) -> np.ndarray:
@@ -63,4 +70,13 @@ def _named(trial: Trial, wrong: Comparison) -> dict[str, tuple[np.ndarray, np.nd
     name, args = wrong.call
     slots, primals = trial.oracle.map(name).arguments, args[: len(trial.oracle.inputs)]
     named = {slot.label: (x, np.zeros(x.shape)) for slot, x in zip(slots, args, strict=True) if x is not None}
-    return named | dict(zip(trial.oracle.outputs, trial.truth("forward", primals), strict=True))
+    named |= zip(trial.oracle.outputs, trial.truth("forward", primals), strict=True)
+    return {label: pair for item in named.items() for label, pair in _real(*item)}
+
+
+def _real(label: str, pair: tuple[np.ndarray, np.ndarray]) -> list[tuple[str, tuple[np.ndarray, np.ndarray]]]:
+    """A real array as it is, and a complex one by its parts, which have signs."""
+    x, bound = pair
+    if not np.iscomplexobj(x):
+        return [(label, pair)]
+    return [(f"{label}.real", (np.real(x), bound)), (f"{label}.imag", (np.imag(x), bound))]

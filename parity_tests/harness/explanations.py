@@ -147,6 +147,14 @@ def by_values(wrong: Comparison, findings: Sequence[Comparison], sizes: Mapping[
     yield where_it_is_wrong(wrong)
 
 
+def by_complex_values(wrong: Comparison, findings: Sequence[Comparison], sizes: Mapping[str, int]) -> Iterator[Family]:
+    """The families of complex values, which have no order, that come first."""
+    yield by_a_simple_factor(wrong, sizes)
+    yield rearranged(wrong)
+    yield other_results(wrong, findings)
+    yield where_it_is_wrong(wrong)
+
+
 def less_specific(wrong: Comparison) -> Iterator[Family]:
     """The families that come last."""
     yield spread(wrong)

@@ -73,8 +73,14 @@ def decades(wrong: Comparison, explanation: Explanation) -> float:
 def factor(
     result: np.ndarray, bound: np.ndarray | float, reference: np.ndarray, own: np.ndarray | float = 0.0
 ) -> tuple[float, float] | None:
-    """The numbers c with result = c * reference, to within |c| * bound + own everywhere: an interval; None if empty."""
+    """The real numbers c with result = c * reference, to within |c| * bound + own everywhere: an interval.
+
+    None if there are none.
+    """
     bound, own = np.broadcast_to(bound, result.shape), np.broadcast_to(own, result.shape)
+    if np.iscomplexobj(result):  # real numbers, that fit both parts
+        result, reference = (np.stack([np.real(x), np.imag(x)]) for x in (result, reference))
+        bound, own = np.stack([bound] * 2), np.stack([own] * 2)
     known = np.isfinite(bound + own) & np.isfinite(reference) & np.isfinite(result) & (reference != 0)
     x, y = reference[known], result[known]
     square = float(np.sum(x * x))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import jax
@@ -242,7 +242,7 @@ class Pullback:
         if len(cotangents) != len(self.outputs):
             raise BadOutput(f"returned {len(self.outputs)} outputs, expected {len(cotangents)}")
         with _pinned(self.inputs), _refusals(required=True):
-            gradients = iter(self.pullback(tuple(map(bridge.to_jax, cotangents))))
+            gradients = iter(_adjoint(self.pullback, map(bridge.to_jax, cotangents)))
             return tuple(bridge.from_jax(next(gradients)) if flag else None for flag in self.flags)
 
 
@@ -253,9 +253,18 @@ def _vjp(f: Callable, count: int) -> Callable:
         outputs, pullback = jax.vjp(f, *args[:count])
         if len(outputs) != len(args) - count:
             raise BadOutput(f"returned {len(outputs)} outputs, expected {len(args) - count}")
-        return pullback(tuple(args[count:]))
+        return _adjoint(pullback, args[count:])
 
     return vjp
+
+
+def _adjoint(pullback: Callable, cotangents: Iterable[jax.Array]) -> Arrays:
+    """The cotangents, pulled back by PyTorch's convention: JAX's VJP is the transpose, which has no conjugates."""
+    return tuple(map(_conjugate, pullback(tuple(map(_conjugate, cotangents)))))
+
+
+def _conjugate(x: jax.Array) -> jax.Array:
+    return jax.lax.conj(x) if jnp.iscomplexobj(x) else x
 
 
 def _jvp(f: Callable, count: int) -> Callable:

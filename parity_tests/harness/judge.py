@@ -13,7 +13,7 @@ from typing import Any
 from parity_tests.harness import bridge
 from parity_tests.harness.candidate import BadOutput, Candidate, NotBuilt, Refused
 from parity_tests.harness.checks import Check
-from parity_tests.harness.court import Court, first_line, sizes_of, title, where_of, with_findings
+from parity_tests.harness.court import Court, first_line, only_real, sizes_of, title, where_of, with_findings
 from parity_tests.harness.failures import explained, wrong_result
 from parity_tests.harness.findings import Finding, NotApplicable, Verdict
 from parity_tests.harness.jax_candidate import JaxCandidate
@@ -21,7 +21,7 @@ from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle, OracleError
 from parity_tests.harness.precision import Precision
-from parity_tests.harness.report import Failure, Report, Row, Smallest
+from parity_tests.harness.report import ORACLE, Failure, Report, Row, Smallest
 from parity_tests.harness.reproducer import Reproducer
 from parity_tests.harness.rounding import NoRule, NotFloat64
 from parity_tests.harness.samples import Sample, samples
@@ -63,7 +63,14 @@ class Docket:
     @property
     def length(self) -> int:
         """The number of rows that `judge` yields."""
-        return len(self.certificates) + len(self.present) * sum(len(self.checks_in(p)) for p in self.precisions)
+        return len(self.kinds) * len(self.certificates) + len(self.present) * sum(
+            len(self.checks_in(p)) for p in self.precisions
+        )
+
+    @property
+    def kinds(self) -> tuple[Precision, ...]:
+        """The double format of real numbers, of complex numbers, or both, in which the oracle judges the formats."""
+        return tuple(dict.fromkeys(precision.double for precision in self.precisions))
 
     def checks_in(self, precision: Precision) -> list[Check]:
         """The checks that are run in a format."""
@@ -88,24 +95,39 @@ def judge(docket: Docket, report: Report) -> Iterator[Row]:
 
 def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
     court = docket.court or Court(docket.spec, docket.device, docket.seed, docket.samples)
-    oracle, cases = court.oracle, court.cases
-    skipped.extend(court.skipped)
-    uncertified: dict[str, str] = {}
-    for name in docket.certificates:
-        row = court.certificate(name)
-        if not row.passed:
-            uncertified[name] = row.reason or "the witnesses disagree"
-        yield row
+    uncertified: dict[Precision, dict[str, str]] = {}
+    for kind in docket.kinds:
+        inapplicable = only_real(docket.spec, kind)
+        if inapplicable:
+            for name in docket.certificates:
+                blank = _blank(docket, ORACLE, name, kind)
+                yield replace(blank, verdict=Verdict.SKIPPED, reason=inapplicable)
+            continue
+        bench = court.bench(kind)
+        skipped.extend(line for line in bench.skipped if line not in skipped)
+        uncertified[kind] = {}
+        for name in docket.certificates:
+            row = bench.certificate(name)
+            if not row.passed:
+                uncertified[kind][name] = row.reason or "the witnesses disagree"
+            yield row
     for candidate in docket.present:
         failed: set[str] = set()  # shrunk is the first dtype of each, unless it rests on another
         for precision in docket.precisions:
+            kind = precision.double
+            if kind not in uncertified:
+                for check in docket.checks_in(precision):
+                    blank = _blank(docket, candidate.name, check.name, precision)
+                    yield replace(blank, verdict=Verdict.SKIPPED, reason=only_real(docket.spec, kind) or "")
+                continue
+            oracle, cases = court.bench(kind).oracle, court.bench(kind).cases
             with pinned(docket.device):
                 accepted = [s for s in cases if _is_accepted(candidate, oracle, s, precision, docket, skipped)]
             for check in docket.checks_in(precision):
                 blank = _blank(docket, candidate.name, check.name, precision)
-                lacking = [name for name in check.maps if name in uncertified]
+                lacking = [name for name in check.maps if name in uncertified[kind]]
                 if lacking:
-                    reason = f"the oracle's {lacking[0]} has no certificate: {uncertified[lacking[0]]}"
+                    reason = f"the oracle's {lacking[0]} has no certificate: {uncertified[kind][lacking[0]]}"
                     yield replace(blank, verdict=Verdict.UNRESOLVED, reason=reason)
                     continue
                 with pinned(docket.device):
@@ -181,6 +203,8 @@ def _row(
     start, row, inapplicable = time.perf_counter(), blank, []
     if check.torch_only and candidate.framework != "torch":
         return replace(row, verdict=Verdict.SKIPPED, reason=check.torch_only)
+    if check.real_only and precision.is_complex:
+        return replace(row, verdict=Verdict.SKIPPED, reason=check.real_only)
     ran = False
 
     def trial_at(sample: Sample) -> Trial:

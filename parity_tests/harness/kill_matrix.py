@@ -56,9 +56,12 @@ class KillMatrix:
     Raises:
         OracleError: the spec's primal cannot judge.
         rounding.NoRule: nor can its values be bounded.
+        ValueError: it is not for float64.
     """
 
     def __init__(self, spec: OpSpec, checks: Sequence[Check], seed: int = 0) -> None:
+        if "float64" not in spec.formats:
+            raise ValueError(f"{spec.name}: mutants are judged in float64, its dtypes are {', '.join(spec.formats)}")
         self.spec = spec
         self.checks = [check for check in checks if not check.torch_only]
         self._sound: dict[tuple, bool] = {}

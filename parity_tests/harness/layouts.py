@@ -2,7 +2,7 @@
 
 What lies between and around the values is NaN, so that reading it is seen. None is flipped: PyTorch has no negative
 strides, and `flip` copies. What it does put off is the sign: `z.conj().imag` is a view with a "negative bit", which
-`data_ptr` and DLPack hand out without it.
+`data_ptr` and DLPack hand out without it. So it does with the conjugate of a complex tensor.
 """
 
 from __future__ import annotations
@@ -80,6 +80,10 @@ def _negated_lazily(x: torch.Tensor) -> torch.Tensor:
     return torch._neg_view(-x)  # pyright: ignore[reportPrivateImportUsage]
 
 
+def _conjugated_lazily(x: torch.Tensor) -> torch.Tensor:
+    return x.conj_physical().conj()
+
+
 def _expanded(name: str, kept: Callable, ndim: int, everywhere: bool = False) -> Layout:
     """Stride 0 along the axes of which `kept` leaves the first entry; along them all entries are the same."""
     return Layout(
@@ -104,3 +108,4 @@ LAYOUTS = (
     Layout("misaligned", lambda x: _from(1, x), 0),
     Layout("negated lazily", _negated_lazily, 0, refusal="negative bit"),
 )
+OF_COMPLEX = (Layout("conjugated lazily", _conjugated_lazily, 0, refusal="conjugate bit", everywhere=True),)

@@ -33,6 +33,11 @@ class Slot:
     label: str
     like: str
 
+    @property
+    def conjugated(self) -> bool:
+        """Has an odd number of VJPs made it? Then JAX's is the conjugate of PyTorch's, of complex numbers."""
+        return self.label.removeprefix(self.like).count("_bar") % 2 == 1
+
 
 @dataclass(frozen=True)
 class Map:

@@ -1,4 +1,9 @@
-"""The oracle: every map of an operator in float64 JAX, with an error bound for the candidate's format."""
+"""The oracle: every map of an operator in float64 JAX, with an error bound for the candidate's format.
+
+Of complex numbers in complex128, by PyTorch's convention: a VJP is the adjoint of the JVP under Re(conj(a) b). JAX's is
+the transpose, so that V(x, w) = conj(V_jax(x, conj(w))). This holds of nested maps, too: a cotangent, and the result
+of a VJP, is conjugated once for every VJP that it comes from. The spec's explicit formulas are JAX's.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +14,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.extend import core
 
-from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
+from parity_tests.harness.maps import BASES, ORDERS, Map, Slot, derivative_map
 from parity_tests.harness.precision import Precision
 from parity_tests.harness.rounding import INPUT, bounded
 from parity_tests.harness.samples import Sample
@@ -41,14 +47,20 @@ class Oracle:
         names = spec.names_of_inputs(spec.count)
         self.inputs = tuple(name for i, name in enumerate(names) if i not in sample.constants)
         self.domains = dict(zip(self.inputs, sample.domains, strict=True))
+        self.number: type = np.complex128 if sample.complex else np.float64  # of every input
         self._others: dict[tuple, Oracle] = {}
         self._truths: dict[tuple, list[Truth]] = {}
         self._jaxprs: dict[tuple, tuple[core.ClosedJaxpr, list[bool]]] = {}
         self._batched: dict[core.ClosedJaxpr, Callable] = {}
         self._output_shapes: dict[tuple, tuple[tuple[int, ...], ...]] = {}
+        self._output_dtypes: tuple[np.dtype, ...] = ()
         self.outputs = spec.names_of_outputs(len(self._outputs_at(sample.shapes)))
+        self.dtypes = dict.fromkeys(self.inputs, np.dtype(self.number))
+        self.dtypes |= zip(self.outputs, self._output_dtypes, strict=True)
         self.check(sample)
-        closed, _ = self._traced("forward", [np.zeros(shape) for shape in sample.shapes], by_autodiff=False)
+        closed, _ = self._traced(
+            "forward", [np.zeros(shape, self.number) for shape in sample.shapes], by_autodiff=False
+        )
         if has_custom_vjp(closed.jaxpr):
             raise OracleError(
                 f"{spec.name}: primal goes through a jax.custom_vjp, whose rule would be compared with itself and "
@@ -65,8 +77,13 @@ class Oracle:
         return self._others[key]
 
     def directed(self, like: str, x: np.ndarray) -> np.ndarray:
-        """The part of x, shaped like this input or output, in which derivatives are compared: see `domains`."""
+        """The part of x, shaped like this input or output, in which derivatives are compared: see `domains`.
+
+        Of an output that is real although the inputs are complex, the real part.
+        """
         domain = self.domains.get(like)
+        if domain is None and self.dtypes[like].kind == "f":
+            return np.real(x)
         return x if domain is None else domain.project(x)
 
     def check(self, sample: Sample) -> None:
@@ -85,7 +102,7 @@ class Oracle:
         if input_shapes not in self._output_shapes:
             name = self.spec.name
             try:
-                outputs = jax.eval_shape(self.primal, *(jax.ShapeDtypeStruct(s, jnp.float64) for s in input_shapes))
+                outputs = jax.eval_shape(self.primal, *(jax.ShapeDtypeStruct(s, self.number) for s in input_shapes))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # sys.exit(), too
@@ -93,11 +110,13 @@ class Oracle:
                 what = f"{type(error).__name__}: {error}"
                 raise OracleError(f"{name}: primal fails on inputs of shapes {shapes}: {what}") from error
             for i, y in enumerate(outputs):
-                if y.dtype != jnp.float64:
+                if y.dtype not in (jnp.float64, self.number):
                     raise OracleError(
-                        f"{name}: primal returns {y.dtype} for output {i} although its inputs are float64; "
+                        f"{name}: primal returns {y.dtype} for output {i} although its inputs are "
+                        f"{self.number.__name__}; "
                         "let its dtypes follow those of its inputs"
                     )
+            self._output_dtypes = tuple(np.dtype(y.dtype) for y in outputs)
             self._output_shapes[input_shapes] = tuple(y.shape for y in outputs)
         return self._output_shapes[input_shapes]
 
@@ -119,7 +138,7 @@ class Oracle:
 
     def literals(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[float, ...]:
         """The real numbers that the primal's program has in it, but for 0 and 1; at most 8 of them."""
-        closed, _ = self._traced("forward", [np.zeros(shape) for shape in input_shapes], by_autodiff=False)
+        closed, _ = self._traced("forward", [np.zeros(shape, self.number) for shape in input_shapes], by_autodiff=False)
         return tuple(sorted(_literals(closed.jaxpr) - {0.0, 1.0, -1.0})[:8])
 
     def largest_array(self, input_shapes: tuple[tuple[int, ...], ...]) -> int:
@@ -160,14 +179,17 @@ class Oracle:
         def dense(*args):
             shapes = self.shapes(tuple(x.shape for x in args[: len(self.inputs)]))
             results = zip(base(*args), base_results, strict=True)
-            return tuple(jnp.zeros(shapes[slot.like]) if y is None else y for y, slot in results)
+            return tuple(
+                jnp.zeros(shapes[slot.like], self.dtypes[slot.like]) if y is None else y for y, slot in results
+            )
 
         def vjp(*args):
             results, pullback = jax.vjp(dense, *args[:count])
             return pullback(tuple(_or_zeros(w, y) for w, y in zip(args[count:], results, strict=True)))
 
         def jvp(*args):
-            return jax.jvp(dense, args[:count], args[count:])[1]
+            tangents = tuple(_or_zeros(t, x) for t, x in zip(args[count:], args[:count], strict=True))
+            return jax.jvp(dense, args[:count], tangents)[1]
 
         return vjp if ORDERS[name][-1] == "vjp" else jvp
 
@@ -179,7 +201,7 @@ class Oracle:
         by_autodiff: bool = False,
         inputs: int = INPUT,
     ) -> list[Truth]:
-        """A map's results at float64 arguments, each with the error bound of a computation in `precision`.
+        """A map's results at float64 or complex128 arguments, each with the error bound of computing in `precision`.
 
         By the formula that judges, or by autodiff of the plain primal. `None` arguments are exact zeros; so are `None`
         results, which come back as zeros without error. `inputs`: see `rounding.bounded`.
@@ -198,7 +220,7 @@ class Oracle:
         results = []
         for slot, is_zero in zip(slots, zero, strict=True):
             shape = shapes[slot.like]
-            value, bound = (np.zeros(shape), np.zeros(shape)) if is_zero else next(nonzero)
+            value, bound = (np.zeros(shape, self.dtypes[slot.like]), np.zeros(shape)) if is_zero else next(nonzero)
             if value.shape != shape:
                 what = f"shape {value.shape} for {slot.label}, expected {shape}"
                 raise OracleError(f"{self.spec.name}: {name} returns {what}")
@@ -224,7 +246,7 @@ class Oracle:
         """A map's jaxpr for arguments of these shapes, without the absent ones, and which of its results are absent."""
         key = (name, by_autodiff, *(None if x is None else np.shape(x) for x in args))
         if key not in self._jaxprs:
-            f = self.autodiff(name) if by_autodiff else self.formula(name)
+            f = self._conjugating(name, self.autodiff(name) if by_autodiff else self.formula(name))
             zero: list[bool] = []
 
             def f_of_present(*arrays):
@@ -236,6 +258,13 @@ class Oracle:
             closed = jax.make_jaxpr(f_of_present)(*(x for x in args if x is not None))
             self._jaxprs[key] = closed, zero
         return self._jaxprs[key]
+
+    def _conjugating(self, name: str, f: Callable) -> Callable:
+        """A map of JAX's in PyTorch's convention; it is the same for real numbers."""
+        if self.number is np.float64:
+            return f
+        slots = self.map(name)
+        return lambda *args: _conjugated(slots.results, f(*_conjugated(slots.arguments, args)))
 
     def truth(
         self, name: str, args: Sequence[np.ndarray | None], precision: Precision, inputs: int = INPUT
@@ -251,8 +280,19 @@ def _as_tuple(results: Any) -> tuple:
     return tuple(results) if isinstance(results, tuple | list) else (results,)
 
 
-def _or_zeros(x: jax.Array | None, like: jax.Array) -> jax.Array:
-    return jnp.zeros_like(like) if x is None else x
+def _or_zeros(x: jax.Array | None, like: jax.Array | None) -> jax.Array | None:
+    return jnp.zeros_like(like) if x is None and like is not None else x
+
+
+def _conjugated(slots: Sequence[Slot], arrays: Sequence) -> list:
+    """JAX's arrays for PyTorch's, or the other way round."""
+
+    def flips(slot: Slot, x: jax.Array | None) -> bool:
+        return x is not None and jnp.iscomplexobj(x) and slot.conjugated
+
+    # Of a wrong number of results `evaluate` complains.
+    known = [lax.conj(x) if flips(slot, x) else x for slot, x in zip(slots, arrays, strict=False)]
+    return [*known, *arrays[len(known) :]]
 
 
 def _largest(jaxpr: core.Jaxpr) -> int:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from parity_tests.harness.real_parts import by_parts
+
 
 @dataclass(frozen=True)
 class Precision:
@@ -15,13 +17,14 @@ class Precision:
 
     Attributes:
         name: the dtype's name in JAX, NumPy and PyTorch alike.
-        storage: the NumPy dtype.
+        storage: the NumPy dtype; of complex numbers, that of a real or imaginary part.
         u: unit roundoff of a stored result (half the spacing at 1).
         u_acc: unit roundoff of the accumulator: float32's for the 16-bit formats.
         tiny: what one operation may lose to underflow: the smallest normal number, since XLA and CUDA may flush
             subnormals to zero; for float16, which both compute in float32, its smallest subnormal.
         smallest: the smallest positive number, a subnormal.
         largest: the largest finite number.
+        part: the name of the format of a real or imaginary part; its own, if its numbers are real.
     """
 
     name: str
@@ -31,28 +34,52 @@ class Precision:
     tiny: float
     smallest: float
     largest: float
+    part: str
+
+    @property
+    def is_complex(self) -> bool:
+        """Are its numbers complex? What is real in itself, such as an absolute value, is real there, too."""
+        return self.part != self.name
+
+    @property
+    def double(self) -> Precision:
+        """The format in which the oracle judges this one: float64, or complex128."""
+        return COMPLEX128 if self.is_complex else FLOAT64
+
+    def dtype_of(self, x: np.ndarray) -> str:
+        """The name of the dtype in which an array of float64 or complex128 is stored in this format."""
+        return self.name if np.iscomplexobj(x) else self.part
 
     def rounded(self, x: np.ndarray) -> np.ndarray:
-        """x rounded to this format, as float64."""
-        return np.asarray(x, np.float64).astype(self.storage).astype(np.float64)
+        """x rounded to this format, as float64; complex numbers by their parts, as complex128."""
+        return by_parts(lambda a: np.asarray(a, np.float64).astype(self.storage).astype(np.float64), np.asarray(x))
 
     def gamma(self, K: int) -> float:
         """γ_K: how far K roundings of the accumulator may add up, relatively; see `rounding`."""
         return min(K, 4 * math.sqrt(K)) * self.u_acc
 
 
-def _precision(name: str, storage: type, u_acc: float | None = None, flushes: bool = True) -> Precision:
+def _precision(
+    name: str, storage: type, u_acc: float | None = None, flushes: bool = True, part: str | None = None
+) -> Precision:
     info = ml_dtypes.finfo(storage)
     u = float(info.eps) / 2
     tiny = float(info.smallest_normal if flushes else info.smallest_subnormal)
     return Precision(
-        name, np.dtype(storage), u, u if u_acc is None else u_acc, tiny, float(info.smallest_subnormal), float(info.max)
+        name=name,
+        storage=np.dtype(storage),
+        u=u,
+        u_acc=u if u_acc is None else u_acc,
+        tiny=tiny,
+        smallest=float(info.smallest_subnormal),
+        largest=float(info.max),
+        part=part or name,
     )
 
 
 _U32 = float(np.finfo(np.float32).eps) / 2
 
-PRECISIONS: dict[str, Precision] = {
+PRECISIONS: dict[str, Precision] = {  # of real numbers
     p.name: p
     for p in (
         _precision("float64", np.float64),
@@ -62,3 +89,6 @@ PRECISIONS: dict[str, Precision] = {
     )
 }
 FLOAT64 = PRECISIONS["float64"]
+COMPLEX128 = _precision("complex128", np.float64, part="float64")
+COMPLEX: dict[str, Precision] = {p.name: p for p in (COMPLEX128, _precision("complex64", np.float32, part="float32"))}
+FORMATS = PRECISIONS | COMPLEX

@@ -25,7 +25,14 @@ _STYLE = {
 _WORST_FIRST = (Verdict.ERROR, Verdict.MISMATCH, Verdict.UNRESOLVED, Verdict.UNSUPPORTED, Verdict.PASS, Verdict.SKIPPED)
 _CONVENTIONS = 3  # of a kind that are told
 _CELL = 10  # "PASS 0.23" has 9
-SHORT = {"float64": "f64", "float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+SHORT = {
+    "float64": "f64",
+    "float32": "f32",
+    "bfloat16": "bf16",
+    "float16": "f16",
+    "complex128": "c128",
+    "complex64": "c64",
+}
 
 
 def table(report: Report) -> Table:

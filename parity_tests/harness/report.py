@@ -28,6 +28,7 @@ class ParityError(AssertionError):
 class WrongResult:
     """One result that is wrong, or one property that does not hold.
 
+    `candidate`, `oracle`: their values at `index`, floats unless the result is complex.
     `heat`: the error of every entry in units of its bound, as rows and columns; of a large result, of its blocks.
     """
 
@@ -35,8 +36,8 @@ class WrongResult:
     pattern: str
     circumstance: str = ""
     index: tuple[int, ...] | None = None
-    candidate: float | None = None
-    oracle: float | None = None
+    candidate: complex | None = None
+    oracle: complex | None = None
     error: float | None = None
     allowed: float | None = None
     looks_like: str | None = None
@@ -179,7 +180,7 @@ class Report:
         return as_text(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as plain data, schema 1. A number that is not finite becomes None."""
+        """The report as plain data, schema 1. A number that is not finite becomes None, a complex one a pair."""
         rows = [dataclasses.asdict(dataclasses.replace(row, failure=None)) for row in self.rows]
         for row in rows:
             del row["failure"]
@@ -247,11 +248,16 @@ def _smallest(data: Mapping[str, Any] | None) -> Smallest | None:
 
 
 def _restored(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a WrongResult, from JSON: tuples for lists, infinity for None in a heat map."""
+    """The fields of a WrongResult, from JSON: tuples for lists, infinity for None in a heat map, complex for a pair."""
     index, heat = result["index"], result["heat"]
+    values = {
+        side: complex(*(math.inf if part is None else part for part in result[side]))
+        for side in ("candidate", "oracle")
+        if isinstance(result[side], list)
+    }
     if heat is not None:
         heat = tuple(tuple(math.inf if ratio is None else ratio for ratio in line) for line in heat)
-    return {**result, "index": None if index is None else tuple(index), "heat": heat}
+    return {**result, **values, "index": None if index is None else tuple(index), "heat": heat}
 
 
 def _plain(x: Any) -> Any:
@@ -259,6 +265,8 @@ def _plain(x: Any) -> Any:
         return {str(key): _plain(value) for key, value in x.items()}
     if isinstance(x, list | tuple):
         return [_plain(value) for value in x]
+    if isinstance(x, complex):
+        return _plain([x.real, x.imag])
     if isinstance(x, float) and not math.isfinite(x):
         return None
     return str(x) if isinstance(x, Verdict) else x

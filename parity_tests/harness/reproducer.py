@@ -139,6 +139,7 @@ class Reproducer:
             "stem": stem,
             "call": call,
             "dtype": self.trial.precision.name,
+            "part": self.trial.precision.part,
             "device": self.trial.device,
             "sizes": ", ".join(f"{axis}={size}" for axis, size in sample.sizes.items()),
             "case": None if self.case is None else str(self.case.resolve()),
@@ -148,7 +149,7 @@ class Reproducer:
             "params": self.spec.params if _plain(self.spec.params.values()) else None,
             "inputs": [(variables[i], names[i]) for i in range(len(names)) if i not in sample.constants],
             "constants": [(variables[i], i) for i in sample.constants],
-            "integers": [i for i, x in sample.constants.items() if x.dtype.kind != "f"],
+            "integers": [i for i, x in sample.constants.items() if x.dtype.kind not in "fc"],
             "variables": variables,
         }
         if call is not None:

@@ -35,6 +35,6 @@ def _constants(graph: Graph | Pullback) -> Iterator[tuple[str, torch.Tensor]]:
         if not isinstance(node, torch.autograd.function.BackwardCFunction):
             continue
         for x in (*node.saved_tensors, *vars(node).values()):
-            is_number = isinstance(x, torch.Tensor) and x.is_floating_point()
+            is_number = isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex())
             if is_number and not x.requires_grad and x.untyped_storage().data_ptr() not in known:
                 yield node.name().removesuffix("Backward"), x

@@ -21,6 +21,17 @@ def _scipy(name: str) -> Callable:
     return f
 
 
+# Of complex numbers, by the C library.
+_COMPLEX_IN_NUMPY: dict[str, Callable] = {
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "tanh": np.tanh,
+}
+
 # The same IEEE operations in NumPy, correctly rounded too, and without a compilation for every shape.
 _IN_NUMPY: dict[str, Callable] = {
     "add": np.add,
@@ -41,7 +52,9 @@ _IN_NUMPY: dict[str, Callable] = {
 
 def evaluated(eqn, *x):
     """The value, or values, of a primitive at float64 arguments."""
-    direct = _IN_NUMPY.get(eqn.primitive.name)
+    name = eqn.primitive.name
+    direct = _COMPLEX_IN_NUMPY.get(name) if any(map(np.iscomplexobj, x)) else None
+    direct = direct or _IN_NUMPY.get(name)
     return direct(*x) if direct else eqn.primitive.bind(*x, **eqn.params)
 
 
@@ -82,15 +95,15 @@ def _cosine(eqn, x, e, y, p):
     return np.minimum(np.abs(np.sin(x[0])) * e[0] + e[0] ** 2 / 2, 2) + _own(y, p)
 
 
-def _integer_power(eqn, x, e, y, p):
+def integer_power(eqn, x, e, y, p):
+    """Of x ** n, n an integer: |n| roundings."""
     n = eqn.params.get("y", 2)
     magnitude = np.abs(x[0])
     if n >= 0:
         passed_on = (magnitude + e[0]) ** n - magnitude**n
     else:
         passed_on = np.where(magnitude > e[0], (magnitude - e[0]) ** float(n) - magnitude ** float(n), np.inf)
-    factor = 3 if np.iscomplexobj(y) else 1  # of a product, as in `rounding`
-    return passed_on + factor * abs(n) * p.u * np.abs(y) + underflow(y, p)
+    return passed_on + abs(n) * p.u * np.abs(y) + underflow(y, p)
 
 
 def _one_minus_square(eqn, x, e, y, p):
@@ -235,7 +248,7 @@ RULES = {
     **dict.fromkeys(("cosh",), _even),
     **dict.fromkeys(("sin",), _sine),
     **dict.fromkeys(("cos",), _cosine),
-    **dict.fromkeys(("integer_pow", "square"), _integer_power),
+    **dict.fromkeys(("integer_pow", "square"), integer_power),
     **dict.fromkeys(("one_minus_square",), _one_minus_square),
     **dict.fromkeys(("pow",), _power),
     **dict.fromkeys(("atan2",), _angle),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from parity_tests.harness.bridge import as_float64, as_given
+from parity_tests.harness.bridge import as_double, as_given
 from parity_tests.harness.domains import DOMAINS, Domain, Empty
 from parity_tests.harness.signature import Axes, Place, Signature
 from parity_tests.harness.spec import OpSpec
@@ -39,6 +39,7 @@ class Sample:
         one_sign: are all entries positive?
         first_order_only: are only the operator, its VJP and its JVP judged? As for large sizes, and one of many.
         broadcast: the axes of inputs that are of size 1 although `sizes` has another.
+        complex: are all numbers complex? Then their real and imaginary parts are drawn alike.
         drawn: every array so far by its role, so that a sample with the same arrays is the same sample; those that are
             put there are not drawn.
     """
@@ -54,6 +55,7 @@ class Sample:
     one_sign: bool = False
     first_order_only: bool = False
     broadcast: frozenset[Place] = frozenset()
+    complex: bool = False
     fixed: tuple[np.ndarray, ...] | None = None
     constants: Mapping[int, np.ndarray] = field(default_factory=dict)
     drawn: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
@@ -65,8 +67,17 @@ class Sample:
         return self.fixed is not None or (ordinary and all(1 < size <= max(_SMALL) for size in self.sizes.values()))
 
     def draw(self, role: str, shape: tuple[int, ...]) -> np.ndarray:
-        """Standard normal float64 numbers, or their magnitudes; the same for the same seed, sample and role."""
-        return self._remembered(role, lambda rng: self._normal(rng, shape))
+        """Standard normal float64 numbers, or their magnitudes; the same for the same seed, sample and role.
+
+        Of a complex sample complex128, whose parts are such numbers.
+        """
+        return self._remembered(role, lambda rng: self._numbers(rng, shape, self._normal))
+
+    def as_complex(self) -> Sample:
+        """The same with complex numbers, also for what is given, or constant, unless it is integer."""
+        fixed = None if self.fixed is None else tuple(map(_as_complex, self.fixed))
+        constants = {i: _as_complex(x) for i, x in self.constants.items()}
+        return replace(self, complex=True, fixed=fixed, constants=constants, drawn={})
 
     def primals(self, names: tuple[str, ...], example: int = 0) -> list[np.ndarray]:
         """The operator's inputs; `example` numbers further ones of the same kind, for a batch."""
@@ -79,8 +90,17 @@ class Sample:
             x = self.fixed[i]
             return self._remembered(role, lambda rng: x * (1 - example / 8))
         if domain is REAL:
-            return self._remembered(role, lambda rng: self.scale * self._real(rng, shape))
+            return self._remembered(role, lambda rng: self.scale * self._numbers(rng, shape, self._real))
         return self._remembered(role, lambda rng: _drawn(domain, rng, shape, self.sizes))
+
+    def _numbers(
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        parts: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray],
+    ) -> np.ndarray:
+        real = parts(rng, shape)
+        return real + 1j * parts(rng, shape) if self.complex else real
 
     def _real(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         if not self.octaves:
@@ -101,6 +121,10 @@ def _generator(seed: int, sample: str, role: str) -> np.random.Generator:
     return np.random.default_rng((seed, zlib.crc32(sample.encode()), zlib.crc32(role.encode())))
 
 
+def _as_complex(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.complex128) if x.dtype.kind == "f" else x
+
+
 def _drawn(domain: Domain, rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> np.ndarray:
     x = domain.draw(rng, shape, sizes)
     if x.shape != shape:
@@ -116,10 +140,11 @@ def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
         varied = [i for i, domain in enumerate(domains) if domain.differentiable]
         moving = tuple(domains[i] for i in varied)
         given = spec.inputs or ()
-        fixed = tuple(as_float64(given[i]) for i in varied)
+        fixed = tuple(as_double(given[i]) for i in varied)
         constants = {i: as_given(given[i]) for i in range(spec.count) if i not in varied}
         why, shapes = "the inputs that were given", tuple(x.shape for x in fixed)
-        yield Sample("given", why, {}, shapes, moving, seed, fixed=fixed, constants=constants)
+        sample = Sample("given", why, {}, shapes, moving, seed, fixed=fixed, constants=constants)
+        yield sample.as_complex() if any(map(np.iscomplexobj, fixed)) else sample
         return
     for plan in _plans(spec, signature):
         with contextlib.suppress(Empty):
@@ -146,7 +171,7 @@ def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:
     names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
     shapes = signature.input_shapes(sizes, sample.broadcast)
     varied = [i for i, domain in enumerate(domains) if domain.differentiable]
-    return replace(
+    resized = replace(
         sample,
         sizes=dict(sizes),
         shapes=tuple(shapes[i] for i in varied),
@@ -158,6 +183,7 @@ def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:
         },
         drawn={},
     )
+    return resized.as_complex() if sample.complex else resized
 
 
 def _plans(spec: OpSpec, signature: Signature) -> Iterator[Sample]:

@@ -19,6 +19,7 @@ import numpy as np
 from parity_tests.harness.checks import Check
 from parity_tests.harness.domains import Empty
 from parity_tests.harness.findings import Comparison, Finding
+from parity_tests.harness.real_parts import by_parts
 from parity_tests.harness.samples import REAL, Sample, at_sizes
 from parity_tests.harness.spec import OpSpec
 from parity_tests.harness.trial import Trial
@@ -135,7 +136,9 @@ def _words(x: np.ndarray) -> str:
         return "ones"
     if x.size > _FEW:
         return f"{' x '.join(map(str, x.shape))} numbers"
-    return np.array2string(x, separator=", ", formatter={"float_kind": "{:.4g}".format}).replace("\n", "")
+    return np.array2string(
+        x, separator=", ", formatter={"float_kind": "{:.4g}".format, "complex_kind": "{:.4g}".format}
+    ).replace("\n", "")
 
 
 def shrunk(
@@ -219,8 +222,8 @@ def _shrink_directions(search: _Search, inputs: tuple[str, ...]) -> None:
             if (thinner != search.best.drawn[role]).any():
                 accepts(thinner)
         x = search.best.drawn[role]
-        if not accepts((x != 0).astype(np.float64)):
-            accepts(np.sign(x) * np.ceil(np.abs(x)))
+        if not accepts((x != 0).astype(x.dtype)):
+            accepts(by_parts(lambda part: np.sign(part) * np.ceil(np.abs(part)), x))
 
 
 def _blocks(size: int) -> Iterator[slice]:
@@ -244,7 +247,7 @@ def _shrink_primals(search: _Search, inputs: tuple[str, ...]) -> None:
     values = np.concatenate([sample.drawn[role].ravel() for role in roles]) if roles else np.zeros(0)
     ranks = np.empty(values.size)
     ranks[np.argsort(np.abs(values), kind="stable")] = np.arange(1, values.size + 1)
-    simpler = [np.sign(values) * ranks] if values.size <= _FEW else []
+    simpler = [np.sign(values) * ranks] if values.size <= _FEW and not sample.complex else []
     simpler += [np.round(values * 2**digits) / 2**digits for digits in (0, 2, 4, 6)]
     for numbers in simpler:
         if 0 in numbers or len(np.unique(np.abs(numbers))) < numbers.size:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from parity_tests.harness.domains import Domain, Sampler, constant, domain_of, integer
-from parity_tests.harness.precision import PRECISIONS
+from parity_tests.harness.precision import COMPLEX, FORMATS, PRECISIONS
 from parity_tests.harness.signature import Signature
 
 ArrayLike = np.ndarray | jax.Array | torch.Tensor
@@ -37,6 +37,10 @@ class OpSpec:
             1), "symmetric", "definite" (and symmetric), "lower" (triangular), `integer(low, high)`, or a sampler
             (generator, shape) -> array. Integers are not differentiated.
         constants: the names of floating-point inputs that are not differentiated.
+        dtypes: the formats that it is judged in: float64, float32, bfloat16, float16, complex128, complex64; by default
+            the four real ones, or, if complex inputs are given, the two complex ones. In a complex one every
+            floating-point input is complex, its parts drawn as real numbers are, and must be in the domain "real"; an
+            output may be real (|x|). Formulas follow JAX's convention: a VJP is the transpose, without a conjugate.
         params: keyword parameters, handed to the primal and to the candidate; not differentiated.
         kinks: values of an input, by its name, at which it is also judged: {"x": (-1.0, 1.0)}. Zero, and the numbers
             that the primal's program has in it, need not be listed.
@@ -63,6 +67,7 @@ class OpSpec:
     output_names: Sequence[str] | None = None
     domains: Mapping[str, str | Domain | Sampler] = field(default_factory=dict)
     constants: Sequence[str] = ()
+    dtypes: Sequence[str] | None = None
     params: Mapping[str, object] = field(default_factory=dict)
     kinks: Mapping[str, Sequence[float]] = field(default_factory=dict)
     conventions: Mapping[str, str] = field(default_factory=dict)
@@ -97,17 +102,54 @@ class OpSpec:
                 domain_of(what)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"OpSpec {self.name}: {error}") from error
+        self._check_dtypes()
         for i, x in enumerate(self.inputs or ()):
-            dtype = str(x.dtype).removeprefix("torch.") if hasattr(x, "dtype") else type(x).__name__
-            if dtype not in PRECISIONS and not dtype.startswith(("int", "uint", "bool")):
+            dtype = _dtype(x)
+            if dtype not in FORMATS and not dtype.startswith(("int", "uint", "bool")):
                 raise TypeError(
-                    f"OpSpec {self.name}: inputs[{i}] is {dtype}; give arrays of {', '.join(PRECISIONS)} or of "
+                    f"OpSpec {self.name}: inputs[{i}] is {dtype}; give arrays of {', '.join(FORMATS)} or of "
                     "integers, and close over anything else: primal=lambda x: f(x, index)"
                 )
         if not any(domain.differentiable for domain in self.domains_of_inputs(count)):
             raise ValueError(
                 f"OpSpec {self.name}: no input is differentiated; an operator without one has no derivative"
             )
+
+    def _check_dtypes(self) -> None:
+        if self.dtypes is None:
+            return
+        if isinstance(self.dtypes, str):
+            raise TypeError(f"OpSpec {self.name}: dtypes must be a sequence of names; write dtypes=({self.dtypes!r},)")
+        unknown = [name for name in self.dtypes if name not in FORMATS]
+        if unknown:
+            raise ValueError(f"OpSpec {self.name}: unknown dtype {unknown[0]!r}; there are {', '.join(FORMATS)}")
+        if not self.dtypes:
+            raise ValueError(f"OpSpec {self.name}: dtypes is empty, so nothing would be compared")
+        for name in self.dtypes:
+            self.check_dtype(name)
+
+    def check_dtype(self, name: str) -> None:
+        """Can the operator be judged in this format?
+
+        Raises:
+            ValueError: its inputs are given as complex numbers, and the format is of real ones.
+        """
+        if name not in COMPLEX and self._given_complex:
+            raise ValueError(
+                f"OpSpec {self.name}: the given inputs are complex, so it cannot be judged in {name}; "
+                f"dtypes are {' and '.join(COMPLEX)}"
+            )
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The names of the formats that it is judged in."""
+        if self.dtypes is not None:
+            return tuple(self.dtypes)
+        return tuple(COMPLEX if self._given_complex else PRECISIONS)
+
+    @property
+    def _given_complex(self) -> bool:
+        return any(_dtype(x) in COMPLEX for x in self.inputs or ())
 
     @property
     def count(self) -> int:
@@ -124,7 +166,7 @@ class OpSpec:
         domains = []
         for i, name in enumerate(self.names_of_inputs(count)):
             x = self.inputs[i] if self.inputs else None
-            if x is not None and str(x.dtype).removeprefix("torch.") not in PRECISIONS:
+            if x is not None and _dtype(x) not in FORMATS:
                 domains.append(integer(0, 1))  # given as it is; nothing is drawn
                 continue
             domain = domain_of(self.domains.get(name, "real"))
@@ -147,3 +189,8 @@ class OpSpec:
         if self.output_names is not None and len(self.output_names) == count:
             return tuple(self.output_names)
         return ("output",) if count == 1 else tuple(f"output{i}" for i in range(count))
+
+
+def _dtype(x: object) -> str:
+    """The name of an array's dtype; of anything else, of its type."""
+    return str(x.dtype).removeprefix("torch.") if hasattr(x, "dtype") else type(x).__name__  # type: ignore[attr-defined]

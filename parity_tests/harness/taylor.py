@@ -10,6 +10,7 @@ import numpy as np
 from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.harness.oracle import Oracle
 from parity_tests.harness.precision import FLOAT64, PRECISIONS
+from parity_tests.harness.real_parts import products
 
 # From the smaller one's remainder a derivative that is wrong by more than one part in 2**20 stands out; that of a right
 # one may drown in rounding there, and the larger one shows its rate.
@@ -48,10 +49,10 @@ def taylor_rate(
         """⟨against, which(point)⟩, and how much of it may be rounding."""
         values = evaluate(which, point)
         bounds = [e for _, e in oracle.evaluate(which, point, FLOAT64)]
-        products = [a * y for a, y in zip(against, values, strict=True) if y is not None]
-        value = math.fsum(float(z) for product in products for z in product.flat)
+        pairs = [(a, y) for a, y in zip(against, values, strict=True) if y is not None]
+        value = math.fsum(float(z) for a, y in pairs for z in products(a, y).flat)
         rounding = sum(float(np.sum(np.abs(a) * e)) for a, e in zip(against, bounds, strict=True))
-        return value, rounding + 2 * FLOAT64.u * sum(float(np.sum(np.abs(product))) for product in products)
+        return value, rounding + 2 * FLOAT64.u * sum(float(np.sum(np.abs(a) * np.abs(y))) for a, y in pairs)
 
     slope, slope_noise = functional(name, args, weights)
     at_zero, noise = functional(base, x, w)

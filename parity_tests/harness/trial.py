@@ -32,7 +32,7 @@ class Trial:
 
     @property
     def primals(self) -> list[np.ndarray]:
-        """The operator's inputs: float64 arrays, exact in the format."""
+        """The operator's inputs: float64 (or complex128) arrays, exact in the format."""
         return self.arguments("forward")
 
     def arguments(self, name: str, example: int = 0) -> list[np.ndarray]:
@@ -94,13 +94,15 @@ class Trial:
         directed: bool = True,
     ) -> Iterator[Finding]:
         """One result against its truth; only the part that its domain can tell, if it is `directed`."""
-        dtype = getattr(torch, self.precision.name)
+        dtype = getattr(torch, self.precision.dtype_of(oracle))
         if result is not None and tuple(result.shape) != oracle.shape:
             text = f"has shape {tuple(result.shape)}, the oracle's is {oracle.shape}"
             yield Fact(slot.label, False, text, circumstance)
             return
         if result is not None and (result.dtype != dtype or result.device.type != self.device):
-            text = f"is {result.dtype} on {result.device}, its inputs are {dtype} on {self.device}"
+            inputs = getattr(torch, self.precision.name)
+            told = f"its inputs are {dtype}" if dtype == inputs else f"should be {dtype}, for inputs of {inputs},"
+            text = f"is {result.dtype} on {result.device}, {told} on {self.device}"
             yield Fact(slot.label, False, text, circumstance)
             return
         values = np.zeros_like(oracle) if result is None else bridge.to_numpy(result)

@@ -45,6 +45,32 @@ class WhatIf:
         yield from self.without_a_term()
         yield self.times_an_argument()
 
+    def complex_families(self, findings: Sequence[Comparison]) -> Iterator[Family]:
+        """Likewise of complex values."""
+        yield self.conjugated()
+        yield self.itself()
+        yield self.without_an_argument()
+        yield self.of_the_other_example(findings)
+        yield self._at({f"{label} conjugated": {i: np.conj(x)} for i, label, x in self._complex_arguments()})
+
+    def _complex_arguments(self) -> Iterator[tuple[int, str, np.ndarray]]:
+        for i, (label, x) in enumerate(zip(self.labels, self.args, strict=True)):
+            if x is not None and np.iscomplexobj(x):
+                yield i, label, x
+
+    def conjugated(self) -> Family:
+        """The conjugate of the oracle's; or what JAX has in its place: a VJP there is the transpose."""
+        label, wrong = self.wrong.label, self.wrong
+        family = [Explanation(f"{label} = conj(oracle)", np.conj(wrong.oracle), wrong.bound)]
+        changes = {i: np.conj(x) for i, _, x in self._complex_arguments() if self.map.arguments[i].conjugated}
+        transposed = self.truth(self._replaced(changes)) if changes else None
+        if transposed is not None:
+            value, bound = transposed
+            value = np.conj(value) if self.map.results[self.index].conjugated else value
+            text = f"{label} = the VJP without conjugates, the transpose where PyTorch has the adjoint"
+            family.append(Explanation(text, value, bound))
+        return family
+
     def _directed(self, x: np.ndarray) -> np.ndarray:
         return x if self.name == "forward" else self.trial.oracle.directed(self.map.results[self.index].like, x)
 

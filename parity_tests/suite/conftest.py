@@ -46,7 +46,7 @@ def run_attn(
         SPEC,
         candidates,
         select_checks(checks),
-        select_precisions(dtypes),
+        select_precisions(dtypes, SPEC),
         device,
         seed,
         lambda row: "",

@@ -1,7 +1,7 @@
 """adjoint: ⟨w, J u⟩ = ⟨Jᵀ w, u⟩ with the candidate's own JVP and VJP; no finite difference.
 
 u has random magnitudes and the signs of the oracle's Jᵀ w: nothing cancels in the sum, so that no mistake can hide in
-its rounding.
+its rounding. Of complex arrays the product is Re(conj(a) b), by which PyTorch's two modes are each other's adjoint.
 """
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from parity_tests.harness import bridge
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Comparison
+from parity_tests.harness.real_parts import by_parts, products
 
 
 def _run(trial):
@@ -17,7 +18,7 @@ def _run(trial):
     w = reverse_args[count:]
     tangents, gradients = trial.arguments("jvp")[count:], trial.truth("vjp", reverse_args)
     u = [
-        np.copysign(x, trial.oracle.directed(name, gradient))  # still a direction of the input's domain
+        by_parts(np.copysign, x, trial.oracle.directed(name, gradient))  # still a direction of the input's domain
         for name, x, (gradient, _) in zip(trial.oracle.inputs, tangents, gradients, strict=True)
     ]
     forward_args = [*reverse_args[:count], *u]
@@ -37,7 +38,7 @@ def _inner(directions, results, truths):
     value = bound = 0.0
     for direction, result, (_, error) in zip(directions, results, truths, strict=True):
         if result is not None:
-            value += float(np.sum(direction * bridge.to_numpy(result)))
+            value += float(np.sum(products(direction, bridge.to_numpy(result))))
         bound += float(np.sum(np.abs(direction) * error))
     return value, bound
 

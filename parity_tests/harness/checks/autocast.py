@@ -55,4 +55,5 @@ CHECK = Check(
     generic=True,
     one_dtype=True,
     torch_only="autocast is PyTorch's",
+    real_only="autocast casts no complex numbers",
 )

@@ -25,6 +25,7 @@ class Check:
         one_dtype: is the first of the dtypes enough? For properties that do not depend on the format.
         on_request: is it run only if it is asked for by its name? For what few need and all would wait for.
         torch_only: why it has nothing to say about a candidate in JAX; empty if it has.
+        real_only: why it has nothing to say about complex numbers; empty if it has.
         generic: does it look at generic samples only? For properties that do not depend on sizes; see `Sample.generic`.
         costly: is it left out of a quick run? For those that take most of the time.
     """
@@ -39,6 +40,7 @@ class Check:
     costly: bool = False
     on_request: bool = False
     torch_only: str = ""
+    real_only: str = ""
 
     @property
     def rests_on(self) -> frozenset[str]:

@@ -76,7 +76,7 @@ def _compared(trial, args, expected, results, where):
     for slot, x, y, (truth, bound) in zip(slots, expected, results, truths, strict=True):
         if trial.device == "cpu":
             truth = np.zeros_like(truth) if x is None else bridge.to_numpy(x)
-            bound = np.zeros_like(truth)
+            bound = np.zeros(truth.shape)
         yield from trial.compare_result(slot, y, truth, bound, where)
 
 

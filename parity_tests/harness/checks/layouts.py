@@ -9,14 +9,14 @@ import re
 from parity_tests.harness.candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Fact
-from parity_tests.harness.layouts import LAYOUTS
+from parity_tests.harness.layouts import LAYOUTS, OF_COMPLEX
 
 
 def _run(trial):
     groups = [("forward", "inputs"), ("vjp", "inputs"), ("vjp", "cotangents")]
     if _has_jvp(trial):
         groups.append(("jvp", "inputs and tangents"))
-    for layout in LAYOUTS:
+    for layout in (*LAYOUTS, *(OF_COMPLEX if trial.precision.is_complex else ())):
         if layout.everywhere or trial.sample.generic:
             for name, group in groups:
                 yield from _laid_out(trial, layout, name, group)

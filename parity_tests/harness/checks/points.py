@@ -84,4 +84,5 @@ CHECK = Check(
     ("vjp", "jvp"),
     _run,
     generic=True,
+    real_only="the special points are of real numbers",
 )

@@ -156,7 +156,8 @@ def test_the_inputs_that_are_given_are_left_alone():
         pytest.param(
             {"dtypes": ["float23"]},
             ValueError,
-            "unknown dtype 'float23' (did you mean 'float32'?); there are float64, float32, bfloat16, float16",
+            "unknown dtype 'float23' (did you mean 'float32'?); there are float64, float32, bfloat16, float16, "
+            "complex128, complex64",
             id="dtype",
         ),
         pytest.param(

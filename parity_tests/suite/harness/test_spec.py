@@ -51,17 +51,17 @@ def f(x, y):
             {"input_names": ("x",)}, ValueError, "OpSpec op: 1 input_names for 2 inputs", id="too few input names"
         ),
         pytest.param(
-            {"signature": None, "inputs": (X * 1j, X)},
-            TypeError,
-            "OpSpec op: inputs[0] is complex128; give arrays of float64, float32, bfloat16, float16 "
-            "or of integers, and close over anything else: primal=lambda x: f(x, index)",
+            {"signature": None, "inputs": (X * 1j, X), "dtypes": ("complex64", "float64")},
+            ValueError,
+            "OpSpec op: the given inputs are complex, so it cannot be judged in float64; "
+            "dtypes are complex128 and complex64",
             id="complex",
         ),
         pytest.param(
             {"signature": None, "inputs": (X, [1.0, 2.0])},
             TypeError,
-            "OpSpec op: inputs[1] is list; give arrays of float64, float32, bfloat16, float16 "
-            "or of integers, and close over anything else: primal=lambda x: f(x, index)",
+            "OpSpec op: inputs[1] is list; give arrays of float64, float32, bfloat16, float16, complex128, "
+            "complex64 or of integers, and close over anything else: primal=lambda x: f(x, index)",
             id="a list",
         ),
     ],
