@@ -34,6 +34,7 @@ from parity_tests.harness.trial import Trial
 
 Replay = Callable[[Row], str]
 _LARGEST = 2**20  # entries, beyond which a sample is not worth its time
+ABOUT_TENSORS = "it is about PyTorch's tensors and what PyTorch does with them"
 NOTHING_TOLD = "nothing was compared that an answer of zeros would fail"
 
 
@@ -219,7 +220,8 @@ def _row(
 ) -> Row:
     start, row, inapplicable = time.perf_counter(), blank, []
     if check.torch_only and candidate.framework != "torch":
-        return replace(row, verdict=Verdict.SKIPPED, reason=check.torch_only)
+        reason = check.torch_only if candidate.framework == "jax" else ABOUT_TENSORS
+        return replace(row, verdict=Verdict.SKIPPED, reason=reason)
     ran = False
 
     def trial_at(sample: Sample) -> Trial:
