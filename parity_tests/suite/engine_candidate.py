@@ -55,9 +55,9 @@ class EngineCandidate:
     @quiet
     def record(self, primals: Sequence[torch.Tensor], requires_grad: Sequence[bool] | None = None) -> Graph:
         """The forward alone; the engine always records."""
-        inputs = [_variable(x) for x in primals]
-        flags = [True] * len(inputs) if requires_grad is None else requires_grad
-        return Graph(inputs, flags, self.call(*inputs), primals[0].dtype)
+        variables = [_variable(x) for x in primals]
+        flags = [True] * len(primals) if requires_grad is None else requires_grad
+        return Graph(primals, variables, self.call(*variables), flags)
 
     def vjp(
         self,
@@ -123,24 +123,25 @@ class EngineCandidate:
 
 @dataclass(frozen=True)
 class Graph:
-    """A call; `flags`: with respect to which of the inputs it is pulled back."""
+    """A call, on tensors and on variables; `flags`: with respect to which of the inputs it is pulled back."""
 
-    inputs: Sequence[Variable]
-    flags: Sequence[bool]
+    inputs: Sequence[torch.Tensor]
+    variables: Sequence[Variable]
     results: Variables
-    dtype: torch.dtype
+    flags: Sequence[bool]
 
     @property
     def outputs(self) -> Tensors:
-        """The outputs, as tensors."""
-        return tuple(_tensor(y, self.dtype) for y in self.results if y is not None)
+        """The results, as tensors."""
+        return tuple(_tensor(y, self.inputs[0].dtype) for y in self.results if y is not None)
 
     @quiet
     def vjp(self, cotangents: Sequence[torch.Tensor | None], retain_graph: bool = False) -> MaybeTensors:
         """The gradients, as often as one likes."""
-        wanted = [x for x, flag in zip(self.inputs, self.flags, strict=True) if flag]
+        wanted = [x for x, flag in zip(self.variables, self.flags, strict=True) if flag]
         gradients = iter(pull(self.results, wanted, [None if w is None else _variable(w) for w in cotangents]))
-        return tuple(_maybe_tensor(next(gradients), self.dtype) if flag else None for flag in self.flags)
+        dtype = self.inputs[0].dtype
+        return tuple(_maybe_tensor(next(gradients), dtype) if flag else None for flag in self.flags)
 
 
 def _vjp(f: Callable[..., Variables], count: int) -> Callable[..., Variables]:
