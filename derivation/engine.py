@@ -66,7 +66,7 @@ def push(outputs: Sequence, inputs: Sequence[Variable], tangents: Sequence) -> t
 
 def walk(steps: Sequence, start: Sequence, directions: Sequence, end: Sequence) -> tuple[Variable | None, ...]:
     """Takes directions (tangents or cotangents) from start to end, node by node; where some meet, they add up."""
-    total: dict[Variable, Variable] = {}
+    total: dict[Variable, Variable | None] = {}
 
     def arrive(variables, directions):
         for x, direction in zip(variables, directions, strict=True):

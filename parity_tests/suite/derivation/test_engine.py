@@ -1,4 +1,4 @@
-"""derivation/engine.py: its formulas and walks, to third order and in every mix of modes, and mistakes planted in it."""
+"""derivation/engine.py: its formulas and walks, to third order in every mix of modes, and mistakes planted in it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def test_it_fits_on_a_page() -> None:
     ids=["the engine", "the probe would notice"],
 )
 def test_it_needs_numpy_only(statement: str, loaded: set[str]) -> None:
-    probe = "import json, sys; before = set(sys.modules); exec(sys.argv[1]); print(json.dumps([*{*sys.modules} - before]))"
+    probe = (
+        "import json, sys; before = {*sys.modules}; exec(sys.argv[1]); print(json.dumps([*{*sys.modules} - before]))"
+    )
     run = subprocess.run([sys.executable, "-c", probe, statement], cwd=ROOT, capture_output=True, text=True, check=True)
     foreign = {name.split(".")[0] for name in json.loads(run.stdout)} - sys.stdlib_module_names
     assert foreign == loaded if len(loaded) == 2 else foreign > loaded
@@ -85,7 +87,7 @@ def _values(results: Sequence) -> list:
 
 
 def _complex_step(e: ModuleType, f: Callable, x: Sequence[np.ndarray], u: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """J u, which is an integer: at x + i h u the imaginary part is h J u, and what it has of order h³ is rounded off."""
+    """J u, which is an integer: at x + i h u the imaginary part is h J u and a term of order h³, rounded off."""
     h = 2.0**-100
     results = f(*[e.Variable(a + 1j * h * b) for a, b in zip(x, u, strict=True)])
     return [np.round(y.imag / h) for y in _values(results)]
@@ -247,7 +249,10 @@ def test_the_graph_goes_with_its_variables() -> None:
 IN_FORMULAS = {
     "the other factor": ("(mul(c_bar, b), mul(a, c_bar))", "(mul(c_bar, a), mul(b, c_bar))"),
     "one term of the product rule": ("add(product(a_dot, b), product(a, b_dot))", "product(a_dot, b)"),
-    "no transpose": ("return mm(c_bar, transpose(b)), mm(transpose(a), c_bar)", "return c_bar, mm(transpose(a), c_bar)"),
+    "no transpose": (
+        "return mm(c_bar, transpose(b)), mm(transpose(a), c_bar)",
+        "return c_bar, mm(transpose(a), c_bar)",
+    ),
     "a constant factor": ("mm(c_bar, transpose(b))", "mm(c_bar, transpose(Variable(b.value)))"),
     "a term for one": ("lambda c_bar: (c_bar, c_bar), add", "lambda c_bar: (c_bar, None), add"),
     "transpose": ("Variable(x.value.T), transpose, transpose", "Variable(x.value.T), transpose, lambda t: t"),
