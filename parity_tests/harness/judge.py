@@ -30,6 +30,7 @@ from parity_tests.harness.spec import OpSpec
 from parity_tests.harness.trial import Trial
 
 Replay = Callable[[Row], str]
+ABOUT_TENSORS = "it is about PyTorch's tensors and what PyTorch does with them"
 NOTHING_TOLD = "nothing was compared that an answer of zeros would fail"
 
 
@@ -202,7 +203,8 @@ def _row(
 ) -> Row:
     start, row, inapplicable = time.perf_counter(), blank, []
     if check.torch_only and candidate.framework != "torch":
-        return replace(row, verdict=Verdict.SKIPPED, reason=check.torch_only)
+        reason = check.torch_only if candidate.framework == "jax" else ABOUT_TENSORS
+        return replace(row, verdict=Verdict.SKIPPED, reason=reason)
     if check.real_only and precision.is_complex:
         return replace(row, verdict=Verdict.SKIPPED, reason=check.real_only)
     ran = False

@@ -136,13 +136,15 @@ def below(report: Report) -> Group:
 def explanations(report: Report) -> list[Text]:
     """A line for everything that has a reason: what did not pass, what is not built, what was skipped."""
     parts: list[Text] = []
-    reasons: dict[tuple, list[str]] = {}
+    reasons: dict[tuple, dict[str, list[str]]] = {}
     for row in report.rows:
         if row.reason:
-            key = (row.candidate, row.check, row.verdict, row.reason, row.listed)
-            reasons.setdefault(key, []).append(SHORT[row.dtype])
-    for (candidate, check, verdict, reason, listed), dtypes in reasons.items():
-        text = Text(f"{candidate}, {check}, {' '.join(dtypes)}: ")
+            together = "" if row.verdict is Verdict.SKIPPED else row.check
+            key = (row.candidate, together, row.verdict, row.reason, row.listed)
+            reasons.setdefault(key, {}).setdefault(row.check, []).append(SHORT[row.dtype])
+    for (candidate, _, verdict, reason, listed), checks in reasons.items():
+        which = [f"{check}, {' '.join(dtypes)}" for check, dtypes in checks.items()]
+        text = Text(f"{candidate}, {which[0] if len(which) == 1 else ', '.join(checks)}: ")
         text.append(verdict.value, style=_STYLE[verdict])
         text.append(f"{' (listed)' if listed else ''}: {reason}")
         parts.append(text)

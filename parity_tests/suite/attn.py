@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+from typing import cast
 
 import jax_ref
 import torch_impl
+from derivation import engine
 from parity_tests.harness.candidate import Candidate, NotBuilt
 from parity_tests.harness.spec import OpSpec
+from parity_tests.suite.engine_candidate import EngineCandidate
 from torch_impl.native.build import BuildError, ToolchainMissing
 from torch_impl.native.declarations import DeclarationError
 
@@ -52,12 +55,16 @@ SPEC = OpSpec(
 )
 
 LIMITS = {"attn_function": {"jvp_of_jvp": torch_impl.ATTN_FUNCTION_LIMITS["nested forward AD"]}}
-NAMES = ("attn_composite", "attn_function", "attn_native_implicit", "attn_native")
+IN_TORCH = ("attn_composite", "attn_function", "attn_native_implicit", "attn_native")
+IN_NUMPY = {"engine_composite": engine.attn_composite, "engine_formula": engine.attn_formula}
+NAMES = (*IN_TORCH, *IN_NUMPY)
 
 
 @functools.cache
 def candidate(name: str) -> Candidate | NotBuilt:
     """The implementation of this name; a native one is compiled when it is first asked for."""
+    if name in IN_NUMPY:
+        return cast(Candidate, EngineCandidate(IN_NUMPY[name], name))  # a Candidate in all but its class
     try:
         return Candidate(getattr(torch_impl, name), name, LIMITS.get(name, {}))
     except ToolchainMissing as error:

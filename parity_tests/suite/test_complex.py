@@ -10,7 +10,7 @@ import torch
 import jax_ref
 from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.numerics import pinned
-from parity_tests.suite.attn import NAMES
+from parity_tests.suite.attn import IN_TORCH
 
 SHAPES = {"q": (4, 3), "k": (5, 3), "v": (5, 2), "output": (4, 2), "attn": (4, 5)}
 ROUNDINGS = 400  # on both sides together: three products of five complex terms in a row, tanh, and their amplification
@@ -30,7 +30,7 @@ def _close(candidate: torch.Tensor, oracle: jax.Array) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("candidate", NAMES, indirect=True)
+@pytest.mark.parametrize("candidate", IN_TORCH, indirect=True)
 def test_gradients_are_conjugates(candidate: Candidate, seed: int) -> None:
     primals, cotangents = _draw("q", "k", "v", seed=seed), _draw("output", "attn", seed=seed + 100)
     leaves = [torch.tensor(x, requires_grad=True) for x in primals]
@@ -46,7 +46,7 @@ def test_gradients_are_conjugates(candidate: Candidate, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("candidate", NAMES, indirect=True)
+@pytest.mark.parametrize("candidate", IN_TORCH, indirect=True)
 def test_tangents_are_equal(candidate: Candidate, seed: int) -> None:
     primals, tangents = _draw("q", "k", "v", seed=seed), _draw("q", "k", "v", seed=seed + 100)
     with pinned():

@@ -62,7 +62,8 @@ def test_every_cited_equation_is_derived() -> None:
         derived += numbers
     csrc = _cited(*(ROOT / "torch_impl/native/csrc").glob("*.cpp"))
     assert csrc >= {*range(25, 33)}
-    for cited in _cited(ROOT / "jax_ref/_attn.py"), _cited(ROOT / "torch_impl/_attn_function.py"), csrc:
+    formulas = "jax_ref/_attn.py", "torch_impl/_attn_function.py", "derivation/engine.py"
+    for cited in (*(_cited(ROOT / path) for path in formulas), csrc):
         assert cited
         assert cited <= {*derived}
     assert {int(n) for n in re.findall(r"\((\d+)\)", " ".join(SPEC.equations.values()))} <= {*derived}

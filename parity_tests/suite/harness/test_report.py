@@ -303,3 +303,12 @@ def test_every_width(failed, passed, width):
 def test_a_name_is_not_taken_for_markup(name):
     text = as_text(report_of(row(candidate=name, verdict=Verdict.ERROR, reason=f"{name} failed")))
     assert text.count(name) == 3  # the column, and the reason
+
+
+def test_checks_skipped_for_one_reason_share_a_line():
+    others = [dataclasses.replace(SKIPPED, check=check) for check in ("jvp", "leaks")]
+    half = dataclasses.replace(SKIPPED, dtype="float16")
+    assert "mine, vjp, f32 f16: SKIPPED: not an operator" in as_text(report_of(row(), SKIPPED, half))
+    assert "mine, vjp, jvp, leaks: SKIPPED: not an operator" in as_text(report_of(row(), SKIPPED, half, *others))
+    refused = [dataclasses.replace(a, verdict=Verdict.UNSUPPORTED) for a in (SKIPPED, *others)]
+    assert as_text(report_of(*refused)).count(": UNSUPPORTED: not an operator") == 3

@@ -1,0 +1,1 @@
+"""Tests of the derivation's own code; its pages are tests themselves."""

@@ -1,0 +1,175 @@
+"""The functions of derivation/engine.py as candidates: the engine's own derivatives, on tensors.
+
+A third witness: neither PyTorch nor JAX takes part in what it computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from derivation.engine import Variable, pull, push
+from parity_tests.harness.candidate import MaybeTensors, Refused, Tensors
+
+Variables = Sequence[Variable | None]
+NO_VMAP = "derivation/engine.py has no vmap"
+NO_GPU = "derivation/engine.py is in NumPy, which computes on the CPU"
+quiet = np.errstate(all="ignore")  # of infinities PyTorch and JAX say nothing either; a decorator
+
+
+@dataclass(frozen=True)
+class EngineCandidate:
+    """A function of the engine's variables to be judged; it offers the maps of `harness.candidate.Candidate`.
+
+    Attributes:
+        call: the function: (variables...) -> tuple of variables.
+        name: its name in reports.
+        limits: the checks that it is known to fail, each with the reason; `None`: what the engine does not have.
+    """
+
+    call: Callable[..., Variables]
+    name: str
+    limits: Mapping[str, str] | None = None
+
+    framework = "numpy"
+    batch_axes = (0,)
+
+    @property
+    def source(self) -> Callable:
+        """What its author wrote."""
+        return self.call
+
+    def bound(self, constants: Mapping[int, torch.Tensor], params: Mapping[str, object]) -> EngineCandidate:
+        """The same, for an operator that has neither."""
+        if constants or params:
+            raise TypeError(f"{self.name}: the engine's functions take variables only")
+        return self
+
+    def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
+        """The outputs, as a tuple."""
+        return self.record(args).outputs
+
+    @quiet
+    def record(self, primals: Sequence[torch.Tensor], requires_grad: Sequence[bool] | None = None) -> Graph:
+        """The forward alone; the engine always records."""
+        variables = [_variable(x) for x in primals]
+        flags = [True] * len(primals) if requires_grad is None else requires_grad
+        return Graph(primals, variables, self.call(*variables), flags)
+
+    def vjp(
+        self,
+        primals: Sequence[torch.Tensor],
+        cotangents: Sequence[torch.Tensor | None],
+        requires_grad: Sequence[bool] | None = None,
+    ) -> MaybeTensors:
+        """Reverse mode; `requires_grad`: of which inputs."""
+        return self.record(primals, requires_grad).vjp(cotangents)
+
+    def vjp_undefined(self, primals: Sequence[torch.Tensor]) -> MaybeTensors:
+        """Reverse mode when every cotangent is absent."""
+        graph = self.record(primals)
+        return graph.vjp([None] * len(graph.results))
+
+    def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> MaybeTensors:
+        """Forward mode."""
+        return _evaluated(_jvp(self.call, len(primals)), [*primals, *tangents])
+
+    def vjp_of_vjp(
+        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
+    ) -> MaybeTensors:
+        """Reverse over reverse; `count` is the number of the operator's inputs."""
+        return _evaluated(_vjp(_vjp(self.call, count), len(arguments)), [*arguments, *cotangents])
+
+    def jvp_of_vjp(
+        self,
+        count: int,
+        arguments: Sequence[torch.Tensor],
+        tangents: Sequence[torch.Tensor],
+        create_graph: bool = True,
+    ) -> MaybeTensors:
+        """Forward over reverse."""
+        if not create_graph:
+            raise Refused("the engine always records", declared=True)
+        return _evaluated(_jvp(_vjp(self.call, count), len(arguments)), [*arguments, *tangents])
+
+    def vjp_of_jvp(
+        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
+    ) -> MaybeTensors:
+        """Reverse over forward."""
+        return _evaluated(_vjp(_jvp(self.call, count), len(arguments)), [*arguments, *cotangents])
+
+    def jvp_of_jvp(
+        self, count: int, arguments: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]
+    ) -> MaybeTensors:
+        """Forward over forward."""
+        return _evaluated(_jvp(_jvp(self.call, count), len(arguments)), [*arguments, *tangents])
+
+    def vjp_of_vjp_of_vjp(
+        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
+    ) -> MaybeTensors:
+        """Reverse over reverse over reverse."""
+        gradients = _vjp(_vjp(self.call, count), len(arguments) - count)
+        return _evaluated(_vjp(gradients, len(arguments)), [*arguments, *cotangents])
+
+    def vmap(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> Tensors:
+        """The engine has none."""
+        raise Refused(NO_VMAP, declared=True)
+
+    vmap_of_vjp = vmap_of_jvp = vjp_of_vmap = vmap
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A call, on tensors and on variables; `flags`: with respect to which of the inputs it is pulled back."""
+
+    inputs: Sequence[torch.Tensor]
+    variables: Sequence[Variable]
+    results: Variables
+    flags: Sequence[bool]
+
+    @property
+    def outputs(self) -> Tensors:
+        """The results, as tensors."""
+        return tuple(_tensor(y, self.inputs[0].dtype) for y in self.results if y is not None)
+
+    @quiet
+    def vjp(self, cotangents: Sequence[torch.Tensor | None], retain_graph: bool = False) -> MaybeTensors:
+        """The gradients, as often as one likes."""
+        wanted = [x for x, flag in zip(self.variables, self.flags, strict=True) if flag]
+        gradients = iter(pull(self.results, wanted, [None if w is None else _variable(w) for w in cotangents]))
+        dtype = self.inputs[0].dtype
+        return tuple(_maybe_tensor(next(gradients), dtype) if flag else None for flag in self.flags)
+
+
+def _vjp(f: Callable[..., Variables], count: int) -> Callable[..., Variables]:
+    """The VJP on flat arguments: `count` primals, then a cotangent for each result."""
+    return lambda *args: pull(f(*args[:count]), args[:count], args[count:])
+
+
+def _jvp(f: Callable[..., Variables], count: int) -> Callable[..., Variables]:
+    return lambda *args: push(f(*args[:count]), args[:count], args[count:])
+
+
+@quiet
+def _evaluated(f: Callable[..., Variables], args: Sequence[torch.Tensor]) -> MaybeTensors:
+    return tuple(_maybe_tensor(y, args[0].dtype) for y in f(*map(_variable, args)))
+
+
+def _variable(x: torch.Tensor) -> Variable:
+    """NumPy has no bfloat16: what is given in it is computed in float32, and rounded once."""
+    if x.device.type != "cpu":
+        raise Refused(NO_GPU, declared=True)
+    return Variable((x.float() if x.dtype is torch.bfloat16 else x).detach().numpy().copy())
+
+
+def _tensor(x: Variable, dtype: torch.dtype) -> torch.Tensor:
+    """In the engine's own dtype, but for bfloat16."""
+    tensor = torch.from_numpy(np.array(x.value, order="C"))
+    return tensor.bfloat16() if dtype is torch.bfloat16 and tensor.dtype is torch.float32 else tensor
+
+
+def _maybe_tensor(x: Variable | None, dtype: torch.dtype) -> torch.Tensor | None:
+    return None if x is None else _tensor(x, dtype)
