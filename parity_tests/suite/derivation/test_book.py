@@ -75,8 +75,23 @@ def _of_jax(page: str) -> dict:
 
 @pytest.mark.parametrize(("page", "name", "kind", "base", "letters"), MAPS, ids=NAMES)
 def test_the_formulas_are_those_of_jax(page: str, name: str, kind: str, base: str, letters: str) -> None:
+    _assert_as_in_jax(_of_jax(page), name, kind, base, letters)
+
+
+def test_a_wrong_formula_is_noticed() -> None:
+    def without_transposes(X, Y, Z_bar):
+        return [Z_bar @ Y, X @ Z_bar]
+
+    functions = _of_jax("mm.md")
+    square = "nn nn"
+    _assert_as_in_jax(functions, "mm_vjp", "vjp", "mm", square)
+    with pytest.raises(AssertionError, match="Not equal"):
+        _assert_as_in_jax(functions | {"mm_vjp": without_transposes}, "mm_vjp", "vjp", "mm", square)
+
+
+def _assert_as_in_jax(functions: dict, name: str, kind: str, base: str, letters: str) -> None:
     rng = np.random.default_rng(2)
-    functions, shapes = _of_jax(page), _shapes(letters, SIZES)
+    shapes = _shapes(letters, SIZES)
 
     def f(*x):
         return tuple(functions[base](*x))

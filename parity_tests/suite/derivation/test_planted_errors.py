@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import pytest
 
 from parity_tests.suite.derivation import _pages, _plant
-from parity_tests.suite.derivation._pages import Line
-
-PAGES = {
-    "attn.md": range(1, 25),
-    "native.md": range(25, 33),
-    "sin.md": range(33, 40),
-    "mm.md": range(40, 52),
-    "broadcasting.md": range(52, 63),
-    "second_order.md": range(63, 73),
-    "complex.md": range(73, 77),
-    "undefined.md": range(77, 80),
-    "numerics.md": range(80, 89),
-    "testing.md": range(89, 96),
-    "your_own.md": range(96, 104),
-}
+from parity_tests.suite.derivation._pages import PAGES, Line
 
 
 def _source(page: str) -> str:
@@ -87,39 +72,3 @@ def test_a_harmless_change_survives() -> None:
     line = next(line for line in _pages.lines("sin.md") if line.numbers == (34,))
     same = [(line, "nothing changed", line.code), (line, "another order", "return [x_dot * np.cos(x)]")]
     assert len(_survivors("sin.md", iter(same))) == 2
-
-
-# What is printed: its signs are those of the code, so that an error in either one is noticed.
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_the_printed_signs_are_those_of_the_code(page: str) -> None:
-    equations = _pages.equations(page)
-    assert [*equations] == [*PAGES[page]]
-    for number, equation in equations.items():
-        code = [_plant.signs(line.code) for line in _pages.lines(page) if number in line.numbers]
-        assert _pages.printed_signs(equation) in code, f"({number}): {equation}"
-
-
-def test_a_sign_changed_in_print_is_noticed() -> None:
-    equation = _pages.equations("attn.md")[14]
-    assert _pages.printed_signs(equation) == "-"
-    assert _pages.printed_signs(equation.replace("-2", "2")) == ""
-    assert _pages.printed_signs(_pages.equations("attn.md")[22].replace("+", "-", 1)) == "-++"
-
-
-def test_every_equation_has_a_number_of_its_own() -> None:
-    pages = sorted(path.name for path in _pages.FOLDER.glob("*.md"))
-    tags = {page: [int(n) for n in re.findall(r"\\tag\{(\d+)\}", _pages.text(page))] for page in pages}
-    numbered = {page: numbers for page, numbers in tags.items() if numbers}
-    assert {page: [*numbers] for page, numbers in PAGES.items()}.items() <= numbered.items()
-    every = [number for numbers in numbered.values() for number in numbers]
-    assert sorted(every) == [*range(1, len(every) + 1)]
-
-
-def test_the_table_of_contents() -> None:
-    contents = _pages.text("README.md")
-    linked = re.findall(r"^\| \[(\w+\.md)\]\(\1\) \| (?:\((\d+)\)-\((\d+)\))?", contents, re.MULTILINE)
-    told = {page: range(int(first), int(last) + 1) for page, first, last in linked if first}
-    assert told == PAGES
-    assert {page for page, *_ in linked} >= {path.name for path in _pages.FOLDER.glob("*.md")} - {"README.md"}
