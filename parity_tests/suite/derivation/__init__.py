@@ -1,1 +1,1 @@
-"""Tests of the derivation's own code; its pages are tests themselves."""
+"""Tests of `derivation`: the engine, the pages against JAX and SymPy, and with errors planted in them."""
