@@ -31,7 +31,7 @@ from parity_tests.harness.rounding import NoRule, bounded
 from parity_tests.harness.rounding_complex import RULES
 from parity_tests.harness.samples import samples
 from parity_tests.replay import replay
-from parity_tests.suite.attn import NAMES
+from parity_tests.suite.attn import IN_TORCH
 from parity_tests.suite.attn import SPEC as ATTN
 from parity_tests.suite.harness._ops import judged, rows
 
@@ -84,7 +84,7 @@ def test_every_default_check_passes_or_says_why_not():
     assert {check.name for check in CHECKS.values() if check.real_only} == OF_REAL_NUMBERS
 
 
-@pytest.mark.parametrize("candidate", NAMES, indirect=True)
+@pytest.mark.parametrize("candidate", IN_TORCH, indirect=True)
 def test_attn(candidate: Candidate):
     """By the explicit formulas of jax_ref, which are transposes, to second order."""
     inputs = tuple(0.3 * normal(*shape, seed=i) for i, shape in enumerate(((4, 3), (5, 3), (5, 2))))
