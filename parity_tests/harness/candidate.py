@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 import threading
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 
 import torch
 from torch.autograd import forward_ad
+
+from parity_tests.harness.writes import WRITTEN, Writes
 
 Tensors = tuple[torch.Tensor, ...]
 MaybeTensors = tuple[torch.Tensor | None, ...]
@@ -205,10 +208,29 @@ class Candidate:
     def vjp_of_jvp(
         self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
     ) -> MaybeTensors:
-        """Reverse over forward."""
+        """Reverse over forward.
+
+        Raises:
+            Refused: PyTorch's own formula for a JVP writes to what its derivative needs, as that of logsumexp does.
+        """
         arguments = _leaves(arguments)
-        tangents = self.jvp(arguments[:count], arguments[count:])
-        return _pullback(tangents, arguments, cotangents, create_graph=False)
+
+        def pulled_back() -> MaybeTensors:
+            tangents = self.jvp(arguments[:count], arguments[count:])
+            return _pullback(tangents, arguments, cotangents, create_graph=False)
+
+        try:
+            return pulled_back()
+        except RuntimeError as error:
+            if WRITTEN not in str(error):
+                raise
+            with Writes() as writes, contextlib.suppress(RuntimeError):
+                pulled_back()
+            if writes.seen:  # the candidate's own code may be to blame
+                raise
+            raise Refused(
+                f"RuntimeError: {str(error).split(': ')[0]}, by PyTorch's own formula", declared=True
+            ) from error
 
     def jvp_of_jvp(
         self, count: int, arguments: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]

@@ -92,7 +92,7 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
     cases = list(docket.samples(docket.spec, docket.seed))
     with pinned(docket.device):
         oracle = Oracle(docket.spec, cases[0])
-        cases = [sample for sample in cases if is_defined(oracle.at(sample), sample, skipped)]
+        cases = [sample for sample in cases if is_defined(oracle, sample, skipped)]
     uncertified: dict[str, str] = {}
     for name in docket.certificates:
         with pinned(docket.device):
@@ -129,6 +129,7 @@ def is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
     """
     empty = 0 in sample.sizes.values()
     try:
+        oracle = oracle.at(sample)
         oracle.check(sample)
         if not empty and 1 not in sample.sizes.values():
             return True

@@ -15,6 +15,7 @@ from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.candidate import NESTED_FORWARD, Candidate, Refused
 from parity_tests.harness.checks import CHECKS, Check
 from parity_tests.harness.crosscheck import select_precisions
+from parity_tests.harness.domains import integer
 from parity_tests.harness.findings import Fact, NotApplicable
 from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.report import Report, Row
@@ -478,6 +479,15 @@ def test_an_operator_without_a_value_on_an_empty_axis():
     assert report.passed, str(report)
     (line,) = report.skipped
     assert line.startswith("peak, sample zero_n: peak: primal fails on inputs of shapes (0, 3): ")
+
+
+def test_an_operator_with_constants_without_a_value_on_an_empty_axis():
+    domains = {"i": integer(0, 3)}
+    spec = OpSpec("first", primal=lambda x, i: x[:, 0] * i, signature="(n,d),(n)->(n)", domains=domains)
+    report = crosscheck(lambda x, i: x[:, 0] * i, spec, checks=["forward", "vjp"], dtypes=["float64"])
+    assert report.passed, str(report)
+    (line,) = report.skipped
+    assert line.startswith("first, sample zero_d: first: primal fails on inputs of shapes (4, 0): IndexError")
 
 
 def test_an_operator_whose_value_on_an_empty_axis_is_not_finite():

@@ -245,3 +245,9 @@ def test_a_residual_is_named_only_where_it_matters():
         texts[call] = [wrong.pattern for wrong in failure.wrong if wrong.label == call.__name__]
     text = "keeps a tensor of shape (3, 4) that is neither input nor output: a constant to autograd"
     assert texts == {NotRecomputed: [text], HalfASecondOrder: []}
+
+
+def test_an_undefined_cotangent_of_what_overflows_the_format_is_not_judged():
+    spec = OpSpec("op", primal=jnp.exp, inputs=(np.full(4, 12.0),))
+    row = judged(torch.exp, spec, "vjp_partial", "float16")  # 0 times infinity
+    assert row.verdict is not Verdict.MISMATCH, row.failure
