@@ -50,6 +50,7 @@ _UNTRACEABLE = (
 # PyTorch's refusals on behalf of an operation that lacks a rule.
 _REFUSED = (
     r"derivative for .* is not implemented",
+    r"no autograd formula was registered",
     r"Trying to use forward AD with .* that does not support it",
     r"Batching rule not implemented",
     r"not implemented for '(Half|BFloat16|Double|Float)'",
@@ -178,7 +179,8 @@ class Candidate:
         arguments = _leaves(arguments)
         primals, inner = arguments[:count], arguments[count:]
         gradients = _twice(_pullback(self.forward(primals), primals, inner, create_graph=True))
-        return _pullback(gradients, arguments, cotangents, create_graph=False)
+        with _once():
+            return _pullback(gradients, arguments, cotangents, create_graph=False)
 
     def vjp_of_vjp_of_vjp(
         self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
@@ -188,8 +190,9 @@ class Candidate:
         first, second = arguments[:-count], arguments[-count:]
         primals, inner = first[:count], first[count:]
         gradients = _twice(_pullback(self.forward(primals), primals, inner, create_graph=True))
-        gradients = _twice(_pullback(gradients, first, second, create_graph=True))
-        return _pullback(gradients, arguments, cotangents, create_graph=False)
+        with _once():
+            gradients = _twice(_pullback(gradients, first, second, create_graph=True))
+            return _pullback(gradients, arguments, cotangents, create_graph=False)
 
     def jvp_of_vjp(
         self,
@@ -405,6 +408,18 @@ def _twice(gradients: MaybeTensors) -> MaybeTensors:
     if any(node.name() == "torch::autograd::Error" for node in nodes(gradients)):
         raise Refused("its backward is marked once_differentiable", declared=True)
     return gradients
+
+
+@contextlib.contextmanager
+def _once() -> Iterator[None]:
+    """What a backward goes through may lack a derivative of its own, as by `once_differentiable`."""
+    try:
+        yield
+    except Refused as refusal:
+        if "no autograd formula" not in str(refusal):
+            raise
+        reason = "its backward goes through an operator that has no derivative itself (register_autograd)"
+        raise Refused(reason, declared=True) from refusal
 
 
 def nodes(results: Sequence[torch.Tensor | None]) -> Iterator[torch.autograd.graph.Node]:

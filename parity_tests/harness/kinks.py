@@ -119,17 +119,17 @@ def _range(trial: Trial, name: str, args: Arrays, directions, h: float) -> list[
 
     The largest error is that of the oracle where every entry has moved the least: f(x) / x near 0 loses the most there.
     """
-    count = len(trial.oracle.inputs)
+    count, present = len(trial.oracle.inputs), [x for x in args if x is not None]  # all are, at a special point
     steps = [np.stack(d) for d in zip(*directions, strict=True)]
     least = [np.take_along_axis(d, np.where(d == 0, np.inf, np.abs(d)).argmin(0)[None], 0)[0] for d in steps]
     with np.errstate(invalid="ignore"):  # infinity less infinity
-        scales = [h * np.where(x == 0, 1.0, np.abs(x)) for x in args[:count]]
-        moved = [x + scale * d for x, scale, d in zip(args, scales, steps, strict=False)]
-        nearest = [x + scale * d for x, scale, d in zip(args, scales, least, strict=False)]
+        scales = [h * np.where(x == 0, 1.0, np.abs(x)) for x in present[:count]]
+        moved = [x + scale * d for x, scale, d in zip(present, scales, steps, strict=False)]
+        nearest = [x + scale * d for x, scale, d in zip(present, scales, least, strict=False)]
     ranges = []
-    values = trial.oracle.values_along(name, moved, args[count:])
-    errors = trial.oracle.truth(name, [*(x[-1] for x in moved), *args[count:]], FLOAT64)
-    largest = trial.oracle.truth(name, [*nearest, *args[count:]], FLOAT64)
+    values = trial.oracle.values_along(name, moved, present[count:])
+    errors = trial.oracle.truth(name, [*(x[-1] for x in moved), *present[count:]], FLOAT64)
+    largest = trial.oracle.truth(name, [*nearest, *present[count:]], FLOAT64)
     for slot, several, (_, bound), (_, noise) in zip(
         trial.oracle.map(name).results, values, errors, largest, strict=True
     ):

@@ -515,3 +515,34 @@ def test_the_right_pair_passes_everything_but_nested_forward_mode():
     limits = {row.check for row in rows(report) if row.verdict is Verdict.UNSUPPORTED}
     assert limits == {"jvp_of_jvp"}
     assert crosscheck(pair, PAIR, limits={}, dtypes=["float32"]).passed
+
+
+@torch.library.custom_op("gradparity_tests::scaled", mutates_args=())
+def _scaled(w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return 2 * w * x
+
+
+@torch.library.custom_op("gradparity_tests::squared", mutates_args=())
+def _squared(x: torch.Tensor) -> torch.Tensor:
+    return x * x
+
+
+_squared.register_autograd(
+    lambda ctx, w: _scaled(w, *ctx.saved_tensors),
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+)
+
+
+def test_a_backward_by_an_operator_without_a_derivative_is_its_authors_limit_at_second_order_only():
+    spec = OpSpec("square", primal=lambda x: x * x, signature="(n)->(n)")
+    for check in ("vjp_of_vjp", "exact"):
+        (row,) = rows(crosscheck(_squared, spec, checks=[check], dtypes=["float64"]))
+        assert row.passed, row.reason
+    (row,) = rows(crosscheck(_squared, spec, checks=["vjp_of_vjp"], dtypes=["float64"]))
+    assert row.reason == "its backward goes through an operator that has no derivative itself (register_autograd)"
+
+    spec = OpSpec("scaled", primal=lambda w, x: 2 * w * x, signature="(n),(n)->(n)")
+    (row,) = rows(crosscheck(_scaled, spec, checks=["vjp"], dtypes=["float64"]))
+    assert row.verdict is Verdict.UNSUPPORTED
+    assert not row.passed
+    assert "no autograd formula was registered" in row.reason

@@ -97,6 +97,6 @@ def test_an_operator_that_is_not_pytorchs_own_may_write():
 def test_reading_is_no_write():
     x = torch.ones(3)
     with Writes() as writes:
-        (~(x > 0), x[0], x.sum(), -x, x.exp(), torch.logsumexp(x, 0), torch.ops.aten.exp.default(x))
+        _ = ~(x > 0), x[0], x.sum(), -x, x.exp(), torch.logsumexp(x, 0), torch.ops.aten.exp.default(x)
         x.requires_grad_()
     assert not writes.seen
