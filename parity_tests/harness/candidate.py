@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 import threading
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 
 import torch
 from torch.autograd import forward_ad
+
+from parity_tests.harness.writes import WRITTEN, Writes
 
 Tensors = tuple[torch.Tensor, ...]
 MaybeTensors = tuple[torch.Tensor | None, ...]
@@ -47,6 +50,7 @@ _UNTRACEABLE = (
 # PyTorch's refusals on behalf of an operation that lacks a rule.
 _REFUSED = (
     r"derivative for .* is not implemented",
+    r"no autograd formula was registered",
     r"Trying to use forward AD with .* that does not support it",
     r"Batching rule not implemented",
     r"not implemented for '(Half|BFloat16|Double|Float|ComplexDouble|ComplexFloat)'",
@@ -176,7 +180,8 @@ class Candidate:
         arguments = _leaves(arguments)
         primals, inner = arguments[:count], arguments[count:]
         gradients = _twice(_pullback(self.forward(primals), primals, inner, create_graph=True))
-        return _pullback(gradients, arguments, cotangents, create_graph=False)
+        with _once():
+            return _pullback(gradients, arguments, cotangents, create_graph=False)
 
     def vjp_of_vjp_of_vjp(
         self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
@@ -186,8 +191,9 @@ class Candidate:
         first, second = arguments[:-count], arguments[-count:]
         primals, inner = first[:count], first[count:]
         gradients = _twice(_pullback(self.forward(primals), primals, inner, create_graph=True))
-        gradients = _twice(_pullback(gradients, first, second, create_graph=True))
-        return _pullback(gradients, arguments, cotangents, create_graph=False)
+        with _once():
+            gradients = _twice(_pullback(gradients, first, second, create_graph=True))
+            return _pullback(gradients, arguments, cotangents, create_graph=False)
 
     def jvp_of_vjp(
         self,
@@ -206,10 +212,29 @@ class Candidate:
     def vjp_of_jvp(
         self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
     ) -> MaybeTensors:
-        """Reverse over forward."""
+        """Reverse over forward.
+
+        Raises:
+            Refused: PyTorch's own formula for a JVP writes to what its derivative needs, as that of logsumexp does.
+        """
         arguments = _leaves(arguments)
-        tangents = self.jvp(arguments[:count], arguments[count:])
-        return _pullback(tangents, arguments, cotangents, create_graph=False)
+
+        def pulled_back() -> MaybeTensors:
+            tangents = self.jvp(arguments[:count], arguments[count:])
+            return _pullback(tangents, arguments, cotangents, create_graph=False)
+
+        try:
+            return pulled_back()
+        except RuntimeError as error:
+            if WRITTEN not in str(error):
+                raise
+            with Writes() as writes, contextlib.suppress(RuntimeError):
+                pulled_back()
+            if writes.seen:  # the candidate's own code may be to blame
+                raise
+            raise Refused(
+                f"RuntimeError: {str(error).split(': ')[0]}, by PyTorch's own formula", declared=True
+            ) from error
 
     def jvp_of_jvp(
         self, count: int, arguments: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]
@@ -384,6 +409,18 @@ def _twice(gradients: MaybeTensors) -> MaybeTensors:
     if any(node.name() == "torch::autograd::Error" for node in nodes(gradients)):
         raise Refused("its backward is marked once_differentiable", declared=True)
     return gradients
+
+
+@contextlib.contextmanager
+def _once() -> Iterator[None]:
+    """What a backward goes through may lack a derivative of its own, as by `once_differentiable`."""
+    try:
+        yield
+    except Refused as refusal:
+        if "no autograd formula" not in str(refusal):
+            raise
+        reason = "its backward goes through an operator that has no derivative itself (register_autograd)"
+        raise Refused(reason, declared=True) from refusal
 
 
 def nodes(results: Sequence[torch.Tensor | None]) -> Iterator[torch.autograd.graph.Node]:

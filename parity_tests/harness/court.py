@@ -62,7 +62,7 @@ class Bench:
         self.skipped: list[str] = []
         with pinned(device):
             self.oracle = Oracle(spec, every[0])
-            self.cases = [sample for sample in every if is_defined(self.oracle.at(sample), sample, self.skipped)]
+            self.cases = [sample for sample in every if is_defined(self.oracle, sample, self.skipped)]
 
     def certificate(self, name: str) -> Row:
         """What the oracle's witnesses say of one of its maps; they are asked once."""
@@ -89,6 +89,7 @@ def is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
     """
     empty = 0 in sample.sizes.values()
     try:
+        oracle = oracle.at(sample)
         oracle.check(sample)
         if sample.first_order_only and oracle.largest_array(sample.shapes) > _LARGEST:
             skipped.append(

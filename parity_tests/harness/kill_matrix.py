@@ -68,7 +68,7 @@ class KillMatrix:
         with pinned():
             cases = list(samples(spec, seed))
             self.oracle = Oracle(spec, cases[0])
-            self.cases = [case for case in cases if is_defined(self.oracle.at(case), case, [])]
+            self.cases = [case for case in cases if is_defined(self.oracle, case, [])]
             self.mutations = [mutation for name in ("vjp", "jvp") for mutation in self._mutations(name)]
 
     def _mutations(self, name: str) -> Iterator[Mutation]:

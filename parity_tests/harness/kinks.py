@@ -96,14 +96,15 @@ def _limits(trial: Trial, name: str, args: Sequence[np.ndarray]) -> dict[str, _L
     near, far = _range(trial, name, args, directions, _NEAR), _range(trial, name, args, directions[-_RANDOM:], _FAR)
     at = [value for value, _ in trial.truth(name, args)]
     limits = {}
-    for slot, value, (low, high, bound, sums), (low_far, high_far, _, _) in zip(
+    for slot, value, (low, high, bound, noise, sums), (low_far, high_far, *_) in zip(
         trial.oracle.map(name).results, at, near, far, strict=True
     ):
         with np.errstate(invalid="ignore"):
             width, width_far = high - low, high_far - low_far
-            # It grows as the point is approached: there is no derivative at all.
-            unbounded = np.maximum(np.abs(low), np.abs(high)) > 4 * np.maximum(np.abs(low_far), np.abs(high_far))
-            jumps = (width > width_far / 4) & (width > 4 * bound)
+            # It grows as the point is approached, by more than the oracle itself errs: there is no derivative at all.
+            size, size_far = np.maximum(np.abs(low), np.abs(high)), np.maximum(np.abs(low_far), np.abs(high_far))
+            unbounded = size > 4 * size_far + noise
+            jumps = (width > width_far / 4) & (width > 4 * noise)
         known = np.isfinite(width) & np.isfinite(width_far) & np.isfinite(bound)
         # Where it does not jump, or nothing is known nearby, the oracle's own value stands if there is one.
         stands = np.isfinite(value) & ~unbounded & ~(known & jumps)
@@ -116,26 +117,32 @@ def _limits(trial: Trial, name: str, args: Sequence[np.ndarray]) -> dict[str, _L
 
 
 def _range(trial: Trial, name: str, args: Sequence[np.ndarray], directions, h: float) -> list[tuple]:
-    """Of each result of a map at a distance h in every direction: smallest, largest, error, every sum."""
-    count = len(trial.oracle.inputs)
+    """Of each result of a map at a distance h in every direction: smallest, largest, error, largest error, every sum.
+
+    The largest error is that of the oracle where every entry has moved the least: f(x) / x near 0 loses the most there.
+    """
+    count, present = len(trial.oracle.inputs), list(args)
+    steps = [np.stack(d) for d in zip(*directions, strict=True)]
+    least = [np.take_along_axis(d, np.where(d == 0, np.inf, np.abs(d)).argmin(0)[None], 0)[0] for d in steps]
     with np.errstate(invalid="ignore"):  # infinity less infinity
-        moved = [
-            x + h * np.where(x == 0, 1.0, np.abs(x)) * np.stack(d)
-            for x, d in zip(args, zip(*directions, strict=True), strict=False)
-        ]
+        scales = [h * np.where(x == 0, 1.0, np.abs(x)) for x in present[:count]]
+        moved = [x + scale * d for x, scale, d in zip(present, scales, steps, strict=False)]
+        nearest = [x + scale * d for x, scale, d in zip(present, scales, least, strict=False)]
     ranges = []
-    values = trial.oracle.values_along(name, moved, args[count:])
-    errors = trial.oracle.truth(name, [*(x[-1] for x in moved), *args[count:]], FLOAT64)
-    for slot, several, (_, bound) in zip(trial.oracle.map(name).results, values, errors, strict=True):
+    values = trial.oracle.values_along(name, moved, present[count:])
+    errors = trial.oracle.truth(name, [*(x[-1] for x in moved), *present[count:]], FLOAT64)
+    largest = trial.oracle.truth(name, [*nearest, *present[count:]], FLOAT64)
+    for slot, several, (_, bound), (_, noise) in zip(
+        trial.oracle.map(name).results, values, errors, largest, strict=True
+    ):
         if name != "forward":
-            several, bound = (
-                np.stack([trial.oracle.directed(slot.like, x) for x in several]),
-                trial.oracle.directed(slot.like, bound),
-            )
+            several = np.stack([trial.oracle.directed(slot.like, x) for x in several])
+            bound, noise = (trial.oracle.directed(slot.like, e) for e in (bound, noise))
+        noise = np.where(np.isfinite(noise), np.maximum(bound, noise), 0.0)
         outside = np.isnan(several)  # of the domain, where nothing is approached
         low, high = np.where(outside, np.inf, several).min(0), np.where(outside, -np.inf, several).max(0)
         sums = np.where(outside, 0.0, several).reshape(len(several), -1).sum(1)
-        ranges.append((low, high, bound, sums))
+        ranges.append((low, high, bound, noise, sums))
     return ranges
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import threading
+from typing import ClassVar
 
 import torch
 
@@ -48,6 +50,31 @@ class OnTheClass(Pair):
     @staticmethod
     def backward(ctx, *cotangents):
         return pair_backward(*OnTheClass.saved, *cotangents)
+
+
+class OnTheThread(Pair):
+    local = threading.local()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        OnTheThread.local.scale = 1.0
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        scale = getattr(OnTheThread.local, "scale", 2.0)
+        return tuple(scale * g for g in Pair.backward(ctx, *cotangents))
+
+
+class ByAddress(Pair):
+    """tanh(x), once for every address."""
+
+    known: ClassVar[dict[int, torch.Tensor]] = {}
+
+    @staticmethod
+    def forward(x, y):
+        t = ByAddress.known.setdefault(x.data_ptr(), torch.tanh(x))
+        return t * y, x * y * y
 
 
 class OneOutputBuffer(Pair):
@@ -132,6 +159,7 @@ PROTOCOL_MISTAKES: dict[str, dict[str, Mistake]] = {
     "in_place": {"saves x.data": Mistake(DataSaved.apply, (*_ONE_CALL, "saved_tensors"))},
     "retain_graph": {"keeps its first result": Mistake(FirstResultKept.apply, _ONE_CALL)},
     "interleaved": {
+        "state on the thread": Mistake(OnTheThread.apply, (*_ONE_CALL, "retain_graph")),
         "state on the class": Mistake(OnTheClass.apply, (*_ONE_CALL, "retain_graph")),
         "one buffer for all outputs": Mistake(OneOutputBuffer.apply, (*_ONE_CALL, "retain_graph")),
     },

@@ -15,6 +15,7 @@ from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.candidate import NESTED_FORWARD, Candidate, Refused
 from parity_tests.harness.checks import CHECKS, Check
 from parity_tests.harness.crosscheck import select_precisions
+from parity_tests.harness.domains import integer
 from parity_tests.harness.findings import Fact, NotApplicable
 from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.report import Report, Row
@@ -480,6 +481,15 @@ def test_an_operator_without_a_value_on_an_empty_axis():
     assert line.startswith("peak, sample zero_n: peak: primal fails on inputs of shapes (0, 3): ")
 
 
+def test_an_operator_with_constants_without_a_value_on_an_empty_axis():
+    domains = {"i": integer(0, 3)}
+    spec = OpSpec("first", primal=lambda x, i: x[:, 0] * i, signature="(n,d),(n)->(n)", domains=domains)
+    report = crosscheck(lambda x, i: x[:, 0] * i, spec, checks=["forward", "vjp"], dtypes=["float64"])
+    assert report.passed, str(report)
+    (line,) = report.skipped
+    assert line.startswith("first, sample zero_d: first: primal fails on inputs of shapes (4, 0): IndexError")
+
+
 def test_an_operator_whose_value_on_an_empty_axis_is_not_finite():
     spec = OpSpec("mean", primal=lambda x: x.mean(), signature="(n)->()")
     report = crosscheck(lambda x: x.mean(), spec, checks=["forward"], dtypes=["float64"])
@@ -512,3 +522,34 @@ def test_a_sample_with_a_huge_intermediate_is_left_out_with_its_reason():
     report = crosscheck(lambda x, y: torch.outer(x, x) @ y, spec, checks=["vjp"], dtypes=["float64"])
     assert report.passed
     assert report.skipped == ["squares, sample many_n: an intermediate of the oracle has more than 2^20 entries"]
+
+
+@torch.library.custom_op("gradparity_tests::scaled", mutates_args=())
+def _scaled(w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return 2 * w * x
+
+
+@torch.library.custom_op("gradparity_tests::squared", mutates_args=())
+def _squared(x: torch.Tensor) -> torch.Tensor:
+    return x * x
+
+
+_squared.register_autograd(
+    lambda ctx, w: _scaled(w, *ctx.saved_tensors),
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+)
+
+
+def test_a_backward_by_an_operator_without_a_derivative_is_its_authors_limit_at_second_order_only():
+    spec = OpSpec("square", primal=lambda x: x * x, signature="(n)->(n)")
+    for check in ("vjp_of_vjp", "exact"):
+        (row,) = rows(crosscheck(_squared, spec, checks=[check], dtypes=["float64"]))
+        assert row.passed, row.reason
+    (row,) = rows(crosscheck(_squared, spec, checks=["vjp_of_vjp"], dtypes=["float64"]))
+    assert row.reason == "its backward goes through an operator that has no derivative itself (register_autograd)"
+
+    spec = OpSpec("scaled", primal=lambda w, x: 2 * w * x, signature="(n),(n)->(n)")
+    (row,) = rows(crosscheck(_scaled, spec, checks=["vjp"], dtypes=["float64"]))
+    assert row.verdict is Verdict.UNSUPPORTED
+    assert not row.passed
+    assert "no autograd formula was registered" in row.reason

@@ -73,6 +73,12 @@ MISTAKES = {  # how the operator is wrong, in which dtype, and what the report s
         "x is 0",
     ),
     "sin(x) / x": (spec(jnp.sinc), lambda x: torch.sin(torch.pi * x) / (torch.pi * x), "float64", "x is 0"),
+    "a gradient that is 0 / 0 where the oracle's own cancels nearby": (
+        spec(jnp.sinc),
+        backward(torch.sinc, lambda x, w: w * (torch.cos(torch.pi * x) - torch.sinc(x)) / x),
+        "float64",
+        "x is 0",
+    ),
     "exp(x) - 1 for small x": (spec(relative_exponential), _exp_ratio, "float64", "x is tiny"),
     "log of an exponential": (spec(jax.nn.softplus), lambda x: torch.log(1 + torch.exp(x)), "float64", "x is large"),
     "logarithm of a softmax": (

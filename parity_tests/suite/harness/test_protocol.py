@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,7 @@ from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.domains import integer
 
 from ._ops import PAIR, SQUARE, judged, normal, pair, pair_backward, rows
-from ._protocol import PROTOCOL_MISTAKES, Pair
+from ._protocol import PROTOCOL_MISTAKES, ByAddress, Pair
 from ._transforms import TRANSFORM_MISTAKES
 
 
@@ -121,6 +122,7 @@ def _circumstances(check, name):
         ("in_place", "saves x.data", "x edited in place before the backward"),
         ("retain_graph", "keeps its first result", "the second backward, with other cotangents"),
         ("interleaved", "state on the class", "first in, first out, backward of call 1"),
+        ("interleaved", "state on the thread", "its backward in another thread"),
         ("interleaved", "one buffer for all outputs", "after another forward"),
         ("saved_tensors", "inputs kept on ctx", "saved tensors moved by hooks"),
     ],
@@ -246,3 +248,29 @@ def test_a_residual_is_named_only_where_it_matters():
         texts[call] = [wrong.pattern for wrong in failure.wrong if wrong.label == call.__name__]
     text = "keeps a tensor of shape (3, 4) that is neither input nor output: a constant to autograd"
     assert texts == {NotRecomputed: [text], HalfASecondOrder: []}
+
+
+def test_an_undefined_cotangent_of_what_overflows_the_format_is_not_judged():
+    spec = OpSpec("op", primal=jnp.exp, inputs=(np.full(4, 12.0),))
+    row = judged(torch.exp, spec, "vjp_partial", "float16")  # 0 times infinity
+    assert row.verdict is not Verdict.MISMATCH, row.failure
+
+
+def test_what_a_thread_of_the_candidate_computes_is_not_traced():
+    class Threaded(Pair):
+        @staticmethod
+        def backward(ctx, *cotangents):
+            saved = ctx.saved_tensors
+            with ThreadPoolExecutor(1) as other:
+                return other.submit(pair_backward, *saved, *cotangents).result()
+
+    row = judged(Threaded.apply, PAIR, "make_fx")
+    assert (row.verdict, row.listed) == (Verdict.UNSUPPORTED, True)
+    assert row.reason == "starts a thread, whose operations PyTorch does not trace"
+
+
+def test_results_that_are_kept_by_address_are_found_out_in_the_same_memory():
+    ByAddress.known.clear()
+    failure = judged(ByAddress.apply, PAIR, "interleaved").failure
+    assert failure is not None
+    assert {wrong.label for wrong in failure.wrong} >= {"first"}

@@ -1,0 +1,42 @@
+"""Who wrote to a tensor in place: the candidate's own code, or PyTorch's formula for one of its operators?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+WRITTEN = "has been modified by an inplace operation"  # autograd: a value that it saved is no longer the same
+_WRITING = ("__setitem__", "__set__", *(f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod")))
+_WRITING += tuple(f"__i{name}__" for name in ("pow", "and", "or", "xor", "lshift", "rshift"))
+
+
+class Writes(TorchFunctionMode):
+    """Notes the calls from Python that write to a tensor, or that may: those of operators that are not PyTorch's own.
+
+    What PyTorch's own formulas do, in C++, is no such call; what the `jvp` of a `torch.autograd.Function` does, is.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_function__(
+        self, func: Callable, types: Sequence[type], args: tuple = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if _may_write(func, kwargs or {}):
+            self.seen.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def _may_write(func: Callable, kwargs: Mapping[str, Any]) -> bool:
+    if isinstance(func, torch._ops.OpOverload):
+        return func.namespace != "aten" or func._schema.is_mutable
+    if isinstance(func, torch._ops.OpOverloadPacket):
+        return True  # it does not say which overload
+    name = getattr(func, "__name__", "")
+    if kwargs.get("out") is not None or name in _WRITING:
+        return True
+    return name.endswith("_") and not name.endswith("__") and name != "requires_grad_"
