@@ -175,7 +175,7 @@ def _judged(
             effect, reason = Effect.UNKNOWN, reason.replace(CONSTANT, "right only if what computes it is recorded, too")
         if once and effect is not Effect.FINE:
             effect, fix = Effect.FINE, ""
-            reason += "; but the backward is once_differentiable: double backward raises an error"
+            reason += "; but the backward is once_differentiable: it offers no second order"
         yield Capture(by, v.name or v.text, v.line or line, effect, reason, fix)
 
 
