@@ -1,4 +1,4 @@
-"""custom_jvp: a better derivative than that of the composition. JAX transposes it, so that reverse mode comes with it."""
+"""custom_jvp: a better derivative than that of the composition. JAX transposes it, so reverse mode comes with it."""
 
 import math
 

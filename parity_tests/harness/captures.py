@@ -8,7 +8,7 @@ run; `residuals` finds what is kept at run time.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch.autograd.function import Function
 
+from parity_tests.harness.memory import Memory
 from parity_tests.harness.provenance import NOTHING, Unreadable, Value, Values, source_of, unique
 from parity_tests.harness.reader import Reader
-
 
 CONSTANT = "a constant to autograd"
 
@@ -69,6 +69,7 @@ def captures(formula: Callable | type[Function]) -> list[Capture]:
 
 def _of_function(cls: type[Function]) -> Iterator[Capture]:
     reader = Reader()
+    memory = reader.memory
     context = (Value("ctx", role="context"),)
     node, _, before = source_of(cls.forward)
     new_style = cls.setup_context is not Function.setup_context
@@ -76,7 +77,7 @@ def _of_function(cls: type[Function]) -> Iterator[Capture]:
     returned = reader.call(cls.forward, inputs if new_style else [context, *inputs])
     outputs = [leaf for v in returned for leaf in v.leaves()]
     if new_style:
-        packed = [v for values in inputs for v in (values[0].rest and [values[0]] or values)]
+        packed = [v for values in inputs for v in ((values[0].rest and [values[0]]) or values)]
         starred = [(v,) for v in packed if not v.rest]
         rest = unique(x for v in packed for x in v.rest)
         bundle = (Value("inputs", parts=starred or None, rest=rest),)
@@ -84,21 +85,22 @@ def _of_function(cls: type[Function]) -> Iterator[Capture]:
     for by, slot in (("backward", "save_for_backward"), ("jvp", "save_for_forward")):
         if not _defines(cls, by):
             continue
-        reader.used, reader.late, reader.slot = {}, True, slot
+        memory.used, memory.late, memory.slot = {}, True, slot
         code, _, _ = source_of(getattr(cls, by))
         names = [p.arg for p in code.args.args[1:]] + ([code.args.vararg.arg] if code.args.vararg else [])
         directions = [(_direction(name),) for name in names]
         if code.args.vararg:
             directions[-1:] = [(v,) for v in [directions[-1][0]] * max(len(outputs), 1)]
         result = reader.call(getattr(cls, by), [context, *directions])
-        reader.use(result, code)
+        memory.use(result, code)
         once = by == "backward" and _once_differentiable(cls.backward)
-        yield from _judged(by, reader, outputs, once)
+        yield from _judged(by, memory, outputs, once)
 
 
 def _of_closures(function: Callable) -> Iterator[Capture]:
     node, _, before = source_of(function)
     reader = Reader()
+    memory = reader.memory
     keywords = [p.arg for p in node.args.kwonlyargs]
     returned = reader.call(function, _inputs(node, before, 0, set(keywords)))
     leaves = unique(leaf for v in returned for leaf in v.leaves())
@@ -106,16 +108,16 @@ def _of_closures(function: Callable) -> Iterator[Capture]:
     if not closures:
         raise Unreadable(f"{getattr(function, '__qualname__', function)}: returns no closure, so it has no backward")
     outputs = [v for v in leaves if not v.is_function]
-    reader.late = True
+    memory.late = True
     for closure in closures:
         if closure.code is None:
             continue  # a function of the module: it captures nothing
-        reader.used = {}
+        memory.used = {}
         code, _, bound = closure.code
         names = [p.arg for p in code.args.args[len(bound) :]] + ([code.args.vararg.arg] if code.args.vararg else [])
         result = reader.call_value(closure, [(_direction(name),) for name in names])
-        reader.use(result, code)
-        yield from _judged(closure.name or closure.text, reader, outputs, recorded=True)
+        memory.use(result, code)
+        yield from _judged(closure.name or closure.text, memory, outputs, recorded=True)
 
 
 def _direction(name: str) -> Value:
@@ -161,13 +163,13 @@ def _once_differentiable(backward: Callable) -> bool:
 
 
 def _judged(
-    by: str, reader: Reader, outputs: list[Value], once: bool = False, recorded: bool = False
+    by: str, memory: Memory, outputs: list[Value], once: bool = False, recorded: bool = False
 ) -> Iterator[Capture]:
     """`once`: double backward is refused. `recorded`: an engine may have recorded what the forward computed."""
-    for v, line in reader.used.items():
+    for v, line in memory.used.items():
         if v.role in ("cotangent", "context") or (v.late and v.role != "cut"):
             continue
-        judged = _judge(v, reader, outputs)
+        judged = _judge(v, memory, outputs)
         if judged is None:
             continue
         effect, reason, fix = judged
@@ -179,7 +181,7 @@ def _judged(
         yield Capture(by, v.name or v.text, v.line or line, effect, reason, fix)
 
 
-def _judge(v: Value, reader: Reader, outputs: list[Value]) -> tuple[Effect, str, str] | None:
+def _judge(v: Value, memory: Memory, outputs: list[Value]) -> tuple[Effect, str, str] | None:
     """Effect, reason and fix; `None` for what is no capture: a number, a function, a module."""
     depends = " and ".join(sorted(v.deps))
     if v.role == "cut":
@@ -197,11 +199,11 @@ def _judge(v: Value, reader: Reader, outputs: list[Value]) -> tuple[Effect, str,
     if v.obj is not NOTHING:
         return _global(v)
     if any(v is y for y in outputs):
-        if v in reader.not_differentiable:
+        if v in memory.not_differentiable:
             return Effect.UNKNOWN, "an output marked non-differentiable: a constant; fine for integers", ""
         return Effect.FINE, "an output", ""
     if v.role == "input":
-        if v.written and v not in reader.dirty:
+        if v.written and v not in memory.dirty:
             return (
                 Effect.WRONG,
                 "an input that the forward writes to: its value is not the one that autograd differentiates at",
@@ -239,9 +241,3 @@ def _intermediate(v: Value, depends: str) -> tuple[Effect, str, str]:
     elif v.text.endswith((".detach()", ".data")):
         ways = f"save {v.text.removesuffix('.detach()').removesuffix('.data')} itself"
     return Effect.WRONG, what, f"{ways}, or mark the backward once_differentiable"
-
-
-def by_effect(found: Iterable[Capture]) -> dict[Effect, list[Capture]]:
-    """The captures of each effect."""
-    found = list(found)
-    return {effect: [c for c in found if c.effect is effect] for effect in Effect}

@@ -17,21 +17,27 @@ from typing import Any
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
+
+def _words(*lines: str) -> frozenset[str]:
+    return frozenset(word for line in lines for word in line.split())
+
+
 # A step function: its derivative is zero wherever it has one, so what depends on it alone may be taken as constant.
-STEPS = set(
-    "argmax argmin argsort sign floor ceil round trunc isnan isinf isfinite signbit eq ne gt ge lt le logical_and "
-    "logical_or logical_not logical_xor nonzero bucketize searchsorted count_nonzero bool int long equal allclose "
-    "isclose any all".split()
+STEPS = _words(
+    "argmax argmin argsort sign floor ceil round trunc isnan isinf isfinite signbit eq ne gt ge lt le",
+    "logical_and logical_or logical_not logical_xor nonzero bucketize searchsorted count_nonzero bool int",
+    "long equal allclose isclose any all",
 )
 # What depends on the type of a tensor only, or on nothing of it.
-TYPES = set(
-    "size dim numel stride is_contiguous element_size data_ptr get_device is_floating_point is_complex len isinstance "
-    "type hasattr callable id ndimension storage_offset zeros_like ones_like empty_like rand_like randn_like "
-    "randint_like new_zeros new_ones new_empty bernoulli range result_type promote_types finfo iinfo print "
-    "broadcast_shapes is_grad_enabled is_tensor".split()
+TYPES = _words(
+    "size dim numel stride is_contiguous element_size data_ptr get_device is_floating_point is_complex len",
+    "isinstance type hasattr callable id ndimension storage_offset zeros_like ones_like empty_like rand_like",
+    "randn_like randint_like new_zeros new_ones new_empty bernoulli range result_type promote_types finfo",
+    "iinfo print broadcast_shapes is_grad_enabled is_tensor",
 )
-TYPE_ATTRIBUTES = set(
-    "shape dtype device ndim layout is_cuda requires_grad itemsize nbytes is_leaf grad_fn names needs_input_grad".split()
+TYPE_ATTRIBUTES = _words(
+    "shape dtype device ndim layout is_cuda requires_grad itemsize nbytes is_leaf grad_fn names",
+    "needs_input_grad",
 )
 CUTS = {"detach", "detach_", "item", "numpy", "tolist", "data", "value"}
 CONVERSIONS = {"contiguous", "to", "float", "double", "half", "bfloat16", "type_as", "cpu", "cuda", "reshape"}
@@ -147,3 +153,34 @@ def is_pure(obj: Any) -> bool:
     return (
         obj is NOTHING or isinstance(obj, FunctionType | type) or not hasattr(obj, "__dict__") or _home(obj) in FOREIGN
     )
+
+
+def find(scope: Scope, name: str) -> Any:
+    """What a name is: values, or an object that exists already."""
+    return scope.names[name] if name in scope.names else scope.outer(name)
+
+
+def at(v: Value, i: int) -> Values:
+    """What is at one place of a value."""
+    if v.parts is not None and -len(v.parts) <= i < len(v.parts):
+        return v.parts[i]
+    return v.rest or (v,)
+
+
+def elements(values: Values) -> Values:
+    """What is at any place of them."""
+    return unique(x for v in values for part in (*(v.parts or ()), v.rest or (v,)) for x in part)
+
+
+def recorded_in(test: ast.expr) -> tuple[bool, bool]:
+    """May gradients be recorded where a condition holds, and where it does not?"""
+    match test:
+        case ast.Call() if ast.unparse(test.func).endswith("is_grad_enabled"):
+            return True, False
+        case ast.UnaryOp(op=ast.Not()):
+            return recorded_in(test.operand)[::-1]
+        case ast.BoolOp(op=ast.And()):
+            return all(recorded_in(part)[0] for part in test.values), True
+        case ast.BoolOp(op=ast.Or()):
+            return True, all(recorded_in(part)[1] for part in test.values)
+    return True, True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 
 import torch
-from torch.autograd.function import once_differentiable
 
 Function = torch.autograd.Function
 TABLE = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
@@ -114,11 +113,23 @@ class ComputesAgain(Function):
     @staticmethod
     def backward(ctx, y_bar):
         (x,) = ctx.saved_tensors
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled():  # noqa: SIM108 (that is another case)
             c = torch.cos(x)
         else:
             c = ctx.c
         return y_bar * c
+
+
+class ComputesAgainInOneLine(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x, torch.cos(x))
+        return torch.sin(x)
+
+    @staticmethod
+    def backward(ctx, y_bar):
+        x, c = ctx.saved_tensors
+        return y_bar * (torch.cos(x) if torch.is_grad_enabled() else c)
 
 
 class SavedAndNotUsed(Function):
@@ -292,7 +303,7 @@ class Unpacked(Function):
     @staticmethod
     def backward(ctx, y_bar):
         x, *others = ctx.saved_tensors
-        s, c = others
+        _, c = others
         return y_bar * (torch.sin(x) + x * c)
 
 
@@ -381,7 +392,7 @@ class Number(Function):
 class InOneBranch(Function):
     @staticmethod
     def forward(ctx, x):
-        if x.numel() > 2:
+        if x.numel() > 2:  # noqa: SIM108 (that is another case)
             kept = torch.cos(x)
         else:
             kept = x
@@ -419,6 +430,7 @@ RIGHT = {
     "a mask": SavesMask,
     "a shape": KeepsShape,
     "computed again": ComputesAgain,
+    "computed again, in one line": ComputesAgainInOneLine,
     "not used": SavedAndNotUsed,
     "written to and returned": Dirty,
     "a table": UsesTable,
