@@ -21,6 +21,7 @@ from parity_tests.harness.provenance import NOTHING, Unreadable, Value, Values, 
 from parity_tests.harness.reader import Reader
 
 CONSTANT = "a constant to autograd"
+ONCE = ", or mark the backward once_differentiable"
 
 
 class Effect(Enum):
@@ -77,10 +78,9 @@ def _of_function(cls: type[Function]) -> Iterator[Capture]:
     returned = reader.call(cls.forward, inputs if new_style else [context, *inputs])
     outputs = [leaf for v in returned for leaf in v.leaves()]
     if new_style:
-        packed = [v for values in inputs for v in ((values[0].rest and [values[0]]) or values)]
-        starred = [(v,) for v in packed if not v.rest]
-        rest = unique(x for v in packed for x in v.rest)
-        bundle = (Value("inputs", parts=starred or None, rest=rest),)
+        several = isinstance(node, ast.FunctionDef) and node.args.vararg is not None
+        every = unique(v for values in inputs for v in values)
+        bundle = (Value("inputs", rest=every) if several else Value("inputs", parts=list(inputs)),)
         reader.call(cls.setup_context, [context, bundle, returned])
     for by, slot in (("backward", "save_for_backward"), ("jvp", "save_for_forward")):
         if not _defines(cls, by):
@@ -178,6 +178,8 @@ def _judged(
         if once and effect is not Effect.FINE:
             effect, fix = Effect.FINE, ""
             reason += "; but the backward is once_differentiable: it offers no second order"
+        if by != "backward" or recorded:
+            fix = fix.removesuffix(ONCE)
         yield Capture(by, v.name or v.text, v.line or line, effect, reason, fix)
 
 
@@ -188,7 +190,7 @@ def _judge(v: Value, memory: Memory, outputs: list[Value]) -> tuple[Effect, str,
         return (
             Effect.WRONG,
             f"`{v.text}` depends on {depends}, but not to autograd",
-            "leave it in the graph, or mark the backward once_differentiable",
+            "leave it in the graph" + ONCE,
         )
     if v.role == "state":
         return (
@@ -240,4 +242,4 @@ def _intermediate(v: Value, depends: str) -> tuple[Effect, str, str]:
         ways = f"save {depends} and convert in the backward"
     elif v.text.endswith((".detach()", ".data")):
         ways = f"save {v.text.removesuffix('.detach()').removesuffix('.data')} itself"
-    return Effect.WRONG, what, f"{ways}, or mark the backward once_differentiable"
+    return Effect.WRONG, what, ways + ONCE

@@ -178,7 +178,8 @@ def recorded_in(test: ast.expr) -> tuple[bool, bool]:
         case ast.Call() if ast.unparse(test.func).endswith("is_grad_enabled"):
             return True, False
         case ast.UnaryOp(op=ast.Not()):
-            return recorded_in(test.operand)[::-1]
+            holds, does_not = recorded_in(test.operand)
+            return does_not, holds
         case ast.BoolOp(op=ast.And()):
             return all(recorded_in(part)[0] for part in test.values), True
         case ast.BoolOp(op=ast.Or()):

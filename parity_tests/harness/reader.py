@@ -72,6 +72,8 @@ class Reader:
             others = [v for name, values in keywords.items() if name not in names for v in values]
             scope.names[node.args.kwarg.arg] = (Value("**kwargs", rest=tuple(others)),)
         scope.names.update(keywords)
+        missing = [name for name in names if name not in scope.names]
+        scope.names.update(dict.fromkeys(missing, unique(v for values in args for v in values)))  # from f(*many)
         if isinstance(node, ast.Lambda):
             return self._expressions.read(node.body, scope)
         returned: list[Values] = []

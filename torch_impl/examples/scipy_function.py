@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Phi(torch.autograd.Function):
-    """Φ, by SciPy. Its derivative φ(x) = exp(-x²/2) / √(2π) is in PyTorch again, so that every further order is there."""
+    """Φ, by SciPy. Its derivative φ(x) = exp(-x²/2) / √(2π) is in PyTorch again, so every further order is there."""
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:

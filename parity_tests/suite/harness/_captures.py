@@ -203,6 +203,21 @@ class CallsHelpers(Function):
         return tuple(y_bar * _slope(x) for x, y_bar in zip(ctx.saved_tensors, y_bars, strict=True))
 
 
+class AnyNumberOfInputs(Function):
+    @staticmethod
+    def forward(*inputs):
+        return torch.sin(inputs[0])
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        (x,) = inputs
+        ctx.save_for_backward(x)
+
+    @staticmethod
+    def backward(ctx, *y_bars):
+        return y_bars[0] * torch.cos(ctx.saved_tensors[0])
+
+
 def _keep(ctx, *tensors):
     ctx.save_for_backward(*tensors)
 
@@ -436,6 +451,7 @@ RIGHT = {
     "a table": UsesTable,
     "one more output": ExtraOutput,
     "helpers": CallsHelpers,
+    "any number of inputs": AnyNumberOfInputs,
 }
 
 AGAIN = "save x and compute it in the backward"

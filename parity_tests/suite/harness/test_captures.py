@@ -14,6 +14,7 @@ from parity_tests.cli import app
 from parity_tests.harness.captures import Effect, captures
 from parity_tests.harness.provenance import Unreadable
 from parity_tests.suite import mutants, protocol_mutants
+from parity_tests.suite.collection import COLLECTION, MORE
 from parity_tests.suite.harness import _captures as shapes
 from torch_impl._attn_function import Attn
 
@@ -53,7 +54,7 @@ def test_attn_is_clean():
 
 def test_the_planted_mistakes_are_found():
     assert list(wrong(mutants.SavedIntermediate)) == [("backward", "ctx.derivative")]
-    assert list(wrong(mutants.JvpDetached)) == [("jvp", "attn.detach()")]
+    assert wrong(mutants.JvpDetached) == {("jvp", "attn.detach()"): "leave it in the graph"}
     assert list(wrong(mutants.BackwardDetached)) == [("backward", "g.detach()")]
     assert list(wrong(protocol_mutants.StackOnTheClass)) == [("backward", "StackOnTheClass.pending")]
 
@@ -71,6 +72,25 @@ def test_mistakes_of_another_kind_raise_no_alarm():
     functions = [c for c in classes if issubclass(c, Attn) and not c.__name__.startswith("_")]
     assert len(functions) > 30
     assert {c.__name__ for c in functions if wrong(c)} == ALSO_WRONG
+
+
+FUNCTIONS = {
+    op: case.right.__self__
+    for op, case in {**COLLECTION, **MORE}.items()
+    if isinstance(getattr(case.right, "__self__", None), type)
+}
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_right_versions_of_the_collection_raise_no_alarm(op):
+    assert {c.effect for c in captures(FUNCTIONS[op])} <= {Effect.FINE}
+
+
+def test_saved_intermediates_of_the_collection():
+    mistakes = {(op, name): m.call for op, case in COLLECTION.items() for name, m in case.mistakes.items()}
+    saved = {key: call for key, call in mistakes.items() if key[1] in ("saved_intermediate", "statistics_saved")}
+    assert len(saved) > 1
+    assert all(wrong(call.__self__) for call in saved.values())
 
 
 class Once(torch.autograd.Function):
