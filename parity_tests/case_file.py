@@ -28,7 +28,7 @@ def load_case(path: Path) -> tuple[OpSpec, list[Candidate | JaxCandidate]]:
     Raises:
         CaseError: no such file, it does not run, or a name is missing or of a wrong type.
     """
-    module = _module(path)
+    module = load_module(path)
     spec = _spec(path, module)
     limits = getattr(module, "limits", None)
     try:
@@ -45,10 +45,15 @@ def load_spec(path: Path) -> OpSpec:
     Raises:
         CaseError: no such file, it does not run, or `spec` is missing or of a wrong type.
     """
-    return _spec(path, _module(path))
+    return _spec(path, load_module(path))
 
 
-def _module(path: Path) -> ModuleType:
+def load_module(path: Path) -> ModuleType:
+    """Run a Python file as a module.
+
+    Raises:
+        CaseError: no such file, or it does not run.
+    """
     if not path.is_file():
         raise CaseError(f"{path}: no such file")
     module_spec = importlib.util.spec_from_file_location(f"gradparity_case_{path.stem}", path)

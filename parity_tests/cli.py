@@ -1,4 +1,4 @@
-"""The command line: gradparity run, check, replay, mutate, new, checks, doctor."""
+"""The command line: gradparity run, check, replay, mutate, captures, new, checks, doctor."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from parity_tests.budget import Spent, budget
+from parity_tests.captures import show_captures
 from parity_tests.case_file import CaseError, load_case, load_spec
 from parity_tests.doctor import doctor as examine
 from parity_tests.harness.candidate import Candidate, NotBuilt
@@ -29,6 +30,7 @@ from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.numerics import cuda_missing
 from parity_tests.harness.oracle import OracleError
+from parity_tests.harness.provenance import Unreadable
 from parity_tests.harness.render import below, costs, table
 from parity_tests.harness.report import Report, Row
 from parity_tests.harness.rounding import NoRule, NotFloat64
@@ -153,6 +155,23 @@ def mutate(
     try:
         code = judge_mutants(load_spec(case), select_checks(_names(only) or None), seed, json)
     except (CaseError, OracleError, NoRule, NotFloat64, ValueError) as error:
+        raise _unusable(error) from error
+    raise typer.Exit(code)
+
+
+@app.command()
+def captures(
+    formula: Annotated[
+        str, typer.Argument(help="module:Name or file.py:Name, of an autograd.Function or a function of closures.")
+    ],
+) -> None:
+    """List what the backward of a formula captures, and which of it makes double backward silently wrong.
+
+    It reads the source and runs nothing. Exit codes: 0 all is fine, 1 something is wrong, 2 it cannot tell.
+    """
+    try:
+        code = show_captures(formula)
+    except (CaseError, Unreadable) as error:
         raise _unusable(error) from error
     raise typer.Exit(code)
 

@@ -1,0 +1,324 @@
+"""What a backward captures: what is read in the source is what double backward does."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+import torch
+from torch.autograd.function import once_differentiable
+from typer.testing import CliRunner
+
+from parity_tests.cli import app
+from parity_tests.harness.captures import Effect, captures
+from parity_tests.harness.provenance import Unreadable
+from parity_tests.suite import mutants, protocol_mutants
+from parity_tests.suite.collection import COLLECTION, MORE
+from parity_tests.suite.harness import _captures as shapes
+from torch_impl._attn_function import Attn
+
+
+def wrong(formula) -> dict[tuple[str, str], str]:
+    """By formula and name of what makes second order wrong: the fix."""
+    return {(c.by, c.name): c.fix for c in captures(formula) if c.effect is Effect.WRONG}
+
+
+def double_backward_is_right(function) -> bool:
+    x = torch.tensor([0.3, -0.7, 1.1], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(function.apply, x)
+    return torch.autograd.gradgradcheck(function.apply, x, raise_exception=False)
+
+
+@pytest.mark.parametrize("name", shapes.RIGHT)
+def test_right(name):
+    function = shapes.RIGHT[name]
+    assert not wrong(function)
+    assert not [c for c in captures(function) if c.effect is Effect.UNKNOWN]
+    assert double_backward_is_right(function)
+
+
+@pytest.mark.parametrize("name", shapes.WRONG)
+def test_wrong(name):
+    function, found, fix = shapes.WRONG[name]
+    assert list(wrong(function)) == [("backward", found)]
+    assert fix in wrong(function)["backward", found]
+    assert not double_backward_is_right(function)
+
+
+def test_attn_is_clean():
+    assert {(c.by, c.reason) for c in captures(Attn)} == {
+        (by, reason) for by in ("backward", "jvp") for reason in ("an input", "an output")
+    }
+
+
+def test_the_planted_mistakes_are_found():
+    assert list(wrong(mutants.SavedIntermediate)) == [("backward", "ctx.derivative")]
+    assert wrong(mutants.JvpDetached) == {("jvp", "attn.detach()"): "leave it in the graph"}
+    assert list(wrong(mutants.BackwardDetached)) == [("backward", "g.detach()")]
+    assert list(wrong(protocol_mutants.StackOnTheClass)) == [("backward", "StackOnTheClass.pending")]
+
+
+ALSO_WRONG = {"SavedIntermediate", "JvpDetached", "BackwardDetached", "InputWritten", "StackOnTheClass"} | {
+    "SavedPastTheVersionCounter",  # saves x.data
+    "PrivateRandomness",  # saves q times powers of two
+    "CacheReturned",  # returns what it finds in a list with w.tolist() in it
+}
+
+
+def test_mistakes_of_another_kind_raise_no_alarm():
+    """A wrong factor is no capture."""
+    classes = [c for m in (mutants, protocol_mutants) for c in vars(m).values() if isinstance(c, type)]
+    functions = [c for c in classes if issubclass(c, Attn) and not c.__name__.startswith("_")]
+    assert len(functions) > 30
+    assert {c.__name__ for c in functions if wrong(c)} == ALSO_WRONG
+
+
+KEPT = {
+    ("var", "saved_intermediate"),
+    ("layer_norm", "statistics_saved"),
+    ("mish", "saved_intermediate"),
+    ("rms_norm_of_rows", "saved_rsqrt"),
+    ("linear", "shared_workspace"),
+    ("softmax", "backward_keeps_state"),
+    ("sine", "saved_on_the_class"),
+    ("swiglu", "cotangent_overwritten"),
+    ("bilinear", "inputs_detached"),
+}
+# `x.detach() if flag else x` is read as both, whatever the flag.
+BY_A_FLAG = {
+    ("bilinear", "one_example_for_all"),
+    ("bilinear", "summed_over_outputs"),
+    ("attention", "both_or_nothing"),
+    ("attention", "one_of_the_cotangents"),
+    ("attention", "undefined_cotangent_dereferenced"),
+}
+
+
+def test_the_collection():
+    """Of about a hundred Functions with other mistakes none is said to capture what it should not."""
+    found, clean = set(), 0
+    for op, case in {**COLLECTION, **MORE}.items():
+        for name, call in [("right", case.right), *((name, m.call) for name, m in case.mistakes.items())]:
+            cls = getattr(call, "__self__", None)
+            if not isinstance(cls, type) or "<lambda>" in str(getattr(cls, "jvp", "")):
+                continue
+            if wrong(cls):
+                found.add((op, name))
+            else:
+                clean += 1
+    assert found == KEPT | BY_A_FLAG
+    assert clean > 80
+
+
+class Once(torch.autograd.Function):
+    forward = shapes.SavesIntermediate.forward
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, y_bar):
+        (slope,) = ctx.saved_tensors
+        return y_bar * slope
+
+
+def test_once_differentiable():
+    (found,) = captures(Once)
+    assert found.effect is Effect.FINE
+    assert "it offers no second order" in found.reason
+
+
+class WritesToItsInput(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        x.add_(1)
+        ctx.save_for_backward(x)
+        return torch.sin(x)
+
+    @staticmethod
+    def backward(ctx, y_bar):
+        (x,) = ctx.saved_tensors
+        return y_bar * torch.cos(x)
+
+
+class MarksItDirty(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        x.sigmoid_()
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, y_bar):
+        (y,) = ctx.saved_tensors
+        return y_bar * y * (1 - y)
+
+
+def test_an_input_written_to():
+    ((key, fix),) = wrong(WritesToItsInput).items()
+    assert (key, fix) == (("backward", "x"), "compute with a clone of x, or ctx.mark_dirty(x) and return it")
+    assert not wrong(MarksItDirty)
+
+
+class Contiguous(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, eps: float):
+        x = x.contiguous()
+        ctx.save_for_backward(x)
+        ctx.scale = 1 / eps
+        return x * x / eps
+
+    @staticmethod
+    def backward(ctx, y_bar):
+        (x,) = ctx.saved_tensors
+        return 2 * x * y_bar * ctx.scale, None
+
+
+def test_what_may_be_an_input_and_may_be_a_copy():
+    ((key, fix),) = wrong(Contiguous).items()
+    assert key == ("backward", "x")
+    assert fix.startswith("save x and convert in the backward")
+
+
+class Unset(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return torch.sin(x)
+
+    @staticmethod
+    def backward(ctx, y_bar):
+        return y_bar * ctx.anything
+
+
+def test_it_says_what_it_cannot_tell():
+    (found,) = captures(Unset)
+    assert (found.effect, found.reason) == (Effect.UNKNOWN, "ctx.anything is set nowhere before")
+    with pytest.raises(Unreadable, match="no source"):
+        captures(np.sin)
+    with pytest.raises(Unreadable, match="returns no closure"):
+        captures(double_backward_is_right)
+
+
+# functions that return their outputs and closures
+
+
+def sine(x):
+    y = np.sin(x)
+
+    def backward(y_bar):
+        return (y_bar * cosine(x),)
+
+    return y, backward
+
+
+def cosine(x):
+    return np.cos(x), lambda y_bar: -y_bar * sine(x)[0]
+
+
+def product(a, b):
+    return a @ b, lambda c_bar: (product(c_bar, b), product(a, c_bar))
+
+
+def hyperbolic(x):
+    y = np.tanh(x)
+    result = y
+    return result, (lambda y_bar: y_bar * (1 - y * y)), lambda x_dot: (1 - result * result) * x_dot
+
+
+def hyperbolic_with_an_intermediate(x):
+    y = np.tanh(x)
+    slope = 1 - y * y
+    return y, lambda y_bar: y_bar * slope
+
+
+def with_a_node_in_between(a, b):
+    s = a @ b
+    return np.tanh(s), lambda y_bar: y_bar * s
+
+
+def _scaled(slope, y_bar):
+    return slope * y_bar
+
+
+def partial_of_an_intermediate(x):
+    return np.sin(x), functools.partial(_scaled, np.cos(x))
+
+
+def late_binding(x):
+    def backward(y_bar):
+        return y_bar * y
+
+    y = np.exp(x)
+    kept, y = y, np.exp(x) * 1
+    return kept, backward
+
+
+def with_parameters(x, *, axis=None):
+    count = x.shape[0]
+    return x.sum(axis) / count, lambda y_bar: np.broadcast_to(y_bar / count, x.shape)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (product, []),
+        (hyperbolic, []),
+        (with_parameters, []),
+        (hyperbolic_with_an_intermediate, ["slope"]),
+        (partial_of_an_intermediate, ["np.cos(x)"]),
+        (late_binding, ["y"]),
+    ],
+)
+def test_closures(function, expected):
+    assert [name for _, name in wrong(function)] == expected
+    assert not [c for c in captures(function) if c.effect is Effect.UNKNOWN]
+
+
+def test_what_an_engine_may_have_recorded():
+    (found,) = captures(with_a_node_in_between)
+    assert (found.name, found.effect) == ("s", Effect.UNKNOWN)
+    assert "right only if what computes it is recorded, too" in found.reason
+
+
+def test_each_closure_by_its_name():
+    assert {(c.by, c.name, c.reason) for c in captures(hyperbolic)} == {
+        ("lambda y_bar: y_bar * (1 - y * y)", "result", "an output"),
+        ("lambda x_dot: (1 - result * result) * x_dot", "result", "an output"),
+    }
+
+
+# the command
+
+
+def invoke(*arguments: str):
+    return CliRunner().invoke(app, ["captures", *arguments], env={"COLUMNS": "250"})
+
+
+def test_the_command(tmp_path):
+    result = invoke("torch_impl._attn_function:Attn")
+    assert result.exit_code == 0, result.output
+    assert "wrong" not in result.output
+    result = invoke("parity_tests.suite.mutants:SavedIntermediate")
+    assert result.exit_code == 1
+    assert "backward: ctx.derivative  return it as one more output, or save k and q and compute it" in result.output
+    path = tmp_path / "mine.py"
+    path.write_text("import numpy as np\n\ndef scale(x):\n    return 2 * x, lambda y_bar: 2 * y_bar\n", "utf-8")
+    result = invoke(f"{path}:scale")
+    assert (result.exit_code, result.output.split()[-2:]) == (0, ["captures", "nothing"])
+    assert invoke(f"{__name__}:Unset").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("Attn", "give module:Name or file.py:Name"),
+        ("no_such_module:Attn", "No module named"),
+        ("no_such.py:Attn", "no such file"),
+        ("torch_impl:NoSuch", "has no function or class NoSuch"),
+        ("parity_tests.harness.captures:captures", "returns no closure"),
+    ],
+)
+def test_the_command_refuses(target, message):
+    result = invoke(target)
+    assert result.exit_code == 2
+    assert message in result.output
