@@ -80,8 +80,8 @@ STATE = {  # planted for other checks, and a constant to autograd all the same
     ("sine", "saved_on_the_class"),
     ("swiglu", "cotangent_overwritten"),
 }
-# False alarms: what a source cannot tell. `x.detach() if flag else x` is read as both, whatever the flag; and a shift by
-# x.detach().amax(), which cancels, is read as one that does not.
+# False alarms, as no source tells. Of `x.detach() if flag else x` both are read, whatever the flag is; and a shift by
+# the maximum of a detached x, which cancels, is read as one that does not.
 FLAG_OR_SHIFT = {"bilinear", "attention", "softmax", "cross_entropy"}
 
 
