@@ -217,8 +217,9 @@ class Expressions:
         if is_ours(obj) and self.memory.depth < DEPTH:
             try:
                 node, outer, first = source_of(obj)
-            except Unreadable:
-                pass
+            except (Unreadable, OSError):
+                told = f"what {name or ast.unparse(e.func)} does with its arguments cannot be read"
+                self.memory.use((Value(ast.unparse(e.func), self.memory.line(e), unknown=told),), e)
             else:
                 before, self.memory.first = self.memory.first, first
                 try:

@@ -114,6 +114,9 @@ def source_of(function: Callable) -> tuple[Function, Callable[[str], Any], int]:
         Unreadable: no source.
     """
     function = inspect.unwrap(function)
+    code = getattr(function, "__code__", None)
+    if code is not None and code.co_name == "<lambda>":
+        return _lambda(function), _names(function), 0
     try:
         lines, first = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines)))
@@ -122,9 +125,29 @@ def source_of(function: Callable) -> tuple[Function, Callable[[str], Any], int]:
     node = tree.body[0]
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         raise Unreadable(f"{getattr(function, '__qualname__', function)}: its source is not that of a `def`")
+    return node, _names(function), first - 1
+
+
+def _lambda(function: Callable) -> ast.Lambda:
+    """The one lambda of these parameters that begins on its line of the file."""
+    code = function.__code__
+    lines, _ = inspect.findsource(function)
+    found = [
+        node
+        for node in ast.walk(ast.parse("".join(lines)))
+        if isinstance(node, ast.Lambda)
+        and node.lineno == code.co_firstlineno
+        and [p.arg for p in (*node.args.posonlyargs, *node.args.args)] == [*code.co_varnames[: code.co_argcount]]
+    ]
+    if len(found) != 1:
+        raise Unreadable(f"{code.co_filename}, line {code.co_firstlineno}: {len(found)} lambdas that are alike")
+    return found[0]
+
+
+def _names(function: Callable) -> Callable[[str], Any]:
     cells = inspect.getclosurevars(function) if isinstance(function, FunctionType) else None
     namespace = {**vars(builtins), **function.__globals__, **(cells.nonlocals if cells else {})}
-    return node, lambda name: namespace.get(name, NOTHING), first - 1
+    return lambda name: namespace.get(name, NOTHING)
 
 
 def unique(values: Iterable[Value]) -> Values:

@@ -74,41 +74,34 @@ def test_mistakes_of_another_kind_raise_no_alarm():
     assert {c.__name__ for c in functions if wrong(c)} == ALSO_WRONG
 
 
-KEPT = {
-    ("var", "saved_intermediate"),
-    ("layer_norm", "statistics_saved"),
-    ("mish", "saved_intermediate"),
-    ("rms_norm_of_rows", "saved_rsqrt"),
+STATE = {  # planted for other checks, and a constant to autograd all the same
     ("linear", "shared_workspace"),
     ("softmax", "backward_keeps_state"),
     ("sine", "saved_on_the_class"),
     ("swiglu", "cotangent_overwritten"),
-    ("bilinear", "inputs_detached"),
 }
-# `x.detach() if flag else x` is read as both, whatever the flag.
-BY_A_FLAG = {
-    ("bilinear", "one_example_for_all"),
-    ("bilinear", "summed_over_outputs"),
-    ("attention", "both_or_nothing"),
-    ("attention", "one_of_the_cotangents"),
-    ("attention", "undefined_cotangent_dereferenced"),
-}
+# False alarms, as no source tells. Of `x.detach() if flag else x` both are read, whatever the flag is; and a shift by
+# the maximum of a detached x, which cancels, is read as one that does not.
+FLAG_OR_SHIFT = {"bilinear", "attention", "softmax", "cross_entropy"}
 
 
 def test_the_collection():
-    """Of about a hundred Functions with other mistakes none is said to capture what it should not."""
-    found, clean = set(), 0
+    """All that is planted for double backward is found; of a hundred with other mistakes nothing is said."""
+    planted, found, clean = set(), set(), 0
     for op, case in {**COLLECTION, **MORE}.items():
-        for name, call in [("right", case.right), *((name, m.call) for name, m in case.mistakes.items())]:
-            cls = getattr(call, "__self__", None)
-            if not isinstance(cls, type) or "<lambda>" in str(getattr(cls, "jvp", "")):
+        for name, mistake in case.mistakes.items():
+            cls = getattr(mistake.call, "__self__", None)
+            if not isinstance(cls, type):
                 continue
-            if wrong(cls):
-                found.add((op, name))
-            else:
-                clean += 1
-    assert found == KEPT | BY_A_FLAG
-    assert clean > 80
+            planted |= {(op, name)} if mistake.caught_by == "vjp_of_vjp" else set()
+            found |= {(op, name)} if wrong(cls) else set()
+            clean += not wrong(cls)
+        if isinstance(cls := getattr(case.right, "__self__", None), type):
+            assert not wrong(cls)
+    assert len(planted) > 10
+    assert clean > 100
+    assert found >= planted | STATE
+    assert {op for op, _ in found - planted - STATE} == FLAG_OR_SHIFT
 
 
 class Once(torch.autograd.Function):
