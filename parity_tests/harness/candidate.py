@@ -164,8 +164,8 @@ class Candidate:
         absent = _Undefined.apply(*results)
         return torch.autograd.grad(absent, leaves, [torch.ones_like(y) for y in absent], allow_unused=True)
 
-    def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> MaybeTensors:
-        """Forward mode."""
+    def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor | None]) -> MaybeTensors:
+        """Forward mode; an input may be without a tangent."""
         with forward_ad.dual_level():
             results = tuple(forward_ad.unpack_dual(y).tangent for y in self.forward(_duals(primals, tangents)))
             if all(y_dot is None for y_dot in results):
@@ -367,8 +367,8 @@ def _leaves(args: Sequence[torch.Tensor], requires_grad: Sequence[bool] | None =
     return [x.detach().requires_grad_(flag) for x, flag in zip(args, flags, strict=True)]
 
 
-def _duals(primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    return [forward_ad.make_dual(x, t) for x, t in zip(primals, tangents, strict=True)]
+def _duals(primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor | None]) -> list[torch.Tensor]:
+    return [x if t is None else forward_ad.make_dual(x, t) for x, t in zip(primals, tangents, strict=True)]
 
 
 def _pullback(

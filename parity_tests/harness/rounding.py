@@ -371,7 +371,12 @@ def _extremum_of_operands(eqn, x, e, y, p):
 
 @_rule("reduce_max", "reduce_min")
 def _extremum(eqn, x, e, y, p):
-    return e[0].max(tuple(eqn.params["axes"]), initial=0.0)
+    # Only the errors of those that may be it: a mask of -1e9, which a short format rounds by millions, never is.
+    axes = tuple(eqn.params["axes"])
+    sign = 1 if eqn.primitive.name == "reduce_max" else -1
+    unknown = np.isinf(e[0])
+    surely = np.where(unknown, -np.inf, sign * x[0] - e[0]).max(axes, initial=-np.inf, keepdims=True)
+    return np.where(unknown | (sign * x[0] + e[0] >= surely), e[0], 0.0).max(axes, initial=0.0)
 
 
 @_rule("reshape", "transpose", "broadcast_in_dim", "squeeze", "expand_dims", "slice", "rev", "concatenate", "pad")

@@ -44,6 +44,28 @@ def _jvp_of_other_input(x, y, x_dot, y_dot):
     return pair_jvp(x, y, y_dot, x_dot)
 
 
+class DroppedTangent(pair_function()):
+    """Its jvp takes an absent first tangent for two."""
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x, y = ctx.saved_tensors
+        return pair_backward(x, y, *(torch.zeros_like(x) if g is None else g for g in cotangents))
+
+    @staticmethod
+    def jvp(ctx, x_dot, y_dot):
+        x, y = ctx.saved_tensors
+        if x_dot is None:
+            return torch.zeros_like(x), torch.zeros_like(x)
+        return pair_jvp(x, y, x_dot, torch.zeros_like(y) if y_dot is None else y_dot)
+
+
 def _jvp_doubled(*args):
     return tuple(2 * y for y in pair_jvp(*args))
 
@@ -260,7 +282,10 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
         "or for and": Mistake(OrForAnd.apply, ("forward", "vjp")),
         "a gradient out of nothing": Mistake(NonzeroWithoutCotangents.apply, ("forward", "vjp")),
     },
-    "jvp": {"the other input's tangent": Mistake(pair_function(jvp=_jvp_of_other_input).apply, ("forward", "vjp"))},
+    "jvp": {
+        "the other input's tangent": Mistake(pair_function(jvp=_jvp_of_other_input).apply, ("forward", "vjp")),
+        "zero without a tangent of the first input": Mistake(DroppedTangent.apply, ("forward", "vjp", "adjoint")),
+    },
     "adjoint": {"a factor in the jvp": Mistake(pair_function(jvp=_jvp_doubled).apply, ("forward", "vjp"))},
     "vjp_of_vjp": {
         "a saved intermediate": Mistake(

@@ -406,3 +406,16 @@ def test_a_constant_of_lower_precision_is_noticed_when_it_is_computed_with(dtype
     constant = np.ones(2, dtype)
     with pytest.raises(NotFloat64):
         bound_of(lambda x: x * (jnp.sin(jnp.asarray(constant)) * 1).astype(x.dtype), [np.ones(2)], F32)
+
+
+def test_what_cannot_be_the_largest_has_no_part_in_the_error_of_the_largest():
+    def peaks(x):
+        masked = jnp.where(jnp.array([False, True, True]), x, -1e9)  # not a number of bfloat16
+        return jnp.max(masked), -jnp.min(-masked)
+
+    x = np.array([4.0, 1.0, 2.0])
+    with pinned():
+        for value, bound in bounded(jax.make_jaxpr(peaks)(x), x, precision=PRECISIONS["bfloat16"]):
+            assert value == 2
+            assert bound <= 4 * PRECISIONS["bfloat16"].u * 2
+            assert bound > 0
