@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -17,14 +17,16 @@ from parity_tests.suite.attn import NAMES, SPEC
 from parity_tests.suite.attn import candidate as attn_candidate
 
 
-@pytest.fixture(autouse=True)
-def _nothing_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_shrunk() -> Iterator[None]:
     """Hundreds of mistakes are judged in this suite, and of most of them the verdict is all that is asked for."""
-    monkeypatch.setattr(shrink, "SECONDS", 0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shrink, "SECONDS", 0.0)
+        yield
 
 
 @pytest.fixture
-def shrinking(_nothing_is_shrunk: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Failures are shrunk in this test, with time enough on a busy machine."""
     monkeypatch.setattr(shrink, "SECONDS", 60.0)
 

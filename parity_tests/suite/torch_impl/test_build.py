@@ -136,12 +136,12 @@ def test_a_run_without_a_compiler(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     arguments = ["run", "--only", "vjp", "--dtype", "float64", "--json", str(report)]
     code = f"from parity_tests.cli import app; app({arguments!r})"
-    process = start(code, tmp_path / "cache", CXX="no-such-compiler")
+    process = start(code, tmp_path / "cache", CXX="no-such-compiler", COLUMNS="200")
     output, _ = process.communicate()
     assert process.returncode == 0, output
     assert output.count("not built") == 4  # two cells, two reasons
     assert "attn_native, not built: the native operators cannot be compiled here: no C++ compiler" in output
-    assert "All agree: 2 rows" in output
+    assert "All agree: 4 rows" in output
     assert '"name": "attn_native"' in report.read_text()
 
 
