@@ -260,6 +260,10 @@ class JvpDetached(Attn):
     @staticmethod
     def jvp(ctx, q_dot, k_dot, v_dot):
         q, k, v, attn = ctx.saved_tensors
+        q_dot, k_dot, v_dot = (
+            torch.zeros_like(x) if x_dot is None else x_dot
+            for x, x_dot in zip((q, k, v), (q_dot, k_dot, v_dot), strict=True)
+        )
         T = q_dot @ k.mT + q @ k_dot.mT
         attn_dot = (1 - attn.detach() ** 2) * T
         return attn_dot @ v + attn @ v_dot, attn_dot

@@ -17,9 +17,10 @@ from parity_tests.harness.report import Report
 from parity_tests.suite.collection import COLLECTION, MORE, Case
 
 CAUGHT = (Verdict.MISMATCH, Verdict.ERROR)
-# Of these, one of each group, right versions are judged with the fast tests, too; of all with the slow ones.
+# One or two of each group, judged with the fast tests, too; all are judged with the slow ones.
 REPRESENTATIVE = (
     "softplus",
+    "silu",
     "clamp",
     "logsumexp",
     "linear",
@@ -29,16 +30,14 @@ REPRESENTATIVE = (
     "scatter_add",
     "cumprod",
     "cholesky",
-    "attention",
 )
 CASES = [
     pytest.param(case, id=op, marks=() if op in REPRESENTATIVE else pytest.mark.slow)
     for op, case in (COLLECTION | MORE).items()
 ]
 MISTAKES = [
-    pytest.param(case, mistake, id=f"{op}-{name}", marks=marks)
-    for cases, marks in ((COLLECTION, ()), (MORE, pytest.mark.slow))
-    for op, case in cases.items()
+    pytest.param(case, mistake, id=f"{op}-{name}", marks=() if op in REPRESENTATIVE else pytest.mark.slow)
+    for op, case in (COLLECTION | MORE).items()
     for name, mistake in case.mistakes.items()
 ]
 each_op = pytest.mark.parametrize("case", CASES)

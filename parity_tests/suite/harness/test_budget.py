@@ -57,6 +57,7 @@ def test_a_candidate_that_hangs(tmp_path: Path):
     assert seconds < 60
 
 
+@pytest.mark.slow
 def test_a_wrong_candidate_that_hangs(tmp_path: Path):
     """While it is shrunk."""
     wrong = "if x.numel() < 3: time.sleep(1e6)\n    x = x * 1.5"
@@ -85,6 +86,7 @@ def test_a_slow_candidate(tmp_path: Path):
     assert 0 < len(report["rows"]) < 52 + 6
 
 
+@pytest.mark.slow
 def test_enough_time(tmp_path: Path):
     ran, report, _ = check(tmp_path, "None", "100")
     assert ran.returncode == 0, ran.stdout

@@ -170,7 +170,7 @@ RIGHT = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_one_raises_no_alarm(name, dtype):
     operator, call = RIGHT[name]

@@ -33,7 +33,9 @@ def example(name: str):
     return importlib.import_module(f"torch_impl.examples.{name}").gelu
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "raw_pointers" else ()) for name in EXAMPLES]
+)
 def test_agrees(name):
     gelu = example(name)
     try:

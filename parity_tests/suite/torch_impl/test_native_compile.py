@@ -97,6 +97,7 @@ def test_graphs_of_forward_and_backward(attn: Attn):
     assert [name for graph in graphs for name in own_operators(graph)] == OWN[attn.__name__]
 
 
+@pytest.mark.slow
 @native_implementations
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_inductor(attn: Attn):

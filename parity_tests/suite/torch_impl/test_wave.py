@@ -17,6 +17,9 @@ from torch_impl.native.build import BuildError, ToolchainMissing, load
 WAVE = Path(__file__).parent / "wave"
 
 
+pytestmark = pytest.mark.slow  # a second folder is compiled
+
+
 @pytest.fixture(scope="module")
 def ops():
     """torch.ops.gradparity_wave, compiled when the first test asks for it."""
