@@ -189,7 +189,9 @@ def test_what_cannot_run(tmp_path, text, options, message):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spec", [SPEC, *(COLLECTION[name].spec for name in ("huber", "gather", "logsumexp"))], ids=str)
+@pytest.mark.parametrize(
+    "spec", [SPEC, *(COLLECTION[name].spec for name in ("huber", "gather", "logsumexp"))], ids=lambda spec: spec.name
+)
 def test_no_mutant_survives(spec):
     outcomes = list(KillMatrix(spec, list(CHECKS.values())).outcomes())
     assert not [o for o in outcomes if o.fate is Fate.SURVIVED]
