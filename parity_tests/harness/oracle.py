@@ -138,13 +138,16 @@ class Oracle:
 
     def literals(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[float, ...]:
         """The real numbers that the primal's program has in it, but for 0 and 1; at most 8 of them."""
-        closed, _ = self._traced("forward", [np.zeros(shape, self.number) for shape in input_shapes], by_autodiff=False)
-        return tuple(sorted(_literals(closed.jaxpr) - {0.0, 1.0, -1.0})[:8])
+        return tuple(sorted(_literals(self._program(input_shapes)) - {0.0, 1.0, -1.0})[:8])
 
     def largest_array(self, input_shapes: tuple[tuple[int, ...], ...]) -> int:
         """The size of the largest array that the primal makes of inputs of these shapes, in entries."""
-        closed, _ = self._traced("forward", [np.zeros(shape) for shape in input_shapes], by_autodiff=False)
-        return _largest(closed.jaxpr)
+        return _largest(self._program(input_shapes))
+
+    def _program(self, input_shapes: tuple[tuple[int, ...], ...]) -> core.Jaxpr:
+        """The primal's own."""
+        closed, _ = self._traced("forward", [np.zeros(shape, self.number) for shape in input_shapes], by_autodiff=False)
+        return closed.jaxpr
 
     def map(self, name: str) -> Map:
         """The names of a map's arguments and results."""
@@ -243,8 +246,8 @@ class Oracle:
     def _traced(
         self, name: str, args: Sequence[np.ndarray | None], by_autodiff: bool
     ) -> tuple[core.ClosedJaxpr, list[bool]]:
-        """A map's jaxpr for arguments of these shapes, without the absent ones, and which of its results are absent."""
-        key = (name, by_autodiff, *(None if x is None else np.shape(x) for x in args))
+        """A map's jaxpr for arguments such as these, without the absent ones, and which of its results are absent."""
+        key = (name, by_autodiff, *(None if x is None else (np.shape(x), np.result_type(x)) for x in args))
         if key not in self._jaxprs:
             f = self._conjugating(name, self.autodiff(name) if by_autodiff else self.formula(name))
             zero: list[bool] = []
