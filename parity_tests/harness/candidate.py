@@ -21,7 +21,7 @@ MaybeTensors = tuple[torch.Tensor | None, ...]
 # written cannot be wrong; and what PyTorch cannot do for anybody. Each is known by PyTorch's own words.
 _DECLARED = (
     (
-        "defines no jvp staticmethod, or is compiled: AOTAutograd makes none",
+        "has no jvp staticmethod, nor has anything that is compiled: AOTAutograd makes none",
         r"You must implement the jvp function for custom autograd\.Function",
     ),
     ("its backward is marked once_differentiable", r"marked with @once_differentiable"),

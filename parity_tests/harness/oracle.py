@@ -23,7 +23,9 @@ from parity_tests.harness.rounding import INPUT, bounded
 from parity_tests.harness.samples import Sample
 from parity_tests.harness.spec import FORMULAS, OpSpec
 
+Arrays = Sequence[np.ndarray | None]
 Truth = tuple[np.ndarray, np.ndarray]  # a value and its error bound
+_TOGETHER = 2**22  # entries, of the arrays of points that are evaluated at once
 
 
 class OracleError(ValueError):
@@ -199,7 +201,7 @@ class Oracle:
     def evaluate(
         self,
         name: str,
-        args: Sequence[np.ndarray | None],
+        args: Arrays,
         precision: Precision,
         by_autodiff: bool = False,
         inputs: int = INPUT,
@@ -230,22 +232,33 @@ class Oracle:
             results.append((value, bound))
         return results
 
-    def values_along(self, name: str, inputs: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """A map's float64 results at many points at once: along a new first axis of the operator's inputs."""
+    def values_along(self, name: str, inputs: Sequence[np.ndarray], others: Arrays) -> list[np.ndarray]:
+        """A map's float64 results at many points: along a new first axis of the operator's inputs."""
         closed, zero = self._traced(name, [*(x[0] for x in inputs), *others], by_autodiff=False)
         if closed not in self._batched:
-            axes = [0] * len(inputs) + [None] * len(others)
-            self._batched[closed] = jax.jit(jax.vmap(core.jaxpr_as_fun(closed), in_axes=axes))
-        nonzero = iter(self._batched[closed](*inputs, *others))
+            f = core.jaxpr_as_fun(closed)
+            at_once = max(1, _TOGETHER // max(1, _largest(closed.jaxpr)))
+            self._batched[closed] = jax.jit(
+                lambda inputs, others: lax.map(lambda x: f(*x, *others), inputs, batch_size=at_once)
+            )
+        nonzero = iter(self._batched[closed](tuple(inputs), tuple(x for x in others if x is not None)))
         shapes = self.shapes(tuple(x.shape[1:] for x in inputs))
         return [
             np.zeros((len(inputs[0]), *shapes[slot.like])) if is_zero else np.asarray(next(nonzero))
             for slot, is_zero in zip(self.map(name).results, zero, strict=True)
         ]
 
-    def _traced(
-        self, name: str, args: Sequence[np.ndarray | None], by_autodiff: bool
-    ) -> tuple[core.ClosedJaxpr, list[bool]]:
+    def values(self, name: str, args: Arrays) -> list[np.ndarray]:
+        """A map's float64 results, without bounds."""
+        closed, zero = self._traced(name, args, by_autodiff=False)
+        nonzero = iter(core.jaxpr_as_fun(closed)(*(x for x in args if x is not None)))
+        shapes = self.shapes(tuple(x.shape for x in args[: len(self.inputs)] if x is not None))
+        return [
+            np.zeros(shapes[slot.like], self.dtypes[slot.like]) if is_zero else np.asarray(next(nonzero))
+            for slot, is_zero in zip(self.map(name).results, zero, strict=True)
+        ]
+
+    def _traced(self, name: str, args: Arrays, by_autodiff: bool) -> tuple[core.ClosedJaxpr, list[bool]]:
         """A map's jaxpr for arguments such as these, without the absent ones, and which of its results are absent."""
         key = (name, by_autodiff, *(None if x is None else (np.shape(x), np.result_type(x)) for x in args))
         if key not in self._jaxprs:
@@ -269,9 +282,7 @@ class Oracle:
         slots = self.map(name)
         return lambda *args: _conjugated(slots.results, f(*_conjugated(slots.arguments, args)))
 
-    def truth(
-        self, name: str, args: Sequence[np.ndarray | None], precision: Precision, inputs: int = INPUT
-    ) -> list[Truth]:
+    def truth(self, name: str, args: Arrays, precision: Precision, inputs: int = INPUT) -> list[Truth]:
         """`evaluate` by the formula that judges, remembered: every candidate is judged by the same truth."""
         key = (name, precision.name, inputs, *((None,) if x is None else (x.shape, x.tobytes()) for x in args))
         if key not in self._truths:

@@ -6,6 +6,7 @@ import io
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from rich import box
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -23,8 +24,9 @@ _STYLE = {
     Verdict.SKIPPED: "dim",
 }
 _WORST_FIRST = (Verdict.ERROR, Verdict.MISMATCH, Verdict.UNRESOLVED, Verdict.UNSUPPORTED, Verdict.PASS, Verdict.SKIPPED)
-_CONVENTIONS = 3  # of a kind that are told
 _CELL = 10  # "PASS 0.23" has 9
+_WIDE = 5  # columns that fit a terminal of 80 columns with every word and line; more of them only without
+_NARROW = {Verdict.UNSUPPORTED: "UNSUPP.", Verdict.UNRESOLVED: "UNRES."}  # told in full below the table
 SHORT = {
     "float64": "f64",
     "float32": "f32",
@@ -40,19 +42,24 @@ def table(report: Report) -> Table:
     rows = report.rows
     columns = list(dict.fromkeys((row.candidate, row.device) for row in rows))
     devices = {device for _, device in columns}
-    grid = Table(title=Text(" / ".join(dict.fromkeys(row.op for row in rows))), title_justify="left")
+    title = Text(" / ".join(dict.fromkeys(row.op for row in rows)))
+    narrow = len(columns) + len(report.not_built) > _WIDE
+    layout = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0)} if narrow else {}
+    grid = Table(title=title, title_justify="left", **layout)
     grid.add_column("check", no_wrap=True)
     names = [candidate if len(devices) == 1 else f"{candidate} {device}" for candidate, device in columns]
     for name in [*names, *(candidate.name for candidate in report.not_built)]:
         # A name of several words takes several lines, so that the table fits a terminal of 80 columns.
-        grid.add_column(Text(name if len(name) <= _CELL else name.replace("_", "_\n")), overflow="fold")
+        lines = name if len(name) <= _CELL else name.replace("_", "_\n")
+        grid.add_column(Text(lines), overflow="fold", min_width=min(_CELL, max(map(len, lines.split("\n")))))
     for check in dict.fromkeys(row.check for row in sorted(rows, key=lambda row: row.candidate == ORACLE)):
         cells = ([r for r in rows if r.check == check and (r.candidate, r.device) == column] for column in columns)
-        grid.add_row(check, *map(_cell, cells), *(Text("not built", style="dim") for _ in report.not_built))
+        not_built = (Text("not built", style="dim") for _ in report.not_built)
+        grid.add_row(check, *(_cell(cell, narrow) for cell in cells), *not_built)
     return grid
 
 
-def _cell(rows: list[Row]) -> Text:
+def _cell(rows: list[Row], narrow: bool) -> Text:
     if not rows:
         return Text("")
     text = Text()
@@ -62,7 +69,7 @@ def _cell(rows: list[Row]) -> Text:
             continue
         if text:
             text.append("\n")
-        text.append(verdict.value, style=_STYLE[verdict])
+        text.append(_NARROW.get(verdict, verdict.value) if narrow else verdict.value, style=_STYLE[verdict])
         if len(group) < len(rows):
             text.append(" " + " ".join(SHORT[row.dtype] for row in group))
         if verdict is Verdict.PASS:
@@ -146,14 +153,14 @@ def explanations(report: Report) -> list[Text]:
         which = [f"{check}, {' '.join(dtypes)}" for check, dtypes in checks.items()]
         text = Text(f"{candidate}, {which[0] if len(which) == 1 else ', '.join(checks)}: ")
         text.append(verdict.value, style=_STYLE[verdict])
-        text.append(f"{' (listed)' if listed else ''}: {reason}")
+        text.append(f"{', as listed' if listed else ''}: {reason}")
         parts.append(text)
-    conventions: dict[tuple[str, str], list[str]] = {}
+    conventions: dict[str, dict[str, str]] = {}  # of a candidate: of each result, the first that is found
     for row in report.rows:
-        conventions.setdefault((row.candidate, row.check), []).extend(row.conventions)
-    for (candidate, check), found in conventions.items():
-        for line in list(dict.fromkeys(found))[:_CONVENTIONS]:
-            parts.append(Text(f"{candidate}, {check}: a convention: {line}", style="dim"))
+        for line in row.conventions:
+            conventions.setdefault(row.candidate, {}).setdefault(line.split(" ")[0], f"{row.check}: {line}")
+    for candidate, found in conventions.items():
+        parts.extend(Text(f"{candidate}, a convention in {line}", style="dim") for line in found.values())
     for candidate in report.not_built:
         style = "dim" if candidate.expected else "bold red"
         parts.append(Text(f"{candidate.name}, not built: {candidate.reason}", style=style))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 import os
@@ -180,10 +181,15 @@ class Report:
         return as_text(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as plain data, schema 1. A number that is not finite becomes None, a complex one a pair."""
-        rows = [dataclasses.asdict(dataclasses.replace(row, failure=None)) for row in self.rows]
-        for row in rows:
-            del row["failure"]
+        """The report as plain data, schema 1. A number that is not finite becomes None, a complex one a pair.
+
+        The `failure` of a row is the place of its diagnosis among the `failures`, or None.
+        """
+        places = itertools.count()
+        rows = [
+            {**dataclasses.asdict(dataclasses.replace(row, failure=None)), "failure": row.failure and next(places)}
+            for row in self.rows
+        ]
         return _plain(
             {
                 "schema": SCHEMA,
@@ -200,17 +206,17 @@ class Report:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Report:
         """The report that `as_dict` was made from; a number that was not finite comes back as infinity."""
-        failures = {}
+        failures = []
         for item in data["failures"]:
             wrong = tuple(WrongResult(**_restored(result)) for result in item["wrong"])
             fields = {"wrong": wrong, "agrees": tuple(item["agrees"]), "smallest": _smallest(item.get("smallest"))}
-            failure = Failure(**item | fields)
-            failures[failure.op, failure.candidate, failure.check, failure.dtype, failure.device] = failure
+            failures.append(Failure(**item | fields))
         rows = []
         for item in data["rows"]:
-            key = tuple(item[name] for name in ("op", "candidate", "check", "dtype", "device"))
+            place = item["failure"]
             error = math.inf if item["error_over_bound"] is None else item["error_over_bound"]
-            fields = {"verdict": Verdict(item["verdict"]), "error_over_bound": error, "failure": failures.get(key)}
+            failure = None if place is None else failures[place]
+            fields = {"verdict": Verdict(item["verdict"]), "error_over_bound": error, "failure": failure}
             rows.append(Row(**item | fields | {"conventions": tuple(item["conventions"])}))
         not_built = [NotBuilt(**item) for item in data["not_built"]]
         return cls(data["environment"], rows, list(data["skipped"]), not_built, data["error"])

@@ -12,12 +12,11 @@ from parity_tests.harness import bridge
 from parity_tests.harness.candidate import BadOutput, Candidate
 from parity_tests.harness.findings import Comparison, Fact, Finding
 from parity_tests.harness.jax_candidate import JaxCandidate
+from parity_tests.harness.kinks import settled
 from parity_tests.harness.maps import ORDERS, Slot
-from parity_tests.harness.oracle import Oracle, Truth
+from parity_tests.harness.oracle import Arrays, Oracle, Truth
 from parity_tests.harness.precision import Precision
 from parity_tests.harness.samples import Sample
-
-Arrays = Sequence[np.ndarray | None]
 
 
 @dataclass(frozen=True)
@@ -65,15 +64,25 @@ class Trial:
         return f(count, tensors[:split], tensors[split:])
 
     def compare(
-        self, name: str, args: Arrays, results: Sequence[torch.Tensor | None], circumstance: str = ""
+        self,
+        name: str,
+        args: Arrays,
+        results: Sequence[torch.Tensor | None],
+        circumstance: str = "",
+        room: float = 0.0,
     ) -> Iterator[Finding]:
-        """A map's results against the oracle's; an absent result is a zero.
+        """A map's results against the oracle's, or against what lies between its limits at a kink.
+
+        An absent result is a zero. `room` is added to the bounds.
 
         Raises:
             BadOutput: a wrong number of results.
         """
-        for finding in self.compare_with(self.truth(name, args), name, results, circumstance):
-            yield replace(finding, call=(name, args)) if isinstance(finding, Comparison) else finding
+        findings = [
+            replace(f, call=(name, args), bound=f.bound + room) if isinstance(f, Comparison) else f
+            for f in self.compare_with(self.truth(name, args), name, results, circumstance)
+        ]
+        yield from settled(self, name, args, findings, circumstance)
 
     def compare_with(
         self, truths: Sequence[Truth], name: str, results: Sequence[torch.Tensor | None], circumstance: str = ""

@@ -20,8 +20,9 @@ def _run(trial):
         names = ", ".join(name for name, flag in zip(inputs, mask, strict=True) if flag)
         tensors = trial.tensors(args)
         results = trial.candidate.vjp(tensors[:count], tuple(tensors[count:]), requires_grad=mask)
-        for finding, flag in zip(trial.compare("vjp", args, results, f"gradients of {names} alone"), mask, strict=True):
-            if flag:
+        asked = {slot.label for slot, flag in zip(trial.oracle.map("vjp").results, mask, strict=True) if flag}
+        for finding in trial.compare("vjp", args, results, f"gradients of {names} alone"):
+            if finding.label in asked:
                 yield finding
     outputs = trial.candidate.forward(trial.tensors(args[:count]))
     for name, y in zip(trial.oracle.outputs, outputs, strict=True):

@@ -4,15 +4,14 @@ At a kink what lies between the one-sided derivatives is a convention, and repor
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
 from parity_tests.harness.candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.domains import as_constant
-from parity_tests.harness.findings import Comparison, Finding, NotApplicable
-from parity_tests.harness.kinks import of_nan, settled
+from parity_tests.harness.findings import Finding, NotApplicable
+from parity_tests.harness.kinks import of_nan
 from parity_tests.harness.points import Placement, placements
 from parity_tests.harness.trial import Trial
 
@@ -71,11 +70,7 @@ def _at(trial: Trial, name: str, args, place: Placement) -> Iterator[Finding]:
     # An intermediate that overflows and is inverted then comes out as 0, which is off by as much as 1 / largest.
     size = max([1.0, *(float(np.abs(w).max(initial=0)) for w in args[len(place.primals) :])])
     room = size / trial.precision.largest
-    findings = [
-        replace(f, bound=f.bound + room) if isinstance(f, Comparison) else f
-        for f in trial.compare(name, args, results, place.name)
-    ]
-    yield from settled(trial, name, args, findings, place.name)
+    yield from trial.compare(name, args, results, place.name, room)
 
 
 CHECK = Check(

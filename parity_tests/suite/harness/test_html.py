@@ -157,7 +157,7 @@ def test_a_convention_is_marked():
     row = Row("op", "mine", "points", "float64", "cpu", Verdict.PASS, 0.0, 3, conventions=("x_bar is 1, not 0",))
     html = as_html(Report({}, [row]))
     assert "convention</small>" in "".join(line.strip() for line in html.splitlines())
-    assert "a convention: x_bar is 1, not 0" in html
+    assert "a convention in points: x_bar is 1, not 0" in html
 
 
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", "a & b", '"quoted"'])

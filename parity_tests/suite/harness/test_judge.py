@@ -208,7 +208,10 @@ OldStyle = wrong_square(lambda x, g: 2 * x * g)  # right, but without setup_cont
 
 DECLARED = [
     pytest.param(
-        NoJvp.apply, "jvp", "defines no jvp staticmethod, or is compiled: AOTAutograd makes none", id="no jvp"
+        NoJvp.apply,
+        "jvp",
+        "has no jvp staticmethod, nor has anything that is compiled: AOTAutograd makes none",
+        id="no jvp",
     ),
     pytest.param(Once.apply, "vjp_of_vjp", "its backward is marked once_differentiable", id="once_differentiable"),
     pytest.param(

@@ -185,7 +185,7 @@ def test_a_convention_is_reported_and_no_mismatch():
     assert row.passed
     assert row.conventions
     assert row.conventions[0].startswith("x_bar (x is 0) is ")
-    assert "mine, points: a convention: x_bar (x is 0) is " in str(report)
+    assert "mine, a convention in points: x_bar (x is 0) is " in str(report)
     assert report.from_dict(report.as_dict()).rows == report.rows
 
 

@@ -48,11 +48,12 @@ def test_schema_1(failed):
     assert {"schema", "passed", "environment", "rows", "failures"} <= set(data)
     assert data["passed"] is False
     fields = {"op", "candidate", "check", "dtype", "device", "verdict", "error_over_bound", "comparisons", "reason"}
-    for item in data["rows"]:
+    for i, item in enumerate(data["rows"]):
         assert fields <= set(item)
         assert item["verdict"] in {"PASS", "MISMATCH", "UNRESOLVED", "UNSUPPORTED", "ERROR", "SKIPPED"}
         assert isinstance(item["comparisons"], int)
-        assert "failure" not in item
+        found = item["verdict"] == "MISMATCH"
+        assert item["failure"] == (sum(r["verdict"] == "MISMATCH" for r in data["rows"][:i]) if found else None)
     assert {item["candidate"] for item in data["rows"]} == {ORACLE, "mine"}
     failure = data["failures"][0]
     assert (failure["op"], failure["candidate"], failure["check"]) == ("square", "mine", "vjp")
@@ -94,6 +95,16 @@ def test_merged():
     assert [r.verdict for r in merged.rows] == [Verdict.PASS, Verdict.MISMATCH]
     assert (merged.skipped, merged.error, merged.passed) == (["a", "b"], "stopped", False)
     assert Report.merged([]).exit_code == 2
+
+
+def test_rows_of_one_name_keep_their_own_failures():
+    failures = [
+        Failure("op", "mine", "vjp", "float32", "cpu", sample, "why", {"n": 1}, 0, (WrongResult("x_bar", "wrong"),))
+        for sample in ("first", "second")
+    ]
+    reports = [report_of(row()), *(report_of(row(Verdict.MISMATCH, failure=failure)) for failure in failures)]
+    merged = Report.merged(reports)
+    assert [r.failure for r in Report.from_dict(merged.as_dict()).rows] == [None, *failures]
 
 
 def test_what_is_not_finite_becomes_null(tmp_path):
@@ -252,7 +263,7 @@ def test_the_last_line(report, line):
 
 def test_reasons_and_what_was_skipped_are_told():
     text = str(report_of(row(), LISTED, row(Verdict.UNRESOLVED, reason="no rule"), skipped=["device cuda: none"]))
-    assert "mine, vjp, f32: UNSUPPORTED (listed): a limit\n" in text
+    assert "mine, vjp, f32: UNSUPPORTED, as listed: a limit\n" in text
     assert "mine, vjp, f32: UNRESOLVED: no rule\n" in text
     assert "skipped: device cuda: none\n" in text
 
