@@ -27,7 +27,10 @@ def explained(row: Row, trial: Trial, findings: list[Finding]) -> Failure:
     for finding in worst.values():
         result = wrong_result(finding, None, trial.oracle.spec, row.check)
         if isinstance(finding, Comparison):
-            looks_like = diagnosis.looks_like(trial, comparisons, finding)
+            try:
+                looks_like = diagnosis.looks_like(trial, comparisons, finding)
+            except Exception as error:  # the verdict stands without it
+                looks_like = f"(not known: the diagnosis failed with {type(error).__name__}: {error})"
             if looks_like is not None and looks_like == f"{finding.label} = 0":
                 looks_like += _not_differentiable(trial)
             result = replace(result, pattern=diagnosis.pattern(finding, trial), looks_like=looks_like)

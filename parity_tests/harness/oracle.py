@@ -155,6 +155,14 @@ class Oracle:
         """The names of a map's arguments and results."""
         return derivative_map(name, self.inputs, self.outputs)
 
+    def arguments(self, name: str, sample: Sample, example: int = 0) -> list[np.ndarray]:
+        """Float64 or complex128 arguments for a map: a sample's primals, then random tangents and cotangents."""
+        inputs = sample.primals(self.inputs, example)
+        shapes = self.shapes(tuple(x.shape for x in inputs))
+        slots = self.map(name).arguments[len(inputs) :]
+        drawn = (self.directed(slot.like, sample.draw(f"{slot.label} {example}", shapes[slot.like])) for slot in slots)
+        return [*inputs, *drawn]
+
     def explicit(self, name: str) -> Callable | None:
         """The spec's own formula for a map, on flat arguments; None where the spec has none."""
         f = getattr(self.spec, name) if name in FORMULAS else None

@@ -71,7 +71,7 @@ def eigh(eqn, x, e, y, p):
 
 def svd(eqn, x, e, y, p):
     m, n = x[0].shape[-2:]
-    if y[0].shape[-1] != min(m, n):
+    if y[0].shape[-1] != min(m, n) or not np.isfinite(x[0]).all():  # of which NumPy has none
         return [np.full(a.shape, np.inf) for a in y]
     U, s, Wt = np.linalg.svd(x[0], full_matrices=True)
     if len(y) > 1:  # the oracle's own choice of signs

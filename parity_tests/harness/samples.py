@@ -40,6 +40,7 @@ class Sample:
         first_order_only: are only the operator, its VJP and its JVP judged? As for large sizes, and one of many.
         broadcast: the axes of inputs that are of size 1 although `sizes` has another.
         complex: are all numbers complex? Then their real and imaginary parts are drawn alike.
+        examples: which draws the first examples are; those between told nothing.
         drawn: every array so far by its role, so that a sample with the same arrays is the same sample; those that are
             put there are not drawn.
     """
@@ -56,6 +57,7 @@ class Sample:
     first_order_only: bool = False
     broadcast: frozenset[Place] = frozenset()
     complex: bool = False
+    examples: tuple[int, ...] = ()
     fixed: tuple[np.ndarray, ...] | None = None
     constants: Mapping[int, np.ndarray] = field(default_factory=dict)
     drawn: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
@@ -81,6 +83,10 @@ class Sample:
 
     def primals(self, names: tuple[str, ...], example: int = 0) -> list[np.ndarray]:
         """The operator's inputs; `example` numbers further ones of the same kind, for a batch."""
+        if example < len(self.examples):
+            example = self.examples[example]
+        elif self.examples:
+            example += self.examples[-1] + 1 - len(self.examples)
         return [self._primal(i, f"{name} {example}", example) for i, name in enumerate(names)]
 
     def _primal(self, i: int, role: str, example: int) -> np.ndarray:

@@ -36,14 +36,7 @@ class Trial:
 
     def arguments(self, name: str, example: int = 0) -> list[np.ndarray]:
         """Arguments for a map: the primals, then random tangents and cotangents; exact in the format."""
-        inputs = self.sample.primals(self.oracle.inputs, example)
-        shapes = self.oracle.shapes(tuple(x.shape for x in inputs))
-        slots = self.oracle.map(name).arguments[len(inputs) :]
-        directions = [
-            self.oracle.directed(slot.like, self.sample.draw(f"{slot.label} {example}", shapes[slot.like]))
-            for slot in slots
-        ]
-        return [self.precision.rounded(x) for x in (*inputs, *directions)]
+        return [self.precision.rounded(x) for x in self.oracle.arguments(name, self.sample, example)]
 
     def truth(self, name: str, args: Arrays) -> list[Truth]:
         """The oracle's results of a map, with their bounds."""

@@ -60,7 +60,7 @@ def test_the_low_precision_mutant_is_right_in_float64() -> None:
         ("saved_past_the_version_counter", "in_place", "q edited in place before the backward"),
         ("shared_workspace", "determinism", "from several threads"),
         ("output_kept_on_ctx", "leaks", "live tensors  grows by"),
-        ("made_on_the_cpu", "fake", "torch.zeros makes a tensor on the CPU, wherever the inputs are"),
+        ("transposed_without_values", "fake", "with values it is torch.float64 of shape (4, 5) where its inputs are"),
         (
             "half_under_autocast",
             "autocast",

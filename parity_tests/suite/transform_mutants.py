@@ -22,21 +22,17 @@ def _traced_path(q, k, v):
     return _scaled(q, k, v) if isinstance(q, FakeTensor) else attn_composite(q, k, v)
 
 
+def _transposed_without_values(q, k, v):
+    output, attn = attn_composite(q, k, v)
+    return output, attn.mT if q.is_meta else attn
+
+
 def _half_under_autocast(q, k, v):
     if torch.is_autocast_enabled(q.device.type):
         q, k, v = (x.half() for x in (q, k, v))
         with torch.autocast(q.device.type, enabled=False):
             return attn_composite(q, k, v)
     return attn_composite(q, k, v)
-
-
-class MadeOnTheCpu(Attn):
-    @staticmethod
-    def backward(ctx, output_bar, attn_bar):
-        q_bar, k_bar, v_bar = Attn.backward(ctx, output_bar, attn_bar)
-        if k_bar is not None:
-            k_bar = torch.zeros(k_bar.shape, dtype=k_bar.dtype) + k_bar
-        return q_bar, k_bar, v_bar
 
 
 class _TwoMatrices(torch.autograd.Function):
@@ -134,7 +130,9 @@ _PLAIN = ("forward", "vjp", "purity")
 TRANSFORM_MUTANTS: dict[str, Mutant] = {
     "compiled_path": Mutant(_compiled_path, "another scale if compiled", "compile", (*_PLAIN, "fake", "make_fx")),
     "traced_path": Mutant(_traced_path, "another scale if traced", "make_fx", (*_PLAIN, "fake", "compile")),
-    "made_on_the_cpu": Mutant(MadeOnTheCpu.apply, "zeros on the CPU", "fake", (*_PLAIN, "make_fx", "compile")),
+    "transposed_without_values": Mutant(
+        _transposed_without_values, "another shape on the device meta", "fake", (*_PLAIN, "make_fx", "compile")
+    ),
     "half_under_autocast": Mutant(_half_under_autocast, "float16 for bfloat16", "autocast", (*_PLAIN, "compile")),
     "in_one_piece": Mutant(
         torch.ops.gradparity_mutants.attn.default, "outputs share memory", "opcheck", (*_PLAIN, "fake", "make_fx")

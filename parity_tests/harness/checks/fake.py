@@ -1,7 +1,7 @@
 """fake: tensors without values, by FakeTensorMode and on the device meta, give what the real ones give.
 
 That is the shapes, dtypes and devices of outputs and gradients. The device meta is another than the CPU, as a GPU is: a
-tensor that is made on the CPU by default does not meet the inputs there.
+tensor that is made on the CPU by default does not meet the inputs there. That is no wrong derivative, but a limit.
 """
 
 import functools
@@ -33,12 +33,9 @@ def _run(trial):
         except RuntimeError as error:
             if not re.search(_OTHER_DEVICE, str(error)):
                 raise
-            first_line = str(error).splitlines()[0]
-            if not made.by:
-                text = f"uses a tensor from outside of it, which is not where its inputs are: {first_line}"
-                raise Refused(text, declared=True) from error
-            text = f"{made.by[0]} makes a tensor on the CPU, wherever the inputs are: {first_line}"
-            yield Fact("the device", False, text, where)
+            by = f"{made.by[0]} makes a tensor on the CPU" if made.by else "it uses a tensor from outside of it"
+            text = f"runs on the CPU only: {by}, wherever its inputs are: {str(error).splitlines()[0]}"
+            raise Refused(text, declared=True) from error
 
 
 class _Described:
@@ -92,7 +89,7 @@ class _MadeElsewhere(TorchDispatchMode):
 
 CHECK = Check(
     "fake",
-    "a fake kernel with another shape or dtype than the real one; a tensor made on the CPU, wherever the inputs are",
+    "a fake kernel with another shape, dtype or device than the real one",
     (),
     _run,
     generic=True,

@@ -24,7 +24,7 @@ def _run(trial) -> Iterator[Finding]:
     places = list(placements(trial))
     if not places:
         raise NotApplicable("no special points are known of the inputs' domains")
-    refused = set()
+    refused, told = set(), 0
     for place in places:
         for name in _MAPS:
             if name in refused or not _judged(trial, name, place):
@@ -42,8 +42,11 @@ def _run(trial) -> Iterator[Finding]:
                     raise
                 continue  # a solver may say that a matrix is singular, where the oracle has infinities
             yield from findings
+            told += sum(f.evidence for f in findings)
             if not all(f.holds for f in findings):
                 return  # one such point is enough, and to look for one-sided derivatives takes its time
+    if not told:
+        raise NotApplicable("at no special point is it known what rounding may do, or it is zero at all of them")
 
 
 def _judged(trial: Trial, name: str, place: Placement) -> bool:

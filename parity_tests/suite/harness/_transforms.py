@@ -32,11 +32,6 @@ def _another_path_under_autocast(x, y):
     return _scaled(x, y) if torch.is_autocast_enabled(x.device.type) else pair(x, y)
 
 
-def _zeros_on_the_cpu(x, y, g, h):
-    x_bar, y_bar = pair_backward(x, y, g, h)
-    return x_bar, torch.zeros(y.shape, dtype=y.dtype) + y_bar
-
-
 def _operator(name: str, kernel: Callable, fake: Callable) -> Callable:
     """An operator with the right gradients."""
     op = torch.library.custom_op(
@@ -114,9 +109,6 @@ TRANSFORM_MISTAKES: dict[str, dict[str, Mistake]] = {
     "compile": {"another path if compiled": Mistake(_compiled_path, (*_PLAIN, "fake", "make_fx"))},
     "make_fx": {"another path if traced": Mistake(_traced_path, (*_PLAIN, "fake", "compile"))},
     "fake": {
-        "zeros on the CPU": Mistake(
-            pair_function(backward=_zeros_on_the_cpu).apply, ("forward", "vjp", "make_fx", "compile")
-        ),
         "a fake kernel that transposes": Mistake(
             _operator("transposed_fake", pair, _transposed_fake), ("forward", "vjp")
         ),

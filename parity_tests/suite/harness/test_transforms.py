@@ -85,8 +85,15 @@ OUTSIDE = torch.ones(3, 3, dtype=torch.float64)
             lambda x: x * x * OUTSIDE,
             SQUARE,
             "fake",
-            "uses a tensor from outside of it",
+            "it uses a tensor from outside of it, wherever its inputs are",
             id="fake-a tensor from outside",
+        ),
+        pytest.param(
+            lambda x: torch.ones(3, 3, dtype=x.dtype) * x * x,
+            SQUARE,
+            "fake",
+            "runs on the CPU only: torch.ones makes a tensor on the CPU, wherever its inputs are",
+            id="fake-a tensor of its own",
         ),
         pytest.param(_autocast_of_its_device, SQUARE, "fake", "unknown device type for autocast", id="fake-autocast"),
         pytest.param(TwoDtypes.apply, ONE_PRODUCT, "autocast", "torch.amp.custom_fwd?", id="autocast-two dtypes"),
@@ -132,7 +139,7 @@ without_fake.register_autograd(
 def test_what_an_operator_has_no_rule_for(check):
     row = judged(without_fake, PAIR, check)
     assert (row.verdict, row.listed) == (Verdict.UNSUPPORTED, True)
-    assert row.reason.startswith("defines no jvp" if check == "jvp" else "has no fake kernel")
+    assert row.reason.startswith("has no jvp" if check == "jvp" else "has no fake kernel")
 
 
 def test_opcheck_is_for_operators():

@@ -1,0 +1,36 @@
+"""The court before anybody stands trial: samples that tell something, and a diagnosis that is not the verdict."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import pytest
+import torch
+
+from parity_tests import OpSpec, Verdict, crosscheck
+from parity_tests.harness import diagnosis
+
+from ._ops import SQUARE, judged, rows
+
+HINGE = OpSpec("hinge", primal=lambda x: jnp.maximum(0.0, x.sum() - 1.5), signature="(3)->()")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_flat_more_often_than_not_is_judged_where_it_is_not(seed: int):
+    report = crosscheck(lambda x: torch.relu(x.sum() - 1.5), HINGE, checks=["vjp", "make_fx", "compile"], seed=seed)
+    assert report.passed, str(report)
+    assert {row.verdict for row in rows(report)} == {Verdict.PASS}
+
+
+def test_what_is_flat_everywhere_tells_nothing():
+    row = judged(lambda x: 0 * x, OpSpec("zero", primal=lambda x: 0 * x, signature="(n)->(n)"), "vjp")
+    assert row.verdict is Verdict.UNRESOLVED
+
+
+def test_a_verdict_stands_without_a_diagnosis(monkeypatch: pytest.MonkeyPatch):
+    def fails(*args):
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr(diagnosis, "looks_like", fails)
+    row = judged(lambda x: x * x.detach(), SQUARE, "vjp")
+    assert row.verdict is Verdict.MISMATCH
+    assert row.failure.wrong[0].looks_like == "(not known: the diagnosis failed with ZeroDivisionError: by nothing)"
