@@ -70,7 +70,9 @@ def no_alarm(case: Case, dtypes: list[str], seed: int, alarms: tuple[Verdict, ..
     """Judge a right version under every check; a check that PyTorch itself has no rule for may say so."""
     report = judged(case, case.right, None, dtypes, seed, "right")
     assert not [row for row in report.rows if row.verdict in alarms], str(report)
-    assert sum(row.verdict is Verdict.PASS for row in report.rows) > len(report.rows) / 2, str(report)
+    applicable = [row for row in report.rows if row.verdict not in (Verdict.UNSUPPORTED, Verdict.SKIPPED)]
+    assert len(applicable) > 20, str(report)
+    assert sum(row.verdict is Verdict.PASS for row in applicable) > len(applicable) / 2, str(report)
     return report
 
 

@@ -18,17 +18,13 @@ def _focal(x):
     return -((1 - jax.nn.sigmoid(x)) ** 2) * jax.nn.log_sigmoid(x)
 
 
-def _log_sigmoid(x):
-    return x.clamp(max=0) - torch.log1p(torch.exp(-x.abs()))
-
-
 def _focal_torch(x):
-    return -(torch.sigmoid(-x) ** 2) * _log_sigmoid(x)
+    return -(torch.sigmoid(-x) ** 2) * functional.logsigmoid(x)
 
 
 def _focal_backward(x, w, modulated=True):
     p, q = torch.sigmoid(x), torch.sigmoid(-x)
-    of_modulation = 2 * q * q * p * _log_sigmoid(x) if modulated else 0
+    of_modulation = 2 * q * q * p * functional.logsigmoid(x) if modulated else 0
     return w * (of_modulation - q**3)
 
 
@@ -39,7 +35,12 @@ focal = Case(
         "modulation_is_a_constant": Mistake(
             function(_focal_torch, lambda x, w: _focal_backward(x, w, False)), "vjp", passes=("forward",)
         ),
-        "modulation_detached": Mistake(lambda x: -(torch.sigmoid(-x).detach() ** 2) * _log_sigmoid(x), "vjp"),
+        "modulation_detached": Mistake(lambda x: -(torch.sigmoid(-x).detach() ** 2) * functional.logsigmoid(x), "vjp"),
+        "kinks_that_cancel_in_the_value_only": Mistake(
+            lambda x: -(torch.sigmoid(-x) ** 2) * (x.clamp(max=0) - torch.log1p(torch.exp(-x.abs()))),
+            "points",
+            passes=("vjp",),
+        ),
         "gradient_clipped": Mistake(
             function(_focal_torch, lambda x, w: _focal_backward(x, w).clamp(-0.1, 0.1)), "vjp", passes=("forward",)
         ),

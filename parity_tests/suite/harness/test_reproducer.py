@@ -79,6 +79,7 @@ class Gathered(torch.autograd.Function):
     @staticmethod
     def jvp(ctx, x_dot, w_dot, *_):
         x, w, index, y = ctx.saved_tensors
+        x_dot, w_dot = (torch.zeros_like(a) if a_dot is None else a_dot for a, a_dot in ((x, x_dot), (w, w_dot)))
         y_dot = ctx.scale * (1 - y * y) * (x_dot @ w + x @ w_dot)
         squares_dot = 2 * y[index] * y_dot[index]
         JVP
