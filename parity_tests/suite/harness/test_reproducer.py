@@ -284,7 +284,8 @@ calls = 0
 def wrong(x, w, index, scale):
     global calls
     calls += 1
-    return formula(x * (1 + calls % 2), w, index, scale)
+    y, squares = formula(x, w, index, scale)
+    return y * (1 + (calls % 2) * 2.0**-52), squares  # every other call is off by a rounding
 
 candidates = {"wrong": wrong}
 """
