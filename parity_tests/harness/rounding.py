@@ -47,6 +47,7 @@ from parity_tests.harness import (
 )
 from parity_tests.harness.precision import FLOAT64, Precision
 from parity_tests.harness.rounding_elementary import change, evaluated, underflow
+from parity_tests.harness.rounding_products import Products
 
 INPUT = 2  # roundings of an input that a stable algorithm may be equivalent to
 
@@ -115,10 +116,30 @@ def _interpret(jaxpr, consts: Sequence, args: Sequence[tuple], precision: Precis
     for var, const in zip(jaxpr.constvars, consts, strict=True):
         environment[var] = _constant_of(np.asarray(const), precision)
     environment.update(zip(jaxpr.invars, args, strict=True))
+    logs = [eqn.invars[0] for eqn in jaxpr.eqns if eqn.primitive.name == "log"]
+    products = Products()
     for eqn in jaxpr.eqns:
         outputs = _apply(eqn, [read(x) for x in eqn.invars], precision)
+        lost = products.lost(eqn, read, precision)
+        if eqn.primitive.name == "div" and any(eqn.invars[1] is x for x in logs):
+            lost = _by_logarithm(read(eqn.invars[1])[0], outputs[0][0], precision)
+        if np.any(lost):
+            outputs = [(y, _capped(y, e + lost, precision)) for y, e in outputs]
         environment.update(zip(eqn.outvars, outputs, strict=True))
     return [read(x) for x in jaxpr.outvars]
+
+
+def _by_logarithm(s: np.ndarray, y: np.ndarray, precision: Precision) -> np.ndarray:
+    """What a quotient y = a / s may lose where the program has log s, too, and a right version goes by that.
+
+    As log s' = 1 / s does in the derivative of m + log Σ exp(x - m), which is exp(x - m) / s, and which everybody with
+    that logarithm at hand computes as exp(x - (m + log s)). The logarithm is stored, and the difference is: each rounds
+    by u |log s| at most, besides what m and x - m round by, which the exponential has been charged with already. An
+    error of the exponent is a relative one of the power.
+    """
+    with np.errstate(all="ignore"):
+        change = 2 * precision.u * np.abs(np.log(np.abs(s)))
+        return np.where(np.isfinite(change), np.abs(y) * np.expm1(change), 0.0)
 
 
 def _constant_of(x: np.ndarray, precision: Precision) -> tuple[np.ndarray, np.ndarray]:
@@ -355,7 +376,7 @@ def _extremum(eqn, x, e, y, p):
 @_rule("reshape", "transpose", "broadcast_in_dim", "squeeze", "expand_dims", "slice", "rev", "concatenate", "pad")
 @_rule("split", "stack", "unstack", "tile")
 def _rearranged(eqn, x, e, y, p):
-    bounds = eqn.primitive.bind(*e, **eqn.params)
+    bounds = evaluated(eqn, *e)
     return [*map(np.asarray, bounds)] if eqn.primitive.multiple_results else np.asarray(bounds)
 
 

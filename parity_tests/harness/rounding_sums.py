@@ -44,7 +44,9 @@ def product_of_all(eqn, x, e, y, p):
     axes = tuple(eqn.params["axes"])
     K = math.prod(x[0].shape[axis] for axis in axes)
     grown = (np.abs(x[0]) + e[0]).prod(axes) - np.abs(x[0]).prod(axes)
-    return grown + K * p.u * np.abs(y) + K * np.where((x[0] == 0).any(axes), 0.0, p.tiny)
+    # In whatever order: see `rounding_products`.
+    lost = np.where((x[0] == 0).any(axes), 0.0, K * p.tiny * np.maximum(np.abs(x[0]), 1.0).prod(axes))
+    return grown + K * p.u * np.abs(y) + lost
 
 
 def cumulative_product(eqn, x, e, y, p):
@@ -53,7 +55,8 @@ def cumulative_product(eqn, x, e, y, p):
 
     terms = np.cumsum(np.ones_like(x[0]), eqn.params["axis"])  # how many factors
     terms = np.flip(terms, eqn.params["axis"]) if eqn.params["reverse"] else terms
-    lost = np.where(cumulative((x[0] != 0) * 1.0) == 0, 0.0, p.tiny)
+    # In whatever order: see `rounding_products`.
+    lost = np.where(cumulative((x[0] != 0) * 1.0) == 0, 0.0, p.tiny * cumulative(np.maximum(np.abs(x[0]), 1.0)))
     return cumulative(np.abs(x[0]) + e[0]) - np.abs(y) + terms * (p.u * np.abs(y) + lost)
 
 

@@ -18,8 +18,7 @@ def _focal(x):
     return -((1 - jax.nn.sigmoid(x)) ** 2) * jax.nn.log_sigmoid(x)
 
 
-def _log_sigmoid(x):
-    return x.clamp(max=0) - torch.log1p(torch.exp(-x.abs()))
+_log_sigmoid = functional.logsigmoid
 
 
 def _focal_torch(x):
