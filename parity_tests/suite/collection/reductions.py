@@ -171,7 +171,7 @@ p_norm = Case(
 
 
 def _product(x):
-    # Not x.prod(-1), whose second derivatives divide by x: what is left of w y / x² - w y / x², which is 0, is rounding.
+    # Not x.prod(-1), whose second derivatives divide by x: of w y / x² - w y / x², which is 0, rounding is left.
     result = x[..., 0]
     for factor in x.unbind(-1)[1:]:
         result = result * factor
