@@ -123,7 +123,7 @@ def _interpret(jaxpr, consts: Sequence, args: Sequence[tuple], precision: Precis
         lost = products.lost(eqn, read, precision)
         if eqn.primitive.name == "div" and any(eqn.invars[1] is x for x in logs):
             lost = _by_logarithm(read(eqn.invars[1])[0], outputs[0][0], precision)
-        if np.any(lost):
+        if np.any(lost) and np.any(outputs[0][1]):  # what cannot round cannot in another order either: `rounding_exact`
             outputs = [(y, _capped(y, e + lost, precision)) for y, e in outputs]
         environment.update(zip(eqn.outvars, outputs, strict=True))
     return [read(x) for x in jaxpr.outvars]
