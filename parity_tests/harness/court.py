@@ -141,6 +141,19 @@ def _has_gradient(oracle: Oracle, sample: Sample, example: int) -> bool:
         return True
 
 
+def is_beyond(oracle: Oracle, sample: Sample, precision: Precision) -> bool:
+    """Is every value of the operator at a sample larger than the format's numbers?
+
+    Of infinities, which every format has, it is not.
+    """
+    try:
+        outputs = oracle.truth("forward", [precision.rounded(x) for x in sample.primals(oracle.inputs)], precision)
+    except (NoRule, NotFloat64, OracleError):
+        return False  # the rows will say so
+    entries = np.concatenate([np.abs(y).ravel() for y, _ in outputs])
+    return entries.size > 0 and bool((np.isfinite(entries) & (entries > precision.largest)).all())
+
+
 def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], row: Row) -> Row:
     start = time.perf_counter()
     for sample in cases:

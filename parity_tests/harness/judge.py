@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from parity_tests.harness import bridge
 from parity_tests.harness.candidate import BadOutput, Candidate, NotBuilt, Refused
 from parity_tests.harness.checks import Check
-from parity_tests.harness.court import Court, first_line, only_real, sizes_of, title, where_of, with_findings
+from parity_tests.harness.court import Court, first_line, is_beyond, only_real, sizes_of, title, where_of, with_findings
 from parity_tests.harness.failures import explained, wrong_result
-from parity_tests.harness.findings import Finding, NotApplicable, Verdict
+from parity_tests.harness.findings import Comparison, Finding, NotApplicable, Verdict
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.numerics import pinned
@@ -32,6 +34,10 @@ from parity_tests.harness.trial import Trial
 Replay = Callable[[Row], str]
 ABOUT_TENSORS = "it is about PyTorch's tensors and what PyTorch does with them"
 NOTHING_TOLD = "nothing was compared that an answer of zeros would fail"
+_NO_BOUND = (
+    "no result has an error bound: an intermediate of the oracle may exceed the format's largest number, {largest:g}, "
+    "or be undefined to rounding; give a primal without it, or leave the format out (OpSpec.dtypes)"
+)
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,7 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
             yield row
     for candidate in docket.present:
         failed: set[str] = set()  # shrunk is the first dtype of each, unless it rests on another
+        told: set[str] = set()  # the checks that have compared something, in one of the formats so far
         for precision in docket.precisions:
             kind = precision.double
             if kind not in uncertified:
@@ -124,6 +131,10 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
             oracle, cases = court.bench(kind).oracle, court.bench(kind).cases
             with pinned(docket.device):
                 accepted = [s for s in cases if _is_accepted(candidate, oracle, s, precision, docket, skipped)]
+                beyond = [s for s in accepted if is_beyond(oracle.at(s), s, precision)]
+            none_left = all(s in beyond for s in accepted if _has_entries(s))
+            lines = [] if none_left else [f"{docket.spec.name}, sample {s.name}: {_beyond(precision)}" for s in beyond]
+            skipped.extend(line for line in lines if line not in skipped)
             for check in docket.checks_in(precision):
                 blank = _blank(docket, candidate.name, check.name, precision)
                 lacking = [name for name in check.maps if name in uncertified[kind]]
@@ -138,7 +149,21 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
                     row = _row(candidate, oracle, check, precision, accepted, blank, docket, shrink)
                     if row.verdict in (Verdict.MISMATCH, Verdict.ERROR):
                         failed.add(check.name)
+                    if row.comparisons:
+                        told.add(check.name)
+                    elif row.verdict is Verdict.UNRESOLVED and beyond and none_left:
+                        # In a format without its values an operator does not exist; elsewhere it has been judged.
+                        verdict = Verdict.SKIPPED if check.name in told else Verdict.UNRESOLVED
+                        row = replace(row, verdict=verdict, reason=f"at every sample {_beyond(precision)}")
                     yield _held_to_limits(row, candidate)
+
+
+def _has_entries(sample: Sample) -> bool:
+    return 0 not in sample.sizes.values()
+
+
+def _beyond(precision: Precision) -> str:
+    return f"all values of the oracle exceed the largest number of {precision.name}, {precision.largest:g}"
 
 
 def _is_accepted(
@@ -207,7 +232,7 @@ def _row(
         return replace(row, verdict=Verdict.SKIPPED, reason=reason)
     if check.real_only and precision.is_complex:
         return replace(row, verdict=Verdict.SKIPPED, reason=check.real_only)
-    ran = False
+    ran = bounded = False
 
     def trial_at(sample: Sample) -> Trial:
         call = candidate.bound(bridge.constants(sample.constants, precision, docket.device), docket.spec.params)
@@ -250,6 +275,7 @@ def _row(
                 at += f"; smallest {sizes_of(smallest)}"
             return replace(row, reason=f"{where_of(error)} [{at}]")
         ran, row = True, with_findings(row, findings)
+        bounded |= any(not isinstance(f, Comparison) or np.isfinite(f.bound).any() for f in findings)
         if not all(finding.holds for finding in findings):
             row = ended(verdict=Verdict.MISMATCH)
             failure = replace(explained(row, trial, findings), replay=docket.replay(row))
@@ -259,7 +285,8 @@ def _row(
     if inapplicable and not ran:
         return ended(verdict=Verdict.SKIPPED, reason=inapplicable[0])
     if row.comparisons == 0:
-        return ended(verdict=Verdict.UNRESOLVED, reason=NOTHING_TOLD)
+        reason = NOTHING_TOLD if bounded else _NO_BOUND.format(largest=precision.largest)
+        return ended(verdict=Verdict.UNRESOLVED, reason=reason)
     return ended()
 
 

@@ -47,12 +47,35 @@ _IN_NUMPY: dict[str, Callable] = {
     "exp2": np.exp2,
     "erfc": _scipy("erfc"),
     "erf_inv": _scipy("erfinv"),
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+
+
+def _broadcast(x, shape, broadcast_dimensions, **_):
+    aligned = [1] * len(shape)
+    for axis, size in zip(broadcast_dimensions, np.shape(x), strict=True):
+        aligned[axis] = size
+    return np.broadcast_to(np.reshape(x, aligned), shape)
+
+
+# What only moves numbers, likewise: (operand, the primitive's parameters) -> result.
+_MOVED: dict[str, Callable] = {
+    "broadcast_in_dim": _broadcast,
+    "transpose": lambda x, permutation: np.transpose(x, permutation),
+    "squeeze": lambda x, dimensions: np.squeeze(x, dimensions),
 }
 
 
 def evaluated(eqn, *x):
     """The value, or values, of a primitive at float64 arguments."""
     name = eqn.primitive.name
+    if name in _MOVED and len(x) == 1:
+        return _MOVED[name](x[0], **eqn.params)
     direct = _COMPLEX_IN_NUMPY.get(name) if any(map(np.iscomplexobj, x)) else None
     direct = direct or _IN_NUMPY.get(name)
     return direct(*x) if direct else eqn.primitive.bind(*x, **eqn.params)

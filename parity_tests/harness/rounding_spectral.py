@@ -71,9 +71,11 @@ def eigh(eqn, x, e, y, p):
 
 def svd(eqn, x, e, y, p):
     m, n = x[0].shape[-2:]
-    if y[0].shape[-1] != min(m, n) or not np.isfinite(x[0]).all():  # of which NumPy has none
+    if y[0].shape[-1] != min(m, n):
         return [np.full(a.shape, np.inf) for a in y]
-    U, s, Wt = np.linalg.svd(x[0], full_matrices=True)
+    # NumPy refuses a matrix with an infinity or a NaN, whose results are NaN, without a bound.
+    finite = np.isfinite(x[0]).all((-1, -2), keepdims=True)
+    U, s, Wt = np.linalg.svd(np.where(finite, x[0], 0.0), full_matrices=True)
     if len(y) > 1:  # the oracle's own choice of signs
         _, U_given, Wt_given = y
         U, Wt = U.copy(), Wt.copy()

@@ -1,0 +1,69 @@
+"""Rounding errors of reading from, writing to, and adding up in places that are named by an index."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parity_tests.harness.rounding_elementary import underflow
+
+
+def selected(eqn, x, e, y, p):
+    # What is read from a place that rounding may change cannot be judged.
+    moved = np.any(e[1] >= 0.5, axis=-1)
+    moved = np.expand_dims(moved, eqn.params["dimension_numbers"].offset_dims)
+    return np.where(moved, np.inf, np.asarray(eqn.primitive.bind(e[0], x[1], **eqn.params)))
+
+
+def sliced(eqn, x, e, y, p):
+    return _unless_moved(e[1:], np.asarray(eqn.primitive.bind(e[0], *x[1:], **eqn.params)))
+
+
+def updated(eqn, x, e, y, p):
+    return _unless_moved(e[2:], np.asarray(eqn.primitive.bind(e[0], e[1], *x[2:], **eqn.params)))
+
+
+def replaced(eqn, x, e, y, p):
+    return _unless_moved(e[1:2], _scattered(eqn, x, e[0], e[2]))
+
+
+def _scattered(eqn, x, operand, updates):
+    """The primitive at real numbers; how it combines them is written down for the dtype of its own operands."""
+    dtype = x[0].dtype
+    combined = eqn.primitive.bind(operand.astype(dtype), x[1], updates.astype(dtype), **eqn.params)
+    return np.real(np.asarray(combined))
+
+
+def _unless_moved(of_indices, bound):
+    return np.full(bound.shape, np.inf) if any(np.any(e >= 0.5) for e in of_indices) else bound
+
+
+def scattered_sum(eqn, x, e, y, p):
+    def scattered(operand, updates):
+        return _scattered(eqn, x, operand, updates)
+
+    # Added up where it is stored, in the storage format: what PyTorch's index_add and a GPU's atomics do.
+    magnitude = scattered(np.abs(x[0]), np.abs(x[2]))
+    terms = scattered(np.ones(x[0].shape), np.ones(x[2].shape))
+    own = np.minimum(terms, 4 * np.sqrt(terms)) * p.u * magnitude + p.u * np.abs(y)
+    return _unless_moved(e[1:2], scattered(e[0], e[2]) + own)
+
+
+def scattered_product(eqn, x, e, y, p):
+    def scattered(operand, updates, combine=eqn.primitive):
+        return np.asarray(combine.bind(operand, x[1], updates, **eqn.params))
+
+    grown = scattered(np.abs(x[0]) + e[0], np.abs(x[2]) + e[2]) - np.abs(y)
+    # With e as every factor the product counts them, by its logarithm.
+    terms = np.log(scattered(np.ones_like(x[0]), np.full_like(x[2], np.e)))
+    return _unless_moved(e[1:2], grown + terms * (p.u * np.abs(y) + underflow(y, p)))
+
+
+RULES = {
+    "gather": selected,
+    "dynamic_slice": sliced,
+    "dynamic_update_slice": updated,
+    "scatter": replaced,
+    "scatter-add": scattered_sum,
+    "scatter-mul": scattered_product,
+    "scatter_mul": scattered_product,
+}

@@ -1,0 +1,95 @@
+"""Rounding errors of sums and products of many terms: contractions, running sums and products, convolutions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jax import lax
+
+from parity_tests.harness import rounding_complex
+from parity_tests.harness.rounding_elementary import ELEMENTARY
+
+
+def contraction(eqn, x, e, y, p):
+    params = eqn.params | {"preferred_element_type": np.dtype(np.float64)}  # of magnitudes, real in any case
+
+    def product(a, b):
+        return np.asarray(eqn.primitive.bind(a, b, **params))
+
+    (axes, _), _ = eqn.params["dimension_numbers"]
+    K = math.prod(x[0].shape[axis] for axis in axes)
+    X, Y = np.abs(x[0]), np.abs(x[1])
+    magnitude = product(X, Y)
+    passed_on = product(X, e[1]) + product(e[0], Y + e[1])
+    own = (math.sqrt(2) * p.gamma(2 * K) if np.iscomplexobj(y) else p.gamma(K)) * magnitude
+    lost = (rounding_complex.PRODUCT if np.iscomplexobj(y) else 1) * K * p.tiny
+    return passed_on + own + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, lost)
+
+
+def sum(eqn, x, e, y, p):
+    axes = tuple(eqn.params["axes"])
+    K = math.prod(x[0].shape[axis] for axis in axes)
+    return e[0].sum(axes) + p.gamma(K) * np.abs(x[0]).sum(axes) + p.u * np.abs(y)
+
+
+def cumulative_sum(eqn, x, e, y, p):
+    def cumulative(a):
+        return np.asarray(eqn.primitive.bind(a, **eqn.params))
+
+    return cumulative(e[0]) + p.gamma(x[0].shape[eqn.params["axis"]]) * cumulative(np.abs(x[0])) + p.u * np.abs(y)
+
+
+def product_of_all(eqn, x, e, y, p):
+    axes = tuple(eqn.params["axes"])
+    K = math.prod(x[0].shape[axis] for axis in axes)
+    grown = (np.abs(x[0]) + e[0]).prod(axes) - np.abs(x[0]).prod(axes)
+    # In whatever order: see `rounding_products`.
+    lost = np.where((x[0] == 0).any(axes), 0.0, K * p.tiny * np.maximum(np.abs(x[0]), 1.0).prod(axes))
+    return grown + K * p.u * np.abs(y) + lost
+
+
+def cumulative_product(eqn, x, e, y, p):
+    def cumulative(a):
+        return np.asarray(eqn.primitive.bind(a, **eqn.params))
+
+    terms = np.cumsum(np.ones_like(x[0]), eqn.params["axis"])  # how many factors
+    terms = np.flip(terms, eqn.params["axis"]) if eqn.params["reverse"] else terms
+    # In whatever order: see `rounding_products`.
+    lost = np.where(cumulative((x[0] != 0) * 1.0) == 0, 0.0, p.tiny * cumulative(np.maximum(np.abs(x[0]), 1.0)))
+    return cumulative(np.abs(x[0]) + e[0]) - np.abs(y) + terms * (p.u * np.abs(y) + lost)
+
+
+def cumulative_log_sum_exp(eqn, x, e, y, p):
+    def cumulative(a):
+        return np.asarray(eqn.primitive.bind(a, **eqn.params))
+
+    passed_on = np.maximum(cumulative(x[0] + e[0]) - y, y - cumulative(x[0] - e[0]))
+    # y = m + log Σ exp(x - m), m the running maximum. The exponents round by u |x - m| each, which the sum averages by
+    # the weights exp(x - y): to at most log K, since Σ p_i |x_i - m| is the entropy of p less y - m.
+    K = x[0].shape[eqn.params["axis"]]
+    m = np.asarray(lax.cummax_p.bind(x[0], **eqn.params))
+    of_sum = p.gamma(K) + 2 * p.u + ELEMENTARY * p.u_acc + p.u * math.log(max(K, 1))
+    return passed_on + of_sum + (2 * p.u + ELEMENTARY * p.u_acc) * (np.abs(y - m) + np.abs(y))
+
+
+def convolution(eqn, x, e, y, p):
+    def convolved(a, b):
+        return np.asarray(eqn.primitive.bind(a, b, **eqn.params))
+
+    X, Y = np.abs(x[0]), np.abs(x[1])
+    K = int(convolved(np.ones_like(X), np.ones_like(Y)).max(initial=0))
+    magnitude = convolved(X, Y)
+    passed_on = convolved(X, e[1]) + convolved(e[0], Y + e[1])
+    return passed_on + p.gamma(K) * magnitude + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, K * p.tiny)
+
+
+RULES = {
+    "dot_general": contraction,
+    "reduce_sum": sum,
+    "cumsum": cumulative_sum,
+    "reduce_prod": product_of_all,
+    "cumprod": cumulative_product,
+    "cumlogsumexp": cumulative_log_sum_exp,
+    "conv_general_dilated": convolution,
+}
