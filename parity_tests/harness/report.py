@@ -90,6 +90,8 @@ class Failure:
     def save(self, folder: str | os.PathLike[str]) -> Failure:
         """Write a reproducer into a folder, which is made if need be: an .npz of arrays, and a script beside it.
 
+        The script calls PyTorch: there is none for a candidate of another framework.
+
         Returns:
             The same failure, whose `replay` and `script` say where they are.
 
@@ -100,7 +102,8 @@ class Failure:
             raise ValueError(f"{self.op}, {self.candidate}, {self.check}: no reproducer can be made of this failure")
         arrays = self.evidence.save(folder)
         replay = f"gradparity replay {shlex.quote(str(arrays))}"
-        return dataclasses.replace(self, replay=replay, script=str(arrays.with_suffix(".py")))
+        script = arrays.with_suffix(".py")
+        return dataclasses.replace(self, replay=replay, script=str(script) if script.exists() else None)
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,8 @@ class Reproducer:
         memory = io.BytesIO()
         np.savez_compressed(memory, allow_pickle=False, facts=np.array(json.dumps(facts)), **arrays)
         write_bytes(folder / f"{stem}.npz", memory.getvalue())
-        write_text(folder / f"{stem}.py", self._script(stem, call))
+        if self.candidate.framework == "torch":
+            write_text(folder / f"{stem}.py", self._script(stem, call))
         return folder / f"{stem}.npz"
 
     def _facts(self, call: Call | None) -> dict[str, Any]:

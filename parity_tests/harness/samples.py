@@ -83,21 +83,19 @@ class Sample:
 
     def primals(self, names: tuple[str, ...], example: int = 0) -> list[np.ndarray]:
         """The operator's inputs; `example` numbers further ones of the same kind, for a batch."""
-        if example < len(self.examples):
-            example = self.examples[example]
-        elif self.examples:
-            example += self.examples[-1] + 1 - len(self.examples)
-        return [self._primal(i, f"{name} {example}", example) for i, name in enumerate(names)]
+        return [self._primal(i, name, example) for i, name in enumerate(names)]
 
-    def _primal(self, i: int, role: str, example: int) -> np.ndarray:
-        shape, domain = self.shapes[i], self.domains[i]
+    def _primal(self, i: int, name: str, example: int) -> np.ndarray:
+        shape, domain, role = self.shapes[i], self.domains[i], f"{name} {example}"
         if self.fixed is not None:
             # Scaled copies stay in whatever domain the given inputs are in: positive, bounded, definite, triangular.
             x = self.fixed[i]
             return self._remembered(role, lambda rng: x * (1 - example / 8))
+        number = self.examples[example] if example < len(self.examples) else example + sum(self.examples[-1:])
+        source = f"{name} {number}"
         if domain is REAL:
-            return self._remembered(role, lambda rng: self.scale * self._numbers(rng, shape, self._real))
-        return self._remembered(role, lambda rng: _drawn(domain, rng, shape, self.sizes))
+            return self._remembered(role, lambda rng: self.scale * self._numbers(rng, shape, self._real), source)
+        return self._remembered(role, lambda rng: _drawn(domain, rng, shape, self.sizes), source)
 
     def _numbers(
         self,
@@ -117,9 +115,11 @@ class Sample:
         x = rng.standard_normal(shape)
         return np.abs(x) if self.one_sign else x
 
-    def _remembered(self, role: str, make: Callable[[np.random.Generator], np.ndarray]) -> np.ndarray:
+    def _remembered(
+        self, role: str, make: Callable[[np.random.Generator], np.ndarray], source: str | None = None
+    ) -> np.ndarray:
         if role not in self.drawn:
-            self.drawn[role] = make(_generator(self.seed, self.name, role))
+            self.drawn[role] = make(_generator(self.seed, self.name, source or role))
         return self.drawn[role]
 
 

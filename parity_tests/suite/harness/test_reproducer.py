@@ -17,7 +17,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from parity_tests import OpSpec, Report, crosscheck
+from parity_tests import JaxCandidate, OpSpec, Report, crosscheck
 from parity_tests.cli import app
 from parity_tests.harness.reproducer import importable
 
@@ -360,6 +360,15 @@ def test_from_python(tmp_path):
     assert (
         "was found from Python, without a file; write one that defines spec and candidate: --case FILE" in lost.stderr
     )
+
+
+def test_there_is_no_script_of_what_is_not_torch(tmp_path):
+    spec = OpSpec("trace", primal=_trace, signature="(n,n)->()")
+    report = crosscheck(JaxCandidate(lambda x: _trace(x) / 2), spec, checks=["vjp"], dtypes=["float64"])
+    report.save_failures(tmp_path)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".npz"]
+    assert "  replay  gradparity replay " in str(report)
+    assert "  script  " not in str(report)
 
 
 def half_trace(x):
