@@ -47,17 +47,22 @@ _UNTRACEABLE = (
     r"a correct data-independent implementation does not exist",
     r"from the 'Meta' backend",
 )
-# PyTorch's refusals on behalf of an operation that lacks a rule.
-_REFUSED = (
-    r"derivative for .* is not implemented",
-    r"no autograd formula was registered",
-    r"Trying to use forward AD with .* that does not support it",
-    r"Batching rule not implemented",
-    r"not implemented for '(Half|BFloat16|Double|Float|ComplexDouble|ComplexFloat)'",
+# What PyTorch's own operators lack: a kernel for a format, forward mode, a derivative of a gradient, a batching rule.
+_LACKING = (
+    r"not implemented for '(Half|BFloat16|ComplexDouble|ComplexFloat)'",
     r"does not support (automatic differentiation for outputs with )?complex",
     r"Low precision dtypes not supported",
     r"Unsupported dtype (Half|BFloat16)",
     r"expected a tensor with 2 or more dimensions of float, double",
+    r"Trying to use forward AD with .* that does not support it",
+    r"derivative for aten::\w+_backward is not implemented",
+    r"Batching rule not implemented",
+)
+# An operator without any derivative, or a kernel that is lacking altogether.
+_REFUSED = (
+    r"derivative for .* is not implemented",
+    r"no autograd formula was registered",
+    r"not implemented for '(Double|Float)'",
 )
 NESTED_FORWARD = (
     "PyTorch turns forward AD off while a torch.autograd.Function's jvp runs, so that a JVP of a JVP is silently wrong "
@@ -66,7 +71,10 @@ NESTED_FORWARD = (
 
 
 class Refused(Exception):
-    """The candidate refuses a map with a clear error. `declared`: its author said so, by PyTorch's own means."""
+    """The candidate refuses a map with a clear error.
+
+    `declared`: its author said so, by PyTorch's own means, or it is PyTorch that lacks something.
+    """
 
     def __init__(self, reason: str, declared: bool) -> None:
         super().__init__(reason)
@@ -100,7 +108,8 @@ class Candidate:
             in the order of `named_parameters`, are inputs after those of its `forward` if the spec has so many.
         name: its name in reports.
         limits: the checks that it is known to fail, each with the reason; a limit that does not hold is a failure.
-            `None`: those that its author declares by PyTorch's own means (no `jvp`, no vmap rule, ...).
+            `None`: those that its author declares by PyTorch's own means (no `jvp`, no vmap rule, ...), and what
+            PyTorch's operators lack themselves (a format, forward mode of a gradient).
     """
 
     def __init__(self, call: Callable, name: str, limits: Mapping[str, str] | None = None) -> None:
@@ -335,7 +344,7 @@ def refusal_of(error: BaseException) -> Refused | None:
             return Refused(reason, declared=True)
     named = f"{type(error).__name__}: {text}"
     first_line = named.splitlines()[0]
-    if any(re.search(pattern, named) for pattern in _UNTRACEABLE):
+    if any(re.search(pattern, named) for pattern in (*_UNTRACEABLE, *_LACKING)):
         return Refused(first_line, declared=True)
     if isinstance(error, NotImplementedError) or any(re.search(pattern, text) for pattern in _REFUSED):
         return Refused(first_line, declared=False)
