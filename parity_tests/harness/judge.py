@@ -155,7 +155,15 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
                         # In a format without its values an operator does not exist; elsewhere it has been judged.
                         verdict = Verdict.SKIPPED if check.name in told else Verdict.UNRESOLVED
                         row = replace(row, verdict=verdict, reason=f"at every sample {_beyond(precision)}")
+                    elif row.reason in _nothing(precision) and check.generic and check.name in told:
+                        # A wider format has told something at the few samples that the check looks at.
+                        row = replace(row, verdict=Verdict.SKIPPED)
                     yield _held_to_limits(row, candidate)
+
+
+def _nothing(precision: Precision) -> tuple[str, str]:
+    """Why a row may have compared nothing."""
+    return NOTHING_TOLD, _NO_BOUND.format(largest=precision.largest)
 
 
 def _has_entries(sample: Sample) -> bool:
@@ -285,7 +293,7 @@ def _row(
     if inapplicable and not ran:
         return ended(verdict=Verdict.SKIPPED, reason=inapplicable[0])
     if row.comparisons == 0:
-        reason = NOTHING_TOLD if bounded else _NO_BOUND.format(largest=precision.largest)
+        reason = _nothing(precision)[not bounded]
         return ended(verdict=Verdict.UNRESOLVED, reason=reason)
     return ended()
 
