@@ -56,7 +56,8 @@ def _interpret(jaxpr, consts: Sequence, args: Sequence[list[Term]], named: Seque
 
     def read(atom) -> list[Term]:
         if isinstance(atom, core.Literal):
-            return [Term(f"{float(atom.val):.4g}" if np.ndim(atom.val) == 0 else "constant", np.asarray(atom.val))]
+            value = np.asarray(atom.val)
+            return [Term(f"{value.item():.4g}" if value.ndim == 0 else "constant", value)]
         return environment[atom]
 
     for var, const in zip(jaxpr.constvars, consts, strict=True):
