@@ -70,7 +70,8 @@ def no_alarm(case: Case, dtypes: list[str], seed: int, alarms: tuple[Verdict, ..
     """Judge a right version under every check; a check that PyTorch itself has no rule for may say so."""
     report = judged(case, case.right, None, dtypes, seed, "right")
     assert not [row for row in report.rows if row.verdict in alarms], str(report)
-    assert sum(row.verdict is Verdict.PASS for row in report.rows) > len(report.rows) / 2, str(report)
+    first = [row.verdict for row in report.rows if row.dtype == dtypes[0]]  # of 16 bits PyTorch has no eigenvalues, say
+    assert first.count(Verdict.PASS) > len(first) / 2, str(report)
     return report
 
 
