@@ -36,6 +36,7 @@ class Court:
         self._spec, self._device = spec, device
         self._samples = functools.partial(samples, spec, seed)
         self._benches: dict[Precision, Bench] = {}
+        self._before: dict[Precision, Bench] = {}  # those of another seed
 
     def bench(self, kind: Precision) -> Bench:
         """What judges the formats of real numbers (float64), or those of complex ones (complex128).
@@ -45,8 +46,17 @@ class Court:
         """
         if kind not in self._benches:
             every = [sample.as_complex() if kind.is_complex else sample for sample in self._samples()]
-            self._benches[kind] = Bench(self._spec, self._device, kind, every)
+            self._benches[kind] = Bench(self._spec, self._device, kind, every, self._before.get(kind))
         return self._benches[kind]
+
+    def at_seed(self, seed: int) -> Court:
+        """The same court at the samples of another seed: what the oracle has traced is not traced again.
+
+        Nor is it certified again: its certificates are of the same maps.
+        """
+        court = Court(self._spec, self._device, seed, self._samples.func)
+        court._before = self._benches
+        return court
 
 
 class Bench:
@@ -58,12 +68,15 @@ class Bench:
         skipped: a line for each of the others, with the reason.
     """
 
-    def __init__(self, spec: OpSpec, device: str, kind: Precision, every: Sequence[Sample]) -> None:
+    def __init__(
+        self, spec: OpSpec, device: str, kind: Precision, every: Sequence[Sample], before: Bench | None = None
+    ) -> None:
         self._device, self._kind = device, kind
-        self._certificates: dict[str, Row] = {}
+        self._certificates: dict[str, Row] = before._certificates if before else {}
         self.skipped: list[str] = []
         with pinned(device):
-            self.oracle = Oracle(spec, every[0])
+            # Constants are part of what is traced, and are drawn by the seed.
+            self.oracle = before.oracle.afresh() if before and not every[0].constants else Oracle(spec, every[0])
             defined = [sample for sample in every if is_defined(self.oracle, sample, self.skipped)]
             self.cases = [_telling(self.oracle.at(sample), sample) if sample.generic else sample for sample in defined]
 

@@ -7,6 +7,7 @@ of a VJP, is conjugated once for every VJP that it comes from. The spec's explic
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -68,6 +69,12 @@ class Oracle:
                 f"{spec.name}: primal goes through a jax.custom_vjp, whose rule would be compared with itself and "
                 "which JAX cannot differentiate forward; give the plain function as primal and the rule as vjp"
             )
+
+    def afresh(self) -> Oracle:
+        """The same oracle, with what it has traced, which depends on shapes alone, but not what it has evaluated."""
+        oracle = copy.copy(self)
+        oracle._truths, oracle._others = {}, {}
+        return oracle
 
     def at(self, sample: Sample) -> Oracle:
         """The oracle for a sample: this one, unless the sample has constants of its own."""

@@ -20,6 +20,11 @@ lose more than the problem's own sensitivity and the oracle's own roundings expl
 rounding error analysis", SIAM J. Sci. Comput. 41, 2019) with λ = 4, which a right sum of independent roundings exceeds
 with probability 2 exp(-8). The 8 covers elementary functions: the worst in use, XLA's float32 tanh, errs by 4.7 u.
 
+Where right code may go another way than the oracle, and lose more, that is counted, too: products are multiplied in
+any order (`rounding_products`), and divided by what has a logarithm by way of that (`_by_logarithm`). What else another
+algorithm loses is not: one that divides by a factor to take it out of a product, say, is judged by an oracle that does
+so, too, in an explicit formula.
+
 Where nothing can round, the sum or product of small integers, the bound is 0: see `rounding_exact`.
 
 An entry whose value may overflow the format gets an infinite bound: it cannot be judged.

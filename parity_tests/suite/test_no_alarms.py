@@ -1,0 +1,95 @@
+"""No alarm on a right version, whatever the seed: numbers alone, in every format, at seeds that have raised one."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.court import Court
+from parity_tests.harness.crosscheck import select_checks, select_precisions
+from parity_tests.harness.judge import Docket, judge
+from parity_tests.harness.numerics import pinned
+from parity_tests.harness.precision import PRECISIONS
+from parity_tests.harness.report import Report
+from parity_tests.harness.spec import OpSpec
+from parity_tests.suite.collection import COLLECTION, MORE, Case
+from parity_tests.suite.collection._case import function
+from parity_tests.suite.test_collection import CAUGHT
+
+FIRST_ORDER = ["forward", "vjp", "jvp", "adjoint", "linearity"]
+CHECKS = [*FIRST_ORDER, "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp", "points", "exact", "layouts"]
+FAR = -60000.0  # a mask that every format has
+
+
+def _masked(rng, shape):
+    return rng.integers(0, 2, shape)
+
+
+def _masked_lse(x, mask):
+    return jax.nn.logsumexp(jnp.where(mask > 0, x, FAR), axis=-1)
+
+
+def _masked_lse_torch(x, mask):
+    return torch.logsumexp(torch.where(mask > 0, x, FAR), -1)
+
+
+def _by_the_logarithm(x, mask, w):
+    """As fused attention has it, with the logarithm that it has stored."""
+    y = _masked_lse_torch(x, mask)
+    return w[:, None] * torch.exp(torch.where(mask > 0, x - y[:, None], -math.inf)), None
+
+
+masked_lse = Case(
+    OpSpec("masked_logsumexp", _masked_lse, "(n,d),(n,d)->(n)", domains={"mask": _masked}, constants=["mask"]),
+    function(_masked_lse_torch, _by_the_logarithm),
+    {},
+)
+# PyTorch's own product, which multiplies in an order of its own; of its second derivatives see `collection.reductions`.
+product = Case(COLLECTION["product"].spec, lambda x: x.prod(-1), {})
+
+# A right version, its checks, and seeds: the first ones each raised an alarm that was false.
+CASES = {
+    "product": (product, FIRST_ORDER, (26, 100, 101)),  # underflow in another order than the oracle's
+    "masked_lse": (masked_lse, FIRST_ORDER, (9, 11, 100)),  # the rounding of a stored logarithm
+    "nuclear_norm": (MORE["nuclear_norm"], CHECKS, (0, 100)),  # the singular values of an infinite matrix
+    "focal": (MORE["focal"], CHECKS, (0, 100)),  # its right version had another slope at 0
+    "softmax": (COLLECTION["softmax"], CHECKS, (100, 101)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", CASES)
+def test_a_right_version_raises_no_alarm_at_any_seed(op):
+    case, checks, seeds = CASES[op]
+    first = Court(case.spec, "cpu", seeds[0])
+    for seed in seeds:
+        court = first if seed == seeds[0] else first.at_seed(seed)
+        candidates, formats = [Candidate(case.right, "right")], select_precisions(list(PRECISIONS))
+        docket = Docket(case.spec, candidates, select_checks(checks), formats, "cpu", seed, lambda row: "", court=court)
+        report = Report({})
+        for _ in judge(docket, report):
+            pass
+        assert not [row for row in report.rows if row.verdict in CAUGHT], f"seed {seed}\n{report}"
+
+
+def test_a_court_at_another_seed_judges_by_what_it_draws_there():
+    case = COLLECTION["softmax"]
+    court = Court(case.spec, "cpu", 0)
+    format_ = PRECISIONS["float64"]
+    one, again, new = court.bench(format_), court.at_seed(1).bench(format_), Court(case.spec, "cpu", 1).bench(format_)
+    (at_0, _), (at_1, truths_1), (of_new, truths_new) = (
+        (bench.cases[0].primals(bench.oracle.inputs), bench.oracle.truth) for bench in (one, again, new)
+    )
+    assert not np.array_equal(at_0[0], at_1[0])
+    np.testing.assert_array_equal(at_1[0], of_new[0])
+    with pinned():
+        pairs = zip(truths_1("forward", at_1, format_), truths_new("forward", of_new, format_), strict=True)
+    for (value, bound), (value_new, bound_new) in pairs:
+        np.testing.assert_array_equal(value, value_new)
+        np.testing.assert_array_equal(bound, bound_new)
