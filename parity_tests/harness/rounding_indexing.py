@@ -23,7 +23,7 @@ def updated(eqn, x, e, y, p):
 
 
 def replaced(eqn, x, e, y, p):
-    return _unless_moved(e[1:2], _scattered(eqn, x, e[0], e[2]))
+    return _unless_moved_in_row(eqn, e[1], _scattered(eqn, x, e[0], e[2]))
 
 
 def _scattered(eqn, x, operand, updates):
@@ -37,6 +37,16 @@ def _unless_moved(of_indices, bound):
     return np.full(bound.shape, np.inf) if any(np.any(e >= 0.5) for e in of_indices) else bound
 
 
+def _unless_moved_in_row(eqn, of_index, bound):
+    """Infinite in every example of a batch in which rounding may change a place that is written to."""
+    moved, dims = np.any(of_index >= 0.5, axis=-1), eqn.params["dimension_numbers"]
+    in_index, in_operand = dims.scatter_indices_batching_dims, dims.operand_batching_dims
+    rows = moved.any(tuple(axis for axis in range(moved.ndim) if axis not in in_index))
+    places = [in_operand[k] for k in np.argsort(in_index)]  # of the axes of rows, in the operand
+    shape = [bound.shape[axis] if axis in places else 1 for axis in range(bound.ndim)]
+    return np.where(rows.transpose(np.argsort(places)).reshape(shape), np.inf, bound)
+
+
 def scattered_sum(eqn, x, e, y, p):
     def scattered(operand, updates):
         return _scattered(eqn, x, operand, updates)
@@ -45,7 +55,7 @@ def scattered_sum(eqn, x, e, y, p):
     magnitude = scattered(np.abs(x[0]), np.abs(x[2]))
     terms = scattered(np.ones(x[0].shape), np.ones(x[2].shape))
     own = np.minimum(terms, 4 * np.sqrt(terms)) * p.u * magnitude + p.u * np.abs(y)
-    return _unless_moved(e[1:2], scattered(e[0], e[2]) + own)
+    return _unless_moved_in_row(eqn, e[1], scattered(e[0], e[2]) + own)
 
 
 def scattered_product(eqn, x, e, y, p):
@@ -55,7 +65,7 @@ def scattered_product(eqn, x, e, y, p):
     grown = scattered(np.abs(x[0]) + e[0], np.abs(x[2]) + e[2]) - np.abs(y)
     # With e as every factor the product counts them, by its logarithm.
     terms = np.log(scattered(np.ones_like(x[0]), np.full_like(x[2], np.e)))
-    return _unless_moved(e[1:2], grown + terms * (p.u * np.abs(y) + underflow(y, p)))
+    return _unless_moved_in_row(eqn, e[1], grown + terms * (p.u * np.abs(y) + underflow(y, p)))
 
 
 RULES = {

@@ -133,3 +133,19 @@ def test_a_matrix_that_is_not_finite_has_no_singular_values_and_no_bound():
     )
     assert np.isinf(bound[0]).all()
     assert np.isfinite(bound[1]).all()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_what_may_change_places_spoils_only_its_own_row(axis: int):
+    """The gradient of a sort, where two entries of one row are equal but for rounding."""
+    x = np.array([[3.0, 1.0, 2.0], [1.0, 1.0 + BF16.u, 5.0], [7.0, 1.0, 4.0]])
+    w = np.arange(1.0, 10.0).reshape(3, 3)
+    x, w = (x, w) if axis == 1 else (x.T, w.T)
+
+    def gradient(x, w):
+        return jax.vjp(lambda x: jnp.sort(x, axis=axis), x)[1](w)[0]
+
+    ((value, bound),) = bounded(jax.make_jaxpr(gradient)(x, w), x, w, precision=BF16)
+    uncertain = np.isinf(bound) if axis == 1 else np.isinf(bound).T
+    assert uncertain.tolist() == [[False] * 3, [True] * 3, [False] * 3]
+    assert np.array_equal(value if axis == 1 else value.T, [[3, 1, 2], [4, 5, 6], [9, 7, 8]])
