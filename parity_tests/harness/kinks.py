@@ -79,7 +79,7 @@ def settled(trial: Trial, name: str, args: Arrays, findings: Sequence[Finding], 
     gradients = [f for f in told if isinstance(f, Comparison)]
     if not all(f.holds for f in told):
         return
-    if total is not None and _differs(total, gradients):
+    if total is not None and len(gradients) == len(limits) and _differs(total, gradients):
         together = sum(f.candidate.sum() for f in gradients)
         text = f"add up to {together:g}, all derivatives nearby to {total:g}"
         yield Fact(", ".join(f.label for f in gradients), False, text, circumstance)
@@ -113,6 +113,13 @@ def beside(oracle: Oracle, inputs: Sequence[np.ndarray], sample: Sample) -> list
     """The inputs moved a little, in a direction that stays in their domains."""
     *_, direction = _directions(oracle, sample)
     return _moved(inputs, direction, 2.0**-6)
+
+
+def jumps(trial: Trial, name: str, args: Arrays) -> list[np.ndarray]:
+    """How far each result of a map may be from the oracle's, by a choice at a kink."""
+    truths, around = trial.truth(name, args), _around(trial.oracle, name, args, trial.sample)
+    heights = [np.abs(y - value).max(0) for y, (value, _) in zip(around, truths, strict=True)]
+    return [np.where(h > _FAR * np.abs(y).max(initial=0), h, 0.0) for h, y in zip(heights, around, strict=True)]
 
 
 def _may_jump(trial: Trial, name: str, args: Arrays, f: Comparison) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -63,10 +63,11 @@ class Trial:
         results: Sequence[torch.Tensor | None],
         circumstance: str = "",
         room: float = 0.0,
+        only: Collection[str] | None = None,
     ) -> Iterator[Finding]:
         """A map's results against the oracle's, or against what lies between its limits at a kink.
 
-        An absent result is a zero. `room` is added to the bounds.
+        An absent result is a zero. `room` is added to the bounds. `only`: the labels of the results that are compared.
 
         Raises:
             BadOutput: a wrong number of results.
@@ -74,6 +75,7 @@ class Trial:
         findings = [
             replace(f, call=(name, args), bound=f.bound + room) if isinstance(f, Comparison) else f
             for f in self.compare_with(self.truth(name, args), name, results, circumstance)
+            if only is None or f.label in only
         ]
         yield from settled(self, name, args, findings, circumstance)
 

@@ -21,9 +21,7 @@ def _run(trial):
         tensors = trial.tensors(args)
         results = trial.candidate.vjp(tensors[:count], tuple(tensors[count:]), requires_grad=mask)
         asked = {slot.label for slot, flag in zip(trial.oracle.map("vjp").results, mask, strict=True) if flag}
-        for finding in trial.compare("vjp", args, results, f"gradients of {names} alone"):
-            if finding.label in asked:
-                yield finding
+        yield from trial.compare("vjp", args, results, f"gradients of {names} alone", only=asked)
     outputs = trial.candidate.forward(trial.tensors(args[:count]))
     for name, y in zip(trial.oracle.outputs, outputs, strict=True):
         yield Fact(name, not y.requires_grad, "requires a gradient", "no gradient asked for", evidence=0)

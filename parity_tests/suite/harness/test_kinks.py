@@ -17,7 +17,7 @@ from parity_tests.suite.collection._case import function
 
 from ._ops import judged, rows
 
-CHECKS = ("vjp", "vjp_of_vjp", "layouts", "linearity", "input_subsets")
+CHECKS = ("vjp", "vjp_of_vjp", "layouts", "linearity", "input_subsets", "vmap")
 
 
 def ties(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
