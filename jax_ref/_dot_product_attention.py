@@ -5,7 +5,6 @@ A head of an example is one call of `jax_ref._masked`; batch axes, heads and gro
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Literal, overload
@@ -14,10 +13,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from jax_ref._masked import masked, masked_ad
+from jax_ref._blockwise import Static, blockwise, blockwise_ad
+from jax_ref._masked import masked, masked_ad, seen
 from jax_ref._validate_attention import validate_attention
 
-Attention = Callable[..., tuple[jax.Array, jax.Array]]
+Implementation = Literal["matrix", "blockwise"]
+
+LARGE = 1024 * 1024  # entries of a head's matrix; see derivation/model.md
 
 
 @overload
@@ -33,6 +35,8 @@ def dot_product_attention(
     query_seq_lengths: Int[Array, "*batch"] | None = None,
     key_value_seq_lengths: Int[Array, "*batch"] | None = None,
     return_attn: Literal[False] = False,
+    implementation: Implementation | None = None,
+    block_size: int = 256,
 ) -> Float[Array, "*batch T N E"]: ...
 
 
@@ -49,6 +53,8 @@ def dot_product_attention(
     query_seq_lengths: Int[Array, "*batch"] | None = None,
     key_value_seq_lengths: Int[Array, "*batch"] | None = None,
     return_attn: Literal[True],
+    implementation: Implementation | None = None,
+    block_size: int = 256,
 ) -> tuple[Float[Array, "*batch T N E"], Float[Array, "*batch N T S"]]: ...
 
 
@@ -64,6 +70,8 @@ def dot_product_attention(
     query_seq_lengths=None,
     key_value_seq_lengths=None,
     return_attn=False,
+    implementation=None,
+    block_size=256,
 ):
     """output = attn v, attn = mask ∘ tanh(scale q kᵀ + bias), for every head, with its explicit VJP.
 
@@ -82,6 +90,10 @@ def dot_product_attention(
         query_seq_lengths: integers, shaped like the batch; the weights of queries from there on are 0.
         key_value_seq_lengths: likewise, of keys.
         return_attn: also return the weights.
+        implementation: "matrix" holds the weights of all heads; "blockwise" never more than `block_size` rows or
+            columns of each, computes them again in the derivatives, and cannot return them. By default "blockwise" if
+            T S > 1024 x 1024 and the weights are not asked for.
+        block_size: of "blockwise".
 
     Returns:
         output (*batch, T, N, E), or with `return_attn` (output, attn), where attn is (*batch, N, T, S); in the dtype of
@@ -95,13 +107,8 @@ def dot_product_attention(
     """
     if return_attn:
         query = _mapped_with(value, query)
-    return _attention(
-        masked,
-        (query, key, value, bias, mask, query_seq_lengths, key_value_seq_lengths),
-        scale=scale,
-        is_causal=is_causal,
-        return_attn=return_attn,
-    )
+    args = query, key, value, bias, mask, query_seq_lengths, key_value_seq_lengths
+    return _attention(masked, blockwise, args, scale, is_causal, return_attn, implementation, block_size)
 
 
 def dot_product_attention_ad(
@@ -116,53 +123,36 @@ def dot_product_attention_ad(
     query_seq_lengths=None,
     key_value_seq_lengths=None,
     return_attn=False,
+    implementation=None,
+    block_size=256,
 ):
     """`dot_product_attention` with its explicit JVP: the face for forward mode, and for any mix of modes.
 
     Same values, arguments and errors. Reverse mode is JAX's transpose of the explicit JVP.
     """
-    return _attention(
-        masked_ad,
-        (query, key, value, bias, mask, query_seq_lengths, key_value_seq_lengths),
-        scale=scale,
-        is_causal=is_causal,
-        return_attn=return_attn,
-    )
+    args = query, key, value, bias, mask, query_seq_lengths, key_value_seq_lengths
+    return _attention(masked_ad, blockwise_ad, args, scale, is_causal, return_attn, implementation, block_size)
 
 
-def _attention(core, args, *, scale, is_causal, return_attn):
-    validate_attention(*args, scale=scale)
-    scale = 1 / math.sqrt(max(args[0].shape[-1], 1)) if scale is None else float(scale)
+def _attention(matrix: Callable, blocks: Callable, args, scale, is_causal, return_attn, implementation, block_size):
+    validate_attention(*args, scale, return_attn, implementation, block_size)
+    (T, _, H), S = args[0].shape[-3:], args[1].shape[-3]
+    scale = 1 / math.sqrt(max(H, 1)) if scale is None else float(scale)
+    if implementation is None:
+        implementation = "blockwise" if T * S > LARGE and not return_attn else "matrix"
 
-    def one_head(q, k, v, bias, mask, q_length, k_length):
-        rows, columns = jnp.arange(q.shape[0]), jnp.arange(k.shape[0])
-        return core(scale, q, k, v, bias, seen(mask, rows, columns, is_causal, q_length, k_length))
+    def of_matrix(q, k, v, bias, mask, q_length, k_length):
+        mask = seen(mask, jnp.arange(q.shape[0]), jnp.arange(k.shape[0]), is_causal, q_length, k_length)
+        output, attn = matrix(scale, q, k, v, bias, mask)
+        return (output, attn) if return_attn else output
 
-    output, attn = _of_heads(one_head, *args)
-    return (output, attn) if return_attn else output
+    def of_blocks(*head):
+        return blocks(Static(scale, is_causal, block_size), *head)
 
-
-def seen(
-    mask: jax.Array | None,
-    rows: Int[Array, " n"],
-    columns: Int[Array, " m"],
-    is_causal: bool,
-    q_length: Int[Array, ""] | None,
-    k_length: Int[Array, ""] | None,
-) -> jax.Array | None:
-    """Which of these rows and columns of a matrix are not masked, broadcasting to (n, m); `None` for all."""
-    row, column = rows[:, None], columns[None, :]
-    terms = [
-        mask,
-        row >= column if is_causal else None,
-        None if q_length is None else row < q_length,
-        None if k_length is None else column < k_length,
-    ]
-    present = [term for term in terms if term is not None]
-    return functools.reduce(jnp.logical_and, present) if present else None
+    return _of_heads(of_blocks if implementation == "blockwise" else of_matrix, return_attn, *args)
 
 
-def _of_heads(one_head: Attention, query, key, value, bias, mask, q_lengths, k_lengths) -> tuple[jax.Array, jax.Array]:
+def _of_heads(one_head: Callable, return_attn: bool, query, key, value, bias, mask, q_lengths, k_lengths):
     """one_head, mapped over the batch axes, the heads of the keys, and the heads of queries that share them."""
     *batch, T, N, H = query.shape
     K = key.shape[-2]
@@ -171,13 +161,16 @@ def _of_heads(one_head: Attention, query, key, value, bias, mask, q_lengths, k_l
     bias, bias_axes = _grouped(bias, len(batch), K, G)
     mask, mask_axes = _grouped(mask, len(batch), K, G)
     q_lengths, k_lengths = (None if x is None else x.reshape(batch) for x in (q_lengths, k_lengths))
-    # in_axes of query, key, value and the lengths, and out_axes of output and attn, for each level of vmap
-    levels = [((0, 0, 0), 0, (0, 0))] * len(batch) + [((1, 1, 1), None, (1, 0)), ((1, None, None), None, (1, 0))]
+    # For each level of vmap the in_axes of query, key, value and of the lengths, and the out_axis of output.
+    levels = [((0, 0, 0), 0, 0)] * len(batch) + [((1, 1, 1), None, 1), ((1, None, None), None, 1)]
     for (arrays, lengths, out), of_bias, of_mask in reversed([*zip(levels, bias_axes, mask_axes, strict=True)]):
         of_lengths = (None if x is None else lengths for x in (q_lengths, k_lengths))
-        one_head = jax.vmap(one_head, in_axes=(*arrays, of_bias, of_mask, *of_lengths), out_axes=out)
-    output, attn = one_head(query, key, value, bias, mask, q_lengths, k_lengths)
-    return output.reshape(*batch, T, N, value.shape[-1]), attn.reshape(*batch, N, T, key.shape[-3])
+        out_axes = (out, 0) if return_attn else out
+        one_head = jax.vmap(one_head, in_axes=(*arrays, of_bias, of_mask, *of_lengths), out_axes=out_axes)
+    results = one_head(query, key, value, bias, mask, q_lengths, k_lengths)
+    output, attn = results if return_attn else (results, None)
+    output = output.reshape(*batch, T, N, value.shape[-1])
+    return output if attn is None else (output, attn.reshape(*batch, N, T, key.shape[-3]))
 
 
 def _grouped(x: jax.Array | None, batch: int, K: int, G: int) -> tuple[jax.Array | None, list[int | None]]:

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero, zero_from_primal
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from jax_ref._products import MaybeZero, add, mm, mul, narrowed, twice_negative, wide
 
@@ -45,6 +45,26 @@ def attn_matrix(scale: float, q: jax.Array, k: jax.Array, bias: MaybeZero, mask:
     """A, in the dtype of q."""
     S = add(_times(scale, mm("nd,md->nm", q, k)), bias)  #                       (104)
     return _where(mask, jnp.tanh(S)).astype(q.dtype)  #                          (105)
+
+
+def seen(
+    mask: jax.Array | None,
+    rows: Int[Array, " n"],
+    columns: Int[Array, " m"],
+    is_causal: bool,
+    q_length: Int[Array, ""] | None,
+    k_length: Int[Array, ""] | None,
+) -> jax.Array | None:
+    """Which of these rows and columns of a matrix are not masked, broadcasting to (n, m); `None` for all."""
+    row, column = rows[:, None], columns[None, :]
+    terms = [
+        mask,
+        row >= column if is_causal else None,
+        None if q_length is None else row < q_length,
+        None if k_length is None else column < k_length,
+    ]
+    present = [term for term in terms if term is not None]
+    return functools.reduce(jnp.logical_and, present) if present else None
 
 
 def _times(scale: float, x: MaybeZero) -> MaybeZero:

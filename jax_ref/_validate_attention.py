@@ -21,12 +21,16 @@ def validate_attention(
     query_seq_lengths: jax.Array | None,
     key_value_seq_lengths: jax.Array | None,
     scale: float | None,
+    return_attn: bool,
+    implementation: str | None,
+    block_size: int,
 ) -> None:
     """Check the arguments of `dot_product_attention`.
 
     Raises:
         TypeError: an argument is not an array, or of a wrong dtype, or scale is no number.
-        ValueError: a wrong number of axes, or an axis whose size differs between two arguments.
+        ValueError: a wrong number of axes, an axis whose size differs between two arguments, or an option that there
+            is not.
     """
     arrays = {"query": query, "key": key, "value": value}
     for name, x in arrays.items():
@@ -78,6 +82,7 @@ def validate_attention(
             _check_array(name, x)
             _check_lengths(name, x, tuple(batch))
     _check_scale(scale)
+    _check_implementation(return_attn, implementation, block_size)
 
 
 def _check_array(name: str, x: object) -> None:
@@ -111,6 +116,20 @@ def _check_scale(scale: object) -> None:
         )
     if np.ndim(scale) != 0 or isinstance(scale, complex) or not math.isfinite(float(scale)):  # type: ignore[arg-type]
         raise _type_error(f"scale must be one finite number, got {scale!r}; multiply the query by anything else")
+
+
+def _check_implementation(return_attn: bool, implementation: str | None, block_size: int) -> None:
+    if implementation not in (None, "matrix", "blockwise"):
+        raise _value_error(
+            f"implementation is {implementation!r}; give 'matrix', 'blockwise' or None, which chooses"
+        )
+    if return_attn and implementation == "blockwise":
+        raise _value_error(
+            "implementation 'blockwise' never holds attn, so that it cannot return it; leave return_attn=True out, "
+            "or take implementation='matrix'"
+        )
+    if not isinstance(block_size, int) or block_size < 1:
+        raise _value_error(f"block_size must be a positive integer, got {block_size!r}; 256 is the default")
 
 
 def _type_error(message: str) -> TypeError:
