@@ -6,7 +6,7 @@ A head of an example is one call of `jax_ref._masked`; batch axes, heads and gro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal, overload
 
 import jax
@@ -153,36 +153,50 @@ def _attention(matrix: Callable, blocks: Callable, args, scale, is_causal, retur
 
 
 def _of_heads(one_head: Callable, return_attn: bool, query, key, value, bias, mask, q_lengths, k_lengths):
-    """one_head, mapped over the batch axes, the heads of the keys, and the heads of queries that share them."""
-    *batch, T, N, H = query.shape
+    """one_head, mapped over the batch axes, the heads of the keys, and the heads of queries that share them.
+
+    An axis of size 1 is not mapped but left out: XLA on CPU copies a matrix in the product with a batch of one.
+    """
+    *batch, T, N, _ = query.shape
     K = key.shape[-2]
-    G = N // max(K, 1)
-    query = query.reshape(*batch, T, K, G, H)
-    bias, bias_axes = _grouped(bias, len(batch), K, G)
-    mask, mask_axes = _grouped(mask, len(batch), K, G)
-    q_lengths, k_lengths = (None if x is None else x.reshape(batch) for x in (q_lengths, k_lengths))
+    groups = N // max(K, 1)
+    bias, bias_sizes = _by_group(bias, batch, K, groups)
+    mask, mask_sizes = _by_group(mask, batch, K, groups)
+    args = (
+        query.reshape(*_mapped(batch), T, *_mapped((K, groups)), query.shape[-1]),
+        *(x.reshape(*_mapped(batch), x.shape[-3], *_mapped((K,)), x.shape[-1]) for x in (key, value)),
+        *(bias, mask),
+        *(None if x is None else x.reshape(_mapped(batch)) for x in (q_lengths, k_lengths)),
+    )
     # For each level of vmap the in_axes of query, key, value and of the lengths, and the out_axis of output.
     levels = [((0, 0, 0), 0, 0)] * len(batch) + [((1, 1, 1), None, 1), ((1, None, None), None, 1)]
-    for (arrays, lengths, out), of_bias, of_mask in reversed([*zip(levels, bias_axes, mask_axes, strict=True)]):
-        of_lengths = (None if x is None else lengths for x in (q_lengths, k_lengths))
-        out_axes = (out, 0) if return_attn else out
-        one_head = jax.vmap(one_head, in_axes=(*arrays, of_bias, of_mask, *of_lengths), out_axes=out_axes)
-    results = one_head(query, key, value, bias, mask, q_lengths, k_lengths)
-    output, attn = results if return_attn else (results, None)
+    sizes = zip((*batch, K, groups), levels, bias_sizes, mask_sizes, strict=True)
+    for size, (arrays, lengths, out), of_bias, of_mask in reversed([*sizes]):
+        if size != 1:
+            of_bias, of_mask = (None if x == 1 else 0 for x in (of_bias, of_mask))
+            of_lengths = (None if x is None else lengths for x in (q_lengths, k_lengths))
+            out_axes = (out, 0) if return_attn else out
+            one_head = jax.vmap(one_head, in_axes=(*arrays, of_bias, of_mask, *of_lengths), out_axes=out_axes)
+    output, attn = one_head(*args) if return_attn else (one_head(*args), None)
     output = output.reshape(*batch, T, N, value.shape[-1])
     return output if attn is None else (output, attn.reshape(*batch, N, T, key.shape[-3]))
 
 
-def _grouped(x: jax.Array | None, batch: int, K: int, G: int) -> tuple[jax.Array | None, list[int | None]]:
-    """A bias or mask without its axes of size 1 but the last two, and which axis each level of vmap maps, if any.
+def _mapped(sizes: Iterable[int]) -> list[int]:
+    """The sizes of the axes that are mapped."""
+    return [size for size in sizes if size != 1]
+
+
+def _by_group(x: jax.Array | None, batch: list[int], K: int, groups: int) -> tuple[jax.Array | None, tuple[int, ...]]:
+    """A bias or mask without its axes of size 1 but the last two, and the size it has for each level of vmap.
 
     An axis that broadcasts is not mapped, rather than copied: JAX sums the cotangent over it.
     """
     if x is None:
-        return None, [None] * (batch + 2)
-    *sizes, N, T, S = (1,) * (batch + 3 - x.ndim) + x.shape
-    mapped = *sizes, *((1, 1) if N == 1 else (K, G))
-    return x.reshape(*(size for size in mapped if size != 1), T, S), [None if size == 1 else 0 for size in mapped]
+        return None, (1,) * (len(batch) + 2)
+    *sizes, N, T, S = (1,) * (len(batch) + 3 - x.ndim) + x.shape
+    sizes = *sizes, *((1, 1) if N == 1 else (K, groups))
+    return x.reshape(*_mapped(sizes), T, S), sizes
 
 
 def _mapped_with(other: jax.Array, x: jax.Array) -> jax.Array:

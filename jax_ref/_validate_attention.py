@@ -120,9 +120,7 @@ def _check_scale(scale: object) -> None:
 
 def _check_implementation(return_attn: bool, implementation: str | None, block_size: int) -> None:
     if implementation not in (None, "matrix", "blockwise"):
-        raise _value_error(
-            f"implementation is {implementation!r}; give 'matrix', 'blockwise' or None, which chooses"
-        )
+        raise _value_error(f"implementation is {implementation!r}; give 'matrix', 'blockwise' or None, which chooses")
     if return_attn and implementation == "blockwise":
         raise _value_error(
             "implementation 'blockwise' never holds attn, so that it cannot return it; leave return_attn=True out, "
