@@ -19,7 +19,9 @@ from jax_ref._validate_attention import validate_attention
 
 Implementation = Literal["matrix", "blockwise"]
 
-LARGE = 1024 * 1024  # entries of a head's matrix; see derivation/model.md
+LARGE = (
+    1024 * 1024
+)  # entries of the matrix of a head: from here on "blockwise" is the faster one; see derivation/model.md
 
 
 @overload
@@ -36,7 +38,7 @@ def dot_product_attention(
     key_value_seq_lengths: Int[Array, "*batch"] | None = None,
     return_attn: Literal[False] = False,
     implementation: Implementation | None = None,
-    block_size: int = 256,
+    block_size: int = 512,
 ) -> Float[Array, "*batch T N E"]: ...
 
 
@@ -54,7 +56,7 @@ def dot_product_attention(
     key_value_seq_lengths: Int[Array, "*batch"] | None = None,
     return_attn: Literal[True],
     implementation: Implementation | None = None,
-    block_size: int = 256,
+    block_size: int = 512,
 ) -> tuple[Float[Array, "*batch T N E"], Float[Array, "*batch N T S"]]: ...
 
 
@@ -71,7 +73,7 @@ def dot_product_attention(
     key_value_seq_lengths=None,
     return_attn=False,
     implementation=None,
-    block_size=256,
+    block_size=512,
 ):
     """output = attn v, attn = mask ∘ tanh(scale q kᵀ + bias), for every head, with its explicit VJP.
 
@@ -92,7 +94,7 @@ def dot_product_attention(
         return_attn: also return the weights.
         implementation: "matrix" holds the weights of all heads; "blockwise" never more than `block_size` rows or
             columns of each, computes them again in the derivatives, and cannot return them. By default "blockwise" if
-            T S > 1024 x 1024 and the weights are not asked for.
+            T S is at least 1024 x 1024 and the weights are not asked for.
         block_size: of "blockwise".
 
     Returns:
@@ -124,7 +126,7 @@ def dot_product_attention_ad(
     key_value_seq_lengths=None,
     return_attn=False,
     implementation=None,
-    block_size=256,
+    block_size=512,
 ):
     """`dot_product_attention` with its explicit JVP: the face for forward mode, and for any mix of modes.
 
@@ -139,7 +141,7 @@ def _attention(matrix: Callable, blocks: Callable, args, scale, is_causal, retur
     (T, _, H), S = args[0].shape[-3:], args[1].shape[-3]
     scale = 1 / math.sqrt(max(H, 1)) if scale is None else float(scale)
     if implementation is None:
-        implementation = "blockwise" if T * S > LARGE and not return_attn else "matrix"
+        implementation = "blockwise" if T * S >= LARGE and not return_attn else "matrix"
 
     def of_matrix(q, k, v, bias, mask, q_length, k_length):
         mask = seen(mask, jnp.arange(q.shape[0]), jnp.arange(k.shape[0]), is_causal, q_length, k_length)

@@ -155,6 +155,50 @@ def jvp_of_jvp(
     return output_dot_prime, A_dot_prime
 
 
+# The formulas by themselves, as functions of the primals and their tangents and cotangents: what autodiff certifies.
+
+
+def masked_jvp(scale, q, k, v, bias, mask, *dots) -> tuple[MaybeZero, ...]:
+    """JVP of `masked`: (output_dot, attn_dot) for the tangents (q_dot, k_dot, v_dot, bias_dot)."""
+    return narrowed(jvp(scale, q, k, v, bias, mask, attn_matrix(scale, q, k, bias, mask), *dots), q.dtype)
+
+
+def masked_vjp(scale, q, k, v, bias, mask, *bars) -> tuple[MaybeZero, ...]:
+    """VJP of `masked`: (q_bar, k_bar, v_bar, bias_bar) for the cotangents (output_bar, attn_bar)."""
+    return narrowed(vjp(scale, q, k, v, bias, mask, attn_matrix(scale, q, k, bias, mask), *bars), q.dtype)
+
+
+def masked_jvp_of_vjp(scale, q, k, v, bias, mask, *directions) -> tuple[MaybeZero, ...]:
+    """JVP of `masked_vjp`: its arguments, then a tangent for each but scale and mask."""
+    bars, (q_dot, k_dot, v_dot, bias_dot), bars_dot = directions[:2], directions[2:6], directions[6:]
+    A = attn_matrix(scale, q, k, bias, mask)
+    _, A_dot = jvp(scale, q, k, v, bias, mask, A, q_dot, k_dot, None, bias_dot)
+    return narrowed(jvp_of_vjp(scale, q, k, v, bias, mask, A, *bars, q_dot, k_dot, v_dot, A_dot, *bars_dot), q.dtype)
+
+
+def masked_vjp_of_vjp(scale, q, k, v, bias, mask, *directions) -> tuple[MaybeZero, ...]:
+    """VJP of `masked_vjp`, as (19) and (20): its arguments, then a cotangent for each of its results."""
+    bars, bar_bars = directions[:2], directions[2:]
+    hvp = masked_jvp_of_vjp(scale, q, k, v, bias, mask, *bars, *bar_bars, None, None)  # (19)
+    return *hvp, *masked_jvp(scale, q, k, v, bias, mask, *bar_bars)  #           (20)
+
+
+def masked_vjp_of_jvp(scale, q, k, v, bias, mask, *directions) -> tuple[MaybeZero, ...]:
+    """VJP of `masked_jvp`, as (21): its arguments, then a cotangent for each of its results."""
+    dots, dot_bars = directions[:4], directions[4:]
+    hvp = masked_jvp_of_vjp(scale, q, k, v, bias, mask, *dot_bars, *dots, None, None)
+    return *hvp, *masked_vjp(scale, q, k, v, bias, mask, *dot_bars)  #           (21)
+
+
+def masked_jvp_of_jvp(scale, q, k, v, bias, mask, *directions) -> tuple[MaybeZero, ...]:
+    """JVP of `masked_jvp`: its arguments, then a second tangent for each but scale and mask."""
+    dots, (q_prime, k_prime, v_prime, bias_prime), dots_prime = directions[:4], directions[4:8], directions[8:]
+    A = attn_matrix(scale, q, k, bias, mask)
+    _, A_prime = jvp(scale, q, k, v, bias, mask, A, q_prime, k_prime, None, bias_prime)
+    primes = q_prime, k_prime, v_prime, A_prime
+    return narrowed(jvp_of_jvp(scale, q, k, v, bias, mask, A, *dots, *primes, *dots_prime), q.dtype)
+
+
 # Registration, as in jax_ref._attn: two faces, and first-order rules with an explicit JVP of their own. `scale` is
 # static; a mask has no tangent, and its cotangent is None.
 

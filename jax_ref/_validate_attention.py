@@ -127,7 +127,7 @@ def _check_implementation(return_attn: bool, implementation: str | None, block_s
             "or take implementation='matrix'"
         )
     if not isinstance(block_size, int) or block_size < 1:
-        raise _value_error(f"block_size must be a positive integer, got {block_size!r}; 256 is the default")
+        raise _value_error(f"block_size must be a positive integer, got {block_size!r}; 512 is the default")
 
 
 def _type_error(message: str) -> TypeError:
