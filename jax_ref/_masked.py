@@ -60,8 +60,8 @@ def seen(
     terms = [
         mask,
         row >= column if is_causal else None,
-        None if q_length is None else row < q_length,
-        None if k_length is None else column < k_length,
+        None if q_length is None else row < q_length.astype(row.dtype),
+        None if k_length is None else column < k_length.astype(column.dtype),
     ]
     present = [term for term in terms if term is not None]
     return functools.reduce(jnp.logical_and, present) if present else None

@@ -114,7 +114,9 @@ def _check_scale(scale: object) -> None:
             "scale must be a number that is known when the call is traced, and is not differentiated; "
             "multiply the query by it instead, with scale=1.0"
         )
-    if np.ndim(scale) != 0 or isinstance(scale, complex) or not math.isfinite(float(scale)):  # type: ignore[arg-type]
+    x = np.asarray(scale)
+    real = jnp.issubdtype(x.dtype, jnp.floating) or jnp.issubdtype(x.dtype, jnp.integer)
+    if x.ndim != 0 or not real or not math.isfinite(float(x)):
         raise _type_error(f"scale must be one finite number, got {scale!r}; multiply the query by anything else")
 
 

@@ -23,6 +23,7 @@ from parity_tests.harness.spec import OpSpec
 from parity_tests.suite import model
 from parity_tests.suite.collection.model import CASES
 from parity_tests.suite.model import BLOCK, IN_JAX, SPECS, as_unbatched
+from parity_tests.suite.slow_but import slow_but
 
 FIRST_ORDER = ("forward", "vjp", "jvp")
 SECOND_ORDER = ("vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
@@ -54,11 +55,6 @@ def judged(
     for _ in judge(docket, report):
         pass
     return report
-
-
-def slow_but(fast: Sequence[str], every: Iterable[str]) -> list:
-    """Parameters, those that are not fast marked as slow."""
-    return [pytest.param(name, marks=() if name in fast else pytest.mark.slow) for name in every]
 
 
 @pytest.mark.parametrize("op", slow_but(["attention_head", "attention_grouped"], SPECS))
