@@ -95,7 +95,7 @@ def dot_product_attention(
         implementation: "matrix" holds the weights of all heads; "blockwise" never more than `block_size` rows or
             columns of each, computes them again in the derivatives, and cannot return them. By default "blockwise" if
             T S is at least 1024 x 1024 and the weights are not asked for.
-        block_size: of "blockwise".
+        block_size: of "blockwise": the queries in a block; reverse mode goes by half as many keys.
 
     Returns:
         output (*batch, T, N, E), or with `return_attn` (output, attn), where attn is (*batch, N, T, S); in the dtype of
