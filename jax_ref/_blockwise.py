@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,10 @@ import jax.numpy as jnp
 from jax_ref import _masked
 from jax_ref._masked import attn_matrix, masked_primal, none, seen, with_symbolic_zeros
 from jax_ref._products import MaybeZero, add, mm, narrowed, wide
+
+# The arguments of `masked_primal`: scale, q, k, v, bias, mask.
+Part: TypeAlias = tuple[float, Any, Any, Any, Any, Any]
+Directions: TypeAlias = tuple[MaybeZero, MaybeZero, MaybeZero, MaybeZero]  # of q, k, v, bias
 
 
 class Static(NamedTuple):
@@ -43,7 +47,7 @@ class Head(NamedTuple):
     q_length: jax.Array | None
     k_length: jax.Array | None
 
-    def part(self, static: Static, rows: _Block, columns: _Block) -> tuple[Any, ...]:
+    def part(self, static: Static, rows: _Block, columns: _Block) -> Part:
         """The arguments of `masked_primal` for some rows and columns of the matrix."""
         mask = seen(
             columns.of(rows.of(self.mask), 1),
@@ -96,7 +100,7 @@ def _fold(f: Callable, carry: Any, count: int, size: int) -> tuple[Any, Any]:
 # Over blocks of queries, (115).
 
 
-def _over_queries(static: Static, head: Head, formula: Callable, *directions: tuple[MaybeZero, ...]) -> MaybeZero:
+def _over_queries(static: Static, head: Head, formula: Callable, *directions: Directions) -> Any:
     """What formula(part, directions...) gives for the part of head and directions in each block; those are shaped like
     (q, k, v, bias)."""
     (n, _), (m, _) = head.q.shape, head.k.shape
@@ -110,21 +114,21 @@ def _over_queries(static: Static, head: Head, formula: Callable, *directions: tu
     return _fold(step, (), n, static.block)[1]
 
 
-def blockwise_primal(static: Static, *head: jax.Array | None) -> jax.Array:
+def blockwise_primal(static: Static, head: Head) -> jax.Array:
     """output (n, e) of `masked_primal`; its mask besides is that of static, q_length and k_length, see `seen`."""
-    return _over_queries(static, Head(*head), lambda part: masked_primal(*part)[0])
+    return _over_queries(static, head, lambda part: masked_primal(*part)[0])
 
 
-def _jvp(static: Static, head: Head, dots: tuple[MaybeZero, ...]) -> MaybeZero:
-    def formula(part, dots):
+def _jvp(static: Static, head: Head, dots: Directions) -> MaybeZero:
+    def formula(part: Part, dots: Directions) -> MaybeZero:
         output_dot, _ = _masked.jvp(*part, _A(part), *dots)
         return _rounded(output_dot, head)
 
     return _over_queries(static, head, formula, dots)
 
 
-def _jvp_of_jvp(static: Static, head: Head, dots: tuple, primes: tuple, dots_prime: tuple) -> MaybeZero:
-    def formula(part, dots, primes, dots_prime):
+def _jvp_of_jvp(static: Static, head: Head, dots: Directions, primes: Directions, dots_prime: Directions) -> MaybeZero:
+    def formula(part: Part, dots: Directions, primes: Directions, dots_prime: Directions) -> MaybeZero:
         A = _A(part)
         _, A_prime = _masked.jvp(*part, A, *primes)
         q_prime, k_prime, v_prime, _ = primes
@@ -134,7 +138,7 @@ def _jvp_of_jvp(static: Static, head: Head, dots: tuple, primes: tuple, dots_pri
     return _over_queries(static, head, formula, dots, primes, dots_prime)
 
 
-def _A(part: tuple[Any, ...]) -> jax.Array:
+def _A(part: Part) -> jax.Array:
     scale, q, k, _, bias, mask = part
     return attn_matrix(scale, q, k, bias, mask)
 
@@ -150,20 +154,21 @@ def _over_keys(static: Static, head: Head, formula: Callable) -> tuple[MaybeZero
     """What formula(part, columns) -> (q_bar, k_bar, v_bar, bias_bar) gives for all keys."""
     (n, _), (m, _) = head.q.shape, head.k.shape
     every_query = _Block(0, n)
-    shared = head.bias is not None and head.bias.shape[1] == 1  # by all keys, so that its cotangent is a sum, too
+    # A bias that all keys share has a sum for its cotangent, too.
+    shared = head.bias if head.bias is not None and head.bias.shape[1] == 1 else None
 
     def step(carry: tuple[jax.Array, MaybeZero], columns: _Block):
         q_bar, bias_bar = carry
         q_part, k_part, v_part, bias_part = formula(head.part(static, every_query, columns), columns)
-        if shared:
+        if shared is not None:
             bias_bar, bias_part = add(bias_bar, bias_part), None
         columns_first = None if bias_part is None else bias_part.T
         return (add(q_bar, q_part), bias_bar), narrowed((k_part, v_part, columns_first), head.q.dtype)
 
-    zeros = jnp.zeros_like(wide(head.q)), jnp.zeros_like(wide(head.bias)) if shared else None
+    zeros = jnp.zeros_like(wide(head.q)), None if shared is None else jnp.zeros_like(wide(shared))
     half = (static.block + 1) // 2  # a derivative holds two matrices of a block where a value holds one
     (q_bar, bias_bar), (k_bar, v_bar, columns_first) = _fold(step, zeros, m, half)
-    if not shared:
+    if shared is None:
         bias_bar = None if columns_first is None else columns_first.T
     return narrowed((q_bar, k_bar, v_bar, bias_bar), head.q.dtype)
 
@@ -172,7 +177,7 @@ def _vjp(static: Static, head: Head, output_bar: jax.Array) -> tuple[MaybeZero, 
     # Of the transposed matrix. S, G and P are products of q with k and of output_bar with v, so that these change
     # places; two of the three products with A and P are then of rows as they lie, which XLA on CPU does much faster for
     # several heads.
-    def formula(part, _):
+    def formula(part: Part, columns: _Block) -> Directions:
         scale, q, k, v, bias, mask = part
         bias, mask = (None if x is None else x.T for x in (bias, mask))
         A = attn_matrix(scale, k, q, bias, mask)
@@ -183,11 +188,11 @@ def _vjp(static: Static, head: Head, output_bar: jax.Array) -> tuple[MaybeZero, 
 
 
 def _jvp_of_vjp(
-    static: Static, head: Head, output_bar: jax.Array, dots: tuple[MaybeZero, ...], output_bar_dot: MaybeZero
+    static: Static, head: Head, output_bar: jax.Array, dots: Directions, output_bar_dot: MaybeZero
 ) -> tuple[MaybeZero, ...]:
     q_dot, k_dot, v_dot, bias_dot = dots
 
-    def formula(part, columns):
+    def formula(part: Part, columns: _Block) -> tuple[MaybeZero, ...]:
         A, dots = _A(part), (q_dot, columns.of(k_dot), columns.of(v_dot))
         _, A_dot = _masked.jvp(*part, A, *dots, columns.of(bias_dot, 1))
         return _masked.jvp_of_vjp(*part, A, output_bar, None, *dots, A_dot, output_bar_dot, None)
@@ -231,7 +236,7 @@ _vjp_rule.defjvp(_jvp_of_vjp_rule, symbolic_zeros=True)
 @_static
 def blockwise_ad(static, q, k, v, bias, mask, q_length, k_length):
     """`blockwise_primal` with its explicit JVP: for forward mode, and for any mix of modes."""
-    return blockwise_primal(static, q, k, v, bias, mask, q_length, k_length)
+    return blockwise_primal(static, Head(q, k, v, bias, mask, q_length, k_length))
 
 
 def _blockwise_ad_rule(static, primals, tangents):

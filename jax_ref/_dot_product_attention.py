@@ -137,7 +137,8 @@ def dot_product_attention_ad(
 
 
 def _attention(matrix: Callable, blocks: Callable, args, scale, is_causal, return_attn, implementation, block_size):
-    validate_attention(*args, scale, return_attn, implementation, block_size)
+    options = {"return_attn": return_attn, "implementation": implementation, "block_size": block_size}
+    validate_attention(*args, scale=scale, **options)
     (T, _, H), S = args[0].shape[-3:], args[1].shape[-3]
     scale = 1 / math.sqrt(max(H, 1)) if scale is None else float(scale)
     if implementation is None:

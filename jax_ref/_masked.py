@@ -43,7 +43,8 @@ def masked_primal(
 
 def attn_matrix(scale: float, q: jax.Array, k: jax.Array, bias: MaybeZero, mask: jax.Array | None) -> jax.Array:
     """A, in the dtype of q."""
-    S = add(_times(scale, mm("nd,md->nm", q, k)), bias)  #                       (104)
+    S = add(scale * mm("nd,md->nm", q, k), bias)  #                              (104)
+    assert S is not None
     return _where(mask, jnp.tanh(S)).astype(q.dtype)  #                          (105)
 
 
@@ -158,45 +159,55 @@ def jvp_of_jvp(
 # The formulas by themselves, as functions of the primals and their tangents and cotangents: what autodiff certifies.
 
 
-def masked_jvp(scale, q, k, v, bias, mask, *dots) -> tuple[MaybeZero, ...]:
-    """JVP of `masked`: (output_dot, attn_dot) for the tangents (q_dot, k_dot, v_dot, bias_dot)."""
-    return narrowed(jvp(scale, q, k, v, bias, mask, attn_matrix(scale, q, k, bias, mask), *dots), q.dtype)
-
-
-def masked_vjp(scale, q, k, v, bias, mask, *bars) -> tuple[MaybeZero, ...]:
-    """VJP of `masked`: (q_bar, k_bar, v_bar, bias_bar) for the cotangents (output_bar, attn_bar)."""
-    return narrowed(vjp(scale, q, k, v, bias, mask, attn_matrix(scale, q, k, bias, mask), *bars), q.dtype)
-
-
-def masked_jvp_of_vjp(scale, q, k, v, bias, mask, *directions) -> tuple[MaybeZero, ...]:
-    """JVP of `masked_vjp`: its arguments, then a tangent for each but scale and mask."""
-    bars, (q_dot, k_dot, v_dot, bias_dot), bars_dot = directions[:2], directions[2:6], directions[6:]
+def masked_jvp(scale, q, k, v, bias, mask, q_dot, k_dot, v_dot, bias_dot) -> tuple[MaybeZero, ...]:
+    """JVP of `masked`: (output_dot, attn_dot)."""
     A = attn_matrix(scale, q, k, bias, mask)
-    _, A_dot = jvp(scale, q, k, v, bias, mask, A, q_dot, k_dot, None, bias_dot)
-    return narrowed(jvp_of_vjp(scale, q, k, v, bias, mask, A, *bars, q_dot, k_dot, v_dot, A_dot, *bars_dot), q.dtype)
+    return narrowed(jvp(scale, q, k, v, bias, mask, A, q_dot, k_dot, v_dot, bias_dot), q.dtype)
 
 
-def masked_vjp_of_vjp(scale, q, k, v, bias, mask, *directions) -> tuple[MaybeZero, ...]:
-    """VJP of `masked_vjp`, as (19) and (20): its arguments, then a cotangent for each of its results."""
-    bars, bar_bars = directions[:2], directions[2:]
-    hvp = masked_jvp_of_vjp(scale, q, k, v, bias, mask, *bars, *bar_bars, None, None)  # (19)
-    return *hvp, *masked_jvp(scale, q, k, v, bias, mask, *bar_bars)  #           (20)
-
-
-def masked_vjp_of_jvp(scale, q, k, v, bias, mask, *directions) -> tuple[MaybeZero, ...]:
-    """VJP of `masked_jvp`, as (21): its arguments, then a cotangent for each of its results."""
-    dots, dot_bars = directions[:4], directions[4:]
-    hvp = masked_jvp_of_vjp(scale, q, k, v, bias, mask, *dot_bars, *dots, None, None)
-    return *hvp, *masked_vjp(scale, q, k, v, bias, mask, *dot_bars)  #           (21)
-
-
-def masked_jvp_of_jvp(scale, q, k, v, bias, mask, *directions) -> tuple[MaybeZero, ...]:
-    """JVP of `masked_jvp`: its arguments, then a second tangent for each but scale and mask."""
-    dots, (q_prime, k_prime, v_prime, bias_prime), dots_prime = directions[:4], directions[4:8], directions[8:]
+def masked_vjp(scale, q, k, v, bias, mask, output_bar, attn_bar) -> tuple[MaybeZero, ...]:
+    """VJP of `masked`: (q_bar, k_bar, v_bar, bias_bar)."""
     A = attn_matrix(scale, q, k, bias, mask)
-    _, A_prime = jvp(scale, q, k, v, bias, mask, A, q_prime, k_prime, None, bias_prime)
-    primes = q_prime, k_prime, v_prime, A_prime
-    return narrowed(jvp_of_jvp(scale, q, k, v, bias, mask, A, *dots, *primes, *dots_prime), q.dtype)
+    return narrowed(vjp(scale, q, k, v, bias, mask, A, output_bar, attn_bar), q.dtype)
+
+
+def masked_jvp_of_vjp(
+    scale, q, k, v, bias, mask, output_bar, attn_bar, q_dot, k_dot, v_dot, bias_dot, output_bar_dot, attn_bar_dot
+) -> tuple[MaybeZero, ...]:
+    """JVP of `masked_vjp`: the tangents of its results."""
+    head = scale, q, k, v, bias, mask, attn_matrix(scale, q, k, bias, mask)
+    _, A_dot = jvp(*head, q_dot, k_dot, None, bias_dot)
+    second = jvp_of_vjp(*head, output_bar, attn_bar, q_dot, k_dot, v_dot, A_dot, output_bar_dot, attn_bar_dot)
+    return narrowed(second, q.dtype)
+
+
+def masked_vjp_of_vjp(
+    scale, q, k, v, bias, mask, output_bar, attn_bar, q_bar_bar, k_bar_bar, v_bar_bar, bias_bar_bar
+) -> tuple[MaybeZero, ...]:
+    """VJP of `masked_vjp`, as (19) and (20): cotangents of q, k, v, bias, output_bar, attn_bar."""
+    head, bar_bars = (scale, q, k, v, bias, mask), (q_bar_bar, k_bar_bar, v_bar_bar, bias_bar_bar)
+    hvp = masked_jvp_of_vjp(*head, output_bar, attn_bar, *bar_bars, None, None)  # (19)
+    return *hvp, *masked_jvp(*head, *bar_bars)  #                                (20)
+
+
+def masked_vjp_of_jvp(
+    scale, q, k, v, bias, mask, q_dot, k_dot, v_dot, bias_dot, output_dot_bar, attn_dot_bar
+) -> tuple[MaybeZero, ...]:
+    """VJP of `masked_jvp`, as (21): cotangents of q, k, v, bias, and of their tangents."""
+    head, dots = (scale, q, k, v, bias, mask), (q_dot, k_dot, v_dot, bias_dot)
+    hvp = masked_jvp_of_vjp(*head, output_dot_bar, attn_dot_bar, *dots, None, None)
+    return *hvp, *masked_vjp(*head, output_dot_bar, attn_dot_bar)  #             (21)
+
+
+def masked_jvp_of_jvp(
+    scale, q, k, v, bias, mask, q_dot, k_dot, v_dot, bias_dot, q_prime, k_prime, v_prime, bias_prime,
+    q_dot_prime, k_dot_prime, v_dot_prime, bias_dot_prime,
+) -> tuple[MaybeZero, ...]:  # fmt: skip
+    """JVP of `masked_jvp`: the tangents of its results."""
+    head = scale, q, k, v, bias, mask, attn_matrix(scale, q, k, bias, mask)
+    _, A_prime = jvp(*head, q_prime, k_prime, None, bias_prime)
+    primes, dots_prime = (q_prime, k_prime, v_prime, A_prime), (q_dot_prime, k_dot_prime, v_dot_prime, bias_dot_prime)
+    return narrowed(jvp_of_jvp(*head, q_dot, k_dot, v_dot, bias_dot, *primes, *dots_prime), q.dtype)
 
 
 # Registration, as in jax_ref._attn: two faces, and first-order rules with an explicit JVP of their own. `scale` is
@@ -229,17 +240,20 @@ def _vjp_rule(scale, q, k, v, bias, mask, A, *cotangents):
     return narrowed(vjp(scale, q, k, v, bias, mask, A, *cotangents), q.dtype)
 
 
+def _without_bias_and_mask(tangents: tuple) -> list[MaybeZero]:
+    """The tangents of q, k, v, A and what follows: those of the bias are in that of A."""
+    return [*map(none, tangents[:3]), *map(none, tangents[5:])]
+
+
 def _jvp_of_jvp_rule(scale, primals, tangents):
     results = _jvp_rule(scale, *primals)
-    q_prime, k_prime, v_prime, _, _, A_prime, *dots_prime = map(none, tangents)
-    second = jvp_of_jvp(scale, *primals, q_prime, k_prime, v_prime, A_prime, *dots_prime)
+    second = jvp_of_jvp(scale, *primals, *_without_bias_and_mask(tangents))
     return results, with_symbolic_zeros(results, narrowed(second, primals[0].dtype))
 
 
 def _jvp_of_vjp_rule(scale, primals, tangents):
     results = _vjp_rule(scale, *primals)
-    q_dot, k_dot, v_dot, _, _, A_dot, *bars_dot = map(none, tangents)
-    second = jvp_of_vjp(scale, *primals, q_dot, k_dot, v_dot, A_dot, *bars_dot)
+    second = jvp_of_vjp(scale, *primals, *_without_bias_and_mask(tangents))
     return results, with_symbolic_zeros(results, narrowed(second, primals[0].dtype))
 
 

@@ -7,6 +7,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 AXES = {"query": "TNH", "key": "SKH", "value": "SKE"}
@@ -20,6 +21,7 @@ def validate_attention(
     mask: jax.Array | None,
     query_seq_lengths: jax.Array | None,
     key_value_seq_lengths: jax.Array | None,
+    *,
     scale: float | None,
     return_attn: bool,
     implementation: str | None,
@@ -109,7 +111,7 @@ def _check_lengths(name: str, x: jax.Array, batch: tuple[int, ...]) -> None:
 def _check_scale(scale: object) -> None:
     if scale is None:
         return
-    if isinstance(scale, jax.core.Tracer):
+    if isinstance(scale, Tracer):
         raise _type_error(
             "scale must be a number that is known when the call is traced, and is not differentiated; "
             "multiply the query by it instead, with scale=1.0"
