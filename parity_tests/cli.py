@@ -71,6 +71,9 @@ BudgetOption = Annotated[
 
 @app.command()
 def run(
+    op: Annotated[
+        str, typer.Option(help="attn, or attention_head, _grouped, _unbatched, _causal: of models.")
+    ] = "attn",
     candidate: Annotated[list[str] | None, typer.Option(help="Only this implementation; repeat for more.")] = None,
     only: OnlyOption = None,
     quick: QuickOption = False,
@@ -82,18 +85,19 @@ def run(
     failures: FailuresOption = FAILURES,
     seconds: BudgetOption = None,
 ) -> None:
-    """Judge every implementation of attn: a table of checks x candidates, and every failure explained.
+    """Judge every implementation of attn, or of --op: a table of checks x candidates, and every failure explained.
 
     Exit codes: 0 all agree, 1 a candidate disagrees, 2 something could not be judged.
     """
-    from parity_tests.suite import attn  # the implementations, which `gradparity check` can do without
+    from parity_tests.suite import operators  # the implementations, which `gradparity check` can do without
 
     try:
-        names = [one_of("candidate", name, attn.NAMES) for name in candidate or attn.NAMES]
+        spec = operators.SPECS[one_of("op", op, [*operators.SPECS])]
+        names = [one_of("candidate", name, operators.names(op)) for name in candidate or operators.names(op)]
     except ValueError as error:
         raise _unusable(error) from error
-    candidates = [attn.candidate(name) for name in names]
-    _session(attn.SPEC, candidates, None, only, quick, dtype, device, seed, json, html, failures, seconds)
+    candidates = [operators.candidate(op, name) for name in names]
+    _session(spec, candidates, None, only, quick, dtype, device, seed, json, html, failures, seconds)
 
 
 @app.command()
@@ -273,7 +277,8 @@ def _session(
 
     def again(row: Row) -> str:
         options = f"--only {row.check} --dtype {row.dtype} --device {row.device} --seed {seed}"
-        command = f"run --candidate {row.candidate}" if case is None else f"check {shlex.quote(str(case))}"
+        of_suite = f"run{'' if row.op == 'attn' else f' --op {row.op}'} --candidate {row.candidate}"
+        command = of_suite if case is None else f"check {shlex.quote(str(case))}"
         return f"gradparity {command} {options}{' --quick' if quick else ''}"
 
     which = few_samples if quick else samples

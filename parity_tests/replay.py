@@ -97,10 +97,11 @@ def _case(
             raise ReplayError(f"{path}: its case {case} is not there any more; say where it is: --case FILE")
     if case is not None:
         return *load_case(case), case
-    from parity_tests.suite import attn  # the implementations, which other cases can do without
+    from parity_tests.suite import operators  # the implementations, which other cases can do without
 
-    if facts["op"] == attn.SPEC.name and facts["candidate"] in attn.NAMES:
-        return attn.SPEC, [attn.candidate(facts["candidate"])], None
+    op, name = facts["op"], facts["candidate"]
+    if op in operators.SPECS and name in operators.names(op):
+        return operators.SPECS[op], [operators.candidate(op, name)], None
     raise ReplayError(
         f"{path}: was found from Python, without a file; write one that defines spec and candidate: --case FILE"
     )

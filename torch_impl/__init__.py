@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from torch_impl._attn_composite import attn_composite as attn_composite
 from torch_impl._attn_function import ATTN_FUNCTION_LIMITS as ATTN_FUNCTION_LIMITS
 from torch_impl._attn_function import attn_function as attn_function
+from torch_impl._dot_product_attention import dot_product_attention as dot_product_attention
 
 if TYPE_CHECKING:
     from torch._ops import OpOverloadPacket

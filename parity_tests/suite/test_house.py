@@ -56,13 +56,13 @@ def _cited(*paths: Path) -> set[int]:
 
 def test_every_cited_equation_is_derived() -> None:
     derived: list[int] = []
-    for page, numbers in {"attn.md": range(1, 25), "native.md": range(25, 33)}.items():
+    for page, numbers in {"attn.md": range(1, 25), "native.md": range(25, 33), "model.md": range(104, 118)}.items():
         tags = re.findall(r"\\tag\{(\d+)\}", (ROOT / "derivation" / page).read_text(encoding="utf-8"))
         assert [int(tag) for tag in tags] == [*numbers], page
         derived += numbers
     csrc = _cited(*(ROOT / "torch_impl/native/csrc").glob("*.cpp"))
     assert csrc >= {*range(25, 33)}
-    formulas = "jax_ref/_attn.py", "torch_impl/_attn_function.py", "derivation/engine.py"
+    formulas = "jax_ref/_attn.py", "jax_ref/_masked.py", "torch_impl/_attn_function.py", "derivation/engine.py"
     for cited in (*(_cited(ROOT / path) for path in formulas), csrc):
         assert cited
         assert cited <= {*derived}

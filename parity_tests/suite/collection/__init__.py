@@ -5,6 +5,7 @@ from parity_tests.suite.collection import (
     elementwise,
     indexing,
     matrices,
+    model,
     networks,
     norms,
     objectives,
@@ -20,4 +21,5 @@ GROUPS = (elementwise, reductions, products, norms, probabilities, indexing, mat
 COLLECTION: dict[str, Case] = {name: case for group in GROUPS for name, case in group.CASES.items()}
 
 # Further ones, judged with the slow tests only.
-MORE: dict[str, Case] = {name: case for group in (networks, objectives, spectra) for name, case in group.CASES.items()}
+SLOW_GROUPS = (networks, objectives, spectra, model)
+MORE: dict[str, Case] = {name: case for group in SLOW_GROUPS for name, case in group.CASES.items()}

@@ -14,14 +14,16 @@ import numpy as np
 
 SIZE = 3
 VECTORS = ("b", "c", "s", "mu")  # a column in print, flat in code
+NUMBERS = ("sigma",)
 ACCENTS = {r"\dot": "_dot", r"\bar": "_bar", r"\hat": "_grad"}
 FUNCTIONS = {r"\sin": np.sin, r"\cos": np.cos, r"\tanh": np.tanh}
 
 
 def value_of(name: str) -> np.ndarray:
-    """A random matrix, or vector, for each name."""
+    """A random matrix, vector or number, for each name."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
-    return rng.uniform(0.5, 1.5, SIZE if name.split("_")[0] in VECTORS else (SIZE, SIZE))
+    shape = () if name in NUMBERS else (SIZE,) if name.split("_")[0] in VECTORS else (SIZE, SIZE)
+    return np.asarray(rng.uniform(0.5, 1.5, shape))
 
 
 class _Names(dict):

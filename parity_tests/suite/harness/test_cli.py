@@ -92,6 +92,14 @@ def test_run_of_one_implementation():
     assert "skipped" not in result.stdout
 
 
+def test_run_of_another_operator():
+    options = ("--candidate", "attention_composite", "--device", "cpu", "--only", "forward", "--dtype", "float64")
+    result = gradparity("run", "--op", "attention_head", *options)
+    assert result.exit_code == 0, result.output
+    assert "attention_head" in result.stdout
+    assert "attn_composite" not in result.stdout
+
+
 # check
 
 
@@ -296,6 +304,7 @@ def test_an_oracle_that_cannot_judge(case, tmp_path):
             ("--device", "cdua"), "unknown device 'cdua' (did you mean 'cuda'?); there are cpu, cuda", id="device"
         ),
         pytest.param(("--candidate", "attn"), "unknown candidate 'attn'", id="candidate"),
+        pytest.param(("--op", "atn"), "unknown op 'atn' (did you mean 'attn'?)", id="op"),
     ],
 )
 def test_an_option_s_value_that_is_not_known(options, message):

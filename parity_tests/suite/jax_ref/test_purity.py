@@ -123,6 +123,8 @@ def test_public_names():
         "attn_vjp",
         "attn_vjp_of_jvp",
         "attn_vjp_of_vjp",
+        "dot_product_attention",
+        "dot_product_attention_ad",
     }
 
 

@@ -12,7 +12,14 @@ import pytest
 
 import torch_impl
 
-PUBLIC_NAMES = {"ATTN_FUNCTION_LIMITS", "attn_composite", "attn_function", "attn_native", "attn_native_implicit"}
+PUBLIC_NAMES = {
+    "ATTN_FUNCTION_LIMITS",
+    "attn_composite",
+    "attn_function",
+    "attn_native",
+    "attn_native_implicit",
+    "dot_product_attention",
+}
 FORBIDDEN = ("jax", "jaxlib", "jax_ref", "parity_tests", "derivation")
 
 # In a process of its own: reports, for each statement, what it loaded and which of torch's global settings it changed.
