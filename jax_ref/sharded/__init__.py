@@ -1,7 +1,7 @@
 """attn on many devices, by JAX's own engine; derivation/sharding.md says what moves between them, and what it costs.
 
-`by_queries`, `by_heads` and `by_sequence` take whole arrays and a mesh, `ring` is for a `jax.shard_map` of your own. Each
-has a second face for forward mode first, with `_ad`, as `jax_ref.attn` has.
+`by_queries`, `by_heads` and `by_sequence` take whole arrays and a mesh, `ring` is for a `jax.shard_map` of your own.
+Each has a second face for forward mode first, with `_ad`, as `jax_ref.attn` has.
 
 For sharded queries or heads plain `jax.jit` suffices on a mesh with Auto axes: `jax.jit(jax_ref.attn)` of arrays that
 were placed with a `NamedSharding`, without a line more.

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Inexact
 
-from jax_ref._products import MaybeZero, add, mm, mul, narrowed, wide
+from jax_ref._products import add, mm, mul, narrowed, wide
 from jax_ref._validate import validate
 
-Blocks: TypeAlias = tuple[MaybeZero, ...]
+Blocks: TypeAlias = tuple[Any, ...]  # arrays, or None for an exact zero
 
 
 def _attn_block(q, k):

@@ -1,4 +1,4 @@
-"""What the tests on several devices share: meshes, inputs whose sizes they divide, the spec of each face, its program."""
+"""What the tests on several devices share: meshes, inputs whose sizes they divide, the faces' specs and programs."""
 
 from __future__ import annotations
 
@@ -56,9 +56,7 @@ def over(face: Callable, mesh: Mesh) -> Callable:
 
 def on_devices(mesh: Mesh, arrays, places) -> list[jax.Array]:
     """The arrays, placed."""
-    return [
-        jax.device_put(jnp.asarray(x), NamedSharding(mesh, place)) for x, place in zip(arrays, places, strict=True)
-    ]
+    return [jax.device_put(jnp.asarray(x), NamedSharding(mesh, place)) for x, place in zip(arrays, places, strict=True)]
 
 
 def gradients(face: Callable, mesh: Mesh) -> Callable:

@@ -1,4 +1,4 @@
-"""jax_ref.sharded on eight devices. Not collected by itself: test_sharded.py runs it in a process that simulates them."""
+"""jax_ref.sharded on eight devices. Not collected: test_sharded.py runs it in a process that simulates them."""
 
 from __future__ import annotations
 
@@ -85,6 +85,7 @@ def test_a_ring_of_any_length(count: int) -> None:
 def test_both_kinds_of_meshes(face: Callable, kind: AxisType) -> None:
     """`jax.make_mesh` makes an Explicit one, in which JAX refuses products whose sharding is ambiguous."""
     spec, mesh = SPECS[face], mesh_of(8, kind)
+    assert spec.inputs is not None
     outputs = jax.tree.leaves(spec.primal(*spec.inputs))
     bars = [np.sin(1 + np.arange(y.size)).reshape(y.shape) for y in outputs]
     dots = [np.cos(1 + np.arange(x.size)).reshape(x.shape) for x in spec.inputs]

@@ -16,7 +16,9 @@ from jax.sharding import AbstractMesh, AxisType
 from jax_ref import sharded
 
 ON_EIGHT_DEVICES = Path(__file__).with_name("on_eight_devices.py")
-FACES = [getattr(sharded, f"{face}{mode}") for face in ("by_queries", "by_heads", "by_sequence") for mode in ("", "_ad")]
+FACES = [
+    getattr(sharded, f"{face}{mode}") for face in ("by_queries", "by_heads", "by_sequence") for mode in ("", "_ad")
+]
 
 
 @pytest.mark.slow
