@@ -68,7 +68,7 @@ def hangs(x):
     time.sleep(600)
 
 
-candidates = [CANDIDATES]
+candidates = CANDIDATES
 """
 ENVIRONMENT = os.environ | {"COLUMNS": "200", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
@@ -128,9 +128,9 @@ def _plain(path: Path) -> dict:
 
 
 @pytest.mark.slow
-def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
+def test_two_processes_find_what_one_finds(tmp_path: Path, shrinking: None) -> None:
     """Rows, failures with their reproducers, what was skipped, and the exit code."""
-    case, folder = _case(tmp_path, "right, wrong, no_empty_axes"), str(tmp_path / "failures")
+    case, folder = _case(tmp_path, "[right, wrong, no_empty_axes]"), str(tmp_path / "failures")
     options = ("--failures", folder, "--json")
     one, two = (_check(case, jobs, *options, str(tmp_path / f"{jobs}.json")) for jobs in (1, 2))
     assert one.exit_code == two.exit_code == 1
@@ -160,7 +160,7 @@ def test_the_processes_share_the_cores(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     before = dict(os.environ)
     monkeypatch.setattr("parity_tests.processes.cores", lambda: 7)
-    result = _check(_case(tmp_path, "threads, right"), 2)
+    result = _check(_case(tmp_path, "[threads, right]"), 2)
     assert "RuntimeError: 3 3 3" in result.output
     assert dict(os.environ) == before
 
@@ -168,14 +168,14 @@ def test_the_processes_share_the_cores(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.slow
 def test_a_process_that_dies_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("parity_tests.processes.cores", lambda: 2)
-    result = _check(_case(tmp_path, "dies, right"), 2)
+    result = _check(_case(tmp_path, "[dies, right]"), 2)
     assert result.exit_code == 2
     assert "Could not judge: a process that judges ended with exit code 7" in result.output
 
 
 @pytest.mark.slow
 def test_an_oracle_that_cannot_judge_is_told(tmp_path: Path) -> None:
-    case = _case(tmp_path, "right, wrong")
+    case = _case(tmp_path, "[right, wrong]")
     case.write_text(case.read_text().replace('"(n,m)->(n,m)"', '"(n,m)->(n)"'), encoding="utf-8")
     one, two = _check(case, 1), _check(case, 2)
     assert one.exit_code == two.exit_code == 2
@@ -208,7 +208,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
 def test_nobody_is_left(tmp_path: Path, how: signal.Signals) -> None:
     """Not by an interruption, and not even if who started them is killed."""
-    process = _started(_case(tmp_path, "hangs, hangs"))
+    process = _started(_case(tmp_path, "{'one': hangs, 'other': hangs}"))
     children: list[int] = []
     try:
         _wait_for(lambda: len(_children(process.pid)) >= 2)
@@ -230,7 +230,7 @@ def test_nobody_is_left(tmp_path: Path, how: signal.Signals) -> None:
 @pytest.mark.slow
 @linux
 def test_a_budget_ends_processes_that_hang(tmp_path: Path) -> None:
-    process = _started(_case(tmp_path, "hangs, hangs"), "--budget", "8")
+    process = _started(_case(tmp_path, "{'one': hangs, 'other': hangs}"), "--budget", "8")
     try:
         output, _ = process.communicate(timeout=90)
     finally:
