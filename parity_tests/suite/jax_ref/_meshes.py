@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable
 from types import ModuleType
@@ -42,6 +43,20 @@ SPECS = {
 }
 FORWARD_MODE = {by_queries: by_queries_ad, by_heads: by_heads_ad, by_sequence: by_sequence_ad}
 PLACES = {by_queries: (P("x"), P(), P()), by_heads: (P("x"),) * 3, by_sequence: (P("x"),) * 3}
+
+
+def some_bars(face: Callable) -> list[np.ndarray]:
+    """A cotangent for each output of a face."""
+    spec = SPECS[face]
+    shapes = [y.shape for y in jax.tree.leaves(jax.eval_shape(spec.primal, *(spec.inputs or ())))]
+    return [np.sin(1 + np.arange(math.prod(shape))).reshape(shape) for shape in shapes]
+
+
+def on_one_device(face: Callable) -> tuple:
+    """What `gradients` of a face must give: the plain primal's outputs, and its VJP by JAX's autodiff."""
+    spec, bars = SPECS[face], [jnp.asarray(x) for x in some_bars(face)]
+    outputs, pullback = jax.vjp(spec.primal, *(spec.inputs or ()))
+    return outputs, pullback(tuple(bars) if isinstance(outputs, tuple) else bars[0])
 
 
 def mesh_of(count: int, kind: AxisType = AxisType.Auto) -> Mesh:

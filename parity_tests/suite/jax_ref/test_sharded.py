@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,10 @@ import pytest
 from jax.sharding import AbstractMesh, AxisType
 
 from jax_ref import sharded
+from parity_tests.suite.jax_ref import _jax_process
+from parity_tests.suite.jax_ref._cases import same
+from parity_tests.suite.jax_ref._meshes import SPECS, on_one_device
+from parity_tests.suite.several import run_together
 
 ON_EIGHT_DEVICES = Path(__file__).with_name("on_eight_devices.py")
 FACES = [
@@ -37,6 +42,27 @@ def test_on_eight_devices() -> None:
     passed = re.search(r"(\d+) passed", done.stdout)
     assert passed is not None
     assert "skipped" not in done.stdout
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 4])
+def test_on_several_processes(size: int, tmp_path: Path) -> None:
+    """Real processes, each with a device, which exchange by way of the loopback: they get what one device gets."""
+    port = str(_free_port())
+    arguments = [[str(rank), str(size), port, str(tmp_path)] for rank in range(size)]
+    environment = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "", "GLOO_SOCKET_IFNAME": "lo"}
+    run_together(_jax_process.__name__, arguments, tmp_path, environment, seconds=240)
+    for rank in range(size):
+        with np.load(tmp_path / f"{rank}.npz") as results:
+            for face in SPECS:
+                expected = jax.tree.leaves(on_one_device(face))
+                same([results[f"{face.__name__}/{i}"] for i in range(len(expected))], expected)
 
 
 def test_public_names() -> None:
