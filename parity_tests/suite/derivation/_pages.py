@@ -22,6 +22,7 @@ PAGES = {
     "numerics.md": range(80, 89),
     "testing.md": range(89, 96),
     "your_own.md": range(96, 104),
+    "sharding.md": range(130, 138),
 }
 CASE = "your_own.md"  # its last block is a file of its own
 

@@ -100,6 +100,27 @@ def collectives(program: jax.stages.Compiled) -> set[str]:
     return {kind for kind in re.findall(rf" ({kinds})(?:-start)?\(", program.as_text())}
 
 
+def bytes_sent(program: jax.stages.Compiled) -> int:
+    """What a device sends round the ring in a program of float32, a loop counted as often as it is run."""
+    computations: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in program.as_text().splitlines():
+        if header := re.match(r"(ENTRY )?%([\w.-]+) \(", line):
+            lines = computations.setdefault("entry" if header[1] else header[2], [])
+        lines.append(line)
+
+    def sent(name: str) -> int:
+        total = 0
+        for line in computations[name]:
+            if found := re.search(r"= f32\[([\d,]+)\]\S* collective-permute(?:-start)?\(", line):
+                total += 4 * math.prod(map(int, found[1].split(",")))
+            if loop := re.search(r' while\(.* body=%([\w.-]+),.*"known_trip_count":{"n":"(\d+)"', line):
+                total += int(loop[2]) * sent(loop[1])
+        return total
+
+    return sent("entry")
+
+
 def ring_with(old: str, new: str) -> ModuleType:
     """The module of the ring with one piece of its source replaced."""
     source = _source()

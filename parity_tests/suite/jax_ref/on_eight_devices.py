@@ -17,6 +17,7 @@ from jax_ref import sharded
 from jax_ref.sharded import by_queries, by_sequence
 from parity_tests import JaxCandidate, crosscheck
 from parity_tests.harness.findings import Verdict
+from parity_tests.suite.derivation import _pages
 from parity_tests.suite.jax_ref._cases import draw, same
 from parity_tests.suite.jax_ref._meshes import (
     FORWARD_MODE,
@@ -25,6 +26,7 @@ from parity_tests.suite.jax_ref._meshes import (
     PRIMALS,
     SIZES,
     SPECS,
+    bytes_sent,
     collectives,
     compiled_gradients,
     gradients,
@@ -137,6 +139,18 @@ def test_memory_per_device_falls_with_the_number_of_devices(face: Callable) -> N
         assert temporary[i] - whole <= 1.1 * (temporary[0] - whole) / min(count, 4 if face is sharded.by_heads else 8)
     if face is by_sequence:
         assert temporary[3] < 4 * N * N / 8  # not even a block row of attn
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 8])
+def test_the_figures_of_the_page(count: int) -> None:
+    """derivation/sharding.md, "Measured": what is held is exact, what is sent is what its formula says."""
+    rows = [line.split() for line in _pages.run("sharding.md")["measured"].splitlines()[2:]]
+    held, besides, sent = {int(row[0]): [1024 * int(x) for x in row[1:]] for row in rows}[count]
+    with jax.enable_x64(False):
+        program = compiled_gradients(by_sequence, mesh_of(count), SHAPES["by_sequence"])
+    assert program.memory_analysis().argument_size_in_bytes == held
+    assert program.memory_analysis().temp_size_in_bytes <= 1.1 * besides
+    assert bytes_sent(program) == sent
 
 
 def test_what_moves() -> None:

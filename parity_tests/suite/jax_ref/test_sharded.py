@@ -15,6 +15,7 @@ import pytest
 from jax.sharding import AbstractMesh, AxisType
 
 from jax_ref import sharded
+from parity_tests.suite.derivation._pages import PAGES
 from parity_tests.suite.jax_ref import _jax_process
 from parity_tests.suite.jax_ref._cases import same
 from parity_tests.suite.jax_ref._meshes import SPECS, on_one_device
@@ -63,6 +64,13 @@ def test_on_several_processes(size: int, tmp_path: Path) -> None:
             for face in SPECS:
                 expected = jax.tree.leaves(on_one_device(face))
                 same([results[f"{face.__name__}/{i}"] for i in range(len(expected))], expected)
+
+
+def test_the_cited_equations_are_derived() -> None:
+    """Each equation of the page is a line of the ring, and no other of it is cited."""
+    source = Path(sharded.__file__).with_name("_ring.py").read_text(encoding="utf-8")
+    cited = {int(number) for number in re.findall(r"#\s+\((\d+)\)", source)}
+    assert cited == {4, *PAGES["sharding.md"]}
 
 
 def test_public_names() -> None:
