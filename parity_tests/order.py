@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from parity_tests.case_file import load_case
 from parity_tests.harness.candidate import Candidate, NotBuilt
+from parity_tests.harness.court import Court
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.report import Report, Row
-from parity_tests.harness.samples import few_samples, samples
+from parity_tests.harness.samples import Sample, few_samples, samples
 from parity_tests.harness.spec import OpSpec
 
 Candidates = Sequence[Candidate | JaxCandidate | NotBuilt]
@@ -44,8 +45,12 @@ class Order:
     quick: bool
     failures: Path
 
-    def docket(self, spec: OpSpec, candidates: Candidates) -> Docket:
-        """What is to be judged."""
+    def court(self, spec: OpSpec) -> Court:
+        """The oracle of all orders that differ in the candidates and the formats only."""
+        return Court(spec, self.device, self.seed, self._samples)
+
+    def docket(self, spec: OpSpec, candidates: Candidates, court: Court | None = None) -> Docket:
+        """What is to be judged; by a court that has judged others, if there is one."""
         return Docket(
             spec,
             # Everybody keeps his place, which reproducers tell; the others are another order's.
@@ -56,17 +61,22 @@ class Order:
             self.seed,
             partial(_again, self),
             self.case,
-            few_samples if self.quick else samples,
+            self._samples,
             self.deadline,
+            court,
         )
+
+    @property
+    def _samples(self) -> Callable[[OpSpec, int], Iterable[Sample]]:
+        return few_samples if self.quick else samples
 
     def one_by_one(self, candidates: Candidates) -> list[Order]:
         """An order for each candidate that can be called."""
         return [replace(self, position=i) for i, c in enumerate(candidates) if not isinstance(c, NotBuilt)]
 
-    def judge(self, spec: OpSpec, candidates: Candidates, report: Report) -> Iterator[Row]:
+    def judge(self, spec: OpSpec, candidates: Candidates, report: Report, court: Court | None = None) -> Iterator[Row]:
         """Carry it out: `harness.judge.judge`, with the reproducer of a failure written before its row is yielded."""
-        for _ in judge(self.docket(spec, candidates), report):
+        for _ in judge(self.docket(spec, candidates, court), report):
             try:
                 report.save_failures(self.failures)  # at once: another check may hang
             except OSError as error:

@@ -15,6 +15,7 @@ from multiprocessing.process import BaseProcess
 
 import torch
 
+from parity_tests.harness.court import Court
 from parity_tests.harness.oracle import OracleError
 from parity_tests.harness.report import ORACLE, Report, Row
 from parity_tests.order import Order, load
@@ -137,14 +138,18 @@ def _work(connection: Connection, threads: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to everybody; who started this process ends it
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
+    courts: dict[str, Court] = {}  # of each device: what an oracle has found out serves the next candidate, too
     try:
+        order: Order = connection.recv()
+        spec, candidates = load(order.case, order.names)
         while True:
-            order: Order = connection.recv()
             report = Report({})
-            for row in order.judge(*load(order.case, order.names), report):
+            court = courts.setdefault(order.device, order.court(spec))
+            for row in order.judge(spec, candidates, report, court):
                 failure = row.failure and replace(row.failure, evidence=None)  # which holds the candidate
                 connection.send(replace(row, failure=failure))
             connection.send(report.skipped)
+            order = connection.recv()
     except OracleError as error:
         connection.send(WorkerError(str(error)))
     except Exception as error:  # a sampler of the user's, or a defect of the harness: whoever reads it must see where
