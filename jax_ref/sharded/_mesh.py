@@ -92,7 +92,8 @@ def _by_heads(op: Callable, q, k, v, mesh, axis):
             raise ValueError(f"attn: {name} must have 3 axes ({axes}), got {len(x.shape)} (shape {tuple(x.shape)})")
         if x.shape[0] != q.shape[0]:
             raise ValueError(f"attn: axis h is {q.shape[0]} in q but {x.shape[0]} in {name}; make them equal")
-    validate(*(jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in (q, k, v)))
+    of_one_head: tuple[Any, ...] = tuple(jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in (q, k, v))
+    validate(*of_one_head)
     _divided(mesh, axis, h=("q", q.shape[0]))
     return _mapped(jax.vmap(op), mesh, axis, (PartitionSpec(axis),) * 3)(q, k, v)
 

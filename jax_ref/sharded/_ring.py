@@ -22,7 +22,7 @@ from jax_ref._validate import validate
 Blocks: TypeAlias = tuple[Any, ...]  # arrays, or None for an exact zero
 
 
-def _attn_block(q, k):
+def _attn_block(q: jax.Array, k: jax.Array) -> jax.Array:
     return jnp.tanh(mm("nd,md->nm", q, k)).astype(q.dtype)  #                    (130)
 
 

@@ -7,18 +7,22 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
+from jax.extend.core import jaxprs_in_params
 from jax.sharding import AbstractMesh, AxisType
+from jax.sharding import PartitionSpec as P
 
 from jax_ref import sharded
 from parity_tests.suite.derivation._pages import PAGES
 from parity_tests.suite.jax_ref import _jax_process
 from parity_tests.suite.jax_ref._cases import same
-from parity_tests.suite.jax_ref._meshes import SPECS, on_one_device
+from parity_tests.suite.jax_ref._meshes import SPECS, on_one_device, ring_with
+from parity_tests.suite.jax_ref.test_purity import probe
 from parity_tests.suite.several import run_together
 
 ON_EIGHT_DEVICES = Path(__file__).with_name("on_eight_devices.py")
@@ -66,11 +70,47 @@ def test_on_several_processes(size: int, tmp_path: Path) -> None:
                 same([results[f"{face.__name__}/{i}"] for i in range(len(expected))], expected)
 
 
+def _loops(jaxpr) -> Iterator:
+    """The bodies of all scans."""
+    for eqn in jaxpr.eqns:
+        for inner in jaxprs_in_params(eqn.params):
+            if eqn.primitive.name == "scan":
+                yield inner
+            yield from _loops(inner)
+
+
+def _sends_at_once(ring: Callable) -> list[bool]:
+    """Of each transfer in the loops of a ring and of its VJP: is what it sends there before the step computes?"""
+
+    def both(q, k, v, output_bar):
+        output, pullback = jax.vjp(lambda *x: ring(*x, "x"), q, k, v)
+        return output, pullback(output_bar)
+
+    mapped = jax.shard_map(both, mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+    closed = jax.make_jaxpr(mapped)(*_arguments(sharded.by_sequence), np.ones((16, 5)))
+    return [
+        eqn.invars[0] in body.invars
+        for body in _loops(closed.jaxpr)
+        for eqn in body.eqns
+        if eqn.primitive.name == "ppermute"
+    ]
+
+
+def test_transfers_may_be_hidden_behind_the_computation() -> None:
+    assert _sends_at_once(sharded.ring) == [True] * 6
+    assert False in _sends_at_once(ring_with("added(sent(travels), there)", "sent(added(travels, there))").ring)
+
+
 def test_the_cited_equations_are_derived() -> None:
     """Each equation of the page is a line of the ring, and no other of it is cited."""
     source = Path(sharded.__file__).with_name("_ring.py").read_text(encoding="utf-8")
     cited = {int(number) for number in re.findall(r"#\s+\((\d+)\)", source)}
     assert cited == {4, *PAGES["sharding.md"]}
+
+
+@pytest.mark.slow
+def test_the_import_changes_nothing() -> None:
+    assert probe("import jax_ref.sharded") == {"changed": [], "loaded": []}
 
 
 def test_public_names() -> None:
