@@ -105,7 +105,7 @@ def _workers(count: int, threads: int) -> Iterator[dict[Connection, BaseProcess]
     context = multiprocessing.get_context("spawn")  # a fork of a process in which JAX runs may hang
     workers: dict[Connection, BaseProcess] = {}
     try:
-        with _environment({name: str(threads) for name in _THREADS}):
+        with _environment({name: str(threads) for name in _THREADS}), _interruptions_held_back():
             for _ in range(count):
                 here, there = context.Pipe()
                 workers[here] = context.Process(target=_work, args=(there, threads), daemon=True)
@@ -133,9 +133,21 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
+@contextlib.contextmanager
+def _interruptions_held_back() -> Iterator[None]:
+    """A process that is started meanwhile never gets one: a terminal sends it to all, and its parent ends it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _work(connection: Connection, threads: int) -> None:
     """In a process: carry out orders as they come. Rows are sent one by one, then what was skipped; or an error."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to everybody; who started this process ends it
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
     courts: dict[str, Court] = {}  # of each device: what an oracle has found out serves the next candidate, too

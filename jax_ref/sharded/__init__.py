@@ -5,6 +5,9 @@ Each has a second face for forward mode first, with `_ad`, as `jax_ref.attn` has
 
 For sharded queries or heads plain `jax.jit` suffices on a mesh with Auto axes: `jax.jit(jax_ref.attn)` of arrays that
 were placed with a `NamedSharding`, without a line more.
+
+Batches that are sharded along another axis of the mesh stay where they are under `jax.vmap` if the axes are Auto. If
+they are Explicit, JAX (0.10.2) collects them first; `ring` inside a `jax.shard_map` over both axes does not.
 """
 
 from jax_ref.sharded._mesh import by_heads as by_heads
