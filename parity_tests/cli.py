@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shlex
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
@@ -20,30 +21,30 @@ from rich.table import Table
 
 from parity_tests.budget import Spent, budget
 from parity_tests.captures import show_captures
-from parity_tests.case_file import CaseError, load_case, load_spec
+from parity_tests.case_file import CaseError, load_spec
 from parity_tests.doctor import doctor as examine
-from parity_tests.harness.candidate import Candidate, NotBuilt
+from parity_tests.harness.candidate import NotBuilt
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.crosscheck import DEVICES, one_of, select_checks, select_precisions
 from parity_tests.harness.environment import environment
-from parity_tests.harness.jax_candidate import JaxCandidate
-from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.numerics import cuda_missing
 from parity_tests.harness.oracle import OracleError
 from parity_tests.harness.provenance import Unreadable
 from parity_tests.harness.render import below, costs, table
 from parity_tests.harness.report import Report, Row
 from parity_tests.harness.rounding import NoRule, NotFloat64
-from parity_tests.harness.samples import few_samples, samples
 from parity_tests.harness.spec import OpSpec
 from parity_tests.mutate import judge_mutants
 from parity_tests.new_case import write_case
+from parity_tests.order import Order, load
+from parity_tests.processes import WorkerError, judge_in_processes
 from parity_tests.replay import ReplayError
 from parity_tests.replay import replay as judge_again
 
 COULD_NOT_RUN = 2
 QUICK_DTYPES = ("float64", "bfloat16")
 FAILURES = Path("gradparity-failures")
+Rows = Generator[Row | None, None, None]  # None: none yet, look at the clock
 
 app = typer.Typer(
     help="Judge PyTorch derivatives by an independent JAX oracle.",
@@ -64,6 +65,7 @@ HtmlOption = Annotated[Path | None, typer.Option("--html", help="Also write it t
 FailuresOption = Annotated[
     Path, typer.Option("--failures", help="The folder for reproducers of failures, which is made if there are any.")
 ]
+JobsOption = Annotated[int, typer.Option("-j", "--jobs", help="Processes, each judging one candidate at a time.")]
 BudgetOption = Annotated[
     float | None, typer.Option("--budget", min=0, help="Seconds; what is not judged by then counts as not judged.")
 ]
@@ -84,6 +86,7 @@ def run(
     html: HtmlOption = None,
     failures: FailuresOption = FAILURES,
     seconds: BudgetOption = None,
+    jobs: JobsOption = 1,
 ) -> None:
     """Judge every implementation of attn, or of --op: a table of checks x candidates, and every failure explained.
 
@@ -92,12 +95,11 @@ def run(
     from parity_tests.suite import operators  # the implementations, which `gradparity check` can do without
 
     try:
-        spec = operators.SPECS[one_of("op", op, [*operators.SPECS])]
+        one_of("op", op, [*operators.SPECS])
         names = [one_of("candidate", name, operators.names(op)) for name in candidate or operators.names(op)]
     except ValueError as error:
         raise _unusable(error) from error
-    candidates = [operators.candidate(op, name) for name in names]
-    _session(spec, candidates, None, only, quick, dtype, device, seed, json, html, failures, seconds)
+    _session(None, op, tuple(names), only, quick, dtype, device, seed, json, html, failures, seconds, jobs)
 
 
 @app.command()
@@ -112,13 +114,10 @@ def check(
     html: HtmlOption = None,
     failures: FailuresOption = FAILURES,
     seconds: BudgetOption = None,
+    jobs: JobsOption = 1,
 ) -> None:
     """Judge an operator of your own, defined in a file, in the same way."""
-    try:
-        spec, candidates = load_case(case)
-    except CaseError as error:
-        raise _unusable(error) from error
-    _session(spec, candidates, case, only, quick, dtype, device, seed, json, html, failures, seconds)
+    _session(case, None, None, only, quick, dtype, device, seed, json, html, failures, seconds, jobs)
 
 
 @app.command()
@@ -236,9 +235,9 @@ def _unusable(error: Exception) -> typer.Exit:
 
 
 def _session(
-    spec: OpSpec,
-    candidates: Sequence[Candidate | JaxCandidate | NotBuilt],
     case: Path | None,
+    op: str | None,
+    names: tuple[str, ...] | None,
     only: list[str] | None,
     quick: bool,
     dtypes: list[str] | None,
@@ -248,9 +247,12 @@ def _session(
     html: Path | None,
     failures: Path,
     seconds: float | None,
+    jobs: int,
 ) -> None:
     """Judge, show the table as it grows, tell the failures, write the report, exit."""
     try:
+        if jobs < 1:
+            raise ValueError(f"-j {jobs}: nobody would judge; give the number of processes, 1 or more")
         for option, path in (("--json", json), ("--html", html)):
             if path is not None and not path.parent.is_dir():
                 raise ValueError(f"{option} {path}: there is no folder {path.parent}")
@@ -259,11 +261,12 @@ def _session(
         wanted = [one_of("device", device, DEVICES) for device in devices or DEVICES]
         cheap = [item.name for item in CHECKS.values() if not (item.costly or item.on_request)]
         chosen = select_checks(_names(only) or (cheap if quick else None))
+        spec, candidates = load(case, op, names)
         precisions = select_precisions(dtypes or (_quick_dtypes(spec) if quick else None), spec)
         missing = cuda_missing() if "cuda" in wanted else None
         if missing and devices:
             raise ValueError(f"device cuda cannot be judged here: {missing}")
-    except ValueError as error:
+    except (CaseError, ValueError) as error:
         raise _unusable(error) from error
     present = tuple(device for device in wanted if device != "cuda" or not missing)
     report = Report(environment(present, seed))
@@ -275,24 +278,18 @@ def _session(
         told = f"{' and '.join(p.name for p in precisions)}, a few samples" + (f", not {left_out}" if left_out else "")
         report.skipped.append(f"all but {told}: this was a quick run")
 
-    def again(row: Row) -> str:
-        options = f"--only {row.check} --dtype {row.dtype} --device {row.device} --seed {seed}"
-        of_suite = f"run{'' if row.op == 'attn' else f' --op {row.op}'} --candidate {row.candidate}"
-        command = of_suite if case is None else f"check {shlex.quote(str(case))}"
-        return f"gradparity {command} {options}{' --quick' if quick else ''}"
-
-    which = few_samples if quick else samples
     deadline = math.inf if seconds is None else time.monotonic() + seconds
-    dockets = [
-        Docket(spec, candidates, chosen, precisions, device, seed, again, case, which, deadline) for device in present
-    ]
+    by_name = tuple(item.name for item in chosen), tuple(precision.name for precision in precisions)
+    orders = [Order(case, op, names, None, device, *by_name, seed, deadline, quick, failures) for device in present]
+    alone = [one for order in orders for one in order.one_by_one(candidates)]
 
-    def save() -> None:
-        try:
-            report.save_failures(failures)
-        except OSError as error:
-            line = f"reproducers in {failures}: {error}"
-            report.skipped.extend([line] if line not in report.skipped else [])
+    def rows() -> Rows:
+        if jobs == 1 or len(alone) < 2:
+            for order in orders:
+                yield from order.judge(spec, candidates, report)
+            return
+        report.not_built.extend(candidate for candidate in candidates if isinstance(candidate, NotBuilt))
+        yield from judge_in_processes(alone, report, jobs)
 
     def write() -> None:
         if json is not None:
@@ -307,8 +304,8 @@ def _session(
 
     try:
         with budget(seconds, last_words, COULD_NOT_RUN) as check_time:
-            _judge_live(dockets, report, check_time, save)
-    except (OracleError, Spent) as error:
+            _judge_live(rows(), sum(order.docket(spec, candidates).length for order in orders), report, check_time)
+    except (OracleError, WorkerError, Spent) as error:
         report.error = str(error)
     except KeyboardInterrupt:
         report.error = "interrupted"
@@ -320,21 +317,18 @@ def _session(
     raise typer.Exit(report.exit_code)
 
 
-def _judge_live(
-    dockets: list[Docket], report: Report, check_time: Callable[[], None], save: Callable[[], None]
-) -> None:
+def _judge_live(rows: Rows, length: int, report: Report, check_time: Callable[[], None]) -> None:
     progress = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), transient=True
     )
-    task = progress.add_task("certifying the oracle", total=sum(docket.length for docket in dockets))
-    with Live(progress, console=Console(), refresh_per_second=4) as live:
+    task = progress.add_task("certifying the oracle", total=length)
+    with Live(progress, console=Console(), refresh_per_second=4) as live, contextlib.closing(rows):
         try:
-            for docket in dockets:
-                for row in judge(docket, report):
-                    save()  # at once: another check may hang
+            for row in rows:
+                if row is not None:
                     progress.update(task, advance=1, description=f"{escape(row.candidate)} {row.dtype} {row.check}")
                     live.update(Group(table(report), progress))
-                    check_time()
+                check_time()
         finally:
             live.update(table(report) if report.rows else "", refresh=True)
 

@@ -23,6 +23,7 @@ PAGES = {
     "testing.md": range(89, 96),
     "your_own.md": range(96, 104),
     "model.md": range(104, 118),
+    "sharding.md": range(118, 126),
 }
 CASE = "your_own.md"  # its last block is a file of its own
 

@@ -113,7 +113,7 @@ def test_calls_change_nothing():
 
 def test_public_names():
     public = {name for name in dir(jax_ref) if not name.startswith("_")}
-    assert public - {"examples"} == {  # a package of its own, there once it is imported
+    assert public - {"examples", "sharded"} == {  # packages of their own, there once they are imported
         "attn",
         "attn_ad",
         "attn_jvp",
@@ -129,10 +129,10 @@ def test_public_names():
 
 
 def test_every_module_is_private():
-    """So that the names above, and the examples of the guide, are all there is to import."""
+    """So that the names above, the examples of the guide, and the names of `sharded` are all there is to import."""
     folder = Path(jax_ref.__file__).parent
     modules = {x.stem for x in folder.iterdir() if x.suffix == ".py" or x.is_dir()}
-    assert {name for name in modules if not name.startswith("_")} == {"examples"}
+    assert {name for name in modules if not name.startswith("_")} == {"examples", "sharded"}
 
 
 @pytest.mark.parametrize("name", ["attn", "attn_ad", *FORMULAS])

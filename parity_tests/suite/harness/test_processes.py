@@ -1,0 +1,250 @@
+"""`-j`: several processes find what one finds, and leave nobody behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from parity_tests.cli import app
+from parity_tests.harness.findings import Verdict
+from parity_tests.harness.report import ORACLE, Row
+from parity_tests.order import Order
+from parity_tests.processes import _in_order, cores
+
+CASE = """\
+import os
+import time
+
+import torch
+from parity_tests import OpSpec
+
+spec = OpSpec("square", primal=lambda x: x * x, signature="(n,m)->(n,m)")
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, output_bar):
+        (x,) = ctx.saved_tensors
+        return 3 * x * output_bar
+
+
+def right(x):
+    return x * x
+
+
+def wrong(x):
+    return Square.apply(x)
+
+
+def no_empty_axes(x):
+    if x.numel() == 0:
+        raise ValueError("nothing to square")
+    return x * x
+
+
+def threads(x):
+    raise RuntimeError(" ".join(os.environ[f"{name}_NUM_THREADS"] for name in ("OMP", "MKL", "OPENBLAS")))
+
+
+def dies(x):
+    os._exit(7)
+
+
+def hangs(x):
+    time.sleep(600)
+
+
+candidates = CANDIDATES
+"""
+ENVIRONMENT = os.environ | {"COLUMNS": "200", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def _case(folder: Path, candidates: str) -> Path:
+    path = folder / "case.py"
+    path.write_text(CASE.replace("CANDIDATES", candidates), encoding="utf-8")
+    return path
+
+
+def _check(case: Path, jobs: int, *options: str) -> Result:
+    few = ("--only", "forward,vjp", "--dtype", "float64", "--device", "cpu")
+    return CliRunner().invoke(app, ["check", str(case), "-j", str(jobs), *few, *options])
+
+
+@pytest.mark.parametrize("jobs", ["0", "-1"])
+@pytest.mark.parametrize("command", [["run"], ["check", "case.py"]], ids=["run", "check"])
+def test_nobody_to_judge(command: list[str], jobs: str) -> None:
+    result = CliRunner().invoke(app, [*command, f"-j{jobs}"])
+    assert result.exit_code == 2
+    assert result.output == f"gradparity: -j {jobs}: nobody would judge; give the number of processes, 1 or more\n"
+
+
+def _row(candidate: str, check: str, device: str = "cpu") -> Row:
+    return Row("op", candidate, check, "float64", device, Verdict.PASS, 0.0, 1)
+
+
+def test_the_order_of_rows_is_that_of_one_process() -> None:
+    def order(position: int, device: str) -> Order:
+        return Order(None, "attn", None, position, device, (), (), 0, 0.0, False, Path())
+
+    orders = [order(position, device) for device in ("cpu", "cuda") for position in (0, 1)]
+    found = [
+        [_row("a", "forward"), _row("a", "vjp")],
+        [_row(ORACLE, "vjp"), _row("b", "forward")],  # the second was faster, so the oracle's rows are its own
+        [_row(ORACLE, "vjp", "cuda"), _row("a", "forward", "cuda")],
+        [_row("b", "forward", "cuda")],
+    ]
+    told = [(row.candidate, row.check, row.device) for row in _in_order(orders, found)]
+    assert told == [
+        (ORACLE, "vjp", "cpu"), ("a", "forward", "cpu"), ("a", "vjp", "cpu"), ("b", "forward", "cpu"),
+        (ORACLE, "vjp", "cuda"), ("a", "forward", "cuda"), ("b", "forward", "cuda"),
+    ]  # fmt: skip
+
+
+def _plain(path: Path) -> dict:
+    report = json.loads(path.read_text(encoding="utf-8"))
+    del report["environment"]["date"]
+    for row in report["rows"]:
+        del row["seconds"]
+    return report
+
+
+@pytest.mark.slow
+def test_two_processes_find_what_one_finds(tmp_path: Path, shrinking: None) -> None:
+    """Rows, failures with their reproducers, what was skipped, and the exit code."""
+    case, folder = _case(tmp_path, "[right, wrong, no_empty_axes]"), str(tmp_path / "failures")
+    options = ("--failures", folder, "--json")
+    one, two = (_check(case, jobs, *options, str(tmp_path / f"{jobs}.json")) for jobs in (1, 2))
+    assert one.exit_code == two.exit_code == 1
+    report = _plain(tmp_path / "1.json")
+    assert _plain(tmp_path / "2.json") == report
+    assert [failure["candidate"] for failure in report["failures"]] == ["wrong"]
+    assert Path(report["failures"][0]["script"]).exists()
+    assert any("refuses an empty axis" in line for line in report["skipped"])
+
+    def told(result: Result) -> str:
+        return re.sub(r"\d+\.\d s\b.*", "", result.output)
+
+    assert told(two) == told(one)
+
+
+@pytest.mark.slow
+def test_the_suite_by_two_processes(tmp_path: Path) -> None:
+    few = ["--quick", "--only", "forward,vjp,jvp", "--failures", str(tmp_path), "--device", "cpu"]
+    for jobs in ("1", "2"):
+        result = CliRunner().invoke(app, ["run", *few, "-j", jobs, "--json", str(tmp_path / f"{jobs}.json")])
+        assert result.exit_code == 0, result.output
+    assert _plain(tmp_path / "2.json") == _plain(tmp_path / "1.json")
+
+
+@pytest.mark.slow
+def test_the_processes_share_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    before = dict(os.environ)
+    monkeypatch.setattr("parity_tests.processes.cores", lambda: 7)
+    result = _check(_case(tmp_path, "[threads, right]"), 2)
+    assert "RuntimeError: 3 3 3" in result.output
+    assert dict(os.environ) == before
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parity_tests.processes.cores", lambda: 2)
+    result = _check(_case(tmp_path, "[dies, right]"), 2)
+    assert result.exit_code == 2
+    assert "Could not judge: a process that judges ended with exit code 7" in result.output
+
+
+@pytest.mark.slow
+def test_an_oracle_that_cannot_judge_is_told(tmp_path: Path) -> None:
+    case = _case(tmp_path, "[right, wrong]")
+    case.write_text(case.read_text().replace('"(n,m)->(n,m)"', '"(n,m)->(n)"'), encoding="utf-8")
+    one, two = _check(case, 1), _check(case, 2)
+    assert one.exit_code == two.exit_code == 2
+    lines = [re.findall("Could not judge: .*", result.output) for result in (one, two)]
+    assert lines[0] == lines[1] != []
+
+
+def _started(case: Path, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "parity_tests.cli", "check", str(case), "-j", "2", *options]
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=ENVIRONMENT,
+        cwd=case.parent,
+        start_new_session=True,
+    )
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _wait_for(condition, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+
+
+@pytest.mark.slow
+@linux
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
+def test_nobody_is_left(tmp_path: Path, how: signal.Signals) -> None:
+    """Not by an interruption, and not even if who started them is killed."""
+    process = _started(_case(tmp_path, "{'one': hangs, 'other': hangs}"))
+    children: list[int] = []
+    try:
+        _wait_for(lambda: len(_children(process.pid)) == 1 + min(2, cores()))  # Python's resource tracker is one
+        time.sleep(0.5)
+        children = _children(process.pid)
+        if how is signal.SIGINT:
+            os.killpg(process.pid, how)  # as a terminal does
+        else:
+            process.send_signal(how)
+        output, _ = process.communicate(timeout=60)
+        if how is signal.SIGINT:
+            assert process.returncode == 2
+            assert "Could not judge: interrupted" in output
+            assert "Traceback" not in output
+        _wait_for(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
+    finally:
+        for pid in (process.pid, *children):
+            if Path(f"/proc/{pid}").exists():
+                os.kill(pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.mark.slow
+@linux
+def test_a_budget_ends_processes_that_hang(tmp_path: Path) -> None:
+    process = _started(_case(tmp_path, "{'one': hangs, 'other': hangs}"), "--budget", "8")
+    try:
+        output, _ = process.communicate(timeout=90)
+    finally:
+        process.kill()
+    assert process.returncode == 2
+    assert "Could not judge: the budget of 8 s is spent" in output
