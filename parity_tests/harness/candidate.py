@@ -55,7 +55,7 @@ _LACKING = (
     r"Unsupported dtype (Half|BFloat16)",
     r"expected a tensor with 2 or more dimensions of float, double",
     r"Trying to use forward AD with .* that does not support it",
-    r"derivative for aten::\w+_backward is not implemented",
+    r"derivative for (aten::|')\w+_backward'? is not implemented",
     r"Batching rule not implemented",
 )
 # An operator without any derivative, or a kernel that is lacking altogether.

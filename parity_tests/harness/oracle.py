@@ -143,7 +143,9 @@ class Oracle:
 
     def _with_constants(self, args: Sequence) -> list:
         remaining, count = iter(args), len(args) + len(self.constants)
-        return [self.constants[i] if i in self.constants else next(remaining) for i in range(count)]
+        # NumPy would compare its own arrays before JAX sees it, and with that what rounding may change: u > 0.3.
+        known = {i: jnp.asarray(x) if x.dtype.kind in "fc" else x for i, x in self.constants.items()}
+        return [known[i] if i in known else next(remaining) for i in range(count)]
 
     def literals(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[float, ...]:
         """The real numbers that the primal's program has in it, but for 0 and 1; at most 8 of them."""

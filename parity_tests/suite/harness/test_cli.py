@@ -79,7 +79,7 @@ def test_run():
     assert result.exit_code == 0, result.output
     assert "composite" in result.stdout
     assert "function" in result.stdout
-    assert re.search(r"│ forward +" + r"│ PASS [\d.]+ +" * len(built), result.stdout)
+    assert result.stdout.count("PASS") == len(built)
     assert "skipped: device cuda: PyTorch" in result.stdout
     assert re.search(rf"^All agree: {len(built)} rows, [\d,]+ comparisons$", result.stdout, re.MULTILINE)
     assert result.stderr == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
 import torch
 
@@ -34,3 +35,18 @@ def test_a_verdict_stands_without_a_diagnosis(monkeypatch: pytest.MonkeyPatch):
     row = judged(lambda x: x * x.detach(), SQUARE, "vjp")
     assert row.verdict is Verdict.MISMATCH
     assert row.failure.wrong[0].looks_like == "(not known: the diagnosis failed with ZeroDivisionError: by nothing)"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_a_threshold_rounds(dtype: str):
+    """0.3 is 0.30078125 in bfloat16, which u may be: neither side of the threshold is wrong then."""
+    spec = OpSpec(
+        "dropout",
+        primal=lambda x, u: jnp.where(u > 0.3, x, 0.0),
+        inputs=(np.array([1.0, 2.0, 3.0]), np.array([0.30078125, 0.5, 0.25])),
+        constants=["u"],
+    )
+    strict, loose = (lambda x, u, t=t: x * (u > t) for t in (0.3007, 0.3008))
+    assert judged(strict, spec, "vjp", dtype).verdict is Verdict.PASS
+    assert judged(loose, spec, "vjp", dtype).verdict is (Verdict.MISMATCH if dtype == "float64" else Verdict.PASS)
+    assert judged(lambda x, u: x * (u > 0.6), spec, "vjp", dtype).verdict is Verdict.MISMATCH
