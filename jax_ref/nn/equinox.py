@@ -113,12 +113,12 @@ class TanhAttention(eqx.Module):
             shape = self.num_heads, query.shape[0], key_.shape[0]
             kept = jax.random.bernoulli(key, 1 - self.dropout.p, shape)
         heads = (
-            jax.vmap(proj)(x).reshape(x.shape[0], self.num_heads, -1)
+            jax.vmap(proj)(x).reshape(x.shape[0], self.num_heads, proj.weight.shape[0] // self.num_heads)
             for proj, x in ((self.query_proj, query), (self.key_proj, key_), (self.value_proj, value))
         )
         result = attend(self.attention_fn, *heads, mask, kept, self.dropout.p, is_causal, return_attn)
         output, attn = result if return_attn else (result, None)
-        output = jax.vmap(self.output_proj)(output.reshape(output.shape[0], -1))
+        output = jax.vmap(self.output_proj)(output.reshape(query.shape[0], self.output_proj.weight.shape[1]))
         return output if attn is None else (output, attn)
 
 
