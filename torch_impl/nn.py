@@ -59,7 +59,7 @@ class TanhAttention(nn.Module):
         self.out_proj = nn.Linear(embed_dim, embed_dim, bias, device, dtype)
         for linear in (self.q_proj, self.k_proj, self.v_proj):
             nn.init.xavier_uniform_(linear.weight)
-        for linear in self.children():
+        for linear in (self.q_proj, self.k_proj, self.v_proj, self.out_proj):
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)
 

@@ -69,12 +69,12 @@ class Reverser(nnx.Module):
         return self.scores(self.norm(x))
 
 
-def batches(seed: int) -> Iterator[Int[np.ndarray, "batch 2*LENGTH+1"]]:
+def batches(seed: int) -> Iterator[Int[Array, "batch 2*LENGTH+1"]]:
     """Sequences: letters, a bar, the letters backwards."""
     rng = np.random.default_rng(seed)
     while True:
         letters = rng.integers(0, LETTERS, (BATCH, LENGTH))
-        yield np.concatenate([letters, np.full((BATCH, 1), LETTERS), letters[:, ::-1]], axis=1)
+        yield jnp.asarray(np.concatenate([letters, np.full((BATCH, 1), LETTERS), letters[:, ::-1]], axis=1))
 
 
 def of_answer(model: Reverser, sequences: Int[Array, "batch 2*LENGTH+1"]) -> tuple[Array, Array]:

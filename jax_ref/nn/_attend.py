@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Float
 
 
 def attend(
@@ -19,17 +18,18 @@ def attend(
     rate: float,
     is_causal: bool,
     return_attn: bool,
-) -> Array | tuple[Array, Array]:
+) -> tuple[Float[Array, "*batch T N E"], Float[Array, "*batch N T S"] | None]:
     """The attention of `jax_ref.dot_product_attention`, weights that are not kept at 0 and the others / (1 - rate).
 
-    A dropped weight is a masked one: nothing is normalised afterwards. So the explicit formulas differentiate it.
+    The weights come back with `return_attn`. A dropped weight is a masked one: nothing is normalised
+    afterwards. So the explicit formulas differentiate it.
     """
-    if kept is None:
-        return attention_fn(query, key, value, mask=mask, is_causal=is_causal, return_attn=return_attn)
-    if mask is not None:
-        kept = kept & jnp.expand_dims(mask, tuple(range(kept.ndim - mask.ndim)))
-    result = attention_fn(query, key, value, mask=kept, is_causal=is_causal, return_attn=return_attn)
-    return jax.tree.map(lambda x: x / (1 - rate), result)
+    rate = 0.0 if kept is None else rate
+    if kept is not None:
+        mask = kept if mask is None else kept & jnp.expand_dims(mask, tuple(range(kept.ndim - mask.ndim)))
+    result = attention_fn(query, key, value, mask=mask, is_causal=is_causal, return_attn=return_attn)
+    output, attn = result if return_attn else (result, None)
+    return (output, attn) if rate == 0 else (output / (1 - rate), None if attn is None else attn / (1 - rate))
 
 
 def check_rate(name: str, rate: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Literal, overload
 
 import jax
 import jax.numpy as jnp
@@ -85,6 +86,34 @@ class TanhAttention(eqx.Module):
         self.dropout = eqx.nn.Dropout(dropout_p, inference)
         self.num_heads, self.attention_fn = num_heads, attention_fn
 
+    @overload
+    def __call__(
+        self,
+        query: Float[Array, "T query_size"],
+        key_: Float[Array, "S key_size"],
+        value: Float[Array, "S value_size"],
+        mask: Bool[Array, "#T #S"] | Bool[Array, "#N #T #S"] | None = None,
+        *,
+        is_causal: bool = False,
+        key: PRNGKeyArray | None = None,
+        inference: bool | None = None,
+        return_attn: Literal[False] = False,
+    ) -> Float[Array, "T output_size"]: ...
+
+    @overload
+    def __call__(
+        self,
+        query: Float[Array, "T query_size"],
+        key_: Float[Array, "S key_size"],
+        value: Float[Array, "S value_size"],
+        mask: Bool[Array, "#T #S"] | Bool[Array, "#N #T #S"] | None = None,
+        *,
+        is_causal: bool = False,
+        key: PRNGKeyArray | None = None,
+        inference: bool | None = None,
+        return_attn: Literal[True],
+    ) -> tuple[Float[Array, "T output_size"], Float[Array, "N T S"]]: ...
+
     def __call__(
         self,
         query: Float[Array, "T query_size"],
@@ -112,12 +141,11 @@ class TanhAttention(eqx.Module):
                 raise ValueError("dropout needs a key: layer(..., key=key), or inference=True for none")
             shape = self.num_heads, query.shape[0], key_.shape[0]
             kept = jax.random.bernoulli(key, 1 - self.dropout.p, shape)
-        heads = (
+        q, k, v = (
             jax.vmap(proj)(x).reshape(x.shape[0], self.num_heads, proj.weight.shape[0] // self.num_heads)
             for proj, x in ((self.query_proj, query), (self.key_proj, key_), (self.value_proj, value))
         )
-        result = attend(self.attention_fn, *heads, mask, kept, self.dropout.p, is_causal, return_attn)
-        output, attn = result if return_attn else (result, None)
+        output, attn = attend(self.attention_fn, q, k, v, mask, kept, self.dropout.p, is_causal, return_attn)
         output = jax.vmap(self.output_proj)(output.reshape(query.shape[0], self.output_proj.weight.shape[1]))
         return output if attn is None else (output, attn)
 

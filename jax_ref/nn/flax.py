@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Literal, overload
 
 import jax
 import jax.numpy as jnp
@@ -88,6 +89,34 @@ class TanhAttention(nnx.Module):
         self.out = linear((num_heads, head_dim), in_features if out_features is None else out_features, axis=(-2, -1))
         self.rngs = rngs.dropout.fork() if dropout_rate > 0 else None
 
+    @overload
+    def __call__(
+        self,
+        inputs_q: Float[Array, "*batch T in_features"],
+        inputs_k: Float[Array, "*batch S in_kv_features"] | None = None,
+        inputs_v: Float[Array, "*batch S in_kv_features"] | None = None,
+        *,
+        mask: Bool[Array, "*#batch #N #T #S"] | None = None,
+        deterministic: bool | None = None,
+        rngs: nnx.Rngs | nnx.RngStream | None = None,
+        is_causal: bool = False,
+        return_attn: Literal[False] = False,
+    ) -> Float[Array, "*batch T out_features"]: ...
+
+    @overload
+    def __call__(
+        self,
+        inputs_q: Float[Array, "*batch T in_features"],
+        inputs_k: Float[Array, "*batch S in_kv_features"] | None = None,
+        inputs_v: Float[Array, "*batch S in_kv_features"] | None = None,
+        *,
+        mask: Bool[Array, "*#batch #N #T #S"] | None = None,
+        deterministic: bool | None = None,
+        rngs: nnx.Rngs | nnx.RngStream | None = None,
+        is_causal: bool = False,
+        return_attn: Literal[True],
+    ) -> tuple[Float[Array, "*batch T out_features"], Float[Array, "*batch N T S"]]: ...
+
     def __call__(
         self,
         inputs_q: Float[Array, "*batch T in_features"],
@@ -115,11 +144,11 @@ class TanhAttention(nnx.Module):
         projected = self.query(inputs_q), self.key(inputs_k), self.value(inputs_v)
         query, key, value = dtypes.promote_dtype(projected, dtype=self.dtype)
         kept = self._kept(query, key, deterministic, rngs)
-        result = attend(self.attention_fn, query, key, value, mask, kept, self.dropout_rate, is_causal, return_attn)
-        if not return_attn:
-            return self.out(result)
-        output, attn = result
-        return self.out(output), attn
+        output, attn = attend(
+            self.attention_fn, query, key, value, mask, kept, self.dropout_rate, is_causal, return_attn
+        )
+        output = self.out(output)
+        return output if attn is None else (output, attn)
 
     def _kept(
         self, query: Array, key: Array, deterministic: bool | None, rngs: nnx.Rngs | nnx.RngStream | None
@@ -134,6 +163,7 @@ class TanhAttention(nnx.Module):
             return None
         rngs = self.rngs if rngs is None else rngs
         stream = rngs.dropout if isinstance(rngs, nnx.Rngs) else rngs
+        assert stream is not None  # made with the layer, where dropout_rate is not 0
         *batch, T, N, _ = query.shape
         shape = (*((1,) * (len(batch) + 1) if self.broadcast_dropout else (*batch, N)), T, key.shape[-3])
         return jax.random.bernoulli(stream(), 1 - self.dropout_rate, shape)

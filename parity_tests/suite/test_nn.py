@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 
 import jax
 import jax.numpy as jnp
@@ -152,6 +153,12 @@ def _torch_layer(dtype: torch.dtype) -> torch_layers.TanhAttention:
     for parameter in layer.parameters():
         torch.nn.init.normal_(parameter)
     return layer
+
+
+@pytest.mark.parametrize("module", [of_flax, of_equinox, torch_layers], ids=["flax", "equinox", "torch"])
+def test_every_side_has_the_same_names(module: ModuleType) -> None:
+    own = {name for name, x in vars(module).items() if getattr(x, "__module__", None) == module.__name__}
+    assert {name for name in own if not name.startswith("_")} == {"TanhAttention", "export_weights", "import_weights"}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

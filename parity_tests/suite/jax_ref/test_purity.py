@@ -1,5 +1,6 @@
 """`import jax_ref` loads no torch, starts no device and changes nothing global; and the probe would notice."""
 
+import importlib
 import inspect
 import json
 import os
@@ -133,6 +134,19 @@ def test_every_module_is_private():
     folder = Path(jax_ref.__file__).parent
     modules = {x.stem for x in folder.iterdir() if x.suffix == ".py" or x.is_dir()}
     assert {name for name in modules if not name.startswith("_")} == {"examples", "nn"}
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "name"),
+    [("jax_ref.nn.flax", "flax", "Flax"), ("jax_ref.nn.equinox", "equinox", "Equinox")],
+)
+def test_a_layer_without_its_library(monkeypatch, module, package, name):
+    """The error says what to install; nothing stands in the place of the module afterwards."""
+    monkeypatch.setitem(sys.modules, package, None)  # an import of it fails, as if it were not installed
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(ImportError, match=rf"{module} needs {name}: pip install 'gradparity\[{package}\]'"):
+        importlib.import_module(module)
+    assert module not in sys.modules
 
 
 @pytest.mark.parametrize("name", ["attn", "attn_ad", *FORMULAS])
