@@ -6,6 +6,7 @@ either name compiles (once) and loads both, see `torch_impl.native.build.load`; 
 
 from typing import TYPE_CHECKING
 
+from torch_impl import nn as nn
 from torch_impl._attn_composite import attn_composite as attn_composite
 from torch_impl._attn_function import ATTN_FUNCTION_LIMITS as ATTN_FUNCTION_LIMITS
 from torch_impl._attn_function import attn_function as attn_function

@@ -1,5 +1,6 @@
 """`import jax_ref` loads no torch, starts no device and changes nothing global; and the probe would notice."""
 
+import importlib
 import inspect
 import json
 import os
@@ -38,7 +39,7 @@ before = state()
 IMPORTS
 after = state()
 changed = [name for name in before if repr(before[name]) != repr(after[name])]
-others = {"torch", "torch_impl", "parity_tests", "derivation"}
+others = {"torch", "torch_impl", "parity_tests", "derivation", "flax", "equinox"}
 loaded = sorted(others & {name.partition(".")[0] for name in sys.modules})
 print(json.dumps({"changed": changed, "loaded": loaded}))
 """
@@ -69,10 +70,10 @@ def test_import_is_pure():
 
 def test_the_probe_would_notice(tmp_path):
     """Every kind of trespass at once, after the same import. A torch that is one empty file loads as fast as none."""
-    for name in ("torch", "torch_impl", "parity_tests", "derivation"):
+    for name in ("torch", "torch_impl", "parity_tests", "derivation", "flax", "equinox"):
         (tmp_path / f"{name}.py").touch()
     trespasses = """
-import jax_ref, torch, torch_impl, parity_tests, derivation
+import jax_ref, torch, torch_impl, parity_tests, derivation, flax, equinox
 jax.config.update("jax_enable_x64", True)
 numpy.seterr(all="raise")
 numpy.set_printoptions(precision=3)
@@ -93,7 +94,7 @@ logging.getLogger().setLevel(0)
             "threads",
             "logging",
         ],
-        "loaded": ["derivation", "parity_tests", "torch", "torch_impl"],
+        "loaded": ["derivation", "equinox", "flax", "parity_tests", "torch", "torch_impl"],
     }
 
 
@@ -113,7 +114,7 @@ def test_calls_change_nothing():
 
 def test_public_names():
     public = {name for name in dir(jax_ref) if not name.startswith("_")}
-    assert public - {"examples", "sharded"} == {  # packages of their own, there once they are imported
+    assert public - {"examples", "nn", "sharded"} == {  # packages of their own, there once they are imported
         "attn",
         "attn_ad",
         "attn_jvp",
@@ -129,10 +130,23 @@ def test_public_names():
 
 
 def test_every_module_is_private():
-    """So that the names above, the examples of the guide, and the names of `sharded` are all there is to import."""
+    """So that the names above, the layers, the examples of the guide and the names of `sharded` are all there is to import."""
     folder = Path(jax_ref.__file__).parent
     modules = {x.stem for x in folder.iterdir() if x.suffix == ".py" or x.is_dir()}
-    assert {name for name in modules if not name.startswith("_")} == {"examples", "sharded"}
+    assert {name for name in modules if not name.startswith("_")} == {"examples", "nn", "sharded"}
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "name"),
+    [("jax_ref.nn.flax", "flax", "Flax"), ("jax_ref.nn.equinox", "equinox", "Equinox")],
+)
+def test_a_layer_without_its_library(monkeypatch, module, package, name):
+    """The error says what to install; nothing stands in the place of the module afterwards."""
+    monkeypatch.setitem(sys.modules, package, None)  # an import of it fails, as if it were not installed
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(ImportError, match=rf"{module} needs {name}: pip install 'gradparity\[{package}\]'"):
+        importlib.import_module(module)
+    assert module not in sys.modules
 
 
 @pytest.mark.parametrize("name", ["attn", "attn_ad", *FORMULAS])
