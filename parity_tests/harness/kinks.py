@@ -148,7 +148,7 @@ def _directed(oracle: Oracle, name: str, slot: Slot, x: np.ndarray) -> np.ndarra
     return x if name == "forward" else oracle.directed(slot.like, x)
 
 
-def _moved(args: Arrays, direction: Sequence[np.ndarray], h: float) -> list:
+def _moved(args: Sequence, direction: Sequence[np.ndarray], h: float) -> list:
     """The arguments of a map, its inputs moved by the relative distance h (or by h, where they are 0)."""
     with np.errstate(invalid="ignore"):  # infinity less infinity
         inputs = [x + h * np.where(x == 0, 1.0, np.abs(x)) * d for x, d in zip(args, direction, strict=False)]
@@ -207,7 +207,7 @@ def _limits(trial: Trial, name: str, args: Arrays) -> tuple[dict[str, _Limit], f
         widths.append(np.sum(high - low) if known.all() else np.nan)
         totals.append(sums)
         limits[slot.label] = _Limit(low, high, bound, drift, known, _constant(sums, widths[-1]) if gradient else None)
-    return limits, _constant(sum(totals), sum(widths)) if gradient else None
+    return limits, _constant(np.sum(totals, axis=0), sum(widths)) if gradient else None
 
 
 def _constant(sums: np.ndarray, width: float) -> float | None:

@@ -34,6 +34,7 @@ from parity_tests.replay import replay
 from parity_tests.suite.attn import IN_TORCH
 from parity_tests.suite.attn import SPEC as ATTN
 from parity_tests.suite.harness._ops import judged, rows
+from parity_tests.suite.slow_but import slow_but
 
 MAPS = ("forward", "vjp", "jvp", "adjoint", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp", "linearity")
 OF_REAL_NUMBERS = {"points", "exact", "autocast"}
@@ -69,7 +70,7 @@ RIGHT = {
 FAST = ("exp", "abs squared", "a real and a complex output", "matmul")
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in RIGHT])
+@pytest.mark.parametrize("name", slow_but(FAST, RIGHT))
 def test_right_operators_pass(name: str):
     count, call, primal = RIGHT[name]
     report = crosscheck(call, spec(primal, count), checks=[*MAPS, "layouts", "purity", "determinism"])

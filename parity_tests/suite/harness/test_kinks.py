@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.suite.collection._case import function
+from parity_tests.suite.slow_but import slow_but
 
 from ._ops import judged, rows
 
@@ -77,7 +78,7 @@ WRONG = {
 FAST = ("the first of two", "the first of the largest", "a slope of 0")
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in RIGHT])
+@pytest.mark.parametrize("name", slow_but(FAST, RIGHT))
 def test_a_choice_is_no_mismatch(name: str):
     operator, call = RIGHT[name]
     report = crosscheck(call, operator, checks=CHECKS, dtypes=["float64"])

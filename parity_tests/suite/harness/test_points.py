@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.suite.collection._case import function
+from parity_tests.suite.slow_but import slow_but
 
 from ._ops import judged
 
@@ -130,7 +131,23 @@ MISTAKES = {  # how the operator is wrong, in which dtype, and what the report s
 }
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+FAST = (
+    "sign is x / |x|",
+    "the gradient of a norm is x / |x|",
+    "every one of the largest gets the whole gradient",
+    "exp(x) - 1 for small x",
+    "logarithm of a softmax",
+    "a mask that is a factor",
+    "a distance of equal points",
+    "a mistake at a threshold",
+    "relu",
+    "the slope of |x| at 0 is 0",
+    "a maximum of two",
+    "a norm",
+)
+
+
+@pytest.mark.parametrize("name", slow_but(FAST, MISTAKES))
 def test_a_mistake_is_caught_at_its_point(name):
     operator, call, dtype, where = MISTAKES[name]
     row = judged(call, operator, "points", dtype)
@@ -171,7 +188,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", slow_but(FAST, RIGHT))
 def test_a_right_one_raises_no_alarm(name, dtype):
     operator, call = RIGHT[name]
     row = judged(call, operator, "points", dtype)

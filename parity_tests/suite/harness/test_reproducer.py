@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from parity_tests import JaxCandidate, OpSpec, Report, crosscheck
 from parity_tests.cli import app
 from parity_tests.harness.reproducer import importable
+from parity_tests.suite.slow_but import slow_but
 
 from ._ops import unary_function
 
@@ -153,12 +154,10 @@ def found(folder: Path, check: str, *options: str) -> tuple[Path, str]:
     return path, ran.stdout
 
 
-FAST = ("vjp", "jvp_of_vjp", "layouts", "input_subsets")
+FAST = ("vjp", "layouts")
 
 
-@pytest.mark.parametrize(
-    "check", [pytest.param(check, marks=() if check in FAST else pytest.mark.slow) for check in MISTAKES]
-)
+@pytest.mark.parametrize("check", slow_but(FAST, MISTAKES))
 def test_from_the_check_to_the_script_and_the_replay(tmp_path, check):
     path, told = found(tmp_path, check, "--dtype", "float64")
     assert f"  replay  gradparity replay {path}\n" in told
