@@ -1,6 +1,6 @@
 """Time and memory of `jax_ref.dot_product_attention`, side by side with attention written plainly, under jit.
 
-    python benchmarks/model_attention.py [queries ...]
+    python benchmarks/model_attention.py [queries ...]      the table, and benchmarks/results/model_attention.json
 
 Rounds are interleaved, one call of each version after the other, so that what else runs on the machine hits all alike;
 a ratio is the median over the rounds. Memory is what XLA allocates besides arguments and results.
@@ -8,10 +8,15 @@ a ratio is the median over the rounds. Memory is what XLA allocates besides argu
 
 from __future__ import annotations
 
+import datetime
+import json
+import os
+import platform
 import statistics
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +27,7 @@ from jax_ref import dot_product_attention
 
 FEATURES = 64
 SECONDS = 4.0  # for each row
+RESULTS = Path(__file__).parent / "results" / "model_attention.json"
 
 
 def plain(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
@@ -48,8 +54,8 @@ def with_gradient(f: Callable) -> Callable:
     return jax.value_and_grad(lambda *args: jnp.vdot(f(*args[:3]), args[3]), (0, 1, 2))
 
 
-def measured(versions: dict[str, Callable], args: tuple[jax.Array, ...]) -> dict[str, str]:
-    """For each version: the median time, its ratio to the first version's, and MiB."""
+def measured(versions: dict[str, Callable], args: tuple[jax.Array, ...]) -> dict[str, dict[str, float]]:
+    """For each version: the median time in ms, its ratio to the first version's, and MiB."""
     made = {name: jax.jit(f).lower(*args).compile() for name, f in versions.items()}
     times: dict[str, list[float]] = {name: [] for name in made}
     for compiled in made.values():
@@ -65,12 +71,13 @@ def measured(versions: dict[str, Callable], args: tuple[jax.Array, ...]) -> dict
         ratio = statistics.median(x / y for x, y in zip(taken, times["plain"], strict=True))
         memory = made[name].memory_analysis()
         mebibytes = memory.temp_size_in_bytes / 2**20 if memory else float("nan")
-        cells[name] = f"{1e3 * statistics.median(taken):.1f} ms, x{ratio:.2f}, {mebibytes:.1f} MiB"
+        cells[name] = {"ms": round(1e3 * statistics.median(taken), 3), "ratio": round(ratio, 3), "MiB": mebibytes}
     return cells
 
 
 def main(sizes: list[int]) -> None:
     """One row for each number of queries, of heads, and of derivatives."""
+    rows = []
     table = Table("queries = keys", "heads", "what", *VERSIONS, title=f"float32, head_dim {FEATURES}")
     for n in sizes:
         for heads in 1, 4:
@@ -78,8 +85,20 @@ def main(sizes: list[int]) -> None:
             value = measured(VERSIONS, args[:3])
             gradient = measured({name: with_gradient(f) for name, f in VERSIONS.items()}, args)
             for what, cells in (("value", value), ("value and gradient", gradient)):
-                table.add_row(str(n), str(heads), what, *cells.values())
+                rows.append({"queries": n, "heads": heads, "what": what, **cells})
+                texts = (f"{x['ms']:.1f} ms, x{x['ratio']:.2f}, {x['MiB']:.1f} MiB" for x in cells.values())
+                table.add_row(str(n), str(heads), what, *texts)
     Console(width=160).print(table)
+    RESULTS.parent.mkdir(exist_ok=True)
+    facts = {
+        "date": datetime.date.today().isoformat(),
+        "jax": jax.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {jax.devices()[0].platform}",
+        "load": os.getloadavg()[0],
+        "rows": rows,
+    }
+    RESULTS.write_text(json.dumps(facts, indent=1) + "\n")
 
 
 if __name__ == "__main__":

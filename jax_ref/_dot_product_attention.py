@@ -19,9 +19,8 @@ from jax_ref._validate_attention import validate_attention
 
 Implementation = Literal["matrix", "blockwise"]
 
-LARGE = (
-    1024 * 1024
-)  # entries of the matrix of a head: from here on "blockwise" is the faster one; see derivation/model.md
+# Entries of the matrix of a head, from which on "blockwise" is the faster one; see derivation/model.md.
+LARGE = 1024 * 1024
 
 
 @overload
