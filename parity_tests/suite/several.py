@@ -42,5 +42,7 @@ def run_together(
         if code is None and any(codes):
             continue  # it was ended because of another
         said = (folder / f"{i}.log").read_text()
-        assert code is not None, f"process {i} did not end in {seconds:g} s:\n{said}"
-        assert code == 0, f"process {i} ended with exit code {code}:\n{said}"
+        if code is None:
+            raise AssertionError(f"process {i} did not end in {seconds:g} s:\n{said}")
+        if code != 0:
+            raise AssertionError(f"process {i} ended with exit code {code}:\n{said}")
