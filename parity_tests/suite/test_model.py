@@ -29,7 +29,7 @@ SECOND_ORDER = ("vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
 FEW = ("all_axes_differ", "zero_m", "zero_s", "broadcast_n_of_bias", "broadcast_m_of_bias", "broadcast_t_of_bias")
 
 
-SOME = ("all_axes_differ", "broadcast_t_of_bias", "long_axes")  # with JAX a sample takes half a minute
+SOME = ("all_axes_differ", "broadcast_t_of_bias")  # JAX compiles every map at every one of them
 
 
 def _these(names: tuple[str, ...]) -> Callable[[OpSpec, int], Iterable[Sample]]:
@@ -77,13 +77,15 @@ ALARMS = (Verdict.MISMATCH, Verdict.ERROR)
 @pytest.mark.slow
 @pytest.mark.parametrize("op", SPECS)
 def test_every_implementation_agrees(op: str) -> None:
-    candidates = [model.candidate(op, name) for name in model.names(op)]
-    checks = *FIRST_ORDER, *SECOND_ORDER, "vjp_partial", "input_subsets", "vmap"
-    report = judged(op, candidates, checks, ["float64", "bfloat16"], SOME)
+    """Of the JAX faces under vmap see `jax_ref/test_dot_product_attention.py`."""
+    composite, *faces = [model.candidate(op, name) for name in model.names(op)]
+    of_torch = [*FIRST_ORDER, *SECOND_ORDER, "vjp_partial", "input_subsets", "vmap"]
+    report = judged(op, [composite], of_torch, ["float64", "bfloat16"], SOME)
+    assert not [row for row in report.rows if row.verdict in (*ALARMS, Verdict.UNSUPPORTED)], str(report)
+    report = judged(op, faces, [*FIRST_ORDER, *SECOND_ORDER], ["float64"], SOME)
     assert not [row for row in report.rows if row.verdict in ALARMS], str(report)
-    refused = {(row.candidate, row.check) for row in report.rows if row.verdict is Verdict.UNSUPPORTED}
-    assert {check for name, check in refused if not name.endswith(("_jax", "_blockwise"))} == set(), str(report)
-    assert {check for _, check in refused} <= FORWARD_FIRST, str(report)
+    refused = {row.check for row in report.rows if row.verdict is Verdict.UNSUPPORTED}
+    assert refused <= FORWARD_FIRST, str(report)
 
 
 @pytest.mark.slow
