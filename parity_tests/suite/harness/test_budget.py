@@ -79,6 +79,7 @@ def test_shrinking_ends_with_the_budget(tmp_path: Path):
     assert (tmp_path / report["failures"][0]["script"]).is_file()
 
 
+@pytest.mark.slow
 def test_a_slow_candidate(tmp_path: Path):
     ran, report, _ = check(tmp_path, "time.sleep(0.01)", "3")
     assert ran.returncode == 2, ran.stdout

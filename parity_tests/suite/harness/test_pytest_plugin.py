@@ -44,6 +44,7 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
+@pytest.mark.slow  # the report of the run has it, too
 def test_the_message_is_the_report(suite):
     result = suite.runpytest_subprocess(*PLUGIN)
     result.assert_outcomes(passed=1, failed=1)

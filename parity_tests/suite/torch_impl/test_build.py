@@ -132,6 +132,7 @@ print(time.perf_counter() - start)
     assert min(seconds) < 1
 
 
+@pytest.mark.slow
 def test_a_run_without_a_compiler(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     arguments = ["run", "--only", "vjp", "--dtype", "float64", "--json", str(report)]
