@@ -44,7 +44,7 @@ def table(report: Report) -> Table:
     devices = {device for _, device in columns}
     title = Text(" / ".join(dict.fromkeys(row.op for row in rows)))
     narrow = len(columns) + len(report.not_built) > _WIDE
-    layout = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0)} if narrow else {}
+    layout = {"box": box.SIMPLE_HEAD, "padding": (0, 0)} if narrow else {}
     grid = Table(title=title, title_justify="left", **layout)
     grid.add_column("check", no_wrap=True)
     names = [candidate if len(devices) == 1 else f"{candidate} {device}" for candidate, device in columns]
