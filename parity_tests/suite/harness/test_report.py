@@ -323,3 +323,16 @@ def test_checks_skipped_for_one_reason_share_a_line():
     assert "mine, vjp, jvp, leaks: SKIPPED: not an operator" in as_text(report_of(row(), SKIPPED, half, *others))
     refused = [dataclasses.replace(a, verdict=Verdict.UNSUPPORTED) for a in (SKIPPED, *others)]
     assert as_text(report_of(*refused)).count(": UNSUPPORTED: not an operator") == 3
+
+
+def test_a_table_of_many_candidates_fits_80_columns():
+    names = ["oracle", "attn_composite", "attn_function", "attn_native_implicit", "attn_native", "engine_a", "engine_b"]
+    verdicts = [*[Verdict.PASS] * 5, Verdict.SKIPPED, Verdict.UNSUPPORTED]
+    rows = [
+        dataclasses.replace(row(verdict), candidate=name, check="saved_tensors")
+        for name, verdict in zip(names, verdicts, strict=True)
+    ]
+    lines = [line for line in as_text(report_of(*rows), width=80).splitlines() if ":" not in line]
+    assert max(map(len, lines)) <= 80
+    words = " ".join(lines).split()
+    assert {"SKIPPED", "UNSUPP.", "composite", "function", "implicit"} <= {*words}
