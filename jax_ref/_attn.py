@@ -8,15 +8,13 @@ in which a VJP is the plain transpose, so that no formula conjugates.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
-from jax.custom_derivatives import SymbolicZero, zero_from_primal
 from jaxtyping import Array, Inexact
 
 from jax_ref._products import MaybeZero, add, mm, mul, narrowed, twice_negative, wide
 from jax_ref._validate import validate, validate_directions
+from jax_ref._zeros import none, with_symbolic_zeros
 
 
 def attn_primal(
@@ -211,29 +209,18 @@ def attn_jvp_of_jvp(
 # either is JAX's transpose of these: its stable API attaches one rule a function, and this one serves every mode.
 
 
-def _none(x):
-    return None if isinstance(x, SymbolicZero) else x
-
-
-def _with_symbolic_zeros(results, tangents) -> Any:
-    return tuple(
-        zero_from_primal(result, symbolic_zeros=True) if tangent is None else tangent
-        for result, tangent in zip(results, tangents, strict=True)
-    )
-
-
 _jvp_rule = jax.custom_jvp(_jvp)
 _vjp_rule = jax.custom_jvp(_vjp)
 
 
 def _jvp_of_jvp_rule(primals, tangents):
     results = _jvp_rule(*primals)
-    return results, _with_symbolic_zeros(results, _jvp_of_jvp(*primals, *map(_none, tangents)))
+    return results, with_symbolic_zeros(results, _jvp_of_jvp(*primals, *map(none, tangents)))
 
 
 def _jvp_of_vjp_rule(primals, tangents):
     results = _vjp_rule(*primals)
-    return results, _with_symbolic_zeros(results, _jvp_of_vjp(*primals, *map(_none, tangents)))
+    return results, with_symbolic_zeros(results, _jvp_of_vjp(*primals, *map(none, tangents)))
 
 
 _jvp_rule.defjvp(_jvp_of_jvp_rule, symbolic_zeros=True)
@@ -253,8 +240,8 @@ def attn_ad(q, k, v):
 
 def _attn_ad_rule(primals, tangents):
     output, A = attn_ad(*primals)
-    tangents = _jvp_rule(*primals, A, *map(_none, tangents))
-    return (output, A), _with_symbolic_zeros((output, A), tangents)
+    tangents = _jvp_rule(*primals, A, *map(none, tangents))
+    return (output, A), with_symbolic_zeros((output, A), tangents)
 
 
 attn_ad.defjvp(_attn_ad_rule, symbolic_zeros=True)
@@ -293,7 +280,7 @@ def _attn_fwd(q, k, v):
 
 
 def _attn_bwd(residuals, cotangents):
-    return _vjp_rule(*residuals, *map(_none, cotangents))
+    return _vjp_rule(*residuals, *map(none, cotangents))
 
 
 attn.defvjp(_attn_fwd, _attn_bwd, symbolic_zeros=True)

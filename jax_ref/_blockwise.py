@@ -19,8 +19,9 @@ import jax
 import jax.numpy as jnp
 
 from jax_ref import _masked
-from jax_ref._masked import attn_matrix, masked_primal, none, seen, with_symbolic_zeros
+from jax_ref._masked import attn_matrix, masked_primal, seen
 from jax_ref._products import MaybeZero, add, mm, narrowed, wide
+from jax_ref._zeros import none, with_symbolic_zeros
 
 # The arguments of `masked_primal`: scale, q, k, v, bias, mask.
 Part: TypeAlias = tuple[float, Any, Any, Any, Any, Any]

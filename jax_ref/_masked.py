@@ -9,14 +9,13 @@ registered here narrows them.
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.custom_derivatives import SymbolicZero, zero_from_primal
 from jaxtyping import Array, Bool, Float, Int
 
 from jax_ref._products import MaybeZero, add, mm, mul, narrowed, twice_negative, wide
+from jax_ref._zeros import none, with_symbolic_zeros
 
 
 def masked_primal(
@@ -212,19 +211,6 @@ def masked_jvp_of_jvp(
 
 # Registration, as in jax_ref._attn: two faces, and first-order rules with an explicit JVP of their own. `scale` is
 # static; a mask has no tangent, and its cotangent is None.
-
-
-def none(x: Any) -> Any:
-    """A tangent or cotangent, `None` for an exact zero."""
-    return None if isinstance(x, SymbolicZero) else x
-
-
-def with_symbolic_zeros(results: tuple, tangents: tuple) -> Any:
-    """The tangents of results as a JVP rule returns them, where `None` is an exact zero."""
-    return tuple(
-        zero_from_primal(result, symbolic_zeros=True) if tangent is None else tangent
-        for result, tangent in zip(results, tangents, strict=True)
-    )
 
 
 _static_scale = functools.partial(jax.custom_jvp, nondiff_argnums=(0,))

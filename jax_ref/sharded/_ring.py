@@ -13,22 +13,18 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
-from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Inexact
 
-from jax_ref._products import add, mm, mul, narrowed, wide
+from jax_ref._attn import _D
+from jax_ref._products import add, mm, mul, narrowed
 from jax_ref._validate import validate
+from jax_ref._zeros import none
 
 Blocks: TypeAlias = tuple[Any, ...]  # arrays, or None for an exact zero
 
 
 def _attn_block(q: jax.Array, k: jax.Array) -> jax.Array:
     return jnp.tanh(mm("nd,md->nm", q, k)).astype(q.dtype)  #                    (118)
-
-
-def _D(A):
-    A = wide(A)
-    return (1 - A) * (1 + A)  #                                                  (4)
 
 
 # The terms that one block of keys adds: to what stays with the queries, and to what belongs to the block.
@@ -105,7 +101,7 @@ def ring_ad(
 
 def _ring_jvp(axis, primals, tangents):
     q, k, v = primals
-    q_dot, k_dot, v_dot = (None if isinstance(x, SymbolicZero) else x for x in tangents)
+    q_dot, k_dot, v_dot = map(none, tangents)
     output = ring_ad(q, k, v, axis)
     (output_dot,), _ = _around(functools.partial(_jvp_terms, q, q_dot), (k, v, k_dot, v_dot), axis)
     return output, output_dot.astype(q.dtype)

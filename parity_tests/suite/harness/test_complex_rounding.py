@@ -1,0 +1,107 @@
+"""Complex numbers in both frameworks and in every format, and the bounds of their rounding."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from parity_tests.harness import bridge
+from parity_tests.harness.numerics import pinned
+from parity_tests.harness.precision import COMPLEX, COMPLEX128, FORMATS
+from parity_tests.harness.rounding import NoRule, bounded
+from parity_tests.harness.rounding_complex import RULES
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_there_and_back(name: str):
+    x = FORMATS[name].rounded(normal(5))
+    assert not np.array_equal(x, normal(5)) or name == "complex128"
+    tensor = bridge.to_torch(x, FORMATS[name], "cpu")
+    assert tensor.dtype == getattr(torch, name)
+    np.testing.assert_array_equal(bridge.to_numpy(tensor), x)
+    np.testing.assert_array_equal(bridge.to_numpy(tensor.conj()), x.conj())
+    with pinned():
+        array = bridge.to_jax(tensor.conj())
+        assert str(array.dtype) == name
+        np.testing.assert_array_equal(bridge.to_numpy(bridge.from_jax(array)), x.conj())
+    assert bridge.to_torch(x.real, FORMATS[name], "cpu").dtype == getattr(torch, FORMATS[name].part)
+
+
+def test_rounding_keeps_the_parts_apart():
+    x = np.array([complex(np.inf, 1 / 3), complex(1 / 3, np.nan), complex(-0.0, 0.0)])
+    y = FORMATS["complex64"].rounded(x)
+    np.testing.assert_array_equal(y.real, np.float32(x.real))
+    np.testing.assert_array_equal(y.imag, np.float32(x.imag))
+    assert np.signbit(y[2].real)
+
+
+FUNCTIONS = {name: getattr(np, name) for name in RULES if hasattr(np, name) and name != "square"}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("error", [1e-6, 0.01, 0.3])
+def test_what_an_error_of_the_argument_does(name: str, error: float):
+    """The largest change on a circle: never more than the bound, and not much less."""
+    f, z = FUNCTIONS[name], normal(200, seed=9)
+    bound = RULES[name](None, [z], [np.full(200, error)], f(z), COMPLEX128)
+    circle = error * np.exp(2j * np.pi * np.arange(64) / 64)
+    change = np.abs(f(z[:, None] + circle) - f(z)[:, None]).max(1)
+    assert (change <= bound).all()
+    assert np.isfinite(bound).mean() > 0.5
+    share = change[np.isfinite(bound)] / bound[np.isfinite(bound)]
+    assert np.median(share) > 0.5
+
+
+@pytest.mark.parametrize("n", [-3, -2, -1, 2, 3, 7])
+def test_powers_by_products_and_by_logarithms(n: int):
+    p, z = FORMATS["complex64"], FORMATS["complex64"].rounded(normal(2000, seed=n + 10))
+    value = z ** float(n) if abs(n) > 3 else np.prod([z ** np.sign(n)] * abs(n), axis=0)
+    narrow = z.astype(np.complex64)
+    bound = RULES["integer_pow"](SimpleNamespace(params={"y": n}), [z], [0 * z.real], value, p)
+    computed = [torch.tensor(narrow) ** n]
+    if n != 2:  # which everybody multiplies
+        computed.append(torch.exp(n * torch.log(torch.tensor(narrow))))
+    for found in computed:
+        assert (np.abs(found.numpy() - value) <= bound).all()
+    assert (bound <= 400 * abs(n) * p.u * np.abs(value) * (1 + np.abs(np.log(np.abs(z))))).all()
+
+
+OF_TWO = {"product": lambda x, y: x * y, "quotient": lambda x, y: x / y, "matmul": lambda x, y: x @ y}
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_arithmetic_in_complex64(name: str):
+    """Exact inputs: the bound is that of the operation alone, and no error is larger."""
+    p, x, y = FORMATS["complex64"], normal(60, 60, seed=1), normal(60, 60, seed=2)
+    x, y = p.rounded(x), p.rounded(y)
+    with pinned():
+        ((value, bound),) = bounded(jax.make_jaxpr(OF_TWO[name])(x, y), x, y, precision=p, inputs=0)
+    narrow = OF_TWO[name](torch.tensor(x).to(torch.complex64), torch.tensor(y).to(torch.complex64))
+    error = np.abs(bridge.to_numpy(narrow) - value)
+    assert bound.dtype == np.float64
+    assert (error <= bound).all()
+    assert error.max() > p.u / 8 * np.abs(value).min()  # it does round
+
+
+def test_what_has_no_rule_is_refused():
+    x = normal(3, 3)
+    with pinned(), pytest.raises(NoRule, match=r"lu \(of complex numbers\)"):
+        bounded(jax.make_jaxpr(jnp.linalg.inv)(x), x, precision=COMPLEX128)
+
+
+def test_on_the_cut_there_is_no_bound():
+    x = np.array([-1 + 0j, -1 + 1j, 1 + 0j])
+    for f in (jnp.log, jnp.sqrt):
+        with pinned():
+            ((_, bound),) = bounded(jax.make_jaxpr(f)(x), x, precision=COMPLEX128)
+        assert np.isfinite(bound).tolist() == [False, True, True]
