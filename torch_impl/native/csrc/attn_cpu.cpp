@@ -1,0 +1,108 @@
+// The kernels for the CPU: fused where that pays and is possible, and else the composition that serves everything.
+
+#include <ATen/Dispatch_v2.h>
+#include <ATen/ops/empty.h>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+#include "attn.h"
+#include "formulas.h"
+#include "fused.h"
+#include "ops.h"
+#include "validate.h"
+
+namespace gradparity::native {
+
+using at::Tensor;
+
+namespace {
+
+template <typename T>
+fused::Matrix<T> matrix(const Tensor& x) {
+  return {x.const_data_ptr<T>(), x.size(0), x.size(1), x.stride(0), x.stride(1)};
+}
+
+bool is_matrix(const Tensor& x, int64_t rows, int64_t columns, const Tensor& like) {
+  return x.dim() == 2 && x.size(0) == rows && x.size(1) == columns && x.scalar_type() == like.scalar_type() &&
+      x.device() == like.device() && x.layout() == at::kStrided;
+}
+
+// The sizes from which on the fused kernel is faster, measured by benchmarks/.
+bool worth_it(const Tensor& q, const Tensor& k, const Tensor& v) {
+  const auto dtype = q.scalar_type();
+  const bool served = dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf;
+  const auto n = q.size(0), m = k.size(0), d = q.size(1), e = v.size(1);
+  return served && n >= 16 && m >= 16 && n * m >= 1024 && d > 0 && e > 0 && std::max(d, e) <= 256;
+}
+
+// A matrix (rows, columns), not initialised. Memory that the C library takes from the kernel anew, which is what it does
+// from 32 MiB on, costs more to touch, page by page, than all arithmetic; in large pages it does not.
+Tensor new_matrix(int64_t rows, int64_t columns, const Tensor& like) {
+  auto x = at::empty({rows, columns}, like.options());
+#ifdef MADV_HUGEPAGE
+  constexpr uintptr_t PAGE = 2 << 20, FRESH = 32 << 20;
+  if (x.nbytes() >= FRESH) {
+    const auto begin = reinterpret_cast<uintptr_t>(x.mutable_data_ptr()), end = begin + x.nbytes();
+    const auto first = (begin + PAGE - 1) / PAGE * PAGE;
+    madvise(reinterpret_cast<void*>(first), end / PAGE * PAGE - first, MADV_HUGEPAGE); // a wish: it may be refused
+  }
+#endif
+  return x;
+}
+
+} // namespace
+
+std::tuple<Tensor, Tensor> attn_cpu(const Tensor& q, const Tensor& k, const Tensor& v) {
+  validate(q, k, v);
+  if (!worth_it(q, k, v)) {
+    return attn(q, k, v);
+  }
+  auto output = new_matrix(q.size(0), v.size(1), q);
+  auto attn = new_matrix(q.size(0), k.size(0), q);
+  AT_DISPATCH_V2(q.scalar_type(), "attn_cpu", AT_WRAP([&] {
+    fused::forward<scalar_t>(
+        matrix<scalar_t>(q), matrix<scalar_t>(k), matrix<scalar_t>(v), output.mutable_data_ptr<scalar_t>(),
+        attn.mutable_data_ptr<scalar_t>());
+  }), at::kFloat, at::kBFloat16, at::kHalf);
+  return {output, attn};
+}
+
+std::tuple<Tensor, Tensor, Tensor> attn_backward_cpu(
+    const std::optional<Tensor>& output_bar, const std::optional<Tensor>& attn_bar,
+    const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& attn, std::array<bool, 3> mask) {
+  // No code but this one stands between a wrong size and memory that is not ours.
+  const auto fits = [&](const std::optional<Tensor>& x, int64_t rows, int64_t columns) {
+    return !x || !x->defined() || is_matrix(*x, rows, columns, q);
+  };
+  const bool matrices = q.dim() == 2 && k.dim() == 2 && v.dim() == 2;
+  if (!matrices || !fits(q, q.size(0), q.size(1)) || !fits(k, k.size(0), q.size(1)) ||
+      !fits(v, k.size(0), v.size(1)) || !fits(attn, q.size(0), k.size(0)) || !fits(attn_bar, q.size(0), k.size(0)) ||
+      !fits(output_bar, q.size(0), v.size(1)) || !worth_it(q, k, v)) {
+    return attn_backward(output_bar, attn_bar, q, k, v, attn, mask);
+  }
+  const bool from_output = output_bar && output_bar->defined(), from_attn = attn_bar && attn_bar->defined();
+  const auto gradient = [](bool asked, const Tensor& x) { return asked ? at::empty(x.sizes(), x.options()) : Tensor(); };
+  const auto q_bar = gradient(mask[0] && (from_output || from_attn), q);
+  const auto k_bar = gradient(mask[1] && (from_output || from_attn), k);
+  const auto v_bar = gradient(mask[2] && from_output, v);
+  if (q_bar.defined() || k_bar.defined() || v_bar.defined()) {
+    AT_DISPATCH_V2(q.scalar_type(), "attn_backward_cpu", AT_WRAP([&] {
+      const auto data = [](const Tensor& x) { return x.defined() ? x.mutable_data_ptr<scalar_t>() : nullptr; };
+      fused::Matrix<scalar_t> O, A;
+      if (from_output) {
+        O = matrix<scalar_t>(*output_bar);
+      }
+      if (from_attn) {
+        A = matrix<scalar_t>(*attn_bar);
+      }
+      fused::backward<scalar_t>(
+          from_output ? &O : nullptr, from_attn ? &A : nullptr, matrix<scalar_t>(q), matrix<scalar_t>(k),
+          matrix<scalar_t>(v), matrix<scalar_t>(attn), data(q_bar), data(k_bar), data(v_bar));
+    }), at::kFloat, at::kBFloat16, at::kHalf);
+  }
+  return {q_bar, k_bar, v_bar};
+}
+
+} // namespace gradparity::native

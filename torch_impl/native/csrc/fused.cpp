@@ -1,0 +1,268 @@
+// Rows of the matrix are divided among the threads; a thread walks along its rows in blocks.
+//
+// Every product is C (+)= A B with all three row-major, so that a block needs no transposing: Kᵀ and Vᵀ are packed once,
+// of size (m, d) and (m, e), and k_bar and v_bar are summed up transposed.
+
+#include "fused.h"
+
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <ATen/native/CPUBlas.h>
+
+#include "rows.h"
+
+namespace gradparity::fused {
+namespace {
+
+// Of the matrix; with them all that a block needs fits into half a megabyte at d = e = 64.
+constexpr int64_t FORWARD_ROWS = 64, FORWARD_COLUMNS = 512;
+constexpr int64_t BACKWARD_ROWS = 128, BACKWARD_COLUMNS = 256;
+
+int64_t blocks(int64_t size, int64_t block) {
+  return (size + block - 1) / block;
+}
+
+// Fewer columns where there are many features.
+int64_t columns_for(int64_t columns, int64_t features) {
+  return std::clamp<int64_t>(columns * 64 / features / 64 * 64, 64, columns);
+}
+
+// float32 in the cache, not initialised.
+class Buffer {
+ public:
+  explicit Buffer(int64_t size) : data_(new (std::align_val_t(64)) float[std::max<int64_t>(size, 1)]) {}
+  ~Buffer() {
+    ::operator delete[](data_, std::align_val_t(64));
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  float* get() const {
+    return data_;
+  }
+
+ private:
+  float* data_;
+};
+
+// C (rows, columns) (+)= A (rows, inner) B (inner, columns), on the calling thread; ATen's is oneDNN's, compiled for the
+// sizes and the machine at first use, and BLAS's where there is none.
+void multiply(
+    int64_t rows, int64_t columns, int64_t inner, const float* A, int64_t A_stride, const float* B, int64_t B_stride,
+    float* C, int64_t C_stride, bool add) {
+  at::native::cpublas::brgemm(rows, columns, inner, A_stride, B_stride, C_stride, add, A, B, C, /*is_vnni=*/false);
+}
+
+// Rows of a matrix as BLAS takes them: where they are, or copied.
+struct Rows {
+  const float* data;
+  int64_t stride;
+};
+
+template <typename T>
+bool as_it_is(const Matrix<T>& x) {
+  return std::is_same_v<T, float> && x.column_stride == 1 && x.row_stride >= x.columns;
+}
+
+// Copies the columns [begin, begin + size) of the rows [first, first + count), one after the other.
+template <typename T>
+void copy(const Matrix<T>& x, int64_t first, int64_t count, int64_t begin, int64_t size, float* to, int64_t to_stride) {
+  for (int64_t i = 0; i < count; ++i) {
+    rows::load(x.at(first + i, begin), x.column_stride, to + i * to_stride, size);
+  }
+}
+
+template <typename T>
+void copy_transposed(const Matrix<T>& x, int64_t first, int64_t count, float* to, int64_t to_stride) {
+  constexpr int64_t ROWS = 64; // so many lines stay in the cache while their columns are read
+  for (int64_t i = 0; i < count; i += ROWS) {
+    for (int64_t p = 0; p < x.columns; ++p) {
+      rows::load(x.at(first + i, p), x.row_stride, to + p * to_stride + i, std::min(ROWS, count - i));
+    }
+  }
+}
+
+template <typename T>
+Rows rows_of(const Matrix<T>& x, int64_t first, int64_t count, float* copied) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (as_it_is(x)) {
+      return {x.at(first, 0), x.row_stride};
+    }
+  }
+  copy(x, first, count, 0, x.columns, copied, x.columns);
+  return {copied, x.columns};
+}
+
+// All of a matrix transposed, (columns, block) after (columns, block).
+template <typename T>
+void pack_transposed(const Matrix<T>& x, int64_t block, float* to) {
+  at::parallel_for(0, blocks(x.rows, block), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin; j < end; ++j) {
+      copy_transposed(x, j * block, std::min(block, x.rows - j * block), to + j * x.columns * block, block);
+    }
+  });
+}
+
+// All of a matrix as rows.
+template <typename T>
+Rows all_rows_of(const Matrix<T>& x, const Buffer& copied) {
+  if (!as_it_is(x)) {
+    at::parallel_for(0, x.rows, 256, [&](int64_t begin, int64_t end) {
+      copy(x, begin, end - begin, 0, x.columns, copied.get() + begin * x.columns, x.columns);
+    });
+    return {copied.get(), x.columns};
+  }
+  return rows_of(x, 0, x.rows, nullptr);
+}
+
+template <typename T>
+int64_t size_if_copied(const Matrix<T>& x, int64_t rows) {
+  return as_it_is(x) ? 0 : rows * x.columns;
+}
+
+} // namespace
+
+template <typename T>
+void forward(const Matrix<T>& q, const Matrix<T>& k, const Matrix<T>& v, T* output, T* attn) {
+  const int64_t n = q.rows, d = q.columns, m = k.rows, e = v.columns;
+  const int64_t C = columns_for(FORWARD_COLUMNS, std::max(d, e));
+  const int64_t R = std::min(FORWARD_ROWS, std::max<int64_t>(8, blocks(n, at::get_num_threads())));
+  const Buffer K_transposed(blocks(m, C) * d * C), V_copied(size_if_copied(v, m));
+  pack_transposed(k, C, K_transposed.get());
+  const auto V = all_rows_of(v, V_copied);
+
+  at::parallel_for(0, blocks(n, R), 1, [&](int64_t begin, int64_t end) {
+    const Buffer S(R * C), q_copied(size_if_copied(q, R)), sum(std::is_same_v<T, float> ? 0 : R * e);
+    for (int64_t i = begin * R; i < std::min(n, end * R); i += R) {
+      const int64_t rows = std::min(R, n - i);
+      const auto Q = rows_of(q, i, rows, q_copied.get());
+      float* const O = std::is_same_v<T, float> ? reinterpret_cast<float*>(output + i * e) : sum.get();
+      for (int64_t j = 0; j < m; j += C) {
+        const int64_t columns = std::min(C, m - j);
+        multiply(rows, columns, d, Q.data, Q.stride, K_transposed.get() + j * d, C, S.get(), C, false); // (1)
+        for (int64_t r = 0; r < rows; ++r) {
+          rows::tanh(S.get() + r * C, columns); // (2)
+          rows::store(S.get() + r * C, attn + (i + r) * m + j, columns);
+        }
+        multiply(rows, e, columns, S.get(), C, V.data + j * V.stride, V.stride, O, e, j > 0); // (3)
+      }
+      if constexpr (!std::is_same_v<T, float>) {
+        rows::store(O, output + i * e, rows * e);
+      }
+    }
+  });
+}
+
+template <typename T>
+void backward(
+    const Matrix<T>* output_bar, const Matrix<T>* attn_bar, const Matrix<T>& q, const Matrix<T>& k, const Matrix<T>& v,
+    const Matrix<T>& attn, T* q_bar, T* k_bar, T* v_bar) {
+  const int64_t n = q.rows, d = q.columns, m = k.rows, e = v.columns;
+  const int64_t C = columns_for(BACKWARD_COLUMNS, std::max(d, e)), R = BACKWARD_ROWS, panels = blocks(m, C);
+  const bool needs_P = q_bar || k_bar, needs_G = needs_P && output_bar;
+  const Buffer V_transposed(needs_G ? panels * e * C : 0), K_copied(q_bar ? size_if_copied(k, m) : 0);
+  if (needs_G) {
+    pack_transposed(v, C, V_transposed.get());
+  }
+  const auto K = q_bar ? all_rows_of(k, K_copied) : Rows{};
+
+  // Sums for k_bar and v_bar, a pair for each part of the rows. How many parts there are, and which rows are in which,
+  // depends on the number of threads alone: so does the result. Together they are no larger than attn.
+  const bool sums = k_bar || v_bar;
+  const int64_t most = sums ? std::max<int64_t>(1, n / (d + e)) : n;
+  const int64_t parts = std::min({static_cast<int64_t>(at::get_num_threads()), blocks(n, 16), most});
+  const int64_t part = blocks(n, parts), K_size = k_bar ? panels * d * C : 0, V_size = v_bar ? panels * e * C : 0;
+  const Buffer K_sums(parts * K_size), V_sums(parts * V_size);
+
+  at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+    const Buffer P(needs_P ? R * C : 0), A(R * C), Q_transposed(k_bar ? d * R : 0), O_transposed(v_bar ? e * R : 0);
+    const Buffer O_copied(needs_G ? size_if_copied(*output_bar, R) : 0), row(C);
+    const Buffer sum(q_bar && !std::is_same_v<T, float> ? R * d : 0);
+    for (int64_t t = begin; t < end; ++t) {
+      for (int64_t i = t * part; i < std::min(n, (t + 1) * part); i += R) {
+        const int64_t rows = std::min({R, n - i, (t + 1) * part - i});
+        const bool first = i == t * part;
+        const auto O = needs_G ? rows_of(*output_bar, i, rows, O_copied.get()) : Rows{};
+        if (k_bar) {
+          copy_transposed(q, i, rows, Q_transposed.get(), R);
+        }
+        if (v_bar) {
+          copy_transposed(*output_bar, i, rows, O_transposed.get(), R);
+        }
+        float* const Q_sum = std::is_same_v<T, float> ? reinterpret_cast<float*>(q_bar + i * d) : sum.get();
+        for (int64_t j = 0; j < m; j += C) {
+          const int64_t columns = std::min(C, m - j);
+          copy(attn, i, rows, j, columns, A.get(), C);
+          if (needs_G) {
+            multiply(rows, columns, e, O.data, O.stride, V_transposed.get() + j * e, C, P.get(), C, false); // (8)
+          }
+          if (needs_P) {
+            for (int64_t r = 0; r < rows; ++r) {
+              float* const G = P.get() + r * C;
+              if (attn_bar) {
+                float* const to = needs_G ? row.get() : G;
+                rows::load(attn_bar->at(i + r, j), attn_bar->column_stride, to, columns);
+                if (needs_G) {
+                  rows::add(to, G, columns); // (8)
+                }
+              }
+              rows::times_slope(G, A.get() + r * C, G, columns); // (9)
+            }
+          }
+          if (q_bar) {
+            multiply(rows, d, columns, P.get(), C, K.data + j * K.stride, K.stride, Q_sum, d, j > 0); // (10)
+          }
+          if (k_bar) {
+            float* const sum = K_sums.get() + t * K_size + j * d;
+            multiply(d, columns, rows, Q_transposed.get(), R, P.get(), C, sum, C, !first); // (11), transposed
+          }
+          if (v_bar) {
+            float* const sum = V_sums.get() + t * V_size + j * e;
+            multiply(e, columns, rows, O_transposed.get(), R, A.get(), C, sum, C, !first); // (12), transposed
+          }
+        }
+        if constexpr (!std::is_same_v<T, float>) {
+          if (q_bar) {
+            rows::store(Q_sum, q_bar + i * d, rows * d);
+          }
+        }
+      }
+    }
+  });
+
+  const auto finish = [&](float* sums, int64_t size, int64_t features, T* to) {
+    at::parallel_for(0, panels, 1, [&](int64_t begin, int64_t end) {
+      const Buffer row(features);
+      for (int64_t panel = begin; panel < end; ++panel) {
+        float* const total = sums + panel * features * C;
+        for (int64_t t = 1; t < parts; ++t) {
+          rows::add(total + t * size, total, features * C);
+        }
+        for (int64_t c = 0; c < std::min(C, m - panel * C); ++c) {
+          rows::load(total + c, C, row.get(), features);
+          rows::store(row.get(), to + (panel * C + c) * features, features);
+        }
+      }
+    });
+  };
+  if (k_bar) {
+    finish(K_sums.get(), K_size, d, k_bar);
+  }
+  if (v_bar) {
+    finish(V_sums.get(), V_size, e, v_bar);
+  }
+}
+
+#define INSTANTIATE(T)                                                                                                 \
+  template void forward(const Matrix<T>&, const Matrix<T>&, const Matrix<T>&, T*, T*);                                 \
+  template void backward(                                                                                              \
+      const Matrix<T>*, const Matrix<T>*, const Matrix<T>&, const Matrix<T>&, const Matrix<T>&, const Matrix<T>&, T*, \
+      T*, T*);
+INSTANTIATE(float)
+INSTANTIATE(c10::BFloat16)
+INSTANTIATE(c10::Half)
+
+} // namespace gradparity::fused

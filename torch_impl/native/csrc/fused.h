@@ -1,0 +1,31 @@
+// attn and its gradients block by block, so that a block of scores is made, used and left while it is in the cache.
+#pragma once
+
+#include <cstdint>
+
+namespace gradparity::fused {
+
+// A matrix of any strides.
+template <typename T>
+struct Matrix {
+  const T* data;
+  int64_t rows, columns, row_stride, column_stride;
+
+  const T* at(int64_t row, int64_t column) const {
+    return data + row * row_stride + column * column_stride;
+  }
+};
+
+// (1) to (3) of derivation/attn.md, in float32 whatever T is: the results are rounded once.
+// output (n, e) and attn (n, m) are contiguous. No size is 0.
+template <typename T>
+void forward(const Matrix<T>& q, const Matrix<T>& k, const Matrix<T>& v, T* output, T* attn);
+
+// (8) to (12). A null cotangent is absent; a null gradient is not asked for. One gradient at least is, and each that is
+// has a cotangent to come from. The gradients are contiguous. No size is 0.
+template <typename T>
+void backward(
+    const Matrix<T>* output_bar, const Matrix<T>* attn_bar, const Matrix<T>& q, const Matrix<T>& k, const Matrix<T>& v,
+    const Matrix<T>& attn, T* q_bar, T* k_bar, T* v_bar);
+
+} // namespace gradparity::fused
