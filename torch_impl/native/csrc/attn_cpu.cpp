@@ -11,6 +11,7 @@
 #include "formulas.h"
 #include "fused.h"
 #include "ops.h"
+#include "rows.h"
 #include "validate.h"
 
 namespace gradparity::native {
@@ -29,12 +30,23 @@ bool is_matrix(const Tensor& x, int64_t rows, int64_t columns, const Tensor& lik
       x.device() == like.device() && x.layout() == at::kStrided;
 }
 
-// The sizes from which on the fused kernel is faster, measured by benchmarks/.
+// Where blocks are faster than the composition. Measured by benchmarks/: packing costs as much as the products if there
+// are few rows or columns for the number of features, and where the machine multiplies bfloat16 itself, at twice the rate
+// of float32 and more, only the passes over the matrix are left to be saved.
 bool worth_it(const Tensor& q, const Tensor& k, const Tensor& v) {
-  const auto dtype = q.scalar_type();
-  const bool served = dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf;
-  const auto n = q.size(0), m = k.size(0), d = q.size(1), e = v.size(1);
-  return served && n >= 16 && m >= 16 && n * m >= 1024 && d > 0 && e > 0 && std::max(d, e) <= 256;
+  const auto fewest = std::min(q.size(0), k.size(0)), features = std::max(q.size(1), v.size(1));
+  switch (q.scalar_type()) {
+    case at::kBFloat16:
+      if (rows::multiplies_bfloat16()) {
+        return fewest >= 64 && features <= 64;
+      }
+      [[fallthrough]];
+    case at::kFloat:
+    case at::kHalf:
+      return fewest >= 16 && features <= 16 * fewest && q.size(1) > 0 && v.size(1) > 0;
+    default:
+      return false;
+  }
 }
 
 // A matrix (rows, columns), not initialised. Memory that the C library takes from the kernel anew, which is what it does

@@ -6,12 +6,11 @@
 #include "fused.h"
 
 #include <algorithm>
-#include <memory>
-#include <new>
-#include <vector>
+#include <type_traits>
 
 #include <ATen/Parallel.h>
 #include <ATen/native/CPUBlas.h>
+#include <c10/core/CPUAllocator.h>
 
 #include "rows.h"
 
@@ -31,21 +30,16 @@ int64_t columns_for(int64_t columns, int64_t features) {
   return std::clamp<int64_t>(columns * 64 / features / 64 * 64, 64, columns);
 }
 
-// float32 in the cache, not initialised.
+// float32, not initialised, of PyTorch's allocator.
 class Buffer {
  public:
-  explicit Buffer(int64_t size) : data_(new (std::align_val_t(64)) float[std::max<int64_t>(size, 1)]) {}
-  ~Buffer() {
-    ::operator delete[](data_, std::align_val_t(64));
-  }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
+  explicit Buffer(int64_t size) : data_(c10::GetCPUAllocator()->allocate(size * sizeof(float))) {}
   float* get() const {
-    return data_;
+    return static_cast<float*>(data_.get());
   }
 
  private:
-  float* data_;
+  at::DataPtr data_;
 };
 
 // C (rows, columns) (+)= A (rows, inner) B (inner, columns), on the calling thread; ATen's is oneDNN's, compiled for the
@@ -67,21 +61,16 @@ bool as_it_is(const Matrix<T>& x) {
   return std::is_same_v<T, float> && x.column_stride == 1 && x.row_stride >= x.columns;
 }
 
+template <typename T>
+int64_t size_if_copied(const Matrix<T>& x, int64_t rows) {
+  return as_it_is(x) ? 0 : rows * x.columns;
+}
+
 // Copies the columns [begin, begin + size) of the rows [first, first + count), one after the other.
 template <typename T>
 void copy(const Matrix<T>& x, int64_t first, int64_t count, int64_t begin, int64_t size, float* to, int64_t to_stride) {
   for (int64_t i = 0; i < count; ++i) {
     rows::load(x.at(first + i, begin), x.column_stride, to + i * to_stride, size);
-  }
-}
-
-template <typename T>
-void copy_transposed(const Matrix<T>& x, int64_t first, int64_t count, float* to, int64_t to_stride) {
-  constexpr int64_t ROWS = 64; // so many lines stay in the cache while their columns are read
-  for (int64_t i = 0; i < count; i += ROWS) {
-    for (int64_t p = 0; p < x.columns; ++p) {
-      rows::load(x.at(first + i, p), x.row_stride, to + p * to_stride + i, std::min(ROWS, count - i));
-    }
   }
 }
 
@@ -94,6 +83,18 @@ Rows rows_of(const Matrix<T>& x, int64_t first, int64_t count, float* copied) {
   }
   copy(x, first, count, 0, x.columns, copied, x.columns);
   return {copied, x.columns};
+}
+
+// Transposes the rows [first, first + count): `to` is (columns, count).
+template <typename T>
+void copy_transposed(const Matrix<T>& x, int64_t first, int64_t count, float* to, int64_t to_stride) {
+  constexpr int64_t ROWS = 64;
+  const Buffer copied(size_if_copied(x, ROWS));
+  for (int64_t i = 0; i < count; i += ROWS) {
+    const int64_t rows = std::min(ROWS, count - i);
+    const auto from = rows_of(x, first + i, rows, copied.get());
+    rows::transpose(from.data, from.stride, rows, x.columns, to + i, to_stride);
+  }
 }
 
 // All of a matrix transposed, (columns, block) after (columns, block).
@@ -116,11 +117,6 @@ Rows all_rows_of(const Matrix<T>& x, const Buffer& copied) {
     return {copied.get(), x.columns};
   }
   return rows_of(x, 0, x.rows, nullptr);
-}
-
-template <typename T>
-int64_t size_if_copied(const Matrix<T>& x, int64_t rows) {
-  return as_it_is(x) ? 0 : rows * x.columns;
 }
 
 } // namespace
@@ -235,16 +231,15 @@ void backward(
 
   const auto finish = [&](float* sums, int64_t size, int64_t features, T* to) {
     at::parallel_for(0, panels, 1, [&](int64_t begin, int64_t end) {
-      const Buffer row(features);
+      const Buffer rows(C * features);
       for (int64_t panel = begin; panel < end; ++panel) {
         float* const total = sums + panel * features * C;
         for (int64_t t = 1; t < parts; ++t) {
           rows::add(total + t * size, total, features * C);
         }
-        for (int64_t c = 0; c < std::min(C, m - panel * C); ++c) {
-          rows::load(total + c, C, row.get(), features);
-          rows::store(row.get(), to + (panel * C + c) * features, features);
-        }
+        const int64_t columns = std::min(C, m - panel * C);
+        rows::transpose(total, C, features, columns, rows.get(), features);
+        rows::store(rows.get(), to + panel * C * features, columns * features);
       }
     });
   };

@@ -6,8 +6,10 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
+#define LEVELS
 #define FOR_EVERY_LEVEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define FOR_EVERY_LEVEL
@@ -59,7 +61,52 @@ template <typename T>
   }
 }
 
+// One after the other, or 8 x 8 in registers.
+[[gnu::always_inline]] inline void transpose_slowly(
+    const float* x, int64_t x_stride, int64_t rows, int64_t columns, float* y, int64_t y_stride) {
+  for (int64_t j = 0; j < columns; ++j) {
+    for (int64_t i = 0; i < rows; ++i) {
+      y[j * y_stride + i] = x[i * x_stride + j];
+    }
+  }
+}
+
+#if __has_builtin(__builtin_shufflevector)
+typedef float Eight __attribute__((vector_size(32)));
+
+[[gnu::always_inline]] inline void transpose_eight(const float* x, int64_t x_stride, float* y, int64_t y_stride) {
+  Eight a[8], b[8];
+  for (int i = 0; i < 8; ++i) {
+    std::memcpy(&a[i], x + i * x_stride, sizeof(Eight));
+  }
+  // Blocks of 1, then of 2, then of 4 change places with those across the diagonal.
+  for (int i = 0; i < 8; i += 2) {
+    b[i] = __builtin_shufflevector(a[i], a[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    b[i + 1] = __builtin_shufflevector(a[i], a[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+  for (int i : {0, 1, 4, 5}) {
+    a[i] = __builtin_shufflevector(b[i], b[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+    a[i + 2] = __builtin_shufflevector(b[i], b[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+  }
+  for (int i = 0; i < 4; ++i) {
+    b[i] = __builtin_shufflevector(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    b[i + 4] = __builtin_shufflevector(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+  for (int j = 0; j < 8; ++j) {
+    std::memcpy(y + j * y_stride, &b[j], sizeof(Eight));
+  }
+}
+#endif
+
 } // namespace
+
+bool multiplies_bfloat16() {
+#ifdef LEVELS
+  return __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
 
 FOR_EVERY_LEVEL void load(const float* x, int64_t stride, float* y, int64_t size) {
   load_any(x, stride, y, size);
@@ -93,6 +140,21 @@ FOR_EVERY_LEVEL void times_slope(const float* G, const float* a, float* P, int64
   for (int64_t i = 0; i < size; ++i) {
     P[i] = (1.f - a[i]) * (1.f + a[i]) * G[i];
   }
+}
+
+FOR_EVERY_LEVEL void transpose(
+    const float* x, int64_t x_stride, int64_t rows, int64_t columns, float* y, int64_t y_stride) {
+  int64_t i = 0;
+#if __has_builtin(__builtin_shufflevector)
+  for (; i + 8 <= rows; i += 8) {
+    int64_t j = 0;
+    for (; j + 8 <= columns; j += 8) {
+      transpose_eight(x + i * x_stride + j, x_stride, y + j * y_stride + i, y_stride);
+    }
+    transpose_slowly(x + i * x_stride + j, x_stride, 8, columns - j, y + j * y_stride + i, y_stride);
+  }
+#endif
+  transpose_slowly(x + i * x_stride, x_stride, rows - i, columns, y + i, y_stride);
 }
 
 FOR_EVERY_LEVEL void add(const float* x, float* y, int64_t size) {

@@ -8,6 +8,9 @@
 
 namespace gradparity::rows {
 
+// Has this machine instructions for products of bfloat16?
+bool multiplies_bfloat16();
+
 // y[i] = x[i * stride], in float32.
 void load(const float* x, int64_t stride, float* y, int64_t size);
 void load(const c10::BFloat16* x, int64_t stride, float* y, int64_t size);
@@ -21,9 +24,12 @@ void store(const float* x, c10::Half* y, int64_t size);
 // x[i] = tanh x[i], with an error of at most 2.41 ulp; odd, of modulus at most 1, NaN for NaN.
 void tanh(float* x, int64_t size);
 
-// (9) of derivation/attn.md: P[i] = (1 - a[i]) (1 + a[i]) G[i]. With four roundings at most, whatever a is; the error of
-// 1 - a² is without bound, relative to it, near |a| = 1.
+// (9) of derivation/attn.md: P[i] = (1 - a[i]) (1 + a[i]) G[i]. Four roundings, whatever a is: 1 - a is exact from 1/2 on.
+// 1 - a² cancels: near |a| = 1 its error is up to 1448 roundings of it.
 void times_slope(const float* G, const float* a, float* P, int64_t size);
+
+// y (columns, rows) = xᵀ of x (rows, columns), each with the distance of its rows.
+void transpose(const float* x, int64_t x_stride, int64_t rows, int64_t columns, float* y, int64_t y_stride);
 
 // y[i] += x[i].
 void add(const float* x, float* y, int64_t size);

@@ -1,0 +1,219 @@
+"""The native operator where it goes block by block: float32 and narrower on the CPU, from 16 rows and columns on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from parity_tests import crosscheck
+from parity_tests.harness.report import Report
+from parity_tests.suite.attn import SPEC
+from parity_tests.suite.torch_impl._common import COTANGENTS, PRIMALS, draw, only, pull, shape_of, subsets
+from parity_tests.suite.torch_impl.test_memory import Memory
+
+SINGLE = ("float32", "bfloat16", "float16")
+EDGES = [  # n, d, m, e: at the ends of blocks of 64, 128 rows and 256, 512 columns, and one beyond
+    (16, 1, 16, 1),
+    (17, 3, 64, 2),
+    (64, 64, 512, 64),
+    (65, 7, 513, 5),
+    (129, 33, 257, 64),
+    (257, 64, 1025, 9),
+    (40, 200, 70, 130),
+    (512, 2, 17, 3),
+]
+
+
+@pytest.fixture
+def native() -> Callable:
+    import torch_impl
+    from torch_impl.native.build import ToolchainMissing
+
+    try:
+        return torch_impl.attn_native
+    except ToolchainMissing as reason:
+        pytest.skip(str(reason))
+
+
+def judged(attn: Callable, sizes: Sequence[int], **options) -> Report:
+    """The candidate at inputs of these sizes."""
+    inputs = tuple(x.numpy() for x in draw(PRIMALS, sizes))
+    spec = dataclasses.replace(SPEC, signature=None, inputs=inputs)
+    return crosscheck(attn, spec, **options)
+
+
+def gradients(attn: Callable, primals: Sequence[Tensor], cotangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+    leaves = [x.detach().requires_grad_() for x in primals]
+    return list(pull(attn(*leaves), leaves, cotangents))
+
+
+def same_bits(actual: Sequence[Tensor | None], expected: Sequence[Tensor | None]) -> bool:
+    return all(
+        (x is None) == (y is None) and (x is None or torch.equal(x, y)) for x, y in zip(actual, expected, strict=True)
+    )
+
+
+@pytest.mark.parametrize("sizes", EDGES, ids=str)
+def test_at_the_edges_of_blocks(native: Callable, sizes):
+    report = judged(native, sizes, checks=["forward", "vjp", "vjp_partial"], dtypes=SINGLE)
+    report.raise_if_failed()
+    assert len([row for row in report.rows if row.candidate != "oracle"]) == 9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [(33, 5, 70, 3), (150, 6, 530, 4)], ids=str)
+def test_every_check(native: Callable, sizes):
+    judged(native, sizes, dtypes=["float64", *SINGLE]).raise_if_failed()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [1024, 4096])
+def test_large(native: Callable, n: int):
+    report = judged(native, (n, 64, n, 64), checks=["forward", "vjp"], dtypes=["float64", *SINGLE])
+    report.raise_if_failed()
+    assert len([row for row in report.rows if row.candidate != "oracle"]) == 8
+
+
+@pytest.mark.filterwarnings("ignore:TF32 acceleration:UserWarning")  # torch's own, at any change of these flags
+@pytest.mark.parametrize("threads", [1, 2])
+def test_without_onednn_as_well(native: Callable, threads: int):
+    """Then the products are BLAS's."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with torch.backends.mkldnn.flags(enabled=False):
+            judged(native, (65, 7, 513, 5), checks=["forward", "vjp"], dtypes=["float32"]).raise_if_failed()
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_same_bits_every_time(native: Callable, threads: int, dtype):
+    sizes = (300, 16, 700, 16)
+    primals, cotangents = draw(PRIMALS, sizes, dtype=dtype), draw(COTANGENTS, sizes, dtype=dtype, seed=1)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        first = [*native(*primals), *gradients(native, primals, cotangents)]
+        for _ in range(5):
+            assert same_bits([*native(*primals), *gradients(native, primals, cotangents)], first)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("defined", subsets(COTANGENTS))
+def test_an_absent_cotangent_is_a_zero_one(native: Callable, defined, dtype):
+    sizes = (70, 5, 300, 6)
+    primals, cotangents = draw(PRIMALS, sizes, dtype=dtype), draw(COTANGENTS, sizes, dtype=dtype, seed=1)
+    zeros = [x if name in defined else torch.zeros_like(x) for name, x in zip(COTANGENTS, cotangents, strict=True)]
+    actual = gradients(native, primals, only(defined, COTANGENTS, cotangents))
+    expected = gradients(native, primals, zeros)
+    if "output_bar" not in defined:  # then v has no gradient, and one of zeros
+        assert actual.pop() is None
+        assert not expected.pop().any()
+    assert same_bits(actual, expected)
+
+
+@pytest.mark.parametrize("mask", [[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1)], ids=str)
+@pytest.mark.parametrize("defined", subsets(COTANGENTS, empty=True))
+def test_what_is_not_asked_for_is_not_returned(native: Callable, mask, defined):
+    sizes = (70, 5, 300, 6)
+    primals = draw(PRIMALS, sizes, dtype=torch.float32)
+    cotangents = only(defined, COTANGENTS, draw(COTANGENTS, sizes, dtype=torch.float32, seed=1))
+    attn = native(*primals)[1]
+    backward = torch.ops.gradparity.attn_backward
+    asked = [bool(x) for x in mask]
+    everything = backward(*cotangents, *primals, attn, [True] * 3)
+    returned = backward(*cotangents, *primals, attn, asked)
+    assert [x is not None for x in returned] == [
+        wanted and bool(defined if name != "v" else "output_bar" in defined)
+        for name, wanted in zip(PRIMALS, asked, strict=True)
+    ]
+    assert same_bits(returned, [x if wanted else None for x, wanted in zip(everything, asked, strict=True)])
+
+
+def transposed(x: Tensor) -> Tensor:
+    return x.mT.contiguous().mT
+
+
+def with_gaps(x: Tensor) -> Tensor:
+    return torch.stack([x, x + 1], -1).flatten(1)[:, ::2]
+
+
+def as_part_of_a_wider_one(x: Tensor) -> Tensor:
+    return torch.cat([x, x + 1], 1)[:, : x.shape[1]]
+
+
+def as_negative_of(x: Tensor) -> Tensor:
+    return torch._neg_view(-x)
+
+
+def overlapping(x: Tensor) -> Tensor:
+    return x[:1].expand(x.shape)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("layout", [transposed, with_gaps, as_part_of_a_wider_one, as_negative_of, overlapping])
+def test_strides(native: Callable, layout, dtype):
+    """The bits do not depend on the strides, of the matrix that was saved neither."""
+    sizes = (70, 5, 300, 6)
+    inputs = draw((*COTANGENTS, *PRIMALS), sizes, dtype=dtype)
+    attn = native(*inputs[2:])[1]
+    backward = torch.ops.gradparity.attn_backward
+    for i in range(6):
+        given = [*inputs, attn]
+        given[i] = layout(given[i])
+        copied = [x.resolve_neg().clone(memory_format=torch.contiguous_format) for x in given]
+        assert not given[i].is_contiguous() or given[i].is_neg()
+        assert same_bits(backward(*given, [True] * 3), backward(*copied, [True] * 3))
+        assert same_bits(native(*given[2:5]), native(*copied[2:5]))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "axis"),
+    [(name, axis) for name in ("output_bar", "attn_bar", "v", "attn") for axis in (0, 1)] + [("q", 0), ("k", 0)],
+)  # axis 1 of q and that of k are in no product together
+def test_a_wrong_size_reads_no_memory_of_others(native: Callable, wrong: str, axis: int):
+    """PyTorch's own products refuse it."""
+    sizes = (70, 5, 300, 6)
+    names = (*COTANGENTS, *PRIMALS, "attn")
+    inputs = draw(names, sizes, dtype=torch.float32)
+    i = names.index(wrong)
+    shape = list(shape_of(wrong, sizes))
+    shape[axis] += 1
+    inputs[i] = torch.zeros(shape)
+    with pytest.raises(RuntimeError, match=r"size|shape|expand"):
+        torch.ops.gradparity.attn_backward(*inputs, [True] * 3)
+
+
+def test_numbers_that_are_none(native: Callable):
+    """What is infinite or NaN in one row of q stays there, and a block is no larger than the matrix."""
+    sizes = (70, 5, 300, 6)
+    q, k, v = draw(PRIMALS, sizes, dtype=torch.float32)
+    clean = native(q, k, v)
+    spoiled = q.clone()
+    spoiled[3], spoiled[66, 0] = np.nan, np.inf
+    output, attn = native(spoiled, k, v)
+    assert output[3].isnan().all()
+    assert attn[3].isnan().all()
+    assert torch.equal(attn[66].abs(), torch.ones(300))
+    rest = [i for i in range(70) if i not in (3, 66)]
+    assert same_bits([output[rest], attn[rest]], [x[rest] for x in clean])
+
+
+@pytest.mark.parametrize("defined", subsets(COTANGENTS))
+def test_memory(native: Callable, defined):
+    """attn and what is of the size of the arguments: no second matrix."""
+    sizes = (2048, 16, 2048, 16)
+    primals = draw(PRIMALS, sizes, dtype=torch.float32, requires_grad=PRIMALS)
+    cotangents = only(defined, COTANGENTS, draw(COTANGENTS, sizes, dtype=torch.float32, seed=1))
+    with Memory() as memory:
+        pull(native(*primals), primals, cotangents)
+    assert 1 <= memory.peak / (2048 * 2048 * torch.float32.itemsize) <= 1.1
