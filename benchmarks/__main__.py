@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,7 +15,7 @@ from benchmarks.cases import VERSIONS, Case, grid
 from benchmarks.figures import Results
 from benchmarks.gates import judged
 from benchmarks.report import as_markdown, as_rich, plot, sections
-from benchmarks.run import AT_PEAK, WorkerError, cores, facts, measure, steps
+from benchmarks.run import AT_PEAK, THREAD_COUNTS, WorkerError, cores, facts, measure, on, steps
 
 MISSED, COULD_NOT_MEASURE = 1, 2
 RESULTS = Path(__file__).parent / "results"
@@ -72,9 +73,7 @@ def attn(
 
 def _run(console: Console, results: Results, cases: list[Case], versions: list[str], path: Path, budget: float) -> None:
     """Measure; what is known is written after each step, so that nothing is lost."""
-    progress = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
-    )
+    progress = _progress(console)
     task = progress.add_task("", total=steps(cases, AT_PEAK))
     first = True
     with progress:
@@ -91,6 +90,11 @@ def _run(console: Console, results: Results, cases: list[Case], versions: list[s
             results.error = "interrupted"
         finally:
             results.write(path)
+
+
+def _progress(console: Console) -> Progress:
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    return Progress(*columns, console=console)
 
 
 def _drawn(console: Console, results: Results, path: Path) -> Path | None:
@@ -110,6 +114,40 @@ def _numbers(option: str, text: str | None) -> tuple[int, ...]:
     if any(number < 1 for number in numbers):
         raise typer.BadParameter(f"{option} {text}: give numbers from 1 on")
     return numbers
+
+
+@app.command()
+def judging(
+    sizes: Annotated[str | None, typer.Option(help="n = m, such as 5,60; by default 5,20,60,256,1024.")] = None,
+    out: Annotated[Path, typer.Option(help="The results, .json; an .md beside it.")] = RESULTS / "judging.json",
+) -> None:
+    """What one crosscheck costs beside gradcheck and check_grads, and which planted faults each catches; minutes.
+
+    Exit codes: 0 crosscheck caught every fault and raised no false alarm, 1 it did not, 2 the run was interrupted.
+    """
+    os.environ.update(dict.fromkeys(THREAD_COUNTS, "1"))  # before the frameworks are imported
+    with on(cores()[-1:]):
+        from benchmarks import judging as judge
+
+        console, chosen = Console(), [*(_numbers("--sizes", sizes) or judge.SIZES)]
+        results: dict[str, Any] = {}
+        with _progress(console) as progress:
+            task = progress.add_task("", total=judge.steps(chosen))
+            try:
+                for i, (doing, results) in enumerate(judge.measure(chosen)):
+                    judge.write(results, out)
+                    progress.update(task, completed=i, description=escape(doing))
+            except KeyboardInterrupt:
+                if not results:
+                    raise typer.Exit(COULD_NOT_MEASURE) from None
+                judge.write(results, out)
+    console.print(as_rich("CPU time, and planted faults caught", judge.cells(results)))
+    for line in judge.missed(results):
+        console.print(line, highlight=False, markup=False)
+    console.print(f"written: {out}, and beside it .md", highlight=False)
+    ours = [row["methods"]["crosscheck"] for row in results["rows"]]
+    sound = all(not of["false_alarm"] and of["caught"] == results["faults"] for of in ours)
+    raise typer.Exit(COULD_NOT_MEASURE if not results["complete"] else 0 if sound else MISSED)
 
 
 @app.command()

@@ -75,7 +75,7 @@ def rates() -> dict[str, dict[str, float]]:
 
 def facts() -> dict[str, object]:
     """Versions and settings."""
-    return {"jax": jax.__version__, "jaxlib": jax.lib.__version__, "jax device": jax.devices()[0].platform}
+    return {"jax": jax.__version__, "jax device": jax.devices()[0].platform}
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class Worker:
         self.module = module
         environment = os.environ | {name: str(threads) for name in THREAD_COUNTS}
         root = str(Path(__file__).parents[1])
-        with _on(cores()[-threads:]):
+        with on(cores()[-threads:]):
             self.process = subprocess.Popen(
                 [sys.executable, "-m", module],
                 stdin=subprocess.PIPE,
@@ -92,7 +92,8 @@ def cores() -> list[int]:
 
 
 @contextlib.contextmanager
-def _on(some: list[int]) -> Iterator[None]:
+def on(some: list[int]) -> Iterator[None]:
+    """Run on these cores, and what is started meanwhile, too."""
     if not hasattr(os, "sched_setaffinity"):  # macOS has none; facts()["pinned"] says so
         yield
         return
