@@ -93,7 +93,7 @@ def measure(sizes: list[int]) -> Iterator[tuple[str, dict[str, Any]]]:
     }
     for n in sizes:
         inputs, methods = arrays(n), methods_at(n)
-        row: dict[str, Any] = {"n": n, "methods": {}}
+        row: dict[str, Any] = {"n": n, "judged": [], "methods": {}}
         yield f"n = {n}, time", results
         alarms = {name: method(NONE, inputs) for name, method in methods.items()}  # the first call compiles
         times: dict[str, list[float]] = {name: [] for name in methods}
@@ -118,6 +118,7 @@ def measure(sizes: list[int]) -> Iterator[tuple[str, dict[str, Any]]]:
             for name, method in methods.items():
                 if method(fault, inputs):
                     row["methods"][name]["caught"].append(fault.name)
+            row["judged"].append(fault.name)
     results["complete"] = True
     yield "done", results
 
@@ -138,10 +139,9 @@ def write(results: dict[str, Any], path: Path) -> None:
 
 def cells(results: dict[str, Any]) -> list[list[str]]:
     """A row for each size: time and catches of each method; the first row is the head."""
-    count = len(results["faults"])
     table = [["n = m", *METHODS]]
     for row in results["rows"]:
-        texts = []
+        texts, count = [], len(row["judged"])
         for name in METHODS:
             of = row["methods"].get(name)
             alarm = ", FALSE ALARM" if of and of["false_alarm"] else ""
@@ -161,7 +161,7 @@ def missed(results: dict[str, Any]) -> list[str]:
                 sizes := [
                     str(row["n"])
                     for row in results["rows"]
-                    if name in row["methods"] and fault not in row["methods"][name]["caught"]
+                    if name in row["methods"] and fault in row["judged"] and fault not in row["methods"][name]["caught"]
                 ]
             )
         ]

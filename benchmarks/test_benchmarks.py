@@ -247,6 +247,16 @@ def test_from_end_to_end(tmp_path: Path) -> None:
     assert out.with_suffix(".md").exists()
 
 
+def test_a_fault_that_was_not_judged_is_not_missed() -> None:
+    from benchmarks import judging
+
+    of = {"ms": 1.0, "caught": ["a"], "false_alarm": False}
+    row = {"n": 5, "judged": ["a", "b"], "methods": {"crosscheck": of, "check_grads": of | {"false_alarm": True}}}
+    results = {"faults": ["a", "b", "c"], "rows": [row]}
+    assert judging.missed(results) == ["b: missed by crosscheck at n = 5; check_grads at n = 5"]
+    assert judging.cells(results)[1] == ["5", "1 ms, 1 of 2", "too slow", "too slow", "1 ms, 1 of 2, FALSE ALARM"]
+
+
 @pytest.mark.slow
 def test_judging_from_end_to_end(tmp_path: Path) -> None:
     from benchmarks import judging
