@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.table import Table
 
 from benchmarks.cases import NO_ATTN, VERSIONS, WHATS, Case, What
-from benchmarks.figures import Results, Row, speedup
+from benchmarks.figures import Results, Row, best_peer, speedup
 from benchmarks.gates import Outcome
 from benchmarks.roofline import bound
 
@@ -22,12 +22,12 @@ def _present(rows: list[Row]) -> list[str]:
 def times_table(results: Results, rows: list[Row]) -> Cells:
     """Milliseconds, how many times faster than eager, and the fraction of the bound."""
     names = _present(rows)
-    cells = [["n x m", "d", "dtype", "T", *names, "bound"]]
+    cells = [["n x m", "d", "dtype", "T", *names, "bound", "native beside the best peer"]]
     for row in rows:
         case = row.case
         limit = f"{_ms(bound(case, results.rates))}" if results.rates else ""
         texts = [_time(results, row, name) for name in names]
-        cells.append([f"{case.n} x {case.m}", str(case.d), case.dtype, str(case.threads), *texts, limit])
+        cells.append([f"{case.n} x {case.m}", str(case.d), case.dtype, str(case.threads), *texts, limit, _peer(row)])
     return cells
 
 
@@ -42,6 +42,13 @@ def _time(results: Results, row: Row, name: str) -> str:
     if fraction is not None and name not in NO_ATTN:
         parts.append(f"{100 * fraction:.0f}%")
     return " ".join(parts)
+
+
+def _peer(row: Row) -> str:
+    """How many times faster native is than the best peer, and which that is."""
+    peer = best_peer(row.times)
+    faster = speedup(row.times, "native", peer)
+    return "" if faster is None else f"{faster:.2f}x, {peer}"
 
 
 def _ms(seconds: float) -> str:

@@ -136,8 +136,8 @@ def measure(
     counts = sorted({case.threads for case in cases} | {1})
     for threads in counts:
         with workers(threads, versions) as processes:
-            for worker in processes.values():
-                results.facts.setdefault("frameworks", {}).update(worker.ask(do="facts"))
+            for module, worker in processes.items():
+                results.facts.setdefault("processes", {})[f"{module}, T = {threads}"] = worker.ask(do="facts")
             if threads == 1:
                 yield "rates"
                 results.rates = merged(worker.ask(do="rates") for worker in processes.values())

@@ -204,6 +204,7 @@ def test_the_files(tmp_path: Path) -> None:
     page = as_markdown(results, outcomes, None)
     assert "**Not complete**" in page
     assert "| 1024 x 1024 | 64 | float32 | 1 |" in page
+    assert "1.40x, jax_jit" in page
     console = Console(width=400)
     with console.capture() as captured:
         for title, cells in sections(results, outcomes).items():
@@ -236,7 +237,7 @@ def test_from_end_to_end(tmp_path: Path) -> None:
     assert ran.exit_code == 0, ran.output  # nothing of native is measured, so that no bar is missed
     data = json.loads(out.read_text())
     assert data["complete"]
-    assert data["frameworks"]["torch threads"] == 1
+    assert data["processes"]["benchmarks.torch_worker, T = 1"]["torch threads"] == 1
     for row in data["rows"]:
         assert {"eager", "function", "jax_jit"} <= {*row["versions"]}
         assert ("sdpa" in row["versions"]) == (row["what"] != "both")
