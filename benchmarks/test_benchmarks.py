@@ -258,6 +258,21 @@ def test_a_fault_that_was_not_judged_is_not_missed() -> None:
     assert judging.cells(results)[1] == ["5", "1 ms, 1 of 2", "too slow", "too slow", "1 ms, 1 of 2, FALSE ALARM"]
 
 
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux can set its high-water mark back")
+def test_gradcheck_takes_no_jacobian_to_say_no() -> None:
+    """Which at n = 256 takes more memory than most machines have."""
+    from benchmarks import judging
+    from benchmarks.faults import FAULTS
+
+    fault, inputs, n = next(x for x in FAULTS if x.name.startswith("a factor 2")), judging.arrays(96), 96
+    jacobian = 8 * n * n * n * judging.D  # of attn by q
+    said: list[bool] = []
+    grown = peak_bytes(lambda: said.append(judging.by_gradcheck(fault, inputs, fast=True)))
+    assert said == [True, True]
+    assert grown is not None
+    assert grown < jacobian / 4
+
+
 @pytest.mark.slow
 def test_judging_from_end_to_end(tmp_path: Path) -> None:
     from benchmarks import judging
