@@ -1,6 +1,6 @@
 """Time and memory of `jax_ref.dot_product_attention`, side by side with attention written plainly, under jit.
 
-    python benchmarks/model_attention.py [queries ...]      the table, and benchmarks/results/model_attention.json
+    python -m benchmarks model [queries ...]      the table, and benchmarks/results/model_attention.json
 
 Rounds are interleaved, one call of each version after the other, so that what else runs on the machine hits all alike;
 a ratio is the median over the rounds. Memory is what XLA allocates besides arguments and results.
@@ -13,10 +13,10 @@ import json
 import os
 import platform
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -41,7 +41,7 @@ def plain(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
     return jax.vmap(head, 1, 1)(query, key, value)
 
 
-def version(implementation: str) -> Callable:
+def version(implementation: Literal["matrix", "blockwise"]) -> Callable:
     """The face with one of its implementations."""
     return lambda *args: dot_product_attention(*args, implementation=implementation)
 
@@ -99,7 +99,3 @@ def main(sizes: list[int]) -> None:
         "rows": rows,
     }
     RESULTS.write_text(json.dumps(facts, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main([int(argument) for argument in sys.argv[1:]] or [1024, 4096])

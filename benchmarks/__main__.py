@@ -1,0 +1,162 @@
+"""The command line: python -m benchmarks [judging | model]."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks.cases import VERSIONS, Case, grid
+from benchmarks.figures import Results
+from benchmarks.gates import judged
+from benchmarks.report import as_markdown, as_rich, plot, sections
+from benchmarks.run import AT_PEAK, THREAD_COUNTS, WorkerError, cores, facts, measure, on, steps
+
+MISSED, COULD_NOT_MEASURE = 1, 2
+RESULTS = Path(__file__).parent / "results"
+SIZES = (8, 64, 256, 1024, 4096, 8192)
+QUICK_SIZES = (8, 256, 1024)
+
+app = typer.Typer(help="Speed and memory of attn.", add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.callback(invoke_without_command=True)
+def attn(
+    context: typer.Context,
+    quick: Annotated[bool, typer.Option("--quick", help="A minute or two: n up to 1024, no torch.compile.")] = False,
+    sizes: Annotated[str | None, typer.Option(help="n = m, such as 256,1024.")] = None,
+    threads: Annotated[str | None, typer.Option(help="Numbers of threads; by default 1,2, with --quick 1.")] = None,
+    only: Annotated[str | None, typer.Option(help=f"Only these versions: {', '.join(VERSIONS)}.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The results, .json; an .md and an .svg beside it. By default results/attn.json")
+    ] = None,
+) -> None:
+    """Measure attn side by side with its peers, and hold the native operator to its bars.
+
+    Exit codes: 0 all bars that were measured are met, 1 one is missed, 2 native could not be measured, or not all.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    console = Console()
+    chosen = _numbers("--sizes", sizes) or (QUICK_SIZES if quick else SIZES)
+    counts = _numbers("--threads", threads) or ((1,) if quick else (1, 2))
+    versions = [x.strip() for x in only.split(",")] if only else [x for x in VERSIONS if not (quick and x == "compile")]
+    unknown = [name for name in versions if name not in VERSIONS]
+    if unknown:
+        raise typer.BadParameter(f"unknown version {unknown[0]!r}; there are {', '.join(VERSIONS)}")
+    results = Results(facts())
+    for count in [count for count in counts if count > len(cores())]:
+        results.left_out[f"T = {count}"] = f"there are {len(cores())} cores"
+    cases = grid(chosen, tuple(count for count in counts if count <= len(cores())), quick)
+    path = out or RESULTS / ("attn_quick.json" if quick else "attn.json")
+    _run(console, results, cases, versions, path, budget=1.5 if quick else 4.0)
+
+    outcomes = judged(results)
+    drawn = _drawn(console, results, path.with_suffix(".svg"))
+    path.with_suffix(".md").write_text(as_markdown(results, outcomes, drawn), encoding="utf-8")
+    for title, cells in reversed(sections(results, outcomes).items()):
+        console.print(as_rich(title, cells), "")
+    for name, why in results.left_out.items():
+        console.print(f"{name} is left out: {why}", highlight=False, markup=False)
+    if results.error:
+        console.print(results.error, style="bold red", highlight=False, markup=False)
+    console.print(f"written: {path}, and beside it .md" + (" and .svg" if drawn else ""), highlight=False)
+    missed = any(outcome.met is False for outcome in outcomes)
+    unmeasured = not results.complete or ("native" in versions and "native" in results.left_out)
+    raise typer.Exit(COULD_NOT_MEASURE if unmeasured else MISSED if missed else 0)
+
+
+def _run(console: Console, results: Results, cases: list[Case], versions: list[str], path: Path, budget: float) -> None:
+    """Measure; what is known is written after each step, so that nothing is lost."""
+    progress = _progress(console)
+    task = progress.add_task("", total=steps(cases, AT_PEAK))
+    first = True
+    with progress:
+        try:
+            for doing in measure(results, cases, AT_PEAK, versions, budget):
+                results.write(path)
+                progress.update(task, advance=0 if first else 1, description=escape(doing))
+                first = False
+            progress.update(task, advance=1, description="done")
+            results.complete = True
+        except WorkerError as error:
+            results.error = str(error)
+        except KeyboardInterrupt:
+            results.error = "interrupted"
+        finally:
+            results.write(path)
+
+
+def _progress(console: Console) -> Progress:
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    return Progress(*columns, console=console)
+
+
+def _drawn(console: Console, results: Results, path: Path) -> Path | None:
+    try:
+        plot(results, path)
+    except ImportError as error:
+        console.print(f"no plot: {error}; pip install matplotlib", highlight=False, markup=False)
+        return None
+    return path
+
+
+def _numbers(option: str, text: str | None) -> tuple[int, ...]:
+    try:
+        numbers = tuple(int(x) for x in text.split(",")) if text else ()
+    except ValueError as error:
+        raise typer.BadParameter(f"{option} {text}: give numbers, such as 256,1024") from error
+    if any(number < 1 for number in numbers):
+        raise typer.BadParameter(f"{option} {text}: give numbers from 1 on")
+    return numbers
+
+
+@app.command()
+def judging(
+    sizes: Annotated[str | None, typer.Option(help="n = m, such as 5,60; by default 5,20,60,256,1024.")] = None,
+    out: Annotated[Path, typer.Option(help="The results, .json; an .md beside it.")] = RESULTS / "judging.json",
+) -> None:
+    """What one crosscheck costs beside gradcheck and check_grads, and which planted faults each catches; minutes.
+
+    Exit codes: 0 crosscheck caught every fault and raised no false alarm, 1 it did not, 2 the run was interrupted.
+    """
+    os.environ.update(dict.fromkeys(THREAD_COUNTS, "1"))  # before the frameworks are imported
+    with on(cores()[-1:]):
+        from benchmarks import judging as judge
+
+        console, chosen = Console(), [*(_numbers("--sizes", sizes) or judge.SIZES)]
+        results: dict[str, Any] = {}
+        with _progress(console) as progress:
+            task = progress.add_task("", total=judge.steps(chosen))
+            try:
+                for i, (doing, results) in enumerate(judge.measure(chosen)):
+                    judge.write(results, out)
+                    progress.update(task, completed=i, description=escape(doing))
+            except KeyboardInterrupt:
+                if not results:
+                    raise typer.Exit(COULD_NOT_MEASURE) from None
+                judge.write(results, out)
+    console.print(as_rich("CPU time, and planted faults caught", judge.cells(results)))
+    for line in judge.missed(results):
+        console.print(line, highlight=False, markup=False)
+    console.print(f"written: {out}, and beside it .md", highlight=False)
+    ours = [row["methods"]["crosscheck"] for row in results["rows"]]
+    sound = all(not of["false_alarm"] and of["caught"] == results["faults"] for of in ours)
+    raise typer.Exit(COULD_NOT_MEASURE if not results["complete"] else 0 if sound else MISSED)
+
+
+@app.command()
+def model(sizes: Annotated[list[int] | None, typer.Argument(help="Queries; by default 1024 4096.")] = None) -> None:
+    """Measure jax_ref.dot_product_attention, plainly, with the matrix, and blockwise."""
+    from benchmarks.model_attention import main as measure_model
+
+    measure_model(sizes or [1024, 4096])
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,127 @@
+"""A process that measures one framework: it answers orders, one line of JSON each, and computes only meanwhile.
+
+The parent has pinned it to its cores and set its numbers of threads before Python started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cases import Case
+
+Call = Callable[[], object]  # runs to its end, and returns all results, which are dropped by the caller
+BATCH = 0.01  # seconds: calls are repeated until they take so long, so that the clock and cold caches do not count
+
+
+@dataclass
+class Prepared:
+    """The calls of a case, by version, and why others are left out."""
+
+    calls: dict[str, Call] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def seconds(call: Call, count: int, threads: int) -> float:
+    """For one call: CPU time, user and system, of all threads of the process; with more threads than one wall time."""
+    clock = time.process_time if threads == 1 else time.perf_counter
+    start = clock()
+    for _ in range(count):
+        call()
+    return (clock() - start) / count
+
+
+def best_rate(call: Call, work: float, budget: float = 0.25) -> float:
+    """The most work for a second of CPU time that repeated calls reach."""
+    call()
+    best, end = 0.0, time.process_time() + budget
+    while time.process_time() < end:
+        best = max(best, work / seconds(call, 3, 1))
+    return best
+
+
+def peak_bytes(call: Call) -> int | None:
+    """By how much the resident memory of the process grows at most during a call, its results included.
+
+    Linux only: the kernel's own high-water mark, which is set back before. None elsewhere.
+    """
+    clear = Path("/proc/self/clear_refs")
+    if not clear.exists():
+        return None
+    call()  # what is allocated once, such as a library's buffers, is not the call's
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)  # memory that was freed before, but kept, would hide what the call takes
+    clear.write_text("5")
+    before = _status("VmRSS")
+    held = call()
+    peak = _status("VmHWM")
+    del held
+    return peak - before
+
+
+def _status(name: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(name + ":"):
+            return 1024 * int(line.split()[1])
+    raise OSError(f"/proc/self/status has no {name}")
+
+
+def serve(
+    facts: Callable[[], dict[str, Any]],
+    rates: Callable[[], dict[str, dict[str, float]]],
+    prepare: Callable[[Case, list[str]], Prepared],
+) -> None:
+    """Answer orders until there are none: facts, rates, prepare, time, peak.
+
+    Args:
+        facts: versions and settings of the framework.
+        rates: of GEMM, tanh and memory, see `roofline.Rates`.
+        prepare: the versions of these names, ready to be called.
+    """
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # whatever a library prints is not an answer
+    prepared, counts, threads = Prepared(), {}, 1
+    gc.disable()
+    for line in sys.stdin:
+        order = json.loads(line)
+        try:
+            match order["do"]:
+                case "facts":
+                    answer: Any = facts() | {"loaded": [x for x in ("torch", "jax") if x in sys.modules]}
+                case "rates":
+                    answer = rates()
+                case "prepare":
+                    prepared = Prepared()  # the last case's arrays go before the next one's come
+                    gc.collect()
+                    case = Case(**order["case"])
+                    prepared, threads = prepare(case, order["versions"]), case.threads
+                    counts = {name: _count(call, threads) for name, call in prepared.calls.items()}
+                    answer = {"ready": [*counts], "left_out": prepared.left_out}
+                case "time":
+                    answer = seconds(prepared.calls[order["version"]], counts[order["version"]], threads)
+                case "peak":
+                    answer = peak_bytes(prepared.calls[order["version"]])
+                case unknown:
+                    raise ValueError(f"unknown order {unknown!r}")
+        except Exception:
+            answers.write(json.dumps({"error": traceback.format_exc()}) + "\n")
+            continue
+        answers.write(json.dumps({"answer": answer}) + "\n")
+
+
+def _count(call: Call, threads: int) -> int:
+    """How many calls make a batch; compiles and warms up, too."""
+    call()
+    taken = min(seconds(call, 1, threads) for _ in range(2))
+    return max(1, min(10_000, round(BATCH / max(taken, 1e-7))))
