@@ -41,8 +41,8 @@ def configurations(name: str, float32: bool) -> list[triton.Config]:
 
 
 @functools.cache
-def _tuned(name: str, float32: bool):
-    return triton.autotune(configurations(name, float32), [*_KEY, *_FLAGS[name]])(getattr(_kernels, name))
+def _tuned(kernel: triton.runtime.JITFunction, name: str, float32: bool):
+    return triton.autotune(configurations(name, float32), [*_KEY, *_FLAGS[name]])(kernel)
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, with_attn: bool) -> tuple[Tensor, ...]:
@@ -109,10 +109,12 @@ def _launch(name: str, block: str, tensors: tuple[Tensor | None, ...], flags: di
         return (examples * triton.cdiv(size, constants[block]),)
 
     with torch.cuda.device_of(q):  # Triton launches on the current device
+        kernel = getattr(_kernels, name)
         if INTERPRETED:
-            kernel, constants = getattr(_kernels, name), constants | INTERPRETED_BLOCKS
+            constants |= INTERPRETED_BLOCKS
         else:
-            kernel = _tuned(name, q.dtype == torch.float32)
+            kernel = _tuned(kernel, name, q.dtype == torch.float32)
+            constants["enable_fp_fusion"] = True  # said, since Triton's default is about to change
         kernel[grid](*tensors, n, m, d, e, *strides, work, **constants)
 
 
@@ -126,5 +128,6 @@ def index_type(tensors: tuple[Tensor | None, ...]) -> tl.dtype:
 
     A block reaches beyond the edge, up to which masks are computed; hence twice as far.
     """
-    far = max(sum(2 * n * abs(s) for n, s in zip(x.shape[-2:], x.stride()[-2:], strict=True)) for x in tensors if x is not None)
+    there = (x for x in tensors if x is not None)
+    far = max(sum(2 * n * s for n, s in zip(x.shape[-2:], x.stride()[-2:], strict=True)) for x in there)
     return tl.int64 if far >= 2**31 else tl.int32
