@@ -1,8 +1,10 @@
-"""attn as fused Triton kernels, forward and backward, for CUDA GPUs. Importing this needs Triton, `torch_impl` does not.
+"""attn as fused Triton kernels, forward and backward, for CUDA GPUs. This needs Triton, `torch_impl` does not.
 
 Not measured on a GPU yet, and nothing's default: the kernels were run in Triton's interpreter, and compiled for Hopper.
 """
 
+# Triton is not a requirement
+# pyright: reportMissingImports=false
 try:
     import triton as triton
 except ModuleNotFoundError as error:

@@ -173,7 +173,8 @@ def attn_triton(
     strides are read in place. Not measured on a GPU yet.
 
     Args:
-        q: queries (n, d), of float32, bfloat16 or float16, on a CUDA device; d is at most 128. Batch axes: `torch.vmap`.
+        q: queries (n, d), of float32, bfloat16 or float16, on a CUDA device; d is at most 128. Batch axes:
+            `torch.vmap`.
         k: keys (m, d), same dtype. v: values (m, e), same dtype; e is at most 128. Any size may be 0 or 1.
 
     Returns:
@@ -183,8 +184,9 @@ def attn_triton(
         TypeError, ValueError: a wrong type, dtype, rank or size, or tensors that the kernels cannot take; see
             `torch_impl._validate`.
 
-    Second derivatives and forward mode are right, and plain PyTorch with n*m temporaries. A jvp of a jvp is silently
-    wrong, and torch.compile runs this in eager mode: see `torch_impl.ATTN_FUNCTION_LIMITS`.
+    Second derivatives and forward mode are right, but plain PyTorch with n*m temporaries. A jvp of a jvp is silently
+    wrong, see `torch_impl.ATTN_FUNCTION_LIMITS`. No operator is registered, so torch.compile, torch.export and fake
+    tensors are not served.
     """
     output, attn = AttnTriton.apply(*_checked("attn_triton", q, k, v), True)  # pyright: ignore[reportGeneralTypeIssues]
     return output, attn

@@ -18,6 +18,9 @@ infinite, 0 * inf is NaN, so that what a sum runs over is masked once more.
 rounds to nearest; there, products are of float32, which holds bfloat16 exactly, and rounding is done by hand.
 """
 
+# Triton is not a requirement
+# pyright: reportMissingImports=false
+
 import triton
 import triton.language as tl
 
@@ -101,7 +104,7 @@ def forward(
         columns = (start + tl.arange(0, BLOCK_M)).to(INDEX)
         K = tile(k + example * k_B, columns, ds, k_m, k_d, m, d)
         S = product(Q, tl.trans(K), tl.zeros([BLOCK_N, BLOCK_M], tl.float32), INTERPRETED)  # (1)
-        D, A = slope_and_tanh(S)  # (2)
+        _, A = slope_and_tanh(S)  # (2)
         A = rounded(tl.where((columns < m)[None, :], A, 0.0), dtype, INTERPRETED)
         if WITH_ATTN:
             put(attn + example * attn_B, A, rows, columns, attn_n, attn_m, n, m)
@@ -134,7 +137,7 @@ def backward_of_rows(
         columns = (start + tl.arange(0, BLOCK_M)).to(INDEX)
         K = tile(k + example * k_B, columns, ds, k_m, k_d, m, d)
         S = product(Q, tl.trans(K), tl.zeros([BLOCK_N, BLOCK_M], tl.float32), INTERPRETED)  # (1)
-        D, A = slope_and_tanh(S)  # (4)
+        D, _ = slope_and_tanh(S)  # (4)
         G = tl.zeros([BLOCK_N, BLOCK_M], tl.float32)
         if HAS_ATTN_BAR:
             G = tile(attn_bar + example * attn_bar_B, rows, columns, attn_bar_n, attn_bar_m, n, m).to(tl.float32)

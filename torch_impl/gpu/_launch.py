@@ -1,5 +1,8 @@
 """Calls the kernels: allocates their results, passes strides, chooses the size of a block."""
 
+# Triton is not a requirement
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 import functools
@@ -23,20 +26,26 @@ _FLAGS = {
     "backward_of_rows": ["HAS_OUTPUT_BAR", "HAS_ATTN_BAR"],
     "backward_of_columns": ["HAS_OUTPUT_BAR", "HAS_ATTN_BAR", "WANTS_K", "WANTS_V"],
 }
-# BLOCK_N, BLOCK_M, warps, stages. 16-bit products are made by groups of 4 warps on tiles of 64 rows and more.
+# BLOCK_N, BLOCK_M, warps, stages: those that ptxas gives Hopper's registers to with few spills or none, up to 128
+# features. Which is the fastest was not measured; Triton tries them out at the first call, and keeps the fastest for as
+# long as the process lives. 16-bit products are made by groups of 4 warps on tiles of 64 rows and more.
 _HOPPER = {
     "forward": [(64, 64, 4, 3), (128, 64, 4, 3), (128, 64, 8, 3), (128, 128, 8, 2)],
-    "backward_of_rows": [(64, 64, 4, 3), (64, 64, 4, 2), (128, 64, 8, 2), (128, 32, 4, 3)],
-    "backward_of_columns": [(64, 64, 4, 2), (32, 64, 4, 3), (64, 128, 8, 2), (32, 128, 4, 2)],
+    "backward_of_rows": [(64, 64, 4, 3), (64, 32, 4, 4), (128, 64, 8, 2)],
+    "backward_of_columns": [(64, 64, 4, 2), (32, 64, 4, 3), (64, 128, 8, 2)],
 }
-_HOPPER_FLOAT32 = [(32, 32, 4, 2), (64, 32, 4, 2), (32, 64, 4, 2), (64, 64, 8, 2)]
+_HOPPER_FLOAT32 = {
+    "forward": [(32, 32, 4, 2), (64, 32, 8, 2), (32, 64, 8, 2)],
+    "backward_of_rows": [(32, 32, 4, 2), (64, 32, 8, 2), (32, 64, 8, 2)],
+    "backward_of_columns": [(16, 32, 4, 2), (32, 32, 8, 2), (16, 64, 8, 2)],
+}
 
 
 def configurations(name: str, float32: bool) -> list[triton.Config]:
     """The sizes of blocks that are tried out for a kernel."""
     return [
         triton.Config({"BLOCK_N": N, "BLOCK_M": M}, num_warps=warps, num_stages=stages)
-        for N, M, warps, stages in (_HOPPER_FLOAT32 if float32 else _HOPPER[name])
+        for N, M, warps, stages in (_HOPPER_FLOAT32 if float32 else _HOPPER)[name]
     ]
 
 
