@@ -1,0 +1,84 @@
+"""torch_impl.gpu, and that torch_impl does without. Triton chooses its interpreter when the kernels are imported, so
+with_triton.py is run in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+
+import torch_impl
+
+needs_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install triton"
+)
+HERE = Path(__file__).parent
+# Where there is a GPU, the kernels run there.
+INTERPRET = {"TRITON_INTERPRET": "0" if torch.cuda.is_available() else "1"}
+
+
+def run_pytest(file: str, marks: str, environment: Mapping[str, str], seconds: float) -> None:
+    """The tests of a file that is not collected; none may fail, none may be skipped."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", marks, str(HERE / file)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environment},
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    assert re.search(r"[1-9]\d* passed", done.stdout)
+    assert "skipped" not in done.stdout
+
+
+@needs_triton
+def test_with_triton() -> None:
+    run_pytest("with_triton.py", "not slow", INTERPRET, 300)
+
+
+@needs_triton
+@pytest.mark.slow
+def test_with_triton_at_length() -> None:
+    run_pytest("with_triton.py", "slow", INTERPRET, 1800)
+
+
+@needs_triton
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Triton for Linux has NVIDIA's assembler")
+def test_for_hopper(tmp_path: Path) -> None:
+    run_pytest("for_hopper.py", "", {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}, 1200)
+
+
+def run_python(source: str) -> subprocess.CompletedProcess[str]:
+    root = Path(torch_impl.__file__).parents[1]
+    return subprocess.run([sys.executable, "-c", source], cwd=root, capture_output=True, text=True, check=False)
+
+
+LOADED = "import sys, torch; before = set(sys.modules); import {}; print('triton' in set(sys.modules) - before)"
+
+
+def test_importing_torch_impl_does_not_import_triton() -> None:
+    done = run_python(LOADED.format("torch_impl"))
+    assert done.stdout == "False\n", done.stderr
+
+
+@needs_triton
+def test_the_probe_would_notice_triton() -> None:
+    done = run_python(LOADED.format("torch_impl.gpu"))
+    assert done.stdout == "True\n", done.stderr
+
+
+def test_without_triton_an_error_says_what_to_install() -> None:
+    done = run_python("import sys; sys.modules['triton'] = None; import torch_impl.gpu")
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ModuleNotFoundError: torch_impl.gpu needs Triton: pip install triton, or pip install 'grad")
+    assert last.endswith("torch_impl.attn_composite and torch_impl.attn_function do without")

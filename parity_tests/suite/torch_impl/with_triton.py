@@ -1,0 +1,550 @@
+"""torch_impl.gpu: judged as every implementation of attn is. Not collected: test_triton.py runs it in a process.
+
+Where there is a GPU that PyTorch sees, the kernels are compiled and run there. Otherwise they run in Triton's
+interpreter, which must be chosen before they are imported.
+"""
+
+# Triton is not a requirement
+# pyright: reportMissingImports=false, reportIndexIssue=false
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.util
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+import jax_ref
+from parity_tests import OpSpec, crosscheck
+from parity_tests.harness.findings import Verdict
+from parity_tests.suite.attn import SPEC
+from parity_tests.suite.torch_impl._common import COTANGENTS, OUTPUTS, PRIMALS, draw, only, pull, subsets
+from parity_tests.suite.torch_impl.test_memory import Memory
+from torch_impl import ATTN_FUNCTION_LIMITS, attn_composite
+from torch_impl.gpu import _kernels, _launch, attn_output_triton, attn_triton
+
+DEVICE = "cpu" if _launch.INTERPRETED else "cuda"
+DTYPES = ("float32", "bfloat16", "float16")
+FIRST = ("forward", "vjp", "vjp_partial", "input_subsets")
+# What is left out, and why. compile, fake, make_fx: they give the kernels tensors without values, and no operator is
+# registered that would stand for them. determinism: threads, of which the interpreter can have one.
+OTHERS = (
+    *("jvp", "adjoint", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp", "layouts", "linearity", "purity"),
+    *(
+        "in_place",
+        "retain_graph",
+        "interleaved",
+        "saved_tensors",
+        "checkpoint",
+        "leaks",
+        "vmap",
+        "functorch",
+        "autocast",
+    ),
+)
+LIMITS = {"jvp_of_jvp": ATTN_FUNCTION_LIMITS["nested forward AD"]}
+
+SPEC_OF_OUTPUT = OpSpec(
+    "attn_output",
+    primal=lambda q, k, v: jax_ref.attn_primal(q, k, v)[0],
+    signature="(n,d),(m,d),(m,e)->(n,e)",
+    vjp=lambda q, k, v, output_bar: jax_ref.attn_vjp(q, k, v, output_bar, None),
+    output_names=("output",),
+)
+SPECS = {attn_triton: SPEC, attn_output_triton: SPEC_OF_OUTPUT}
+faces = pytest.mark.parametrize("face", SPECS, ids=lambda face: face.__name__)
+
+# The interpreter's blocks have 16 queries and 32 keys; a GPU's have up to 128.
+SIZES = {
+    "one_block": (4, 3, 5, 2),
+    "tails": (20, 5, 40, 3),
+    "whole_blocks": (32, 16, 64, 32),
+    "one": (1, 1, 1, 1),
+    "widest": (5, 128, 7, 100),
+}
+
+
+unwarned = np.errstate(all="ignore")  # the interpreter computes in NumPy, which warns of inf * 0 where a GPU does not
+
+
+def on_device(face: Callable, q: Tensor, k: Tensor, v: Tensor):
+    """The harness's tensors are on the CPU, whether or not JAX sees the GPU."""
+    results = face(q.to(DEVICE), k.to(DEVICE), v.to(DEVICE))
+    return tuple(y.cpu() for y in results) if isinstance(results, tuple) else results.cpu()
+
+
+def judged(face: Callable, sizes: Sequence[int], *, scale: float = 0.5, **options):
+    """The report on one of the faces at these sizes; q kᵀ has entries of about this scale."""
+    n, d, m, e = sizes
+    rng = np.random.default_rng(7)
+    q, k, v = (rng.standard_normal(shape) for shape in ((n, d), (m, d), (m, e)))
+    factor = scale**0.5 / d**0.25
+    spec = dataclasses.replace(SPECS[face], signature=None, inputs=(factor * q, factor * k, v))
+    return crosscheck(functools.partial(on_device, face), spec, name=face.__name__, **options)
+
+
+def all_pass(report, *, but: Sequence[str] = ()) -> None:
+    report.raise_if_failed()
+    assert {row.check for row in report.rows if row.verdict is not Verdict.PASS} == {*but}
+
+
+def relative(x: Tensor, exact: np.ndarray) -> float:
+    return float((np.abs(x.double().numpy() - exact) / np.abs(exact)).max())
+
+
+@faces
+def test_first_order(face: Callable) -> None:
+    """Each entry within what rounding explains, in every dtype; cotangents that are absent, inputs that do not ask."""
+    all_pass(judged(face, SIZES["tails"], checks=["forward", "vjp", "vjp_partial"], dtypes=DTYPES))
+
+
+@pytest.mark.slow
+@faces
+@pytest.mark.parametrize("scale", [0.5, 6.0], ids=["", "saturated"])
+@pytest.mark.parametrize("name", SIZES)
+def test_first_order_at_every_size(face: Callable, name: str, scale: float) -> None:
+    all_pass(judged(face, SIZES[name], scale=scale, checks=FIRST, dtypes=DTYPES))
+
+
+@pytest.mark.slow
+def test_every_other_check() -> None:
+    """Second order, forward mode, vmap, torch.func, layouts, what is saved and what is written to."""
+    all_pass(
+        judged(attn_triton, SIZES["one_block"], checks=OTHERS, dtypes=DTYPES, limits=LIMITS), but=["jvp_of_jvp"]
+    )  # listed, so that it must fail
+    others = [check for check in OTHERS if check != "jvp_of_jvp"]
+    all_pass(judged(attn_output_triton, SIZES["one_block"], checks=others, dtypes=["float32"]))
+
+
+@pytest.mark.slow
+@unwarned
+def test_the_whole_spec() -> None:
+    """The harness's own sizes and points, infinities among them; more features than the kernels hold are not tried."""
+
+    def narrow(q: Tensor, k: Tensor, v: Tensor):
+        wide = max(q.shape[1], v.shape[1]) > 128
+        return attn_composite(q, k, v) if wide else on_device(attn_triton, q, k, v)
+
+    checks = ["forward", "vjp", "points", "exact"]
+    all_pass(crosscheck(narrow, SPEC, name="attn_triton", checks=checks, dtypes=DTYPES))
+
+
+@pytest.mark.parametrize("empty", range(4), ids=["n", "d", "m", "e"])
+def test_empty_axes(empty: int) -> None:
+    sizes = [3, 2, 4, 5]
+    sizes[empty] = 0
+    got, expected = (
+        [x.cpu() for x in (*outputs, *pull(outputs, primals, bars))]
+        for op in (attn_triton, attn_composite)
+        for primals in [draw(PRIMALS, sizes, dtype=torch.float32, requires_grad=PRIMALS)]
+        for primals in [[x.detach().to(DEVICE).requires_grad_() for x in primals]]
+        for bars in [[x.to(DEVICE) for x in draw(COTANGENTS, sizes, dtype=torch.float32, seed=1)]]
+        for outputs in [op(*primals)]
+    )
+    torch.testing.assert_close(got, expected)
+
+
+# tanh and its slope
+
+
+@triton.jit
+def _both(scores, D, A, COUNT: tl.constexpr):
+    at = tl.program_id(0) * COUNT + tl.arange(0, COUNT)
+    slope, tanh = _kernels.slope_and_tanh(tl.load(scores + at))
+    tl.store(D + at, slope)
+    tl.store(A + at, tanh)
+
+
+@unwarned
+def slope_and_tanh(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """By the kernels' function, at a multiple of 4096 float32 scores; as float64."""
+    s = torch.from_numpy(scores).to(DEVICE)
+    D, A = torch.empty_like(s), torch.empty_like(s)
+    _both[(len(s) // 4096,)](s, D, A, 4096)
+    return D.cpu().double().numpy(), A.cpu().double().numpy()
+
+
+# In units of u = 2^-24, half an ulp at most. NumPy's exp is wrong by up to 5.2. D = 4 t r r with r = 1 / (1 + t) is
+# wrong by what t is, times (1 - t) / (1 + t), by 2 in each r, and by 1 in each of two products: 12. Beyond SMALL, where
+# t is at most 1/3, 2 t r is at most 1/2 and relatively wrong by 3/4 of 5.2 + 2 + 1; A, at least 1/2, by half of that in
+# ulp, less than 4 with its own rounding. On a GPU exp is ex2.approx(x log2 e), 4 u, where x log2 e is rounded twice,
+# 4 |s| u more; 1 / x is div.full, 4 u.
+ULPS_OF_TANH = 4 if _launch.INTERPRETED else 6
+
+
+def units_of_slope(s: np.ndarray) -> np.ndarray:
+    return np.full_like(s, 12) if _launch.INTERPRETED else 17 + 4 * np.abs(s)
+
+
+def test_tanh_and_its_slope_are_exact_to_some_ulp() -> None:
+    """From 2^-32, where tanh(s) = s, to 43, where the slope is float32's smallest normal number; both signs."""
+    positive = np.geomspace(2.0**-32, 43, 2**18).astype(np.float32)
+    for s in (positive, -positive):
+        D, A = slope_and_tanh(s)
+        x = s.astype(float)
+        t = np.exp(-2 * np.abs(x))
+        exact = np.tanh(x)
+        ulp = np.spacing(np.abs(exact).astype(np.float32)).astype(float)
+        assert np.max(np.abs(A - exact) / ulp) <= ULPS_OF_TANH
+        slope = 4 * t / (1 + t) ** 2
+        assert np.all(np.abs(D - slope) <= units_of_slope(x) * 2.0**-24 * slope)
+
+
+def test_tanh_at_the_ends() -> None:
+    s = np.zeros(4096, np.float32)
+    s[:5] = 0, np.inf, -np.inf, np.nan, 1e-40
+    D, A = slope_and_tanh(s)
+    np.testing.assert_array_equal(D[:5], [1, 0, 0, np.nan, 1])
+    np.testing.assert_array_equal(A[:4], [0, 1, -1, np.nan])
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_slopes_near_saturation(dtype: str) -> None:
+    """tanh(6) is 1 in 16 bits, where 1 - attn² is 0. The slope, 2.5e-5, reaches q_bar and k_bar all the same."""
+    tails = slopes_near_saturation(getattr(torch, dtype))
+    assert max(tails) <= 4 * torch.finfo(getattr(torch, dtype)).eps / 2  # P and the sum are rounded
+
+
+def slopes_near_saturation(dtype: torch.dtype) -> list[float]:
+    """The relative errors of q_bar and k_bar at n = d = m = e = 1, q = 6, k = v = 1, output_bar = 1."""
+    q, k, v = (torch.full((1, 1), x, dtype=dtype, device=DEVICE, requires_grad=True) for x in (6.0, 1.0, 1.0))
+    q_bar, k_bar = torch.autograd.grad(attn_output_triton(q, k, v), [q, k])
+    slope = 1 / np.cosh(6.0) ** 2
+    return [relative(q_bar.cpu(), np.array(slope)), relative(k_bar.cpu(), np.array(6 * slope))]
+
+
+# Where the tensors lie
+
+
+@unwarned
+def results(primals: Sequence[Tensor], bars: Sequence[Tensor]) -> list[Tensor]:
+    primals = [x.detach().requires_grad_() for x in primals]
+    outputs = attn_triton(*primals)
+    return [x.detach() for x in (*outputs, *torch.autograd.grad(outputs, primals, bars))]
+
+
+def arguments(sizes: Sequence[int] = SIZES["tails"], dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    return [x.to(DEVICE) for x in (*draw(PRIMALS, sizes, dtype=dtype), *draw(COTANGENTS, sizes, dtype=dtype, seed=1))]
+
+
+def framed(x: Tensor) -> Tensor:
+    """The same values amid NaN, with room for a block on each side."""
+    n, m = x.shape
+    frame = torch.full((n + 256, m + 256), torch.nan, dtype=x.dtype, device=x.device)
+    frame[128 : 128 + n, 128 : 128 + m] = x
+    return frame[128 : 128 + n, 128 : 128 + m]
+
+
+def transposed(x: Tensor) -> Tensor:
+    return x.mT.contiguous().mT
+
+
+def every_other(x: Tensor) -> Tensor:
+    return x.repeat_interleave(2, 0).repeat_interleave(3, 1)[::2, ::3]
+
+
+def expanded(x: Tensor) -> Tensor:
+    return x[:1].expand(x.shape)
+
+
+LAYOUTS = {"transposed": transposed, "every_other": every_other}
+
+
+def same_in(layout: Callable[[Tensor], Tensor], which: Sequence[int]) -> None:
+    given = arguments()
+    laid_out = [layout(x) if i in which else x for i, x in enumerate(given)]
+    for x, y in zip(results(laid_out[:3], laid_out[3:]), results(given[:3], given[3:]), strict=True):
+        assert torch.equal(x, y)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_any_layout_gives_the_same_bits(layout: str) -> None:
+    same_in(LAYOUTS[layout], range(5))
+    same_in(LAYOUTS[layout], [0, 3])  # q and k, output_bar and attn_bar are not laid out alike
+
+
+def test_expanded_gives_the_same_bits() -> None:
+    """Strides of 0, as in the cotangents of a sum."""
+    given = [expanded(x) for x in arguments()]
+    dense = [x.contiguous() for x in given]
+    for x, y in zip(results(given[:3], given[3:]), results(dense[:3], dense[3:]), strict=True):
+        assert torch.equal(x, y)
+
+
+def test_nothing_beside_a_matrix_is_read() -> None:
+    given = [framed(x) for x in arguments()]
+    assert not any(x.isnan().any() for x in results(given[:3], given[3:]))
+
+
+def test_wide_indices_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = arguments()
+    expected = results(given[:3], given[3:])
+    asked = []
+    monkeypatch.setattr(_launch, "index_type", lambda tensors: asked.append(len(tensors)) or tl.int64)
+    for x, y in zip(results(given[:3], given[3:]), expected, strict=True):
+        assert torch.equal(x, y)
+    assert len(asked) == 3
+
+
+def test_when_indices_are_wide() -> None:
+    """n*m entries beyond 2^30 are at offsets that, with a block beyond the edge, int32 may not hold."""
+
+    def index(*shapes: tuple[int, int]) -> tl.dtype:
+        return _launch.index_type(tuple(torch.empty(shape, device="meta") for shape in shapes))
+
+    assert index((2**15, 2**15 - 2)) == tl.int32
+    assert index((64, 64), (2**16, 2**16)) == tl.int64
+    assert _launch.index_type((torch.empty(2**16, 2**16, device="meta").mT, None)) == tl.int64
+
+
+def infinities() -> list[str]:
+    """Where NaN is not as in the composite: one query, then one key, with an infinite feature, at sizes with a tail."""
+    found = []
+    for i in (0, 1):
+        given = arguments()
+        given[i][3, 2] = torch.inf
+        expected = [x.detach().requires_grad_() for x in given[:3]]
+        outputs = attn_composite(*expected)
+        expected = [*outputs, *torch.autograd.grad(outputs, expected, given[3:])]
+        names = (*OUTPUTS, "q_bar", "k_bar", "v_bar")
+        for name, x, y in zip(names, results(given[:3], given[3:]), expected, strict=True):
+            if not torch.equal(x.isnan(), y.isnan()):
+                found.append(f"{name} for {PRIMALS[i]}")
+    return found
+
+
+def test_infinities_stay_where_they_are() -> None:
+    assert infinities() == []
+
+
+# What is not computed, and what is not held
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, set[str]]]:
+    """The kernels that run, with the flags that are set."""
+    calls = []
+    launch = _launch._launch
+
+    def noted(name, block, tensors, flags):
+        calls.append((name, {flag for flag, value in flags.items() if value}))
+        launch(name, block, tensors, flags)
+
+    monkeypatch.setattr(_launch, "_launch", noted)
+    return calls
+
+
+@pytest.mark.parametrize("wanted", subsets(PRIMALS))
+@pytest.mark.parametrize("defined", subsets(COTANGENTS))
+def test_absent_cotangents_cost_nothing(launched, wanted, defined) -> None:
+    primals = [x.to(DEVICE) for x in draw(PRIMALS, dtype=torch.float32)]
+    primals = [x.requires_grad_(name in wanted) for name, x in zip(PRIMALS, primals, strict=True)]
+    outputs = attn_triton(*primals)
+    del launched[:]
+    bars = only(defined, COTANGENTS, [x.to(DEVICE) for x in draw(COTANGENTS, dtype=torch.float32)])
+    pull(outputs, [x for x in primals if x.requires_grad], bars)
+    given = {f"HAS_{name.upper()}" for name in defined}
+    wants = {"WANTS_K"} & {f"WANTS_{x.upper()}" for x in wanted}
+    wants |= {"WANTS_V"} if "v" in wanted and "output_bar" in defined else set()
+    expected = [("backward_of_rows", given)] if "q" in wanted else []
+    expected += [("backward_of_columns", given | wants)] if wants else []
+    assert launched == expected
+
+
+def peak(face: Callable, backward: bool) -> float:
+    """The most memory that is held at once beside the arguments, in n*m matrices; the kernels' own is registers."""
+    sizes = (128, 1, 128, 1)
+    q, k, v, output_bar, attn_bar = arguments(sizes)
+    primals = [x.requires_grad_() for x in (q, k, v)]
+    bars = [output_bar, attn_bar][: 1 if face is attn_output_triton else 2]
+
+    def work() -> None:
+        outputs = face(*primals)
+        if backward:
+            torch.autograd.grad(outputs, primals, bars)
+
+    if DEVICE == "cuda":
+        work()  # tunes, with buffers of its own
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        work()
+        most = torch.cuda.max_memory_allocated() - before
+    else:
+        with Memory() as memory:
+            work()
+        most = memory.peak
+    return most / (128 * 128 * 4)
+
+
+def test_no_matrix_is_held_but_attn() -> None:
+    for backward in (False, True):
+        assert peak(attn_output_triton, backward) <= 0.1
+        assert 1 <= peak(attn_triton, backward) <= 1.1
+    assert peak(attn_composite, True) >= 3  # what the meter says of one that holds more
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("face", [attn_triton, attn_output_triton])
+def test_refusals(face: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v, *_ = arguments((3, 2, 4, 5))
+    with pytest.raises(TypeError, match=r"float64, and the kernels take .*; use torch_impl.attn_composite"):
+        face(q.double(), k.double(), v.double())
+    with pytest.raises(TypeError, match=r"complex64, and the kernels take .*; use torch_impl.attn_composite"):
+        face(*(x.to(torch.complex64) for x in (q, k, v)))
+    with pytest.raises(
+        ValueError, match=r"axis d is 129 in q and k, .* at most 128 features; use torch_impl.attn_comp"
+    ):
+        face(q.new_zeros(3, 129), q.new_zeros(4, 129), v)
+    with pytest.raises(ValueError, match="axis e is 129 in v"):
+        face(q, k, q.new_zeros(4, 129))
+    with pytest.raises(ValueError, match="axis m is 4 in k but 3 in v"):
+        face(q, k, v[:3])
+    with pytest.raises(ValueError, match=r"are on .* and meta; move them to one device"):
+        face(q, k, v.to("meta"))
+    monkeypatch.setattr(_launch, "INTERPRETED", False)
+    with pytest.raises(ValueError, match=r"are on cpu, and Triton compiles for GPUs; use torch_impl.attn_composite"):
+        face(q.cpu(), k.cpu(), v.cpu())
+
+
+# What must be noticed.
+
+
+def kernels_with(old: str, new: str, folder: Path) -> ModuleType:
+    """The module of the kernels with one piece of its source replaced; a file, since Triton reads the source itself."""
+    source = Path(_kernels.__file__).read_text(encoding="utf-8")
+    assert source.count(old) == 1, old
+    path = folder / "wrong_kernels.py"
+    path.write_text(source.replace(old, new), encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _spec_in(*names: str, at: str = "tails") -> Callable[[], set[str]]:
+    def caught() -> set[str]:
+        report = judged(attn_triton, SIZES[at], checks=names, dtypes=["float32"])
+        assert {row.verdict for row in report.rows} <= {Verdict.PASS, Verdict.MISMATCH}
+        return {row.check for row in report.rows if not row.passed}
+
+    return caught
+
+
+def _test(name: str, test: Callable[[], object]) -> Callable[[], set[str]]:
+    def caught() -> set[str]:
+        try:
+            test()
+        except AssertionError:
+            return {name}
+        return set()
+
+    return caught
+
+
+def _saturation() -> None:
+    test_slopes_near_saturation("bfloat16")
+
+
+FIRST_ORDER = _spec_in("forward", "vjp")
+ABSENT = _spec_in("vjp", "vjp_partial")
+# What is replaced in the kernels, by what, who looks, and who notices
+WRONG_KERNELS: dict[str, tuple[str, str, Callable[[], set[str]], set[str]]] = {
+    "1 + a² for 1 - a²": ("D = 4.0 * (t * r) * r", "D = 2.0 - 4.0 * (t * r) * r", FIRST_ORDER, {"vjp"}),
+    "a slope twice as large": ("D = 4.0 * (t * r) * r", "D = 8.0 * (t * r) * r", FIRST_ORDER, {"vjp"}),
+    "the sign of tanh": ("tl.where(s < 0, -far, far)", "far", FIRST_ORDER, {"forward", "vjp"}),
+    "the last block of rows is left out": (
+        "range(0, n, BLOCK_N)", "range(0, n - BLOCK_N + 1, BLOCK_N)", FIRST_ORDER, {"vjp"},
+    ),
+    "only the last block of keys counts": (
+        "K, q_bar_rows, INTERPRETED)", "K, tl.zeros([BLOCK_N, BLOCK_D], tl.float32), INTERPRETED)",
+        FIRST_ORDER, {"vjp"},
+    ),
+    "an accumulator that starts at 1": (
+        "v_bar_rows = tl.zeros([BLOCK_M, BLOCK_E], tl.float32)",
+        "v_bar_rows = tl.full([BLOCK_M, BLOCK_E], 1.0, tl.float32)",
+        FIRST_ORDER, {"vjp"},
+    ),
+    "the strides of q_bar are swapped": (
+        "ds, q_bar_n, q_bar_d, n, d)", "ds, q_bar_d, q_bar_n, n, d)", FIRST_ORDER, {"vjp"},
+    ),
+    "attn's cotangent is forgotten": (
+        "G = tile(attn_bar + example * attn_bar_B, rows, columns, attn_bar_n, attn_bar_m, n, m).to(tl.float32)",
+        "G = G * 1.0",
+        ABSENT, {"vjp", "vjp_partial"},
+    ),
+    "the output's cotangent is forgotten": (
+        "G = product(O_bar, tl.trans(V), G, INTERPRETED)", "G = G * 1.0", ABSENT, {"vjp", "vjp_partial"},
+    ),
+    "one example's values for all": (
+        "        V = tile(v + example * v_B, columns, es, v_m, v_e, m, e)\n        output_rows",
+        "        V = tile(v, columns, es, v_m, v_e, m, e)\n        output_rows",
+        _spec_in("forward", "vmap", at="one_block"), {"vmap"},
+    ),
+    "k's strides for q": (
+        "        Q = tile(q + example * q_B, rows, ds, q_n, q_d, n, d)",
+        "        Q = tile(q + example * q_B, rows, ds, k_m, k_d, n, d)",
+        _test("layouts", lambda: same_in(transposed, [1])), {"layouts"},
+    ),
+    "no mask at the edge": (
+        "inside = (rows < row_count)[:, None] & (columns < column_count)[None, :]\n    return",
+        "inside = (rows < 1 << 30)[:, None] & (columns < column_count)[None, :]\n    return",
+        _test("beside", test_nothing_beside_a_matrix_is_read), {"beside"},
+    ),
+    "zeros for a mask in a sum": (
+        "P = tl.where(inside, D * G, 0.0)", "P = D * G",
+        _test("infinities", test_infinities_stay_where_they_are), {"infinities"},
+    ),
+    "the slope from a rounded attn": (
+        "D, _ = slope_and_tanh(S)",
+        "_, D = slope_and_tanh(S)\n"
+        "        D = rounded(D, dtype, INTERPRETED).to(tl.float32)\n"
+        "        D = (1.0 - D) * (1.0 + D)",
+        _test("saturation", _saturation), {"saturation"},
+    ),
+    "a tanh that cancels near 0": (
+        "tl.where(x <= SMALL, near, ", "tl.where(x <= 0.0, near, ",
+        _test("tanh", test_tanh_and_its_slope_are_exact_to_some_ulp), {"tanh"},
+    ),
+    "a polynomial too short": (
+        "C2 + z * (C3 + z * C4)", "C2 + z * C3", _test("tanh", test_tanh_and_its_slope_are_exact_to_some_ulp), {"tanh"},
+    ),
+    "float32 sums in 16 bits": (
+        "    return tl.dot(x, y, total, input_precision=\"ieee\")",
+        "    return tl.dot(x, y, total, input_precision=\"ieee\").to(tl.float16).to(tl.float32)",
+        FIRST_ORDER, {"forward", "vjp"},
+    ),
+}  # fmt: skip
+QUICK = ("1 + a² for 1 - a²", "attn's cotangent is forgotten", "no mask at the edge")
+
+
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=[] if what in QUICK else pytest.mark.slow) for what in WRONG_KERNELS]
+)
+def test_a_wrong_kernel_is_noticed(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new, look, expected = WRONG_KERNELS[what]
+    wrong = kernels_with(old, new, tmp_path)
+    monkeypatch.setattr(_launch, "_kernels", wrong)
+    monkeypatch.setattr(_kernels, "slope_and_tanh", wrong.slope_and_tanh)
+    assert look() == expected
+
+
+@pytest.mark.slow
+def test_a_kernel_made_anew_raises_no_alarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = kernels_with("D = 4.0 * (t * r) * r", "D = 4.0 * (r * t) * r", tmp_path)
+    monkeypatch.setattr(_launch, "_kernels", right)
+    monkeypatch.setattr(_kernels, "slope_and_tanh", right.slope_and_tanh)
+    for look in {look for *_, look, _ in WRONG_KERNELS.values()}:
+        assert look() == set()
