@@ -31,7 +31,7 @@ def attn(
 
     Args:
         q: queries (n, d), of float32, bfloat16 or float16. k: keys (m, d), same dtype. v: values (m, e), same dtype.
-            n and m may be anything from 0 on, d and e at most 128; batch axes: `jax.vmap`.
+            n and m may be anything from 0 on, d and e at most 256; batch axes: `jax.vmap`.
         interpret: run the kernels in Pallas' interpreter: on any machine, slowly.
 
     Returns:

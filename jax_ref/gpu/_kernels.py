@@ -27,7 +27,7 @@ from jaxtyping import Array, Float
 
 from jax_ref._products import MaybeZero, add
 
-LARGEST = 128  # of d and e: a program holds all features of its block
+LARGEST = 256  # of d and e: a program holds all features of its block
 Ref: TypeAlias = Any  # Pallas has no public name for the type of a reference
 Queries: TypeAlias = Float[Array, "n d"]
 Keys: TypeAlias = Float[Array, "m d"]
@@ -102,9 +102,9 @@ def _padded(features: int) -> int:
 
 def _layout(q: jax.Array, k: jax.Array, e: int) -> Layout:
     (n, d), (m, _) = q.shape, k.shape
-    # Half as large where features are many and wide: the blocks of a program have to fit in shared memory.
-    wide = max(_padded(d), _padded(e)) * q.dtype.itemsize > 256
-    return Layout(n, m, d, e, 32 if wide else 64)
+    # Smaller where features are many and wide: the blocks of a program have to fit in shared memory, and are 16 KiB each.
+    row_bytes = max(_padded(d), _padded(e)) * q.dtype.itemsize
+    return Layout(n, m, d, e, min(64, 2**14 // row_bytes))
 
 
 def _load(ref: Ref, rows: Span, columns: Span) -> jax.Array:
@@ -239,7 +239,8 @@ def _backward_of_keys(layout: Layout, *args: Ref) -> None:
         _store(v_bar_ref[0], columns, e, v_bar[0])
 
 
-# The calls. Every axis is at least 1, d and e are at most `LARGEST`.
+# The calls. Every axis is at least 1, d and e are at most `LARGEST`. Jitted, since outside of jit Pallas would compile a
+# kernel anew at every call.
 
 _AXES = {"q": "nd", "k": "md", "v": "me", "output": "ne", "attn": "nm"}
 
@@ -262,6 +263,7 @@ def _call(
     )(*inputs.values())
 
 
+@functools.partial(jax.jit, static_argnames=("with_attn", "interpret"))
 def forward(q: Queries, k: Keys, v: Values, *, with_attn: bool, interpret: bool) -> tuple[jax.Array, ...]:
     """(output (n, e), attn (n, m)), or (output,) alone: equations (1) to (3), in the dtype of q."""
     layout = _layout(q, k, v.shape[1])
@@ -269,6 +271,7 @@ def forward(q: Queries, k: Keys, v: Values, *, with_attn: bool, interpret: bool)
     return _call(_forward, layout, layout.query_blocks, {"q": q, "k": k, "v": v}, results, interpret=interpret)
 
 
+@functools.partial(jax.jit, static_argnames="interpret")
 def backward(
     q: Queries, k: Keys, v: Values, attn: MaybeZero, output_bar: MaybeZero, attn_bar: MaybeZero, *, interpret: bool
 ) -> tuple[MaybeZero, ...]:
