@@ -102,9 +102,10 @@ def _padded(features: int) -> int:
 
 def _layout(q: jax.Array, k: jax.Array, e: int) -> Layout:
     (n, d), (m, _) = q.shape, k.shape
-    # Smaller where features are many and wide: the blocks of a program have to fit in shared memory, and are 16 KiB each.
+    # A block of q or v is 16 KiB at most, for shared memory. In float32, which matrix units do not take, a product of
+    # 64 x 64 entries is kept in registers, and is too much for them: Triton then spills most of it.
     row_bytes = max(_padded(d), _padded(e)) * q.dtype.itemsize
-    return Layout(n, m, d, e, min(64, 2**14 // row_bytes))
+    return Layout(n, m, d, e, min(32 if q.dtype == "float32" else 64, 2**14 // row_bytes))
 
 
 def _load(ref: Ref, rows: Span, columns: Span) -> jax.Array:

@@ -25,7 +25,7 @@ COTANGENTS = {"both": (0, 1), "output_bar": (0,), "attn_bar": (1,)}
 
 
 def _present(results: tuple, cotangents: str) -> tuple:
-    """The outputs whose cotangents are there, or these: of the cotangent of other outputs JAX knows that they are zero."""
+    """The outputs whose cotangents are there, or these cotangents: JAX knows that the other one is zero."""
     return tuple(results[i] for i in COTANGENTS[cotangents])
 
 

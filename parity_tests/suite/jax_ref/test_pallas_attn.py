@@ -119,19 +119,19 @@ def judged(dtype: str, sizes: Sizes = TAILS) -> set[str]:
     return beyond(args, jit(values_and_gradients(attn))(*args))
 
 
-def judged_output(dtype: str, sizes: Sizes = TAILS) -> set[str]:
+def judged_output(op: Callable, dtype: str, sizes: Sizes = TAILS) -> set[str]:
+    """Of an op with one result, or of attn with the other's cotangent absent."""
     args = arguments(sizes, dtype)
-    run = jit(values_and_gradients(with_output_only(attn_output)))
-    return beyond(args, run(*args[:4]), output_only=True)
+    return beyond(args, jit(values_and_gradients(with_output_only(op)))(*args[:4]), output_only=True)
 
 
-@dtypes
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 def test_attn_stays_in_the_bound(dtype):
     assert judged(dtype) == set()
 
 
 def test_attn_output_stays_in_the_bound():
-    assert judged_output("float32") == set()
+    assert judged_output(attn_output, "float32") == set()
 
 
 @pytest.mark.slow
@@ -148,7 +148,8 @@ def test_attn_output_stays_in_the_bound():
 @dtypes
 def test_other_sizes_stay_in_the_bound(dtype, sizes):
     assert judged(dtype, sizes) == set()
-    assert judged_output(dtype, sizes) == set()
+    assert judged_output(attn_output, dtype, sizes) == set()
+    assert judged_output(lambda *primals: attn(*primals)[0], dtype, sizes) == set()
 
 
 def saturated(dtype: str) -> tuple:
@@ -157,7 +158,7 @@ def saturated(dtype: str) -> tuple:
     return rounded((q, np.ones((1, 1)), np.ones((1, 1)), 0.3 * q, np.ones_like(q)), dtype)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 def test_near_saturation_the_slope_keeps_its_digits(dtype):
     """jax_ref.attn has D of the rounded attn, which is right by its own bound and fails this one."""
     args = saturated(dtype)
@@ -212,16 +213,17 @@ MUTANTS = {  # what is patched, by what, in which dtype, and what must be wrong
 
 @pytest.fixture
 def patched(monkeypatch):
-    """monkeypatch.setattr, for kernels that were not traced before."""
+    """monkeypatch.setattr, for kernels that JAX then traces again."""
+    jitted = _kernels.forward, _kernels.backward
 
-    def clear():
-        for f in (forward, backward):
+    def setattr(*args):
+        monkeypatch.setattr(*args)
+        for f in jitted:
             f.clear_cache()
 
-    forward, backward = _kernels.forward, _kernels.backward
-    clear()
-    yield monkeypatch.setattr
-    clear()
+    yield setattr
+    for f in jitted:
+        f.clear_cache()
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -255,6 +257,7 @@ def test_an_accumulator_that_starts_anew_is_noticed(patched):
 # Masks.
 
 
+@pytest.mark.slow
 def test_an_infinite_input_stays_in_its_row(patched):
     """0 times ∞ is NaN: what was loaded as zeros outside of k must not reach the rows that are inside."""
     q, k, v, *bars = arguments(TAILS, "bfloat16")
@@ -277,7 +280,7 @@ def test_blocks_cover_an_axis_once(size):
         (_kernels.Layout(7, size, 5, 3, 64), "key_blocks", "columns"),
     ):
         spans = [getattr(layout, of)(jnp.int32(i)) for i in range(getattr(layout, blocks))]
-        indices = [np.asarray(x.start + jnp.arange(x.size))[np.asarray(x.inside)] for x in spans]
+        indices = [(np.asarray(x.start) + np.arange(x.size))[np.asarray(x.inside)] for x in spans]
         np.testing.assert_array_equal(np.concatenate(indices), np.arange(size))
     features = _kernels.Layout(1, 1, size, 3, 64).query_features
     assert features.inside.sum() == size
@@ -332,18 +335,6 @@ def test_products_of_a_backward(present, dtype, count):
         return jax.vjp(outputs, *primals)[1](tuple(bars[i] for i in present))
 
     assert gemms(gradients, *primals) == 2 + count
-    if present:
-        assert all(np.any(x) == (i < 2 or 0 in present) for i, x in enumerate(jit(gradients)(*primals)))
-
-
-def test_one_cotangent_gives_what_zeros_for_the_other_give():
-    *primals, output_bar, attn_bar = arguments(TAILS, "float32")
-    zero = jnp.zeros_like
-    for i, bars in enumerate([(output_bar, zero(attn_bar)), (zero(output_bar), attn_bar)]):
-        _, pull = jax.vjp(lambda *primals, i=i: attn(*primals)[i], *primals)
-        _, pull_both = jax.vjp(attn, *primals)
-        for x, y in zip(pull(bars[i]), pull_both(bars), strict=True):
-            np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6 * float(jnp.max(jnp.abs(y))))
 
 
 def largest(f: Callable, *args) -> int:
@@ -411,6 +402,7 @@ def test_forward_mode_first_is_refused():
             jax.jvp(op, primals, primals)
 
 
+@pytest.mark.slow
 def test_examples_of_a_batch_are_not_mixed():
     args = arguments(TAILS, "float32")
     batch = [tuple(x * factor for x in args) for factor in (1, -0.5)]
@@ -492,7 +484,7 @@ ON_H200 = jax.sharding.AbstractMesh((1,), ("devices",), abstract_device=H200)
 
 def lowered(f: Callable, *args) -> str:
     with jax.sharding.use_abstract_mesh(ON_H200):
-        return jax.jit(f).trace(*args).lower(lowering_platforms=("cuda",)).as_text()
+        return jax.jit(lambda *args: f(*args)).trace(*args).lower(lowering_platforms=("cuda",)).as_text()
 
 
 def compiled_attn(*args):
@@ -513,21 +505,22 @@ lowering = pytest.mark.filterwarnings("ignore:The Pallas Triton backend is depre
 def test_lowers_for_cuda(dtype, x64):
     with jax.enable_x64(x64):
         for f in (compiled_attn, compiled_output):
-            assert lowered(f, *arguments(TAILS, dtype)).count('"__gpu$xla.gpu.triton"') == 3
+            assert lowered(f, *arguments(TAILS, dtype)).count("@__gpu$xla.gpu.triton(") == 3
 
 
 @lowering
 def test_a_kernel_that_triton_does_not_have_is_not_lowered(patched):
     patched(_kernels, "_D", lambda S: jnp.sort(S, axis=1))
-    with pytest.raises(Exception, match=r"Triton lowering: sort|sort"):
+    with pytest.raises(NotImplementedError, match="Triton lowering: sort"):
         lowered(compiled_output, *arguments(TAILS, "float32"))
 
 
+@pytest.mark.slow
 @lowering
 def test_a_batch_of_batches_lowers_for_cuda():
     args = tuple(x[None, None, None] for x in arguments(TAILS, "bfloat16"))
     run = jax.vmap(jax.vmap(jax.vmap(compiled_attn)))
-    assert lowered(run, *args).count('"__gpu$xla.gpu.triton"') == 3
+    assert lowered(run, *args).count("@__gpu$xla.gpu.triton(") == 3
 
 
 @pytest.mark.parametrize("default", ["tensorfloat32", "bfloat16", "highest"])
@@ -568,5 +561,6 @@ OUTPUT_SPEC = OpSpec(
 )
 def test_agrees_with_the_oracle(op, reference, spec, dtype):
     candidate = JaxCandidate(_as_far_as_it_goes(op, reference), name="gpu")
-    report = crosscheck(candidate, spec, dtypes=[dtype], device="cuda" if HAS_GPU else "cpu")
+    checks = ["forward", "vjp", "vjp_partial"]
+    report = crosscheck(candidate, spec, checks=checks, dtypes=[dtype], device="cuda" if HAS_GPU else "cpu")
     assert report.passed, str(report)
