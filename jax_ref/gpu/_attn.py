@@ -64,7 +64,8 @@ def _validate(q: jax.Array, k: jax.Array, v: jax.Array, interpret: bool) -> None
     validate(q, k, v)
     if str(q.dtype) not in DTYPES:
         raise TypeError(
-            f"attn: q, k and v have dtype {q.dtype}, and the GPU kernels take {', '.join(DTYPES)}; convert them, {_REMEDY}"
+            f"attn: q, k and v have dtype {q.dtype}, and the GPU kernels take {', '.join(DTYPES)}; "
+            f"convert them, {_REMEDY}"
         )
     for axis, name, size in (("d", "q", q.shape[1]), ("e", "v", v.shape[1])):
         if size > _kernels.LARGEST:

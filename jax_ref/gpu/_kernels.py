@@ -34,7 +34,7 @@ Keys: TypeAlias = Float[Array, "m d"]
 Values: TypeAlias = Float[Array, "m e"]
 
 
-# Indices are int32, as a program's own is, in 64-bit mode, too, where those of a loop are int64: Pallas does not mix them.
+# Indices are int32, as a program's own is: in 64-bit mode those of a loop are int64, and Pallas does not mix them.
 _ZERO = np.int32(0)
 
 
@@ -240,8 +240,8 @@ def _backward_of_keys(layout: Layout, *args: Ref) -> None:
         _store(v_bar_ref[0], columns, e, v_bar[0])
 
 
-# The calls. Every axis is at least 1, d and e are at most `LARGEST`. Jitted, since outside of jit Pallas would compile a
-# kernel anew at every call.
+# The calls. Every axis is at least 1, d and e are at most `LARGEST`. Jitted, since outside of jit Pallas would compile
+# a kernel anew at every call.
 
 _AXES = {"q": "nd", "k": "md", "v": "me", "output": "ne", "attn": "nm"}
 
