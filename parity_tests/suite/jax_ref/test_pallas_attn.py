@@ -435,8 +435,8 @@ def test_an_empty_axis(axis):
         (
             lambda q, k, v: (q.astype("float64"), k.astype("float64"), v.astype("float64")),
             TypeError,
-            "attn: q, k and v have dtype float64, and the GPU kernels take float32, bfloat16, float16; convert them, or "
-            "call jax_ref.attn, which takes it",
+            "attn: q, k and v have dtype float64, and the GPU kernels take float32, bfloat16, float16; convert them, "
+            "or call jax_ref.attn, which takes it",
         ),
         (
             lambda q, k, v: (q.astype("complex64"), k.astype("complex64"), v.astype("complex64")),
