@@ -29,7 +29,7 @@ class Mistake(NamedTuple):
 SCHEMA = "(Tensor q, Tensor k, Tensor v) -> (Tensor output, Tensor attn)"
 AN_ATTN = f"- name: attn{SCHEMA}"
 MISTAKES = {
-    "not YAML": Mistake(FUNCTIONS, "dispatch:\n", "dispatch: {\n", "tags", "not YAML: "),
+    "not YAML": Mistake(FUNCTIONS, "attn\n  tags:", "{attn\n  tags:", "tags", "not YAML: "),
     "a tab": Mistake(DERIVATIVES, "  complex", "\tcomplex", "\tcomplex", "not YAML: found a tab"),
     "a key twice": Mistake(
         DERIVATIVES, "  complex: True", "  complex: True\n  complex: True", AN_ATTN, "`complex` is there twice"

@@ -65,7 +65,9 @@ def tanh(rows: Rows, x: np.ndarray) -> np.ndarray:
 
 def times_slope(rows: Rows, a: np.ndarray) -> np.ndarray:
     P, G = np.empty_like(a), np.ones_like(a)
-    rows._ZN10gradparity4rows11times_slopeEPKfS2_Pfl(*map(_pointer, (G, a, P)), ctypes.c_int64(a.size))
+    rows._ZN10gradparity4rows11times_slopeEPKfS2_S2_Pfl(
+        _pointer(G), None, *map(_pointer, (a, P)), ctypes.c_int64(a.size)
+    )
     return P
 
 

@@ -85,6 +85,18 @@ Rows rows_of(const Matrix<T>& x, int64_t first, int64_t count, float* copied) {
   return {copied, x.columns};
 }
 
+// Columns of one row, as they are or copied.
+template <typename T>
+const float* row_of(const Matrix<T>& x, int64_t row, int64_t begin, int64_t size, float* copied) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (x.column_stride == 1) {
+      return x.at(row, begin);
+    }
+  }
+  rows::load(x.at(row, begin), x.column_stride, copied, size);
+  return copied;
+}
+
 // Transposes the rows [first, first + count): `to` is (columns, count).
 template <typename T>
 void copy_transposed(const Matrix<T>& x, int64_t first, int64_t count, float* to, int64_t to_stride) {
@@ -191,21 +203,15 @@ void backward(
         float* const Q_sum = std::is_same_v<T, float> ? reinterpret_cast<float*>(q_bar + i * d) : sum.get();
         for (int64_t j = 0; j < m; j += C) {
           const int64_t columns = std::min(C, m - j);
-          copy(attn, i, rows, j, columns, A.get(), C);
           if (needs_G) {
             multiply(rows, columns, e, O.data, O.stride, V_transposed.get() + j * e, C, P.get(), C, false); // (8)
           }
-          if (needs_P) {
-            for (int64_t r = 0; r < rows; ++r) {
-              float* const G = P.get() + r * C;
-              if (attn_bar) {
-                float* const to = needs_G ? row.get() : G;
-                rows::load(attn_bar->at(i + r, j), attn_bar->column_stride, to, columns);
-                if (needs_G) {
-                  rows::add(to, G, columns); // (8)
-                }
-              }
-              rows::times_slope(G, A.get() + r * C, G, columns); // (9)
+          for (int64_t r = 0; r < rows; ++r) {
+            float *const a = A.get() + r * C, *const p = P.get() + r * C;
+            rows::load(attn.at(i + r, j), attn.column_stride, a, columns);
+            if (needs_P) {
+              const float* const a_bar = attn_bar ? row_of(*attn_bar, i + r, j, columns, row.get()) : nullptr;
+              rows::times_slope(needs_G ? p : nullptr, a_bar, a, p, columns); // (8), (9)
             }
           }
           if (q_bar) {

@@ -135,10 +135,18 @@ FOR_EVERY_LEVEL void tanh(float* x, int64_t size) {
   }
 }
 
-FOR_EVERY_LEVEL void times_slope(const float* G, const float* a, float* P, int64_t size) {
+FOR_EVERY_LEVEL void times_slope(const float* G, const float* a_bar, const float* a, float* P, int64_t size) {
+  if (G && a_bar) {
 #pragma omp simd
-  for (int64_t i = 0; i < size; ++i) {
-    P[i] = (1.f - a[i]) * (1.f + a[i]) * G[i];
+    for (int64_t i = 0; i < size; ++i) {
+      P[i] = (1.f - a[i]) * (1.f + a[i]) * (G[i] + a_bar[i]);
+    }
+  } else {
+    const float* const only = G ? G : a_bar;
+#pragma omp simd
+    for (int64_t i = 0; i < size; ++i) {
+      P[i] = (1.f - a[i]) * (1.f + a[i]) * only[i];
+    }
   }
 }
 

@@ -24,9 +24,9 @@ void store(const float* x, c10::Half* y, int64_t size);
 // x[i] = tanh x[i], with an error of at most 2.41 ulp; odd, of modulus at most 1, NaN for NaN.
 void tanh(float* x, int64_t size);
 
-// (9) of derivation/attn.md: P[i] = (1 - a[i]) (1 + a[i]) G[i]. Four roundings, whatever a is: 1 - a is exact from 1/2 on.
-// 1 - a² cancels: near |a| = 1 its error is up to 1448 roundings of it.
-void times_slope(const float* G, const float* a, float* P, int64_t size);
+// (8), (9) of derivation/attn.md: P[i] = (1 - a[i]) (1 + a[i]) (G[i] + a_bar[i]). G, or a_bar, may be null: absent.
+// The slope has three roundings whatever a is, by (88) of derivation/numerics.md; 1 - a² errs by up to 1448 near |a| = 1.
+void times_slope(const float* G, const float* a_bar, const float* a, float* P, int64_t size);
 
 // y (columns, rows) = xᵀ of x (rows, columns), each with the distance of its rows.
 void transpose(const float* x, int64_t x_stride, int64_t rows, int64_t columns, float* y, int64_t y_stride);
