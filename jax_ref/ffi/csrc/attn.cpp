@@ -121,7 +121,8 @@ Sizes sizes_of(const Array& q, const Array& k, const Array& v) {
 struct Work {
   long examples, rows, slices, items, workers;
 
-  Work(Sizes s, long batch, long threads, long least) : examples(batch), rows(s.n) {
+  Work(Sizes s, long batch, long available, long least) : examples(batch), rows(s.n) {
+    const long threads = std::max(1l, available);  // 0: XLA has no pool here
     const double flops = 4.0 * s.n * s.m * (s.d + s.e);
     const long useful = std::min<long>(long(flops / 3e7), s.n / least);
     slices = batch >= threads ? 1 : std::clamp<long>(useful, 1, threads);
