@@ -56,7 +56,7 @@ def _forward(q, k, v):
 @jax.jit
 def _backward(q, k, v, A, output_bar, attn_bar):
     args = (q, k, v, A, output_bar, attn_bar)
-    if output_bar is None and attn_bar is None or 0 in (*q.shape, *v.shape):
+    if (output_bar is None and attn_bar is None) or 0 in (*q.shape, *v.shape):
         return _vjp(*args)
     return jax.lax.platform_dependent(*args, cpu=_backward_kernel, default=_vjp)
 
@@ -86,7 +86,9 @@ _vjp_rule.defjvp(_jvp_of_vjp_rule, symbolic_zeros=True)
 def _checked(q, k, v) -> None:
     validate(q, k, v)
     if q.dtype != jnp.float32:
-        raise TypeError(f"attn_fused: the kernel computes in float32, got {q.dtype}; take jax_ref.ffi.attn for any dtype")
+        raise TypeError(
+            f"attn_fused: the kernel computes in float32, got {q.dtype}; take jax_ref.ffi.attn for any dtype"
+        )
 
 
 @jax.custom_vjp

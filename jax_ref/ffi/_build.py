@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 
 import jax
-import jaxlib
+import jaxlib.version
 
 SOURCES = Path(__file__).parent / "csrc"
 KERNELS = ("gradparity_attn_forward", "gradparity_attn_backward")
@@ -64,7 +64,7 @@ def _registered(sources: Path) -> tuple[str, str]:
 def library_path(sources: Path) -> Path:
     """Where the compiled kernels are, or will be; another name for another source, compiler, jaxlib or machine."""
     digest = hashlib.sha256()
-    for part in (jaxlib.__version__, platform.system(), platform.machine(), _compiler(), FLAGS):
+    for part in (jaxlib.version.__version__, platform.system(), platform.machine(), _compiler(), FLAGS):
         digest.update(repr(part).encode())
     for path in sorted(sources.iterdir()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
