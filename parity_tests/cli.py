@@ -74,7 +74,7 @@ BudgetOption = Annotated[
 @app.command()
 def run(
     op: Annotated[
-        str, typer.Option(help="attn, or attention_head, _grouped, _unbatched, _causal: of models.")
+        str, typer.Option(help="attn, or attn_float32, or attention_head, _grouped, _unbatched, _causal: of models.")
     ] = "attn",
     candidate: Annotated[list[str] | None, typer.Option(help="Only this implementation; repeat for more.")] = None,
     only: OnlyOption = None,

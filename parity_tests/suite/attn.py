@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import cast
 
+import jax.numpy as jnp
+
 import jax_ref
+import jax_ref.ffi
 import torch_impl
 from derivation import engine
 from parity_tests.harness.candidate import Candidate, NotBuilt
+from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.spec import OpSpec
 from parity_tests.suite.engine_candidate import EngineCandidate
 from torch_impl.native.build import BuildError, ToolchainMissing
@@ -54,10 +59,14 @@ SPEC = OpSpec(
     equations={result: f"equation ({number}) in derivation/attn.md" for result, number in _NUMBERS.items()},
 )
 
+# For kernels that compute in this format only; of checks that need one format, it is the one.
+SPEC_FLOAT32 = replace(SPEC, name="attn_float32", dtypes=("float32",))
+
 LIMITS = {"attn_function": {"jvp_of_jvp": torch_impl.ATTN_FUNCTION_LIMITS["nested forward AD"]}}
 IN_TORCH = ("attn_composite", "attn_function", "attn_native_implicit", "attn_native")
 IN_NUMPY = {"engine_composite": engine.attn_composite, "engine_formula": engine.attn_formula}
 NAMES = (*IN_TORCH, *IN_NUMPY)
+IN_JAX = {"attn_ffi": jax_ref.ffi.attn_fused}  # of SPEC_FLOAT32
 
 
 @functools.cache
@@ -71,3 +80,15 @@ def candidate(name: str) -> Candidate | NotBuilt:
         return NotBuilt(name, str(error))
     except (BuildError, DeclarationError) as error:
         return NotBuilt(name, str(error), expected=False)
+
+
+@functools.cache
+def candidate_float32(name: str) -> JaxCandidate | NotBuilt:
+    """The implementation of `SPEC_FLOAT32` of this name, compiled when it is first asked for."""
+    try:
+        IN_JAX[name](*[jnp.ones((1, 1), jnp.float32)] * 3)
+    except jax_ref.ffi.CompilerMissing as error:
+        return NotBuilt(name, str(error))
+    except jax_ref.ffi.BuildError as error:
+        return NotBuilt(name, str(error), expected=False)
+    return JaxCandidate(IN_JAX[name], name)

@@ -6,14 +6,16 @@ from parity_tests.harness.candidate import Candidate, NotBuilt
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.suite import attn, model
 
-SPECS = {attn.SPEC.name: attn.SPEC} | model.SPECS
+SPECS = {spec.name: spec for spec in (attn.SPEC, attn.SPEC_FLOAT32)} | model.SPECS
 
 
 def names(op: str) -> tuple[str, ...]:
     """The implementations of an operator."""
-    return attn.NAMES if op == attn.SPEC.name else model.names(op)
+    of_attn = {attn.SPEC.name: attn.NAMES, attn.SPEC_FLOAT32.name: tuple(attn.IN_JAX)}
+    return of_attn[op] if op in of_attn else model.names(op)
 
 
 def candidate(op: str, name: str) -> Candidate | JaxCandidate | NotBuilt:
     """The implementation of this name; a native one is compiled when it is first asked for."""
-    return attn.candidate(name) if op == attn.SPEC.name else model.candidate(op, name)
+    of_attn = {attn.SPEC.name: attn.candidate, attn.SPEC_FLOAT32.name: attn.candidate_float32}
+    return of_attn[op](name) if op in of_attn else model.candidate(op, name)
