@@ -166,6 +166,7 @@ def test_the_grid() -> None:
     assert any(case.n > case.m for case in cases)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", WHATS)
 @pytest.mark.parametrize("module", [torch_worker, jax_worker])
 def test_all_that_is_timed_computes_the_same(module, what: What) -> None:

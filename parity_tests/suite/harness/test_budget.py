@@ -94,6 +94,7 @@ def test_enough_time(tmp_path: Path):
     assert report["passed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", ["-1", "soon"])
 def test_a_budget_that_is_none(tmp_path: Path, budget: str):
     command = [sys.executable, "-m", "parity_tests", "run", "--budget", budget]

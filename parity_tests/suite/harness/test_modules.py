@@ -41,6 +41,7 @@ def test_a_wrong_module():
     assert "b_bar = 0" in str(report)
 
 
+@pytest.mark.slow
 def test_nested_parameters_in_the_order_of_named_parameters():
     assert [name for name, _ in Block().named_parameters()] == ["gain", "inner.weight", "inner.bias"]
     spec = OpSpec(

@@ -153,6 +153,7 @@ def _mutate(*args):
     return CliRunner().invoke(app, ["mutate", *args], catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     path, data = tmp_path / "case.py", tmp_path / "matrix.json"

@@ -184,6 +184,7 @@ def test_from_the_check_to_the_script_and_the_replay(tmp_path, check):
     assert "differ" not in printed
 
 
+@pytest.mark.slow
 def test_the_script_needs_torch_jax_and_numpy_only(tmp_path):
     """In a process of its own, which can import nothing of this project, nor what that depends on."""
     path, _ = found(tmp_path, "vjp", "--dtype", "float64")
@@ -223,6 +224,7 @@ def test_what_is_in_the_file(tmp_path):
         np.testing.assert_array_equal(arrays[name], arrays[f"drawn.{name} 0"])
 
 
+@pytest.mark.slow
 def test_the_files_are_the_same_every_time(tmp_path):
     path, _ = found(tmp_path, "vjp")
     before = path.read_bytes(), path.with_suffix(".py").read_text()
@@ -374,6 +376,7 @@ def half_trace(x):
     return (x @ x.detach()).trace()
 
 
+@pytest.mark.slow
 def test_a_module(tmp_path):
     (tmp_path / "case.py").write_text(
         "import torch\nfrom parity_tests import OpSpec\n"

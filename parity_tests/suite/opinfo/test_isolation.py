@@ -79,6 +79,7 @@ def run(script: str, *args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("native")
 def test_settings_are_as_before():
     """All of the folder is collected, and of every kind of test some run."""

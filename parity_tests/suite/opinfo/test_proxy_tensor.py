@@ -25,7 +25,7 @@ from parity_tests.suite.opinfo._machinery import (
 )
 from parity_tests.suite.opinfo._op_db import EXPLICIT, OPS, overload
 
-pytestmark = pytest.mark.usefixtures("native")
+pytestmark = [pytest.mark.usefixtures("native"), pytest.mark.slow]
 
 DOUBLE = (torch.float64, torch.complex128)
 

@@ -42,8 +42,9 @@ def native() -> Callable:
 
 
 def judged(attn: Callable, sizes: Sequence[int], **options) -> Report:
-    """The candidate at inputs of these sizes."""
-    inputs = tuple(x.numpy() for x in draw(PRIMALS, sizes))
+    """The candidate at inputs of these sizes, and scores that do not saturate."""
+    q, k, v = (x.numpy() for x in draw(PRIMALS, sizes))
+    inputs = q / np.sqrt(sizes[1]), k, v
     spec = dataclasses.replace(SPEC, signature=None, inputs=inputs)
     return crosscheck(attn, spec, **options)
 
@@ -81,9 +82,13 @@ def test_every_check(native: Callable, sizes):
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [1024, 4096])
 def test_large(native: Callable, n: int):
-    report = judged(native, (n, 64, n, 64), checks=["forward", "vjp"], dtypes=["float64", *SINGLE])
-    report.raise_if_failed()
-    assert len([row for row in report.rows if row.candidate != "oracle"]) == 8
+    """But the VJP of 4096 in bfloat16: of sums so long rounding explains any, and nothing could be told."""
+    dtypes = ["float64", "float32", "float16"] + ["bfloat16"] * (n < 4096)
+    for check, formats in (("forward", ["bfloat16", *dtypes]), ("vjp", dtypes)):
+        report = judged(native, (n, 64, n, 64), checks=[check], dtypes=dict.fromkeys(formats))
+        report.raise_if_failed()
+        rows = {row.dtype for row in report.rows if (row.candidate, row.check) != ("oracle", "vjp")}
+        assert rows == {*formats}
 
 
 @pytest.mark.filterwarnings("ignore:TF32 acceleration:UserWarning")  # torch's own, at any change of these flags
