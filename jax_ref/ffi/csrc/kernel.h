@@ -84,7 +84,9 @@ INLINE Lanes tanh_of(Lanes x) {
   const Lanes t = x * x;
   const Lanes p = (((TANH_P4 * t + TANH_P3) * t + TANH_P2) * t + TANH_P1) * t + 1.0f;
   const Lanes q = (((TANH_Q4 * t + TANH_Q3) * t + TANH_Q2) * t + TANH_Q1) * t + 1.0f;
-  return x * p / q;
+  const Lanes y = x * p / q, one = Lanes{} + 1.0f;  // by rounding, y may be beyond 1 near the end
+  const Lanes below = y > one ? one : y;
+  return below < -one ? -one : below;
 }
 
 // Rows [0, rows) of x (rows, columns) in panels of this height; the rest of them 0.

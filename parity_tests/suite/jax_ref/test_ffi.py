@@ -1,4 +1,4 @@
-"""attn by the kernels in C++, judged like any candidate, and at the sizes they are for; and every error of their tanh."""
+"""attn by the kernels in C++: judged like any candidate, at the sizes they are for, and at every float their tanh."""
 
 import os
 import re
@@ -175,7 +175,7 @@ def ulps(bits: np.ndarray) -> float:
 
 
 TINY, INFINITY = 0x00800000, 0x7F800000  # the bits of the smallest normal number, and of infinity
-ULPS = 4.0
+ULPS = 5.5  # XLA's own tanh errs by 4.9
 
 
 def test_tanh_at_a_million_floats():
@@ -184,6 +184,12 @@ def test_tanh_at_a_million_floats():
     assert 1.0 < ulps(bits) <= ULPS
     assert ulps(bits | np.uint32(1 << 31)) <= ULPS
     assert ulps(np.arange(0x3C000000, 0x41200000, 79, dtype=np.uint32)) <= ULPS  # 2**-7 to 10
+
+
+def test_tanh_is_never_beyond_one():
+    """From 8 to 9.1, where as it is rounded the quotient is at times."""
+    x = np.arange(0x41000000, 0x4111999A, dtype=np.uint32).view(np.float32)
+    assert np.abs(np.asarray(tanh_by_kernel(np.concatenate([x, -x])))).max() == 1
 
 
 def test_tanh_at_special_values():
@@ -263,7 +269,7 @@ def test_a_planted_mistake_is_caught(variant, mistake):
     report = crosscheck(JaxCandidate(ffi.attn_fused), at(Sizes(n=40, m=300, d=5, e=6)), checks=["forward", "vjp"])
     rows = {row.check: row.verdict for row in report.rows if row.candidate == "attn_fused"}
     assert rows == {"forward": "PASS", "vjp": "MISMATCH"}
-    assert {result.name for result in report.failures[0].wrong} == wrong
+    assert {result.label for result in report.failures[0].wrong} == wrong
 
 
 @pytest.mark.slow
