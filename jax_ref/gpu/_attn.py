@@ -13,7 +13,6 @@ import jax
 from jaxtyping import Array, Float
 
 from jax_ref import _attn, _blockwise
-from jax_ref._products import MaybeZero
 from jax_ref._validate import validate
 from jax_ref._zeros import none, with_symbolic_zeros
 from jax_ref.gpu import _kernels
@@ -195,8 +194,8 @@ def _output_fwd(interpret, q, k, v):
     return _output_ad(interpret, q, k, v), (q, k, v)
 
 
-def _output_bwd(interpret, residuals, output_bar):
-    output_bar: MaybeZero = none(output_bar)
+def _output_bwd(interpret, residuals, cotangent):
+    output_bar = none(cotangent)
     return (None,) * 3 if output_bar is None else _output_vjp(interpret, *residuals, output_bar)
 
 

@@ -51,7 +51,7 @@ class Span(NamedTuple):
 
     @property
     def slice(self) -> Any:
-        return pl.ds(self.start, self.size)
+        return pl.ds(self.start, self.size)  # pyright: ignore[reportArgumentType]
 
     @property
     def inside(self) -> jax.Array:
@@ -254,10 +254,12 @@ def _call(
     kernel: Callable, layout: Layout, programs: int, inputs: dict[str, MaybeZero], results: tuple[str, ...], **options
 ) -> tuple[jax.Array, ...]:
     features = max(layout.query_features.size, layout.value_features.size)
+    q = inputs["q"]
+    assert q is not None
     return pl.pallas_call(
         functools.partial(kernel, layout),
         grid=(programs,),
-        out_shape=[layout.result(_axes(name), inputs["q"].dtype) for name in results],
+        out_shape=[layout.result(_axes(name), q.dtype) for name in results],
         compiler_params=plgpu.CompilerParams(num_warps=4 if features <= 64 else 8, num_stages=2),
         name=f"attn{kernel.__name__}",
         **options,

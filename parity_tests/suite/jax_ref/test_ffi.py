@@ -1,4 +1,4 @@
-"""attn by the kernels in C++: judged like any candidate, at the sizes they are for, and at every float their tanh."""
+"""attn by the kernels in C++, judged like any candidate, at the sizes they are for; and every error of their tanh."""
 
 import os
 import re

@@ -114,7 +114,13 @@ def test_calls_change_nothing():
 
 def test_public_names():
     public = {name for name in dir(jax_ref) if not name.startswith("_")}
-    assert public - {"examples", "ffi", "nn", "sharded"} == {  # packages of their own, there once they are imported
+    assert public - {
+        "examples",
+        "ffi",
+        "gpu",
+        "nn",
+        "sharded",
+    } == {  # packages of their own, there once they are imported
         "attn",
         "attn_ad",
         "attn_jvp",
@@ -130,7 +136,7 @@ def test_public_names():
 
 
 def test_every_module_is_private():
-    """So that the names above, the layers, the guide's examples, `ffi` and `sharded` are all there is to import."""
+    """So that the names above, the layers, the guide's examples, `ffi`, `gpu` and `sharded` are all there is to import."""
     folder = Path(jax_ref.__file__).parent
     modules = {x.stem for x in folder.iterdir() if x.suffix == ".py" or x.is_dir()}
     assert {name for name in modules if not name.startswith("_")} == {"examples", "ffi", "nn", "sharded"}

@@ -164,7 +164,7 @@ def as_part_of_a_wider_one(x: Tensor) -> Tensor:
 
 
 def as_negative_of(x: Tensor) -> Tensor:
-    return torch._neg_view(-x)
+    return torch._neg_view(-x)  # pyright: ignore[reportPrivateImportUsage]
 
 
 def overlapping(x: Tensor) -> Tensor:
