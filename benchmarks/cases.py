@@ -22,6 +22,7 @@ VERSIONS = {
     "compile": "torch.compile of attn_composite",
     "jax_jit": "jax.jit of jax_ref.attn_primal, JAX's own VJP",
     "jax_attn": "jax.jit of jax_ref.attn, explicit VJP",
+    "jax_ffi": "jax.jit of jax_ref.ffi.attn, a kernel in C++",
     "blockwise": "jax.jit of jax_ref.dot_product_attention, blockwise: returns no attn",
     "sdpa": "torch scaled_dot_product_attention: softmax in place of tanh, returns no attn",
 }

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 import jax_ref
+import jax_ref.ffi
 from benchmarks.cases import Case
 from benchmarks.roofline import LARGE, TANH_BLOCK
 from benchmarks.worker import Call, Prepared, best_rate, serve
@@ -21,7 +22,12 @@ def _blockwise(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array]:
 
 
 # A version is entered here, and by its name in `cases.VERSIONS`: (q, k, v) -> (output, attn), or (output,).
-VERSIONS: dict[str, Callable] = {"jax_jit": jax_ref.attn_primal, "jax_attn": jax_ref.attn, "blockwise": _blockwise}
+VERSIONS: dict[str, Callable] = {
+    "jax_jit": jax_ref.attn_primal,
+    "jax_attn": jax_ref.attn,
+    "jax_ffi": jax_ref.ffi.attn,
+    "blockwise": _blockwise,
+}
 
 
 def _jitted(attn: Callable, what: str) -> Callable:

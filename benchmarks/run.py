@@ -21,7 +21,7 @@ from benchmarks.roofline import merged
 
 WORKERS = {
     "benchmarks.torch_worker": ("native", "eager", "function", "compile", "sdpa"),
-    "benchmarks.jax_worker": ("jax_jit", "jax_attn", "blockwise"),
+    "benchmarks.jax_worker": ("jax_jit", "jax_attn", "jax_ffi", "blockwise"),
 }
 THREAD_COUNTS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PJRT_NPROC")
 ROUNDS = 7  # at least, of each case
