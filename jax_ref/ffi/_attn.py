@@ -145,6 +145,6 @@ def attn(
 
 
 def _pays(q: jax.Array, k: jax.Array, v: jax.Array) -> bool:
-    # Measured: with fewer rows, packing keys and values costs more than the product; with more features a whole-matrix
-    # product has the better blocks.
+    # Measured, on a machine with AVX-512: with fewer rows, packing keys and values costs more than the product; with
+    # more features a whole-matrix product has the better blocks.
     return q.dtype == jnp.float32 and min(q.shape[0], k.shape[0]) >= 32 and max(q.shape[1], v.shape[1]) <= 128
