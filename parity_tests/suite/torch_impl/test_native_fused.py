@@ -18,10 +18,10 @@ from parity_tests.suite.torch_impl._common import COTANGENTS, PRIMALS, draw, onl
 from parity_tests.suite.torch_impl.test_memory import Memory
 
 SINGLE = ("float32", "bfloat16", "float16")
-EDGES = [  # n, d, m, e: at the ends of blocks of 64, 128 rows and 256, 512 columns, and one beyond
+EDGES = [  # n, d, m, e: at the ends of blocks of 64, 128 rows and 256, 128 columns, and one beyond
     (16, 1, 16, 1),
     (17, 3, 64, 2),
-    (64, 64, 512, 64),
+    (64, 64, 128, 64),
     (65, 7, 513, 5),
     (129, 33, 257, 64),
     (257, 64, 1025, 9),

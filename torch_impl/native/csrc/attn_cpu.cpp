@@ -3,10 +3,6 @@
 #include <ATen/Dispatch_v2.h>
 #include <ATen/ops/empty.h>
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
 #include "attn.h"
 #include "formulas.h"
 #include "fused.h"
@@ -49,21 +45,6 @@ bool worth_it(const Tensor& q, const Tensor& k, const Tensor& v) {
   }
 }
 
-// A matrix (rows, columns), not initialised. Memory that the C library takes from the kernel anew, which is what it does
-// from 32 MiB on, costs more to touch, page by page, than all arithmetic; in large pages it does not.
-Tensor new_matrix(int64_t rows, int64_t columns, const Tensor& like) {
-  auto x = at::empty({rows, columns}, like.options());
-#ifdef MADV_HUGEPAGE
-  constexpr uintptr_t PAGE = 2 << 20, FRESH = 32 << 20;
-  if (x.nbytes() >= FRESH) {
-    const auto begin = reinterpret_cast<uintptr_t>(x.mutable_data_ptr()), end = begin + x.nbytes();
-    const auto first = (begin + PAGE - 1) / PAGE * PAGE;
-    madvise(reinterpret_cast<void*>(first), end / PAGE * PAGE - first, MADV_HUGEPAGE); // a wish: it may be refused
-  }
-#endif
-  return x;
-}
-
 } // namespace
 
 std::tuple<Tensor, Tensor> attn_cpu(const Tensor& q, const Tensor& k, const Tensor& v) {
@@ -71,8 +52,8 @@ std::tuple<Tensor, Tensor> attn_cpu(const Tensor& q, const Tensor& k, const Tens
   if (!worth_it(q, k, v)) {
     return attn(q, k, v);
   }
-  auto output = new_matrix(q.size(0), v.size(1), q);
-  auto attn = new_matrix(q.size(0), k.size(0), q);
+  auto output = at::empty({q.size(0), v.size(1)}, q.options());
+  auto attn = at::empty({q.size(0), k.size(0)}, q.options());
   AT_DISPATCH_V2(q.scalar_type(), "attn_cpu", AT_WRAP([&] {
     fused::forward<scalar_t>(
         matrix<scalar_t>(q), matrix<scalar_t>(k), matrix<scalar_t>(v), output.mutable_data_ptr<scalar_t>(),

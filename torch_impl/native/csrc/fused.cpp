@@ -17,9 +17,9 @@
 namespace gradparity::fused {
 namespace {
 
-// Of the matrix; with them all that a block needs fits into half a megabyte at d = e = 64.
-constexpr int64_t FORWARD_ROWS = 64, FORWARD_COLUMNS = 512;
-constexpr int64_t BACKWARD_ROWS = 128, BACKWARD_COLUMNS = 256;
+// Of the matrix; with them all that a block needs fits into a third of a megabyte at d = e = 64.
+constexpr int64_t FORWARD_ROWS = 64, FORWARD_COLUMNS = 256;
+constexpr int64_t BACKWARD_ROWS = 128, BACKWARD_COLUMNS = 128;
 
 int64_t blocks(int64_t size, int64_t block) {
   return (size + block - 1) / block;
@@ -177,13 +177,18 @@ void backward(
   }
   const auto K = q_bar ? all_rows_of(k, K_copied) : Rows{};
 
-  // Sums for k_bar and v_bar, a pair for each part of the rows. How many parts there are, and which rows are in which,
-  // depends on the number of threads alone: so does the result. Together they are no larger than attn.
+  // Sums for k_bar and v_bar, a pair for each part of the rows; of the first part in float32, in their own memory. How
+  // many parts there are, and which rows are in which, depends on the number of threads alone: so does the result.
+  // Together they are no larger than attn.
   const bool sums = k_bar || v_bar;
   const int64_t most = sums ? std::max<int64_t>(1, n / (d + e)) : n;
   const int64_t parts = std::min({static_cast<int64_t>(at::get_num_threads()), blocks(n, 16), most});
-  const int64_t part = blocks(n, parts), K_size = k_bar ? panels * d * C : 0, V_size = v_bar ? panels * e * C : 0;
-  const Buffer K_sums(parts * K_size), V_sums(parts * V_size);
+  const int64_t part = blocks(n, parts), K_size = k_bar ? m * d : 0, V_size = v_bar ? m * e : 0;
+  constexpr int64_t in_place = std::is_same_v<T, float> ? 1 : 0;
+  const Buffer K_sums((parts - in_place) * K_size), V_sums((parts - in_place) * V_size);
+  const auto sum_of = [](T* result, const Buffer& sums, int64_t size, int64_t t) {
+    return t < in_place ? reinterpret_cast<float*>(result) : sums.get() + (t - in_place) * size;
+  };
 
   at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
     const Buffer P(needs_P ? R * C : 0), A(R * C), Q_transposed(k_bar ? d * R : 0), O_transposed(v_bar ? e * R : 0);
@@ -218,12 +223,12 @@ void backward(
             multiply(rows, d, columns, P.get(), C, K.data + j * K.stride, K.stride, Q_sum, d, j > 0); // (10)
           }
           if (k_bar) {
-            float* const sum = K_sums.get() + t * K_size + j * d;
-            multiply(d, columns, rows, Q_transposed.get(), R, P.get(), C, sum, C, !first); // (11), transposed
+            float* const sum = sum_of(k_bar, K_sums, K_size, t) + j * d;
+            multiply(d, columns, rows, Q_transposed.get(), R, P.get(), C, sum, columns, !first); // (11), transposed
           }
           if (v_bar) {
-            float* const sum = V_sums.get() + t * V_size + j * e;
-            multiply(e, columns, rows, O_transposed.get(), R, A.get(), C, sum, C, !first); // (12), transposed
+            float* const sum = sum_of(v_bar, V_sums, V_size, t) + j * e;
+            multiply(e, columns, rows, O_transposed.get(), R, A.get(), C, sum, columns, !first); // (12), transposed
           }
         }
         if constexpr (!std::is_same_v<T, float>) {
@@ -235,25 +240,26 @@ void backward(
     }
   });
 
-  const auto finish = [&](float* sums, int64_t size, int64_t features, T* to) {
+  // Adds the parts up, and transposes the sum, panel by panel.
+  const auto finish = [&](T* result, const Buffer& sums, int64_t size, int64_t features) {
     at::parallel_for(0, panels, 1, [&](int64_t begin, int64_t end) {
       const Buffer rows(C * features);
-      for (int64_t panel = begin; panel < end; ++panel) {
-        float* const total = sums + panel * features * C;
+      for (int64_t j = begin * C; j < std::min(m, end * C); j += C) {
+        const int64_t columns = std::min(C, m - j);
+        float* const total = sum_of(result, sums, size, 0) + j * features;
         for (int64_t t = 1; t < parts; ++t) {
-          rows::add(total + t * size, total, features * C);
+          rows::add(sum_of(result, sums, size, t) + j * features, total, features * columns);
         }
-        const int64_t columns = std::min(C, m - panel * C);
-        rows::transpose(total, C, features, columns, rows.get(), features);
-        rows::store(rows.get(), to + panel * C * features, columns * features);
+        rows::transpose(total, columns, features, columns, rows.get(), features);
+        rows::store(rows.get(), result + j * features, columns * features);
       }
     });
   };
   if (k_bar) {
-    finish(K_sums.get(), K_size, d, k_bar);
+    finish(k_bar, K_sums, K_size, d);
   }
   if (v_bar) {
-    finish(V_sums.get(), V_size, e, v_bar);
+    finish(v_bar, V_sums, V_size, e);
   }
 }
 
