@@ -21,18 +21,10 @@ from rich.console import Console
 from torch_impl.native.declarations import DERIVATIVES, NATIVE_FUNCTIONS, Declarations, read
 
 HERE = Path(__file__).parent
-# -z now: a function that is declared but not defined is an error at loading, not at its first call.
 OPENMP = ("-fopenmp",) if sys.platform == "linux" else ()  # what ATen's parallel loops are made of
-CFLAGS = (
-    "-O2",
-    "-DNDEBUG",
-    "-fvisibility=hidden",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    *OPENMP,
-    "-include",
-    "ops.h",
-)
+FLOATS = ("-fno-math-errno", "-fno-trapping-math")  # or a loop with a comparison is not vectorised
+CFLAGS = ("-O2", "-DNDEBUG", "-fvisibility=hidden", *FLOATS, *OPENMP, "-include", "ops.h")
+# -z now: a function that is declared but not defined is an error at loading, not at its first call.
 LDFLAGS = ("-Wl,-z,now",) if sys.platform == "linux" else ()
 
 _loaded: dict[str, Path] = {}  # namespace -> folder; the dispatcher takes each namespace once a process
