@@ -16,6 +16,7 @@ from parity_tests.harness.report import Report
 from parity_tests.suite.attn import SPEC
 from parity_tests.suite.torch_impl._common import COTANGENTS, PRIMALS, draw, only, pull, shape_of, subsets
 from parity_tests.suite.torch_impl.test_memory import Memory
+from torch_impl import attn_composite
 
 SINGLE = ("float32", "bfloat16", "float16")
 EDGES = [  # n, d, m, e: at the ends of blocks of 64, 128 rows and 256, 128 columns, and one beyond
@@ -203,6 +204,14 @@ def test_a_wrong_size_reads_no_memory_of_others(native: Callable, wrong: str, ax
     inputs[i] = torch.zeros(shape)
     with pytest.raises(RuntimeError, match=r"size|shape|expand"):
         torch.ops.gradparity.attn_backward(*inputs, [True] * 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("sizes", [(0, 5, 300, 6), (70, 0, 300, 6), (70, 5, 0, 6), (70, 5, 300, 0), (70, 0, 300, 0)])
+def test_empty(native: Callable, sizes, dtype):
+    primals, cotangents = draw(PRIMALS, sizes, dtype=dtype), draw(COTANGENTS, sizes, dtype=dtype, seed=1)
+    actual = [*native(*primals), *gradients(native, primals, cotangents)]
+    assert same_bits(actual, [*attn_composite(*primals), *gradients(attn_composite, primals, cotangents)])
 
 
 def test_numbers_that_are_none(native: Callable):

@@ -4,7 +4,6 @@
 #include <ATen/ops/empty.h>
 
 #include "attn.h"
-#include "formulas.h"
 #include "fused.h"
 #include "ops.h"
 #include "rows.h"
@@ -31,15 +30,15 @@ bool is_matrix(const Tensor& x, int64_t rows, int64_t columns, const Tensor& lik
 // of float32 and more, only the passes over the matrix are left to be saved.
 bool worth_it(const Tensor& q, const Tensor& k, const Tensor& v) {
   const auto fewest = std::min(q.size(0), k.size(0)), features = std::max(q.size(1), v.size(1));
+  if (fewest < 16 || features > 16 * fewest || q.size(1) == 0 || v.size(1) == 0) {
+    return false;
+  }
   switch (q.scalar_type()) {
     case at::kBFloat16:
-      if (rows::multiplies_bfloat16()) {
-        return fewest >= 64 && features <= 64;
-      }
-      [[fallthrough]];
+      return !rows::multiplies_bfloat16() || (fewest >= 64 && features <= 64);
     case at::kFloat:
     case at::kHalf:
-      return fewest >= 16 && features <= 16 * fewest && q.size(1) > 0 && v.size(1) > 0;
+      return true;
     default:
       return false;
   }
