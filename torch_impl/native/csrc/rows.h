@@ -21,7 +21,7 @@ void store(const float* x, float* y, int64_t size);
 void store(const float* x, c10::BFloat16* y, int64_t size);
 void store(const float* x, c10::Half* y, int64_t size);
 
-// x[i] = tanh x[i], with an error of at most 2.41 ulp; odd, of modulus at most 1, NaN for NaN.
+// x[i] = tanh x[i], with an error of at most 2.43 ulp; odd, of modulus at most 1, NaN for NaN.
 void tanh(float* x, int64_t size);
 
 // (8), (9) of derivation/attn.md: P[i] = (1 - a[i]) (1 + a[i]) (G[i] + a_bar[i]). G, or a_bar, may be null: absent.
