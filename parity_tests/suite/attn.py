@@ -59,6 +59,15 @@ SPEC = OpSpec(
     equations={result: f"equation ({number}) in derivation/attn.md" for result, number in _NUMBERS.items()},
 )
 
+# For kernels that never write the matrix
+SPEC_OUTPUT = OpSpec(
+    "attn_output",
+    primal=lambda q, k, v: jax_ref.attn_primal(q, k, v)[0],
+    signature="(n,d),(m,d),(m,e)->(n,e)",
+    vjp=lambda q, k, v, output_bar: jax_ref.attn_vjp(q, k, v, output_bar, None),
+    output_names=("output",),
+)
+
 # For kernels that compute in this format only; of checks that need one format, it is the one.
 SPEC_FLOAT32 = replace(SPEC, name="attn_float32", dtypes=("float32",))
 

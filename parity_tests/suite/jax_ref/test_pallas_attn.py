@@ -19,8 +19,8 @@ import jax_ref
 from jax_ref import gpu
 from jax_ref.gpu import _attn as faces
 from jax_ref.gpu import _kernels
-from parity_tests import JaxCandidate, OpSpec, crosscheck
-from parity_tests.suite.attn import SPEC
+from parity_tests import JaxCandidate, crosscheck
+from parity_tests.suite.attn import SPEC, SPEC_OUTPUT
 from parity_tests.suite.jax_ref._cases import Sizes, draw, jvp_of_vjp, quick_jit, vjp
 from parity_tests.suite.jax_ref._rounding import Bounded, Rounding, error_over_bound
 from parity_tests.suite.jax_ref.test_gemms import gemms
@@ -542,22 +542,13 @@ def _as_far_as_it_goes(op: Callable, reference: Callable) -> Callable:
     return lambda q, k, v: (op if max(q.shape[1], v.shape[1]) <= _kernels.LARGEST else reference)(q, k, v)
 
 
-OUTPUT_SPEC = OpSpec(
-    "attn_output",
-    primal=lambda q, k, v: jax_ref.attn_primal(q, k, v)[0],
-    signature="(n,d),(m,d),(m,e)->(n,e)",
-    vjp=lambda q, k, v, output_bar: jax_ref.attn_vjp(q, k, v, output_bar, None),
-    output_names=("output",),
-)
-
-
 @pytest.mark.slow
 @dtypes
 @pytest.mark.parametrize(
     ("op", "reference", "spec"),
     [
         pytest.param(attn, jax_ref.attn, SPEC, id="attn"),
-        pytest.param(attn_output, lambda *x: jax_ref.attn(*x)[0], OUTPUT_SPEC, id="attn_output"),
+        pytest.param(attn_output, lambda *x: jax_ref.attn(*x)[0], SPEC_OUTPUT, id="attn_output"),
     ],
 )
 def test_agrees_with_the_oracle(op, reference, spec, dtype):

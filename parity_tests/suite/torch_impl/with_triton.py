@@ -23,10 +23,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-import jax_ref
-from parity_tests import OpSpec, crosscheck
+from parity_tests import crosscheck
 from parity_tests.harness.findings import Verdict
-from parity_tests.suite.attn import SPEC
+from parity_tests.suite.attn import SPEC, SPEC_OUTPUT
 from parity_tests.suite.torch_impl._common import COTANGENTS, OUTPUTS, PRIMALS, draw, only, pull, subsets
 from parity_tests.suite.torch_impl.test_memory import Memory
 from torch_impl import ATTN_FUNCTION_LIMITS, attn_composite
@@ -53,14 +52,7 @@ OTHERS = (
 )
 LIMITS = {"jvp_of_jvp": ATTN_FUNCTION_LIMITS["nested forward AD"]}
 
-SPEC_OF_OUTPUT = OpSpec(
-    "attn_output",
-    primal=lambda q, k, v: jax_ref.attn_primal(q, k, v)[0],
-    signature="(n,d),(m,d),(m,e)->(n,e)",
-    vjp=lambda q, k, v, output_bar: jax_ref.attn_vjp(q, k, v, output_bar, None),
-    output_names=("output",),
-)
-SPECS = {attn_triton: SPEC, attn_output_triton: SPEC_OF_OUTPUT}
+SPECS = {attn_triton: SPEC, attn_output_triton: SPEC_OUTPUT}
 faces = pytest.mark.parametrize("face", SPECS, ids=lambda face: face.__name__)
 
 # The interpreter's blocks have 16 queries and 32 keys; a GPU's have up to 128.
