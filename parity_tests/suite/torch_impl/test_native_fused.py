@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +18,10 @@ from parity_tests.harness.findings import Verdict
 from parity_tests.harness.report import Report
 from parity_tests.suite.attn import SPEC
 from parity_tests.suite.torch_impl._common import COTANGENTS, PRIMALS, draw, only, pull, shape_of, subsets
+from parity_tests.suite.torch_impl._sources import library, planted, source
 from parity_tests.suite.torch_impl.test_memory import Memory
 from torch_impl import attn_composite
+from torch_impl.native.build import toolchain_missing
 
 SINGLE = ("float32", "bfloat16", "float16")
 EDGES = [  # n, d, m, e: at the ends of blocks of 64, 128 rows and 256, 128 columns, and one beyond
@@ -61,6 +66,16 @@ def same_bits(actual: Sequence[Tensor | None], expected: Sequence[Tensor | None]
     )
 
 
+@contextlib.contextmanager
+def threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize("sizes", EDGES, ids=str)
 def test_at_the_edges_of_blocks(native: Callable, sizes):
     report = judged(native, sizes, checks=["forward", "vjp", "vjp_partial"], dtypes=SINGLE)
@@ -93,31 +108,66 @@ def test_large(native: Callable, n: int):
 
 
 @pytest.mark.filterwarnings("ignore:TF32 acceleration:UserWarning")  # torch's own, at any change of these flags
-@pytest.mark.parametrize("threads", [1, 2])
-def test_without_onednn_as_well(native: Callable, threads: int):
+@pytest.mark.parametrize("count", [1, 2])
+def test_without_onednn_as_well(native: Callable, count: int):
     """Then the products are BLAS's."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        with torch.backends.mkldnn.flags(enabled=False):
-            judged(native, (65, 7, 513, 5), checks=["forward", "vjp"], dtypes=["float32"]).raise_if_failed()
-    finally:
-        torch.set_num_threads(before)
+    operators = torch.ops.gradparity.attn, torch.ops.gradparity.attn_backward
+    candidate = on_threads(count, *operators)
+    with torch.backends.mkldnn.flags(enabled=False):
+        judged(candidate, (65, 7, 513, 5), checks=["forward", "vjp"], dtypes=["float32"]).raise_if_failed()
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
+def on_threads(count: int, attn: Callable, attn_backward: Callable) -> Callable:
+    """The pair as one function, run by so many threads: crosscheck itself judges on one."""
+
+    class Attn(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+            ctx.set_materialize_grads(False)
+            with threads(count):
+                output, matrix = attn(q, k, v)
+            ctx.save_for_backward(q, k, v, matrix)
+            return output, matrix
+
+        @staticmethod
+        def backward(ctx, *cotangents: Tensor | None) -> tuple[Tensor | None, ...]:
+            with threads(count):
+                return attn_backward(*cotangents, *ctx.saved_tensors, list(ctx.needs_input_grad))
+
+    return lambda q, k, v: Attn.apply(q, k, v)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_on_several_threads(native: Callable, count: int):
+    operators = torch.ops.gradparity.attn, torch.ops.gradparity.attn_backward
+    report = judged(on_threads(count, *operators), (300, 6, 530, 4), checks=["forward", "vjp"], dtypes=["float32"])
+    report.raise_if_failed()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_narrow_result_is_rounded_once(native: Callable, dtype, count: int):
+    """It is float32's of the same numbers, to the bit."""
+    sizes = (300, 6, 530, 4)
+    primals, cotangents = draw(PRIMALS, sizes, dtype=dtype), draw(COTANGENTS, sizes, dtype=dtype, seed=1)
+    backward = torch.ops.gradparity.attn_backward
+    with threads(count):
+        results = native(*primals)
+        narrow = [*results, *backward(*cotangents, *primals, results[1], [True] * 3)]
+        wide = [*native(*(x.float() for x in primals))]
+        wide += backward(*(x.float() for x in (*cotangents, *primals, results[1])), [True] * 3)
+    assert same_bits(narrow, [x.to(dtype) for x in wide])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_same_bits_every_time(native: Callable, threads: int, dtype):
+def test_the_same_bits_every_time(native: Callable, count: int, dtype):
     sizes = (300, 16, 700, 16)
     primals, cotangents = draw(PRIMALS, sizes, dtype=dtype), draw(COTANGENTS, sizes, dtype=dtype, seed=1)
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    with threads(count):
         first = [*native(*primals), *gradients(native, primals, cotangents)]
         for _ in range(5):
             assert same_bits([*native(*primals), *gradients(native, primals, cotangents)], first)
-    finally:
-        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -238,3 +288,93 @@ def test_memory(native: Callable, defined):
     with Memory() as memory:
         pull(native(*primals), primals, cotangents)
     assert 1 <= memory.peak / (2048 * 2048 * torch.float32.itemsize) <= 1.1
+
+
+# Planted mistakes: fused.cpp compiled by itself, and called without the rest of the operator.
+
+FUSED = source("fused.cpp")
+FACE = """
+using M = gradparity::Matrix<float>;
+extern "C" void attn_forward(const M& q, const M& k, const M& v, float* output, float* attn) {
+  gradparity::fused::forward(q, k, v, output, attn);
+}
+extern "C" void attn_backward(
+    const M* output_bar, const M* attn_bar, const M& q, const M& k, const M& v, const M& attn, float* q_bar,
+    float* k_bar, float* v_bar) {
+  gradparity::fused::backward(output_bar, attn_bar, q, k, v, attn, q_bar, k_bar, v_bar);
+}
+"""
+
+
+class Matrix(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        *((name, ctypes.c_int64) for name in ("rows", "columns", "row_stride", "column_stride")),
+    )
+
+
+def operators_of(kernels: ctypes.CDLL) -> tuple[Callable, Callable]:
+    """attn and attn_backward by these kernels, from matrices that have gaps between their columns."""
+
+    def matrix(x: Tensor | None):
+        return None if x is None else ctypes.byref(Matrix(x.data_ptr(), *x.shape, *x.stride()))
+
+    def data(x: Tensor | None) -> ctypes.c_void_p:
+        return ctypes.c_void_p(None if x is None else x.data_ptr())
+
+    def attn(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        given = [with_gaps(x) for x in (q, k, v)]
+        output, attn = q.new_empty(len(q), v.shape[1]), q.new_empty(len(q), len(k))
+        kernels.attn_forward(*map(matrix, given), data(output), data(attn))
+        return output, attn
+
+    def attn_backward(output_bar, attn_bar, q, k, v, attn, mask) -> tuple[Tensor | None, ...]:
+        given = [None if x is None else with_gaps(x) for x in (output_bar, attn_bar, q, k, v, attn)]
+        asked = [*mask[:2], mask[2] and output_bar is not None]
+        x_bar = [torch.empty_like(x) if wanted else None for x, wanted in zip((q, k, v), asked, strict=True)]
+        kernels.attn_backward(*map(matrix, given), *map(data, x_bar))
+        return tuple(x_bar)
+
+    return attn, attn_backward
+
+
+ALL = {"output", "attn", "q_bar", "k_bar", "v_bar"}
+# What is in fused.cpp, what is planted, and what must be found wrong.
+MISTAKES = {
+    "(1) with the first block's keys": ("K_transposed.get() + j * d, C,", "K_transposed.get(), C,", ALL),
+    "(3) of the last block alone": ("V.stride, O, e, j > 0)", "V.stride, O, e, false)", {"output"}),
+    "(3) with the first block's values": ("V.data + j * V.stride, V.stride, O", "V.data, V.stride, O", {"output"}),
+    "(8) with the first block's values": ("V_transposed.get() + j * e", "V_transposed.get()", {"q_bar", "k_bar"}),
+    "(8) without output's part": (
+        "needs_G ? P.get() : nullptr, a",
+        "attn_bar ? nullptr : P.get(), a",
+        {"q_bar", "k_bar"},
+    ),
+    "(8) with attn's cotangent of other rows": ("attn_bar->block(i", "attn_bar->block(0", {"q_bar", "k_bar"}),
+    "(9) with other columns of attn": ("attn.block(i, rows, j", "attn.block(i, rows, 0", {"q_bar", "k_bar", "v_bar"}),
+    "(10) of the last block alone": ("K.stride, Q_sum, d, j > 0)", "K.stride, Q_sum, d, false)", {"q_bar"}),
+    "(11) of a thread's last rows alone": ("!first); // (11)", "false); // (11)", {"k_bar"}),
+    "(11) with A": ("Q_transposed.get(), R, P.get()", "Q_transposed.get(), R, A.get()", {"k_bar"}),
+    "(12) of a thread's last rows alone": ("!first); // (12)", "false); // (12)", {"v_bar"}),
+    "one thread's sums alone": ("int64_t t = 1; t < parts", "int64_t t = 1; t < 1", {"k_bar", "v_bar"}),
+    "sums not transposed": (
+        "rows::transpose(total, columns, features, columns, rows.get(), features)",
+        "std::copy_n(total, columns * features, rows.get())",
+        {"k_bar", "v_bar"},
+    ),
+    "what lies between the columns": ("x.column_stride == 1 &&", "", ALL),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(toolchain_missing() is not None, reason=f"compiles: {toolchain_missing()}")
+@pytest.mark.parametrize("name", ["no mistake", *MISTAKES])
+def test_a_planted_mistake_is_caught(name: str, tmp_path: Path):
+    """Two threads, each with two blocks of rows, and three of columns."""
+    old, new, wrong = MISTAKES.get(name, ("", "", set()))
+    text = planted(FUSED, old, new) if old else FUSED
+    kernels = library(tmp_path, {"fused.cpp": text + FACE, "rows.cpp": source("rows.cpp")})
+    report = judged(
+        on_threads(2, *operators_of(kernels)), (300, 6, 530, 4), checks=["forward", "vjp"], dtypes=["float32"]
+    )
+    assert {result.label for row in report.failures for result in row.wrong} == wrong

@@ -16,7 +16,7 @@ using at::Tensor;
 namespace {
 
 template <typename T>
-fused::Matrix<T> matrix(const Tensor& x) {
+Matrix<T> matrix(const Tensor& x) {
   return {x.const_data_ptr<T>(), x.size(0), x.size(1), x.stride(0), x.stride(1)};
 }
 
@@ -82,7 +82,7 @@ std::tuple<Tensor, Tensor, Tensor> attn_backward_cpu(
   if (q_bar.defined() || k_bar.defined() || v_bar.defined()) {
     AT_DISPATCH_V2(q.scalar_type(), "attn_backward_cpu", AT_WRAP([&] {
       const auto data = [](const Tensor& x) { return x.defined() ? x.mutable_data_ptr<scalar_t>() : nullptr; };
-      fused::Matrix<scalar_t> O, A;
+      Matrix<scalar_t> O, A;
       if (from_output) {
         O = matrix<scalar_t>(*output_bar);
       }

@@ -66,14 +66,6 @@ int64_t size_if_copied(const Matrix<T>& x, int64_t rows) {
   return as_it_is(x) ? 0 : rows * x.columns;
 }
 
-// Copies the columns [begin, begin + size) of the rows [first, first + count), one after the other.
-template <typename T>
-void copy(const Matrix<T>& x, int64_t first, int64_t count, int64_t begin, int64_t size, float* to, int64_t to_stride) {
-  for (int64_t i = 0; i < count; ++i) {
-    rows::load(x.at(first + i, begin), x.column_stride, to + i * to_stride, size);
-  }
-}
-
 template <typename T>
 Rows rows_of(const Matrix<T>& x, int64_t first, int64_t count, float* copied) {
   if constexpr (std::is_same_v<T, float>) {
@@ -81,20 +73,8 @@ Rows rows_of(const Matrix<T>& x, int64_t first, int64_t count, float* copied) {
       return {x.at(first, 0), x.row_stride};
     }
   }
-  copy(x, first, count, 0, x.columns, copied, x.columns);
+  rows::load(x.block(first, count, 0, x.columns), copied, x.columns);
   return {copied, x.columns};
-}
-
-// Columns of one row, as they are or copied.
-template <typename T>
-const float* row_of(const Matrix<T>& x, int64_t row, int64_t begin, int64_t size, float* copied) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (x.column_stride == 1) {
-      return x.at(row, begin);
-    }
-  }
-  rows::load(x.at(row, begin), x.column_stride, copied, size);
-  return copied;
 }
 
 // Transposes the rows [first, first + count): `to` is (columns, count).
@@ -124,7 +104,7 @@ template <typename T>
 Rows all_rows_of(const Matrix<T>& x, const Buffer& copied) {
   if (!as_it_is(x)) {
     at::parallel_for(0, x.rows, 256, [&](int64_t begin, int64_t end) {
-      copy(x, begin, end - begin, 0, x.columns, copied.get() + begin * x.columns, x.columns);
+      rows_of(x, begin, end - begin, copied.get() + begin * x.columns);
     });
     return {copied.get(), x.columns};
   }
@@ -151,10 +131,7 @@ void forward(const Matrix<T>& q, const Matrix<T>& k, const Matrix<T>& v, T* outp
       for (int64_t j = 0; j < m; j += C) {
         const int64_t columns = std::min(C, m - j);
         multiply(rows, columns, d, Q.data, Q.stride, K_transposed.get() + j * d, C, S.get(), C, false); // (1)
-        for (int64_t r = 0; r < rows; ++r) {
-          rows::tanh(S.get() + r * C, columns); // (2)
-          rows::store(S.get() + r * C, attn + (i + r) * m + j, columns);
-        }
+        rows::tanh(S.get(), C, rows, columns, attn + i * m + j, m); // (2)
         multiply(rows, e, columns, S.get(), C, V.data + j * V.stride, V.stride, O, e, j > 0); // (3)
       }
       if constexpr (!std::is_same_v<T, float>) {
@@ -192,7 +169,7 @@ void backward(
 
   at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
     const Buffer P(needs_P ? R * C : 0), A(R * C), Q_transposed(k_bar ? d * R : 0), O_transposed(v_bar ? e * R : 0);
-    const Buffer O_copied(needs_G ? size_if_copied(*output_bar, R) : 0), row(C);
+    const Buffer O_copied(needs_G ? size_if_copied(*output_bar, R) : 0);
     const Buffer sum(q_bar && !std::is_same_v<T, float> ? R * d : 0);
     for (int64_t t = begin; t < end; ++t) {
       for (int64_t i = t * part; i < std::min(n, (t + 1) * part); i += R) {
@@ -211,14 +188,13 @@ void backward(
           if (needs_G) {
             multiply(rows, columns, e, O.data, O.stride, V_transposed.get() + j * e, C, P.get(), C, false); // (8)
           }
-          for (int64_t r = 0; r < rows; ++r) {
-            float *const a = A.get() + r * C, *const p = P.get() + r * C;
-            rows::load(attn.at(i + r, j), attn.column_stride, a, columns);
-            if (needs_P) {
-              const float* const a_bar = attn_bar ? row_of(*attn_bar, i + r, j, columns, row.get()) : nullptr;
-              rows::times_slope(needs_G ? p : nullptr, a_bar, a, p, columns); // (8), (9)
-            }
+          Matrix<T> a_bar;
+          if (attn_bar) {
+            a_bar = attn_bar->block(i, rows, j, columns);
           }
+          rows::times_slope(
+              attn.block(i, rows, j, columns), needs_G ? P.get() : nullptr, attn_bar ? &a_bar : nullptr, A.get(),
+              needs_P ? P.get() : nullptr, C); // (8), (9)
           if (q_bar) {
             multiply(rows, d, columns, P.get(), C, K.data + j * K.stride, K.stride, Q_sum, d, j > 0); // (10)
           }

@@ -1,20 +1,9 @@
 // attn and its gradients block by block, so that a block of scores is made, used and left while it is in the cache.
 #pragma once
 
-#include <cstdint>
+#include "matrix.h"
 
 namespace gradparity::fused {
-
-// A matrix of any strides.
-template <typename T>
-struct Matrix {
-  const T* data;
-  int64_t rows, columns, row_stride, column_stride;
-
-  const T* at(int64_t row, int64_t column) const {
-    return data + row * row_stride + column * column_stride;
-  }
-};
 
 // (1) to (3) of derivation/attn.md, in float32 whatever T is: the results are rounded once.
 // output (n, e) and attn (n, m) are contiguous. No size is 0.

@@ -38,18 +38,27 @@ namespace {
   return std::copysign(E / (E + 2.f), x);
 }
 
-template <typename T>
-[[gnu::always_inline]] inline void load_any(const T* x, int64_t stride, float* y, int64_t size) {
+// body(i, row[i * stride]) for every i, in float32.
+template <typename T, typename Body>
+[[gnu::always_inline]] inline void for_each(const T* row, int64_t stride, int64_t size, Body body) {
   if (stride == 1) {
 #pragma omp simd
     for (int64_t i = 0; i < size; ++i) {
-      y[i] = static_cast<float>(x[i]);
+      body(i, static_cast<float>(row[i]));
     }
   } else {
 #pragma omp simd
     for (int64_t i = 0; i < size; ++i) {
-      y[i] = static_cast<float>(x[i * stride]);
+      body(i, static_cast<float>(row[i * stride]));
     }
+  }
+}
+
+template <typename T>
+[[gnu::always_inline]] inline void load_any(const Matrix<T>& x, float* y, int64_t y_stride) {
+  for (int64_t r = 0; r < x.rows; ++r) {
+    float* const to = y + r * y_stride;
+    for_each(x.at(r, 0), x.column_stride, x.columns, [=](int64_t i, float entry) { to[i] = entry; });
   }
 }
 
@@ -58,6 +67,42 @@ template <typename T>
 #pragma omp simd
   for (int64_t i = 0; i < size; ++i) {
     y[i] = static_cast<T>(x[i]);
+  }
+}
+
+template <typename T>
+[[gnu::always_inline]] inline void tanh_any(
+    float* x, int64_t x_stride, int64_t rows, int64_t columns, T* y, int64_t y_stride) {
+  for (int64_t r = 0; r < rows; ++r, x += x_stride, y += y_stride) {
+#pragma omp simd
+    for (int64_t i = 0; i < columns; ++i) {
+      x[i] = tanh(x[i]);
+      y[i] = static_cast<T>(x[i]);
+    }
+  }
+}
+
+[[gnu::always_inline]] inline float slope(float a) {
+  return (1.f - a) * (1.f + a);
+}
+
+template <typename T>
+[[gnu::always_inline]] inline void times_slope_any(
+    const Matrix<T>& attn, const float* G, const Matrix<T>* attn_bar, float* A, float* P, int64_t stride) {
+  for (int64_t r = 0; r < attn.rows; ++r) {
+    const int64_t from = r * stride;
+    for_each(attn.at(r, 0), attn.column_stride, attn.columns, [=](int64_t i, float a) { A[from + i] = a; });
+    if (P && G && attn_bar) {
+      for_each(attn_bar->at(r, 0), attn_bar->column_stride, attn.columns, [=](int64_t i, float a_bar) {
+        P[from + i] = slope(A[from + i]) * (G[from + i] + a_bar);
+      });
+    } else if (P && attn_bar) {
+      for_each(attn_bar->at(r, 0), attn_bar->column_stride, attn.columns, [=](int64_t i, float a_bar) {
+        P[from + i] = slope(A[from + i]) * a_bar;
+      });
+    } else if (P) {
+      for_each(G + from, 1, attn.columns, [=](int64_t i, float g) { P[from + i] = slope(A[from + i]) * g; });
+    }
   }
 }
 
@@ -108,47 +153,23 @@ bool multiplies_bfloat16() {
 #endif
 }
 
-FOR_EVERY_LEVEL void load(const float* x, int64_t stride, float* y, int64_t size) {
-  load_any(x, stride, y, size);
-}
-FOR_EVERY_LEVEL void load(const c10::BFloat16* x, int64_t stride, float* y, int64_t size) {
-  load_any(x, stride, y, size);
-}
-FOR_EVERY_LEVEL void load(const c10::Half* x, int64_t stride, float* y, int64_t size) {
-  load_any(x, stride, y, size);
-}
-
-FOR_EVERY_LEVEL void store(const float* x, float* y, int64_t size) {
-  store_any(x, y, size);
-}
-FOR_EVERY_LEVEL void store(const float* x, c10::BFloat16* y, int64_t size) {
-  store_any(x, y, size);
-}
-FOR_EVERY_LEVEL void store(const float* x, c10::Half* y, int64_t size) {
-  store_any(x, y, size);
-}
-
-FOR_EVERY_LEVEL void tanh(float* x, int64_t size) {
-#pragma omp simd
-  for (int64_t i = 0; i < size; ++i) {
-    x[i] = tanh(x[i]);
+#define DEFINE(T)                                                                                                      \
+  FOR_EVERY_LEVEL void load(const Matrix<T>& x, float* y, int64_t y_stride) {                                          \
+    load_any(x, y, y_stride);                                                                                          \
+  }                                                                                                                    \
+  FOR_EVERY_LEVEL void store(const float* x, T* y, int64_t size) {                                                     \
+    store_any(x, y, size);                                                                                             \
+  }                                                                                                                    \
+  FOR_EVERY_LEVEL void tanh(float* x, int64_t x_stride, int64_t rows, int64_t columns, T* y, int64_t y_stride) {       \
+    tanh_any(x, x_stride, rows, columns, y, y_stride);                                                                 \
+  }                                                                                                                    \
+  FOR_EVERY_LEVEL void times_slope(                                                                                    \
+      const Matrix<T>& attn, const float* G, const Matrix<T>* attn_bar, float* A, float* P, int64_t stride) {          \
+    times_slope_any(attn, G, attn_bar, A, P, stride);                                                                  \
   }
-}
-
-FOR_EVERY_LEVEL void times_slope(const float* G, const float* a_bar, const float* a, float* P, int64_t size) {
-  if (G && a_bar) {
-#pragma omp simd
-    for (int64_t i = 0; i < size; ++i) {
-      P[i] = (1.f - a[i]) * (1.f + a[i]) * (G[i] + a_bar[i]);
-    }
-  } else {
-    const float* const only = G ? G : a_bar;
-#pragma omp simd
-    for (int64_t i = 0; i < size; ++i) {
-      P[i] = (1.f - a[i]) * (1.f + a[i]) * only[i];
-    }
-  }
-}
+DEFINE(float)
+DEFINE(c10::BFloat16)
+DEFINE(c10::Half)
 
 FOR_EVERY_LEVEL void transpose(
     const float* x, int64_t x_stride, int64_t rows, int64_t columns, float* y, int64_t y_stride) {
