@@ -135,15 +135,28 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _interruptions_held_back() -> Iterator[None]:
-    """A process that is started meanwhile never gets one: a terminal sends it to all, and its parent ends it."""
+    """A process that is started meanwhile never gets one: a terminal sends it to all, and its parent ends it.
+
+    This process gets it at the end: one that is half started would complain. It is not enough that this thread blocks
+    the signal, since another thread may take it, and Python interrupts this one.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    held: list[int] = []
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    handler = signal.getsignal(signal.SIGINT)
+    ours = threading.current_thread() is threading.main_thread() and callable(handler)  # or it cannot be set
+    if ours:
+        signal.signal(signal.SIGINT, lambda number, _: held.append(number))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if ours:
+            signal.signal(signal.SIGINT, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if held:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _work(connection: Connection, threads: int) -> None:

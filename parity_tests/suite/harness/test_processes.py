@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from parity_tests.cli import app
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.report import ORACLE, Row
 from parity_tests.order import Order
-from parity_tests.processes import _in_order, cores
+from parity_tests.processes import _in_order, _interruptions_held_back, cores
 
 CASE = """\
 import os
@@ -165,6 +167,27 @@ def test_the_processes_share_the_cores(tmp_path: Path, monkeypatch: pytest.Monke
     assert dict(os.environ) == before
 
 
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="this system cannot interrupt a thread")
+@pytest.mark.parametrize("thread", ["the main one", "another one"])
+def test_an_interruption_waits_until_all_are_started(thread: str) -> None:
+    sleeper = threading.Thread(target=time.sleep, args=(1,))
+    sleeper.start()
+    interrupted = threading.main_thread().ident if thread == "the main one" else sleeper.ident
+    assert interrupted is not None
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    started: list[bool] = []
+    try:
+        with pytest.raises(KeyboardInterrupt), _interruptions_held_back():
+            signal.pthread_kill(interrupted, signal.SIGINT)
+            time.sleep(0.1)
+            started.append(True)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+        sleeper.join()
+    assert started
+
+
 @pytest.mark.slow
 def test_a_process_that_dies_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("parity_tests.processes.cores", lambda: 2)
@@ -193,6 +216,8 @@ def _started(case: Path, *options: str) -> subprocess.Popen[str]:
         env=ENVIRONMENT,
         cwd=case.parent,
         start_new_session=True,
+        # As in a terminal. What a shell starts with & ignores it, and so would all its children.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
 
 

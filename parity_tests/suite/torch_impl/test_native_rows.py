@@ -92,7 +92,7 @@ def test_tanh(compiled: Callable[[str], Rows], level: str) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 def test_tanh_of_every_number(compiled: Callable[[str], Rows], level: str) -> None:
     """All 2^32 but the NaNs: those up to 10 against float64, those above exactly, and the sign apart."""
-    rows, step, worst = compiled(at_level(level)), 1 << 24, 0.0
+    rows, step, worst = compiled(at_level(level)), 1 << 16, 0.0  # NumPy keeps memory of that size
     for begin in range(0, 0x7F80_0001, step):
         x = bits(begin, min(begin + step, 0x7F80_0001))
         y = tanh(rows, x)
