@@ -176,11 +176,16 @@ def test_an_interruption_waits_until_all_are_started(thread: str) -> None:
     assert interrupted is not None
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     started: list[bool] = []
-    try:
-        with pytest.raises(KeyboardInterrupt), _interruptions_held_back():
+
+    def start() -> None:
+        with _interruptions_held_back():
             signal.pthread_kill(interrupted, signal.SIGINT)
             time.sleep(0.1)
             started.append(True)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start()
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)

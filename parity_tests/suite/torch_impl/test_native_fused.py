@@ -76,6 +76,26 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def on_threads(count: int, attn: Callable, attn_backward: Callable) -> Callable:
+    """The pair as one function, run by so many threads: crosscheck itself judges on one."""
+
+    class Attn(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+            ctx.set_materialize_grads(False)
+            with threads(count):
+                output, matrix = attn(q, k, v)
+            ctx.save_for_backward(q, k, v, matrix)
+            return output, matrix
+
+        @staticmethod
+        def backward(ctx, *cotangents: Tensor | None) -> tuple[Tensor | None, ...]:
+            with threads(count):
+                return attn_backward(*cotangents, *ctx.saved_tensors, list(ctx.needs_input_grad))
+
+    return lambda q, k, v: Attn.apply(q, k, v)
+
+
 @pytest.mark.parametrize("sizes", EDGES, ids=str)
 def test_at_the_edges_of_blocks(native: Callable, sizes):
     report = judged(native, sizes, checks=["forward", "vjp", "vjp_partial"], dtypes=SINGLE)
@@ -115,26 +135,6 @@ def test_without_onednn_as_well(native: Callable, count: int):
     candidate = on_threads(count, *operators)
     with torch.backends.mkldnn.flags(enabled=False):
         judged(candidate, (65, 7, 513, 5), checks=["forward", "vjp"], dtypes=["float32"]).raise_if_failed()
-
-
-def on_threads(count: int, attn: Callable, attn_backward: Callable) -> Callable:
-    """The pair as one function, run by so many threads: crosscheck itself judges on one."""
-
-    class Attn(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-            ctx.set_materialize_grads(False)
-            with threads(count):
-                output, matrix = attn(q, k, v)
-            ctx.save_for_backward(q, k, v, matrix)
-            return output, matrix
-
-        @staticmethod
-        def backward(ctx, *cotangents: Tensor | None) -> tuple[Tensor | None, ...]:
-            with threads(count):
-                return attn_backward(*cotangents, *ctx.saved_tensors, list(ctx.needs_input_grad))
-
-    return lambda q, k, v: Attn.apply(q, k, v)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -370,7 +370,7 @@ MISTAKES = {
 @pytest.mark.skipif(toolchain_missing() is not None, reason=f"compiles: {toolchain_missing()}")
 @pytest.mark.parametrize("name", ["no mistake", *MISTAKES])
 def test_a_planted_mistake_is_caught(name: str, tmp_path: Path):
-    """Two threads, each with two blocks of rows, and three of columns."""
+    """Two threads, each with several blocks of rows and of columns."""
     old, new, wrong = MISTAKES.get(name, ("", "", set()))
     text = planted(FUSED, old, new) if old else FUSED
     kernels = library(tmp_path, {"fused.cpp": text + FACE, "rows.cpp": source("rows.cpp")})
