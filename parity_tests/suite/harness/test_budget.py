@@ -47,9 +47,9 @@ def check(folder: Path, pause: str, budget: str, *options: str) -> tuple[subproc
 
 
 def test_a_candidate_that_hangs(tmp_path: Path):
-    ran, report, seconds = check(tmp_path, "time.sleep(1e6) if calls > 20 else None", "3")
+    ran, report, seconds = check(tmp_path, "time.sleep(1e6) if calls > 20 else None", "6")
     assert ran.returncode == 2, ran.stdout
-    assert "the budget of 3 s is spent, and the candidate hangs (at " in ran.stdout
+    assert "the budget of 6 s is spent, and the candidate hangs (at " in ran.stdout
     assert "case.py:11, in candidate" in ran.stdout
     assert report["error"] in ran.stdout
     assert not report["passed"]
