@@ -59,11 +59,11 @@ def peak_bytes(call: Call) -> int | None:
     if not Path("/proc/self/clear_refs").exists():
         return None
     call()  # what is allocated once, such as a library's buffers, is not the call's
+    gc.collect()
     return min(_growth(call) for _ in range(3))
 
 
 def _growth(call: Call) -> int:
-    gc.collect()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)  # memory that was freed before, but kept, would hide what the call takes
     Path("/proc/self/clear_refs").write_text("5")
