@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
@@ -213,17 +212,20 @@ def test_an_oracle_that_cannot_judge_is_told(tmp_path: Path) -> None:
 
 def _started(case: Path, *options: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "parity_tests.cli", "check", str(case), "-j", "2", *options]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=ENVIRONMENT,
-        cwd=case.parent,
-        start_new_session=True,
-        # As in a terminal. What a shell starts with & ignores it, and so would all its children.
-        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-    )
+    # What a shell starts with & ignores interruptions, and so do all its children; this one must not.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=ENVIRONMENT,
+            cwd=case.parent,
+            start_new_session=True,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _children(pid: int) -> list[int]:
