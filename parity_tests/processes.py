@@ -10,6 +10,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
@@ -143,6 +144,7 @@ def _interruptions_held_back() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    resource_tracker.ensure_running()  # the first process would start it, which unblocks the signal (cpython#127586)
     held: list[int] = []
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     handler = signal.getsignal(signal.SIGINT)

@@ -19,7 +19,7 @@ def run_together(
     Raises:
         AssertionError: one of them fails, or all do not end in time; the message is what it printed.
     """
-    path = os.pathsep.join(filter(None, sys.path))
+    added = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONFAULTHANDLER": "1"}
     deadline = time.monotonic() + seconds
     with contextlib.ExitStack() as stack:
         processes = []
@@ -27,7 +27,7 @@ def run_together(
             log = stack.enter_context((folder / f"{i}.log").open("w"))
             command = [sys.executable, "-m", module, *words]
             process = subprocess.Popen(
-                command, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, "PYTHONPATH": path, **environment}
+                command, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **added, **environment}
             )
             processes.append(process)
             stack.callback(process.wait)

@@ -33,6 +33,11 @@ def test_one_fails(tmp_path: Path) -> None:
     assert time.monotonic() - start < 15
 
 
+def test_one_is_aborted(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"(?s)process 1 ended with exit code -6:.*in somewhere"):
+        _run(tmp_path, SLEEPS, "import os\ndef somewhere(): os.abort()\nsomewhere()")
+
+
 def test_none_ends(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"process 0 did not end in 0.5 s"):
         _run(tmp_path, SLEEPS, SLEEPS, seconds=0.5)

@@ -232,6 +232,11 @@ def _children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def _is_spared_interruptions(pid: int) -> bool:
+    masks = re.findall(r"^Sig(?:Blk|Ign):\s*(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return any(int(mask, 16) >> (signal.SIGINT - 1) & 1 for mask in masks)
+
+
 def _wait_for(condition, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
@@ -253,6 +258,7 @@ def test_nobody_is_left(tmp_path: Path, how: signal.Signals) -> None:
         _wait_for(lambda: len(_children(process.pid)) == 1 + min(2, cores()))  # Python's resource tracker is one
         time.sleep(0.5)
         children = _children(process.pid)
+        assert all(_is_spared_interruptions(child) for child in children)
         if how is signal.SIGINT:
             os.killpg(process.pid, how)  # as a terminal does
         else:
