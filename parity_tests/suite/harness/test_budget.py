@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 CASE = """
 import time
@@ -57,7 +59,6 @@ def test_a_candidate_that_hangs(tmp_path: Path):
     assert seconds < 60
 
 
-@pytest.mark.slow
 def test_a_wrong_candidate_that_hangs(tmp_path: Path):
     """While it is shrunk."""
     wrong = "if x.numel() < 3: time.sleep(1e6)\n    x = x * 1.5"
@@ -68,7 +69,6 @@ def test_a_wrong_candidate_that_hangs(tmp_path: Path):
     assert seconds < 60
 
 
-@pytest.mark.slow
 def test_shrinking_ends_with_the_budget(tmp_path: Path):
     """And is not taken for a candidate that hangs."""
     slow = "time.sleep(0.5)\n    x = x * 1.5"
@@ -79,7 +79,6 @@ def test_shrinking_ends_with_the_budget(tmp_path: Path):
     assert (tmp_path / report["failures"][0]["script"]).is_file()
 
 
-@pytest.mark.slow
 def test_a_slow_candidate(tmp_path: Path):
     ran, report, _ = check(tmp_path, "time.sleep(0.01)", "3")
     assert ran.returncode == 2, ran.stdout
@@ -87,14 +86,12 @@ def test_a_slow_candidate(tmp_path: Path):
     assert 0 < len(report["rows"]) < 52 + 6
 
 
-@pytest.mark.slow
 def test_enough_time(tmp_path: Path):
     ran, report, _ = check(tmp_path, "None", "100")
     assert ran.returncode == 0, ran.stdout
     assert report["passed"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("budget", ["-1", "soon"])
 def test_a_budget_that_is_none(tmp_path: Path, budget: str):
     command = [sys.executable, "-m", "parity_tests", "run", "--budget", budget]

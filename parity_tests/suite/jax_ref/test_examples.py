@@ -26,6 +26,7 @@ EXAMPLES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_agrees(name):
     gelu = importlib.import_module(f"jax_ref.examples.{name}").gelu

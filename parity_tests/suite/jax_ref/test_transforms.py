@@ -199,6 +199,7 @@ def test_jit(op, mode):
     same(quick_jit(MODES[mode](op))(*PRIMALS), expected, zeros=ZEROS.get(mode, False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("op", "mode"), ALLOWED)
 def test_two_vmaps(op, mode):
     """q is mapped by the inner vmap, k by the outer one, v by both, along different and negative axes."""

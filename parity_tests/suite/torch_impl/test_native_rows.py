@@ -112,6 +112,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_wrong_tanh_is_caught(compiled: Callable[[str], Rows], name: str) -> None:
     x = bits(0, SATURATED, 4999)
