@@ -18,7 +18,7 @@ from parity_tests.suite.collection import COLLECTION, MORE, Case
 
 CAUGHT = (Verdict.MISMATCH, Verdict.ERROR)
 # Judged with the fast tests, too; all are judged with the slow ones.
-REPRESENTATIVE = ("softplus", "layer_norm", "cholesky")
+REPRESENTATIVE = ("softplus", "layer_norm")
 CASES = [
     pytest.param(case, id=op, marks=() if op in REPRESENTATIVE else pytest.mark.slow)
     for op, case in (COLLECTION | MORE).items()

@@ -235,7 +235,10 @@ CASES = {
 
 def cases(formats: tuple[Precision, ...]) -> pytest.MarkDecorator:
     each = [(name, case, p) for name, case in CASES.items() for p in case.formats if p in formats]
-    params = [pytest.param(case, p, id=f"{name}-{p.name}") for name, case, p in each]
+    params = [
+        pytest.param(case, p, id=f"{name}-{p.name}", marks=() if p.name == "float32" else pytest.mark.slow)
+        for name, case, p in each
+    ]
     return pytest.mark.parametrize(("case", "precision"), params)
 
 

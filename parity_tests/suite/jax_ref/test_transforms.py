@@ -188,6 +188,7 @@ def batch_for(*levels: tuple) -> tuple:
     return tuple(0.7 * rng.normal(size=x) for x in shapes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("op", "mode"), [x for x in ALLOWED if not x.values[1].endswith(COMPILED)])
 def test_eager(op, mode):
     same(MODES[mode](op)(*PRIMALS), reference(mode)(*PRIMALS), zeros=ZEROS.get(mode, False))
