@@ -25,6 +25,8 @@ from parity_tests.suite.jax_ref._cases import Sizes, draw, jvp_of_vjp, quick_jit
 from parity_tests.suite.jax_ref._rounding import Bounded, Rounding, error_over_bound
 from parity_tests.suite.jax_ref.test_gemms import gemms
 
+pytestmark = pytest.mark.slow
+
 HAS_GPU = jax.default_backend() == "gpu"
 attn = functools.partial(gpu.attn, interpret=not HAS_GPU)
 attn_output = functools.partial(gpu.attn_output, interpret=not HAS_GPU)
@@ -126,7 +128,7 @@ def judged_output(op: Callable, dtype: str, sizes: Sizes = TAILS) -> set[str]:
     return beyond(args, results, output_only=True, attn_is_read=op is not attn_output)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_attn_stays_in_the_bound(dtype):
     assert judged(dtype) == set()
 
@@ -135,7 +137,6 @@ def test_attn_output_stays_in_the_bound():
     assert judged_output(attn_output, "float32") == set()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -159,7 +160,7 @@ def saturated(dtype: str) -> tuple:
     return rounded((q, np.ones((1, 1)), np.ones((1, 1)), 0.3 * q, np.ones_like(q)), dtype)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_near_saturation_the_slope_keeps_its_digits(dtype):
     """jax_ref.attn has D of the rounded attn, which is right by its own bound and fails this one."""
     args = saturated(dtype)
@@ -258,7 +259,6 @@ def test_an_accumulator_that_starts_anew_is_noticed(patched):
 # Masks.
 
 
-@pytest.mark.slow
 def test_an_infinite_input_stays_in_its_row(patched):
     """0 times ∞ is NaN: what was loaded as zeros outside of k must not reach the rows that are inside."""
     q, k, v, *bars = arguments(TAILS, "bfloat16")
@@ -403,7 +403,6 @@ def test_forward_mode_first_is_refused():
             jax.jvp(op, primals, primals)
 
 
-@pytest.mark.slow
 def test_examples_of_a_batch_are_not_mixed():
     args = arguments(TAILS, "float32")
     batch = [tuple(x * factor for x in args) for factor in (1, -0.5)]
@@ -516,7 +515,6 @@ def test_a_kernel_that_triton_does_not_have_is_not_lowered(patched):
         lowered(compiled_output, *arguments(TAILS, "float32"))
 
 
-@pytest.mark.slow
 @lowering
 def test_a_batch_of_batches_lowers_for_cuda():
     args = tuple(x[None, None, None] for x in arguments(TAILS, "bfloat16"))
@@ -542,7 +540,6 @@ def _as_far_as_it_goes(op: Callable, reference: Callable) -> Callable:
     return lambda q, k, v: (op if max(q.shape[1], v.shape[1]) <= _kernels.LARGEST else reference)(q, k, v)
 
 
-@pytest.mark.slow
 @dtypes
 @pytest.mark.parametrize(
     ("op", "reference", "spec"),
