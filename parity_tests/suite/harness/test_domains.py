@@ -339,8 +339,8 @@ class _DiagonalTwice(_Inverse):
     times = 2.0
 
 
-@pytest.mark.parametrize(("candidate", "verdict"), [(_Inverse, Verdict.PASS), (_DiagonalTwice, Verdict.MISMATCH)])
 @pytest.mark.slow
+@pytest.mark.parametrize(("candidate", "verdict"), [(_Inverse, Verdict.PASS), (_DiagonalTwice, Verdict.MISMATCH)])
 @pytest.mark.parametrize("check", ["vjp", "adjoint"])
 def test_a_candidate_may_read_half_of_a_definite_matrix(check, candidate, verdict):
     spec = OpSpec("inverse", primal=lambda a: jnp.linalg.inv(a), signature="(n,n)->(n,n)", domains={"a": "definite"})
