@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from parity_tests.harness.candidate import Candidate as Candidate
     from parity_tests.harness.crosscheck import assert_parity as assert_parity
     from parity_tests.harness.crosscheck import crosscheck as crosscheck
+    from parity_tests.harness.domains import Domain as Domain
     from parity_tests.harness.domains import integer as integer
     from parity_tests.harness.findings import Verdict as Verdict
     from parity_tests.harness.jax_candidate import JaxCandidate as JaxCandidate
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "Candidate": "candidate",
+    "Domain": "domains",
     "JaxCandidate": "jax_candidate",
     "OpSpec": "spec",
     "OracleError": "oracle",

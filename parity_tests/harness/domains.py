@@ -7,7 +7,8 @@ an antisymmetric one, which no symmetric tangent can tell.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 import ml_dtypes
 import numpy as np
@@ -26,10 +27,10 @@ class Domain:
 
     Attributes:
         name: what reports call it.
-        draw: (generator, shape, sizes of the named axes) -> an array of the set, float64 or int64; raises `Empty`.
+        draw: (generator, shape, sizes of the named axes) -> an array of it, float64, int64 or bool; may raise `Empty`.
         project: an array of the same shape -> the nearest direction that stays in the set; linear.
         elementwise: does an array belong to it if each of its entries does? Then rows may be repeated.
-        differentiable: False for integers, which are handed to both sides as they are.
+        differentiable: False for integers and booleans, which are handed to both sides as they are.
     """
 
     name: str
@@ -116,6 +117,41 @@ def domain_of(what: str | Domain | Sampler) -> Domain:
                 f"unknown domain {what!r}; there are {', '.join(DOMAINS)}, integer(low, high), or a sampler"
             )
         return DOMAINS[what]
-    if not callable(what):
+    if not is_sampler(what):
         raise TypeError(f"a domain is a name, a Domain or a sampler (generator, shape) -> array, got {what!r}")
-    return Domain(getattr(what, "__name__", "own sampler"), lambda rng, shape, sizes: np.asarray(what(rng, shape)))
+    name = getattr(what, "__name__", "own sampler")
+    return Domain(name, lambda rng, shape, sizes: _widened(np.asarray(what(rng, shape)), name))
+
+
+def is_sampler(what: object) -> TypeGuard[Sampler]:
+    """Is it a sampler of the user's own: neither a name nor a `Domain`?"""
+    return callable(what) and not isinstance(what, Domain)
+
+
+def draws_integers(sampler: Sampler, shape: tuple[int, ...]) -> bool:
+    """Does a sampler draw integers or booleans, at this shape?
+
+    False if it draws nothing of this shape: where it does draw, `samples` refuses integers that were not expected.
+    """
+    try:
+        return np.asarray(sampler(np.random.default_rng(0), shape)).dtype.kind in "iub"
+    except Exception:
+        return False
+
+
+def undifferentiated(domain: Domain) -> Domain:
+    """The same set of integers or booleans, which are not differentiated."""
+    return replace(domain, differentiable=False)
+
+
+def _widened(x: np.ndarray, name: str) -> np.ndarray:
+    """What a sampler has drawn, as float64, int64 or booleans.
+
+    Raises:
+        TypeError: it is none of these.
+    """
+    if x.dtype.kind in "cOSU":
+        raise TypeError(f"the sampler {name!r} drew {x.dtype}; draw real numbers, integers or booleans")
+    if x.dtype.kind == "b":
+        return x
+    return x.astype(np.int64 if x.dtype.kind in "iu" else np.float64)

@@ -135,6 +135,11 @@ def _drawn(domain: Domain, rng: np.random.Generator, shape: tuple[int, ...], siz
     x = domain.draw(rng, shape, sizes)
     if x.shape != shape:
         raise ValueError(f"the domain {domain.name!r} drew an array of shape {x.shape}, asked for {shape}")
+    if domain.differentiable and x.dtype.kind in "iub":
+        raise TypeError(
+            f"the domain {domain.name!r} drew {x.dtype}, which cannot be differentiated; multiply by 1.0 for real "
+            "numbers, or give a Domain(..., differentiable=False)"
+        )
     return x
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,16 @@ import jax
 import numpy as np
 import torch
 
-from parity_tests.harness.domains import Domain, Sampler, constant, domain_of, integer
+from parity_tests.harness.domains import (
+    Domain,
+    Sampler,
+    constant,
+    domain_of,
+    draws_integers,
+    integer,
+    is_sampler,
+    undifferentiated,
+)
 from parity_tests.harness.precision import COMPLEX, FORMATS, PRECISIONS
 from parity_tests.harness.signature import Signature
 
@@ -34,8 +44,9 @@ class OpSpec:
             the outer one's cotangents or tangents.
         input_names, output_names: names for messages; by default the parameters of `primal`, and output0, output1, ...
         domains: where an input lies, by its name: "real" (the default), "positive", "unit" (the open interval from 0 to
-            1), "symmetric", "definite" (and symmetric), "lower" (triangular), `integer(low, high)`, or a sampler
-            (generator, shape) -> array. Integers are not differentiated.
+            1), "symmetric", "definite" (and symmetric), "lower" (triangular), `integer(low, high)`, a `Domain`, or a
+            sampler (generator, shape) -> array. Integers are not differentiated, and are handed to both sides as
+            int64; so are those that a sampler draws, and booleans as booleans.
         constants: the names of floating-point inputs that are not differentiated.
         dtypes: the formats that it is judged in: float64, float32, bfloat16, float16, complex128, complex64; by default
             the four real ones, or, if complex inputs are given, the two complex ones. In a complex one every
@@ -111,8 +122,10 @@ class OpSpec:
                     "integers, and close over anything else: primal=lambda x: f(x, index)"
                 )
         if not any(domain.differentiable for domain in self.domains_of_inputs(count)):
+            drawn = ", ".join(sorted(self._integer_inputs))
+            remedy = f" (integers are drawn for {drawn}; multiply by 1.0 for real numbers)" if drawn else ""
             raise ValueError(
-                f"OpSpec {self.name}: no input is differentiated; an operator without one has no derivative"
+                f"OpSpec {self.name}: no input is differentiated{remedy}; an operator without one has no derivative"
             )
 
     def _check_dtypes(self) -> None:
@@ -170,8 +183,22 @@ class OpSpec:
                 domains.append(integer(0, 1))  # given as it is; nothing is drawn
                 continue
             domain = domain_of(self.domains.get(name, "real"))
+            if name in self._integer_inputs:
+                domain = undifferentiated(domain)
             domains.append(constant(domain) if name in self.constants and domain.differentiable else domain)
         return tuple(domains)
+
+    @functools.cached_property
+    def _integer_inputs(self) -> frozenset[str]:
+        """The names of the inputs whose samplers draw integers or booleans, found out by one small draw of each."""
+        if self.parsed is None:
+            return frozenset()
+        shapes = self.parsed.input_shapes(dict.fromkeys(self.parsed.axes, 2))
+        named = [
+            (name, self.domains.get(name), shape)
+            for name, shape in zip(self.names_of_inputs(self.count), shapes, strict=True)
+        ]
+        return frozenset(name for name, what, shape in named if is_sampler(what) and draws_integers(what, shape))
 
     def names_of_inputs(self, count: int) -> tuple[str, ...]:
         """A name for each input."""

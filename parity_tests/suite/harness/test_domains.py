@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import pickle
 from typing import Any
 
 import jax.numpy as jnp
@@ -170,6 +172,89 @@ def test_a_gradient_by_another_index_is_caught():
 
     assert judged(Sorted.apply, _gather_spec(), "forward").verdict is Verdict.PASS
     assert judged(Sorted.apply, _gather_spec(), "vjp").verdict is Verdict.MISMATCH
+
+
+def _offsets(rng, shape):
+    return rng.integers(-3, 4, shape).astype(np.int32)
+
+
+def _flags(rng, shape):
+    return rng.random(shape) < 0.5
+
+
+def _shifted_spec(sampler: Any, **fields: Any) -> OpSpec:
+    def primal(x, k):
+        return jnp.where(k > 0, x**3, x * x) if k.dtype == bool else x * 2.0 ** (k // 2)
+
+    return OpSpec("op", primal, **{"signature": "(n),(n)->(n)", "domains": {"k": sampler}} | fields)
+
+
+def _shifted(x, k):
+    return torch.where(k, x**3, x * x) if k.dtype == torch.bool else x * 2.0 ** (k // 2)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "kind"), [(_offsets, torch.int64), (_flags, torch.bool)], ids=["integers", "booleans"]
+)
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_integers_of_a_sampler_reach_both_sides_as_integers(sampler, kind, dtype):
+    seen = []
+
+    def shifted(x, k):
+        seen.append(k)
+        return _shifted(x, k)
+
+    spec = _shifted_spec(sampler)
+    assert [domain.differentiable for domain in spec.domains_of_inputs(2)] == [True, False]
+    assert judged(shifted, spec, "vjp", dtype).verdict is Verdict.PASS
+    assert {x.dtype for x in seen} == {kind}
+    assert not any(x.requires_grad for x in seen)
+
+
+def test_a_mistake_that_only_integers_show_is_caught():
+    """Division rounds towards zero instead of downwards: as float64 numbers both sides would divide exactly."""
+    row = judged(lambda x, k: x * 2.0 ** torch.div(k, 2, rounding_mode="trunc"), _shifted_spec(_offsets), "forward")
+    assert row.verdict is Verdict.MISMATCH
+
+
+def test_a_sampler_of_integers_is_called_at_whatever_shape_the_signature_asks_for():
+    def rows(rng, shape):
+        assert shape[-1] == 3
+        return rng.integers(0, 2, shape)
+
+    spec = _shifted_spec(rows, signature="(n,3),(n,3)->(n,3)")
+    assert all(sample.constants[1].dtype == np.int64 for sample in samples(spec, 0))
+
+
+def test_integers_that_were_not_expected_are_refused():
+    def only_of_four(rng, shape):
+        if shape != (4,):
+            raise ValueError("four, please")
+        return rng.integers(0, 2, shape)
+
+    spec = _shifted_spec(only_of_four)
+    with pytest.raises(TypeError, match=r"^the domain 'only_of_four' drew int64, which cannot be differentiated"):
+        next(iter(samples(spec, 0))).primals(("x", "k"))
+    spec = _shifted_spec(Domain("offsets", lambda rng, shape, sizes: _offsets(rng, shape)))
+    with pytest.raises(TypeError, match=r"'offsets' drew int32, .* or give a Domain\(\.\.\., differentiable=False\)$"):
+        next(iter(samples(spec, 0))).primals(("x", "k"))
+
+
+def test_a_sampler_of_something_else_is_refused():
+    spec = _shifted_spec(lambda rng, shape: rng.standard_normal(shape) * 1j)
+    with pytest.raises(TypeError, match=r"drew complex128; draw real numbers, integers or booleans$"):
+        next(iter(samples(spec, 0))).primals(("x", "k"))
+
+
+def test_integers_alone_have_no_derivative():
+    text = r"no input is differentiated \(integers are drawn for k; multiply by 1.0 for real numbers\)"
+    with pytest.raises(ValueError, match=text):
+        OpSpec("op", lambda k: k * k, "(n)->(n)", domains={"k": _offsets})
+
+
+def test_a_spec_of_samplers_can_be_pickled():
+    spec = pickle.loads(pickle.dumps(OpSpec("op", operator.mul, "(n),(n)->(n)", domains={"b": _offsets})))
+    assert [domain.differentiable for domain in spec.domains_of_inputs(2)] == [True, False]
 
 
 # Constants.
