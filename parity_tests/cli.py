@@ -27,6 +27,7 @@ from parity_tests.harness.candidate import NotBuilt
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.crosscheck import DEVICES, one_of, select_checks, select_precisions
 from parity_tests.harness.environment import environment
+from parity_tests.harness.explaining import explain
 from parity_tests.harness.numerics import cuda_missing
 from parity_tests.harness.oracle import OracleError
 from parity_tests.harness.provenance import Unreadable
@@ -295,7 +296,7 @@ def _session(
         if json is not None:
             report.to_json(json)
         if html is not None:
-            report.to_html(html)
+            explain(f"the page {html}", lambda: report.to_html(html), report.skipped)
 
     def last_words(reason: str) -> None:
         report.error = reason

@@ -6,14 +6,14 @@ import functools
 import itertools
 import math
 import time
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from parity_tests.harness.certificate import certify
-from parity_tests.harness.failures import bare_failure, wrong_result
+from parity_tests.harness.errors import where_of
+from parity_tests.harness.failures import described
 from parity_tests.harness.findings import Comparison, Convention, Finding, Verdict
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle, OracleError
@@ -184,8 +184,7 @@ def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], row: Row) -
         wrong = [f for f in findings if not f.holds]
         if wrong:
             row = replace(row, verdict=Verdict.MISMATCH, reason=_sentence(wrong[0]))
-            results = tuple(wrong_result(f, None, oracle.spec, name) for f in wrong)
-            row = replace(row, failure=bare_failure(row, sample, results))
+            row = replace(row, failure=described(row, sample, wrong, oracle.spec))
             break
     else:
         if row.comparisons == 0:
@@ -223,14 +222,3 @@ def _sentence(finding: Finding) -> str:
         amount = f"{times:.3g} times what rounding explains" if math.isfinite(times) else "where it must be exact"
         return f"{finding.label}: {finding.circumstance}: differs by {amount}"
     return f"{finding.label} {finding.violation}"
-
-
-def where_of(error: BaseException) -> str:
-    """An error's first line, and where it was raised."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {first_line(error)} (at {last.filename.rsplit('/', 1)[-1]}:{last.lineno})"
-
-
-def first_line(error: BaseException) -> str:
-    """Of an error's text."""
-    return next(iter(str(error).strip().splitlines()), "")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from parity_tests.harness import diagnosis
 from parity_tests.harness.blame import blame
+from parity_tests.harness.explaining import explain
 from parity_tests.harness.findings import Comparison, Finding
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.report import Failure, Row, WrongResult
@@ -17,28 +19,38 @@ from parity_tests.harness.trial import Trial
 
 
 def explained(row: Row, trial: Trial, findings: list[Finding]) -> Failure:
-    """What a failing row found on a trial, with every explanation that fits."""
+    """What a failing row found on a trial, with every explanation that fits.
+
+    An explanation that raises leaves a line in the failure's `unexplained`.
+    """
     wrong = [f for f in findings if not f.holds]
     worst: dict[str, Finding] = {}
     for finding in wrong:  # the same result may be wrong under many circumstances: tell the first
         worst.setdefault(finding.label, finding)
     comparisons = [f for f in findings if isinstance(f, Comparison)]
-    results = []
-    for finding in worst.values():
-        result = wrong_result(finding, None, trial.oracle.spec, row.check)
-        if isinstance(finding, Comparison):
-            try:
-                looks_like = diagnosis.looks_like(trial, comparisons, finding)
-            except Exception as error:  # the verdict stands without it
-                looks_like = f"(not known: the diagnosis failed with {type(error).__name__}: {error})"
-            if looks_like is not None and looks_like == f"{finding.label} = 0":
-                looks_like += _not_differentiable(trial)
-            result = replace(result, pattern=diagnosis.pattern(finding, trial), looks_like=looks_like)
-        results.append(result)
+    failure = described(row, trial.sample, list(worst.values()), trial.oracle.spec)
+    lost = list(failure.unexplained)
+    results = [
+        _recognized(result, finding, trial, comparisons, lost) if isinstance(finding, Comparison) else result
+        for result, finding in zip(failure.wrong, worst.values(), strict=True)
+    ]
     right = {f.label: f for f in comparisons if f.label not in worst and f.evidence}
     agrees = tuple(f"{label} ({f.error_over_bound:.2g} of its bound)" for label, f in right.items())
-    failure = bare_failure(row, trial.sample, tuple(results))
-    return replace(failure, agrees=agrees, judge=blame(row.check, trial))
+    judge = explain("the third witness", lambda: blame(row.check, trial), lost)
+    return replace(failure, wrong=tuple(results), agrees=agrees, judge=judge, unexplained=tuple(lost))
+
+
+def _recognized(
+    result: WrongResult, finding: Comparison, trial: Trial, comparisons: list[Comparison], lost: list[str]
+) -> WrongResult:
+    """A wrong result, with which entries are wrong by the values of the arguments, and what it looks like."""
+    label = finding.label
+    looks_like = explain(f"what {label} looks like", lambda: diagnosis.looks_like(trial, comparisons, finding), lost)
+    if looks_like == f"{label} = 0":
+        why = explain(f"why {label} is 0", lambda: _not_differentiable(trial), lost)
+        looks_like += why or ""
+    pattern = explain(f"the pattern of {label}", lambda: diagnosis.pattern(finding, trial), lost)
+    return replace(result, pattern=pattern or result.pattern, looks_like=looks_like)
 
 
 def _not_differentiable(trial: Trial) -> str:
@@ -54,8 +66,10 @@ def _not_differentiable(trial: Trial) -> str:
     return f": the candidate is not differentiable: {names} {verb} no grad_fn (detached, or computed under no_grad)"
 
 
-def bare_failure(row: Row, sample: Sample, wrong: tuple[WrongResult, ...]) -> Failure:
-    """A failure without explanations."""
+def described(row: Row, sample: Sample, wrong: Sequence[Finding], spec: OpSpec) -> Failure:
+    """A failure that tells what is wrong at a sample, and no more."""
+    lost: list[str] = []
+    results = tuple(wrong_result(finding, spec, row.check, lost) for finding in wrong)
     return Failure(
         op=row.op,
         candidate=row.candidate,
@@ -66,14 +80,16 @@ def bare_failure(row: Row, sample: Sample, wrong: tuple[WrongResult, ...]) -> Fa
         why=sample.why,
         sizes=dict(sample.sizes),
         seed=sample.seed,
-        wrong=wrong,
+        wrong=results,
+        unexplained=tuple(lost),
     )
 
 
-def wrong_result(finding: Finding, looks_like: str | None, spec: OpSpec, check: str) -> WrongResult:
-    """One finding that does not hold, under a check of this name."""
+def wrong_result(finding: Finding, spec: OpSpec, check: str, lost: list[str]) -> WrongResult:
+    """One finding that does not hold, under a check of this name; `lost` gets a line for what cannot be told of it."""
     if not isinstance(finding, Comparison):
         return WrongResult(finding.label, finding.violation, finding.circumstance)
+    pattern = explain(f"the pattern of {finding.label}", lambda: diagnosis.pattern(finding), lost)
     # An entry that cannot be judged, with an infinite bound, is none of the wrong ones.
     excess = np.where(finding.wrong, finding.error, -np.inf) - np.where(finding.wrong, finding.bound, 0.0)
     index = tuple(int(i) for i in np.unravel_index(int(excess.argmax()), excess.shape))
@@ -82,16 +98,15 @@ def wrong_result(finding: Finding, looks_like: str | None, spec: OpSpec, check: 
     )
     return WrongResult(
         label=finding.label,
-        pattern=diagnosis.pattern(finding),
+        pattern=pattern or "differs",
         circumstance=finding.circumstance,
         index=index,
         candidate=finding.candidate[index].item(),
         oracle=finding.oracle[index].item(),
         error=float(finding.error[index]),
         allowed=float(finding.bound[index]),
-        looks_like=looks_like,
         equation=equation,
-        heat=_heat(finding),
+        heat=explain(f"the heat map of {finding.label}", lambda: _heat(finding), lost),
     )
 
 

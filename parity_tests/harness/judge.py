@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,73 +14,29 @@ import numpy as np
 from parity_tests.harness import bridge
 from parity_tests.harness.candidate import BadOutput, Candidate, NotBuilt, Refused
 from parity_tests.harness.checks import Check
-from parity_tests.harness.court import Court, first_line, is_beyond, only_real, sizes_of, title, where_of, with_findings
-from parity_tests.harness.failures import explained, wrong_result
+from parity_tests.harness.court import Court, is_beyond, only_real, sizes_of, title, with_findings
+from parity_tests.harness.docket import Docket
+from parity_tests.harness.errors import first_line, where_of
+from parity_tests.harness.explaining import explain
+from parity_tests.harness.failures import described, explained, wrong_result
 from parity_tests.harness.findings import Comparison, Finding, NotApplicable, Verdict
 from parity_tests.harness.jax_candidate import JaxCandidate
-from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle, OracleError
 from parity_tests.harness.precision import Precision
 from parity_tests.harness.report import ORACLE, Failure, Report, Row, Smallest
 from parity_tests.harness.reproducer import Reproducer
 from parity_tests.harness.rounding import NoRule, NotFloat64
-from parity_tests.harness.samples import Sample, samples
+from parity_tests.harness.samples import Sample
 from parity_tests.harness.shrink import TrialAt, entries, fails_at, raises_at
-from parity_tests.harness.spec import OpSpec
 from parity_tests.harness.trial import Trial
 
-Replay = Callable[[Row], str]
 ABOUT_TENSORS = "it is about PyTorch's tensors and what PyTorch does with them"
 NOTHING_TOLD = "nothing was compared that an answer of zeros would fail"
 _NO_BOUND = (
     "no result has an error bound: an intermediate of the oracle may exceed the format's largest number, {largest:g}, "
     "or be undefined to rounding; give a primal without it, or leave the format out (OpSpec.dtypes)"
 )
-
-
-@dataclass(frozen=True)
-class Docket:
-    """What is to be judged."""
-
-    spec: OpSpec
-    candidates: Sequence[Candidate | JaxCandidate | NotBuilt]
-    checks: Sequence[Check]
-    precisions: Sequence[Precision]
-    device: str
-    seed: int
-    replay: Replay
-    case: Path | None = None  # the file that defines spec and candidates, for reproducers
-    samples: Callable[[OpSpec, int], Iterable[Sample]] = samples
-    deadline: float = math.inf  # of time.monotonic, for shrinking
-    court: Court | None = None  # of this spec, device, seed and samples, if it is to be used again
-
-    @property
-    def certificates(self) -> tuple[str, ...]:
-        """The oracle's maps that the checks rely on."""
-        needed = {name for check in self.checks for name in check.maps}
-        return tuple(name for name in ORDERS if name in needed)
-
-    @property
-    def present(self) -> list[Candidate | JaxCandidate]:
-        """The candidates that can be called."""
-        return [candidate for candidate in self.candidates if not isinstance(candidate, NotBuilt)]
-
-    @property
-    def length(self) -> int:
-        """The number of rows that `judge` yields."""
-        return len(self.kinds) * len(self.certificates) + len(self.present) * sum(
-            len(self.checks_in(p)) for p in self.precisions
-        )
-
-    @property
-    def kinds(self) -> tuple[Precision, ...]:
-        """The double format of real numbers, of complex numbers, or both, in which the oracle judges the formats."""
-        return tuple(dict.fromkeys(precision.double for precision in self.precisions))
-
-    def checks_in(self, precision: Precision) -> list[Check]:
-        """The checks that are run in a format."""
-        return [check for check in self.checks if precision is self.precisions[0] or not check.one_dtype]
 
 
 def judge(docket: Docket, report: Report) -> Iterator[Row]:
@@ -185,6 +140,7 @@ def _is_accepted(
     """Does the candidate's forward run at a sample? With an empty axis it may say no, as PyTorch's own often do."""
     if 0 not in sample.sizes.values():
         return True
+    docket.on_trial(_blank(docket, candidate.name, "forward", precision), sample)
     call = candidate.bound(bridge.constants(sample.constants, precision, docket.device), docket.spec.params)
     trial = Trial(call, oracle.at(sample), sample, precision, docket.device)
     try:
@@ -243,6 +199,7 @@ def _row(
     ran = bounded = False
 
     def trial_at(sample: Sample) -> Trial:
+        docket.on_trial(blank, sample)
         call = candidate.bound(bridge.constants(sample.constants, precision, docket.device), docket.spec.params)
         return Trial(call, oracle.at(sample), sample, precision, docket.device)
 
@@ -278,15 +235,17 @@ def _row(
             verdict = Verdict.MISMATCH if wrong_shape else Verdict.ERROR
             at = title(sample)
             row = ended(verdict=verdict)
-            smallest = raises_at(docket.spec, trial_at, check, sample, error, docket.deadline) if shrink else None
-            if smallest is not None:
-                at += f"; smallest {sizes_of(smallest)}"
-            return replace(row, reason=f"{where_of(error)} [{at}]")
+            lost: list[str] = []
+            if shrink:
+                raising = partial(raises_at, docket.spec, trial_at, check, sample, error, docket.deadline)
+                smallest = explain("shrinking", raising, lost)
+                at += "" if smallest is None else f"; smallest {sizes_of(smallest)}"
+            return replace(row, reason="; ".join([f"{where_of(error)} [{at}]", *lost]))
         ran, row = True, with_findings(row, findings)
         bounded |= any(not isinstance(f, Comparison) or np.isfinite(f.bound).any() for f in findings)
         if not all(finding.holds for finding in findings):
             row = ended(verdict=Verdict.MISMATCH)
-            failure = replace(explained(row, trial, findings), replay=docket.replay(row))
+            failure = _failure(row, trial, findings, docket)
             if shrink:
                 failure = _with_smallest(failure, candidate, trial_at, check, sample, findings, docket)
             return replace(row, failure=failure)
@@ -311,6 +270,16 @@ def _held_to_limits(row: Row, candidate: Candidate | JaxCandidate) -> Row:
     return replace(row, verdict=Verdict.UNSUPPORTED, listed=True, reason=reason + found, failure=None)
 
 
+def _failure(row: Row, trial: Trial, findings: list[Finding], docket: Docket) -> Failure:
+    """What a failing row found on a trial, and how to judge it again."""
+    lost: list[str] = []
+    failure = explain("the diagnosis", lambda: explained(row, trial, findings), lost)
+    if failure is None:
+        failure = described(row, trial.sample, [f for f in findings if not f.holds], docket.spec)
+    replay = explain("how to replay it", lambda: docket.replay(row), lost)
+    return replace(failure, replay=replay, unexplained=(*failure.unexplained, *lost))
+
+
 def _with_smallest(
     failure: Failure,
     candidate: Candidate | JaxCandidate,
@@ -321,15 +290,18 @@ def _with_smallest(
     docket: Docket,
 ) -> Failure:
     """With the smallest input that fails, and with what a reproducer of it needs."""
-    found = fails_at(docket.spec, trial_at, check, sample, findings, docket.deadline)
-    if found is None:  # it does not fail again, or nothing is to be shrunk
-        return failure
-    trial, wrong = found
-    smallest = Smallest(
-        dict(trial.sample.sizes),
-        entries(trial),
-        replace(wrong_result(wrong, None, docket.spec, check.name), heat=None),
-    )
-    position = next(i for i, other in enumerate(docket.candidates) if other is candidate)
-    evidence = Reproducer(docket.spec, candidate, position, check, trial, wrong, docket.case)
-    return replace(failure, smallest=smallest, evidence=evidence)
+    lost = list(failure.unexplained)
+
+    def told() -> Failure | None:
+        found = fails_at(docket.spec, trial_at, check, sample, findings, docket.deadline)
+        if found is None:  # it does not fail again, or nothing is to be shrunk
+            return None
+        trial, wrong = found
+        result = replace(wrong_result(wrong, docket.spec, check.name, lost), heat=None)
+        smallest = replace(failure, smallest=Smallest(dict(trial.sample.sizes), entries(trial), result))
+        position = next(i for i, other in enumerate(docket.candidates) if other is candidate)
+        make = partial(Reproducer, docket.spec, candidate, position, check, trial, wrong, docket.case)
+        return replace(smallest, evidence=explain("the reproducer", make, lost))
+
+    with_smallest = explain("shrinking", told, lost) or failure
+    return replace(with_smallest, unexplained=tuple(lost))

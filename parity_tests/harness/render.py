@@ -109,6 +109,8 @@ def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
         text.append(f"  replay  {failure.replay}\n")
     if failure.script:
         text.append(f"  script  python {failure.script}\n")
+    for line in failure.unexplained:
+        text.append(f"  not explained  {line}\n")
     return text
 
 

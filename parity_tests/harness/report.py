@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from parity_tests.harness.candidate import NotBuilt
+from parity_tests.harness.explaining import explain
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.whole_file import write_text
 
@@ -68,7 +69,10 @@ class Evidence(Protocol):
 
 @dataclass(frozen=True)
 class Failure:
-    """The diagnosis of one failing row, on the first sample that shows it."""
+    """The diagnosis of one failing row, on the first sample that shows it.
+
+    `unexplained`: a line for each explanation that raised an exception itself.
+    """
 
     op: str
     candidate: str
@@ -85,6 +89,7 @@ class Failure:
     replay: str | None = None
     smallest: Smallest | None = None
     script: str | None = None
+    unexplained: tuple[str, ...] = ()
     evidence: Evidence | None = field(default=None, compare=False, repr=False)
 
     def save(self, folder: str | os.PathLike[str]) -> Failure:
@@ -159,10 +164,19 @@ class Report:
         return [row.failure for row in self.rows if row.failure is not None]
 
     def save_failures(self, folder: str | os.PathLike[str]) -> None:
-        """Write a reproducer of every failure that was shrunk: of each check, in the first dtype in which it fails."""
+        """Write a reproducer of every failure that was shrunk: of each check, in the first dtype in which it fails.
+
+        A failure of which none can be made says why.
+
+        Raises:
+            OSError: the folder, or a file in it, cannot be written. The other failures' files are written.
+        """
+        unwritten: list[OSError] = []
         for i, row in enumerate(self.rows):
             if row.failure is not None and row.failure.evidence is not None and row.failure.script is None:
-                self.rows[i] = dataclasses.replace(row, failure=row.failure.save(folder))
+                self.rows[i] = dataclasses.replace(row, failure=_saved(row.failure, folder, unwritten))
+        if unwritten:
+            raise unwritten[0]
 
     @property
     def exit_code(self) -> int:
@@ -212,7 +226,8 @@ class Report:
         failures = []
         for item in data["failures"]:
             wrong = tuple(WrongResult(**_restored(result)) for result in item["wrong"])
-            fields = {"wrong": wrong, "agrees": tuple(item["agrees"]), "smallest": _smallest(item.get("smallest"))}
+            fields = {"wrong": wrong, "smallest": _smallest(item.get("smallest"))}
+            fields |= {name: tuple(item.get(name, ())) for name in ("agrees", "unexplained")}
             failures.append(Failure(**item | fields))
         rows = []
         for item in data["rows"]:
@@ -244,6 +259,23 @@ class Report:
         from parity_tests.harness.html import to_html  # the renderer needs the classes of this file
 
         to_html(self, path)
+
+
+def _saved(failure: Failure, folder: str | os.PathLike[str], unwritten: list[OSError]) -> Failure:
+    """A failure with its reproducer; without, if none can be made of it, or if its files cannot be written."""
+
+    def save() -> Failure:
+        try:
+            return failure.save(folder)
+        except OSError as error:
+            unwritten.append(error)
+            return failure
+
+    lost: list[str] = []
+    saved = explain("the reproducer", save, lost)
+    if saved is not None:
+        return saved
+    return dataclasses.replace(failure, evidence=None, unexplained=(*failure.unexplained, *lost))
 
 
 def _as_dict(failure: Failure) -> dict[str, Any]:

@@ -177,7 +177,11 @@ def _shrink_sizes(spec: OpSpec, search: _Search) -> None:
             return False
 
     sizes = search.best.sizes
-    if any(accepts({axis: min(size, n) for axis, size in sizes.items()}) for n in (1, 2) if max(sizes.values()) > n):
+    if any(
+        accepts({axis: min(size, n) for axis, size in sizes.items()})
+        for n in (1, 2)
+        if max(sizes.values(), default=0) > n
+    ):
         sizes = search.best.sizes
     while True:
         before = search.best.sizes
