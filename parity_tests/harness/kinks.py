@@ -9,6 +9,8 @@ for a value at a jump.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 _FAR, _NEAR = 2.0**-20, 2.0**-40
 _RANDOM = 32  # directions, besides those along single entries: a tie of n is broken in favour of each of them
 _ENTRIES = 32
+_MORE_RANDOM = 512  # for an entry that is still wrong: none of them favours it in a tie of 12 once in 10**20
+_NUMBERS = 2**22  # in all of these together
 _PROBES = 4  # random directions, and against them, in which a jump is looked for first
 
 
@@ -38,33 +42,43 @@ def settled(trial: Trial, name: str, args: Arrays, findings: Sequence[Finding], 
 
     Random numbers meet a kink as well: in bfloat16 every other hundred of pairs is a tie. The oracle is asked for its
     limits only if a comparison fails, or if it has no number of its own, and if it jumps there at all, in some hundred
-    evaluations. Beyond first order nothing is said of an entry that jumps: what two choices make of each other lies
-    between no limits. Complex numbers have no sides.
+    evaluations. An entry that is still wrong then gets more: a random direction favours one of n equal entries with
+    probability 1/n only. Beyond first order nothing is said of an entry that jumps: what two choices make of each other
+    lies between no limits. Complex numbers have no sides.
     """
     open_questions = [f for f in findings if isinstance(f, Comparison) and _in_question(trial, f).any()]
     if trial.precision.is_complex or not any(_may_jump(trial, name, args, f) for f in open_questions):
         yield from findings
         return
-    limits, total = _limits(trial, name, args)
+    directions = list(_directions(trial.oracle, trial.sample))
+    told = _by_limits(trial, name, args, findings, open_questions, circumstance, directions)
+    if not all(f.holds for f in told):
+        directions = [*_further_directions(trial, name, told), *directions]
+        told = _by_limits(trial, name, args, findings, open_questions, circumstance, directions)
+    yield from told
+
+
+def _by_limits(
+    trial: Trial,
+    name: str,
+    args: Arrays,
+    findings: Sequence[Finding],
+    open_questions: Sequence[Comparison],
+    circumstance: str,
+    directions: Sequence[Sequence[np.ndarray]],
+) -> list[Finding]:
+    """The findings, those that are in question compared with what the map tends to in these directions."""
+    limits, total = _limits(trial, name, args, directions)
     binding = {slot.label for slot in trial.oracle.map(name).results if slot.like in trial.oracle.spec.conventions}
-    told, chosen = [], []
+    told: list[Finding] = []
+    chosen: list[Finding] = []
     for f in findings:
         if f not in open_questions or f.label in binding:
             told.append(f)
             continue
         limit, asked = limits[f.label], _in_question(trial, f)
         low, high, known = limit.low, limit.high, limit.known
-        inside = np.clip(np.where(np.isnan(f.candidate), np.inf, f.candidate), low, high)
-        # To first order an error is proportional to the roundoff.
-        near = limit.bound * trial.precision.u / FLOAT64.u + limit.drift
-        allowed = np.where(np.isfinite(f.bound), np.maximum(f.bound, near), near)
-        if len(ORDERS[name]) > 1:
-            allowed = np.where(low < high, np.inf, allowed)
-        compared = replace(
-            f,
-            oracle=np.where(asked & known, inside, f.oracle),
-            bound=np.where(asked, np.where(known, allowed, np.inf), f.bound),
-        )
+        compared = _within(trial, name, f, limit)
         told.append(compared)
         if not compared.holds or not (asked & known).any():
             continue
@@ -75,16 +89,30 @@ def settled(trial: Trial, name: str, args: Arrays, findings: Sequence[Finding], 
             i = tuple(int(k) for k in np.argwhere(asked & known)[0])
             text = f"{f.candidate[i]:g} where the oracle has {f.oracle[i]:g}, and {low[i]:g} to {high[i]:g} nearby"
             chosen.append(Convention(f.label, text, circumstance or f"sample {trial.sample.name}"))
-    yield from told
     gradients = [f for f in told if isinstance(f, Comparison)]
     if not all(f.holds for f in told):
-        return
+        return told
     if total is not None and len(gradients) == len(limits) and _differs(total, gradients):
         together = sum(f.candidate.sum() for f in gradients)
         text = f"add up to {together:g}, all derivatives nearby to {total:g}"
-        yield Fact(", ".join(f.label for f in gradients), False, text, circumstance)
-    else:
-        yield from chosen
+        return [*told, Fact(", ".join(f.label for f in gradients), False, text, circumstance)]
+    return [*told, *chosen]
+
+
+def _within(trial: Trial, name: str, f: Comparison, limit: _Limit) -> Comparison:
+    """A comparison, its entries that are in question compared with the nearest number between their limits."""
+    asked = _in_question(trial, f)
+    inside = np.clip(np.where(np.isnan(f.candidate), np.inf, f.candidate), limit.low, limit.high)
+    # To first order an error is proportional to the roundoff.
+    near = limit.bound * trial.precision.u / FLOAT64.u + limit.drift
+    allowed = np.where(np.isfinite(f.bound), np.maximum(f.bound, near), near)
+    if len(ORDERS[name]) > 1:
+        allowed = np.where(limit.low < limit.high, np.inf, allowed)
+    return replace(
+        f,
+        oracle=np.where(asked & limit.known, inside, f.oracle),
+        bound=np.where(asked, np.where(limit.known, allowed, np.inf), f.bound),
+    )
 
 
 def _differs(total: float, gradients: Sequence[Comparison]) -> bool:
@@ -178,9 +206,10 @@ class _Limit:
     sum: float | None
 
 
-def _limits(trial: Trial, name: str, args: Arrays) -> tuple[dict[str, _Limit], float | None]:
+def _limits(
+    trial: Trial, name: str, args: Arrays, directions: Sequence[Sequence[np.ndarray]]
+) -> tuple[dict[str, _Limit], float | None]:
     """The limits of each result of a map, by its label, and the sum of all gradients together, likewise."""
-    directions = list(_directions(trial.oracle, trial.sample))
     near, far = (_range(trial, name, args, directions, h) for h in (_NEAR, _FAR))
     at = [value for value, _ in trial.truth(name, args)]
     gradient = bool(ORDERS[name]) and ORDERS[name][-1] == "vjp"
@@ -256,6 +285,38 @@ def _directions(oracle: Oracle, sample: Sample) -> Iterator[list[np.ndarray]]:
             yield [oracle.directed(n, d) for n, d in zip(names, direction, strict=True)]
     for _ in range(_RANDOM):
         yield [oracle.directed(n, rng.standard_normal(s)) for n, s in zip(names, shapes, strict=True)]
+
+
+def _further_directions(trial: Trial, name: str, findings: Sequence[Finding]) -> list[list[np.ndarray]]:
+    """Directions for the entries of gradients that are wrong: along each of them, and many more random ones.
+
+    Of a maximum of equal numbers every entry is the largest in its own direction. In a sort of n equal numbers an entry
+    has each place in one of n random directions only. The numbers are fixed, so that the oracle is compiled once more
+    and not for every finding.
+    """
+    oracle, sample, shapes = (
+        trial.oracle,
+        trial.sample,
+        dict(zip(trial.oracle.inputs, trial.sample.shapes, strict=True)),
+    )
+    rng = np.random.default_rng((sample.seed, 1))
+    likes = {slot.label: slot.like for slot in oracle.map(name).results}
+    wrong = [
+        (likes[f.label], j)
+        for f in findings
+        if isinstance(f, Comparison) and likes[f.label] in shapes
+        for j in np.flatnonzero(f.wrong)
+    ]
+    directions = []
+    for like, j in itertools.islice(itertools.cycle(wrong[k] for k in rng.permutation(len(wrong))), _ENTRIES):
+        for sign in (1.0, -1.0):
+            direction = {n: np.zeros(shape) for n, shape in shapes.items()}
+            direction[like].flat[j] = sign
+            directions.append([oracle.directed(n, d) for n, d in direction.items()])
+    count = min(_MORE_RANDOM, _NUMBERS // max(1, sum(math.prod(shape) for shape in shapes.values())))
+    for _ in range(count):
+        directions.append([oracle.directed(n, rng.standard_normal(s)) for n, s in shapes.items()])
+    return directions
 
 
 def of_nan(trial: Trial, args: Sequence[np.ndarray], results: Sequence, circumstance: str) -> Iterator[Finding]:

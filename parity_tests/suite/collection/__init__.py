@@ -13,6 +13,7 @@ from parity_tests.suite.collection import (
     products,
     protocol,
     reductions,
+    special_points,
     spectra,
 )
 from parity_tests.suite.collection._case import Case as Case
@@ -21,5 +22,5 @@ GROUPS = (elementwise, reductions, products, norms, probabilities, indexing, mat
 COLLECTION: dict[str, Case] = {name: case for group in GROUPS for name, case in group.CASES.items()}
 
 # Further ones, judged with the slow tests only.
-SLOW_GROUPS = (networks, objectives, spectra, model)
+SLOW_GROUPS = (networks, objectives, spectra, model, special_points)
 MORE: dict[str, Case] = {name: case for group in SLOW_GROUPS for name, case in group.CASES.items()}

@@ -1,0 +1,74 @@
+"""Mistakes that show at special points are caught there at every seed, and no right version is accused at any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.court import Court
+from parity_tests.harness.crosscheck import select_checks, select_precisions
+from parity_tests.harness.judge import Docket, judge
+from parity_tests.harness.precision import PRECISIONS
+from parity_tests.harness.report import Report
+from parity_tests.suite.collection._case import Case, Mistake
+from parity_tests.suite.collection.special_points import CASES
+from parity_tests.suite.test_collection import CAUGHT
+
+SEEDS = range(5)
+CHECKS = ("vjp", "points", "exact")
+MISTAKES = [
+    pytest.param(case, mistake, id=f"{op}-{name}")
+    for op, case in CASES.items()
+    for name, mistake in case.mistakes.items()
+]
+
+
+def reports(case: Case, call: Callable, checks: Sequence[str], dtypes: Sequence[str], seeds: Sequence[int]):
+    """A report for every seed; none is shrunk, and all are judged in one court."""
+    first = Court(case.spec, "cpu", seeds[0])
+    for seed in seeds:
+        court = first if seed == seeds[0] else first.at_seed(seed)
+        chosen, precisions = select_checks(list(checks)), select_precisions(list(dtypes))
+        candidates = [Candidate(call, "judged")]
+        docket = Docket(
+            case.spec, candidates, chosen, precisions, "cpu", seed, lambda row: "", deadline=0.0, court=court
+        )
+        report = Report({})
+        for _ in judge(docket, report):
+            pass
+        yield seed, report
+
+
+def is_caught_at(case: Case, mistake: Mistake, seeds: Sequence[int]) -> None:
+    for seed, report in reports(case, mistake.call, [mistake.caught_by], [mistake.dtype], seeds):
+        (row,) = (row for row in report.rows if row.candidate == "judged")
+        assert row.verdict in CAUGHT, f"seed {seed}\n{report}"
+
+
+def is_not_accused_at(case: Case, dtypes: Sequence[str], seeds: Sequence[int]) -> None:
+    for seed, report in reports(case, case.right, CHECKS, dtypes, seeds):
+        assert not [row for row in report.rows if row.verdict in CAUGHT], f"seed {seed}\n{report}"
+        assert any(row.check == "points" and row.passed for row in report.rows), f"seed {seed}\n{report}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "mistake"), MISTAKES)
+def test_a_mistake_is_caught_at_every_seed(case: Case, mistake: Mistake):
+    is_caught_at(case, mistake, SEEDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_right_version_is_accused_at_no_seed_in_no_format(case: Case):
+    is_not_accused_at(case, list(PRECISIONS), SEEDS)
+
+
+def test_ties_of_twelve_are_no_mistake():
+    """A random direction makes one of them the largest with probability 1/12: 32 directions are too few."""
+    case = CASES["largest_of_twelve"]
+    for seed, report in reports(case, case.right, ["points"], ["float64"], [0]):
+        (row,) = (row for row in report.rows if row.candidate == "judged")
+        assert row.passed, f"seed {seed}\n{report}"
+        assert row.conventions
