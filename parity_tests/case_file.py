@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 
+from parity_tests.harness import hints
 from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.crosscheck import as_candidate, name_of, one_of
+from parity_tests.harness.crosscheck import as_candidate, name_of, named, one_of
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.spec import OpSpec
 
@@ -23,7 +24,8 @@ def load_case(path: Path) -> tuple[OpSpec, list[Candidate | JaxCandidate]]:
     """The spec and the candidates that a file defines.
 
     The file defines `spec` (an `OpSpec`), and `candidate` (a callable on tensors, or a `JaxCandidate`) or `candidates`
-    (several, in a list or by name), and optionally `limits`, the checks that they are known to fail, with the reasons.
+    (several, by name, or in a list, where those of one name are numbered), and optionally `limits`, the checks that
+    they are known to fail, with the reasons.
 
     Raises:
         CaseError: no such file, it does not run, or a name is missing or of a wrong type.
@@ -81,6 +83,10 @@ def _spec(path: Path, module: ModuleType) -> OpSpec:
     if not isinstance(spec, OpSpec):
         found = "is missing" if spec is None else f"is a {type(spec).__name__}"
         raise CaseError(f"{path}: `spec` {found}; define spec = OpSpec(name, primal=..., signature=...)")
+    try:
+        hints.check_primal(spec)
+    except TypeError as error:
+        raise CaseError(f"{path}: {error}") from error
     return spec
 
 
@@ -93,10 +99,10 @@ def _candidates(path: Path, module: object) -> Mapping[str, Callable | JaxCandid
         )
     if several is None:
         return {name_of(single): single}  # type: ignore[dict-item]
-    named = dict(several) if isinstance(several, Mapping) else {name_of(call): call for call in several}
-    if not named:
+    found = dict(several) if isinstance(several, Mapping) else named(several)
+    if not found:
         raise CaseError(f"{path}: `candidates` is empty; nothing would be judged")
-    return named
+    return found
 
 
 def _line_in(path: Path, error: BaseException) -> str:

@@ -7,7 +7,7 @@ import math
 import shlex
 import time
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
@@ -16,16 +16,15 @@ import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from parity_tests.budget import Spent, budget
 from parity_tests.captures import show_captures
 from parity_tests.case_file import CaseError, load_spec
 from parity_tests.doctor import doctor as examine
+from parity_tests.harness import hints, progress
+from parity_tests.harness.budget import Spent, budget
 from parity_tests.harness.candidate import NotBuilt
 from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.crosscheck import DEVICES, one_of, select_checks, select_precisions
 from parity_tests.harness.environment import environment
 from parity_tests.harness.explaining import explain
 from parity_tests.harness.numerics import cuda_missing
@@ -34,7 +33,7 @@ from parity_tests.harness.provenance import Unreadable
 from parity_tests.harness.render import below, costs, table
 from parity_tests.harness.report import Report, Row
 from parity_tests.harness.rounding import NoRule, NotFloat64
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.selection import DEVICES, left_out, one_of, select_checks, select_precisions
 from parity_tests.mutate import judge_mutants
 from parity_tests.new_case import write_case
 from parity_tests.order import Order, load
@@ -43,7 +42,7 @@ from parity_tests.replay import ReplayError
 from parity_tests.replay import replay as judge_again
 
 COULD_NOT_RUN = 2
-QUICK_DTYPES = ("float64", "bfloat16")
+
 FAILURES = Path("gradparity-failures")
 Rows = Generator[Row | None, None, None]  # None: none yet, look at the clock
 
@@ -221,11 +220,6 @@ def _options(
     """Judge PyTorch derivatives by an independent JAX oracle."""
 
 
-def _quick_dtypes(spec: OpSpec) -> Sequence[str]:
-    """Of the spec's formats those that a quick run has, or the first."""
-    return [name for name in spec.formats if name in QUICK_DTYPES] or spec.formats[:1]
-
-
 def _names(only: list[str] | None) -> list[str]:
     return [name.strip() for names in only or () for name in names.split(",")]
 
@@ -260,10 +254,9 @@ def _session(
             if path is not None and path.is_dir():
                 raise ValueError(f"{option} {path}: is a folder; give the name of a file")
         wanted = [one_of("device", device, DEVICES) for device in devices or DEVICES]
-        cheap = [item.name for item in CHECKS.values() if not (item.costly or item.on_request)]
-        chosen = select_checks(_names(only) or (cheap if quick else None))
+        chosen = select_checks(_names(only) or None, quick)
         spec, candidates = load(case, op, names)
-        precisions = select_precisions(dtypes or (_quick_dtypes(spec) if quick else None), spec)
+        precisions = select_precisions(dtypes or None, spec, quick)
         missing = cuda_missing() if "cuda" in wanted else None
         if missing and devices:
             raise ValueError(f"device cuda cannot be judged here: {missing}")
@@ -275,9 +268,7 @@ def _session(
         report.skipped.append(f"device cuda: {missing}")
 
     if quick:
-        left_out = ", ".join(item.name for item in CHECKS.values() if item not in chosen)
-        told = f"{' and '.join(p.name for p in precisions)}, a few samples" + (f", not {left_out}" if left_out else "")
-        report.skipped.append(f"all but {told}: this was a quick run")
+        report.skipped.append(left_out(chosen, precisions))
 
     deadline = math.inf if seconds is None else time.monotonic() + seconds
     by_name = tuple(item.name for item in chosen), tuple(precision.name for precision in precisions)
@@ -306,7 +297,9 @@ def _session(
     try:
         with budget(seconds, last_words, COULD_NOT_RUN) as check_time:
             _judge_live(rows(), sum(order.docket(spec, candidates).length for order in orders), report, check_time)
-    except (OracleError, WorkerError, Spent) as error:
+    except OracleError as error:
+        report.error = hints.of_oracle_error(error)
+    except (WorkerError, Spent, hints.NotOnTensors) as error:
         report.error = str(error)
     except KeyboardInterrupt:
         report.error = "interrupted"
@@ -319,16 +312,15 @@ def _session(
 
 
 def _judge_live(rows: Rows, length: int, report: Report, check_time: Callable[[], None]) -> None:
-    progress = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), transient=True
-    )
-    task = progress.add_task("certifying the oracle", total=length)
-    with Live(progress, console=Console(), refresh_per_second=4) as live, contextlib.closing(rows):
+    seen: set[str] = set()
+    shown, move_on = progress.bar(length)
+    with Live(shown, console=Console(), refresh_per_second=4) as live, contextlib.closing(rows):
         try:
             for row in rows:
                 if row is not None:
-                    progress.update(task, advance=1, description=f"{escape(row.candidate)} {row.dtype} {row.check}")
-                    live.update(Group(table(report), progress))
+                    move_on(row)
+                    live.update(Group(table(report), shown))
+                    hints.check_first_row(row, seen)
                 check_time()
         finally:
             live.update(table(report) if report.rows else "", refresh=True)

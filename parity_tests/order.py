@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,11 +11,10 @@ from pathlib import Path
 from parity_tests.case_file import load_case
 from parity_tests.harness.candidate import Candidate, NotBuilt
 from parity_tests.harness.court import Court
-from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.report import Report, Row
-from parity_tests.harness.samples import Sample, few_samples, samples
+from parity_tests.harness.selection import select_checks, select_precisions, select_samples
 from parity_tests.harness.spec import OpSpec
 
 Candidates = Sequence[Candidate | JaxCandidate | NotBuilt]
@@ -49,7 +48,7 @@ class Order:
 
     def court(self, spec: OpSpec) -> Court:
         """The oracle of all orders that differ in the candidates and the formats only."""
-        return Court(spec, self.device, self.seed, self._samples)
+        return Court(spec, self.device, self.seed, select_samples(self.quick))
 
     def docket(self, spec: OpSpec, candidates: Candidates, court: Court | None = None) -> Docket:
         """What is to be judged; by a court that has judged others, if there is one."""
@@ -63,14 +62,10 @@ class Order:
             self.seed,
             partial(_again, self),
             self.case,
-            self._samples,
+            select_samples(self.quick),
             self.deadline,
             court,
         )
-
-    @property
-    def _samples(self) -> Callable[[OpSpec, int], Iterable[Sample]]:
-        return few_samples if self.quick else samples
 
     def one_by_one(self, candidates: Candidates) -> list[Order]:
         """An order for each candidate that can be called."""

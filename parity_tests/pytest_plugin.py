@@ -1,5 +1,6 @@
 """The pytest plugin: --gradparity-html and --gradparity-json write one report of every `assert_parity` of a run.
 
+--gradparity-quick and --gradparity-budget are the options `quick` and `budget` of every call that has not its own.
 Works under xdist, whose workers send what they found to the controller.
 """
 
@@ -22,6 +23,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("gradparity", "gradparity: derivatives judged by a JAX oracle")
     group.addoption("--gradparity-html", type=Path, metavar="FILE", help="write one page about every assert_parity")
     group.addoption("--gradparity-json", type=Path, metavar="FILE", help="the same as data")
+    group.addoption("--gradparity-quick", action="store_true", help="every assert_parity judges at a few samples")
+    group.addoption("--gradparity-budget", type=float, metavar="SECONDS", help="a limit on the time of each of them")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,6 +35,24 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"{option} {path}: there is no folder {path.parent}")
     if config.getoption("--gradparity-html") or config.getoption("--gradparity-json"):
         config.pluginmanager.register(_Collector(config), "gradparity-collector")
+    quick, budget = config.getoption("--gradparity-quick"), config.getoption("--gradparity-budget")
+    options = ({"quick": True} if quick else {}) | ({} if budget is None else {"budget": budget})
+    if options:
+        config.pluginmanager.register(_Options(options), "gradparity-options")
+
+
+class _Options:
+    """What every `assert_parity` of a run is given unless it says otherwise."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        from parity_tests.harness import crosscheck
+
+        self.defaults, self.before = crosscheck.DEFAULTS, dict(crosscheck.DEFAULTS)
+        self.defaults.update(options)
+
+    def pytest_unconfigure(self) -> None:
+        self.defaults.clear()
+        self.defaults.update(self.before)
 
 
 class _Collector:

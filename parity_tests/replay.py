@@ -12,7 +12,6 @@ import numpy as np
 
 from parity_tests.case_file import load_case
 from parity_tests.harness.candidate import Candidate, NotBuilt
-from parity_tests.harness.crosscheck import one_of, select_checks, select_precisions
 from parity_tests.harness.environment import environment
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.judge import NOTHING_TOLD, Docket, judge_at
@@ -21,6 +20,7 @@ from parity_tests.harness.precision import COMPLEX
 from parity_tests.harness.report import Report
 from parity_tests.harness.reproducer import FORMAT
 from parity_tests.harness.samples import Sample
+from parity_tests.harness.selection import one_of, select_checks, select_precisions
 from parity_tests.harness.spec import OpSpec
 
 

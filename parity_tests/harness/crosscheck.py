@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from parity_tests.harness import hints, progress
+from parity_tests.harness.budget import Spent, clock
 from parity_tests.harness.candidate import Candidate
-from parity_tests.harness.checks import CHECKS, Check
+from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.environment import environment
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.numerics import cuda_missing
-from parity_tests.harness.precision import FORMATS, PRECISIONS, Precision
+from parity_tests.harness.oracle import OracleError
 from parity_tests.harness.report import Report, Row
+from parity_tests.harness.selection import (
+    DEVICES,
+    left_out,
+    one_of,
+    select_checks,
+    select_precisions,
+    select_samples,
+)
 from parity_tests.harness.spec import ArrayLike, OpSpec
 
-DEVICES = ("cpu", "cuda")
+Callables = Callable | JaxCandidate | Mapping[str, Callable | JaxCandidate]
+
+DEFAULTS: dict[str, Any] = {}  # of assert_parity: options that a pytest run gives where a call does not
 
 LISTENERS: list[Callable[[Report], object]] = []  # of assert_parity: who collects reports, registers for as long
 
 
 def crosscheck(
-    candidate: Callable | JaxCandidate,
+    candidate: Callables,
     spec: OpSpec | Callable,
     *,
     inputs: Sequence[ArrayLike] | None = None,
@@ -32,22 +44,31 @@ def crosscheck(
     seed: int = 0,
     limits: Mapping[str, str] | None = None,
     name: str | None = None,
+    quick: bool = False,
+    budget: float | None = None,
+    progress: bool = True,
 ) -> Report:
     """Judge a PyTorch callable, or a new JAX function, by a JAX function that says what it should compute.
 
     Args:
         candidate: the callable on tensors: a function, an `autograd.Function.apply`, an operator; or an `nn.Module`,
             whose parameters, in the order of `named_parameters`, are inputs after those of its `forward` if the spec
-            has so many. A function of JAX arrays: `JaxCandidate(f)`.
+            has so many. A function of JAX arrays: `JaxCandidate(f)`. Several, by name, {"mine": f, "other": g}: the
+            oracle is certified once for all, and they share a table.
         spec: an `OpSpec`, or just the JAX function if `inputs` are given.
         inputs: the arrays to judge at, for a plain JAX function; an `OpSpec` makes or holds its own.
         checks, dtypes: which ones (see `gradparity checks`, and `OpSpec.dtypes`); by default all checks but those that
             are run on request only, and the spec's dtypes.
         device: "cpu" or "cuda".
         seed: of the random inputs, cotangents and tangents.
-        limits: checks that the candidate is known to fail, each with the reason; they must fail. By default what its
+        limits: checks that every candidate is known to fail, each with the reason; they must fail. By default what its
             author declared by PyTorch's own means: no `jvp`, no vmap rule, `once_differentiable`.
         name: the candidate's name in the report; by default its own.
+        quick: judge at a few samples, and, unless `checks` and `dtypes` say otherwise, by the cheap checks in float64
+            and bfloat16. The report's `skipped` says what was left out.
+        budget: seconds. What is not judged by then counts as not judged: the report's `error` says so. The clock is
+            looked at after every row.
+        progress: show a bar on stderr, if that is a terminal.
 
     Returns:
         A `Report`: `.passed`, `print(report)`, `.raise_if_failed()`, `.to_json(path)`.
@@ -56,36 +77,77 @@ def crosscheck(
         TypeError, ValueError: an argument that cannot be used.
         OracleError: the JAX function fails to run or does not fit its signature, so it cannot judge.
     """
-    if not isinstance(spec, OpSpec):
+    candidates = _candidates(candidate, name, limits)
+    spec = _spec(spec, inputs)
+    unknown = [check for check in limits or () if check not in CHECKS]
+    if unknown:
+        raise ValueError(f"crosscheck: limits names an unknown check {unknown[0]!r}; there are {', '.join(CHECKS)}")
+    if budget is not None and not budget >= 0:
+        raise ValueError(f"crosscheck: budget must be a number of seconds, got {budget!r}")
+    missing = cuda_missing() if one_of("device", device, DEVICES) == "cuda" else None
+    if missing:
+        raise ValueError(f"crosscheck: device 'cuda' cannot be judged here: {missing}")
+    deadline, check_time = clock(budget)
+    docket = Docket(
+        spec=spec,
+        candidates=candidates,
+        checks=select_checks(checks, quick),
+        precisions=select_precisions(dtypes, spec, quick),
+        device=device,
+        seed=seed,
+        replay=partial(_replay, quick),
+        samples=select_samples(quick),
+        deadline=deadline,
+    )
+    report = Report(environment((device,), seed))
+    if quick:
+        report.skipped.append(left_out(docket.checks, docket.precisions))
+    _judge(docket, report, check_time, progress)
+    return report
+
+
+def _judge(docket: Docket, report: Report, check_time: Callable[[], None], show_progress: bool) -> None:
+    """Judge, until the budget is spent or the first row of a candidate shows that it is none."""
+    seen: set[str] = set()
+    try:
+        with progress.shown(docket.length, show_progress) as move_on:
+            for row in judge(docket, report):
+                move_on(row)
+                hints.check_first_row(row, seen)
+                check_time()
+    except (Spent, hints.NotOnTensors) as error:
+        report.error = str(error)
+    except OracleError as error:
+        raise OracleError(hints.of_oracle_error(error)) from error
+
+
+def _candidates(
+    candidate: Callables, name: str | None, limits: Mapping[str, str] | None
+) -> list[Candidate | JaxCandidate]:
+    if not isinstance(candidate, Mapping):
+        return [as_candidate(candidate, name or name_of(candidate), limits)]
+    if name is not None:
+        raise TypeError("crosscheck: several candidates have their own names; leave name out")
+    if not candidate:
+        raise ValueError("crosscheck: no candidate is given, so nothing would be judged")
+    return [as_candidate(call, str(each), limits) for each, call in candidate.items()]
+
+
+def _spec(spec: OpSpec | Callable, inputs: Sequence[ArrayLike] | None) -> OpSpec:
+    if isinstance(spec, OpSpec):
+        if inputs is not None:
+            raise TypeError("crosscheck: an OpSpec makes its own inputs; give inputs to OpSpec(...) instead of here")
+    else:
         if not callable(spec):
             raise TypeError(f"crosscheck: spec must be an OpSpec or a JAX function, got {type(spec).__name__}")
         if inputs is None:
             raise TypeError("crosscheck: give inputs=(...) with a plain JAX function, or an OpSpec with a signature")
         spec = OpSpec(name_of(spec), primal=spec, inputs=inputs)
-    elif inputs is not None:
-        raise TypeError("crosscheck: an OpSpec makes its own inputs; give inputs to OpSpec(...) instead of here")
-    unknown = [check for check in limits or () if check not in CHECKS]
-    if unknown:
-        raise ValueError(f"crosscheck: limits names an unknown check {unknown[0]!r}; there are {', '.join(CHECKS)}")
-    missing = cuda_missing() if one_of("device", device, DEVICES) == "cuda" else None
-    if missing:
-        raise ValueError(f"crosscheck: device 'cuda' cannot be judged here: {missing}")
-    docket = Docket(
-        spec=spec,
-        candidates=[as_candidate(candidate, name or name_of(candidate), limits)],
-        checks=select_checks(checks),
-        precisions=select_precisions(dtypes, spec),
-        device=device,
-        seed=seed,
-        replay=_replay,
-    )
-    report = Report(environment((device,), seed))
-    for _ in judge(docket, report):
-        pass
-    return report
+    hints.check_primal(spec)
+    return spec
 
 
-def assert_parity(candidate: Callable | JaxCandidate, spec: OpSpec | Callable, **options: Any) -> Report:
+def assert_parity(candidate: Callables, spec: OpSpec | Callable, **options: Any) -> Report:
     """`crosscheck` for a test: everything must agree.
 
     Args:
@@ -99,66 +161,22 @@ def assert_parity(candidate: Callable | JaxCandidate, spec: OpSpec | Callable, *
         TypeError, ValueError, OracleError: as `crosscheck`.
     """
     __tracebackhide__ = True  # of pytest: the message says more
-    report = crosscheck(candidate, spec, **options)
+    report = crosscheck(candidate, spec, **{**DEFAULTS, **options})
     for listener in LISTENERS:
         listener(report)
     report.raise_if_failed()
     return report
 
 
-def select_checks(names: Iterable[str] | None) -> list[Check]:
-    """The checks of these names, in the harness's order; if None, all but those that are run on request only.
-
-    Raises:
-        ValueError: an unknown name, or none at all.
-    """
-    chosen = _selected("check", names, tuple(CHECKS))
-    return [CHECKS[name] for name in chosen if names is not None or not CHECKS[name].on_request]
-
-
-def select_precisions(names: Iterable[str] | None, spec: OpSpec | None = None) -> list[Precision]:
-    """The formats of these names, in the harness's order; if None those of the spec, without one all real ones.
-
-    Raises:
-        ValueError: an unknown name, or none at all; real formats where the spec's inputs are given as complex numbers.
-    """
-    if names is None:
-        names = PRECISIONS if spec is None else spec.formats
-    selected = _selected("dtype", names, tuple(FORMATS))
-    if spec is not None:
-        for name in selected:
-            spec.check_dtype(name)
-    return [FORMATS[name] for name in selected]
-
-
-def _selected(kind: str, names: Iterable[str] | None, known: tuple[str, ...]) -> list[str]:
-    if names is None:
-        return list(known)
-    if isinstance(names, str):
-        raise TypeError(f"{kind}s must be a sequence of names, got the string {names!r}; write [{names!r}]")
-    wanted = {one_of(kind, name, known) for name in names}
-    if not wanted:
-        raise ValueError(f"no {kind} is selected, so nothing would be compared")
-    return [name for name in known if name in wanted]
-
-
-def one_of(kind: str, name: str, known: Sequence[str]) -> str:
-    """The name, if it is known.
-
-    Raises:
-        ValueError: it is not; the message has the known ones, and the nearest.
-    """
-    if name not in known:
-        near = difflib.get_close_matches(str(name), known, n=1)
-        guess = f" (did you mean {near[0]!r}?)" if near else ""
-        raise ValueError(f"unknown {kind} {name!r}{guess}; there are {', '.join(known)}")
-    return name
-
-
 def as_candidate(
     call: Callable | JaxCandidate, name: str, limits: Mapping[str, str] | None
 ) -> Candidate | JaxCandidate:
-    """A callable on tensors, or a function in JAX, under this name and with these limits."""
+    """A callable on tensors, or a function in JAX, under this name and with these limits.
+
+    Raises:
+        TypeError: it is neither; the message has the remedy.
+    """
+    hints.check_candidate(call, name)
     return JaxCandidate(call.call, name, limits) if isinstance(call, JaxCandidate) else Candidate(call, name, limits)
 
 
@@ -172,7 +190,19 @@ def name_of(call: Callable | JaxCandidate) -> str:
     return (getattr(call, "__name__", None) or type(call).__name__).strip("<>")
 
 
-def _replay(row: Row) -> str:
-    return (
-        f'crosscheck(..., checks=["{row.check}"], dtypes=["{row.dtype}"], device="{row.device}")  # and the same seed'
-    )
+def named(calls: Iterable[Callable | JaxCandidate]) -> dict[str, Callable | JaxCandidate]:
+    """Callables by the names that they go by; of several with one name, the second is "name#2", and so on."""
+    found: dict[str, Callable | JaxCandidate] = {}
+    for call in calls:
+        name = numbered = name_of(call)
+        count = 1
+        while numbered in found:
+            count += 1
+            numbered = f"{name}#{count}"
+        found[numbered] = call
+    return found
+
+
+def _replay(quick: bool, row: Row) -> str:
+    options = f'checks=["{row.check}"], dtypes=["{row.dtype}"], device="{row.device}"{", quick=True" if quick else ""}'
+    return f"crosscheck(..., {options})  # and the same seed"

@@ -188,6 +188,17 @@ def test_several_candidates(case):
     assert "Square" in gradparity("check", case(as_list), "--device", "cpu", *QUICK).stdout
 
 
+def test_candidates_of_one_name_in_a_list_are_all_judged(case, tmp_path):
+    """The second must not take the place of the first."""
+    report = tmp_path / "report.json"
+    candidates = "candidates = [lambda x: 3 * x * x, lambda x: x * x, torch.square]"
+    text = RIGHT.replace("candidate = Square.apply", candidates)
+    result = gradparity("check", case(text), "--device", "cpu", *QUICK, "--json", str(report))
+    assert result.exit_code == 1, result.output
+    verdicts = {row["candidate"]: row["verdict"] for row in json.loads(report.read_text())["rows"]}
+    assert verdicts == {"oracle": "PASS", "lambda": "MISMATCH", "lambda#2": "PASS", "square": "PASS"}
+
+
 def test_limits_of_a_case(case):
     lifted = case(RIGHT + 'limits = {"vjp": "not yet"}\n')
     result = gradparity("check", lifted, "--device", "cpu", *QUICK)

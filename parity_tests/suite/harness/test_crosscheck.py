@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from parity_tests import OpSpec, Verdict, crosscheck
+from parity_tests import OpSpec, Verdict, assert_parity, crosscheck
 from parity_tests.harness.checks import CHECKS
+from parity_tests.harness.crosscheck import DEFAULTS
 from parity_tests.harness.precision import PRECISIONS
 from parity_tests.harness.report import ORACLE
 
@@ -230,3 +231,84 @@ def test_nothing_global_is_left_changed():
         assert crosscheck(square, SQUARE, checks=["vjp"], dtypes=["float64"]).passed
         assert not torch.is_grad_enabled()
     assert before == (torch.is_grad_enabled(), torch.get_default_dtype(), jnp.ones(1).dtype)
+
+
+# Several candidates, quick runs, budgets, options of a pytest run.
+
+
+def test_options_of_a_pytest_run(monkeypatch):
+    monkeypatch.setitem(DEFAULTS, "quick", True)
+    quick = assert_parity(square, SQUARE, checks=["forward"])
+    assert {row.dtype for row in rows(quick)} == {"float64", "bfloat16"}
+    whole = assert_parity(square, SQUARE, checks=["forward"], quick=False)
+    assert {row.dtype for row in rows(whole)} == {*PRECISIONS}
+
+
+def wrong(x):
+    """Twice what it should be."""
+    return 2 * x * x
+
+
+def test_several_candidates_share_a_table_and_the_certificates():
+    report = crosscheck({"mine": square, "other": wrong}, SQUARE, checks=["forward", "vjp"], dtypes=["float64"])
+    verdicts = [(row.candidate, row.check, row.verdict) for row in report.rows]
+    assert verdicts == [
+        (ORACLE, "vjp", Verdict.PASS),
+        ("mine", "forward", Verdict.PASS),
+        ("mine", "vjp", Verdict.PASS),
+        ("other", "forward", Verdict.MISMATCH),
+        ("other", "vjp", Verdict.MISMATCH),
+    ]
+    assert re.search(r"check +┃ oracle +┃ mine +┃ other", str(report))
+
+
+def test_several_candidates_that_cannot_be_used():
+    with pytest.raises(TypeError, match="several candidates have their own names; leave name out"):
+        crosscheck({"mine": square}, SQUARE, name="yours")
+    with pytest.raises(ValueError, match="no candidate is given, so nothing would be judged"):
+        crosscheck({}, SQUARE)
+
+
+def test_a_quick_run():
+    report = crosscheck(square, OpSpec("square", primal=square, signature="(n,m)->(n,m)"), quick=True, limits={})
+    assert report.passed, str(report)
+    cheap = {name for name, check in CHECKS.items() if not check.costly and not check.on_request}
+    assert {row.check for row in rows(report)} == cheap
+    assert {row.dtype for row in rows(report)} == {"float64", "bfloat16"}
+    (line,) = report.skipped
+    assert line.startswith("all but float64 and bfloat16, a few samples, not ")
+    assert line.endswith(": this was a quick run")
+
+
+def test_what_is_asked_for_is_in_a_quick_run_and_its_replay_line_is_quick():
+    report = crosscheck(wrong, SQUARE, quick=True, checks=["determinism", "forward"], dtypes=["float32"])
+    assert [(row.check, row.dtype) for row in rows(report)] == [("forward", "float32"), ("determinism", "float32")]
+    assert "quick=True)  # and the same seed" in (report.failures[0].replay or "")
+
+
+def test_a_budget_that_is_spent():
+    report = crosscheck(square, SQUARE, budget=0)
+    assert report.error == "the budget of 0 s is spent"
+    assert report.exit_code == 2
+    assert len(report.rows) == 1
+
+
+def test_a_budget_that_is_enough():
+    report = crosscheck(square, SQUARE, checks=["forward"], dtypes=["float64"], budget=600)
+    assert report.passed
+    assert report.error is None
+
+
+@pytest.mark.parametrize("budget", [-1, float("nan")])
+def test_a_budget_that_is_none(budget):
+    with pytest.raises(ValueError, match="crosscheck: budget must be a number of seconds"):
+        crosscheck(square, SQUARE, budget=budget)
+
+
+@pytest.mark.parametrize(("terminal", "wanted"), [(True, True), (True, False), (False, True)])
+def test_progress_is_shown_on_a_terminal_only(terminal, wanted, monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR" if terminal else "NO_COLOR", "1")  # rich takes stderr for a terminal, or not
+    crosscheck(square, SQUARE, checks=["forward"], dtypes=["float64"], progress=wanted)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert ("certifying the oracle" in captured.err) == (terminal and wanted)

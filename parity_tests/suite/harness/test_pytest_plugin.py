@@ -74,6 +74,15 @@ def test_one_report_of_the_run(suite, options):
     assert "x_bar = 0.5 * oracle" in (suite.path / "report.html").read_text(encoding="utf-8")
 
 
+def test_quick_runs_with_a_budget(pytester: pytest.Pytester):
+    """The options are those of every call, unless it says otherwise."""
+    pytester.makepyfile("""
+        from parity_tests.harness.crosscheck import DEFAULTS
+        def test(): assert DEFAULTS == {"quick": True, "budget": 60.0}
+    """)
+    pytester.runpytest_subprocess(*PLUGIN, "--gradparity-quick", "--gradparity-budget", "60").assert_outcomes(passed=1)
+
+
 def test_a_folder_that_is_not_there_is_an_error_before_any_test(suite):
     result = suite.runpytest_subprocess(*PLUGIN, "--gradparity-html", "nowhere/report.html")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

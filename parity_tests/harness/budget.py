@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import threading
@@ -17,6 +18,17 @@ class Spent(Exception):
     """The time is up."""
 
 
+def clock(seconds: float | None) -> tuple[float, Callable[[], None]]:
+    """When a budget ends, by `time.monotonic`, and a function that raises `Spent` from then on."""
+    deadline = math.inf if seconds is None else time.monotonic() + seconds
+
+    def check() -> None:
+        if time.monotonic() > deadline:
+            raise Spent(f"the budget of {seconds:g} s is spent")
+
+    return deadline, check
+
+
 @contextlib.contextmanager
 def budget(seconds: float | None, last_words: Callable[[str], object], exit_code: int) -> Iterator[Callable[[], None]]:
     """Yields a function to be called now and then, which raises `Spent` once the time is up.
@@ -27,11 +39,8 @@ def budget(seconds: float | None, last_words: Callable[[str], object], exit_code
     if seconds is None:
         yield lambda: None
         return
-    deadline, judging = time.monotonic() + seconds, threading.get_ident()
-
-    def check() -> None:
-        if time.monotonic() > deadline:
-            raise Spent(f"the budget of {seconds:g} s is spent")
+    judging = threading.get_ident()
+    _, check = clock(seconds)
 
     def give_up() -> None:
         frame = sys._current_frames().get(judging)

@@ -1,0 +1,80 @@
+"""What a run consists of, by name: checks, formats, devices; and what a quick run leaves out."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+
+from parity_tests.harness.checks import CHECKS, Check
+from parity_tests.harness.precision import FORMATS, PRECISIONS, Precision
+from parity_tests.harness.samples import Sample, few_samples, samples
+from parity_tests.harness.spec import OpSpec
+
+DEVICES = ("cpu", "cuda")
+QUICK_DTYPES = ("float64", "bfloat16")
+
+
+def select_checks(names: Iterable[str] | None, quick: bool = False) -> list[Check]:
+    """The checks of these names, in the harness's order.
+
+    If None, all but those that are run on request only; of a quick run, not the costly ones either.
+
+    Raises:
+        ValueError: an unknown name, or none at all.
+    """
+    if names is not None:
+        return [CHECKS[name] for name in _selected("check", names, tuple(CHECKS))]
+    return [check for check in CHECKS.values() if not check.on_request and not (quick and check.costly)]
+
+
+def select_precisions(names: Iterable[str] | None, spec: OpSpec | None = None, quick: bool = False) -> list[Precision]:
+    """The formats of these names, in the harness's order; if None those of the spec, without one all real ones.
+
+    If None, a quick run has those of `QUICK_DTYPES`; of a spec that has neither, its first.
+
+    Raises:
+        ValueError: an unknown name, or none at all; real formats where the spec's inputs are given as complex numbers.
+    """
+    if names is None:
+        names = PRECISIONS if spec is None else spec.formats
+        if quick:
+            names = [name for name in names if name in QUICK_DTYPES] or list(names)[:1]
+    selected = _selected("dtype", names, tuple(FORMATS))
+    if spec is not None:
+        for name in selected:
+            spec.check_dtype(name)
+    return [FORMATS[name] for name in selected]
+
+
+def select_samples(quick: bool) -> Callable[[OpSpec, int], Iterable[Sample]]:
+    """The samples of a run: all, or a few."""
+    return few_samples if quick else samples
+
+
+def left_out(checks: Sequence[Check], precisions: Sequence[Precision]) -> str:
+    """What a quick run with these checks and formats has not judged, as a line for a report's `skipped`."""
+    others = ", ".join(check.name for check in CHECKS.values() if check not in checks)
+    formats = " and ".join(precision.name for precision in precisions)
+    return f"all but {formats}, a few samples{f', not {others}' if others else ''}: this was a quick run"
+
+
+def one_of(kind: str, name: str, known: Sequence[str]) -> str:
+    """The name, if it is known.
+
+    Raises:
+        ValueError: it is not; the message has the known ones, and the nearest.
+    """
+    if name not in known:
+        near = difflib.get_close_matches(str(name), known, n=1)
+        guess = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(f"unknown {kind} {name!r}{guess}; there are {', '.join(known)}")
+    return name
+
+
+def _selected(kind: str, names: Iterable[str], known: tuple[str, ...]) -> list[str]:
+    if isinstance(names, str):
+        raise TypeError(f"{kind}s must be a sequence of names, got the string {names!r}; write [{names!r}]")
+    wanted = {one_of(kind, name, known) for name in names}
+    if not wanted:
+        raise ValueError(f"no {kind} is selected, so nothing would be compared")
+    return [name for name in known if name in wanted]
