@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from parity_tests.harness.oracle import OracleError as OracleError
     from parity_tests.harness.report import ParityError as ParityError
     from parity_tests.harness.report import Report as Report
+    from parity_tests.harness.size_rules import AxisSize as AxisSize
     from parity_tests.harness.spec import OpSpec as OpSpec
 
 _MODULES = {
+    "AxisSize": "size_rules",
     "Candidate": "candidate",
     "Domain": "domains",
     "JaxCandidate": "jax_candidate",

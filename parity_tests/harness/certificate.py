@@ -51,7 +51,8 @@ def _certified(oracle: Oracle, name: str, sample: Sample, inputs: list[np.ndarra
         return  # the operator has no derivative there: the standard deviation of a single number, say
     if oracle.has_formula(name):
         for slot, (explicit, e1), (autodiff, e2) in zip(m.results, truths, plain, strict=True):
-            left, right, error = (oracle.directed(slot.like, a) for a in (explicit, autodiff, e1 + e2))
+            left, right = oracle.directed(slot.like, explicit), oracle.directed(slot.like, autodiff)
+            error = oracle.directed_errors(slot.like, e1 + e2, autodiff)
             yield Comparison(slot.label, left, right, error, "explicit formula against autodiff of the primal")
 
     # A VJP's results are paired with p, a JVP's with w: both give ⟨w, F'(x) p⟩.

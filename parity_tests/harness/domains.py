@@ -1,7 +1,10 @@
 """Where an input lies: how its points are drawn, and the directions in which one can leave them.
 
 A derivative is compared in these directions only: two right gradients with respect to a symmetric matrix may differ by
-an antisymmetric one, which no symmetric tangent can tell.
+an antisymmetric one, which no symmetric tangent can tell, and two with respect to probabilities by a constant.
+
+The directions must be the same at every point of a domain. Those of orthogonal matrices are not; for "orthogonal" the
+operator is taken to be a function of all matrices, which is judged at orthogonal ones, in every direction.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ class Domain:
         name: what reports call it.
         draw: (generator, shape, sizes of the named axes) -> an array of it, float64, int64 or bool; may raise `Empty`.
         project: an array of the same shape -> the nearest direction that stays in the set; linear.
+        project_errors: the errors that entries come with -> those of the projection: by its magnitudes; None if
+            that is `project` itself, as of a projection that takes no differences.
         elementwise: does an array belong to it if each of its entries does? Then rows may be repeated.
         differentiable: False for integers and booleans, which are handed to both sides as they are.
     """
@@ -36,6 +41,7 @@ class Domain:
     name: str
     draw: Callable[[np.random.Generator, tuple[int, ...], Sizes], np.ndarray]
     project: Callable[[np.ndarray], np.ndarray] = lambda x: x
+    project_errors: Callable[[np.ndarray], np.ndarray] | None = None
     elementwise: bool = False
     differentiable: bool = True
 
@@ -56,6 +62,66 @@ def _triangular(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) 
     return np.tril(rng.standard_normal(shape), -1) / max(n, 1) ** 0.5 + np.eye(n) * rng.uniform(1, 2, shape)
 
 
+def _well_conditioned(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    n = _square(shape, "well-conditioned")
+    left, right = (_orthogonal_matrices(rng, shape) for _ in range(2))
+    # Singular values in [1, 2]: a small condition number, so that rounding is not amplified beyond what can be judged.
+    return left * rng.uniform(1, 2, (*shape[:-2], 1, n)) @ right
+
+
+def _orthogonal(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    if len(shape) < 2 or shape[-1] > shape[-2]:
+        if len(shape) >= 2:
+            raise Empty(f"{shape[-1]} columns of {shape[-2]} entries cannot be orthonormal")
+        raise ValueError(f"domain 'orthogonal' is of matrices, got the shape {shape}; write (n,m) in the signature")
+    return _orthogonal_matrices(rng, (*shape[:-1], shape[-2]))[..., : shape[-1]]
+
+
+def _orthogonal_matrices(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Square orthogonal matrices, uniformly distributed: the signs of R's diagonal go into Q."""
+    Q, R = np.linalg.qr(rng.standard_normal(shape))
+    return Q * np.where(np.diagonal(R, axis1=-2, axis2=-1) < 0, -1.0, 1.0)[..., None, :]
+
+
+def _probabilities(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    if not shape:
+        raise ValueError("domain 'probabilities' is of vectors, got a scalar; write (n) in the signature")
+    weights = rng.uniform(1 / 4, 1, shape)
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def _with_sum_zero(x: np.ndarray) -> np.ndarray:
+    return x - x.mean(-1, keepdims=True) if x.size else x
+
+
+def _errors_with_sum_zero(e: np.ndarray) -> np.ndarray:
+    return e + e.mean(-1, keepdims=True) if e.size else e
+
+
+def _sorted(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    if not shape:
+        raise ValueError("domain 'sorted' is of vectors, got a scalar; write (n) in the signature")
+    return np.sort(_distinct(rng, shape, sizes), axis=-1)
+
+
+# Of either sign, with 8 binary digits and 2^-10 <= |x| < 4: numbers of every format, a float16 one included.
+_SHORT_NUMBERS = np.concatenate(
+    [sign * np.ldexp(np.arange(128, 256), k) for sign in (1.0, -1.0) for k in range(-17, -5)]
+)
+
+
+def _distinct(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    count = int(np.prod(shape))
+    if count > _SHORT_NUMBERS.size:  # 16 bits have not so many: some are equal once they are rounded
+        return rng.standard_normal(shape)
+    density = 1 / (1 + np.abs(np.log2(np.abs(_SHORT_NUMBERS))) ** 2)  # most of them of ordinary size
+    return rng.choice(_SHORT_NUMBERS, count, replace=False, p=density / density.sum()).reshape(shape)
+
+
+def _nonzero(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    return np.copysign(np.exp(rng.standard_normal(shape) / 2), rng.standard_normal(shape))
+
+
 def _square(shape: tuple[int, ...], name: str) -> int:
     if len(shape) < 2 or shape[-1] != shape[-2]:
         raise ValueError(f"domain {name!r} is of square matrices, got the shape {shape}; write (n,n) in the signature")
@@ -71,6 +137,12 @@ DOMAINS: dict[str, Domain] = {
         Domain("symmetric", lambda rng, shape, sizes: _symmetric(rng.standard_normal(shape)), _symmetric),
         Domain("definite", _definite, _symmetric),
         Domain("lower", _triangular, np.tril),
+        Domain("nonzero", _nonzero, elementwise=True),
+        Domain("well-conditioned", _well_conditioned),
+        Domain("orthogonal", _orthogonal),
+        Domain("probabilities", _probabilities, _with_sum_zero, _errors_with_sum_zero),
+        Domain("sorted", _sorted),
+        Domain("distinct", _distinct),
     )
 }
 

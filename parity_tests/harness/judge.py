@@ -141,7 +141,9 @@ def _is_accepted(
     if 0 not in sample.sizes.values():
         return True
     docket.on_trial(_blank(docket, candidate.name, "forward", precision), sample)
-    call = candidate.bound(bridge.constants(sample.constants, precision, docket.device), docket.spec.params)
+    call = candidate.bound(
+        bridge.constants(sample.constants, precision, docket.device), docket.spec.params_at(sample.sizes)
+    )
     trial = Trial(call, oracle.at(sample), sample, precision, docket.device)
     try:
         call.forward(trial.tensors(trial.primals))
@@ -200,7 +202,9 @@ def _row(
 
     def trial_at(sample: Sample) -> Trial:
         docket.on_trial(blank, sample)
-        call = candidate.bound(bridge.constants(sample.constants, precision, docket.device), docket.spec.params)
+        call = candidate.bound(
+            bridge.constants(sample.constants, precision, docket.device), docket.spec.params_at(sample.sizes)
+        )
         return Trial(call, oracle.at(sample), sample, precision, docket.device)
 
     def ended(**fields: Any) -> Row:

@@ -263,7 +263,8 @@ def _range(trial: Trial, name: str, args: Arrays, directions, h: float) -> list[
         trial.oracle.map(name).results, values, errors, largest, strict=True
     ):
         several = np.stack([_directed(trial.oracle, name, slot, x) for x in several])
-        bound, noise = (_directed(trial.oracle, name, slot, e) for e in (bound, noise))
+        if name != "forward":
+            bound, noise = (trial.oracle.directed_errors(slot.like, e, several[0]) for e in (bound, noise))
         noise = np.where(np.isfinite(noise), np.maximum(bound, noise), 0.0)
         outside = np.isnan(several)  # of the domain, where nothing is approached
         low, high = np.where(outside, np.inf, several).min(0), np.where(outside, -np.inf, several).max(0)

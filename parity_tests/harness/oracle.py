@@ -19,7 +19,7 @@ from jax import lax
 from jax.extend import core
 
 from parity_tests.harness.maps import BASES, ORDERS, Map, Slot, derivative_map
-from parity_tests.harness.precision import Precision
+from parity_tests.harness.precision import FLOAT64, Precision
 from parity_tests.harness.rounding import INPUT, bounded
 from parity_tests.harness.samples import Sample
 from parity_tests.harness.spec import FORMULAS, OpSpec
@@ -47,6 +47,7 @@ class Oracle:
         """
         self.spec = spec
         self.constants: Mapping[int, Any] = sample.constants
+        self.params = spec.params_at(sample.sizes)
         names = spec.names_of_inputs(spec.count)
         self.inputs = tuple(name for i, name in enumerate(names) if i not in sample.constants)
         self.domains = dict(zip(self.inputs, sample.domains, strict=True))
@@ -77,8 +78,8 @@ class Oracle:
         return oracle
 
     def at(self, sample: Sample) -> Oracle:
-        """The oracle for a sample: this one, unless the sample has constants of its own."""
-        if not sample.constants:
+        """The oracle for a sample: this one, unless the sample has constants, or keyword parameters, of its own."""
+        if not sample.constants and not self.spec.params_have_sizes:
             return self
         key = (sample.name, *sample.sizes.items())
         if key not in self._others:
@@ -94,6 +95,13 @@ class Oracle:
         if domain is None and self.dtypes[like].kind == "f":
             return np.real(x)
         return x if domain is None else domain.project(x)
+
+    def directed_errors(self, like: str, errors: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """The error bounds of `directed(like, x)` if x has these errors, with the rounding of the projection."""
+        domain = self.domains.get(like)
+        if domain is None or domain.project_errors is None:
+            return self.directed(like, errors)
+        return domain.project_errors(errors) + 2 * FLOAT64.u * np.abs(self.directed(like, x))
 
     def check(self, sample: Sample) -> None:
         """Check that the primal runs on a sample and fits the signature.
@@ -136,7 +144,7 @@ class Oracle:
 
     def primal(self, *args: jax.Array) -> tuple[jax.Array, ...]:
         """The plain primal with a tuple of outputs."""
-        outputs = _as_tuple(self.spec.primal(*self._with_constants(args), **self.spec.params))
+        outputs = _as_tuple(self.spec.primal(*self._with_constants(args), **self.params))
         if not all(hasattr(y, "dtype") for y in outputs):
             raise TypeError(f"it must return an array or a tuple of arrays, not {[type(y).__name__ for y in outputs]}")
         return outputs
@@ -178,7 +186,7 @@ class Oracle:
         if f is None:
             return None
         count = len(self.inputs)
-        return lambda *args: _as_tuple(f(*self._with_constants(args[:count]), *args[count:], **self.spec.params))
+        return lambda *args: _as_tuple(f(*self._with_constants(args[:count]), *args[count:], **self.params))
 
     def has_formula(self, name: str) -> bool:
         """Does an explicit formula take part in a map, so that autodiff of the primal is a second witness?"""

@@ -17,8 +17,8 @@ from parity_tests.harness.trial import Trial
 
 Place = Callable[[np.ndarray, np.random.Generator, Precision], np.ndarray]
 
-_REAL, _SCALED = ("real",), ("real", "positive")
-_ELEMENTWISE = ("real", "positive", "unit")
+_REAL, _SCALED = ("real",), ("real", "positive", "nonzero")
+_ELEMENTWISE = ("real", "positive", "nonzero", "unit")
 _MATRICES = ("symmetric", "definite", "lower")
 
 
@@ -103,7 +103,7 @@ POINTS = (
     Point("is -0", _REAL, lambda x, rng, p: -np.zeros_like(x)),
     Point("has zeros", _REAL, lambda x, rng, p: _some(x, rng, 0.0), alone=True),
     Point("is 1", _SCALED, lambda x, rng, p: np.ones_like(x)),
-    Point("is -1", _REAL, lambda x, rng, p: -np.ones_like(x)),
+    Point("is -1", ("real", "nonzero"), lambda x, rng, p: -np.ones_like(x)),
     Point("has equal entries", _ELEMENTWISE, lambda x, rng, p: np.full_like(x, x.flat[0]), alone=True),
     Point("has two values", _ELEMENTWISE, lambda x, rng, p: rng.choice(x.flat[:2], x.shape)),
     Point("is positive", _REAL, lambda x, rng, p: np.abs(x)),

@@ -34,7 +34,7 @@ from parity_tests.harness.whole_file import write_bytes, write_text
 
 FORMAT = 1
 _TEMPLATES = Path(__file__).parent / "templates"
-_PROJECTIONS = {"symmetric": "symmetric", "definite": "symmetric", "lower": "np.tril"}
+_PROJECTIONS = {"symmetric": "symmetric", "definite": "symmetric", "lower": "np.tril", "probabilities": "with_sum_zero"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +134,7 @@ class Reproducer:
         environment.filters["repr"] = repr
         sample, oracle = self.trial.sample, self.trial.oracle
         names = self.spec.names_of_inputs(self.spec.count)
+        params = self.spec.params_at(sample.sizes)
         variables = [name if _usable(name) else f"input{i}" for i, name in enumerate(names)]
         facts: dict[str, Any] = {
             "failure": self,
@@ -147,7 +148,7 @@ class Reproducer:
             "module": isinstance(self.candidate.source, torch.nn.Module),
             "candidate_from": importable(self.candidate.source),
             "primal_from": importable(self.spec.primal),
-            "params": self.spec.params if _plain(self.spec.params.values()) else None,
+            "params": params if _plain(params.values()) else None,
             "inputs": [(variables[i], names[i]) for i in range(len(names)) if i not in sample.constants],
             "constants": [(variables[i], i) for i in sample.constants],
             "integers": [i for i, x in sample.constants.items() if x.dtype.kind not in "fc"],

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from parity_tests.harness.bridge import as_double, as_given
 from parity_tests.harness.domains import DOMAINS, Domain, Empty
 from parity_tests.harness.signature import Axes, Place, Signature
+from parity_tests.harness.size_rules import SizeRules
 from parity_tests.harness.spec import OpSpec
 
 REAL = DOMAINS["real"]
@@ -39,6 +40,7 @@ class Sample:
         one_sign: are all entries positive?
         first_order_only: are only the operator, its VJP and its JVP judged? As for large sizes, and one of many.
         broadcast: the axes of inputs that are of size 1 although `sizes` has another.
+        short: the largest size of an axis that is not long.
         complex: are all numbers complex? Then their real and imaginary parts are drawn alike.
         examples: which draws the first examples are; those between told nothing.
         drawn: every array so far by its role, so that a sample with the same arrays is the same sample; those that are
@@ -56,6 +58,7 @@ class Sample:
     one_sign: bool = False
     first_order_only: bool = False
     broadcast: frozenset[Place] = frozenset()
+    short: int = max(_SMALL)
     complex: bool = False
     examples: tuple[int, ...] = ()
     fixed: tuple[np.ndarray, ...] | None = None
@@ -66,7 +69,7 @@ class Sample:
     def generic(self) -> bool:
         """Is no axis empty, of size 1, or long? Costly checks try every variant on such a sample only."""
         ordinary = not self.first_order_only and not self.broadcast
-        return self.fixed is not None or (ordinary and all(1 < size <= max(_SMALL) for size in self.sizes.values()))
+        return self.fixed is not None or (ordinary and all(1 < size <= self.short for size in self.sizes.values()))
 
     def draw(self, role: str, shape: tuple[int, ...]) -> np.ndarray:
         """Standard normal float64 numbers, or their magnitudes; the same for the same seed, sample and role.
@@ -157,9 +160,18 @@ def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
         sample = Sample("given", why, {}, shapes, moving, seed, fixed=fixed, constants=constants)
         yield sample.as_complex() if any(map(np.iscomplexobj, fixed)) else sample
         return
-    for plan in _plans(spec, signature):
+    rules, short = spec.size_rules, max(_SMALL)
+    first: Mapping[str, int] | None = None
+    for plan, kept in _plans(spec, signature, rules):
         with contextlib.suppress(Empty):
-            yield at_sizes(spec, replace(plan, seed=seed), plan.sizes)
+            sizes = rules.nearest(plan.sizes, kept)
+            if first is None:
+                first, short = sizes, max([short, *sizes.values()])
+            elif kept and sizes == first:
+                continue  # the size that it is about is that of the first sample, too
+            entries = max(math.prod(shape) for shape in signature.input_shapes(sizes))
+            if entries <= _LARGEST or max(sizes.values()) <= short:
+                yield at_sizes(spec, replace(plan, seed=seed, short=short), sizes)
 
 
 def few_samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
@@ -175,10 +187,11 @@ def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:
     """A sample of the same kind with axes of these sizes, drawn anew. The operator must have a signature.
 
     Raises:
-        Empty: a domain has no array of that shape.
+        Empty: a domain has no array of that shape, or the spec's rules do not allow these sizes.
     """
     signature = spec.parsed
     assert signature is not None
+    sizes = spec.size_rules.completed(sizes)
     names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
     shapes = signature.input_shapes(sizes, sample.broadcast)
     varied = [i for i, domain in enumerate(domains) if domain.differentiable]
@@ -197,33 +210,40 @@ def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:
     return resized.as_complex() if sample.complex else resized
 
 
-def _plans(spec: OpSpec, signature: Signature) -> Iterator[Sample]:
+Plan = tuple[Sample, Collection[str]]  # a sample, and the axes whose sizes are what it is about
+
+
+def _plans(spec: OpSpec, signature: Signature, rules: SizeRules) -> Iterator[Plan]:
     """The samples that a signature asks for: names, sizes and scales."""
     axes = signature.axes
     if len(axes) > len(_SMALL):
         raise ValueError(f"OpSpec {spec.name}: {len(axes)} named axes; at most {len(_SMALL)} can be told apart by size")
     small: dict[str, int] = dict(zip(axes, _SMALL, strict=False))
     if axes:
-        yield _plan("all_axes_differ", "a transposed or swapped axis", small)
+        yield _plan("all_axes_differ", "a transposed or swapped axis", small), ()
     else:
         for i in range(8):
-            yield _plan(f"draw_{i}", "one number says little", {})
+            yield _plan(f"draw_{i}", "one number says little", {}), ()
     for axis in axes:
-        yield _plan(f"one_{axis}", "an axis of size 1 squeezed or broadcast", small | {axis: 1})
+        for size in rules.choices(axis):
+            why = "a size that the operator is written for, as every size that it takes"
+            yield _plan(f"{axis}_{size}", why, small | {axis: size}), (axis,)
     for axis in axes:
-        yield _plan(f"zero_{axis}", "an empty axis that crashes, or whose gradients are not zero", small | {axis: 0})
+        yield _plan(f"one_{axis}", "an axis of size 1 squeezed or broadcast", small | {axis: 1}), (axis,)
+    for axis in axes:
+        why = "an empty axis that crashes, or whose gradients are not zero"
+        yield _plan(f"zero_{axis}", why, small | {axis: 0}), (axis,)
     if axes:
         why = "a threshold that numbers of the usual size do not reach"
-        yield replace(_plan("larger_numbers", why, small, scale=4.0), first_order_only=True)
+        yield replace(_plan("larger_numbers", why, small, scale=4.0), first_order_only=True), ()
     yield from _broadcast(spec, signature, small)
     square = {axis for argument in signature.inputs for axis in argument if argument.count(axis) > 1}
-    in_turn = (sample for axis in axes for sample in _of_many_sizes(small, axis, axis in square))
-    for sample in (*in_turn, *_long(axes, bool(square))):
-        if all(math.prod(shape) <= _LARGEST for shape in signature.input_shapes(sample.sizes)):
-            yield sample
+    for axis in axes:
+        yield from _of_many_sizes(small, axis, axis in square)
+    yield from _long(axes, bool(square))
 
 
-def _broadcast(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> Iterator[Sample]:
+def _broadcast(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> Iterator[Plan]:
     """Each axis that the signature lets be broadcast in turn, then every two of them."""
     names = spec.names_of_inputs(spec.count)
     for count in (1, 2):
@@ -232,32 +252,33 @@ def _broadcast(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> 
                 where = "_".join(f"{signature.inputs[i][j]}_of_{names[i]}" for i, j in places)
                 why = "an axis of size 1 that others have longer: a gradient that is not summed over it"
                 plan = _plan(f"broadcast_{where}", why, sizes)
-                yield replace(plan, broadcast=frozenset(places), first_order_only=count > 1)
+                yield replace(plan, broadcast=frozenset(places), first_order_only=count > 1), ()
 
 
-def _of_many_sizes(small: dict[str, int], axis: str, square: bool) -> Iterator[Sample]:
+def _of_many_sizes(small: dict[str, int], axis: str, square: bool) -> Iterator[Plan]:
     """One axis in turn at 2, in whole blocks, with a tail, and so long that it is too many for 16 bits."""
     if small[axis] != 2:  # who has it changes places with this axis, so that no two sizes are alike
         swapped = {other: small[axis] if size == 2 else size for other, size in small.items()}
         two = _plan(f"two_{axis}", "an axis of size 2 taken for a pair", swapped | {axis: 2})
-        yield replace(two, first_order_only=True)
+        yield replace(two, first_order_only=True), (axis,)
     if not square:  # a factorization takes 16 s there in place of 4; for it `long_axes` is long enough
         blocks = _plan(f"blocks_{axis}", "blocks without a tail", small | {axis: _BLOCKS}, scale=0.25)
-        yield replace(blocks, first_order_only=True)
+        yield replace(blocks, first_order_only=True), (axis,)
         why = "the tail beyond a block of up to 128"
-        yield replace(_plan(f"tail_{axis}", why, small | {axis: _TAIL}, scale=2.0, octaves=3), first_order_only=True)
+        tail = _plan(f"tail_{axis}", why, small | {axis: _TAIL}, scale=2.0, octaves=3)
+        yield replace(tail, first_order_only=True), (axis,)
     many = _plan(f"many_{axis}", "a sum of many terms of one sign, added up in 16 bits", small | {axis: _MANY})
-    yield replace(many, scale=_MANY**-0.5, one_sign=True, first_order_only=True)
+    yield replace(many, scale=_MANY**-0.5, one_sign=True, first_order_only=True), (axis,)
 
 
-def _long(axes: Axes, square: bool) -> Iterator[Sample]:
+def _long(axes: Axes, square: bool) -> Iterator[Plan]:
     """All axes at once, to every order; a single axis has more entries, unless they are those of square matrices."""
     if len(axes) > 1 or square:
         # A quarter of the usual size, so that long sums of products stay as moderate as the short ones.
-        yield _plan("long_axes", "the tail beyond a block of 32", dict(zip(axes, _LONG, strict=False)), scale=0.25)
+        yield _plan("long_axes", "the tail beyond a block of 32", dict(zip(axes, _LONG, strict=False)), scale=0.25), ()
     elif axes:
         why = "the tail beyond a block of 32; a branch that only entries of some size take"
-        yield _plan("long_axes", why, {axes[0]: _LONG_ALONE}, scale=2.0, octaves=3)
+        yield _plan("long_axes", why, {axes[0]: _LONG_ALONE}, scale=2.0, octaves=3), ()
 
 
 def _plan(name: str, why: str, sizes: Mapping[str, int], scale: float = 1.0, octaves: int = 0) -> Sample:

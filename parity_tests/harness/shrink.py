@@ -176,7 +176,7 @@ def _shrink_sizes(spec: OpSpec, search: _Search) -> None:
         except Empty:
             return False
 
-    sizes = search.best.sizes
+    sizes, defined = search.best.sizes, spec.size_rules.defined
     if any(
         accepts({axis: min(size, n) for axis, size in sizes.items()})
         for n in (1, 2)
@@ -185,7 +185,7 @@ def _shrink_sizes(spec: OpSpec, search: _Search) -> None:
         sizes = search.best.sizes
     while True:
         before = search.best.sizes
-        for axis in sorted(before, key=lambda axis: -before[axis]):
+        for axis in sorted((axis for axis in before if axis not in defined), key=lambda axis: -before[axis]):
             _shrink_size(lambda size, axis=axis: accepts({axis: size}), before[axis])
         if search.best.sizes == before:
             return

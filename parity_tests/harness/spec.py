@@ -13,6 +13,7 @@ import torch
 
 from parity_tests.harness.domains import (
     Domain,
+    Empty,
     Sampler,
     constant,
     domain_of,
@@ -23,6 +24,7 @@ from parity_tests.harness.domains import (
 )
 from parity_tests.harness.precision import COMPLEX, FORMATS, PRECISIONS
 from parity_tests.harness.signature import Signature
+from parity_tests.harness.size_rules import SizeRules, axis_sizes, resolved
 
 ArrayLike = np.ndarray | jax.Array | torch.Tensor
 FORMULAS = ("vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
@@ -36,6 +38,8 @@ class OpSpec:
         name: the operator's name in reports.
         primal: the plain JAX function (inputs...) -> output or tuple of outputs. Its dtypes must follow its inputs'.
         signature: a NumPy gufunc signature, "(n,d),(m,d),(m,e)->(n,e),(n,m)"; inputs of many sizes are made from it.
+        sizes: rules for the sizes of the axes, which the samples keep to: "n <= m, d in (16, 64), k = 2*h, c >= 1,
+            h % 4 == 0". An axis of an output that no input has may be defined by them, too.
         inputs: instead of a signature, the arrays (NumPy, JAX or torch) to judge at. Exactly one of the two is given.
         vjp: optional explicit formula (primals..., output cotangents...) -> input cotangents; `None` for an exact zero,
             in arguments and results. Judges in place of JAX autodiff of `primal`, once autodiff has certified it.
@@ -44,15 +48,18 @@ class OpSpec:
             the outer one's cotangents or tangents.
         input_names, output_names: names for messages; by default the parameters of `primal`, and output0, output1, ...
         domains: where an input lies, by its name: "real" (the default), "positive", "unit" (the open interval from 0 to
-            1), "symmetric", "definite" (and symmetric), "lower" (triangular), `integer(low, high)`, a `Domain`, or a
-            sampler (generator, shape) -> array. Integers are not differentiated, and are handed to both sides as
-            int64; so are those that a sampler draws, and booleans as booleans.
+            1), "nonzero", "distinct" (entries), "sorted" (in ascending order along the last axis), "probabilities"
+            (positive, with the sum 1 along the last axis); of matrices "symmetric", "definite" (and symmetric), "lower"
+            (triangular), "well-conditioned" (square), "orthogonal" (orthonormal columns); `integer(low, high)`, a
+            `Domain`, or a sampler (generator, shape) -> array. Integers are not differentiated, and are handed to both
+            sides as int64; so are those that a sampler draws, and booleans as booleans.
         constants: the names of floating-point inputs that are not differentiated.
         dtypes: the formats that it is judged in: float64, float32, bfloat16, float16, complex128, complex64; by default
             the four real ones, or, if complex inputs are given, the two complex ones. In a complex one every
             floating-point input is complex, its parts drawn as real numbers are, and must be in the domain "real"; an
             output may be real (|x|). Formulas follow JAX's convention: a VJP is the transpose, without a conjugate.
-        params: keyword parameters, handed to the primal and to the candidate; not differentiated.
+        params: keyword parameters, handed to the primal and to the candidate; not differentiated. `AxisSize("d")` in
+            one of them stands for the size of the axis d.
         kinks: values of an input, by its name, at which it is also judged: {"x": (-1.0, 1.0)}. Zero, and the numbers
             that the primal's program has in it, need not be listed.
         conventions: inputs or outputs for which the oracle's choice at a kink is binding, with the reason:
@@ -83,6 +90,7 @@ class OpSpec:
     kinks: Mapping[str, Sequence[float]] = field(default_factory=dict)
     conventions: Mapping[str, str] = field(default_factory=dict)
     equations: Mapping[str, str] = field(default_factory=dict)
+    sizes: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -114,6 +122,7 @@ class OpSpec:
             except (TypeError, ValueError) as error:
                 raise type(error)(f"OpSpec {self.name}: {error}") from error
         self._check_dtypes()
+        self._check_sizes()
         for i, x in enumerate(self.inputs or ()):
             dtype = _dtype(x)
             if dtype not in FORMATS and not dtype.startswith(("int", "uint", "bool")):
@@ -127,6 +136,24 @@ class OpSpec:
             raise ValueError(
                 f"OpSpec {self.name}: no input is differentiated{remedy}; an operator without one has no derivative"
             )
+
+    def _check_sizes(self) -> None:
+        signature = self.parsed
+        if signature is None:
+            if self.sizes is not None:
+                raise ValueError(f"OpSpec {self.name}: sizes are rules for the axes of a signature, and there is none")
+        elif self.sizes is not None:
+            try:
+                self.size_rules.nearest(dict.fromkeys(signature.axes, 4))
+            except ValueError as error:
+                raise ValueError(f"OpSpec {self.name}: {error}") from error
+            except Empty as error:
+                raise ValueError(f"OpSpec {self.name}: sizes {self.sizes!r}: {error}") from error
+        known = {*(signature.axes if signature else ()), *self.size_rules.defined}
+        unknown = sorted(axis_sizes(self.params) - known)
+        if unknown:
+            listed = ", ".join(sorted(known)) or "none, since inputs are given"
+            raise ValueError(f"OpSpec {self.name}: params names the axis {unknown[0]!r}; the axes are {listed}")
 
     def _check_dtypes(self) -> None:
         if self.dtypes is None:
@@ -173,6 +200,24 @@ class OpSpec:
     def parsed(self) -> Signature | None:
         """The signature, read; None if inputs are fixed."""
         return None if self.signature is None else Signature.parse(self.signature)
+
+    @property
+    def size_rules(self) -> SizeRules:
+        """The rules for the sizes of the axes, read."""
+        signature = self.parsed
+        if signature is None or self.sizes is None:
+            return SizeRules()
+        of_outputs = {axis for axes in signature.outputs for axis in axes if not axis.isdigit()}
+        return SizeRules.parse(self.sizes, signature.axes, of_outputs)
+
+    def params_at(self, sizes: Mapping[str, int]) -> Mapping[str, object]:
+        """The keyword parameters where the axes have these sizes: an `AxisSize` becomes an integer."""
+        return {name: resolved(parameter, sizes) for name, parameter in self.params.items()}
+
+    @property
+    def params_have_sizes(self) -> bool:
+        """Does a keyword parameter depend on the size of an axis?"""
+        return bool(axis_sizes(self.params))
 
     def domains_of_inputs(self, count: int) -> tuple[Domain, ...]:
         """The domain of each input."""

@@ -111,5 +111,6 @@ class Trial:
             return
         values = np.zeros_like(oracle) if result is None else bridge.to_numpy(result)
         if directed:
-            values, oracle, bound = (self.oracle.directed(slot.like, x) for x in (values, oracle, bound))
+            bound = self.oracle.directed_errors(slot.like, bound, oracle)
+            values, oracle = self.oracle.directed(slot.like, values), self.oracle.directed(slot.like, oracle)
         yield Comparison(slot.label, values, oracle, bound, circumstance)

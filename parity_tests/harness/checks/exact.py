@@ -15,6 +15,9 @@ _MAPS = ("forward", "vjp", "jvp", "vjp_of_vjp")
 _INTEGERS = {
     "real": lambda rng, shape: rng.integers(-2, 3, shape),
     "positive": lambda rng, shape: rng.integers(1, 4, shape),
+    "nonzero": lambda rng, shape: rng.choice([-2, -1, 1, 2], shape),
+    "sorted": lambda rng, shape: np.sort(rng.integers(-2, 3, shape), axis=-1),
+    "distinct": lambda rng, shape: (rng.permutation(int(np.prod(shape))) - np.prod(shape) // 2).reshape(shape),
     "symmetric": lambda rng, shape: _symmetric(rng.integers(-2, 3, shape)),
     "lower": lambda rng, shape: np.tril(rng.integers(-2, 3, shape), -1) + np.eye(shape[-1]),
 }

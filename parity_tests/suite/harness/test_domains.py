@@ -24,6 +24,9 @@ SHAPES = ((5, 5), (3, 1, 1), (2, 4, 4), (0, 0))
 SIZES = {"n": 4, "v": 7}
 
 
+_ROUNDED = 2.0**-8  # the largest relative change by rounding, in bfloat16
+
+
 def drawn(domain: Domain, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
     return domain.draw(np.random.default_rng(seed), shape, SIZES)
 
@@ -32,6 +35,18 @@ def _belongs(name: str, x: np.ndarray) -> bool:
     """What each name says, in other words than the sampler's."""
     if name == "positive":
         return bool((x > 0).all())
+    if name == "nonzero":
+        return bool((x != 0).all())
+    if name == "distinct":
+        return len(np.unique(x)) == x.size
+    if name == "sorted":
+        return bool((np.diff(x) >= 0).all())
+    if name == "probabilities":
+        return bool((x > 0).all()) and bool((np.abs(x.sum(-1) - 1) <= _ROUNDED * x.shape[-1]).all())
+    if name == "orthogonal":
+        return bool((np.abs(x.mT @ x - np.eye(x.shape[-1])) <= 4 * _ROUNDED * x.shape[-1]).all())
+    if name == "well-conditioned":
+        return bool((np.linalg.cond(x) <= 2.2).all()) if x.size else True
     if name == "unit":
         return bool(((x > 0) & (x < 1)).all())
     if name in ("symmetric", "definite") and not np.array_equal(x, x.mT):
@@ -58,7 +73,8 @@ def test_a_domain_draws_what_it_says(name, shape, seed):
 
 @pytest.mark.parametrize("name", [name for name in DOMAINS if name != "real"])
 def test_what_is_drawn_from_elsewhere_does_not_belong(name):
-    assert not _belongs(name, drawn(DOMAINS["real"], (5, 5)))
+    x = drawn(DOMAINS["real"], (5, 5))
+    assert not _belongs(name, np.where(x > 0, x, 0.0))
 
 
 @pytest.mark.parametrize("name", DOMAINS)
@@ -72,23 +88,55 @@ def test_projections_are_linear_idempotent_and_stay_inside(name, shape):
     project = DOMAINS[name].project
     x, y = normal(*shape), normal(*shape, seed=1)
     np.testing.assert_allclose(project(2 * x - 3 * y), 2 * project(x) - 3 * project(y), rtol=1e-14, atol=1e-14)
-    np.testing.assert_array_equal(project(project(x)), project(x))
-    point = drawn(DOMAINS[name], shape)
-    np.testing.assert_array_equal(project(point), point)  # each of these is a part of a linear space
+    np.testing.assert_allclose(project(project(x)), project(x), rtol=0, atol=1e-15)
+    here, there = drawn(DOMAINS[name], shape), drawn(DOMAINS[name], shape, seed=1)
+    # The domain is a part of an affine space: the way from one of its points to another is a direction.
+    np.testing.assert_allclose(project(there - here), there - here, rtol=0, atol=1e-15)
     # The nearest one: what is left out is orthogonal to what stays.
     assert np.vdot(x - project(x), project(y)) == pytest.approx(0, abs=1e-13)
 
 
-@pytest.mark.parametrize("name", ["symmetric", "definite", "lower"])
+@pytest.mark.parametrize("name", ["symmetric", "definite", "lower", "probabilities"])
 def test_directions_off_the_domain_are_left_out(name):
     assert not np.array_equal(DOMAINS[name].project(normal(4, 4)), normal(4, 4))
 
 
-@pytest.mark.parametrize("name", ["definite", "lower"])
+@pytest.mark.parametrize("name", ["definite", "lower", "well-conditioned"])
 @pytest.mark.parametrize("shape", [(3, 4), (3,), ()], ids=str)
 def test_a_matrix_must_be_square(name, shape):
     with pytest.raises(ValueError, match=rf"domain '{name}' is of square matrices, got the shape .* write \(n,n\)"):
         drawn(DOMAINS[name], shape)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "text"),
+    [
+        (
+            "orthogonal",
+            (3,),
+            r"domain 'orthogonal' is of matrices, got the shape \(3,\); write \(n,m\) in the signature",
+        ),
+        ("probabilities", (), "domain 'probabilities' is of vectors, got a scalar"),
+        ("sorted", (), "domain 'sorted' is of vectors, got a scalar"),
+    ],
+)
+def test_a_domain_of_arrays_has_no_others(name, shape, text):
+    with pytest.raises(ValueError, match=text):
+        drawn(DOMAINS[name], shape)
+
+
+def test_columns_are_orthonormal_and_at_most_as_many_as_their_entries():
+    assert _belongs("orthogonal", drawn(DOMAINS["orthogonal"], (7, 3)))
+    with pytest.raises(Empty, match="4 columns of 3 entries"):
+        drawn(DOMAINS["orthogonal"], (3, 4))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_as_many_numbers_as_16_bits_can_tell_apart_stay_distinct(seed):
+    x = drawn(DOMAINS["distinct"], (2049,), seed)
+    assert all(len(np.unique(p.rounded(x))) == 2049 for p in PRECISIONS.values())
+    few = drawn(DOMAINS["distinct"], (100,), seed)
+    assert 0.25 < np.median(np.abs(few)) < 4  # of ordinary size, as long as they are not nearly all
 
 
 # Integers.
@@ -438,6 +486,30 @@ def test_the_strict_upper_triangle_is_no_direction_of_a_lower_one():
     assert judged(with_more, spec, "vjp").verdict is Verdict.PASS
 
 
+@pytest.mark.parametrize(("shift", "verdict"), [(0.0, Verdict.PASS), (1.0, Verdict.PASS), ("x", Verdict.MISMATCH)])
+def test_gradients_of_probabilities_may_differ_by_a_constant(shift, verdict):
+    """What no change of probabilities can tell is not compared; everything else is."""
+    spec = OpSpec(
+        "entropy",
+        primal=lambda x: jnp.sum(x * jnp.log(x), -1),
+        signature="(n,m)->(n)",
+        domains={"x": "probabilities"},
+    )
+    candidate = unary_function(
+        lambda x: torch.sum(x * torch.log(x), -1),
+        lambda x, w: w[:, None] * (torch.log(x) + (x if shift == "x" else shift)),
+    )
+    assert judged(candidate, spec, "vjp").verdict is verdict
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, Verdict.PASS), (2.0, Verdict.MISMATCH)])
+def test_an_operator_of_general_square_matrices(factor, verdict):
+    spec = OpSpec("inverse", jnp.linalg.inv, "(n,n)->(n,n)", input_names=("a",), domains={"a": "well-conditioned"})
+    candidate = unary_function(torch.linalg.inv, lambda a, w: -factor * a.inverse().mT @ w @ a.inverse().mT)
+    for dtype in ("float64", "float32"):
+        assert judged(candidate, spec, "vjp", dtype).verdict is verdict
+
+
 @pytest.mark.parametrize(("domain", "verdict"), [("positive", Verdict.PASS), ("real", Verdict.MISMATCH)])
 def test_outside_its_domain_a_candidate_is_not_judged(domain, verdict):
     spec = OpSpec("x |x|", primal=lambda x: x * jnp.abs(x), signature="(n)->(n)", domains={"x": domain})
@@ -460,8 +532,8 @@ def test_right_code_passes_in_every_domain(check):
         pytest.param(
             {"domains": {"x": "positiv"}},
             ValueError,
-            "OpSpec op: unknown domain 'positiv'; there are real, positive, unit, symmetric, definite, lower, "
-            "integer(low, high), or a sampler",
+            "OpSpec op: unknown domain 'positiv'; there are real, positive, unit, symmetric, definite, lower, nonzero, "
+            "well-conditioned, orthogonal, probabilities, sorted, distinct, integer(low, high), or a sampler",
             id="unknown domain",
         ),
         pytest.param(
