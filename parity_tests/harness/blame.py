@@ -21,6 +21,8 @@ def blame(name: str, trial: Trial) -> str | None:
     """Who is right, by the Taylor remainders of both sides' own functions in float64; None where that says nothing."""
     if name not in BASES:
         return None
+    if trial.oracle.is_surrogate(name):
+        return "OpSpec.surrogate is binding: it is a choice and no derivative, so that no third witness can tell"
     exact = replace(trial, precision=trial.precision.double)
     try:
         return _verdict(name, exact, trial.precision.name)

@@ -22,9 +22,12 @@ def certify(oracle: Oracle, name: str, sample: Sample) -> Iterator[Finding]:
     The explicit formula, if there is one, against JAX autodiff of the plain primal; a VJP against the JVP of the same
     map by ⟨w, J u⟩ = ⟨Jᵀ w, u⟩, which is real of complex arrays, too (see `real_parts`); the derivative against the
     Taylor remainder of the map that it differentiates. At a kink two right derivatives may differ: they are asked
-    beside it.
+    beside it. A surrogate gradient, which is no derivative, is certified to be linear in the cotangents.
     """
     inputs = sample.primals(oracle.inputs)
+    if oracle.is_surrogate(name):
+        yield from _linear(oracle, name, sample, inputs)
+        return
     findings = list(_certified(oracle, name, sample, inputs))
     if not all(f.holds for f in findings) and is_kink(oracle, name, inputs, sample):
         findings = list(_certified(oracle, name, sample, beside(oracle, inputs, sample)))
@@ -73,6 +76,26 @@ def _violation(test: TaylorTest) -> str:
     if test.shows_in_rate:
         return f"is {test.rate:.2f}; it is 2 for a right derivative"
     return f"is {test.rate:.2f}, but the derivative is off by {test.relative_error:.1g} of its size"
+
+
+def _linear(oracle: Oracle, name: str, sample: Sample, inputs: list[np.ndarray]) -> Iterator[Finding]:
+    """Is a map linear in its cotangents, or tangents?"""
+    shapes, slots = oracle.shapes(tuple(x.shape for x in inputs)), oracle.map(name)
+
+    def draw(which: str) -> list[np.ndarray]:
+        directions = ((s, f"certificate {which} {s.label}") for s in slots.arguments[slots.base :])
+        return [oracle.directed(s.like, sample.draw(role, shapes[s.like])) for s, role in directions]
+
+    p, q = draw("first"), draw("second")
+    of_p, of_q = (oracle.evaluate(name, [*inputs, *directions], FLOAT64) for directions in (p, q))
+    for scale in (1.0, -(2.0**10)):
+        together = [scale * a + b for a, b in zip(p, q, strict=True)]
+        of_both = oracle.evaluate(name, [*inputs, *together], FLOAT64)
+        for slot, (a, e_a), (b, e_b), (both, e) in zip(slots.results, of_p, of_q, of_both, strict=True):
+            apart = scale * a + b
+            error = abs(scale) * e_a + e_b + e + 2 * FLOAT64.u * (np.abs(scale * a) + np.abs(b))
+            text = f"of the sum {scale:g} p + q, against {scale:g} times that of p, plus that of q"
+            yield Comparison(slot.label, both, apart, error, f"OpSpec.surrogate must be linear: {text}")
 
 
 def _twin(name: str) -> str:

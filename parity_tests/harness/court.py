@@ -25,6 +25,10 @@ from parity_tests.harness.spec import OpSpec
 
 _LARGEST = 2**20  # entries, beyond which a sample is not worth its time
 _DRAWS, _EXAMPLES = 32, 3
+_SURROGATE = {
+    "vjp": "is a surrogate gradient (no derivative of the primal): compared with OpSpec.surrogate",
+    "jvp": "is the transpose of a surrogate gradient (no derivative of the primal): compared with OpSpec.surrogate",
+}
 
 
 class Court:
@@ -183,13 +187,25 @@ def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], row: Row) -
         row = with_findings(row, findings)
         wrong = [f for f in findings if not f.holds]
         if wrong:
-            row = replace(row, verdict=Verdict.MISMATCH, reason=_sentence(wrong[0]))
+            row = replace(row, verdict=Verdict.MISMATCH, reason=_sentence(wrong[0]) + _remedy(oracle))
             row = replace(row, failure=described(row, sample, wrong, oracle.spec))
             break
     else:
         if row.comparisons == 0:
             row = replace(row, verdict=Verdict.UNRESOLVED, reason="autodiff of the primal is finite at no sample")
+        elif oracle.is_surrogate(name):
+            row = replace(row, reason=_SURROGATE[name])
     return replace(row, seconds=time.perf_counter() - start)
+
+
+def _remedy(oracle: Oracle) -> str:
+    """What to do where the witnesses disagree for a known reason."""
+    if oracle.spec.surrogate is None and oracle.stops_gradients:
+        return (
+            "; the primal has a stop_gradient: if its gradient is meant to be no derivative, as that of a "
+            "straight-through estimator, give it as OpSpec(surrogate=...)"
+        )
+    return ""
 
 
 def with_findings(row: Row, findings: list[Finding]) -> Row:

@@ -44,10 +44,12 @@ def settled(trial: Trial, name: str, args: Arrays, findings: Sequence[Finding], 
     limits only if a comparison fails, or if it has no number of its own, and if it jumps there at all, in some hundred
     evaluations. An entry that is still wrong then gets more: a random direction favours one of n equal entries with
     probability 1/n only. Beyond first order nothing is said of an entry that jumps: what two choices make of each other
-    lies between no limits. Complex numbers have no sides.
+    lies between no limits. Complex numbers have no sides. A surrogate gradient is a choice itself, and
+    binding.
     """
     open_questions = [f for f in findings if isinstance(f, Comparison) and _in_question(trial, f).any()]
-    if trial.precision.is_complex or not any(_may_jump(trial, name, args, f) for f in open_questions):
+    chosen_already = trial.oracle.is_surrogate(name)
+    if chosen_already or trial.precision.is_complex or not any(_may_jump(trial, name, args, f) for f in open_questions):
         yield from findings
         return
     directions = list(_directions(trial.oracle, trial.sample))
@@ -145,6 +147,8 @@ def beside(oracle: Oracle, inputs: Sequence[np.ndarray], sample: Sample) -> list
 
 def jumps(trial: Trial, name: str, args: Arrays) -> list[np.ndarray]:
     """How far each result of a map may be from the oracle's, by a choice at a kink."""
+    if trial.oracle.is_surrogate(name):
+        return [np.zeros(value.shape) for value, _ in trial.truth(name, args)]
     truths, around = trial.truth(name, args), _around(trial.oracle, name, args, trial.sample)
     heights = [np.abs(y - value).max(0) for y, (value, _) in zip(around, truths, strict=True)]
     return [np.where(h > _FAR * np.abs(y).max(initial=0), h, 0.0) for h, y in zip(heights, around, strict=True)]

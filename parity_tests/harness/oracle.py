@@ -65,10 +65,11 @@ class Oracle:
         closed, _ = self._traced(
             "forward", [np.zeros(shape, self.number) for shape in sample.shapes], by_autodiff=False
         )
-        if has_custom_vjp(closed.jaxpr):
+        if spec.surrogate is None and has_custom_vjp(closed.jaxpr):
             raise OracleError(
                 f"{spec.name}: primal goes through a jax.custom_vjp, whose rule would be compared with itself and "
-                "which JAX cannot differentiate forward; give the plain function as primal and the rule as vjp"
+                "which JAX cannot differentiate forward; give the plain function as primal and the rule as vjp, or as "
+                "surrogate if it is no derivative of the primal"
             )
 
     def afresh(self) -> Oracle:
@@ -156,8 +157,13 @@ class Oracle:
         return [known[i] if i in known else next(remaining) for i in range(count)]
 
     def literals(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[float, ...]:
-        """The real numbers that the primal's program has in it, but for 0 and 1; at most 8 of them."""
-        return tuple(sorted(_literals(self._program(input_shapes)) - {0.0, 1.0, -1.0})[:8])
+        """The real numbers in the programs of primal and surrogate, but for 0 and 1; at most 8 of them."""
+        found = _literals(self._program(input_shapes))
+        if self.spec.surrogate is not None:  # whose thresholds are its own
+            shapes = self.shapes(input_shapes)
+            zeros = [np.zeros(shapes[slot.like], self.dtypes[slot.like]) for slot in self.map("vjp").arguments]
+            found |= _literals(self._traced("vjp", zeros, by_autodiff=False)[0].jaxpr)
+        return tuple(sorted(found - {0.0, 1.0, -1.0})[:8])
 
     def largest_array(self, input_shapes: tuple[tuple[int, ...], ...]) -> int:
         """The size of the largest array that the primal makes of inputs of these shapes, in entries."""
@@ -183,24 +189,55 @@ class Oracle:
     def explicit(self, name: str) -> Callable | None:
         """The spec's own formula for a map, on flat arguments; None where the spec has none."""
         f = getattr(self.spec, name) if name in FORMULAS else None
-        if f is None:
-            return None
+        return None if f is None else self._flat(f)
+
+    def is_surrogate(self, name: str) -> bool:
+        """Is a map given by the spec's surrogate gradient, so that it is a choice and no derivative of the primal?"""
+        return self.spec.surrogate is not None and len(ORDERS[name]) == 1
+
+    def _flat(self, f: Callable) -> Callable:
+        """A formula of the spec's, as a function of the differentiated inputs and of directions."""
         count = len(self.inputs)
         return lambda *args: _as_tuple(f(*self._with_constants(args[:count]), *args[count:], **self.params))
+
+    @property
+    def stops_gradients(self) -> bool:
+        """Has the primal's program a `lax.stop_gradient`?"""
+        return any(has_primitive(closed.jaxpr, "stop_gradient") for closed, _ in self._jaxprs.values())
 
     def has_formula(self, name: str) -> bool:
         """Does an explicit formula take part in a map, so that autodiff of the primal is a second witness?"""
         return name != "forward" and (self.explicit(name) is not None or self.has_formula(BASES[name]))
 
     def autodiff(self, name: str) -> Callable:
-        """A map by JAX autodiff of the plain primal, on flat arguments."""
+        """A map by JAX autodiff of the plain primal, or of its surrogate gradient, on flat arguments."""
+        if self.is_surrogate(name):
+            return self._surrogate(name)
         return self.primal if name == "forward" else self._differentiated(name, self.autodiff(BASES[name]))
 
     def formula(self, name: str) -> Callable:
         """The map that judges: the explicit formula, or else autodiff of the formula of one order less."""
         if name == "forward":
             return self.primal
+        if self.is_surrogate(name):
+            return self._surrogate(name)
         return self.explicit(name) or self._differentiated(name, self.formula(BASES[name]))
+
+    def _surrogate(self, name: str) -> Callable:
+        """The spec's surrogate gradient; or its transpose, which is the JVP of whoever has this gradient."""
+        assert self.spec.surrogate is not None
+        formula, count = self._flat(self.spec.surrogate), len(self.inputs)
+        if name == "vjp":
+            return formula
+
+        def jvp(*args):
+            inputs, tangents = args[:count], args[count:]
+            shapes = self._outputs_at(tuple(x.shape for x in inputs))
+            zeros = [jnp.zeros(s, d) for s, d in zip(shapes, self._output_dtypes, strict=True)]
+            gradients, transpose = jax.vjp(lambda *w: _or_all_zeros(formula(*inputs, *w), inputs), *zeros)
+            return transpose(tuple(_or_zeros(t, g) for t, g in zip(tangents, gradients, strict=True)))
+
+        return jvp
 
     def _differentiated(self, name: str, base: Callable) -> Callable:
         """The outermost VJP or JVP of a map, by JAX; `base` is the map of one order less."""
@@ -323,6 +360,10 @@ def _or_zeros(x: jax.Array | None, like: jax.Array | None) -> jax.Array | None:
     return jnp.zeros_like(like) if x is None and like is not None else x
 
 
+def _or_all_zeros(results: Sequence[jax.Array | None], like: Sequence[jax.Array]) -> tuple[jax.Array | None, ...]:
+    return tuple(_or_zeros(y, x) for y, x in zip(results, like, strict=True))
+
+
 def _conjugated(slots: Sequence[Slot], arrays: Sequence) -> list:
     """JAX's arrays for PyTorch's, or the other way round."""
 
@@ -349,7 +390,13 @@ def _literals(jaxpr: core.Jaxpr) -> set[float]:
 
 def has_custom_vjp(jaxpr: core.Jaxpr) -> bool:
     """Does a jax.custom_vjp take part in it?"""
+    return has_primitive(jaxpr, "custom_vjp")
+
+
+def has_primitive(jaxpr: core.Jaxpr, prefix: str) -> bool:
+    """Is a primitive whose name starts so among its equations?"""
     return any(
-        eqn.primitive.name.startswith("custom_vjp") or any(map(has_custom_vjp, core.jaxprs_in_params(eqn.params)))
+        eqn.primitive.name.startswith(prefix)
+        or any(has_primitive(sub, prefix) for sub in core.jaxprs_in_params(eqn.params))
         for eqn in jaxpr.eqns
     )

@@ -168,6 +168,8 @@ class Reproducer:
             facts |= {
                 "arguments": list(zip(slots.arguments, call.arguments, strict=True)),
                 "judged": judged,
+                "results": slots.results,
+                "surrogate": self.spec.surrogate is not None and call.name != "forward",
                 "projections": {projection for _, _, projection in judged},
                 "modes": ORDERS[call.name],
                 "torch_map": _nested(oracle, call.name, call.create_graph),

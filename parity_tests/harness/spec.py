@@ -44,6 +44,10 @@ class OpSpec:
         vjp: optional explicit formula (primals..., output cotangents...) -> input cotangents; `None` for an exact zero,
             in arguments and results. Judges in place of JAX autodiff of `primal`, once autodiff has certified it.
         jvp: likewise, (primals..., tangents...) -> output tangents.
+        surrogate: instead of vjp and jvp, a gradient that is a choice and no derivative of the primal, as that of a
+            straight-through estimator; with the arguments and results of `vjp`. It must be linear in the cotangents. It
+            is compared with as it is, at kinks, too; so is its transpose, as the JVP; second order is its derivative.
+            If the candidate's values are x + (q - x).detach(), write that into the primal: it rounds more than q.
         vjp_of_vjp, jvp_of_vjp, vjp_of_jvp, jvp_of_jvp: likewise, second order; the arguments of the inner formula, then
             the outer one's cotangents or tangents.
         input_names, output_names: names for messages; by default the parameters of `primal`, and output0, output1, ...
@@ -77,6 +81,7 @@ class OpSpec:
     inputs: Sequence[ArrayLike] | None = None
     vjp: Callable | None = None
     jvp: Callable | None = None
+    surrogate: Callable | None = None
     vjp_of_vjp: Callable | None = None
     jvp_of_vjp: Callable | None = None
     vjp_of_jvp: Callable | None = None
@@ -95,10 +100,14 @@ class OpSpec:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise TypeError(f"OpSpec: name must be a non-empty string, got {self.name!r}")
-        for role in ("primal", *FORMULAS):
+        for role in ("primal", *FORMULAS, "surrogate"):
             f = getattr(self, role)
             if not callable(f) and (role == "primal" or f is not None):
                 raise TypeError(f"OpSpec {self.name}: {role} must be a JAX function, got {type(f).__name__}")
+        if self.surrogate is not None and (self.vjp is not None or self.jvp is not None):
+            raise ValueError(
+                f"OpSpec {self.name}: give either surrogate, a gradient that is no derivative, or vjp and jvp, not both"
+            )
         if (self.signature is None) == (self.inputs is None):
             raise ValueError(
                 f"OpSpec {self.name}: give either a signature, such as '(n,d),(m,d)->(n,m)', or inputs, not "

@@ -15,6 +15,7 @@ from parity_tests.suite.collection import (
     reductions,
     special_points,
     spectra,
+    surrogates,
 )
 from parity_tests.suite.collection._case import Case as Case
 
@@ -22,5 +23,5 @@ GROUPS = (elementwise, reductions, products, norms, probabilities, indexing, mat
 COLLECTION: dict[str, Case] = {name: case for group in GROUPS for name, case in group.CASES.items()}
 
 # Further ones, judged with the slow tests only.
-SLOW_GROUPS = (networks, objectives, spectra, model, special_points)
+SLOW_GROUPS = (networks, objectives, spectra, model, special_points, surrogates)
 MORE: dict[str, Case] = {name: case for group in SLOW_GROUPS for name, case in group.CASES.items()}

@@ -189,7 +189,8 @@ def test_a_primal_that_goes_through_a_custom_vjp_is_refused():
             crosscheck(torch.sin, OpSpec("sine", primal=primal, inputs=(normal(4),)))
         assert str(refusal.value) == (
             "sine: primal goes through a jax.custom_vjp, whose rule would be compared with itself and "
-            "which JAX cannot differentiate forward; give the plain function as primal and the rule as vjp"
+            "which JAX cannot differentiate forward; give the plain function as primal and the rule as vjp, or as "
+            "surrogate if it is no derivative of the primal"
         )
 
 

@@ -492,3 +492,31 @@ class _Here(torch.autograd.Function):
 )
 def test_what_a_script_can_import(call, name):
     assert importable(call) == (None if name is None else (__name__, name))
+
+
+SURROGATE = """
+import jax.numpy as jnp
+import torch
+from parity_tests import OpSpec
+
+spec = OpSpec("through", lambda x: jnp.round(x), "(n)->(n)", surrogate=lambda x, w: (w,))
+
+
+def candidate(x):
+    return FACTOR * x + (torch.round(x) - FACTOR * x).detach()
+"""
+
+
+def test_the_script_compares_with_a_surrogate_gradient(tmp_path):
+    """The primal's own derivative is 0, which is neither of the two."""
+    case = tmp_path / "case.py"
+    case.write_text(SURROGATE.replace("FACTOR", "2"))
+    options = ("--only", "vjp", "--device", "cpu", "--dtype", "float64", "--failures", str(tmp_path / "failures"))
+    ran = gradparity("check", str(case), *options)
+    assert ran.exit_code == 1, ran.output
+    (path,) = (tmp_path / "failures").glob("*.py")
+    code, printed = script(path)
+    assert (code, "x_bar: they differ" in printed) == (1, True), printed
+    case.write_text(SURROGATE.replace("FACTOR", "1"))
+    code, printed = script(path)
+    assert (code, "x_bar: they agree" in printed) == (0, True), printed
