@@ -1,0 +1,87 @@
+"""The command line: python -m benchmarks.operators [NAME ...]."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from benchmarks.operators.run import Outcome, from_dict, judge_apart, judge_one
+from benchmarks.operators.survey import CASES
+from benchmarks.operators.table import as_markdown, bars, times
+
+RESULTS = Path(__file__).parents[1] / "results" / "operators.json"
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def survey(
+    names: Annotated[list[str] | None, typer.Argument(help="Operators of the survey; by default all.")] = None,
+    jobs: Annotated[int, typer.Option("-j", min=1, help="How many are judged at a time.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of the random inputs.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Keep what the results have, and judge the others.")] = False,
+    out: Annotated[Path, typer.Option(help="The results, .json; an .md beside it.")] = RESULTS,
+    one: Annotated[bool, typer.Option("--one", hidden=True, help="Judge the operator in this process.")] = False,
+) -> None:
+    """Judge a hundred operators of PyTorch at the default settings, each in a process of its own.
+
+    Exit codes: 0 all bars are met, 1 one is missed.
+    """
+    unknown = [name for name in names or () if name not in CASES]
+    if unknown:
+        raise typer.BadParameter(f"unknown operator {unknown[0]!r}; there are {', '.join(CASES)}")
+    if one:
+        judge_one((names or [""])[0], out, seed)
+        return
+    console, outcomes = Console(), read(out) if resume or names else {}
+    waiting = [name for name in names or CASES if name in (names or ()) or name not in outcomes]
+    facts = {
+        "schema": 1,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "seed": seed,
+        "versions": {name: metadata.version(name) for name in ("torch", "jax", "jaxlib", "numpy")},
+        "load": [round(x, 2) for x in os.getloadavg()] if hasattr(os, "getloadavg") else None,
+    }
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(judge_apart, name, seed) for name in waiting]
+        for future in as_completed(futures):
+            outcome = future.result()
+            outcomes[outcome.name] = outcome
+            write(facts, outcomes, out)
+            console.print(f"{outcome.name}: {outcome.verdict}, {outcome.seconds} s", highlight=False, markup=False)
+    console.print(times(list(outcomes.values())), highlight=False)
+    for bar, measured, met in bars(list(outcomes.values())):
+        console.print(f"{'met   ' if met else 'MISSED'} {bar}: {measured}", highlight=False, markup=False)
+    raise typer.Exit(0 if all(met for *_, met in bars(list(outcomes.values()))) else 1)
+
+
+def read(path: Path) -> dict[str, Outcome]:
+    """The outcomes of an earlier run, by operator."""
+    if not path.exists():
+        return {}
+    stored = map(from_dict, json.loads(path.read_text(encoding="utf-8"))["operators"])
+    return {outcome.name: outcome for outcome in stored if outcome.name in CASES}
+
+
+def write(facts: dict[str, Any], outcomes: dict[str, Outcome], path: Path) -> None:
+    """As JSON, and as a Markdown table beside it; the JSON whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    in_order = [outcomes[name] for name in CASES if name in outcomes]
+    facts = facts | {"complete": len(in_order) == len(CASES)}
+    partial = path.with_name(path.name + ".part")
+    partial.write_text(json.dumps(facts | {"operators": [asdict(x) for x in in_order]}, indent=1) + "\n", "utf-8")
+    os.replace(partial, path)
+    path.with_suffix(".md").write_text(as_markdown(facts, in_order), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    app()

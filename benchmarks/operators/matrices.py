@@ -1,0 +1,59 @@
+"""Products of matrices, and linear algebra."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import torch
+from jax.scipy import linalg
+
+from benchmarks.operators._case import case
+
+CASES = (
+    case(
+        "baddbmm",
+        lambda c, a, b: c + jnp.matmul(a, b),
+        torch.baddbmm,
+        "(b,n,m),(b,n,k),(b,k,m)->(b,n,m)",
+    ),
+    case(
+        "cholesky_solve",
+        lambda b, L: linalg.cho_solve((L, True), b),
+        torch.cholesky_solve,
+        "(n,m),(n,n)->(n,m)",
+        domains={"L": "lower"},
+    ),
+    case("kron", lambda a, b: jnp.kron(a, b), torch.kron, "(n,m),(k,l)->(i,j)"),
+    case("linalg.diagonal", lambda a: jnp.linalg.diagonal(a), torch.linalg.diagonal, "(b,n,m)->(b,k)"),
+    case(
+        "linalg.householder_product",
+        lambda a, tau: jax.lax.linalg.householder_product(a, tau),
+        torch.linalg.householder_product,
+        "(n,n),(n)->(n,n)",
+    ),
+    case("linalg.lu", lambda a: linalg.lu(a), lambda a: tuple(torch.linalg.lu(a)), "(n,n)->(n,n),(n,n),(n,n)"),
+    case(
+        "linalg.multi_dot",
+        lambda a, b, c: jnp.linalg.multi_dot([a, b, c]),
+        lambda a, b, c: torch.linalg.multi_dot([a, b, c]),
+        "(n,m),(m,k),(k,l)->(n,l)",
+    ),
+    case(
+        "linalg.pinv.singular",
+        lambda a, b: jnp.linalg.pinv(a @ b.T),
+        lambda a, b: torch.linalg.pinv(a @ b.T),
+        "(5,2),(4,2)->(4,5)",
+    ),
+    case("linalg.svdvals", lambda a: jnp.linalg.svdvals(a), torch.linalg.svdvals, "(n,m)->(k)"),
+    case("linalg.vecdot", lambda x, y: jnp.linalg.vecdot(x, y), torch.linalg.vecdot, "(n,m),(n|1,m)->(n)"),
+    case("matmul", lambda a, b: jnp.matmul(a, b), torch.matmul, "(b,n,k),(k,m)->(b,n,m)"),
+    case("outer", lambda x, y: jnp.outer(x, y), torch.outer, "(n),(m)->(n,m)"),
+    case("pinverse", lambda a: jnp.linalg.pinv(a), torch.pinverse, "(n,m)->(m,n)"),
+    case(
+        "tensordot",
+        lambda a, b: jnp.tensordot(a, b, ([1, 0], [0, 1])),
+        lambda a, b: torch.tensordot(a, b, ([1, 0], [0, 1])),
+        "(n,m,k),(m,n,l)->(k,l)",
+    ),
+    case("trace", lambda a: jnp.trace(a), torch.trace, "(n,m)->()"),
+)

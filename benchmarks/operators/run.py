@@ -1,0 +1,130 @@
+"""Judges an operator of the survey in a process of its own, which may crash, hang or use up its time."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.run import THREAD_COUNTS
+
+CPU_SECONDS = 600  # that an operator may take
+MOST_FAILURES = 6  # that are kept of an operator
+
+
+@dataclass
+class Outcome:
+    """What came of one operator.
+
+    Attributes:
+        name: the operator.
+        error: how the process ended, if it did not deliver a report.
+        rows: the number of rows by verdict.
+        failures: of each failing or unresolved row: check, dtype, verdict, reason.
+        explained: the checks of which docs/found.md has the defect.
+        seconds: CPU time of `crosscheck`, without imports.
+        megabytes: the largest resident memory of the process.
+        text: the report.
+    """
+
+    name: str
+    error: str | None = None
+    rows: dict[str, int] = field(default_factory=dict)
+    failures: list[dict[str, str]] = field(default_factory=list)
+    explained: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    megabytes: float = 0.0
+    text: str = ""
+
+    @property
+    def convicted(self) -> list[str]:
+        """The checks that found the operator wrong, in order."""
+        wrong = ("MISMATCH", "ERROR", "UNSUPPORTED")
+        return list(dict.fromkeys(x["check"] for x in self.failures if x["verdict"] in wrong))
+
+    @property
+    def verdict(self) -> str:
+        """One word or two for the table."""
+        if self.error is not None:
+            return "LOST"
+        alarms = [check for check in self.convicted if check not in self.explained]
+        unresolved = any(x["verdict"] == "UNRESOLVED" for x in self.failures)
+        missed = [check for check in self.explained if check not in self.convicted]
+        if alarms:
+            return "FALSE ALARM"
+        if missed:
+            return "MISSED"
+        return "unresolved" if unresolved else "defect found" if self.convicted else "right"
+
+
+def judge_one(name: str, path: Path, seed: int) -> None:
+    """Judge an operator in this process, at the settings that a user gets, and write what came of it."""
+    import torch
+
+    from benchmarks.operators.survey import CASES
+    from parity_tests import crosscheck
+
+    torch.set_num_threads(1)
+    case = CASES[name]
+    start = _cpu_seconds()
+    report = crosscheck(case.call, case.spec, name=name, seed=seed)
+    outcome = Outcome(name, seconds=round(_cpu_seconds() - start, 2), explained=dict(case.defects))
+    outcome.megabytes = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    for row in report.rows:
+        verdict = str(row.verdict)
+        outcome.rows[verdict] = outcome.rows.get(verdict, 0) + 1
+        if not row.passed:
+            of = {"check": row.check, "dtype": row.dtype, "verdict": verdict, "reason": row.reason}
+            outcome.failures.append(of | {"candidate": row.candidate})
+    outcome.text = str(report)
+    path.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
+
+
+def judge_apart(name: str, seed: int) -> Outcome:
+    """Judge an operator in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "outcome.json"
+        command = [sys.executable, "-m", "benchmarks.operators", "--one", name, "--seed", str(seed), "--out", str(path)]
+        environment = os.environ | dict.fromkeys(THREAD_COUNTS, "1")
+        start = time.monotonic()
+        done = subprocess.run(
+            command,
+            env=environment,
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            preexec_fn=_limited,
+            check=False,
+        )
+        if path.exists():
+            return Outcome(**json.loads(path.read_text(encoding="utf-8")))
+    last = "\n".join(done.stderr.strip().splitlines()[-12:])
+    ended = _how_it_ended(done.returncode)
+    return Outcome(name, error=f"{ended} after {time.monotonic() - start:.0f} s", text=last)
+
+
+def _limited() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 10))
+
+
+def _how_it_ended(code: int) -> str:
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def _cpu_seconds() -> float:
+    """Of this process and its children, user and system."""
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def from_dict(data: dict[str, Any]) -> Outcome:
+    """The outcome that `dataclasses.asdict` was asked of."""
+    return Outcome(**data)

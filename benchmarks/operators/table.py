@@ -1,0 +1,84 @@
+"""What the survey has found: the bars, and a row for each operator, as a Markdown page."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.operators.run import Outcome
+
+
+def bars(outcomes: Sequence[Outcome]) -> list[tuple[str, str, bool]]:
+    """Each bar, what was measured, and whether it is met."""
+    rows = sum(sum(x.rows.values()) for x in outcomes)
+    unresolved = sum(x.rows.get("UNRESOLVED", 0) for x in outcomes)
+    share = 100 * unresolved / max(rows, 1)
+    lost, alarms, missed = (_names(outcomes, kind) for kind in ("LOST", "FALSE ALARM", "MISSED"))
+    return [
+        ("at most 1 % of rows UNRESOLVED", f"{share:.2f} % ({unresolved} of {rows})", share <= 1),
+        ("no false alarm", _counted(alarms), not alarms),
+        ("no lost report", _counted(lost), not lost),
+        ("every known defect is found again", _counted(missed), not missed),
+    ]
+
+
+def _names(outcomes: Sequence[Outcome], kind: str) -> list[str]:
+    return [x.name for x in outcomes if x.verdict == kind]
+
+
+def _counted(names: list[str]) -> str:
+    return f"{len(names)}: {', '.join(names)}" if names else "0"
+
+
+def times(outcomes: Sequence[Outcome]) -> str:
+    """A sentence about CPU time and memory."""
+    seconds = sorted(x.seconds for x in outcomes if x.error is None)
+    if not seconds:
+        return "Nothing was judged."
+    worst = max((x for x in outcomes if x.error is None), key=lambda x: x.megabytes)
+    return (
+        f"CPU time of one crosscheck: median {statistics.median(seconds):.1f} s, 90th percentile "
+        f"{seconds[int(0.9 * (len(seconds) - 1))]:.1f} s, longest {seconds[-1]:.1f} s, sum {sum(seconds):.0f} s; "
+        f"largest memory {worst.megabytes:.0f} MB ({worst.name})."
+    )
+
+
+def as_markdown(facts: dict[str, Any], outcomes: Sequence[Outcome]) -> str:
+    """A page."""
+    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+    lines = [
+        "# A hundred operators of PyTorch, judged",
+        "",
+        f"Written by `python -m benchmarks.operators`; {facts['date']}; {versions}; seed {facts['seed']}; "
+        "default settings. `benchmarks/operators/rule.py` says how they were chosen.",
+        "",
+        *([] if facts["complete"] else ["**Not complete.**", ""]),
+        "| bar | measured | |",
+        "|---|---|---|",
+        *(f"| {bar} | {measured} | {'met' if met else 'MISSED'} |" for bar, measured, met in bars(outcomes)),
+        "",
+        times(outcomes),
+        "",
+        "| operator | verdict | rows | CPU s | MB | what failed |",
+        "|---|---|---|---|---|---|",
+        *(_line(x) for x in outcomes),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(outcome: Outcome) -> str:
+    rows = ", ".join(f"{count} {verdict}" for verdict, count in outcome.rows.items())
+    cells = (outcome.name, outcome.verdict, rows, f"{outcome.seconds:.1f}", f"{outcome.megabytes:.0f}")
+    return "| " + " | ".join((*cells, _what_failed(outcome).replace("|", "\\|"))) + " |"
+
+
+def _what_failed(outcome: Outcome) -> str:
+    if outcome.error is not None:
+        return outcome.error
+    by_check: dict[tuple[str, str], list[str]] = {}
+    for x in outcome.failures:
+        by_check.setdefault((x["verdict"], x["check"]), []).append(x["dtype"])
+    told = [f"{verdict} {check} ({', '.join(dtypes)})" for (verdict, check), dtypes in by_check.items()]
+    told += [f"see docs/found.md: {title}" for title in dict.fromkeys(outcome.explained.values())]
+    return "; ".join(told)
