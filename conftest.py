@@ -5,5 +5,5 @@ from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), SkipParser()],
-    patterns=["derivation/*.md", "README.md"],
+    patterns=["derivation/*.md", "docs/*.md", "README.md"],
 ).pytest()

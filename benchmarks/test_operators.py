@@ -1,0 +1,112 @@
+"""The survey of operators: who was chosen, what an outcome is called, and which bars it meets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.operators import run
+from benchmarks.operators.__main__ import app, read, write
+from benchmarks.operators.rule import PASSED_OVER, chosen
+from benchmarks.operators.run import Outcome, judge_apart
+from benchmarks.operators.survey import CASES
+from benchmarks.operators.table import as_markdown, bars, times
+
+FACTS = {"versions": {"torch": "2"}, "date": "today", "seed": 0, "complete": True}
+
+
+def failing(check: str, verdict: str = "MISMATCH") -> dict[str, str]:
+    return {"check": check, "dtype": "float64", "verdict": verdict, "reason": "", "candidate": "x"}
+
+
+def outcome(name: str = "x", **fields) -> Outcome:
+    return Outcome(name, rows={"PASS": 99}, seconds=2.0, megabytes=500, **fields)
+
+
+@pytest.mark.slow  # for the import of op_db
+def test_the_rule_chooses_the_operators_of_the_survey() -> None:
+    from parity_tests.suite.opinfo import _machinery  # noqa: F401  # imports PyTorch's test machinery harmlessly
+
+    import torch.testing._internal.common_methods_invocations as listed  # isort: skip
+
+    full = [
+        f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+        for op in listed.op_db
+        if op.supports_autograd
+    ]
+    assert sorted(chosen(full)) == sorted(CASES)
+    assert set(PASSED_OVER) <= set(full)
+
+
+def test_a_group_that_is_passed_over_leaves_its_place_to_the_next() -> None:
+    names = [f"{i:03}" for i in range(500)]
+    with mock.patch.dict(PASSED_OVER, {**dict.fromkeys(names[:5], ""), "012": ""}):
+        assert chosen(names)[:3] == ["007", "008", "013"]
+    with mock.patch.dict(PASSED_OVER, dict.fromkeys(names[-5:], "")), pytest.raises(ValueError, match="1 operators"):
+        chosen(names)
+
+
+def test_there_are_a_hundred_cases_of_every_kind() -> None:
+    assert len(CASES) == 100
+    assert not set(CASES) & set(PASSED_OVER)
+    assert all(case.spec.name == name for name, case in CASES.items())
+
+
+@pytest.mark.parametrize(
+    ("fields", "verdict"),
+    [
+        ({}, "right"),
+        ({"error": "killed by SIGSEGV"}, "LOST"),
+        ({"failures": [failing("vjp")]}, "FALSE ALARM"),
+        ({"failures": [failing("vjp")], "explained": {"vmap": "1"}}, "FALSE ALARM"),
+        ({"failures": [failing("vmap")], "explained": {"vmap": "1"}}, "defect found"),
+        ({"explained": {"vmap": "1"}}, "MISSED"),
+        ({"failures": [failing("vjp", "UNRESOLVED")]}, "unresolved"),
+    ],
+)
+def test_what_an_outcome_is_called(fields, verdict: str) -> None:
+    assert outcome(**fields).verdict == verdict
+
+
+def test_each_bar_can_be_missed() -> None:
+    assert all(met for *_, met in bars([outcome()]))
+    unresolved = Outcome("y", rows={"PASS": 90, "UNRESOLVED": 10})
+    wrong = outcome("z", failures=[failing("vjp")])
+    lost, missed = outcome("l", error="exit code 1"), outcome("m", explained={"vmap": "1"})
+    assert [met for *_, met in bars([unresolved, wrong, lost, missed])] == [False, False, False, False]
+    assert "z" in as_markdown(FACTS, [wrong])
+    assert "MISMATCH vjp (float64)" in as_markdown(FACTS, [wrong])
+    assert "median 2.0 s" in times([outcome(), lost])
+
+
+def test_the_files(tmp_path: Path) -> None:
+    path = tmp_path / "operators.json"
+    write(FACTS, {"neg": outcome("neg")}, path)
+    assert read(path) == {"neg": outcome("neg")}
+    assert not json.loads(path.read_text())["complete"]
+    assert "| neg | right | 99 PASS |" in path.with_suffix(".md").read_text()
+
+
+def test_a_process_that_ends_without_a_report_is_lost() -> None:
+    with mock.patch.object(run.sys, "executable", "/bin/false"):
+        lost = judge_apart("neg", 0)
+    assert lost.verdict == "LOST"
+    assert lost.error is not None
+    assert lost.error.startswith("exit code 1 after")
+
+
+def test_an_unknown_operator_is_refused() -> None:
+    result = CliRunner().invoke(app, ["nag"])
+    assert result.exit_code == 2
+    assert "unknown operator" in result.output
+
+
+@pytest.mark.slow
+def test_from_end_to_end(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["neg", "--out", str(tmp_path / "x.json")])
+    assert result.exit_code == 0, result.output
+    assert read(tmp_path / "x.json")["neg"].verdict == "right"
