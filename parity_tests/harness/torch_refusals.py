@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dis
 import re
+from pathlib import Path
+
+import torch
 
 # What the author of a `torch.autograd.Function` declares by leaving it out (or by marking it): a rule that was never
 # written cannot be wrong; and what PyTorch cannot do for anybody. Each is known by PyTorch's own words.
@@ -16,12 +20,17 @@ _DECLARED = (
     ("has no vmap rule (generate_vmap_rule or a vmap staticmethod)", r"does not have vmap support"),
     ("is compiled: AOTAutograd has no double backward", r"aot_autograd does not currently support double backward"),
     ("was compiled before, with donated buffers, for one backward only", r"compiled with non-empty donated buffers"),
-    ("has no fake kernel (torch.library.register_fake)", r"no fake impl registered"),
+    (
+        "has no fake kernel (torch.library.register_fake)",
+        r"no fake impl (or Meta kernel )?registered|^UnsupportedOperatorException: (?!(aten|prims)\.)",
+    ),
     ("goes through torch.func, which has no saved-tensor hooks yet", r"don't yet support saved tensor hooks"),
 )
+# Where PyTorch traces. The rest of torch/_functorch is torch.func, whose errors are mostly about what it was given.
+_TRACERS = ("_dynamo/", "fx/", "_functorch/_aot_autograd/", "_functorch/aot_autograd.py", "_functorch/partitioners.py")
 # What PyTorch cannot trace, for anybody: values that decide over shapes or branches, and code outside of PyTorch.
 _UNTRACEABLE = (
-    r"^(Unsupported|InternalTorchDynamoError|GuardOnDataDependentSymNode|PendingUnbackedSymbolNotFound): ",
+    r"^InternalTorchDynamoError: ",
     r"^(DataDependentOutput|DynamicOutputShape|UnsupportedOperator|UnsupportedFakeTensor)Exception: ",
     r"\.numpy\(\) is not supported for tensor subclasses",
     r"can't convert meta device type tensor to numpy",
@@ -30,11 +39,14 @@ _UNTRACEABLE = (
     r"Cannot access data pointer of Tensor",
     r"unknown device type for autocast",
     r"vmap: It looks like you're",
-    r"using FX to symbolically trace a dynamo-optimized function",
     r"a correct data-independent implementation does not exist",
     r"from the 'Meta' backend",
 )
-# What PyTorch's own operators lack: a kernel for a format, forward mode, a derivative of a gradient, a batching rule.
+# The same from C++ code that PyTorch does not dispatch, such as what pybind11 binds. In eager mode these words are said
+# of memory that was freed, which is a mistake.
+_WITHOUT_VALUES = (r"its data is not allocated yet",)
+# What PyTorch's own operators lack: a kernel for a format, a fake kernel, forward mode, a derivative, a batching rule.
+# PyTorch's derivatives.yaml quotes the name of what it has no derivative of; other operators come with their namespace.
 _LACKING = (
     r"not implemented for '(Half|BFloat16|ComplexDouble|ComplexFloat)'",
     r"does not support (automatic differentiation for outputs with )?complex",
@@ -42,10 +54,14 @@ _LACKING = (
     r"Unsupported dtype (Half|BFloat16)",
     r"expected a tensor with 2 or more dimensions of float, double",
     r"Trying to use forward AD with .* that does not support it",
-    r"derivative for (aten::|')\w+_backward'? is not implemented",
-    r"Batching rule not implemented",
+    r"derivative for ((aten|prims)::[\w.]+|'[^']+') is not implemented",
+    r"(aten|prims)::[\w.]+: attempted to run this operator with Meta tensors",
+    r"[Bb]atching rule not implemented|does not yet have a batching rule",
+    r"batching rule (only supports|does not currently support)",
+    r"vmap: ([Ww]e do not|Attempted to vmap over|Calling Tensor\.as_strided is not supported)",
+    r"[Cc]ould not find kernel for HigherOrderOperator|There was no rule registered for (HOP|HigherOrderOperator)",
 )
-# An operator without any derivative, or a kernel that is lacking altogether.
+# An operator of the author's without any derivative, or a kernel that is lacking altogether.
 _REFUSED = (
     r"derivative for .* is not implemented",
     r"no autograd formula was registered",
@@ -73,29 +89,63 @@ class BadOutput(TypeError):
 
 
 class refusals:
-    """Turns the errors by which PyTorch, or a candidate, says "not supported" into `Refused`."""
+    """Turns the errors by which PyTorch, or a candidate, says "not supported" into `Refused`.
+
+    `without_values`: are all tensors fake, or on the device meta?
+    """
+
+    def __init__(self, without_values: bool = False) -> None:
+        self._without_values = without_values
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind, error: BaseException | None, traceback) -> None:
-        refusal = None if error is None else refusal_of(error)
+        refusal = None if error is None else refusal_of(error, self._without_values)
         if refusal is not None:
             raise refusal from error
 
 
-def refusal_of(error: BaseException) -> Refused | None:
+def refusal_of(error: BaseException, without_values: bool = False) -> Refused | None:
     """What an error says, if it says "not supported"."""
-    if not isinstance(error, RuntimeError | TypeError) or isinstance(error, BadOutput):
+    if not isinstance(error, Exception) or isinstance(error, BadOutput | Refused):
         return None
-    text = str(error)
-    for reason, pattern in _DECLARED:
-        if re.search(pattern, text):
-            return Refused(reason, declared=True)
-    named = f"{type(error).__name__}: {text}"
+    named = f"{type(error).__name__}: {error}"
     first_line = named.splitlines()[0]
-    if any(re.search(pattern, named) for pattern in (*_UNTRACEABLE, *_LACKING)):
-        return Refused(first_line, declared=True)
-    if isinstance(error, NotImplementedError) or any(re.search(pattern, text) for pattern in _REFUSED):
+    if isinstance(error, RuntimeError | TypeError):
+        untraceable = (*_UNTRACEABLE, *_WITHOUT_VALUES) if without_values else _UNTRACEABLE
+        if any(re.search(pattern, named) for pattern in _LACKING):
+            return Refused(first_line, declared=True)
+        for reason, pattern in _DECLARED:
+            if re.search(pattern, named):
+                return Refused(reason, declared=True)
+        if any(re.search(pattern, named) for pattern in untraceable):
+            return Refused(first_line, declared=True)
+    tracer = _tracer_that_raised(error)
+    if tracer is not None:
+        return Refused(f"PyTorch's tracer gives up (torch/{tracer}): {first_line}", declared=True)
+    if isinstance(error, NotImplementedError) or (
+        isinstance(error, RuntimeError | TypeError) and any(re.search(pattern, named) for pattern in _REFUSED)
+    ):
         return Refused(first_line, declared=False)
     return None
+
+
+def _tracer_that_raised(error: Exception) -> str | None:
+    """The file of PyTorch's tracer that an error comes from, relative to `torch`; None if it comes from elsewhere.
+
+    The innermost frame tells: an error in the candidate's code has its own frame there while it is traced, too. Where
+    that frame is in the middle of a call, the error is not the tracer's but that of C++ code that it has called for the
+    candidate, such as a product of matrices that do not fit; and a TorchRuntimeError says that such a call failed.
+    """
+    trace = error.__traceback__
+    if trace is None or type(error).__name__ == "TorchRuntimeError":
+        return None
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code
+    path, root = Path(code.co_filename), Path(torch.__file__).parent
+    if not path.is_relative_to(root) or dis.opname[code.co_code[trace.tb_lasti]].startswith("CALL"):
+        return None
+    file = path.relative_to(root).as_posix()
+    return file if file.startswith(_TRACERS) else None

@@ -41,16 +41,16 @@ def _run(trial):
 class _Described:
     """Shape, dtype and device of outputs, and then of gradients, as text."""
 
-    def __init__(self, candidate, tensors, count, device):
-        self.device, self.cotangents = device, tensors[count:]
-        with refusals():
+    def __init__(self, candidate, tensors, count, device, without_values=False):
+        self.device, self.cotangents, self.without_values = device, tensors[count:], without_values
+        with refusals(without_values):
             self.graph = candidate.record(tensors[:count])
         self.outputs = [self._told(y) for y in self.graph.outputs]
 
     @functools.cached_property
     def gradients(self):
         """Of a graph whose outputs are as they should be: else the cotangents would not fit."""
-        with refusals():
+        with refusals(self.without_values):
             return [self._told(x) for x in self.graph.vjp(self.cotangents)]
 
     def _told(self, x):
@@ -61,7 +61,7 @@ class _Described:
 
 
 def _compared(trial, real, candidate, tensors, device, circumstance):
-    found = _Described(candidate, tensors, len(trial.primals), device)
+    found = _Described(candidate, tensors, len(trial.primals), device, without_values=True)
     for name, part in (("forward", "outputs"), ("vjp", "gradients")):
         labels = [slot.label for slot in trial.oracle.map(name).results]
         expected, actual = getattr(real, part), getattr(found, part)

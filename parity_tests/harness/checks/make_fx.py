@@ -25,7 +25,7 @@ def _run(trial):
         return [y for y in results if y is not None]
 
     present: list[bool] = []
-    with _Started() as started, refusals():
+    with _Started() as started, refusals(without_values=True):
         traced = make_fx(forward_and_vjp, tracing_mode="fake", _allow_non_fake_inputs=True)(*trial.tensors(first))
     if started.threads:
         raise Refused("starts a thread, whose operations PyTorch does not trace", declared=True)
