@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from parity_tests.harness.candidate import Candidate, NotBuilt
@@ -14,6 +14,7 @@ from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.precision import Precision
 from parity_tests.harness.report import Row
+from parity_tests.harness.resume import Earlier
 from parity_tests.harness.samples import Sample, samples
 from parity_tests.harness.spec import OpSpec
 
@@ -42,6 +43,7 @@ class Docket:
     deadline: float = math.inf  # of time.monotonic, for shrinking
     court: Court | None = None  # of this spec, device, seed and samples, if it is to be used again
     on_trial: OnTrial = lambda row, sample: None  # see OnTrial
+    earlier: Earlier = field(default_factory=Earlier)  # what processes before this one have found out
 
     @property
     def certificates(self) -> tuple[str, ...]:
@@ -56,7 +58,7 @@ class Docket:
 
     @property
     def length(self) -> int:
-        """The number of rows that `judge` yields."""
+        """The number of rows, those included that earlier processes have found and `judge` does not yield."""
         return len(self.kinds) * len(self.certificates) + len(self.present) * sum(
             len(self.checks_in(p)) for p in self.precisions
         )

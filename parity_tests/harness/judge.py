@@ -26,6 +26,7 @@ from parity_tests.harness.oracle import Oracle, OracleError
 from parity_tests.harness.precision import Precision
 from parity_tests.harness.report import ORACLE, Failure, Report, Row, Smallest
 from parity_tests.harness.reproducer import Reproducer
+from parity_tests.harness.resume import key_of
 from parity_tests.harness.rounding import NoRule, NotFloat64
 from parity_tests.harness.samples import Sample
 from parity_tests.harness.shrink import TrialAt, entries, fails_at, raises_at
@@ -42,7 +43,8 @@ _NO_BOUND = (
 def judge(docket: Docket, report: Report) -> Iterator[Row]:
     """Certify the oracle, then judge every candidate; a map without a certificate judges nobody.
 
-    Each row is added to the report and yielded as soon as it is known; who is not built is noted first.
+    Each row is added to the report and yielded as soon as it is known, but for those that an earlier process has found
+    (`Docket.earlier`); who is not built is noted first.
 
     Raises:
         OracleError: the primal does not run, does not fit its signature, or is not a function of float64.
@@ -58,39 +60,60 @@ def judge(docket: Docket, report: Report) -> Iterator[Row]:
 def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
     court = docket.court or Court(docket.spec, docket.device, docket.seed, docket.samples)
     uncertified: dict[Precision, dict[str, str]] = {}
+    known = docket.earlier.rows
     for kind in docket.kinds:
         inapplicable = only_real(docket.spec, kind)
         if inapplicable:
             for name in docket.certificates:
                 blank = _blank(docket, ORACLE, name, kind)
-                yield replace(blank, verdict=Verdict.SKIPPED, reason=inapplicable)
+                if key_of(blank) not in known:
+                    yield replace(blank, verdict=Verdict.SKIPPED, reason=inapplicable)
             continue
         bench = court.bench(kind)
         skipped.extend(line for line in bench.skipped if line not in skipped)
         uncertified[kind] = {}
         for name in docket.certificates:
-            row = bench.certificate(name)
+            key = (ORACLE, name, kind.name)
+            row = known[key] if key in known else bench.certificate(name)
             if not row.passed:
                 uncertified[kind][name] = row.reason or "the witnesses disagree"
-            yield row
+            if key not in known:
+                yield row
     for candidate in docket.present:
         failed: set[str] = set()  # shrunk is the first dtype of each, unless it rests on another
         told: set[str] = set()  # the checks that have compared something, in one of the formats so far
         for precision in docket.precisions:
             kind = precision.double
+            checks = []
+            for check in docket.checks_in(precision):
+                row = known.get((candidate.name, check.name, precision.name))
+                if row is None:
+                    checks.append(check)
+                    continue
+                failed |= {check.name} if row.verdict in (Verdict.MISMATCH, Verdict.ERROR) else set()
+                told |= {check.name} if row.comparisons else set()
+            given_up = docket.earlier.given_up.get(candidate.name)
+            if given_up is not None:
+                for check in checks:
+                    blank = _blank(docket, candidate.name, check.name, precision)
+                    yield replace(blank, verdict=Verdict.UNRESOLVED, reason=given_up)
+                continue
+            if not checks:
+                continue
             if kind not in uncertified:
-                for check in docket.checks_in(precision):
+                for check in checks:
                     blank = _blank(docket, candidate.name, check.name, precision)
                     yield replace(blank, verdict=Verdict.SKIPPED, reason=only_real(docket.spec, kind) or "")
                 continue
-            oracle, cases = court.bench(kind).oracle, court.bench(kind).cases
+            oracle = court.bench(kind).oracle
+            cases = [s for s in court.bench(kind).cases if not docket.earlier.avoids(candidate.name, s.name)]
             with pinned(docket.device):
                 accepted = [s for s in cases if _is_accepted(candidate, oracle, s, precision, docket, skipped)]
                 beyond = [s for s in accepted if is_beyond(oracle.at(s), s, precision)]
             none_left = all(s in beyond for s in accepted if _has_entries(s))
             lines = [] if none_left else [f"{docket.spec.name}, sample {s.name}: {_beyond(precision)}" for s in beyond]
             skipped.extend(line for line in lines if line not in skipped)
-            for check in docket.checks_in(precision):
+            for check in checks:
                 blank = _blank(docket, candidate.name, check.name, precision)
                 lacking = [name for name in check.maps if name in uncertified[kind]]
                 if lacking:
@@ -98,8 +121,10 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
                     yield replace(blank, verdict=Verdict.UNRESOLVED, reason=reason)
                     continue
                 with pinned(docket.device):
-                    shrink = failed.isdisjoint({check.name, *check.rests_on}) and check.name not in (
-                        candidate.limits or {}
+                    shrink = (
+                        failed.isdisjoint({check.name, *check.rests_on})
+                        and check.name not in (candidate.limits or {})
+                        and candidate.name not in docket.earlier.unshrunk
                     )
                     row = _row(candidate, oracle, check, precision, accepted, blank, docket, shrink)
                     if row.verdict in (Verdict.MISMATCH, Verdict.ERROR):
@@ -113,7 +138,10 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
                     elif row.reason in _nothing(precision) and check.generic and check.name in told:
                         # A wider format has told something at the few samples that the check looks at.
                         row = replace(row, verdict=Verdict.SKIPPED)
-                    yield _held_to_limits(row, candidate)
+                    elif row.reason in _nothing(precision) and docket.earlier.avoided.get(candidate.name):
+                        where = ", ".join(sorted(docket.earlier.avoided[candidate.name]))
+                        row = replace(row, reason=f"{row.reason}; it is not called any more at {where}")
+                    yield held_to_limit(row, (candidate.limits or {}).get(row.check))
 
 
 def _nothing(precision: Precision) -> tuple[str, str]:
@@ -261,9 +289,8 @@ def _row(
     return ended()
 
 
-def _held_to_limits(row: Row, candidate: Candidate | JaxCandidate) -> Row:
-    """A listed limit must fail; what fails must not be excused otherwise."""
-    reason = (candidate.limits or {}).get(row.check)
+def held_to_limit(row: Row, reason: str | None) -> Row:
+    """A check that is listed as a limit, for this reason, must fail; what fails must not be excused otherwise."""
     if reason is None:
         return row
     if row.verdict is Verdict.PASS:
