@@ -36,6 +36,8 @@ class Domain:
             that is `project` itself, as of a projection that takes no differences.
         elementwise: does an array belong to it if each of its entries does? Then rows may be repeated.
         differentiable: False for integers and booleans, which are handed to both sides as they are.
+        nearest_to_zero: of integers any of which may be at any place: the smallest in magnitude, at some sizes of the
+            axes; None for other sets.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Domain:
     project_errors: Callable[[np.ndarray], np.ndarray] | None = None
     elementwise: bool = False
     differentiable: bool = True
+    nearest_to_zero: Callable[[Sizes], int] | None = None
 
 
 def _symmetric(x: np.ndarray) -> np.ndarray:
@@ -150,15 +153,23 @@ DOMAINS: dict[str, Domain] = {
 def integer(low: int | str, high: int | str) -> Domain:
     """Integers from low up to, not including, high; either may be the name of an axis: its size."""
 
-    def draw(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    def limits(sizes: Sizes) -> tuple[int, int]:
         a, b = (sizes[x] if isinstance(x, str) else x for x in (low, high))
+        return a, b
+
+    def nearest_to_zero(sizes: Sizes) -> int:
+        a, b = limits(sizes)
+        return max(a, min(0, b - 1))
+
+    def draw(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+        a, b = limits(sizes)
         if not np.prod(shape):
             return np.zeros(shape, np.int64)
         if a >= b:
             raise Empty(f"there is no integer from {a} up to {b}")
         return rng.integers(a, b, shape)
 
-    return Domain(f"integer({low}, {high})", draw, differentiable=False)
+    return Domain(f"integer({low}, {high})", draw, differentiable=False, nearest_to_zero=nearest_to_zero)
 
 
 def constant(domain: Domain) -> Domain:

@@ -82,7 +82,8 @@ class Oracle:
         """The oracle for a sample: this one, unless the sample has constants, or keyword parameters, of its own."""
         if not sample.constants and not self.spec.params_have_sizes:
             return self
-        key = (sample.name, *sample.sizes.items())
+        constants = ((i, x.shape, x.dtype.str, x.tobytes()) for i, x in sample.constants.items())
+        key = (sample.name, *sample.sizes.items(), *constants)
         if key not in self._others:
             self._others[key] = Oracle(self.spec, sample)
         return self._others[key]

@@ -26,6 +26,7 @@ from parity_tests.harness.trial import Trial
 
 SECONDS = 5.0  # for one failure; what is smallest by then is it, and with 0 nothing is shrunk
 _SIZES = 0.8  # of that time at most for the sizes: a size that is new makes JAX compile
+_DRAWS = 3  # of integers and masks, at each of the sizes
 _FEW = 8  # entries; more primals than these are rounded, not numbered
 
 Fails = Callable[[Sample], bool]
@@ -114,7 +115,10 @@ def _is_defined(finding: Finding) -> bool:
 
 
 def entries(trial: Trial) -> dict[str, str]:
-    """What each argument of a trial is, in words, by its label; those that are zero are left out."""
+    """What each argument of a trial is, in words, by its label.
+
+    Those that are zero are left out, but for constants: a target, an index or a mask of zeros is a choice.
+    """
     words = {}
     for role, x in trial.sample.drawn.items():
         label, example = role.rsplit(" ", 1)
@@ -122,11 +126,17 @@ def entries(trial: Trial) -> dict[str, str]:
             words[label if example == "0" else f"{label} of call {int(example) + 1}"] = _words(
                 trial.precision.rounded(x)
             )
+    names = trial.oracle.spec.names_of_inputs(trial.oracle.spec.count)
+    for i, x in trial.sample.constants.items():
+        words[names[i]] = _words(trial.precision.rounded(x) if x.dtype.kind in "fc" else x)
     return words
 
 
 def _words(x: np.ndarray) -> str:
     """ "0.5 e(1, 0)", "ones", "[[1, -2]]", or how many numbers there are."""
+    if x.dtype.kind not in "fc":
+        kind = "booleans" if x.dtype.kind == "b" else "integers"
+        return str(x.tolist()) if x.size <= _FEW else f"{' x '.join(map(str, x.shape))} {kind}"
     hot = np.argwhere(x)
     if x.size > 1 and len(hot) == 1:
         (index,) = hot
@@ -166,13 +176,19 @@ def shrunk(
         if entries:
             _shrink_directions(search, inputs)
             _shrink_primals(search, inputs)
+            _shrink_constants(spec, search)
     return search.best if search.best is not sample else None
 
 
 def _shrink_sizes(spec: OpSpec, search: _Search) -> None:
+    sample = search.best.name
+
     def accepts(changed: Mapping[str, int]) -> bool:
+        # A short index or mask may miss what fails by chance: it is drawn a few times.
+        names = [search.best.name, *(f"{sample}, draw {i}" for i in range(1, _DRAWS) if search.best.constants)]
+        sizes = {**search.best.sizes, **changed}
         try:
-            return search.accepts(at_sizes(spec, search.best, {**search.best.sizes, **changed}))
+            return any(search.accepts(at_sizes(spec, replace(search.best, name=name), sizes)) for name in names)
         except Empty:
             return False
 
@@ -262,3 +278,48 @@ def _shrink_primals(search: _Search, inputs: tuple[str, ...]) -> None:
             drawn[role], remaining = remaining[: x.size].reshape(x.shape), remaining[x.size :]
         if search.accepts(replace(sample, drawn=drawn)):
             return
+
+
+def _shrink_constants(spec: OpSpec, search: _Search) -> None:
+    """Integers: as near to zero as can be, all of an input at once or one by one.
+
+    Those of a sampler of the user's own stay: nothing is known of what else it may draw.
+    """
+    if search.best.fixed is not None:
+        return
+    domains = spec.domains_of_inputs(spec.count)
+    for i in search.best.constants:
+        nearest_to_zero = domains[i].nearest_to_zero
+        if nearest_to_zero is None:
+            continue
+        target = nearest_to_zero(search.best.sizes)
+
+        def accepts(x: np.ndarray, i: int = i) -> bool:
+            return search.accepts(replace(search.best, constants={**search.best.constants, i: x}))
+
+        x = search.best.constants[i]
+        if (x == target).all() or accepts(np.full_like(x, target)):
+            continue
+        for block in _blocks(x.size):
+            nearer = search.best.constants[i].copy()
+            nearer.flat[block] = target
+            if (nearer != search.best.constants[i]).any():
+                accepts(nearer)
+        for position in range(x.size):
+            _shrink_integer(accepts, search, i, position, target)
+
+
+def _shrink_integer(
+    accepts: Callable[[np.ndarray], bool], search: _Search, i: int, position: int, passing: int
+) -> None:
+    """One entry, by bisection between a value that passes and its own."""
+    while True:
+        x = search.best.constants[i]
+        value = int(x.flat[position])
+        if abs(value - passing) <= 1:
+            return
+        middle = (passing + value) // 2
+        nearer = x.copy()
+        nearer.flat[position] = middle
+        if not accepts(nearer):
+            passing = middle

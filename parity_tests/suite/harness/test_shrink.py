@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +13,9 @@ import torch
 
 from parity_tests import OpSpec, Report, Verdict, crosscheck
 from parity_tests.harness import shrink
+from parity_tests.harness.domains import integer
+from parity_tests.harness.numerics import pinned
+from parity_tests.harness.oracle import Oracle
 from parity_tests.harness.report import Failure
 from parity_tests.harness.samples import samples
 
@@ -226,6 +230,118 @@ def test_a_failure_that_does_not_happen_again():
     found = failure(backward, dtypes=["float64"])
     assert found.smallest is None
     assert found.evidence is None
+
+
+# Inputs that are not differentiated.
+
+
+class Pick(torch.autograd.Function):
+    """table[index], whose backward goes wrong from one row on."""
+
+    @staticmethod
+    def forward(ctx, table, index):
+        ctx.save_for_backward(index)
+        ctx.rows = len(table)
+        return table[index]
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        (index,) = ctx.saved_tensors
+        table_bar = cotangents[0].new_zeros(ctx.rows, *cotangents[0].shape[1:])
+        table_bar.index_add_(0, index, torch.where(index >= 2, 2.0, 1.0)[:, None] * cotangents[0])
+        return table_bar, None
+
+
+def picking(domain) -> OpSpec:
+    return OpSpec(
+        "pick", primal=lambda table, index: table[index], signature="(n,d),(k)->(k,d)", domains={"index": domain}
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("shrinking")
+def test_the_index_at_which_it_fails_is_shown_and_shrunk():
+    (found,) = crosscheck(Pick.apply, picking(integer(0, "n")), checks=["vjp"], dtypes=["float64"]).failures
+    assert found.smallest.sizes == {"n": 3, "d": 1, "k": 1}
+    assert found.smallest.entries["index"] == "[2]"
+    assert found.smallest.wrong.index == (2, 0)
+
+
+@pytest.mark.parametrize(("low", "high", "expected"), [(0, "n", 0), (-2, 0, -1), (1, 9, 1)], ids=str)
+def test_the_integer_nearest_to_zero_of_a_domain(low, high, expected):
+    assert integer(low, high).nearest_to_zero({"n": 4}) == expected
+
+
+@pytest.mark.usefixtures("shrinking")
+@pytest.mark.parametrize(
+    ("domain", "smallest"),
+    [
+        pytest.param(integer(0, 9), "[0, 0, 0, 6]", id="integer"),
+        pytest.param(lambda rng, shape: rng.integers(5, 9, shape), None, id="sampler"),
+    ],
+)
+def test_integers_are_shrunk_within_their_domain(domain, smallest):
+    """Of what else a sampler may draw nothing is known: those that it drew are kept."""
+    spec = OpSpec("op", lambda x, k: k * x, "(n),(n)->(n)", domains={"k": domain})
+    sample = next(iter(samples(spec, 0)))
+    drawn = sample.constants[1]
+    last = replace(sample, constants={1: np.append(drawn[:-1], 8)})
+    found = shrink.shrunk(spec, last, ("x",), lambda s: s.constants[1].shape == (4,) and s.constants[1][-1] > 5)
+    assert found is not None
+    assert str(found.constants[1].tolist()) == (smallest or str(last.constants[1].tolist()))
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_a_mask_is_shown():
+    """Wrong where the mask is false, of which one entry is enough."""
+
+    class Masked(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, mask):
+            ctx.save_for_backward(mask)
+            return torch.where(mask, x, 2 * x)
+
+        @staticmethod
+        def backward(ctx, *cotangents):
+            (mask,) = ctx.saved_tensors
+            return torch.where(mask, 1.0, 3.0) * cotangents[0], None
+
+    spec = OpSpec(
+        "masked",
+        primal=lambda x, mask: jnp.where(mask, x, 2 * x),
+        signature="(n),(n)->(n)",
+        domains={"mask": lambda rng, shape: rng.random(shape) < 0.5},
+    )
+    (found,) = crosscheck(Masked.apply, spec, checks=["vjp"], dtypes=["float64"]).failures
+    assert found.smallest.entries["mask"] in ("[False]", "[True, False]", "[False, True]", "[False, False]")
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.array(3), "3"),
+        (np.array([0, 0]), "[0, 0]"),
+        (np.array([[True, False]]), "[[True, False]]"),
+        (np.arange(12).reshape(3, 4), "3 x 4 integers"),
+        (np.ones(9, bool), "9 booleans"),
+    ],
+    ids=str,
+)
+def test_constants_in_words(array, words):
+    assert shrink._words(array) == words
+
+
+def test_a_changed_constant_is_another_oracle():
+    """Constants are part of what is traced."""
+    spec = picking(integer(0, "n"))
+    sample = next(iter(samples(spec, 0)))
+    other = replace(sample, constants={1: (sample.constants[1] + 1) % 4})
+    with pinned():
+        oracle = Oracle(spec, sample)
+        table = sample.primals(("table",))
+        for s in (sample, other):
+            (value,) = oracle.at(s).values("forward", table)
+            np.testing.assert_array_equal(value, table[0][s.constants[1]])
 
 
 @pytest.mark.usefixtures("shrinking")
