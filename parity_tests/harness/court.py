@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from parity_tests.harness.certificate import certify
+from parity_tests.harness.defined import why_undefined
 from parity_tests.harness.errors import where_of
 from parity_tests.harness.failures import described
 from parity_tests.harness.findings import Comparison, Convention, Finding, Verdict
@@ -105,7 +106,8 @@ def only_real(spec: OpSpec, kind: Precision) -> str | None:
 def is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
     """Does the operator have a value and a derivative at a sample?
 
-    Where an axis is empty it may have none (a mean, a maximum), and where one has a single entry (a variance).
+    Where an axis is empty it may have none (a mean, a maximum), and where one has a single entry (a variance); at other
+    sizes see `defined`.
     """
     empty = 0 in sample.sizes.values()
     try:
@@ -117,7 +119,10 @@ def is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
             )
             return False
         if not empty and 1 not in sample.sizes.values():
-            return True
+            reason = _why_undefined(oracle, sample)
+            if reason is not None:
+                skipped.append(f"{oracle.spec.name}, sample {sample.name}: {reason}")
+            return reason is None
         primals = sample.primals(oracle.inputs)
         shapes = oracle.shapes(tuple(x.shape for x in primals))
         cotangents = [
@@ -137,6 +142,15 @@ def is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
         reason = str(error).splitlines()[0]
     skipped.append(f"{oracle.spec.name}, sample {sample.name}: {reason}")
     return False
+
+
+def _why_undefined(oracle: Oracle, sample: Sample) -> str | None:
+    try:
+        return why_undefined(oracle, sample)
+    except NotFloat64:
+        raise
+    except Exception:
+        return None  # what goes wrong is told of each row
 
 
 def _telling(oracle: Oracle, sample: Sample) -> Sample:

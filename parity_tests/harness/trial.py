@@ -10,6 +10,7 @@ import torch
 
 from parity_tests.harness import bridge
 from parity_tests.harness.candidate import BadOutput, Candidate
+from parity_tests.harness.defined import where_defined
 from parity_tests.harness.findings import Comparison, Fact, Finding
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.kinks import settled
@@ -39,8 +40,8 @@ class Trial:
         return [self.precision.rounded(x) for x in self.oracle.arguments(name, self.sample, example)]
 
     def truth(self, name: str, args: Arrays) -> list[Truth]:
-        """The oracle's results of a map, with their bounds."""
-        return self.oracle.truth(name, args, self.precision)
+        """The oracle's results of a map, with their bounds; none of a derivative where there is no value."""
+        return where_defined(self.oracle, name, args, self.precision)
 
     def tensors(self, arrays: Arrays) -> list[torch.Tensor]:
         """Fresh contiguous tensors with the arrays' values."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from parity_tests.harness.candidate import Refused
 from parity_tests.harness.checks.check import Check
+from parity_tests.harness.defined import has_one_value
 from parity_tests.harness.domains import as_constant
 from parity_tests.harness.findings import Convention, Finding, NotApplicable
 from parity_tests.harness.kinks import of_nan
@@ -61,8 +62,9 @@ def _judged(trial: Trial, name: str, place: Placement) -> bool:
         return name == "forward" and all(np.isfinite(bound).all() for _, bound in flushed)
     if name == "forward":
         return True
-    # At an infinity a derivative is judged only where the value is finite.
-    return place.finite or all(np.isfinite(value).all() for value, _ in outputs)
+    if not place.finite:  # then a derivative is judged only where the value is finite
+        return all(np.isfinite(value).all() for value, _ in outputs)
+    return has_one_value(trial.oracle, place.primals)
 
 
 def _at(trial: Trial, name: str, args, place: Placement) -> Iterator[Finding]:

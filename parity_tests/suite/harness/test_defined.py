@@ -1,0 +1,81 @@
+"""Where an operator has no value, or many, no derivative is judged; everywhere else it is."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from parity_tests import OpSpec, Verdict, crosscheck
+from parity_tests.suite.collection._case import function
+
+from ._ops import judged, rows
+
+FMOD = OpSpec("fmod", lambda x, y: jnp.fmod(x, y), "(n),(n)->(n)")
+LOGARITHM = OpSpec("log", lambda x: jnp.log(x), "(n)->(n)")  # of real numbers: NaN at every other one
+
+
+def fmod(nothing: float, sign: float = -1.0):
+    """x - trunc(x / y) y, whose derivatives are `nothing` at y = 0, and that by y has this sign elsewhere."""
+
+    def slopes(x, y):
+        none = torch.full_like(x, nothing)
+        return torch.where(y == 0, none, 1.0), torch.where(y == 0, none, sign * torch.trunc(x / y))
+
+    def vjp(x, y, w):
+        by_x, by_y = slopes(x, y)
+        return w * by_x, w * by_y
+
+    def jvp(x, y, x_dot, y_dot):
+        by_x, by_y = slopes(x, y)
+        return by_x * x_dot + by_y * y_dot
+
+    return function(torch.fmod, vjp, jvp)
+
+
+def logarithm(outside: float):
+    """log x, whose derivative is `outside` where x is negative."""
+    return function(torch.log, lambda x, w: w * torch.where(x > 0, 1 / x, torch.full_like(x, outside)))
+
+
+@pytest.mark.parametrize("nothing", [0.0, pytest.param(float("nan"), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("check", ["points", "exact"])
+def test_what_has_no_value_has_any_derivative(check, nothing):
+    assert judged(fmod(nothing), FMOD, check).verdict is Verdict.PASS
+
+
+def test_where_it_has_one_a_mistake_is_caught():
+    assert judged(fmod(0.0, sign=1.0), FMOD, "points").verdict is Verdict.MISMATCH
+
+
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float16", marks=pytest.mark.slow)])
+def test_a_sample_that_has_values_in_part_is_judged_there(dtype):
+    """JAX's derivative of log is 1 / x everywhere, PyTorch's, too."""
+    for outside in (0.0, float("nan")):
+        assert judged(logarithm(outside), LOGARITHM, "vjp", dtype).verdict is Verdict.PASS
+    wrong = function(torch.log, lambda x, w: w * torch.where(x > 0, 2 / x, 1 / x))
+    assert judged(wrong, LOGARITHM, "vjp", dtype).verdict is Verdict.MISMATCH
+
+
+def test_an_operator_without_any_value_says_which_domain_to_declare():
+    beyond = OpSpec("acos", lambda x: jnp.arccos(10 + x * x), "(n)->(n)")
+    report = crosscheck(lambda x: torch.arccos(10 + x * x), beyond, checks=["forward"], dtypes=["float64"])
+    line = "acos, sample all_axes_differ: the oracle's value there is NaN; say by OpSpec.domains where the inputs lie"
+    assert line in report.skipped
+
+
+@pytest.mark.slow
+def test_the_factors_of_a_singular_matrix_have_no_derivative():
+    operator = OpSpec("lu", lambda A: jax.scipy.linalg.lu(A)[1:], "(n,n)->(n,n),(n,n)")
+    report = crosscheck(lambda A: torch.linalg.lu(A)[1:], operator, checks=["vjp", "points"], dtypes=["float64"])
+    assert [row.verdict for row in rows(report)] == [Verdict.PASS, Verdict.PASS], report
+
+
+@pytest.mark.slow
+def test_a_sample_of_a_singular_matrix_is_skipped():
+    ones = np.ones((3, 3))
+    operator = OpSpec("lu", lambda A: jax.scipy.linalg.lu(A)[1:], inputs=(ones,))
+    report = crosscheck(lambda A: torch.linalg.lu(A)[1:], operator, checks=["vjp"], dtypes=["float64"])
+    assert report.skipped == ["lu, sample given: the oracle has no derivative there"]
