@@ -10,7 +10,8 @@ import numpy as np
 from jax.extend import core
 
 from parity_tests.harness.precision import FLOAT64
-from parity_tests.harness.rounding import _apply, _called
+from parity_tests.harness.rounding import applied
+from parity_tests.harness.rounding_control import called
 
 _MOST = 8  # terms of one value; of more, it is taken as a whole
 _LONGEST = 60  # characters of a term's formula
@@ -79,7 +80,7 @@ def _by_name(terms: list[Term], named: Sequence[Term]) -> list[Term]:
 
 def _terms(eqn, operands: list[list[Term]], named: Sequence[Term]) -> list[list[Term]]:
     name = eqn.primitive.name
-    inner = _called(name, eqn.params)
+    inner = called(name, eqn.params)
     if inner is not None:
         return _interpret(inner.jaxpr, inner.consts, operands, named)
     if name in ("add", "add_any", "sub"):
@@ -105,7 +106,7 @@ def _whole(terms: list[Term]) -> Term:
 
 
 def _evaluated(eqn, operands: Sequence[Term]) -> list[Term]:
-    results = _apply(eqn, [(x.value, np.zeros(np.shape(x.value))) for x in operands], FLOAT64)
+    results = applied(eqn, [(x.value, np.zeros(np.shape(x.value))) for x in operands], FLOAT64)
     texts = [x.text for x in operands]
     text = _text(eqn.primitive.name, texts)
     if len(text) > _LONGEST:

@@ -21,9 +21,9 @@ rounding error analysis", SIAM J. Sci. Comput. 41, 2019) with λ = 4, which a ri
 with probability 2 exp(-8). The 8 covers elementary functions: the worst in use, XLA's float32 tanh, errs by 4.7 u.
 
 Where right code may go another way than the oracle, and lose more, that is counted, too: products are multiplied in
-any order (`rounding_products`), and divided by what has a logarithm by way of that (`_by_logarithm`). What else another
-algorithm loses is not: one that divides by a factor to take it out of a product, say, is judged by an oracle that does
-so, too, in an explicit formula.
+any order (`rounding_products`), sums of sums are added up in any order (`rounding_fused`), and what has a logarithm is
+divided by with that (`_by_logarithm`). What else another algorithm loses is not: one that divides by a factor to take
+it out of a product, say, is judged by an oracle that does so, too, in an explicit formula.
 
 Where nothing can round, the sum or product of small integers, the bound is 0: see `rounding_exact`.
 
@@ -42,6 +42,7 @@ from jax.extend import core
 
 from parity_tests.harness import (
     rounding_complex,
+    rounding_control,
     rounding_elementary,
     rounding_exact,
     rounding_indexing,
@@ -51,7 +52,9 @@ from parity_tests.harness import (
     rounding_sums,
 )
 from parity_tests.harness.precision import FLOAT64, Precision
-from parity_tests.harness.rounding_elementary import change, evaluated, underflow
+from parity_tests.harness.rounding_elementary import capped, change, evaluated, underflow
+from parity_tests.harness.rounding_fused import Sums
+from parity_tests.harness.rounding_missing import NoRule, NotFloat64
 from parity_tests.harness.rounding_products import Products
 
 INPUT = 2  # roundings of an input that a stable algorithm may be equivalent to
@@ -68,25 +71,6 @@ _RULES: dict[str, Rule] = (
     | rounding_sums.RULES
     | rounding_indexing.RULES
 )
-
-
-class NoRule(NotImplementedError):
-    """A jaxpr holds a primitive whose rounding error this module cannot bound."""
-
-    def __init__(self, primitive: str) -> None:
-        super().__init__(
-            f"no rounding-error rule for the JAX primitive {primitive!r} (parity_tests/harness/rounding.py)"
-        )
-
-
-class NotFloat64(TypeError):
-    """The function that should be the truth computes in a lower precision although its arguments are float64."""
-
-    def __init__(self, primitive: str, dtype: str) -> None:
-        super().__init__(
-            f"the JAX function computes in {dtype} (primitive {primitive!r}) although its arguments are float64, so it "
-            "cannot judge; let its dtypes follow those of its arguments"
-        )
 
 
 def bounded(
@@ -110,8 +94,11 @@ def bounded(
     return [(x, e * (1 + FLOAT64.u / precision.u)) for x, e in outputs]
 
 
-def _interpret(jaxpr, consts: Sequence, args: Sequence[tuple], precision: Precision) -> list[tuple]:
+def _interpret(
+    jaxpr, consts: Sequence, args: Sequence[tuple], precision: Precision, sums: Sums | None = None
+) -> list[tuple]:
     environment: dict = {}
+    sums = sums or Sums()
 
     def read(atom):
         if isinstance(atom, core.Literal):
@@ -124,12 +111,12 @@ def _interpret(jaxpr, consts: Sequence, args: Sequence[tuple], precision: Precis
     logs = [eqn.invars[0] for eqn in jaxpr.eqns if eqn.primitive.name == "log"]
     products = Products()
     for eqn in jaxpr.eqns:
-        outputs = _apply(eqn, [read(x) for x in eqn.invars], precision)
-        lost = products.lost(eqn, read, precision)
+        outputs = applied(eqn, [read(x) for x in eqn.invars], precision, sums)
+        lost = products.lost(eqn, read, precision) + sums.lost(eqn, read, precision)
         if eqn.primitive.name == "div" and any(eqn.invars[1] is x for x in logs):
             lost = _by_logarithm(read(eqn.invars[1])[0], outputs[0][0], precision)
         if np.any(lost) and np.any(outputs[0][1]):  # what cannot round cannot in another order either: `rounding_exact`
-            outputs = [(y, _capped(y, e + lost, precision)) for y, e in outputs]
+            outputs = [(y, capped(y, e + lost, precision)) for y, e in outputs]
         environment.update(zip(eqn.outvars, outputs, strict=True))
     return [read(x) for x in jaxpr.outvars]
 
@@ -157,13 +144,21 @@ def _constant_of(x: np.ndarray, precision: Precision) -> tuple[np.ndarray, np.nd
     return x, np.where(np.isfinite(error), error, 0.0)
 
 
-def _apply(eqn, operands: list[tuple], precision: Precision) -> list[tuple]:
+def applied(eqn, operands: list[tuple], precision: Precision, sums: Sums | None = None) -> list[tuple]:
+    """The results of an equation and their bounds, of operands and theirs.
+
+    `sums`: those among the variables of its jaxpr, which a call goes on with.
+    """
+    sums = sums or Sums()
     name = eqn.primitive.name
-    inner = _called(name, eqn.params)
+    inner = rounding_control.called(name, eqn.params)
     if inner is not None:
-        return _interpret(inner.jaxpr, inner.consts, operands, precision)
-    if name in _CONTROL:
-        return _CONTROL[name](eqn, operands, precision)
+        within = sums.entering(eqn, inner.jaxpr)
+        outputs = _interpret(inner.jaxpr, inner.consts, operands, precision, within)
+        sums.leaving(eqn, inner.jaxpr, within)
+        return outputs
+    if name in rounding_control.RULES:
+        return rounding_control.RULES[name](eqn, operands, precision, _interpret)
     x = [value for value, _ in operands]
     with np.errstate(all="ignore"):  # an infinity or a NaN is a result here, as it is in JAX
         values = evaluated(eqn, *x)
@@ -189,7 +184,7 @@ def _apply(eqn, operands: list[tuple], precision: Precision) -> list[tuple]:
             name in rounding_elementary.RULES or name in rounding_complex.RULES
         ):  # what may be anything, infinite or undefined too, has no bounded image
             bounds = [functools.reduce(_unknown_if, (e for _, e in operands), bound) for bound in bounds]
-        return [(y, _capped(y, np.broadcast_to(e, y.shape), precision)) for y, e in zip(values, bounds, strict=True)]
+        return [(y, capped(y, np.broadcast_to(e, y.shape), precision)) for y, e in zip(values, bounds, strict=True)]
 
 
 def _rule_of(name: str, complex_numbers: bool) -> Rule:
@@ -204,104 +199,6 @@ def _rule_of(name: str, complex_numbers: bool) -> Rule:
 
 def _unknown_if(bound: np.ndarray, e: np.ndarray) -> np.ndarray:
     return np.where(np.isinf(e), np.inf, bound)
-
-
-def _capped(y: np.ndarray, e: np.ndarray, precision: Precision) -> np.ndarray:
-    if y.dtype.kind not in "fc":
-        return e
-    # An infinity that the program has itself, as in a mask, is exact; what has become one is not.
-    exact = np.isinf(y) & (e == 0)
-    return np.where(np.isnan(e) | (np.abs(y) + e > precision.largest) & ~exact | np.isnan(y), np.inf, e)
-
-
-# Calls and control flow.
-
-
-def _called(name: str, params: dict) -> Any:
-    """The closed jaxpr that a call primitive runs (jit, custom_jvp_call, checkpoint, ...); None for any other."""
-    if name in _CONTROL:
-        return None
-    for key in ("call_jaxpr", "jaxpr", "fun_jaxpr"):
-        inner = params.get(key)
-        if isinstance(inner, core.ClosedJaxpr | core.Jaxpr):
-            return _closed(inner)
-    return None
-
-
-def _closed(jaxpr: core.ClosedJaxpr | core.Jaxpr) -> core.ClosedJaxpr:
-    return jaxpr if isinstance(jaxpr, core.ClosedJaxpr) else core.ClosedJaxpr(jaxpr, ())
-
-
-def _scan(eqn, operands, precision):
-    p, body = eqn.params, _closed(eqn.params["jaxpr"])
-    if "ft_in" in p:  # JAX 0.12
-        consts, carry, sequences = map(list, p["ft_in"].update(operands).unpack())
-    else:
-        first, last = p["num_consts"], p["num_consts"] + p["num_carry"]
-        consts, carry, sequences = operands[:first], operands[first:last], operands[last:]
-    num_carry = len(carry)
-    steps: list[list[tuple]] = []
-    order = range(p["length"])
-    for i in reversed(order) if p["reverse"] else order:
-        slices = [(x[i], e[i]) for x, e in sequences]
-        outputs = _interpret(body.jaxpr, body.consts, [*consts, *carry, *slices], precision)
-        carry = outputs[:num_carry]
-        steps.append(outputs[num_carry:])
-    if p["reverse"]:
-        steps.reverse()
-    stacked = []
-    for j, var in enumerate(eqn.outvars[num_carry:]):
-        if steps:
-            stacked.append((np.stack([s[j][0] for s in steps]), np.stack([s[j][1] for s in steps])))
-        else:
-            stacked.append((np.zeros(var.aval.shape, var.aval.dtype), np.zeros(var.aval.shape)))
-    return [*carry, *stacked]
-
-
-def _cond(eqn, operands, precision):
-    (index, uncertain), *args = operands
-    if np.any(uncertain):
-        raise NoRule("cond (on a value that rounding may change)")
-    branch = _closed(eqn.params["branches"][int(index)])
-    return _interpret(branch.jaxpr, branch.consts, args, precision)
-
-
-def _while(eqn, operands, precision):
-    p = eqn.params
-    test, body = _closed(p["cond_jaxpr"]), _closed(p["body_jaxpr"])
-    of_test, of_body = p["cond_nconsts"], p["body_nconsts"]
-    test_consts, body_consts = operands[:of_test], operands[of_test : of_test + of_body]
-    carry = operands[of_test + of_body :]
-    while True:
-        ((again, uncertain),) = _interpret(test.jaxpr, test.consts, [*test_consts, *carry], precision)
-        if np.any(uncertain):
-            raise NoRule("while (as long as a value says so that rounding may change)")
-        if not again:
-            return carry
-        carry = _interpret(body.jaxpr, body.consts, [*body_consts, *carry], precision)
-
-
-def _linear_solve(eqn, operands, precision):
-    """The solution of a linear system: of one matrix along the last axis, which is how jnp.linalg has it."""
-    lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
-    count = sum(lengths)
-    matrix, ((b, e_b),) = operands[: lengths.matvec], operands[count:]
-    of_solve = operands[lengths.matvec + lengths.vecmat :][: lengths.solve]
-    solve = _closed(jaxprs.solve)
-    ((x, e_x),) = _interpret(solve.jaxpr, solve.consts, [*of_solve, (b, e_b)], precision)
-    if len(matrix) != 1 or matrix[0][0].shape != 2 * b.shape[-1:] or not b.size or not np.isfinite(x).all():
-        return [(x, e_x)]
-    ((A, e_A),) = matrix
-    rows = x.reshape(-1, x.shape[-1])
-    if not np.allclose(rows @ A.T, b.reshape(rows.shape), rtol=1e-6, atol=1e-6 * np.abs(rows).max(initial=0)):
-        return [
-            (x, e_x)
-        ]  # another operator than the matrix: what the solver itself does bounds the error, if less well
-    bound = rounding_matrix.linear_solve(A, e_A, rows.T, e_b.reshape(rows.shape).T, precision)
-    return [(x, _capped(x, bound.T.reshape(x.shape), precision))]
-
-
-_CONTROL = {"scan": _scan, "cond": _cond, "while": _while, "custom_linear_solve": _linear_solve}
 
 
 # Rules: (eqn, values of the operands, their bounds, values of the results, precision) -> bounds of the results.

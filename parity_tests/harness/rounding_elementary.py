@@ -8,7 +8,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from parity_tests.harness.precision import FLOAT64
+from parity_tests.harness.precision import FLOAT64, Precision
 
 ELEMENTARY = 8  # roundings (in the accumulator's format) of an elementary function, before two to store and re-use it
 
@@ -79,6 +79,15 @@ def evaluated(eqn, *x):
     direct = _COMPLEX_IN_NUMPY.get(name) if any(map(np.iscomplexobj, x)) else None
     direct = direct or _IN_NUMPY.get(name)
     return direct(*x) if direct else eqn.primitive.bind(*x, **eqn.params)
+
+
+def capped(y: np.ndarray, e: np.ndarray, precision: Precision) -> np.ndarray:
+    """A bound of y; infinite where y may overflow, or is not defined."""
+    if y.dtype.kind not in "fc":
+        return e
+    # An infinity that the program has itself, as in a mask, is exact; what has become one is not.
+    exact = np.isinf(y) & (e == 0)
+    return np.where(np.isnan(e) | (np.abs(y) + e > precision.largest) & ~exact | np.isnan(y), np.inf, e)
 
 
 def underflow(y, p):

@@ -22,9 +22,9 @@ from jax.extend import core
 from parity_tests.harness.precision import Precision
 from parity_tests.harness.rounding_elementary import evaluated
 
-_SUMS = ("add", "sub", "add_any")
-_MOVES = ("reshape", "transpose", "broadcast_in_dim", "squeeze", "expand_dims", "slice", "rev", "concatenate", "pad")
-_UNSIGNED = ("neg", "copy", "copy_p", "stop_gradient", "convert_element_type")
+SUMS = ("add", "sub", "add_any")
+MOVES = ("reshape", "transpose", "broadcast_in_dim", "squeeze", "expand_dims", "slice", "rev", "concatenate", "pad")
+UNSIGNED = ("neg", "copy", "copy_p", "stop_gradient", "convert_element_type")
 
 
 class Product(NamedTuple):
@@ -47,7 +47,7 @@ class Products:
     def lost(self, eqn: core.JaxprEqn, read: Callable[[Any], tuple], precision: Precision) -> np.ndarray | float:
         """What the result of an equation may have lost besides the one η that its rule counts; it is remembered."""
         name = eqn.primitive.name
-        moves = name in _MOVES or name in _UNSIGNED or name in _SUMS or name == "select_n"
+        moves = name in MOVES or name in UNSIGNED or name in SUMS or name == "select_n"
         if name != "mul" and not (moves and any(x in self._known for x in eqn.invars if not _is_literal(x))):
             return 0.0
         x = [read(atom)[0] for atom in eqn.invars]
@@ -69,9 +69,9 @@ class Products:
 
 def _moved(eqn: core.JaxprEqn, x: Sequence[np.ndarray], largest: Sequence[np.ndarray]) -> np.ndarray:
     name = eqn.primitive.name
-    if name in _UNSIGNED:
+    if name in UNSIGNED:
         return largest[0]
-    if name in _SUMS:
+    if name in SUMS:
         return np.maximum(*largest)
     return np.asarray(evaluated(eqn, x[0], *largest[1:]) if name == "select_n" else evaluated(eqn, *largest))
 

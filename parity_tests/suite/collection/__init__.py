@@ -3,6 +3,7 @@
 from parity_tests.suite.collection import (
     attention,
     elementwise,
+    fused,
     indexing,
     matrices,
     model,
@@ -23,5 +24,5 @@ GROUPS = (elementwise, reductions, products, norms, probabilities, indexing, mat
 COLLECTION: dict[str, Case] = {name: case for group in GROUPS for name, case in group.CASES.items()}
 
 # Further ones, judged with the slow tests only.
-SLOW_GROUPS = (networks, objectives, spectra, model, special_points, surrogates)
+SLOW_GROUPS = (fused, networks, objectives, spectra, model, special_points, surrogates)
 MORE: dict[str, Case] = {name: case for group in SLOW_GROUPS for name, case in group.CASES.items()}

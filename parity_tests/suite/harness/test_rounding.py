@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -17,7 +18,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from jax import lax
 
-from parity_tests.harness import bridge
+from parity_tests.harness import bridge, rounding_missing
 from parity_tests.harness.findings import Comparison
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.precision import FLOAT64, PRECISIONS, Precision
@@ -371,16 +372,21 @@ def test_an_entry_that_cannot_be_judged_does_not_excuse_its_neighbour():
 
 
 @pytest.mark.parametrize(
-    ("f", "primitive"),
+    ("f", "primitive", "file"),
     [
-        pytest.param(lambda x: lax.nextafter(x, 2 * x), "nextafter", id="next"),
-        pytest.param(lambda x: jnp.linalg.qr(jnp.outer(x, x))[1], "qr", id="qr"),
-        pytest.param(jax.jit(lambda x: 2 * lax.nextafter(x, 2 * x)), "nextafter", id="inside a call"),
+        pytest.param(lambda x: lax.nextafter(x, 2 * x), "nextafter", "rounding_elementary.py", id="next"),
+        pytest.param(lambda x: jnp.linalg.qr(jnp.outer(x, x))[1], "qr", "rounding_matrix.py", id="qr"),
+        pytest.param(
+            jax.jit(lambda x: 2 * lax.nextafter(x, 2 * x)), "nextafter", "rounding_elementary.py", id="inside a call"
+        ),
     ],
 )
-def test_a_primitive_without_a_rule_is_named(f, primitive):
-    with pytest.raises(NoRule, match=f"^no rounding-error rule for the JAX primitive '{primitive}'"):
+def test_a_primitive_without_a_rule_is_named_and_the_file_where_it_belongs(f, primitive, file):
+    with pytest.raises(
+        NoRule, match=f"^no rounding-error rule for the JAX primitive '{primitive}'; one can be"
+    ) as caught:
         bound_of(f, [np.array([0.5, -1.0, 2.0])], F32)
+    assert f"parity_tests/harness/{file}, as CONTRIBUTING.md says under 'A primitive'" in str(caught.value)
 
 
 def test_a_branch_that_rounding_may_change_is_not_taken():
@@ -419,3 +425,10 @@ def test_what_cannot_be_the_largest_has_no_part_in_the_error_of_the_largest():
             assert value == 2
             assert bound <= 4 * PRECISIONS["bfloat16"].u * 2
             assert bound > 0
+
+
+def test_the_file_where_a_rule_belongs_exists_and_so_does_the_paragraph():
+    root = Path(rounding_missing.__file__).parents[2]
+    for _, file in rounding_missing._FILES:
+        assert (root / "parity_tests" / "harness" / file).is_file()
+    assert "\n**A primitive** that `rounding.NoRule` names" in (root / "CONTRIBUTING.md").read_text()

@@ -1,0 +1,140 @@
+"""The bounds of sums that right code adds up in one go: a product of matrices that starts at another term."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from parity_tests.harness import bridge
+from parity_tests.harness.findings import Comparison
+from parity_tests.harness.numerics import pinned
+from parity_tests.harness.precision import PRECISIONS, Precision
+from parity_tests.harness.rounding import bounded
+
+F32, F64 = PRECISIONS["float32"], PRECISIONS["float64"]
+SEEDS = 5
+K = 4096
+
+
+@pytest.fixture(autouse=True)
+def full_precision():
+    with pinned():
+        yield
+
+
+def from_the_first(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """c + a @ b with an accumulator that starts at c, one term after another."""
+    total = c.clone()
+    for k in range(a.shape[-1]):
+        total = total + a[..., :, k : k + 1] * b[..., k : k + 1, :]
+    return total
+
+
+class Case(NamedTuple):
+    """c + a @ b in JAX and in PyTorch, the shapes of c, a and b, and how many times too large the bound is at most."""
+
+    jax: Callable
+    torch: Callable
+    shapes: tuple[tuple[int, ...], ...]
+    slack: float
+
+
+CASES = {
+    "from the first term": Case(lambda c, a, b: c + a @ b, from_the_first, ((3, 4), (3, K), (K, 4)), 8),
+    "addmm": Case(lambda c, a, b: a @ b + c, torch.addmm, ((3, 4), (3, K), (K, 4)), 8),
+    "addmm, scaled": Case(
+        lambda c, a, b: 0.5 * c - 3 * (a @ b),
+        lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=-3),
+        ((3, 4), (3, K), (K, 4)),
+        8,
+    ),
+    "baddbmm": Case(lambda c, a, b: c + a @ b, torch.baddbmm, ((2, 3, 4), (2, 3, K), (2, K, 4)), 8),
+    "addmv": Case(lambda c, a, b: c + a.T @ b, lambda c, a, b: torch.addmv(c, a.T, b), ((3,), (K, 3), (K,)), 8),
+    "moved between": Case(
+        lambda c, a, b: c - jnp.transpose(-jnp.einsum("ik,kj->ji", a, b)).reshape(3, 4),
+        from_the_first,
+        ((3, 4), (3, K), (K, 4)),
+        8,
+    ),
+    "through a call": Case(
+        lambda c, a, b: jax.jit(lambda s: s + c)(jax.jit(jnp.matmul)(a, b)),
+        from_the_first,
+        ((3, 4), (3, K), (K, 4)),
+        8,
+    ),
+    "of two products": Case(
+        lambda c, a, b: (a @ b + c) + a[:, ::-1] @ b,
+        lambda c, a, b: from_the_first(from_the_first(c, a, b), a.flip(-1), b),
+        ((3, 4), (3, K), (K, 4)),
+        8,
+    ),
+    "a sum": Case(
+        lambda c, a, b: c + (a * b).sum(0),
+        lambda c, a, b: from_the_first(c[None, :], torch.ones_like(a[None, :, 0]), a * b)[0],
+        ((4,), (K, 4), (K, 4)),
+        16,
+    ),
+}
+
+
+@pytest.mark.parametrize("precision", [F32, F64], ids=lambda p: p.name)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_an_accumulator_may_start_at_the_largest_term(case: Case, precision: Precision):
+    worst, relative_to_one = 0.0, 0.0
+    for seed in range(SEEDS):
+        rng = np.random.default_rng(seed)
+        c, a, b = (precision.rounded(rng.standard_normal(shape)) for shape in case.shapes)
+        args = [precision.rounded(1e6 * c), a, b]
+        ((value, bound),) = bounded(jax.make_jaxpr(case.jax)(*args), *args, precision=precision)
+        y = bridge.to_numpy(case.torch(*(bridge.to_torch(x, precision, "cpu") for x in args)))
+        compared = Comparison("y", y, value, bound)
+        assert compared.holds, seed
+        worst = max(worst, compared.error_over_bound)
+        # What the two roundings of the inputs and that of the sum explain, were c added at the end.
+        relative_to_one = max(relative_to_one, float(np.max(compared.error / (5 * precision.u * np.abs(value)))))
+    assert 1 / worst <= case.slack
+    assert relative_to_one > 1  # so that this was an alarm
+
+
+def bound_of(f: Callable, *args: np.ndarray) -> np.ndarray:
+    ((_, bound),) = bounded(jax.make_jaxpr(f)(*args), *args, precision=F32, inputs=0)
+    return bound
+
+
+def test_a_sum_of_sums_is_a_sum_of_all_terms():
+    """Of rows that nearly cancel: who adds up all at once has the partial sums of one row in every rounding."""
+    x = np.outer([1.0, -1.0], np.linspace(0.5, 1, 500)).T
+    one, at_once = bound_of(lambda x: x.sum(1).sum(), x), bound_of(lambda x: x.sum(), x)
+    np.testing.assert_allclose(one, at_once, rtol=1e-14)
+    assert at_once > 100 * F32.u
+
+
+def test_two_numbers_are_added_as_before():
+    c, t = np.array([1000.0]), np.array([[0.5], [0.25]])
+    alone = bound_of(lambda c, t: c + t[0], c, t)
+    np.testing.assert_allclose(alone, F32.u * 1000.5, rtol=1e-6)
+    of_three = bound_of(lambda c, t: c + t.sum(0), c, t)
+    np.testing.assert_allclose(of_three, F32.u * (0.75 + 1000.75 + 3 * 1000.75), rtol=1e-6)
+
+
+def test_what_is_masked_exactly_stays_exact():
+    """Scores of attention with -inf added to them, and with a large number."""
+    mask, q, k = np.array([[0.0, -np.inf], [0.0, 0.0]]), np.ones((2, 3)), np.full((3, 2), 0.5)
+    bound = bound_of(lambda q, k: q @ k + mask, q, k)
+    assert bound[0, 1] == 0
+    assert np.isfinite(bound).all()
+
+
+def test_a_term_that_is_dropped_is_noticed():
+    rng = np.random.default_rng(0)
+    c, a, b = (F32.rounded(rng.standard_normal(shape)) for shape in ((3, 4), (3, K), (K, 4)))
+    args = [100 * c, a, b]
+    ((value, bound),) = bounded(jax.make_jaxpr(lambda c, a, b: c + a @ b)(*args), *args, precision=F32)
+    dropped = Comparison("y", args[0] + a[:, :-1] @ b[:-1], value, bound)
+    assert not dropped.holds
