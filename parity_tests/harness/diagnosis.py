@@ -59,6 +59,23 @@ def looks_like(trial: Trial, findings: Sequence[Comparison], wrong: Comparison) 
     return what_if.in_lower_precision() if what_if and not np.iscomplexobj(wrong.oracle) else None
 
 
+_PLAIN_FACTORS = {0.5: "half of", 2.0: "twice", -1.0: "minus"}
+
+
+def plain_factor(wrong: Comparison) -> str | None:
+    """ "half of the oracle's", of a result that may have a single wrong entry; None if no such factor fits.
+
+    One entry proves little, so that only the factors are tried that mistakes make most, and none that is 1 to rounding.
+    """
+    part = wrong.wrong & np.isfinite(wrong.candidate) & np.isfinite(wrong.oracle)
+    if not part.any() or not np.array_equal(part, wrong.wrong) or not (np.abs(wrong.oracle) > wrong.bound)[part].all():
+        return None
+    for factor, text in _PLAIN_FACTORS.items():
+        if (np.abs(wrong.candidate - factor * wrong.oracle) <= abs(factor) * wrong.bound)[part].all():
+            return f"{text} the oracle's"
+    return None
+
+
 def _told(wrong: Comparison) -> np.ndarray:
     return np.isfinite(wrong.bound) & (np.abs(wrong.oracle) > wrong.bound) | ~np.isfinite(wrong.candidate)
 

@@ -12,8 +12,9 @@ from parity_tests.harness.blame import blame
 from parity_tests.harness.explaining import explain
 from parity_tests.harness.findings import Comparison, Finding
 from parity_tests.harness.maps import ORDERS
-from parity_tests.harness.report import Failure, Row, WrongResult
+from parity_tests.harness.report import Failure, Row, Smallest, WrongResult
 from parity_tests.harness.samples import Sample
+from parity_tests.harness.shrink import entries
 from parity_tests.harness.spec import OpSpec
 from parity_tests.harness.trial import Trial
 
@@ -83,6 +84,20 @@ def described(row: Row, sample: Sample, wrong: Sequence[Finding], spec: OpSpec) 
         wrong=results,
         unexplained=tuple(lost),
     )
+
+
+def smallest_of(failure: Failure, trial: Trial, wrong: Finding, lost: list[str]) -> Smallest:
+    """The smallest trial that fails, in words; what its result looks like, where that of the failure is not known."""
+    result = replace(wrong_result(wrong, trial.oracle.spec, failure.check, lost), heat=None)
+    known = any(other.looks_like for other in failure.wrong if other.label == wrong.label)
+    if isinstance(wrong, Comparison) and not known:
+        looks_like = explain(
+            f"what {wrong.label} looks like",
+            lambda: diagnosis.looks_like(trial, [wrong], wrong) or diagnosis.plain_factor(wrong),
+            lost,
+        )
+        result = replace(result, looks_like=looks_like)
+    return Smallest(dict(trial.sample.sizes), entries(trial, wrong), result)
 
 
 def wrong_result(finding: Finding, spec: OpSpec, check: str, lost: list[str]) -> WrongResult:

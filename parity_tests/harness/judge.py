@@ -18,18 +18,18 @@ from parity_tests.harness.court import Court, is_beyond, only_real, sizes_of, ti
 from parity_tests.harness.docket import Docket
 from parity_tests.harness.errors import first_line, where_of
 from parity_tests.harness.explaining import explain
-from parity_tests.harness.failures import described, explained, wrong_result
+from parity_tests.harness.failures import described, explained, smallest_of
 from parity_tests.harness.findings import Comparison, Finding, NotApplicable, Verdict
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle, OracleError
 from parity_tests.harness.precision import Precision
-from parity_tests.harness.report import ORACLE, Failure, Report, Row, Smallest
+from parity_tests.harness.report import ORACLE, Failure, Report, Row
 from parity_tests.harness.reproducer import Reproducer
 from parity_tests.harness.resume import key_of
 from parity_tests.harness.rounding import NoRule, NotFloat64
 from parity_tests.harness.samples import Sample
-from parity_tests.harness.shrink import TrialAt, entries, fails_at, raises_at
+from parity_tests.harness.shrink import TrialAt, fails_at, raises_at
 from parity_tests.harness.trial import Trial
 
 ABOUT_TENSORS = "it is about PyTorch's tensors and what PyTorch does with them"
@@ -328,8 +328,7 @@ def _with_smallest(
         if found is None:  # it does not fail again, or nothing is to be shrunk
             return None
         trial, wrong = found
-        result = replace(wrong_result(wrong, docket.spec, check.name, lost), heat=None)
-        smallest = replace(failure, smallest=Smallest(dict(trial.sample.sizes), entries(trial), result))
+        smallest = replace(failure, smallest=smallest_of(failure, trial, wrong, lost))
         position = next(i for i, other in enumerate(docket.candidates) if other is candidate)
         make = partial(Reproducer, docket.spec, candidate, position, check, trial, wrong, docket.case)
         return replace(smallest, evidence=explain("the reproducer", make, lost))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -77,6 +78,17 @@ def _cell(rows: list[Row], narrow: bool) -> Text:
     return text
 
 
+def apart(one: complex | None, other: complex | None, digits: int = 6, sign: str = "+") -> tuple[str, str]:
+    """Two numbers in as many digits as it takes to tell them apart; not-a-number for one that was lost in JSON."""
+    one, other = (math.nan if x is None else x for x in (one, other))
+    for count in range(digits, 18):
+        texts = f"{one:{sign}.{count}g}", f"{other:{sign}.{count}g}"
+        if texts[0] != texts[1]:
+            # With its trailing zeros the shorter one has as many digits, too.
+            return texts if count == digits else (f"{one:{sign}#.{count}g}", f"{other:{sign}#.{count}g}")
+    return f"{one:{sign}.{digits}g}", f"{other:{sign}.{digits}g}"
+
+
 def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
     """A failure as a diagnosis; `also`: the other dtypes in which the same check fails."""
     sizes = ", ".join(f"{axis}={size}" for axis, size in failure.sizes.items())
@@ -91,8 +103,10 @@ def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
             text.append(f"  ({result.circumstance})")
         text.append(f"  {result.pattern}")
         if result.index is not None and result.oracle is not None and result.candidate is not None:
-            text.append(f"; worst {result.index}: candidate {result.candidate:+.6g}, oracle {result.oracle:+.6g}\n")
-            text.append(f"      error {result.error:.3g}, rounding explains {result.allowed:.3g}")
+            candidate, oracle = apart(result.candidate, result.oracle)
+            text.append(f"; worst {result.index}: candidate {candidate}, oracle {oracle}\n")
+            error, allowed = apart(result.error, result.allowed, digits=3, sign="")
+            text.append(f"      error {error}, rounding explains {allowed}")
             text.append(f"; {result.equation}" if result.equation else "")
         text.append("\n")
         if result.looks_like:
@@ -122,7 +136,9 @@ def _smallest(smallest: Smallest) -> str:
     found = f"{wrong.label} {wrong.pattern}"
     if wrong.index is not None and wrong.candidate is not None and wrong.oracle is not None:
         where = f" {wrong.index}" if wrong.index else ""
-        found = f"{wrong.label}{where}: candidate {wrong.candidate:+.6g}, oracle {wrong.oracle:+.6g}"
+        candidate, oracle = apart(wrong.candidate, wrong.oracle)
+        found = f"{wrong.label}{where}: candidate {candidate}, oracle {oracle}"
+    found += f", {wrong.looks_like}" if wrong.looks_like else ""
     found += f"  ({wrong.circumstance})" if wrong.circumstance else ""
     return "; ".join(part for part in (sizes, entries, found) if part)
 

@@ -4,12 +4,14 @@ No tolerance takes part. For tanh attention such are the points with q = 0 or k 
 products every small integer.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from parity_tests.harness.candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.defined import has_one_value
-from parity_tests.harness.findings import NotApplicable
+from parity_tests.harness.findings import Comparison, NotApplicable
 from parity_tests.harness.kinks import settled
 
 _MAPS = ("forward", "vjp", "jvp", "vjp_of_vjp")
@@ -71,7 +73,8 @@ def _exactly(trial, name, primals, rng, where):
     findings = []
     for slot, result, (truth, bound) in zip(slots.results, results, truths, strict=True):
         if not bound.any():
-            findings += trial.compare_result(slot, result, truth, bound, where, directed=name != "forward")
+            compared = trial.compare_result(slot, result, truth, bound, where, directed=name != "forward")
+            findings += [replace(f, call=(name, args)) if isinstance(f, Comparison) else f for f in compared]
     yield from settled(trial, name, args, findings, where)
 
 

@@ -36,7 +36,7 @@ def _report(**options) -> Report:
 
 EXPLANATIONS = [
     pytest.param(judge, "fails_at", "shrinking", id="shrinking"),
-    pytest.param(judge, "entries", "shrinking", id="the entries of the smallest input"),
+    pytest.param(failures, "entries", "shrinking", id="the entries of the smallest input"),
     pytest.param(judge, "Reproducer", "the reproducer", id="the reproducer"),
     pytest.param(judge, "explained", "the diagnosis", id="the diagnosis"),
     pytest.param(failures, "blame", "the third witness", id="the third witness"),

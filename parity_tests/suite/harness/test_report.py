@@ -14,8 +14,8 @@ from parity_tests import OpSpec, ParityError, Report, Verdict, crosscheck
 from parity_tests.harness.candidate import Candidate, NotBuilt
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.judge import Docket, judge
-from parity_tests.harness.render import as_text
-from parity_tests.harness.report import ORACLE, Failure, Row, WrongResult
+from parity_tests.harness.render import apart, as_text
+from parity_tests.harness.report import ORACLE, Failure, Row, Smallest, WrongResult
 
 from ._ops import SQUARE, unary_function
 
@@ -238,6 +238,33 @@ def test_the_equation_the_sizes_and_the_agreement_are_told():
     assert "op: Half disagrees with the oracle   [vjp, all_axes_differ (n=4), float32, cpu, seed 7]" in text
     assert "; equation (4)\n" in text
     assert "\n  agrees  y_bar (" in text
+
+
+@pytest.mark.parametrize(
+    ("numbers", "texts"),
+    [
+        ((1.0, 2.5), ("+1", "+2.5")),
+        ((1.0000001, 1.0), ("+1.0000001", "+1.0000000")),
+        ((1.0, 1.0 + 2**-52), ("+1.0000000000000000", "+1.0000000000000002")),
+        ((1e-7, 1.00000001e-7), ("+1.00000000e-07", "+1.00000001e-07")),
+        ((1 + 1j, 1 + 1.0000001j), ("+1.0000000+1.0000000j", "+1.0000000+1.0000001j")),
+        ((1.0, 1.0), ("+1", "+1")),
+        ((float("inf"), 1.0), ("+inf", "+1")),
+        ((None, 1.0), ("+nan", "+1")),
+    ],
+    ids=str,
+)
+def test_two_numbers_differ_on_paper(numbers, texts):
+    assert apart(*numbers) == texts
+
+
+def test_the_worst_entry_in_as_many_digits_as_it_takes():
+    wrong = WrongResult("x_bar", "1/1", index=(0,), candidate=1.00000001, oracle=1.0, error=1e-8, allowed=1e-15)
+    failure = Failure("op", "mine", "vjp", "float64", "cpu", "given", "why", {}, 0, (wrong,))
+    smallest = dataclasses.replace(failure, smallest=Smallest({}, {"x": "[1]"}, wrong))
+    assert (
+        str(report_of(row(Verdict.MISMATCH, failure=smallest))).count("candidate +1.00000001, oracle +1.00000000") == 2
+    )
 
 
 def test_the_table(passed):

@@ -13,11 +13,16 @@ import torch
 
 from parity_tests import OpSpec, Report, Verdict, crosscheck
 from parity_tests.harness import shrink
+from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.diagnosis import plain_factor
 from parity_tests.harness.domains import integer
+from parity_tests.harness.findings import Comparison
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle
+from parity_tests.harness.precision import PRECISIONS
 from parity_tests.harness.report import Failure
 from parity_tests.harness.samples import samples
+from parity_tests.harness.trial import Trial
 
 from ._ops import PAIR, judged, pair_backward, pair_function, rows, unary_function
 
@@ -230,6 +235,77 @@ def test_a_failure_that_does_not_happen_again():
     found = failure(backward, dtypes=["float64"])
     assert found.smallest is None
     assert found.evidence is None
+
+
+# The point that fails.
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_the_special_point_is_shown_and_not_the_sample():
+    """|x|' at 0 is anything from -1 to 1; this is 3 there."""
+    spec = OpSpec("abs", primal=jnp.abs, signature="(n)->(n)", input_names=["x"])
+    wrong = unary_function(torch.abs, lambda x, g: torch.where(x == 0, 3.0, torch.sign(x)) * g)
+    (found,) = crosscheck(wrong, spec, checks=["points"], dtypes=["float64"]).failures
+    assert found.smallest.wrong.circumstance == "x is 0"
+    assert found.smallest.entries == {"x": "[0]", "output_bar": found.smallest.entries["output_bar"]}
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_the_small_integers_of_exact_are_shown():
+    wrong = unary_function(lambda x: x * x, lambda x, g: (2 * x + (x == 1)) * g)
+    (found,) = crosscheck(wrong, MATRIX, checks=["exact"], dtypes=["float64"]).failures
+    entry = found.smallest.entries["x"]
+    assert "1" in entry, entry
+    assert set(entry) <= set("[]-012, ")
+
+
+def trial_of(spec: OpSpec, call, **drawn) -> Trial:
+    sample = replace(next(iter(samples(spec, 0))), drawn=drawn)
+    return Trial(Candidate(call, "mine").bound({}, {}), Oracle(spec, sample), sample, PRECISIONS["float64"], "cpu")
+
+
+def test_no_second_call_where_there_is_one():
+    with pinned():
+        one = trial_of(
+            MATRIX, RIGHT, **{"x 0": np.zeros((1, 1)), "x 1": np.ones((1, 1)), "output_bar 1": np.ones((1, 1))}
+        )
+        both = trial_of(MATRIX, RIGHT, **{"x 0": np.ones((1, 1)), "x 1": np.full((1, 1), 2.0)})
+        assert shrink.entries(one) == {"x": "[[1]]", "output_bar": "[[1]]"}
+        assert shrink.entries(both) == {"x": "[[1]]", "x of call 2": "[[2]]"}
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_what_the_smallest_looks_like():
+    """One wrong entry among many proves nothing; alone it is seen to be half."""
+    spec = OpSpec("abs", primal=lambda x: jnp.exp(x), signature="(n)->(n)", input_names=["x"])
+
+    def backward(x, g):
+        x_bar = torch.exp(x) * g
+        x_bar[-1] /= 2
+        return x_bar
+
+    report = crosscheck(unary_function(torch.exp, backward), spec, checks=["vjp"], dtypes=["float64"])
+    (found,) = report.failures
+    assert found.wrong[0].looks_like is None
+    assert found.smallest.wrong.looks_like == "half of the oracle's"
+    assert ", half of the oracle's\n" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "expected"),
+    [
+        (np.array([1.0, 0.5]), "half of the oracle's"),
+        (np.array([1.0, 2.0]), "twice the oracle's"),
+        (np.array([1.0, -1.0]), "minus the oracle's"),
+        (np.array([1.0, 0.7]), None),
+        (np.array([1.0, np.nan]), None),
+        (np.array([0.5, 2.0]), None),
+    ],
+    ids=str,
+)
+def test_a_plain_factor(candidate, expected):
+    wrong = Comparison("x_bar", candidate, np.ones(2), np.full(2, 1e-15))
+    assert plain_factor(wrong) == expected
 
 
 # Inputs that are not differentiated.
