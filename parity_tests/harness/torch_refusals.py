@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dis
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from types import CodeType
 
 import torch
 
@@ -59,6 +61,8 @@ _LACKING = (
     r"[Bb]atching rule not implemented|does not yet have a batching rule",
     r"batching rule (only supports|does not currently support)",
     r"vmap: ([Ww]e do not|Attempted to vmap over|Calling Tensor\.as_strided is not supported)",
+    r"vmap: .* is not possible because there exists a Tensor",
+    r"Batch norm got a batched tensor as input while the running_mean",
     r"[Cc]ould not find kernel for HigherOrderOperator|There was no rule registered for (HOP|HigherOrderOperator)",
 )
 # An operator of the author's without any derivative, or a kernel that is lacking altogether.
@@ -67,6 +71,8 @@ _REFUSED = (
     r"no autograd formula was registered",
     r"not implemented for '(Double|Float)'",
 )
+# Of a batch that is written to what is not batched, such as a module's buffer, add_ alone says no more than this.
+_BATCH_ADDED_IN_PLACE = r"output with shape \[(.*)\] doesn't match the broadcast shape \[\d+, \1\]"
 NESTED_FORWARD = (
     "PyTorch turns forward AD off while a torch.autograd.Function's jvp runs, so that a JVP of a JVP is silently wrong "
     "(pytorch/pytorch#197867)"
@@ -121,6 +127,8 @@ def refusal_of(error: BaseException, without_values: bool = False) -> Refused | 
                 return Refused(reason, declared=True)
         if any(re.search(pattern, named) for pattern in untraceable):
             return Refused(first_line, declared=True)
+        if re.search(_BATCH_ADDED_IN_PLACE, named) and _is_vmapped(error):
+            return Refused(f"vmap: adds a batch to a tensor without one, in place: {first_line}", declared=True)
     tracer = _tracer_that_raised(error)
     if tracer is not None:
         return Refused(f"PyTorch's tracer gives up (torch/{tracer}): {first_line}", declared=True)
@@ -138,14 +146,27 @@ def _tracer_that_raised(error: Exception) -> str | None:
     that frame is in the middle of a call, the error is not the tracer's but that of C++ code that it has called for the
     candidate, such as a product of matrices that do not fit; and a TorchRuntimeError says that such a call failed.
     """
-    trace = error.__traceback__
-    if trace is None or type(error).__name__ == "TorchRuntimeError":
+    frames = list(_frames(error))
+    if not frames or type(error).__name__ == "TorchRuntimeError":
         return None
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    code = trace.tb_frame.f_code
-    path, root = Path(code.co_filename), Path(torch.__file__).parent
-    if not path.is_relative_to(root) or dis.opname[code.co_code[trace.tb_lasti]].startswith("CALL"):
+    file, code, instruction = frames[-1]
+    if dis.opname[code.co_code[instruction]].startswith("CALL"):
         return None
-    file = path.relative_to(root).as_posix()
     return file if file.startswith(_TRACERS) else None
+
+
+def _is_vmapped(error: Exception) -> bool:
+    """Does an error come from code that `torch.func.vmap` calls with a batch, and from no vmap rule of the author's?"""
+    files = [(file, code.co_name) for file, code, _ in _frames(error)]
+    start = max((i for i, (file, _) in enumerate(files) if file == "_functorch/vmap.py"), default=None)
+    return start is not None and all(name != "vmap" for _, name in files[start + 1 :])
+
+
+def _frames(error: Exception) -> Iterator[tuple[str, CodeType, int]]:
+    """The frames of an error, the innermost last: its file, relative to `torch` where it can be, code, instruction."""
+    root, trace = Path(torch.__file__).parent, error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        path = Path(code.co_filename)
+        yield path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path), code, trace.tb_lasti
+        trace = trace.tb_next
