@@ -245,7 +245,7 @@ def _limits(
 
 def _constant(sums: np.ndarray, width: float) -> float | None:
     """The sum of a gradient, if it is the same on every side: apart by less than the small distance changes."""
-    return float(sums[0]) if np.ptp(sums) <= 2.0**-20 * width else None
+    return float(sums[0]) if np.isfinite(sums).all() and np.ptp(sums) <= 2.0**-20 * width else None
 
 
 def _range(trial: Trial, name: str, args: Arrays, directions, h: float) -> list[tuple]:
@@ -272,7 +272,8 @@ def _range(trial: Trial, name: str, args: Arrays, directions, h: float) -> list[
         noise = np.where(np.isfinite(noise), np.maximum(bound, noise), 0.0)
         outside = np.isnan(several)  # of the domain, where nothing is approached
         low, high = np.where(outside, np.inf, several).min(0), np.where(outside, -np.inf, several).max(0)
-        sums = np.where(outside, 0.0, several).reshape(len(several), -1).sum(1)
+        with np.errstate(invalid="ignore"):  # infinite of both signs
+            sums = np.where(outside, 0.0, several).reshape(len(several), -1).sum(1)
         ranges.append((low, high, bound, noise, sums))
     return ranges
 
