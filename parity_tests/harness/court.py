@@ -13,7 +13,7 @@ import numpy as np
 
 from parity_tests.harness.certificate import certify
 from parity_tests.harness.defined import why_undefined
-from parity_tests.harness.errors import where_of
+from parity_tests.harness.errors import first_line, where_of
 from parity_tests.harness.failures import described
 from parity_tests.harness.findings import Comparison, Convention, Finding, Verdict
 from parity_tests.harness.numerics import pinned
@@ -90,7 +90,7 @@ class Bench:
         if name not in self._certificates:
             blank = Row(self.oracle.spec.name, ORACLE, name, self._kind.name, self._device, Verdict.PASS, 0.0, 0)
             with pinned(self._device):
-                self._certificates[name] = _certificate(self.oracle, name, self.cases, blank)
+                self._certificates[name] = _certificate(self.oracle, name, self.cases, blank, self.skipped)
         return self._certificates[name]
 
 
@@ -137,9 +137,11 @@ def is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
     except NoRule:
         return True  # the rows will say so
     except Exception as error:
-        if not empty or isinstance(error, NotFloat64):
+        if isinstance(error, NotFloat64) or (isinstance(error, OracleError) and not empty):
             raise
-        reason = str(error).splitlines()[0]
+        if not empty:
+            return True  # the rows will say so
+        reason = first_line(error) or type(error).__name__
     skipped.append(f"{oracle.spec.name}, sample {sample.name}: {reason}")
     return False
 
@@ -179,14 +181,16 @@ def is_beyond(oracle: Oracle, sample: Sample, precision: Precision) -> bool:
     """
     try:
         outputs = oracle.truth("forward", [precision.rounded(x) for x in sample.primals(oracle.inputs)], precision)
-    except (NoRule, NotFloat64, OracleError):
+    except Exception:
         return False  # the rows will say so
     entries = np.concatenate([np.abs(y).ravel() for y, _ in outputs])
     return entries.size > 0 and bool((np.isfinite(entries) & (entries > precision.largest)).all())
 
 
-def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], row: Row) -> Row:
+def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], row: Row, skipped: list[str]) -> Row:
+    """The row of one map. A sample at which a witness raises says nothing, and gets a line in `skipped`."""
     start = time.perf_counter()
+    raised: list[str] = []
     for sample in cases:
         if sample.first_order_only:
             continue
@@ -194,10 +198,14 @@ def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], row: Row) -
             findings = list(certify(oracle.at(sample), name, sample))
         except NoRule as error:
             return replace(row, verdict=Verdict.UNRESOLVED, reason=str(error))
-        except (NotFloat64, OracleError):
-            raise
         except Exception as error:
-            return replace(row, verdict=Verdict.ERROR, reason=f"{where_of(error)} [{title(sample)}]")
+            if isinstance(error, NotFloat64 | OracleError) and 0 not in sample.sizes.values():
+                raise
+            raised.append(f"{where_of(error)} [{title(sample)}]")
+            skipped.append(
+                f"{oracle.spec.name}, sample {sample.name}: no certificate of {name} there: {where_of(error)}"
+            )
+            continue
         row = with_findings(row, findings)
         wrong = [f for f in findings if not f.holds]
         if wrong:
@@ -205,7 +213,9 @@ def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], row: Row) -
             row = replace(row, failure=described(row, sample, wrong, oracle.spec))
             break
     else:
-        if row.comparisons == 0:
+        if row.comparisons == 0 and raised:
+            row = replace(row, verdict=Verdict.ERROR, reason=raised[0])
+        elif row.comparisons == 0:
             row = replace(row, verdict=Verdict.UNRESOLVED, reason="autodiff of the primal is finite at no sample")
         elif oracle.is_surrogate(name):
             row = replace(row, reason=_SURROGATE[name])
@@ -222,7 +232,7 @@ def _remedy(oracle: Oracle) -> str:
     return ""
 
 
-def with_findings(row: Row, findings: list[Finding]) -> Row:
+def with_findings(row: Row, findings: Sequence[Finding]) -> Row:
     """A row, and what was found on one more sample."""
     worst = max((f.error_over_bound for f in findings if isinstance(f, Comparison)), default=0.0)
     count = sum(f.evidence for f in findings)

@@ -37,7 +37,8 @@ def explained(row: Row, trial: Trial, findings: list[Finding]) -> Failure:
     ]
     right = {f.label: f for f in comparisons if f.label not in worst and f.evidence}
     agrees = tuple(f"{label} ({f.error_over_bound:.2g} of its bound)" for label, f in right.items())
-    judge = explain("the third witness", lambda: blame(row.check, trial), lost)
+    numbers_differ = any(isinstance(f, Comparison) for f in wrong)  # else there is none to be right about
+    judge = explain("the third witness", lambda: blame(row.check, trial), lost) if numbers_differ else None
     return replace(failure, wrong=tuple(results), agrees=agrees, judge=judge, unexplained=tuple(lost))
 
 
@@ -48,8 +49,7 @@ def _recognized(
     label = finding.label
     looks_like = explain(f"what {label} looks like", lambda: diagnosis.looks_like(trial, comparisons, finding), lost)
     if looks_like == f"{label} = 0":
-        why = explain(f"why {label} is 0", lambda: _not_differentiable(trial), lost)
-        looks_like += why or ""
+        looks_like = f"{label} = 0{explain(f'why {label} is 0', lambda: _not_differentiable(trial), lost) or ''}"
     pattern = explain(f"the pattern of {label}", lambda: diagnosis.pattern(finding, trial), lost)
     return replace(result, pattern=pattern or result.pattern, looks_like=looks_like)
 

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from parity_tests.harness import bridge
-from parity_tests.harness.candidate import BadOutput, Candidate, NotBuilt, Refused
+from parity_tests.harness.candidate import Candidate, NotBuilt, Refused
 from parity_tests.harness.checks import Check
-from parity_tests.harness.court import Court, is_beyond, only_real, sizes_of, title, with_findings
+from parity_tests.harness.court import Court, is_beyond, only_real, title, with_findings
 from parity_tests.harness.docket import Docket
-from parity_tests.harness.errors import first_line, where_of
+from parity_tests.harness.errors import first_line, map_of, where_of
 from parity_tests.harness.explaining import explain
-from parity_tests.harness.failures import described, explained, smallest_of
-from parity_tests.harness.findings import Comparison, Finding, NotApplicable, Verdict
+from parity_tests.harness.failures import described, explained, smallest_of, wrong_result
+from parity_tests.harness.findings import Comparison, Finding, Verdict
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.numerics import pinned
-from parity_tests.harness.oracle import Oracle, OracleError
+from parity_tests.harness.oracle import Oracle
+from parity_tests.harness.outcome import REFUSALS, End, Outcome, deciding, raised, run
 from parity_tests.harness.precision import Precision
 from parity_tests.harness.report import ORACLE, Failure, Report, Row
 from parity_tests.harness.reproducer import Reproducer
 from parity_tests.harness.resume import key_of
-from parity_tests.harness.rounding import NoRule, NotFloat64
 from parity_tests.harness.samples import Sample
-from parity_tests.harness.shrink import TrialAt, fails_at, raises_at
+from parity_tests.harness.shrink import fails_at, raises_at
 from parity_tests.harness.trial import Trial
 
 ABOUT_TENSORS = "it is about PyTorch's tensors and what PyTorch does with them"
@@ -60,6 +58,49 @@ def judge(docket: Docket, report: Report) -> Iterator[Row]:
 def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
     court = docket.court or Court(docket.spec, docket.device, docket.seed, docket.samples)
     uncertified: dict[Precision, dict[str, str]] = {}
+    yield from _certificates(docket, court, skipped, uncertified)
+    for candidate in docket.present:
+        failed: set[str] = set()  # shrunk is the first dtype of each, unless it rests on another
+        compared: set[str] = set()  # the checks that have compared something, in one of the formats so far
+        for precision in docket.precisions:
+            checks = _unknown(docket, candidate.name, precision, failed, compared)
+            fixed = _fixed(docket, candidate.name, precision)
+            if fixed is not None:
+                for check in checks:
+                    verdict, reason = fixed
+                    yield replace(_blank(docket, candidate.name, check.name, precision), verdict=verdict, reason=reason)
+            elif checks:
+                bench, without = court.bench(precision.double), uncertified[precision.double]
+                judging = _Judging(docket, candidate, bench.oracle, precision, skipped)
+                yield from judging.rows(checks, bench.cases, without, failed, compared)
+
+
+def _unknown(docket: Docket, candidate: str, precision: Precision, failed: set[str], compared: set[str]) -> list[Check]:
+    """The checks of a format whose rows no earlier process has found; of the others, what the rows to come rely on."""
+    checks = []
+    for check in docket.checks_in(precision):
+        row = docket.earlier.rows.get((candidate, check.name, precision.name))
+        if row is None:
+            checks.append(check)
+            continue
+        failed |= {check.name} if row.verdict in (Verdict.MISMATCH, Verdict.ERROR) else set()
+        compared |= {check.name} if row.comparisons else set()
+    return checks
+
+
+def _fixed(docket: Docket, candidate: str, precision: Precision) -> tuple[Verdict, str] | None:
+    """The verdict, and the reason, where nothing of a candidate is run in a format."""
+    given_up = docket.earlier.given_up.get(candidate)
+    if given_up is not None:
+        return Verdict.UNRESOLVED, given_up
+    inapplicable = only_real(docket.spec, precision.double)
+    return None if inapplicable is None else (Verdict.SKIPPED, inapplicable)
+
+
+def _certificates(
+    docket: Docket, court: Court, skipped: list[str], uncertified: dict[Precision, dict[str, str]]
+) -> Iterator[Row]:
+    """The oracle's own rows; `uncertified` gets, for each kind of numbers, the maps without a certificate, and why."""
     known = docket.earlier.rows
     for kind in docket.kinds:
         inapplicable = only_real(docket.spec, kind)
@@ -70,7 +111,7 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
                     yield replace(blank, verdict=Verdict.SKIPPED, reason=inapplicable)
             continue
         bench = court.bench(kind)
-        skipped.extend(line for line in bench.skipped if line not in skipped)
+        _add(skipped, *bench.skipped)
         uncertified[kind] = {}
         for name in docket.certificates:
             key = (ORACLE, name, kind.name)
@@ -79,69 +120,11 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
                 uncertified[kind][name] = row.reason or "the witnesses disagree"
             if key not in known:
                 yield row
-    for candidate in docket.present:
-        failed: set[str] = set()  # shrunk is the first dtype of each, unless it rests on another
-        told: set[str] = set()  # the checks that have compared something, in one of the formats so far
-        for precision in docket.precisions:
-            kind = precision.double
-            checks = []
-            for check in docket.checks_in(precision):
-                row = known.get((candidate.name, check.name, precision.name))
-                if row is None:
-                    checks.append(check)
-                    continue
-                failed |= {check.name} if row.verdict in (Verdict.MISMATCH, Verdict.ERROR) else set()
-                told |= {check.name} if row.comparisons else set()
-            given_up = docket.earlier.given_up.get(candidate.name)
-            if given_up is not None:
-                for check in checks:
-                    blank = _blank(docket, candidate.name, check.name, precision)
-                    yield replace(blank, verdict=Verdict.UNRESOLVED, reason=given_up)
-                continue
-            if not checks:
-                continue
-            if kind not in uncertified:
-                for check in checks:
-                    blank = _blank(docket, candidate.name, check.name, precision)
-                    yield replace(blank, verdict=Verdict.SKIPPED, reason=only_real(docket.spec, kind) or "")
-                continue
-            oracle = court.bench(kind).oracle
-            cases = [s for s in court.bench(kind).cases if not docket.earlier.avoids(candidate.name, s.name)]
-            with pinned(docket.device):
-                accepted = [s for s in cases if _is_accepted(candidate, oracle, s, precision, docket, skipped)]
-                beyond = [s for s in accepted if is_beyond(oracle.at(s), s, precision)]
-            none_left = all(s in beyond for s in accepted if _has_entries(s))
-            lines = [] if none_left else [f"{docket.spec.name}, sample {s.name}: {_beyond(precision)}" for s in beyond]
-            skipped.extend(line for line in lines if line not in skipped)
-            for check in checks:
-                blank = _blank(docket, candidate.name, check.name, precision)
-                lacking = [name for name in check.maps if name in uncertified[kind]]
-                if lacking:
-                    reason = f"the oracle's {lacking[0]} has no certificate: {uncertified[kind][lacking[0]]}"
-                    yield replace(blank, verdict=Verdict.UNRESOLVED, reason=reason)
-                    continue
-                with pinned(docket.device):
-                    shrink = (
-                        failed.isdisjoint({check.name, *check.rests_on})
-                        and check.name not in (candidate.limits or {})
-                        and candidate.name not in docket.earlier.unshrunk
-                    )
-                    row = _row(candidate, oracle, check, precision, accepted, blank, docket, shrink)
-                    if row.verdict in (Verdict.MISMATCH, Verdict.ERROR):
-                        failed.add(check.name)
-                    if row.comparisons:
-                        told.add(check.name)
-                    elif row.verdict is Verdict.UNRESOLVED and beyond and none_left:
-                        # In a format without its values an operator does not exist; elsewhere it has been judged.
-                        verdict = Verdict.SKIPPED if check.name in told else Verdict.UNRESOLVED
-                        row = replace(row, verdict=verdict, reason=f"at every sample {_beyond(precision)}")
-                    elif row.reason in _nothing(precision) and check.generic and check.name in told:
-                        # A wider format has told something at the few samples that the check looks at.
-                        row = replace(row, verdict=Verdict.SKIPPED)
-                    elif row.reason in _nothing(precision) and docket.earlier.avoided.get(candidate.name):
-                        where = ", ".join(sorted(docket.earlier.avoided[candidate.name]))
-                        row = replace(row, reason=f"{row.reason}; it is not called any more at {where}")
-                    yield held_to_limit(row, (candidate.limits or {}).get(row.check))
+        _add(skipped, *bench.skipped)
+
+
+def _add(skipped: list[str], *lines: str) -> None:
+    skipped.extend(line for line in dict.fromkeys(lines) if line not in skipped)
 
 
 def _nothing(precision: Precision) -> tuple[str, str]:
@@ -155,38 +138,6 @@ def _has_entries(sample: Sample) -> bool:
 
 def _beyond(precision: Precision) -> str:
     return f"all values of the oracle exceed the largest number of {precision.name}, {precision.largest:g}"
-
-
-def _is_accepted(
-    candidate: Candidate | JaxCandidate,
-    oracle: Oracle,
-    sample: Sample,
-    precision: Precision,
-    docket: Docket,
-    skipped: list[str],
-) -> bool:
-    """Does the candidate's forward run at a sample? With an empty axis it may say no, as PyTorch's own often do."""
-    if 0 not in sample.sizes.values():
-        return True
-    docket.on_trial(_blank(docket, candidate.name, "forward", precision), sample)
-    call = candidate.bound(
-        bridge.constants(sample.constants, precision, docket.device), docket.spec.params_at(sample.sizes)
-    )
-    trial = Trial(call, oracle.at(sample), sample, precision, docket.device)
-    try:
-        call.forward(trial.tensors(trial.primals))
-    except Refused:
-        return True  # the rows will say so, as of whatever else goes wrong
-    except (RuntimeError, ValueError, IndexError) as error:
-        line = f"{oracle.spec.name}, sample {sample.name}: {candidate.name} refuses an empty axis: {first_line(error)}"
-        if line not in skipped:
-            skipped.append(line)
-        return False
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        return True
-    return True
 
 
 def _blank(docket: Docket, candidate: str, check: str, precision: Precision) -> Row:
@@ -203,90 +154,205 @@ def judge_at(docket: Docket, report: Report) -> Row:
         OracleError: the primal does not run at the sample.
     """
     check, precision = replace(docket.checks[0], large=True, generic=False), docket.precisions[0]
-    sample, candidate = next(iter(docket.samples(docket.spec, docket.seed))), docket.present[0]
-    blank = _blank(docket, candidate.name, check.name, precision)
+    sample = next(iter(docket.samples(docket.spec, docket.seed)))
     with pinned(docket.device):
-        report.rows.append(_row(candidate, Oracle(docket.spec, sample), check, precision, [sample], blank, docket))
+        judging = _Judging(docket, docket.present[0], Oracle(docket.spec, sample), precision, report.skipped)
+        report.rows.append(judging.row(check, [sample], shrink=False))
     return report.rows[-1]
 
 
-def _row(
-    candidate: Candidate | JaxCandidate,
-    oracle: Oracle,
-    check: Check,
-    precision: Precision,
-    cases: Iterable[Sample],
-    blank: Row,
-    docket: Docket,
-    shrink: bool = False,
-) -> Row:
-    start, row, inapplicable = time.perf_counter(), blank, []
-    if check.torch_only and candidate.framework != "torch":
-        reason = check.torch_only if candidate.framework == "jax" else ABOUT_TENSORS
-        return replace(row, verdict=Verdict.SKIPPED, reason=reason)
-    if check.real_only and precision.is_complex:
-        return replace(row, verdict=Verdict.SKIPPED, reason=check.real_only)
-    ran = bounded = False
+@dataclass(frozen=True)
+class _Judging:
+    """One candidate in one format. `skipped`: gets a line for each sample that is not judged."""
 
-    def trial_at(sample: Sample) -> Trial:
-        docket.on_trial(blank, sample)
-        call = candidate.bound(
-            bridge.constants(sample.constants, precision, docket.device), docket.spec.params_at(sample.sizes)
-        )
-        return Trial(call, oracle.at(sample), sample, precision, docket.device)
+    docket: Docket
+    candidate: Candidate | JaxCandidate
+    oracle: Oracle
+    precision: Precision
+    skipped: list[str]
 
-    def ended(**fields: Any) -> Row:
-        return replace(row, seconds=time.perf_counter() - start, **fields)
+    def rows(
+        self,
+        checks: Iterable[Check],
+        cases: Iterable[Sample],
+        uncertified: Mapping[str, str],
+        failed: set[str],
+        compared: set[str],
+    ) -> Iterator[Row]:
+        """A row for each check; `failed` and `compared` are of the candidate's checks in the formats before."""
+        earlier, name = self.docket.earlier, self.candidate.name
+        with pinned(self.docket.device):
+            accepted = [s for s in cases if not earlier.avoids(name, s.name) and self._is_accepted(s)]
+            beyond = [s for s in accepted if is_beyond(self.oracle.at(s), s, self.precision)]
+        none_left = bool(beyond) and all(s in beyond for s in accepted if _has_entries(s))
+        if not none_left:
+            op = self.docket.spec.name
+            _add(self.skipped, *(f"{op}, sample {s.name}: {_beyond(self.precision)}" for s in beyond))
+        for check in checks:
+            lacking = [name for name in check.maps if name in uncertified]
+            if lacking:
+                reason = f"the oracle's {lacking[0]} has no certificate: {uncertified[lacking[0]]}"
+                yield replace(self._blank(check.name), verdict=Verdict.UNRESOLVED, reason=reason)
+                continue
+            with pinned(self.docket.device):
+                excused = check.name in (self.candidate.limits or {}) or name in earlier.unshrunk
+                row = self.row(check, accepted, failed.isdisjoint({check.name, *check.rests_on}) and not excused)
+            if row.verdict in (Verdict.MISMATCH, Verdict.ERROR):
+                failed.add(check.name)
+            if row.comparisons:
+                compared.add(check.name)
+            elif row.verdict is Verdict.UNRESOLVED and none_left:
+                # In a format without its values an operator does not exist; elsewhere it has been judged.
+                verdict = Verdict.SKIPPED if check.name in compared else Verdict.UNRESOLVED
+                row = replace(row, verdict=verdict, reason=f"at every sample {_beyond(self.precision)}")
+            elif row.reason in _nothing(self.precision) and check.generic and check.name in compared:
+                # A wider format has compared something at the few samples that the check looks at.
+                row = replace(row, verdict=Verdict.SKIPPED)
+            elif row.reason in _nothing(self.precision) and earlier.avoided.get(name):
+                where = ", ".join(sorted(earlier.avoided[name]))
+                row = replace(row, reason=f"{row.reason}; it is not called any more at {where}")
+            yield held_to_limit(row, (self.candidate.limits or {}).get(row.check))
 
-    for sample in cases:
-        if not check.looks_at(sample):
-            continue
-        trial = trial_at(sample)
-        findings: list[Finding] = []
+    def row(self, check: Check, cases: Iterable[Sample], shrink: bool) -> Row:
+        """The row of a check, with the failure explained; with the smallest one, if it is to be shrunk."""
+        start, row = time.perf_counter(), self._blank(check.name)
+        inapplicable = self._inapplicable(check)
+        if inapplicable:
+            return replace(row, verdict=Verdict.SKIPPED, reason=inapplicable)
+        outcomes: list[Outcome] = []
+        bounded = False
+        for sample in cases:
+            if not check.looks_at(sample):
+                continue
+            outcome = run(check, self.trial_at(check.name, sample))
+            if outcome.end is End.REFUSED and not _has_entries(sample) and any(o.end is End.COMPLETE for o in outcomes):
+                outcome = replace(outcome, end=End.EMPTY_REFUSED)
+            row = with_findings(row, outcome.findings)
+            bounded |= any(not isinstance(f, Comparison) or np.isfinite(f.bound).any() for f in outcome.findings)
+            self._note_skipped(outcome)
+            outcomes.append(outcome if outcome.wrong else replace(outcome, findings=()))  # which may be large
+            if outcome.is_final:
+                break
+        row = replace(self._concluded(row, outcomes, bounded), seconds=time.perf_counter() - start)
+        if row.verdict is Verdict.MISMATCH:
+            return replace(row, failure=self._failure(row, check, outcomes, shrink))
+        return row
+
+    def trial_at(self, check: str, sample: Sample) -> Trial:
+        """A trial of the candidate at a sample, under a check of this name."""
+        self.docket.on_trial(self._blank(check), sample)
+        constants = bridge.constants(sample.constants, self.precision, self.docket.device)
+        call = self.candidate.bound(constants, self.docket.spec.params_at(sample.sizes))
+        return Trial(call, self.oracle.at(sample), sample, self.precision, self.docket.device)
+
+    def _blank(self, check: str) -> Row:
+        return _blank(self.docket, self.candidate.name, check, self.precision)
+
+    def _inapplicable(self, check: Check) -> str:
+        """Why a check has nothing to say about such a candidate or format; empty if it has."""
+        if check.torch_only and self.candidate.framework != "torch":
+            return check.torch_only if self.candidate.framework == "jax" else ABOUT_TENSORS
+        return check.real_only if self.precision.is_complex else ""
+
+    def _is_accepted(self, sample: Sample) -> bool:
+        """Does the candidate's forward run at a sample? With an empty axis it may say no, as PyTorch's own often do."""
+        if _has_entries(sample):
+            return True
+        trial = self.trial_at("forward", sample)
         try:
-            for finding in check.run(trial):
-                findings.append(finding)  # one by one: what comes before a refusal is kept
-        except NotApplicable as reason:
-            inapplicable.append(str(reason))
-            continue
-        except Refused as refusal:
-            if all(finding.holds for finding in findings):  # else it is wrong in what it does support
-                listed = refusal.declared and candidate.limits is None
-                return ended(verdict=Verdict.UNSUPPORTED, reason=str(refusal), listed=listed)
-        except (NoRule, NotFloat64, OracleError) as error:
-            return ended(verdict=Verdict.UNRESOLVED, reason=str(error))
+            trial.candidate.forward(trial.tensors(trial.primals))
+        except Refused:
+            return True  # the rows will say so, as of whatever else goes wrong
+        except REFUSALS as error:
+            self._note_refusal(sample, "refuses an empty axis", error)
+            return False
         except KeyboardInterrupt:
             raise
-        except BadOutput as error:
-            return ended(verdict=Verdict.ERROR, reason=f"{error} [{title(sample)}]")
-        except BaseException as error:  # sys.exit(), too
-            # PyTorch itself looks at the shape of what a backward or a jvp returns.
-            wrong_shape = re.search(
-                "returned an invalid gradient|forward gradient that has a different size", str(error)
-            )
-            verdict = Verdict.MISMATCH if wrong_shape else Verdict.ERROR
-            at = title(sample)
-            row = ended(verdict=verdict)
-            lost: list[str] = []
-            if shrink:
-                raising = partial(raises_at, docket.spec, trial_at, check, sample, error, docket.deadline)
-                smallest = explain("shrinking", raising, lost)
-                at += "" if smallest is None else f"; smallest {sizes_of(smallest)}"
-            return replace(row, reason="; ".join([f"{where_of(error)} [{at}]", *lost]))
-        ran, row = True, with_findings(row, findings)
-        bounded |= any(not isinstance(f, Comparison) or np.isfinite(f.bound).any() for f in findings)
-        if not all(finding.holds for finding in findings):
-            row = ended(verdict=Verdict.MISMATCH)
-            failure = _failure(row, trial, findings, docket)
-            if shrink:
-                failure = _with_smallest(failure, candidate, trial_at, check, sample, findings, docket)
-            return replace(row, failure=failure)
-    if inapplicable and not ran:
-        return ended(verdict=Verdict.SKIPPED, reason=inapplicable[0])
-    if row.comparisons == 0:
-        reason = _nothing(precision)[not bounded]
-        return ended(verdict=Verdict.UNRESOLVED, reason=reason)
-    return ended()
+        except BaseException:
+            return True
+        return True
+
+    def _note_skipped(self, outcome: Outcome) -> None:
+        sample, error = outcome.trial.sample, outcome.error
+        if error is not None and outcome.end is End.EMPTY_REFUSED:
+            self._note_refusal(sample, f"refuses an empty axis in {map_of(error) or 'a derivative'}", error)
+        if error is not None and outcome.end is End.EMPTY_UNDEFINED:
+            where = f"{self.docket.spec.name}, sample {sample.name}"
+            _add(self.skipped, f"{where}: the oracle has no derivative there: {where_of(error)}")
+
+    def _note_refusal(self, sample: Sample, refusal: str, error: BaseException) -> None:
+        """Say that a sample is not judged; once, if the same error comes out of several maps or formats."""
+        start, end = f"{self.docket.spec.name}, sample {sample.name}: {self.candidate.name} ", f": {first_line(error)}"
+        if not any(line.startswith(start) and line.endswith(end) for line in self.skipped):
+            self.skipped.append(f"{start}{refusal}{end}")
+
+    def _concluded(self, row: Row, outcomes: Sequence[Outcome], bounded: bool) -> Row:
+        """A row with its verdict, and the reason for it; `bounded`: has anything that was compared a bound?"""
+        verdict, outcome = deciding(outcomes)
+        if verdict is Verdict.MISMATCH:
+            return replace(row, verdict=verdict)
+        if outcome is not None and outcome.error is not None:
+            if isinstance(outcome.error, Refused):
+                listed = outcome.error.declared and self.candidate.limits is None
+                return replace(row, verdict=verdict, reason=str(outcome.error), listed=listed)
+            reason = str(outcome.error)
+            if verdict is Verdict.ERROR:
+                reason = f"{where_of(outcome.error)} [{title(outcome.trial.sample)}]"
+            return replace(row, verdict=verdict, reason=reason)
+        inapplicable = [str(o.error) for o in outcomes if o.end is End.INAPPLICABLE]
+        if inapplicable and all(o.end is not End.COMPLETE for o in outcomes):
+            return replace(row, verdict=Verdict.SKIPPED, reason=inapplicable[0])
+        if row.comparisons == 0:
+            return replace(row, verdict=Verdict.UNRESOLVED, reason=_nothing(self.precision)[not bounded])
+        return row
+
+    def _failure(self, row: Row, check: Check, outcomes: Sequence[Outcome], shrink: bool) -> Failure:
+        """What is wrong at the sample that decides; and at another one, if the candidate raises an exception there."""
+        _, outcome = deciding(outcomes)
+        assert outcome is not None
+        findings = [*outcome.findings, *([raised(outcome, check.name)] if outcome.end is End.RAISED else [])]
+        failure = self._told(row, outcome.trial, findings)
+        elsewhere = next((o for o in outcomes if o.end is End.RAISED), outcome)
+        if outcome.wrong and elsewhere is not outcome:
+            result = wrong_result(raised(elsewhere, check.name), self.docket.spec, check.name, [])
+            where = "; ".join(part for part in (f"at {title(elsewhere.trial.sample)}", result.circumstance) if part)
+            failure = replace(failure, wrong=(*failure.wrong, replace(result, circumstance=where)))
+        if not shrink:
+            return failure
+        lost = list(failure.unexplained)
+        smaller = self._with_smallest if outcome.wrong else self._with_smallest_sizes
+        failure = explain("shrinking", lambda: smaller(failure, check, outcome, lost), lost) or failure
+        return replace(failure, unexplained=tuple(lost))
+
+    def _told(self, row: Row, trial: Trial, findings: list[Finding]) -> Failure:
+        """What a failing row found on a trial, and how to judge it again."""
+        lost: list[str] = []
+        failure = explain("the diagnosis", lambda: explained(row, trial, findings), lost)
+        if failure is None:
+            failure = described(row, trial.sample, [f for f in findings if not f.holds], self.docket.spec)
+        replay = explain("how to replay it", lambda: self.docket.replay(row), lost)
+        return replace(failure, replay=replay, unexplained=(*failure.unexplained, *lost))
+
+    def _with_smallest(self, failure: Failure, check: Check, outcome: Outcome, lost: list[str]) -> Failure:
+        """With the smallest input that fails, and with what a reproducer of it needs."""
+        docket, trial_at, sample = self.docket, partial(self.trial_at, check.name), outcome.trial.sample
+        found = fails_at(docket.spec, trial_at, check, sample, outcome.findings, docket.deadline)
+        if found is None:  # it does not fail again, or nothing is to be shrunk
+            return failure
+        trial, wrong = found
+        smallest = smallest_of(failure, trial, wrong, lost)
+        position = next(i for i, other in enumerate(docket.candidates) if other is self.candidate)
+        make = partial(Reproducer, docket.spec, self.candidate, position, check, trial, wrong, docket.case)
+        return replace(failure, smallest=smallest, evidence=explain("the reproducer", make, lost))
+
+    def _with_smallest_sizes(self, failure: Failure, check: Check, outcome: Outcome, lost: list[str]) -> Failure:
+        """With the smallest sizes at which the candidate raises the same exception."""
+        trial_at = partial(self.trial_at, check.name)
+        smallest = raises_at(self.docket.spec, trial_at, check, outcome, self.docket.deadline)
+        if smallest is None:
+            return failure
+        result = wrong_result(raised(smallest, check.name), self.docket.spec, check.name, lost)
+        return replace(failure, smallest=Smallest(dict(smallest.trial.sample.sizes), {}, result))
 
 
 def held_to_limit(row: Row, reason: str | None) -> Row:
@@ -299,39 +365,3 @@ def held_to_limit(row: Row, reason: str | None) -> Row:
         return row
     found = "" if row.verdict is Verdict.UNSUPPORTED else f" (found: {row.verdict})"
     return replace(row, verdict=Verdict.UNSUPPORTED, listed=True, reason=reason + found, failure=None)
-
-
-def _failure(row: Row, trial: Trial, findings: list[Finding], docket: Docket) -> Failure:
-    """What a failing row found on a trial, and how to judge it again."""
-    lost: list[str] = []
-    failure = explain("the diagnosis", lambda: explained(row, trial, findings), lost)
-    if failure is None:
-        failure = described(row, trial.sample, [f for f in findings if not f.holds], docket.spec)
-    replay = explain("how to replay it", lambda: docket.replay(row), lost)
-    return replace(failure, replay=replay, unexplained=(*failure.unexplained, *lost))
-
-
-def _with_smallest(
-    failure: Failure,
-    candidate: Candidate | JaxCandidate,
-    trial_at: TrialAt,
-    check: Check,
-    sample: Sample,
-    findings: list[Finding],
-    docket: Docket,
-) -> Failure:
-    """With the smallest input that fails, and with what a reproducer of it needs."""
-    lost = list(failure.unexplained)
-
-    def told() -> Failure | None:
-        found = fails_at(docket.spec, trial_at, check, sample, findings, docket.deadline)
-        if found is None:  # it does not fail again, or nothing is to be shrunk
-            return None
-        trial, wrong = found
-        smallest = replace(failure, smallest=smallest_of(failure, trial, wrong, lost))
-        position = next(i for i, other in enumerate(docket.candidates) if other is candidate)
-        make = partial(Reproducer, docket.spec, candidate, position, check, trial, wrong, docket.case)
-        return replace(smallest, evidence=explain("the reproducer", make, lost))
-
-    with_smallest = explain("shrinking", told, lost) or failure
-    return replace(with_smallest, unexplained=tuple(lost))

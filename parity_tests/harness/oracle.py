@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 from jax.extend import core
 
+from parity_tests.harness.errors import where_of
 from parity_tests.harness.maps import BASES, ORDERS, Map, Slot, derivative_map
 from parity_tests.harness.precision import FLOAT64, Precision
 from parity_tests.harness.rounding import INPUT, bounded
@@ -334,9 +335,25 @@ class Oracle:
                 zero[:] = [y is None for y in results]
                 return [y for y in results if y is not None]
 
-            closed = jax.make_jaxpr(f_of_present)(*(x for x in args if x is not None))
+            try:
+                closed = jax.make_jaxpr(f_of_present)(*(x for x in args if x is not None))
+            except Exception as error:
+                if by_autodiff or not self.has_formula(name) or all(x is not None for x in args):
+                    raise
+                raise OracleError(self._about_none(name, args, error)) from error
             self._jaxprs[key] = closed, zero
         return self._jaxprs[key]
+
+    def _about_none(self, name: str, args: Arrays, error: Exception) -> str:
+        """What to say of a formula of the spec that raises where arguments are absent; with all of them it runs."""
+        while self.explicit(name) is None:
+            name = BASES[name]
+        absent = [slot.label for slot, x in zip(self.map(name).arguments, args, strict=False) if x is None]
+        return (
+            f"{self.spec.name}: the oracle's formula {name} (OpSpec({name}=...)) raises {where_of(error)} where "
+            f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} None; "
+            "let it take None for what is exactly zero"
+        )
 
     def _conjugating(self, name: str, f: Callable) -> Callable:
         """A map of JAX's in PyTorch's convention; it is the same for real numbers."""

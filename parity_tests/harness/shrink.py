@@ -19,6 +19,7 @@ import numpy as np
 from parity_tests.harness.checks import Check
 from parity_tests.harness.domains import Empty
 from parity_tests.harness.findings import Comparison, Finding
+from parity_tests.harness.outcome import End, Outcome, run
 from parity_tests.harness.real_parts import by_parts
 from parity_tests.harness.samples import REAL, Sample, at_sizes
 from parity_tests.harness.spec import OpSpec
@@ -83,10 +84,13 @@ def fails_at(
     return None if smallest is None else violated(replace(smallest, name=f"{sample.name}, shrunk"))
 
 
-def raises_at(
-    spec: OpSpec, trial_at: TrialAt, check: Check, sample: Sample, error: BaseException, deadline: float
-) -> Sample | None:
-    """The sample of the smallest sizes at which a check still raises the same error; numbers in it may differ."""
+def raises_at(spec: OpSpec, trial_at: TrialAt, check: Check, outcome: Outcome, deadline: float) -> Outcome | None:
+    """What the check does at the smallest sizes at which the candidate raises the same exception; numbers may differ.
+
+    `outcome`: of the trial at which the candidate has raised it.
+    """
+    assert outcome.error is not None
+    kind, found = _kind(outcome.error), {}
 
     def raises(sample: Sample) -> bool:
         try:
@@ -94,15 +98,16 @@ def raises_at(
             trial.oracle.check(sample)
         except Exception:  # the operator has no value there
             return False
-        try:
-            list(check.run(trial))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as other:
-            return _kind(other) == _kind(error)
-        return False
+        again = run(check, trial)
+        if again.end is not End.RAISED or again.error is None or _kind(again.error) != kind:
+            return False
+        found[0] = again
+        return True
 
-    return shrunk(spec, sample, (), raises, deadline, entries=False) if spec.signature is not None else None
+    if spec.signature is None:
+        return None
+    smallest = shrunk(spec, outcome.trial.sample, (), raises, deadline, entries=False)
+    return None if smallest is None else found[0]
 
 
 def _kind(error: BaseException) -> tuple[type, str]:

@@ -11,6 +11,7 @@ import torch
 from parity_tests.harness import bridge
 from parity_tests.harness.candidate import Refused
 from parity_tests.harness.checks.check import Check
+from parity_tests.harness.errors import under
 from parity_tests.harness.findings import Fact
 from parity_tests.harness.precision import PRECISIONS
 
@@ -26,10 +27,11 @@ def _run(trial):
     candidate = trial.candidate.bound(constants, trial.candidate.params)
     tensors = given.tensors(args)
     try:
-        with torch.autocast(trial.device, torch.bfloat16):
+        with torch.autocast(trial.device, torch.bfloat16), under("under autocast"):
             graph = candidate.record(tensors[:count])
         cotangents = [w.to(y.dtype) for w, y in zip(tensors[count:], graph.outputs, strict=True)]
-        gradients = graph.vjp(cotangents)
+        with under("the forward ran under autocast"):
+            gradients = graph.vjp(cotangents)
     except RuntimeError as error:
         if not re.search(_TWO_DTYPES, str(error)):
             raise

@@ -4,6 +4,7 @@ from torch.utils.checkpoint import CheckpointError, checkpoint
 
 from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.checks.check import Check
+from parity_tests.harness.errors import under
 from parity_tests.harness.findings import Fact
 
 
@@ -12,7 +13,8 @@ def _run(trial):
     candidate = Candidate(lambda *x: checkpoint(trial.candidate.forward, x, use_reentrant=False), trial.candidate.name)
     tensors = trial.tensors(args)
     try:
-        results = candidate.vjp(tensors[:count], tensors[count:])
+        with under("under torch.utils.checkpoint"):
+            results = candidate.vjp(tensors[:count], tensors[count:])
     except CheckpointError as error:
         yield Fact("the backward", False, f"is refused by PyTorch: {str(error).splitlines()[0]}")
         return

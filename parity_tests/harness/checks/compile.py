@@ -12,6 +12,7 @@ import torch
 
 from parity_tests.harness.candidate import Candidate, refusals
 from parity_tests.harness.checks.check import Check
+from parity_tests.harness.errors import under
 
 
 def _run(trial):
@@ -23,10 +24,12 @@ def _run(trial):
 
     with _fresh_dynamo(), refusals():
         compiled = Candidate(torch.compile(function, backend="aot_eager"), candidate.name)
-        with torch.no_grad():
+        with torch.no_grad(), under("compiled, without gradients"):
             outputs = compiled.forward(tensors[:count])
         yield from trial.compare("forward", args[:count], outputs, "compiled, without gradients")
-        yield from trial.compare("vjp", args, compiled.vjp(tensors[:count], tensors[count:]), "compiled")
+        with under("compiled"):
+            gradients = compiled.vjp(tensors[:count], tensors[count:])
+        yield from trial.compare("vjp", args, gradients, "compiled")
 
 
 @contextlib.contextmanager

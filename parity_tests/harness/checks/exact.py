@@ -11,6 +11,7 @@ import numpy as np
 from parity_tests.harness.candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.defined import has_one_value
+from parity_tests.harness.errors import under
 from parity_tests.harness.findings import Comparison, NotApplicable
 from parity_tests.harness.kinks import settled
 
@@ -63,7 +64,8 @@ def _exactly(trial, name, primals, rng, where):
     if all(bound.any() for _, bound in truths):
         return
     try:
-        results = trial.evaluate(name, args)
+        with under(where):
+            results = trial.evaluate(name, args)
     except Refused:
         return  # which the check of that name reports
     except RuntimeError:

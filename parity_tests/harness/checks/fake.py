@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from parity_tests.harness.candidate import Refused, refusals
 from parity_tests.harness.checks.check import Check
+from parity_tests.harness.errors import under
 from parity_tests.harness.findings import Fact
 
 _OTHER_DEVICE = r"expected device \w+|same device|different devices"
@@ -61,10 +62,13 @@ class _Described:
 
 
 def _compared(trial, real, candidate, tensors, device, circumstance):
-    found = _Described(candidate, tensors, len(trial.primals), device, without_values=True)
+    with under(circumstance):
+        found = _Described(candidate, tensors, len(trial.primals), device, without_values=True)
     for name, part in (("forward", "outputs"), ("vjp", "gradients")):
         labels = [slot.label for slot in trial.oracle.map(name).results]
-        expected, actual = getattr(real, part), getattr(found, part)
+        expected = getattr(real, part)
+        with under(circumstance):
+            actual = getattr(found, part)
         for label, x, y in zip(labels, expected, actual, strict=True):
             yield Fact(label, x == y, f"is {y}; with values it is {x}", circumstance)
         if expected != actual:

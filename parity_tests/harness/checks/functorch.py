@@ -7,6 +7,8 @@ from torch.func import jvp, vjp, vmap
 from parity_tests.harness.candidate import Refused, refusals
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.checks.jvp import has_forward_mode
+from parity_tests.harness.checks.vmap import of_examples
+from parity_tests.harness.errors import under
 
 _EXAMPLES = 2
 
@@ -79,10 +81,9 @@ def _judged(trial, name, function, common, where):
     examples = [trial.arguments(name, example) for example in range(_EXAMPLES)]
     examples = [[*examples[0][:common], *example[common:]] for example in examples]
     batch = [np.stack(xs) if i >= common else xs[0] for i, xs in enumerate(zip(*examples, strict=True))]
-    with refusals():
+    with under(where), refusals():
         results = function(*trial.tensors(batch))
-    for i, args in enumerate(examples):
-        yield from trial.compare(name, args, [x[i] for x in results], f"{where}, example {i}")
+    yield from of_examples(trial, name, examples, results, where)
 
 
 CHECK = Check(

@@ -3,6 +3,7 @@
 import itertools
 
 from parity_tests.harness.checks.check import Check
+from parity_tests.harness.errors import under
 from parity_tests.harness.findings import Fact
 
 _ALL_SUBSETS_UP_TO = 4  # inputs; beyond, the subsets of one and of all but one
@@ -19,10 +20,13 @@ def _run(trial):
     for mask in [(True,) * count, *_masks(count)]:
         names = ", ".join(name for name, flag in zip(inputs, mask, strict=True) if flag)
         tensors = trial.tensors(args)
-        results = trial.candidate.vjp(tensors[:count], tuple(tensors[count:]), requires_grad=mask)
+        where = f"gradients of {names} alone"
+        with under(where):
+            results = trial.candidate.vjp(tensors[:count], tuple(tensors[count:]), requires_grad=mask)
         asked = {slot.label for slot, flag in zip(trial.oracle.map("vjp").results, mask, strict=True) if flag}
-        yield from trial.compare("vjp", args, results, f"gradients of {names} alone", only=asked)
-    outputs = trial.candidate.forward(trial.tensors(args[:count]))
+        yield from trial.compare("vjp", args, results, where, only=asked)
+    with under("no gradient asked for"):
+        outputs = trial.candidate.forward(trial.tensors(args[:count]))
     for name, y in zip(trial.oracle.outputs, outputs, strict=True):
         yield Fact(name, not y.requires_grad, "requires a gradient", "no gradient asked for", evidence=0)
 

@@ -7,6 +7,7 @@ memory, as that of parameters after a step of an optimizer.
 from concurrent.futures import ThreadPoolExecutor
 
 from parity_tests.harness.checks.check import Check
+from parity_tests.harness.errors import under
 
 _ORDERS = {"first in, first out": (0, 1), "last in, first out": (1, 0)}
 
@@ -19,17 +20,23 @@ def _run(trial):
         yield from trial.compare("forward", args[0][:count], graphs[0].outputs, "after another forward")
         for i in turns:
             where = f"{order}, backward of call {i + 1}"
-            yield from trial.compare("vjp", args[i], graphs[i].vjp(tensors[i][count:]), where)
+            with under(where):
+                gradients = graphs[i].vjp(tensors[i][count:])
+            yield from trial.compare("vjp", args[i], gradients, where)
     tensors = trial.tensors(args[0])
     graph = trial.candidate.record(tensors[:count])
-    with ThreadPoolExecutor(1) as other:
+    where = "its backward in another thread"
+    with ThreadPoolExecutor(1) as other, under(where):
         gradients = other.submit(graph.vjp, tensors[count:]).result()
-    yield from trial.compare("vjp", args[0], gradients, "its backward in another thread")
+    yield from trial.compare("vjp", args[0], gradients, where)
     for x, y in zip(tensors, trial.tensors(args[1]), strict=True):
         x.copy_(y)
-    graph, where = trial.candidate.record(tensors[:count]), "other inputs in the same memory"
+    where = "other inputs in the same memory"
+    with under(where):
+        graph = trial.candidate.record(tensors[:count])
+        gradients = graph.vjp(tensors[count:])
     yield from trial.compare("forward", args[1][:count], graph.outputs, where)
-    yield from trial.compare("vjp", args[1], graph.vjp(tensors[count:]), where)
+    yield from trial.compare("vjp", args[1], gradients, where)
 
 
 CHECK = Check(

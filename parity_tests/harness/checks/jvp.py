@@ -4,6 +4,7 @@ import numpy as np
 
 from parity_tests.harness.candidate import Refused
 from parity_tests.harness.checks.check import Check
+from parity_tests.harness.errors import under
 
 
 def has_forward_mode(trial):
@@ -27,8 +28,10 @@ def _run(trial):
         some = [t if i in subset else np.zeros_like(t) for i, t in enumerate(tangents)]
         given = [t if i in subset else None for i, t in enumerate(trial.tensors(tangents))]
         names = ", ".join(inputs[i] for i in sorted(subset))
-        results = trial.candidate.jvp(trial.tensors(primals), given)
-        yield from trial.compare("jvp", [*primals, *some], results, f"only the tangent of {names} is defined")
+        where = f"only the tangent of {names} is defined"
+        with under(where):
+            results = trial.candidate.jvp(trial.tensors(primals), given)
+        yield from trial.compare("jvp", [*primals, *some], results, where)
 
 
 CHECK = Check(

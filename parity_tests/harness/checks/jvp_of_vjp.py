@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from parity_tests.harness.candidate import Refused
 from parity_tests.harness.checks.check import Check
+from parity_tests.harness.errors import under
 
 
 class _Namespaces(TorchDispatchMode):
@@ -45,7 +46,8 @@ def _run(trial):
             continue
         tensors = trial.tensors(args)
         try:
-            results = trial.candidate.jvp_of_vjp(count, tensors[:split], tensors[split:], create_graph)
+            with under(circumstance):
+                results = trial.candidate.jvp_of_vjp(count, tensors[:split], tensors[split:], create_graph)
         except Refused:
             if create_graph:
                 raise

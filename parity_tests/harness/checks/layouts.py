@@ -8,6 +8,7 @@ import re
 
 from parity_tests.harness.candidate import Refused
 from parity_tests.harness.checks.check import Check
+from parity_tests.harness.errors import under
 from parity_tests.harness.findings import Fact
 from parity_tests.harness.layouts import LAYOUTS, OF_COMPLEX
 
@@ -42,7 +43,8 @@ def _laid_out(trial, layout, name, group):
     tensors = [layout.arrange(t) if flag else t for t, flag in zip(trial.tensors(arrays), chosen, strict=True)]
     call, where = getattr(trial.candidate, name), f"{group} {layout.name}"
     try:
-        results = call(tensors) if name == "forward" else call(tensors[:count], tensors[count:])
+        with under(where):
+            results = call(tensors) if name == "forward" else call(tensors[:count], tensors[count:])
     except RuntimeError as error:
         if not layout.refusal or not re.search(layout.refusal, str(error)):
             raise

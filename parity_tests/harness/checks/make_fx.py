@@ -12,6 +12,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from parity_tests.harness.candidate import Refused, refusals
 from parity_tests.harness.checks.check import Check
+from parity_tests.harness.errors import under
 
 
 def _run(trial):
@@ -25,11 +26,11 @@ def _run(trial):
         return [y for y in results if y is not None]
 
     present: list[bool] = []
-    with _Started() as started, refusals(without_values=True):
+    with _Started() as started, under("traced with fake tensors"), refusals(without_values=True):
         traced = make_fx(forward_and_vjp, tracing_mode="fake", _allow_non_fake_inputs=True)(*trial.tensors(first))
     if started.threads:
         raise Refused("starts a thread, whose operations PyTorch does not trace", declared=True)
-    with torch.no_grad():
+    with torch.no_grad(), under("traced at other inputs"):
         remaining = iter(traced(*trial.tensors(other)))
     results = [next(remaining) if there else None for there in present]
     split = len(trial.oracle.outputs)

@@ -11,6 +11,7 @@ from parity_tests.harness.candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.defined import has_one_value
 from parity_tests.harness.domains import as_constant
+from parity_tests.harness.errors import under
 from parity_tests.harness.findings import Convention, Finding, NotApplicable
 from parity_tests.harness.kinks import of_nan
 from parity_tests.harness.points import Placement, placements
@@ -68,7 +69,8 @@ def _judged(trial: Trial, name: str, place: Placement) -> bool:
 
 
 def _at(trial: Trial, name: str, args, place: Placement) -> Iterator[Finding]:
-    results = trial.evaluate(name, args)
+    with under(place.name):
+        results = trial.evaluate(name, args)
     if place.has_nan:
         yield from of_nan(trial, args, results, place.name)
         return

@@ -9,7 +9,10 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from parity_tests.harness.candidate import may_be_written
 from parity_tests.harness.checks.check import Check
+from parity_tests.harness.errors import under
 from parity_tests.harness.layouts import transposed
+
+_MOVED = "saved tensors moved by hooks"
 
 
 def _moved(x: torch.Tensor) -> torch.Tensor:
@@ -19,12 +22,14 @@ def _moved(x: torch.Tensor) -> torch.Tensor:
 def _run(trial):
     args, count = trial.arguments("vjp"), len(trial.primals)
     tensors = trial.tensors(args)
-    with saved_tensors_hooks(_moved, _moved):
+    with saved_tensors_hooks(_moved, _moved), under(_MOVED):
         graph = trial.candidate.record([transposed(x) for x in tensors[:count]])
     for x in (*graph.inputs, *graph.outputs):
         if may_be_written(x):
             x.data.fill_(float("nan"))  # past the version counter, which the hooks have made irrelevant
-    yield from trial.compare("vjp", args, graph.vjp(tensors[count:]), "saved tensors moved by hooks")
+    with under(_MOVED):
+        gradients = graph.vjp(tensors[count:])
+    yield from trial.compare("vjp", args, gradients, _MOVED)
 
 
 CHECK = Check(

@@ -6,6 +6,7 @@ import numpy as np
 
 from parity_tests.harness import bridge
 from parity_tests.harness.checks.check import Check
+from parity_tests.harness.errors import under
 from parity_tests.harness.findings import Fact
 
 _ALL_SUBSETS_UP_TO = 4  # outputs; beyond, the subsets of one, of all but one, and of none
@@ -22,14 +23,14 @@ def _run(trial):
     primals, cotangents = args[: len(inputs)], args[len(inputs) :]
     for subset in _proper_subsets(len(outputs)):
         some = [w if i in subset else None for i, w in enumerate(cotangents)]
-        tensors = iter(trial.tensors(cotangents))
-        results = trial.candidate.vjp(
-            trial.tensors(primals), tuple(t if i in subset else None for i, t in enumerate(tensors))
-        )
-        names = ", ".join(outputs[i] for i in sorted(subset))
-        yield from trial.compare("vjp", [*primals, *some], results, f"only the cotangent of {names} is defined")
+        tensors = tuple(t if i in subset else None for i, t in enumerate(trial.tensors(cotangents)))
+        where = f"only the cotangent of {', '.join(outputs[i] for i in sorted(subset))} is defined"
+        with under(where):
+            results = trial.candidate.vjp(trial.tensors(primals), tensors)
+        yield from trial.compare("vjp", [*primals, *some], results, where)
 
-    gradients = trial.candidate.vjp_undefined(trial.tensors(primals))
+    with under("no cotangent is defined"):
+        gradients = trial.candidate.vjp_undefined(trial.tensors(primals))
     if gradients is None:
         return
     zeros = trial.truth("vjp", [*primals, *(np.zeros_like(w) for w in cotangents)])

@@ -7,6 +7,8 @@ import numpy as np
 from parity_tests.harness.candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.checks.jvp import has_forward_mode
+from parity_tests.harness.errors import under
+from parity_tests.harness.findings import Fact
 from parity_tests.harness.kinks import jumps
 
 _EXAMPLES = 2
@@ -23,31 +25,32 @@ def _in_dims(ndims, axes, every):
 
 def _run(trial):
     """Everything that is supported is compared before a refusal is passed on."""
-    findings, refusals = [], []
+    refusals, all_hold = [], True
     for dims in _in_dims([x.ndim for x in trial.primals], trial.candidate.batch_axes, trial.sample.generic):
         for compared in (_values, _gradients, _tangents, _gradients_of_all):
             try:
-                findings += list(compared(trial, dims))
+                for finding in compared(trial, dims):
+                    all_hold = all_hold and finding.holds
+                    yield finding
             except Refused as refusal:
                 refusals.append(refusal)
-    if refusals and all(finding.holds for finding in findings):
+    if refusals and all_hold:
         raise refusals[0]
-    yield from findings
 
 
 def _values(trial, dims):
     examples = [args[: len(dims)] for args in _examples(trial)]
-    outputs = trial.candidate.vmap(dims, trial.tensors(_batch(examples, dims)))
-    for i, args in enumerate(_unbatched(examples, dims)):
-        yield from trial.compare("forward", args, [y[i] for y in outputs], f"in_dims {dims}, example {i}")
+    with under(f"in_dims {dims}"):
+        outputs = trial.candidate.vmap(dims, trial.tensors(_batch(examples, dims)))
+    yield from of_examples(trial, "forward", _unbatched(examples, dims), outputs, f"in_dims {dims}")
 
 
 def _gradients(trial, dims):
     examples = _examples(trial)
     every = _with_directions(examples, dims)
-    results = trial.candidate.vmap_of_vjp(dims, trial.tensors(_batch(examples, every)))
-    for i, args in enumerate(_unbatched(examples, every)):
-        yield from trial.compare("vjp", args, [x[i] for x in results], f"in_dims {dims}, example {i}")
+    with under(f"in_dims {dims}"):
+        results = trial.candidate.vmap_of_vjp(dims, trial.tensors(_batch(examples, every)))
+    yield from of_examples(trial, "vjp", _unbatched(examples, every), results, f"in_dims {dims}")
 
 
 def _tangents(trial, dims):
@@ -55,17 +58,40 @@ def _tangents(trial, dims):
         return  # the check "jvp" reports it
     examples = [trial.arguments("jvp", example) for example in range(_EXAMPLES)]
     every = _with_directions(examples, dims)
-    results = trial.candidate.vmap_of_jvp(dims, trial.tensors(_batch(examples, every)))
-    for i, args in enumerate(_unbatched(examples, every)):
-        yield from trial.compare("jvp", args, [x[i] for x in results], f"in_dims {dims}, example {i}")
+    with under(f"in_dims {dims}"):
+        results = trial.candidate.vmap_of_jvp(dims, trial.tensors(_batch(examples, every)))
+    yield from of_examples(trial, "jvp", _unbatched(examples, every), results, f"in_dims {dims}")
+
+
+def of_examples(trial, name, arguments, results, where):
+    """A map's results for a batch, which is the first axis of each, compared example by example.
+
+    Facts instead, with both shapes, if that axis is missing or has another size.
+    """
+    wrong = list(_wrongly_batched(trial, name, arguments, results, where))
+    yield from wrong
+    if not wrong:
+        for i, args in enumerate(arguments):
+            own = [None if x is None else x[i] for x in results]
+            yield from trial.compare(name, args, own, f"{where}, example {i}")
+
+
+def _wrongly_batched(trial, name, arguments, results, where):
+    size, shapes = len(arguments), trial.oracle.shapes(tuple(x.shape for x in trial.primals))
+    for slot, x in zip(trial.oracle.map(name).results, results, strict=False):  # `compare` looks at their number
+        if x is not None and tuple(x.shape[:1]) != (size,):
+            expected = (size, *shapes[slot.like])
+            text = f"has shape {tuple(x.shape)} for a batch of {size}, the oracle's is {expected}"
+            yield Fact(slot.label, False, text, where)
 
 
 def _gradients_of_all(trial, dims):
     """The gradients of a vmapped call: of an input that is not batched, the sum over the examples."""
     examples = _examples(trial)
     every = _with_directions(examples, dims)
-    gradients = trial.candidate.vjp_of_vmap(dims, trial.tensors(_batch(examples, every)))
     where = f"in_dims {dims}, the derivative of the vmapped call"
+    with under(where):
+        gradients = trial.candidate.vjp_of_vmap(dims, trial.tensors(_batch(examples, every)))
     slots, arguments = trial.oracle.map("vjp").results, _unbatched(examples, every)
     own = {slot.label for slot, dim in zip(slots, dims, strict=True) if dim is not None}
     for i, args in enumerate(arguments):
