@@ -186,8 +186,11 @@ def test_a_refusal_of_any_other_layout_is_one():
         return pair(x, y)
 
     row = judged(contiguous_only, PAIR, "layouts")
-    assert row.verdict is Verdict.ERROR
-    assert "x must be contiguous" in row.reason
+    assert row.verdict is Verdict.MISMATCH
+    assert row.failure is not None
+    (wrong,) = row.failure.wrong
+    assert wrong.circumstance == "inputs transposed"
+    assert wrong.pattern.startswith("raises RuntimeError: x must be contiguous (at test_layouts.py:")
 
 
 def test_values_and_gradients_are_judged_without_a_jvp():

@@ -156,7 +156,12 @@ def test_an_error_other_than_the_version_counters_is_not_excused():
         def backward(ctx, *cotangents):
             raise RuntimeError("out of luck")
 
-    assert judged(Fails.apply, PAIR, "in_place").verdict is Verdict.ERROR
+    row = judged(Fails.apply, PAIR, "in_place")
+    assert row.verdict is Verdict.MISMATCH
+    assert row.failure is not None
+    (wrong,) = row.failure.wrong
+    assert wrong.circumstance == "x edited in place before the backward"
+    assert wrong.pattern.startswith("raises RuntimeError: out of luck (at test_protocol.py:")
 
 
 def test_a_forward_that_saves_something_else_the_second_time():
