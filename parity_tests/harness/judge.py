@@ -23,7 +23,7 @@ from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle
 from parity_tests.harness.outcome import REFUSALS, End, Outcome, deciding, raised, run
 from parity_tests.harness.precision import Precision
-from parity_tests.harness.report import ORACLE, Failure, Report, Row
+from parity_tests.harness.report import ORACLE, Failure, Report, Row, Smallest
 from parity_tests.harness.reproducer import Reproducer
 from parity_tests.harness.resume import key_of
 from parity_tests.harness.samples import Sample
