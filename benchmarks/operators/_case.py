@@ -17,7 +17,7 @@ class Case:
         name: its name in PyTorch's list of operators, op_db.
         spec: the oracle, its signature, and the domains of its inputs.
         call: PyTorch's operator.
-        defects: the checks that rightly fail, each with the title of its row in docs/found.md.
+        defects: the rows that rightly fail, "vjp float64", each with the title of its section in docs/found.md.
     """
 
     name: str

@@ -11,6 +11,11 @@ from torch.nn import functional
 
 from benchmarks.operators._case import COMPLEX, case
 
+TRIGAMMA = "8. digamma: derivative"
+_SECOND = ("vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
+_FIRST = ("vjp", "vjp_partial", "jvp", "points", "layouts", "linearity", "vmap", "checkpoint", "saved_tensors")
+_FUNCTIONS = ("input_subsets", "in_place", "retain_graph", "interleaved", "functorch", "make_fx", "compile")
+
 
 def above_one(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Numbers at which the multivariate gamma function of order 3 is defined."""
@@ -35,14 +40,34 @@ CASES = (
     ),
     case("atan", lambda x: jnp.arctan(x), torch.atan, "(n)->(n)"),
     case("cosh", lambda x: jnp.cosh(x), torch.cosh, "(n)->(n)"),
-    case("digamma", lambda x: special.digamma(x), torch.digamma, "(n)->(n)", domains={"x": "positive"}),
+    case(
+        "digamma",
+        lambda x: special.digamma(x),
+        torch.digamma,
+        "(n)->(n)",
+        dict.fromkeys((f"{check} float64" for check in (*_FIRST, *_FUNCTIONS, *_SECOND)), TRIGAMMA),
+        domains={"x": "positive"},
+    ),
     case("erfc", lambda x: special.erfc(x), torch.erfc, "(n)->(n)"),
     case("expm1", lambda x: jnp.expm1(x), torch.expm1, "(n)->(n)"),
     case("fmax", lambda x, y: jnp.fmax(x, y), torch.fmax, "(n,m),(n|1,m)->(n,m)"),
     case("frac", lambda x: x - jnp.trunc(x), torch.frac, "(n)->(n)"),
     case("imag", lambda z: jnp.imag(z), torch.imag, "(n,m)->(n,m)", dtypes=COMPLEX),
-    case("lgamma", lambda x: special.gammaln(x), torch.lgamma, "(n)->(n)", domains={"x": "positive"}),
-    case("logaddexp", lambda x, y: jnp.logaddexp(x, y), torch.logaddexp, "(n,m),(n|1,m)->(n,m)"),
+    case(
+        "lgamma",
+        lambda x: special.gammaln(x),
+        torch.lgamma,
+        "(n)->(n)",
+        dict.fromkeys((f"{check} float64" for check in _SECOND), TRIGAMMA),
+        domains={"x": "positive"},
+    ),
+    case(
+        "logaddexp",
+        lambda x, y: jnp.logaddexp(x, y),
+        torch.logaddexp,
+        "(n,m),(n|1,m)->(n,m)",
+        {"vjp float16": "9. logaddexp: derivatives where the arguments are far apart"},
+    ),
     case("logit", lambda x: special.logit(x), torch.logit, "(n)->(n)", domains={"x": "unit"}),
     case("maximum", lambda x, y: jnp.maximum(x, y), torch.maximum, "(n,m),(n|1,m)->(n,m)"),
     case("min.binary", lambda x, y: jnp.minimum(x, y), torch.min, "(n,m),(n,m|1)->(n,m)"),
@@ -79,5 +104,11 @@ CASES = (
         domains={"y": "positive"},
     ),
     case("square", lambda x: jnp.square(x), torch.square, "(n)->(n)"),
-    case("true_divide", lambda x, y: x / y, torch.true_divide, "(n,m),(n|1,m)->(n,m)"),
+    case(
+        "true_divide",
+        lambda x, y: x / y,
+        torch.true_divide,
+        "(n,m),(n|1,m)->(n,m)",
+        {"vjp float16": "10. Division: gradient of the divisor"},
+    ),
 )

@@ -28,7 +28,7 @@ class Outcome:
         error: how the process ended, if it did not deliver a report.
         rows: the number of rows by verdict.
         failures: of each failing or unresolved row: check, dtype, verdict, reason.
-        explained: the checks of which docs/found.md has the defect.
+        explained: the rows, "vjp float64", of which docs/found.md has the defect.
         seconds: CPU time of `crosscheck`, without imports.
         megabytes: the largest resident memory of the process.
         text: the report.
@@ -45,23 +45,19 @@ class Outcome:
 
     @property
     def convicted(self) -> list[str]:
-        """The checks that found the operator wrong, in order."""
-        wrong = ("MISMATCH", "ERROR", "UNSUPPORTED")
-        return list(dict.fromkeys(x["check"] for x in self.failures if x["verdict"] in wrong))
+        """The rows that found the operator wrong, such as "vjp float64"."""
+        return [f"{x['check']} {x['dtype']}" for x in self.failures if x["verdict"] != "UNRESOLVED"]
 
     @property
     def verdict(self) -> str:
-        """One word or two for the table."""
+        """A word or two for the table."""
         if self.error is not None:
             return "LOST"
-        alarms = [check for check in self.convicted if check not in self.explained]
-        unresolved = any(x["verdict"] == "UNRESOLVED" for x in self.failures)
-        missed = [check for check in self.explained if check not in self.convicted]
-        if alarms:
+        if set(self.convicted) - set(self.explained):
             return "FALSE ALARM"
-        if missed:
-            return "MISSED"
-        return "unresolved" if unresolved else "defect found" if self.convicted else "right"
+        if self.convicted:
+            return "defect found"
+        return "unresolved" if self.failures else "right"
 
 
 def judge_one(name: str, path: Path, seed: int) -> None:

@@ -34,7 +34,7 @@ CASES = (
     case("diagflat", lambda x: jnp.diagflat(x, 1), lambda x: torch.diagflat(x, 1), "(n)->(k,k)"),
     case(
         "dsplit",
-        lambda x: tuple(jnp.dsplit(x, [1])),
+        lambda x: tuple(jnp.dsplit(x, np.array([1]))),
         lambda x: tuple(torch.dsplit(x, [1])),
         "(n,m,4)->(n,m,1),(n,m,3)",
     ),
