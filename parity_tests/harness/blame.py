@@ -87,7 +87,7 @@ def _scaled(differences: Sequence[np.ndarray]) -> list[np.ndarray]:
 def _random(exact: Trial, name: str) -> list[np.ndarray]:
     shapes = exact.oracle.shapes(tuple(x.shape for x in exact.primals))
     return [
-        exact.oracle.directed(slot.like, exact.sample.draw(f"taylor {slot.label}", shapes[slot.like]))
+        exact.oracle.direction(exact.sample, f"taylor {slot.label}", slot.like, shapes)
         for slot in exact.oracle.map(name).results
     ]
 

@@ -40,9 +40,7 @@ def _certified(oracle: Oracle, name: str, sample: Sample, inputs: list[np.ndarra
     shapes = oracle.shapes(tuple(x.shape for x in inputs))
 
     def draw(slots):
-        return [
-            oracle.directed(slot.like, sample.draw(f"certificate {slot.label}", shapes[slot.like])) for slot in slots
-        ]
+        return [oracle.direction(sample, f"certificate {slot.label}", slot.like, shapes) for slot in slots]
 
     def values(name, args):
         return [y for y, _ in oracle.evaluate(name, args, FLOAT64)]
@@ -86,7 +84,7 @@ def _linear(oracle: Oracle, name: str, sample: Sample, inputs: list[np.ndarray])
 
     def draw(which: str) -> list[np.ndarray]:
         directions = ((s, f"certificate {which} {s.label}") for s in slots.arguments[slots.base :])
-        return [oracle.directed(s.like, sample.draw(role, shapes[s.like])) for s, role in directions]
+        return [oracle.direction(sample, role, s.like, shapes) for s, role in directions]
 
     p, q = draw("first"), draw("second")
     of_p, of_q = (oracle.evaluate(name, [*inputs, *directions], FLOAT64) for directions in (p, q))

@@ -13,6 +13,7 @@ import numpy as np
 
 from parity_tests.harness.certificate import certify
 from parity_tests.harness.defined import why_undefined
+from parity_tests.harness.domains import COMPLEX_NUMBERS, REAL
 from parity_tests.harness.errors import first_line, where_of
 from parity_tests.harness.failures import described
 from parity_tests.harness.findings import Comparison, Convention, Finding, Verdict
@@ -21,7 +22,7 @@ from parity_tests.harness.oracle import Oracle, OracleError
 from parity_tests.harness.precision import FLOAT64, Precision
 from parity_tests.harness.report import ORACLE, Row
 from parity_tests.harness.rounding import NoRule, NotFloat64
-from parity_tests.harness.samples import REAL, Sample, samples
+from parity_tests.harness.samples import Sample, samples
 from parity_tests.harness.spec import OpSpec
 
 _LARGEST = 2**20  # entries, beyond which a sample is not worth its time
@@ -98,7 +99,7 @@ def only_real(spec: OpSpec, kind: Precision) -> str | None:
     """Why an operator cannot be judged at complex numbers; None if it can, or if these are none."""
     names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
     for name, domain in zip(names, domains, strict=True):
-        if kind.is_complex and domain.differentiable and domain is not REAL:
+        if kind.is_complex and domain.differentiable and domain not in (REAL, COMPLEX_NUMBERS):
             return f"the domain of {name} is {domain.name}, which has no complex numbers"
     return None
 

@@ -16,6 +16,8 @@ from typing import TypeGuard
 import ml_dtypes
 import numpy as np
 
+from parity_tests.harness.real_parts import by_parts
+
 Sizes = Mapping[str, int]
 Sampler = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
@@ -30,7 +32,8 @@ class Domain:
 
     Attributes:
         name: what reports call it.
-        draw: (generator, shape, sizes of the named axes) -> an array of it, float64, int64 or bool; may raise `Empty`.
+        draw: (generator, shape, sizes of the named axes) -> an array of it, float64, complex128, int64 or
+            bool; may raise `Empty`.
         project: an array of the same shape -> the nearest direction that stays in the set; linear.
         project_errors: the errors that entries come with -> those of the projection: by its magnitudes; None if
             that is `project` itself, as of a projection that takes no differences.
@@ -125,6 +128,10 @@ def _nonzero(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> 
     return np.copysign(np.exp(rng.standard_normal(shape) / 2), rng.standard_normal(shape))
 
 
+def _complex(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+
+
 def _square(shape: tuple[int, ...], name: str) -> int:
     if len(shape) < 2 or shape[-1] != shape[-2]:
         raise ValueError(f"domain {name!r} is of square matrices, got the shape {shape}; write (n,n) in the signature")
@@ -146,8 +153,10 @@ DOMAINS: dict[str, Domain] = {
         Domain("probabilities", _probabilities, _with_sum_zero, _errors_with_sum_zero),
         Domain("sorted", _sorted),
         Domain("distinct", _distinct),
+        Domain("complex", _complex, elementwise=True),
     )
 }
+REAL, COMPLEX_NUMBERS = DOMAINS["real"], DOMAINS["complex"]
 
 
 def integer(low: int | str, high: int | str) -> Domain:
@@ -183,7 +192,7 @@ def constant(domain: Domain) -> Domain:
 
 def as_constant(x: np.ndarray) -> np.ndarray:
     """x rounded so that it is exact in every format."""
-    return x.astype(ml_dtypes.bfloat16).astype(np.float16).astype(np.float64)
+    return by_parts(lambda a: a.astype(ml_dtypes.bfloat16).astype(np.float16).astype(np.float64), x)
 
 
 def domain_of(what: str | Domain | Sampler) -> Domain:

@@ -14,8 +14,8 @@ import torch
 
 from parity_tests.harness import bridge
 from parity_tests.harness.candidate import BadOutput, MaybeTensors, Refused, Tensors
+from parity_tests.harness.jaxprs import has_custom_vjp
 from parity_tests.harness.numerics import pinned_jax
-from parity_tests.harness.oracle import has_custom_vjp
 
 Arrays = tuple[jax.Array, ...]
 

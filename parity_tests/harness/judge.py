@@ -181,6 +181,10 @@ class _Judging:
     ) -> Iterator[Row]:
         """A row for each check; `failed` and `compared` are of the candidate's checks in the formats before."""
         earlier, name = self.docket.earlier, self.candidate.name
+        if self.oracle.is_complex and self.precision.complex_name is None:
+            reason = f"complex numbers take part, and {self.precision.name} has none"
+            yield from (replace(self._blank(check.name), verdict=Verdict.SKIPPED, reason=reason) for check in checks)
+            return
         with pinned(self.docket.device):
             accepted = [s for s in cases if not earlier.avoids(name, s.name) and self._is_accepted(s)]
             beyond = [s for s in accepted if is_beyond(self.oracle.at(s), s, self.precision)]

@@ -1,14 +1,14 @@
 """The oracle: every map of an operator in float64 JAX, with an error bound for the candidate's format.
 
-Of complex numbers in complex128, by PyTorch's convention: a VJP is the adjoint of the JVP under Re(conj(a) b). JAX's is
-the transpose, so that V(x, w) = conj(V_jax(x, conj(w))). This holds of nested maps, too: a cotangent, and the result
-of a VJP, is conjugated once for every VJP that it comes from. The spec's explicit formulas are JAX's.
+Of complex numbers in complex128, beside real ones in float64, by PyTorch's convention: a VJP is the adjoint of the JVP
+under Re(conj(a) b). JAX's is the transpose, so that V(x, w) = conj(V_jax(x, conj(w))). This holds of nested maps, too:
+a cotangent, and the result of a VJP, is conjugated once for every VJP that it comes from; of what is real that does
+nothing. The spec's explicit formulas are JAX's.
 """
 
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 from jax.extend import core
 
+from parity_tests.harness import jaxprs
 from parity_tests.harness.errors import where_of
 from parity_tests.harness.maps import BASES, ORDERS, Map, Slot, derivative_map
 from parity_tests.harness.precision import FLOAT64, Precision
@@ -52,21 +53,18 @@ class Oracle:
         names = spec.names_of_inputs(spec.count)
         self.inputs = tuple(name for i, name in enumerate(names) if i not in sample.constants)
         self.domains = dict(zip(self.inputs, sample.domains, strict=True))
-        self.number: type = np.complex128 if sample.complex else np.float64  # of every input
         self._others: dict[tuple, Oracle] = {}
         self._truths: dict[tuple, list[Truth]] = {}
         self._jaxprs: dict[tuple, tuple[core.ClosedJaxpr, list[bool]]] = {}
         self._batched: dict[core.ClosedJaxpr, Callable] = {}
         self._output_shapes: dict[tuple, tuple[tuple[int, ...], ...]] = {}
         self._output_dtypes: tuple[np.dtype, ...] = ()
+        self.dtypes = dict(zip(self.inputs, map(np.dtype, sample.numbers), strict=True))
         self.outputs = spec.names_of_outputs(len(self._outputs_at(sample.shapes)))
-        self.dtypes = dict.fromkeys(self.inputs, np.dtype(self.number))
         self.dtypes |= zip(self.outputs, self._output_dtypes, strict=True)
         self.check(sample)
-        closed, _ = self._traced(
-            "forward", [np.zeros(shape, self.number) for shape in sample.shapes], by_autodiff=False
-        )
-        if spec.surrogate is None and has_custom_vjp(closed.jaxpr):
+        closed, _ = self._traced("forward", self._zeros(sample.shapes), by_autodiff=False)
+        if spec.surrogate is None and jaxprs.has_custom_vjp(closed.jaxpr):
             raise OracleError(
                 f"{spec.name}: primal goes through a jax.custom_vjp, whose rule would be compared with itself and "
                 "which JAX cannot differentiate forward; give the plain function as primal and the rule as vjp, or as "
@@ -88,6 +86,11 @@ class Oracle:
         if key not in self._others:
             self._others[key] = Oracle(self.spec, sample)
         return self._others[key]
+
+    @property
+    def is_complex(self) -> bool:
+        """Is an input or an output complex?"""
+        return any(dtype.kind == "c" for dtype in self.dtypes.values())
 
     def directed(self, like: str, x: np.ndarray) -> np.ndarray:
         """The part of x, shaped like this input or output, in which derivatives are compared: see `domains`.
@@ -122,7 +125,7 @@ class Oracle:
         if input_shapes not in self._output_shapes:
             name = self.spec.name
             try:
-                outputs = jax.eval_shape(self.primal, *(jax.ShapeDtypeStruct(s, self.number) for s in input_shapes))
+                outputs = jax.eval_shape(self.primal, *self._zeros(input_shapes))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # sys.exit(), too
@@ -130,10 +133,10 @@ class Oracle:
                 what = f"{type(error).__name__}: {error}"
                 raise OracleError(f"{name}: primal fails on inputs of shapes {shapes}: {what}") from error
             for i, y in enumerate(outputs):
-                if y.dtype not in (jnp.float64, self.number):
+                if y.dtype not in (jnp.float64, jnp.complex128):
+                    kinds = " and ".join(dict.fromkeys(str(self.dtypes[x]) for x in self.inputs))
                     raise OracleError(
-                        f"{name}: primal returns {y.dtype} for output {i} although its inputs are "
-                        f"{self.number.__name__}; "
+                        f"{name}: primal returns {y.dtype} for output {i} although its inputs are {kinds}; "
                         "let its dtypes follow those of its inputs"
                     )
             self._output_dtypes = tuple(np.dtype(y.dtype) for y in outputs)
@@ -160,20 +163,20 @@ class Oracle:
 
     def literals(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[float, ...]:
         """The real numbers in the programs of primal and surrogate, but for 0 and 1; at most 8 of them."""
-        found = _literals(self._program(input_shapes))
+        found = jaxprs.literals(self._program(input_shapes))
         if self.spec.surrogate is not None:  # whose thresholds are its own
             shapes = self.shapes(input_shapes)
             zeros = [np.zeros(shapes[slot.like], self.dtypes[slot.like]) for slot in self.map("vjp").arguments]
-            found |= _literals(self._traced("vjp", zeros, by_autodiff=False)[0].jaxpr)
+            found |= jaxprs.literals(self._traced("vjp", zeros, by_autodiff=False)[0].jaxpr)
         return tuple(sorted(found - {0.0, 1.0, -1.0})[:8])
 
     def largest_array(self, input_shapes: tuple[tuple[int, ...], ...]) -> int:
         """The size of the largest array that the primal makes of inputs of these shapes, in entries."""
-        return _largest(self._program(input_shapes))
+        return jaxprs.largest(self._program(input_shapes))
 
     def _program(self, input_shapes: tuple[tuple[int, ...], ...]) -> core.Jaxpr:
         """The primal's own."""
-        closed, _ = self._traced("forward", [np.zeros(shape, self.number) for shape in input_shapes], by_autodiff=False)
+        closed, _ = self._traced("forward", self._zeros(input_shapes), by_autodiff=False)
         return closed.jaxpr
 
     def map(self, name: str) -> Map:
@@ -185,8 +188,15 @@ class Oracle:
         inputs = sample.primals(self.inputs, example)
         shapes = self.shapes(tuple(x.shape for x in inputs))
         slots = self.map(name).arguments[len(inputs) :]
-        drawn = (self.directed(slot.like, sample.draw(f"{slot.label} {example}", shapes[slot.like])) for slot in slots)
+        drawn = (self.direction(sample, f"{slot.label} {example}", slot.like, shapes) for slot in slots)
         return [*inputs, *drawn]
+
+    def direction(self, sample: Sample, role: str, like: str, shapes: Mapping[str, tuple[int, ...]]) -> np.ndarray:
+        """A random tangent or cotangent of an input or output, in its domain; the same for the same sample and role."""
+        return self.directed(like, sample.draw(role, shapes[like], self.dtypes[like].kind == "c"))
+
+    def _zeros(self, input_shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+        return [np.zeros(shape, self.dtypes[name]) for name, shape in zip(self.inputs, input_shapes, strict=True)]
 
     def explicit(self, name: str) -> Callable | None:
         """The spec's own formula for a map, on flat arguments; None where the spec has none."""
@@ -205,7 +215,7 @@ class Oracle:
     @property
     def stops_gradients(self) -> bool:
         """Has the primal's program a `lax.stop_gradient`?"""
-        return any(has_primitive(closed.jaxpr, "stop_gradient") for closed, _ in self._jaxprs.values())
+        return any(jaxprs.has_primitive(closed.jaxpr, "stop_gradient") for closed, _ in self._jaxprs.values())
 
     def has_formula(self, name: str) -> bool:
         """Does an explicit formula take part in a map, so that autodiff of the primal is a second witness?"""
@@ -276,7 +286,8 @@ class Oracle:
         results, which come back as zeros without error. `inputs`: see `rounding.bounded`.
 
         Raises:
-            OracleError: a formula returns a wrong number of results or a wrong shape.
+            OracleError: a formula returns a wrong number of results, a wrong shape, or complex numbers for
+                real ones.
             rounding.NoRule: the map uses a primitive whose rounding cannot be bounded yet.
             rounding.NotFloat64: the map computes in a lower precision than its arguments have.
         """
@@ -293,7 +304,10 @@ class Oracle:
             if value.shape != shape:
                 what = f"shape {value.shape} for {slot.label}, expected {shape}"
                 raise OracleError(f"{self.spec.name}: {name} returns {what}")
-            results.append((value, bound))
+            if np.iscomplexobj(value) and self.dtypes[slot.like].kind != "c":
+                what = f"complex numbers for {slot.label}, which is real: take their real part"
+                raise OracleError(f"{self.spec.name}: {name} returns {what}")
+            results.append((value.astype(self.dtypes[slot.like]), bound))
         return results
 
     def values_along(self, name: str, inputs: Sequence[np.ndarray], others: Arrays) -> list[np.ndarray]:
@@ -301,7 +315,7 @@ class Oracle:
         closed, zero = self._traced(name, [*(x[0] for x in inputs), *others], by_autodiff=False)
         if closed not in self._batched:
             f = core.jaxpr_as_fun(closed)
-            at_once = max(1, _TOGETHER // max(1, _largest(closed.jaxpr)))
+            at_once = max(1, _TOGETHER // max(1, jaxprs.largest(closed.jaxpr)))
             self._batched[closed] = jax.jit(
                 lambda inputs, others: lax.map(lambda x: f(*x, *others), inputs, batch_size=at_once)
             )
@@ -338,7 +352,8 @@ class Oracle:
             try:
                 closed = jax.make_jaxpr(f_of_present)(*(x for x in args if x is not None))
             except Exception as error:
-                if by_autodiff or not self.has_formula(name) or all(x is not None for x in args):
+                own = self.has_formula(name) or (self.spec.surrogate is not None and name != "forward")
+                if by_autodiff or not own or all(x is not None for x in args):
                     raise
                 raise OracleError(self._about_none(name, args, error)) from error
             self._jaxprs[key] = closed, zero
@@ -346,18 +361,19 @@ class Oracle:
 
     def _about_none(self, name: str, args: Arrays, error: Exception) -> str:
         """What to say of a formula of the spec that raises where arguments are absent; with all of them it runs."""
-        while self.explicit(name) is None:
+        while self.explicit(name) is None and not self.is_surrogate(name):
             name = BASES[name]
+        field = "surrogate" if self.is_surrogate(name) else name
         absent = [slot.label for slot, x in zip(self.map(name).arguments, args, strict=False) if x is None]
         return (
-            f"{self.spec.name}: the oracle's formula {name} (OpSpec({name}=...)) raises {where_of(error)} where "
+            f"{self.spec.name}: the oracle's formula {name} (OpSpec({field}=...)) raises {where_of(error)} where "
             f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} None; "
             "let it take None for what is exactly zero"
         )
 
     def _conjugating(self, name: str, f: Callable) -> Callable:
         """A map of JAX's in PyTorch's convention; it is the same for real numbers."""
-        if self.number is np.float64:
+        if not self.is_complex:
             return f
         slots = self.map(name)
         return lambda *args: _conjugated(slots.results, f(*_conjugated(slots.arguments, args)))
@@ -391,30 +407,3 @@ def _conjugated(slots: Sequence[Slot], arrays: Sequence) -> list:
     # Of a wrong number of results `evaluate` complains.
     known = [lax.conj(x) if flips(slot, x) else x for slot, x in zip(slots, arrays, strict=False)]
     return [*known, *arrays[len(known) :]]
-
-
-def _largest(jaxpr: core.Jaxpr) -> int:
-    own = (math.prod(getattr(x.aval, "shape", ())) for eqn in jaxpr.eqns for x in eqn.outvars)
-    inner = (_largest(sub) for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))
-    return max((*own, *inner), default=0)
-
-
-def _literals(jaxpr: core.Jaxpr) -> set[float]:
-    own = (x.val for eqn in jaxpr.eqns for x in eqn.invars if isinstance(x, core.Literal))
-    found = {float(x) for x in own if np.ndim(x) == 0 and np.asarray(x).dtype.kind == "f" and np.isfinite(x)}
-    inner = (_literals(sub) for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))
-    return found.union(*inner)
-
-
-def has_custom_vjp(jaxpr: core.Jaxpr) -> bool:
-    """Does a jax.custom_vjp take part in it?"""
-    return has_primitive(jaxpr, "custom_vjp")
-
-
-def has_primitive(jaxpr: core.Jaxpr, prefix: str) -> bool:
-    """Is a primitive whose name starts so among its equations?"""
-    return any(
-        eqn.primitive.name.startswith(prefix)
-        or any(has_primitive(sub, prefix) for sub in core.jaxprs_in_params(eqn.params))
-        for eqn in jaxpr.eqns
-    )

@@ -46,9 +46,22 @@ class Precision:
         """The format in which the oracle judges this one: float64, or complex128."""
         return COMPLEX128 if self.is_complex else FLOAT64
 
+    @property
+    def complex_name(self) -> str | None:
+        """The name of the format of complex numbers whose parts are these; None where both frameworks have none."""
+        return {"float64": "complex128", "float32": "complex64"}.get(self.part)
+
     def dtype_of(self, x: np.ndarray) -> str:
-        """The name of the dtype in which an array of float64 or complex128 is stored in this format."""
-        return self.name if np.iscomplexobj(x) else self.part
+        """The name of the dtype in which an array of float64 or complex128 is stored in this format.
+
+        Raises:
+            ValueError: there are no complex numbers in this format.
+        """
+        if not np.iscomplexobj(x):
+            return self.part
+        if self.complex_name is None:
+            raise ValueError(f"there are no complex numbers in {self.name}")
+        return self.complex_name
 
     def rounded(self, x: np.ndarray) -> np.ndarray:
         """x rounded to this format, as float64; complex numbers by their parts, as complex128."""

@@ -142,6 +142,8 @@ class Reproducer:
             "call": call,
             "dtype": self.trial.precision.name,
             "part": self.trial.precision.part,
+            "has_complex": oracle.is_complex,
+            "complex_dtype": self.trial.precision.complex_name,
             "device": self.trial.device,
             "sizes": ", ".join(f"{axis}={size}" for axis, size in sample.sizes.items()),
             "case": None if self.case is None else str(self.case.resolve()),

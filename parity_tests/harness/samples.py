@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from parity_tests.harness.bridge import as_double, as_given
-from parity_tests.harness.domains import DOMAINS, Domain, Empty
+from parity_tests.harness.domains import COMPLEX_NUMBERS, REAL, Domain, Empty
 from parity_tests.harness.signature import Axes, Place, Signature
 from parity_tests.harness.size_rules import SizeRules
 from parity_tests.harness.spec import OpSpec
 
-REAL = DOMAINS["real"]
 _SMALL = (4, 3, 5, 2, 7, 6, 9, 8)
 _LONG = (33, 35, 37, 39, 41, 43, 45, 47)
 _LONG_ALONE = 97  # of an operator with one axis: dozens of entries, and past a block of 32 or 64
@@ -41,7 +40,7 @@ class Sample:
         first_order_only: are only the operator, its VJP and its JVP judged? As for large sizes, and one of many.
         broadcast: the axes of inputs that are of size 1 although `sizes` has another.
         short: the largest size of an axis that is not long.
-        complex: are all numbers complex? Then their real and imaginary parts are drawn alike.
+        complex: are all numbers complex that are not given? Then their real and imaginary parts are drawn alike.
         examples: which draws the first examples are; those between told nothing.
         drawn: every array so far by its role, so that a sample with the same arrays is the same sample; those that are
             put there are not drawn.
@@ -71,15 +70,29 @@ class Sample:
         ordinary = not self.first_order_only and not self.broadcast
         return self.fixed is not None or (ordinary and all(1 < size <= self.short for size in self.sizes.values()))
 
-    def draw(self, role: str, shape: tuple[int, ...]) -> np.ndarray:
+    @property
+    def numbers(self) -> tuple[type, ...]:
+        """Of each input that is differentiated: is it of float64 or of complex128?"""
+        if self.fixed is not None:
+            return tuple(np.complex128 if np.iscomplexobj(x) else np.float64 for x in self.fixed)
+        return tuple(
+            np.complex128 if self.complex or domain is COMPLEX_NUMBERS else np.float64 for domain in self.domains
+        )
+
+    def draw(self, role: str, shape: tuple[int, ...], complex: bool = False) -> np.ndarray:
         """Standard normal float64 numbers, or their magnitudes; the same for the same seed, sample and role.
 
-        Of a complex sample complex128, whose parts are such numbers.
+        If they are to be complex, complex128, whose parts are such numbers.
         """
-        return self._remembered(role, lambda rng: self._numbers(rng, shape, self._normal))
+        return self._remembered(role, lambda rng: _numbers(rng, shape, self._normal, complex))
 
     def as_complex(self) -> Sample:
-        """The same with complex numbers, also for what is given, or constant, unless it is integer."""
+        """The same with complex numbers, also for what is constant, unless it is integer.
+
+        What is given stays as it is if some of it is complex.
+        """
+        if any(map(np.iscomplexobj, (*(self.fixed or ()), *(self.constants.values() if self.fixed else ())))):
+            return replace(self, complex=True, drawn={})
         fixed = None if self.fixed is None else tuple(map(_as_complex, self.fixed))
         constants = {i: _as_complex(x) for i, x in self.constants.items()}
         return replace(self, complex=True, fixed=fixed, constants=constants, drawn={})
@@ -96,18 +109,10 @@ class Sample:
             return self._remembered(role, lambda rng: x * (1 - example / 8))
         number = self.examples[example] if example < len(self.examples) else example + sum(self.examples[-1:])
         source = f"{name} {number}"
-        if domain is REAL:
-            return self._remembered(role, lambda rng: self.scale * self._numbers(rng, shape, self._real), source)
+        if domain in (REAL, COMPLEX_NUMBERS):
+            is_complex = self.numbers[i] is np.complex128
+            return self._remembered(role, lambda rng: self.scale * _numbers(rng, shape, self._real, is_complex), source)
         return self._remembered(role, lambda rng: _drawn(domain, rng, shape, self.sizes), source)
-
-    def _numbers(
-        self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
-        parts: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray],
-    ) -> np.ndarray:
-        real = parts(rng, shape)
-        return real + 1j * parts(rng, shape) if self.complex else real
 
     def _real(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         if not self.octaves:
@@ -128,6 +133,16 @@ class Sample:
 
 def _generator(seed: int, sample: str, role: str) -> np.random.Generator:
     return np.random.default_rng((seed, zlib.crc32(sample.encode()), zlib.crc32(role.encode())))
+
+
+def _numbers(
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    parts: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray],
+    is_complex: bool,
+) -> np.ndarray:
+    real = parts(rng, shape)
+    return real + 1j * parts(rng, shape) if is_complex else real
 
 
 def _as_complex(x: np.ndarray) -> np.ndarray:

@@ -17,11 +17,11 @@ from dataclasses import replace
 import numpy as np
 
 from parity_tests.harness.checks import Check
-from parity_tests.harness.domains import Empty
+from parity_tests.harness.domains import REAL, Empty
 from parity_tests.harness.findings import Comparison, Finding
 from parity_tests.harness.outcome import End, Outcome, run
 from parity_tests.harness.real_parts import by_parts
-from parity_tests.harness.samples import REAL, Sample, at_sizes
+from parity_tests.harness.samples import Sample, at_sizes
 from parity_tests.harness.spec import OpSpec
 from parity_tests.harness.trial import Trial
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from parity_tests.harness.domains import (
+    COMPLEX_NUMBERS,
     Domain,
     Empty,
     Sampler,
@@ -36,7 +37,8 @@ class OpSpec:
 
     Attributes:
         name: the operator's name in reports.
-        primal: the plain JAX function (inputs...) -> output or tuple of outputs. Its dtypes must follow its inputs'.
+        primal: the plain JAX function (inputs...) -> output or tuple of outputs. Its dtypes must follow its inputs';
+            of real inputs an output may be complex, and of complex ones real.
         signature: a NumPy gufunc signature, "(n,d),(m,d),(m,e)->(n,e),(n,m)"; inputs of many sizes are made from it.
         sizes: rules for the sizes of the axes, which the samples keep to: "n <= m, d in (16, 64), k = 2*h, c >= 1,
             h % 4 == 0". An axis of an output that no input has may be defined by them, too.
@@ -56,12 +58,14 @@ class OpSpec:
             (positive, with the sum 1 along the last axis); of matrices "symmetric", "definite" (and symmetric), "lower"
             (triangular), "well-conditioned" (square), "orthogonal" (orthonormal columns); `integer(low, high)`, a
             `Domain`, or a sampler (generator, shape) -> array. Integers are not differentiated, and are handed to both
-            sides as int64; so are those that a sampler draws, and booleans as booleans.
+            sides as int64; so are those that a sampler draws, and booleans as booleans. "complex": a complex input
+            beside real ones, complex128 in float64 and complex64 in float32.
         constants: the names of floating-point inputs that are not differentiated.
         dtypes: the formats that it is judged in: float64, float32, bfloat16, float16, complex128, complex64; by default
             the four real ones, or, if complex inputs are given, the two complex ones. In a complex one every
-            floating-point input is complex, its parts drawn as real numbers are, and must be in the domain "real"; an
-            output may be real (|x|). Formulas follow JAX's convention: a VJP is the transpose, without a conjugate.
+            floating-point input is complex, its parts drawn as real numbers are, and must be in the domain "real"; of
+            inputs that are given each is what it is, if one is complex. The 16-bit formats have no complex numbers.
+            Formulas follow JAX's convention: a VJP is the transpose, without a conjugate.
         params: keyword parameters, handed to the primal and to the candidate; not differentiated. `AxisSize("d")` in
             one of them stands for the size of the axis d.
         kinks: values of an input, by its name, at which it is also judged: {"x": (-1.0, 1.0)}. Zero, and the numbers
@@ -194,7 +198,10 @@ class OpSpec:
         """The names of the formats that it is judged in."""
         if self.dtypes is not None:
             return tuple(self.dtypes)
-        return tuple(COMPLEX if self._given_complex else PRECISIONS)
+        if self._given_complex:
+            return tuple(COMPLEX)
+        declared = any(domain is COMPLEX_NUMBERS for domain in self.domains_of_inputs(self.count))
+        return tuple(name for name, p in PRECISIONS.items() if not declared or p.complex_name is not None)
 
     @property
     def _given_complex(self) -> bool:

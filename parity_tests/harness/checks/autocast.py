@@ -12,7 +12,7 @@ from parity_tests.harness import bridge
 from parity_tests.harness.candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.errors import under
-from parity_tests.harness.findings import Fact
+from parity_tests.harness.findings import Fact, NotApplicable
 from parity_tests.harness.precision import PRECISIONS
 
 _FLOAT32, _BFLOAT16 = PRECISIONS["float32"], PRECISIONS["bfloat16"]
@@ -21,6 +21,8 @@ _TWO_DTYPES = r"same dtype|expected scalar type|dtype of .* must match|to have t
 
 def _run(trial):
     # Inputs, cotangents and truths are bfloat16's, the tensors float32's: what autocast casts is cast exactly.
+    if trial.oracle.is_complex:
+        raise NotApplicable(CHECK.real_only)
     exact, given = replace(trial, precision=_BFLOAT16), replace(trial, precision=_FLOAT32)
     args, count = exact.arguments("vjp"), len(trial.primals)
     constants = bridge.constants(trial.sample.constants, _FLOAT32, trial.device)

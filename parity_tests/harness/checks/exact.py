@@ -54,9 +54,10 @@ def _run(trial):
 
 
 def _exactly(trial, name, primals, rng, where):
-    slots, shapes = trial.oracle.map(name), trial.oracle.shapes(trial.sample.shapes)
+    slots, shapes, dtypes = trial.oracle.map(name), trial.oracle.shapes(trial.sample.shapes), trial.oracle.dtypes
     directions = [
-        trial.oracle.directed(slot.like, 2.0 * rng.integers(-2, 3, shapes[slot.like]))  # even, so that a half is exact
+        # Even, so that a half is exact.
+        trial.oracle.directed(slot.like, (2.0 * rng.integers(-2, 3, shapes[slot.like])).astype(dtypes[slot.like]))
         for slot in slots.arguments[len(primals) :]
     ]
     args = [*primals, *directions]

@@ -17,7 +17,7 @@ def _run(trial):
     groups = [("forward", "inputs"), ("vjp", "inputs"), ("vjp", "cotangents")]
     if _has_jvp(trial):
         groups.append(("jvp", "inputs and tangents"))
-    for layout in (*LAYOUTS, *(OF_COMPLEX if trial.precision.is_complex else ())):
+    for layout in (*LAYOUTS, *(OF_COMPLEX if trial.oracle.is_complex else ())):
         if layout.everywhere or trial.sample.generic:
             for name, group in groups:
                 yield from _laid_out(trial, layout, name, group)

@@ -6,6 +6,7 @@ from parity_tests.suite.collection import (
     fused,
     indexing,
     matrices,
+    mixed_numbers,
     model,
     modules,
     networks,
@@ -25,5 +26,5 @@ GROUPS = (elementwise, reductions, products, norms, probabilities, indexing, mat
 COLLECTION: dict[str, Case] = {name: case for group in GROUPS for name, case in group.CASES.items()}
 
 # Further ones, judged with the slow tests only.
-SLOW_GROUPS = (fused, networks, objectives, spectra, model, modules, special_points, surrogates)
+SLOW_GROUPS = (fused, networks, objectives, spectra, model, modules, special_points, surrogates, mixed_numbers)
 MORE: dict[str, Case] = {name: case for group in SLOW_GROUPS for name, case in group.CASES.items()}

@@ -338,7 +338,7 @@ def test_the_draws_of_a_complex_sample():
     for sample in samples(op, 0):
         drawn = sample.as_complex()
         (x,) = drawn.primals(("x",))
-        assert x.dtype == drawn.draw("y_bar", (3,)).dtype == drawn.constants[1].dtype == np.complex128
+        assert x.dtype == drawn.draw("y_bar", (3,), complex=True).dtype == drawn.constants[1].dtype == np.complex128
         assert x.shape == sample.primals(("x",))[0].shape
         if x.size > 100:
             assert x.real.std() == pytest.approx(x.imag.std(), rel=0.3)

@@ -33,6 +33,8 @@ def drawn(domain: Domain, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
 
 def _belongs(name: str, x: np.ndarray) -> bool:
     """What each name says, in other words than the sampler's."""
+    if name == "complex":
+        return np.iscomplexobj(x)
     if name == "positive":
         return bool((x > 0).all())
     if name == "nonzero":
@@ -65,7 +67,7 @@ def _belongs(name: str, x: np.ndarray) -> bool:
 def test_a_domain_draws_what_it_says(name, shape, seed):
     x = drawn(DOMAINS[name], shape, seed)
     assert x.shape == shape
-    assert x.dtype == np.float64
+    assert x.dtype == (np.complex128 if name == "complex" else np.float64)
     assert _belongs(name, x)
     # Every format's rounding stays inside, so that the candidate is judged at a point of the domain.
     assert all(_belongs(name, p.rounded(x)) for p in PRECISIONS.values())
@@ -533,7 +535,8 @@ def test_right_code_passes_in_every_domain(check):
             {"domains": {"x": "positiv"}},
             ValueError,
             "OpSpec op: unknown domain 'positiv'; there are real, positive, unit, symmetric, definite, lower, nonzero, "
-            "well-conditioned, orthogonal, probabilities, sorted, distinct, integer(low, high), or a sampler",
+            "well-conditioned, orthogonal, probabilities, sorted, distinct, complex, integer(low, high), "
+            "or a sampler",
             id="unknown domain",
         ),
         pytest.param(

@@ -520,3 +520,44 @@ def test_the_script_compares_with_a_surrogate_gradient(tmp_path):
     case.write_text(SURROGATE.replace("FACTOR", "1"))
     code, printed = script(path)
     assert (code, "x_bar: they agree" in printed) == (0, True), printed
+
+
+MIXED = """
+import jax.numpy as jnp
+import torch
+from parity_tests import OpSpec
+
+spec = OpSpec("weighted", lambda z, x: (z * x, x * x), "(n),(n)->(n),(n)", domains={"z": "complex"})
+
+
+class Weighted(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, z, x):
+        ctx.save_for_backward(z, x)
+        return z * x, x * x
+
+    @staticmethod
+    def backward(ctx, w, v):
+        z, x = ctx.saved_tensors
+        return x * w, (WHAT * w).real + 2 * x * v
+
+
+def candidate(z, x):
+    return Weighted.apply(z, x)
+"""
+
+
+def test_the_script_has_real_and_complex_numbers(tmp_path):
+    case = tmp_path / "case.py"
+    case.write_text(MIXED.replace("WHAT", "z"))
+    options = ("--only", "vjp", "--device", "cpu", "--dtype", "float32", "--failures", str(tmp_path / "failures"))
+    ran = gradparity("check", str(case), *options)
+    assert ran.exit_code == 1, ran.output
+    (path,) = (tmp_path / "failures").glob("*.py")
+    code, printed = script(path)
+    assert (code, "x_bar: they differ" in printed, "z_bar: they agree" in printed) == (1, True, True), printed
+    assert gradparity("replay", str(path.with_suffix(".npz"))).exit_code == 1
+    case.write_text(MIXED.replace("WHAT", "z.conj()"))
+    code, printed = script(path)
+    assert (code, "x_bar: they agree" in printed) == (0, True), printed
+    assert gradparity("replay", str(path.with_suffix(".npz"))).exit_code == 0

@@ -1,0 +1,37 @@
+"""What a jaxpr, the program that JAX has traced of a function, has in it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jax.extend import core
+
+
+def largest(jaxpr: core.Jaxpr) -> int:
+    """The size of the largest array that it makes, in entries."""
+    own = (math.prod(getattr(x.aval, "shape", ())) for eqn in jaxpr.eqns for x in eqn.outvars)
+    inner = (largest(sub) for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))
+    return max((*own, *inner), default=0)
+
+
+def literals(jaxpr: core.Jaxpr) -> set[float]:
+    """The finite real numbers that are written in it."""
+    own = (x.val for eqn in jaxpr.eqns for x in eqn.invars if isinstance(x, core.Literal))
+    found = {float(x) for x in own if np.ndim(x) == 0 and np.asarray(x).dtype.kind == "f" and np.isfinite(x)}
+    inner = (literals(sub) for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))
+    return found.union(*inner)
+
+
+def has_custom_vjp(jaxpr: core.Jaxpr) -> bool:
+    """Does a jax.custom_vjp take part in it?"""
+    return has_primitive(jaxpr, "custom_vjp")
+
+
+def has_primitive(jaxpr: core.Jaxpr, prefix: str) -> bool:
+    """Is a primitive whose name starts so among its equations?"""
+    return any(
+        eqn.primitive.name.startswith(prefix)
+        or any(has_primitive(sub, prefix) for sub in core.jaxprs_in_params(eqn.params))
+        for eqn in jaxpr.eqns
+    )
