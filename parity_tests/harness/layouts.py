@@ -28,6 +28,7 @@ class Layout:
         repeat: an array -> the values of that shape that the layout can hold, if it cannot hold all.
         refusal: PyTorch's own words, a regular expression, where it does not hand out such a tensor's memory.
         everywhere: is it worth trying on every sample? The others are, on a generic one.
+        remedy: what few kernels know of, and what to do about it, where a candidate is wrong in this layout.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Layout:
     repeat: Callable[[np.ndarray], np.ndarray] | None = None
     refusal: str | None = None
     everywhere: bool = False
+    remedy: str | None = None
 
 
 def transposed(x: torch.Tensor) -> torch.Tensor:
@@ -95,6 +97,12 @@ def _expanded(name: str, kept: Callable, ndim: int, everywhere: bool = False) ->
     )
 
 
+_PUT_OFF = (
+    "PyTorch puts off the {what} of a view such as {view}: it has a {bit}, which data_ptr() and DLPack hand out "
+    "without applying it. Kernels that are called through PyTorch's dispatcher never see it; code that reads memory "
+    "itself must call torch.Tensor.{remedy}() first"
+)
+# What few kernels know of comes last.
 LAYOUTS = (
     Layout("transposed", transposed, 2, everywhere=True),
     Layout("sliced", _sliced, everywhere=True),
@@ -106,6 +114,21 @@ LAYOUTS = (
     Layout("with channels last", _channels_last, 3),
     Layout("offset", lambda x: _from(_ALIGNED // x.element_size(), x), 0),
     Layout("misaligned", lambda x: _from(1, x), 0),
-    Layout("negated lazily", _negated_lazily, 0, refusal="negative bit"),
+    Layout(
+        "negated lazily",
+        _negated_lazily,
+        0,
+        refusal="negative bit",
+        remedy=_PUT_OFF.format(what="sign", view="z.conj().imag", bit="negative bit", remedy="resolve_neg"),
+    ),
 )
-OF_COMPLEX = (Layout("conjugated lazily", _conjugated_lazily, 0, refusal="conjugate bit", everywhere=True),)
+OF_COMPLEX = (
+    Layout(
+        "conjugated lazily",
+        _conjugated_lazily,
+        0,
+        refusal="conjugate bit",
+        everywhere=True,
+        remedy=_PUT_OFF.format(what="conjugate", view="z.conj()", bit="conjugate bit", remedy="resolve_conj"),
+    ),
+)

@@ -19,8 +19,11 @@ def _run(trial):
         groups.append(("jvp", "inputs and tangents"))
     for layout in (*LAYOUTS, *(OF_COMPLEX if trial.oracle.is_complex else ())):
         if layout.everywhere or trial.sample.generic:
-            for name, group in groups:
-                yield from _laid_out(trial, layout, name, group)
+            findings = [f for name, group in groups for f in _laid_out(trial, layout, name, group)]
+            yield from findings
+            wrong = [finding for finding in findings if not finding.holds]
+            if layout.remedy and wrong:
+                yield Fact("the candidate", False, f"seems to read memory. {layout.remedy}", wrong[0].circumstance)
 
 
 def _has_jvp(trial):

@@ -13,7 +13,12 @@ import torch
 from parity_tests import OpSpec, Verdict
 from parity_tests.harness.checks import layouts as check
 from parity_tests.harness.layouts import LAYOUTS, Layout
-from parity_tests.suite.misreadings import MISREADINGS, channels_last_taken_for_contiguous
+from parity_tests.suite.misreadings import (
+    MISREADINGS,
+    channels_last_taken_for_contiguous,
+    columns_taken_for_neighbours,
+    sign_lost,
+)
 
 from ._ops import PAIR, judged, normal, pair, pair_backward, pair_function, pair_jvp
 
@@ -103,6 +108,11 @@ def _of_tangents(read: Callable) -> Callable:
     return pair_function(jvp=lambda x, y, x_dot, y_dot: pair_jvp(x, y, read(x_dot), read(y_dot))).apply
 
 
+def _conjugate_lost(x: torch.Tensor) -> torch.Tensor:
+    """The memory of a complex tensor, without its conjugate bit."""
+    return x.conj() if x.is_conj() else x
+
+
 GROUPS = {"inputs": _of_inputs, "cotangents": _of_cotangents, "inputs and tangents": _of_tangents}
 
 
@@ -119,6 +129,33 @@ def test_a_misreading_is_caught_in_its_layout_only(read, group, monkeypatch):
         assert judged(call, spec, other).verdict is Verdict.PASS, other
     monkeypatch.setattr(check, "LAYOUTS", [layout for layout in LAYOUTS if layout.name not in names])
     assert judged(call, spec, "layouts").verdict is Verdict.PASS
+
+
+def test_what_few_kernels_know_of_is_told_with_the_remedy():
+    failure = judged(_of_inputs(sign_lost), PAIR, "layouts").failure
+    assert failure is not None
+    assert failure.wrong[-1].label == "the candidate"
+    assert "torch.Tensor.resolve_neg() first" in failure.wrong[-1].pattern
+    complex_pair = OpSpec("product", lambda x, y: x * y, "(n),(n)->(n)", dtypes=["complex128"])
+    failure = judged(lambda x, y: _conjugate_lost(x) * y, complex_pair, "layouts", "complex128").failure
+    assert failure is not None
+    assert "torch.Tensor.resolve_conj() first" in failure.wrong[-1].pattern
+
+
+def test_what_few_kernels_know_of_comes_last():
+    """A kernel that misreads strides as well is told of the strides."""
+
+    def read(x):
+        return columns_taken_for_neighbours(sign_lost(x))
+
+    failure = judged(_of_inputs(read), PAIR, "layouts").failure
+    assert failure is not None
+    assert [wrong.label for wrong in failure.wrong][-1] == "the candidate"
+    told = {wrong.circumstance for wrong in failure.wrong[:-1]}
+    assert told == {"inputs transposed, with gaps between columns"}
+    others = judged(_of_inputs(columns_taken_for_neighbours), PAIR, "layouts").failure
+    assert others is not None
+    assert "resolve" not in str([wrong.pattern for wrong in others.wrong])
 
 
 def test_every_layout_has_a_negative_control():
