@@ -12,6 +12,7 @@ import numpy as np
 from parity_tests.harness import bridge
 from parity_tests.harness.candidate import Candidate, NotBuilt, Refused
 from parity_tests.harness.checks import Check
+from parity_tests.harness.consequences import Failed
 from parity_tests.harness.court import Court, is_beyond, only_real, title, with_findings
 from parity_tests.harness.docket import Docket
 from parity_tests.harness.errors import first_line, map_of, where_of
@@ -60,7 +61,7 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
     uncertified: dict[Precision, dict[str, str]] = {}
     yield from _certificates(docket, court, skipped, uncertified)
     for candidate in docket.present:
-        failed: set[str] = set()  # shrunk is the first dtype of each, unless it rests on another
+        failed = Failed()
         compared: set[str] = set()  # the checks that have compared something, in one of the formats so far
         for precision in docket.precisions:
             checks = _unknown(docket, candidate.name, precision, failed, compared)
@@ -75,7 +76,7 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
                 yield from judging.rows(checks, bench.cases, without, failed, compared)
 
 
-def _unknown(docket: Docket, candidate: str, precision: Precision, failed: set[str], compared: set[str]) -> list[Check]:
+def _unknown(docket: Docket, candidate: str, precision: Precision, failed: Failed, compared: set[str]) -> list[Check]:
     """The checks of a format whose rows no earlier process has found; of the others, what the rows to come rely on."""
     checks = []
     for check in docket.checks_in(precision):
@@ -83,7 +84,8 @@ def _unknown(docket: Docket, candidate: str, precision: Precision, failed: set[s
         if row is None:
             checks.append(check)
             continue
-        failed |= {check.name} if row.verdict in (Verdict.MISMATCH, Verdict.ERROR) else set()
+        if row.verdict in (Verdict.MISMATCH, Verdict.ERROR):
+            failed.add(check, precision)
         compared |= {check.name} if row.comparisons else set()
     return checks
 
@@ -176,7 +178,7 @@ class _Judging:
         checks: Iterable[Check],
         cases: Iterable[Sample],
         uncertified: Mapping[str, str],
-        failed: set[str],
+        failed: Failed,
         compared: set[str],
     ) -> Iterator[Row]:
         """A row for each check; `failed` and `compared` are of the candidate's checks in the formats before."""
@@ -200,9 +202,9 @@ class _Judging:
                 continue
             with pinned(self.docket.device):
                 excused = check.name in (self.candidate.limits or {}) or name in earlier.unshrunk
-                row = self.row(check, accepted, failed.isdisjoint({check.name, *check.rests_on}) and not excused)
+                row = self.row(check, accepted, failed.is_news(check, self.precision) and not excused)
             if row.verdict in (Verdict.MISMATCH, Verdict.ERROR):
-                failed.add(check.name)
+                failed.add(check, self.precision)
             if row.comparisons:
                 compared.add(check.name)
             elif row.verdict is Verdict.UNRESOLVED and none_left:
@@ -297,8 +299,8 @@ class _Judging:
             return replace(row, verdict=verdict)
         if outcome is not None and outcome.error is not None:
             if isinstance(outcome.error, Refused):
-                listed = outcome.error.declared and self.candidate.limits is None
-                return replace(row, verdict=verdict, reason=str(outcome.error), listed=listed)
+                declared = outcome.error.declared and self.candidate.limits is None
+                return replace(row, verdict=verdict, reason=str(outcome.error), listed=declared, declared=declared)
             reason = str(outcome.error)
             if verdict is Verdict.ERROR:
                 reason = f"{where_of(outcome.error)} [{title(outcome.trial.sample)}]"
@@ -368,4 +370,4 @@ def held_to_limit(row: Row, reason: str | None) -> Row:
     if row.verdict in (Verdict.UNRESOLVED, Verdict.SKIPPED):
         return row
     found = "" if row.verdict is Verdict.UNSUPPORTED else f" (found: {row.verdict})"
-    return replace(row, verdict=Verdict.UNSUPPORTED, listed=True, reason=reason + found, failure=None)
+    return replace(row, verdict=Verdict.UNSUPPORTED, listed=True, declared=False, reason=reason + found, failure=None)

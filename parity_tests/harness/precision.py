@@ -51,6 +51,11 @@ class Precision:
         """The name of the format of complex numbers whose parts are these; None where both frameworks have none."""
         return {"float64": "complex128", "float32": "complex64"}.get(self.part)
 
+    def covers(self, other: Precision) -> bool:
+        """Is it the same format, or a wider one of numbers of the same kind?"""
+        wider = self.storage.itemsize > other.storage.itemsize
+        return self is other or (wider and self.is_complex == other.is_complex)
+
     def dtype_of(self, x: np.ndarray) -> str:
         """The name of the dtype in which an array of float64 or complex128 is stored in this format.
 

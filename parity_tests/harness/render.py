@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich import box
 from rich.console import Console, Group
@@ -13,8 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from parity_tests.harness.checks import CHECKS
+from parity_tests.harness.consequences import follows
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.report import ORACLE, Failure, Report, Row, Smallest
+from parity_tests.harness.precision import FORMATS
+from parity_tests.harness.report import ORACLE, Failure, Report, Row, Smallest, WrongResult
 
 _STYLE = {
     Verdict.PASS: "green",
@@ -164,14 +166,12 @@ def explanations(report: Report) -> list[Text]:
     reasons: dict[tuple, dict[str, list[str]]] = {}
     for row in report.rows:
         if row.reason:
-            together = "" if row.verdict is Verdict.SKIPPED else row.check
-            key = (row.candidate, together, row.verdict, row.reason, row.listed)
+            key = (row.candidate, row.verdict, row.reason, _means(row))
             reasons.setdefault(key, {}).setdefault(row.check, []).append(SHORT[row.dtype])
-    for (candidate, _, verdict, reason, listed), checks in reasons.items():
-        which = [f"{check}, {' '.join(dtypes)}" for check, dtypes in checks.items()]
-        text = Text(f"{candidate}, {which[0] if len(which) == 1 else ', '.join(checks)}: ")
+    for (candidate, verdict, reason, means), checks in reasons.items():
+        text = Text(f"{candidate}, {_which(checks, verdict)}: ")
         text.append(verdict.value, style=_STYLE[verdict])
-        text.append(f"{', as listed' if listed else ''}: {reason}")
+        text.append(f"{means}: {reason}")
         parts.append(text)
     conventions: dict[str, dict[str, str]] = {}  # of a candidate: of each result, the first that is found
     for row in report.rows:
@@ -186,17 +186,78 @@ def explanations(report: Report) -> list[Text]:
     return parts
 
 
+def _means(row: Row) -> str:
+    """By what means a refusal was expected: a limit that the caller lists, or what the author's own code declares."""
+    if not row.listed:
+        return ""
+    return ", as declared" if row.declared else ", as listed"
+
+
+def _which(checks: Mapping[str, Sequence[str]], verdict: Verdict) -> str:
+    """The checks, with the formats unless each of many is skipped: "vjp, jvp, f64 f32", "vjp (f64 f32), jvp (f64)"."""
+    formats = {" ".join(dtypes) for dtypes in checks.values()}
+    if len(checks) > 1 and verdict is Verdict.SKIPPED:
+        return ", ".join(checks)
+    if len(formats) == 1:
+        return f"{', '.join(checks)}, {formats.pop()}"
+    return ", ".join(f"{check} ({' '.join(dtypes)})" for check, dtypes in checks.items())
+
+
 def told(failures: Sequence[Failure]) -> tuple[list[list[Failure]], list[list[Failure]]]:
-    """The failures of every check, one per dtype: those to tell, and those of checks that rest on one that fails."""
+    """The failures of every check, one per format: those to tell, and those that follow from others.
+
+    A failure follows from one of a check that it rests on, in the same format or in a wider one. A check is told if one
+    of its failures does not follow: that first, in the widest format. The simplest check comes first, then the widest
+    format, then the largest error.
+    """
     by_check: dict[tuple[str, str, str, str], list[Failure]] = {}
     for f in failures:
         by_check.setdefault((f.op, f.candidate, f.device, f.check), []).append(f)
     causes, consequences = [], []
-    for (op, candidate, device, check), group in by_check.items():
-        rests_on = CHECKS[check].rests_on if candidate != ORACLE and check in CHECKS else ()
-        follows = any((op, candidate, device, other) in by_check for other in rests_on)
-        (consequences if follows else causes).append(group)
-    return causes, consequences
+    for key, group in by_check.items():
+        others = [f for other, fs in by_check.items() if other[:3] == key[:3] for f in fs]
+        unexpected = [f for f in group if f.candidate == ORACLE or not any(_follows(f, other) for other in others)]
+        if unexpected:
+            first = min(unexpected, key=_rank)
+            causes.append([first, *sorted((f for f in group if f is not first), key=_place)])
+        else:
+            consequences.append(sorted(group, key=_place))
+    columns = list(dict.fromkeys((f.op, f.candidate, f.device) for f in failures))
+
+    def order(group: list[Failure]) -> tuple[int, int, tuple[int, float]]:
+        first = group[0]
+        return columns.index((first.op, first.candidate, first.device)), _depth(first.check), _rank(first)
+
+    return sorted(causes, key=order), sorted(consequences, key=order)
+
+
+def _follows(failure: Failure, other: Failure) -> bool:
+    check = CHECKS.get(failure.check)
+    return check is not None and follows(check, FORMATS[failure.dtype], other.check, FORMATS[other.dtype])
+
+
+def _rank(failure: Failure) -> tuple[int, float]:
+    """The widest format first, then the largest error in units of what rounding explains."""
+    ratios = [_ratio(result) for result in failure.wrong]
+    return -FORMATS[failure.dtype].storage.itemsize, -max(ratios, default=math.inf)
+
+
+def _ratio(result: WrongResult) -> float:
+    """Infinite for a property that does not hold, and where rounding explains nothing."""
+    if result.error is None or not result.allowed:
+        return math.inf
+    return result.error / result.allowed
+
+
+def _place(failure: Failure) -> int:
+    """Of its format, among all in their usual order."""
+    return list(SHORT).index(failure.dtype)
+
+
+def _depth(check: str) -> int:
+    """How many checks rest on one another below it: 0 for `forward`."""
+    rests_on = CHECKS[check].rests_on if check in CHECKS else ()
+    return max((1 + _depth(other) for other in rests_on), default=0)
 
 
 def summary(consequences: Sequence[Sequence[Failure]]) -> dict[tuple[str, str, str], str]:
@@ -223,14 +284,17 @@ def verdict_line(report: Report) -> Text:
     """One line: does everything agree?"""
     judged = [row for row in report.rows if row.candidate != ORACLE]
     failed = [row for row in report.rows if not row.passed]
-    limits = sum(row.verdict is Verdict.UNSUPPORTED and row.listed for row in judged)
+    refusals = [row for row in judged if row.verdict is Verdict.UNSUPPORTED and row.listed]
+    listed = sum(not row.declared for row in refusals)
     skipped = sum(row.verdict is Verdict.SKIPPED for row in judged)
     compared = sum(row.comparisons for row in judged)
     if report.error:
         return Text(f"Could not judge: {report.error}", style="bold red")
     if report.passed:
-        text = f"All agree: {len(judged) - limits - skipped} rows, {compared:,} comparisons"
-        return Text(text + (f", {limits} listed limits" if limits else ""), style="bold green")
+        text = f"All agree: {len(judged) - len(refusals) - skipped} rows, {compared:,} comparisons"
+        text += f", {listed} listed limits" if listed else ""
+        text += f", {len(refusals) - listed} declared limits" if len(refusals) > listed else ""
+        return Text(text, style="bold green")
     if not failed and judged:
         return Text(f"{', '.join(a.name for a in report.not_built)} should have been judged", style="bold red")
     if not failed:
@@ -244,6 +308,8 @@ def as_text(report: Report, width: int = 120) -> str:
     if report.rows:
         console.print(table(report))
     console.print(below(report), soft_wrap=True)
+    if report.rows:
+        console.print(costs(report), soft_wrap=True)
     file = console.file
     assert isinstance(file, io.StringIO)
     return file.getvalue()

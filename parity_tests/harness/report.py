@@ -117,8 +117,8 @@ class Row:
 
     `comparisons` counts the entries (and properties) that could have told a wrong answer; `error_over_bound` is the
     largest error in units of what rounding explains, infinite where rounding explains nothing. `listed`: an UNSUPPORTED
-    that was expected. `conventions`: where the candidate has another derivative than the oracle has at a
-    kink, and is right.
+    that was expected; `declared`: by the means of the candidate's author, and not by `limits`. `conventions`: where the
+    candidate has another derivative than the oracle has at a kink, and is right.
     """
 
     op: str
@@ -134,6 +134,7 @@ class Row:
     seconds: float = 0.0
     conventions: tuple[str, ...] = ()
     failure: Failure | None = None
+    declared: bool = False
 
     @property
     def passed(self) -> bool:

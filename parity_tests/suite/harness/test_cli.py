@@ -107,7 +107,7 @@ def test_check_of_a_right_function(case):
     result = gradparity("check", case(RIGHT), "--device", "cpu")
     assert result.exit_code == 0, result.output
     assert "has no setup_context staticmethod" in result.stdout  # the limits that it declares
-    assert "listed limits" in result.stdout
+    assert "declared limits" in result.stdout
 
 
 def test_check_of_a_wrong_function_explains(case):

@@ -61,7 +61,8 @@ DECLARED = [
 def test_what_the_author_declared_is_a_listed_limit(call, check, reason):
     report = crosscheck(call, SQUARE, checks=["vjp", check], dtypes=["float64"])
     row = rows(report)[-1]
-    assert (row.verdict, row.listed, row.reason) == (Verdict.UNSUPPORTED, True, reason)
+    assert (row.verdict, row.listed, row.declared, row.reason) == (Verdict.UNSUPPORTED, True, True, reason)
+    assert "UNSUPPORTED, as declared: " in str(report)
     assert report.passed
 
 
@@ -87,7 +88,7 @@ def test_a_candidate_that_refuses_is_unsupported_but_not_excused():
 
 def test_a_refusal_that_is_listed():
     row = judged(_refuses, SQUARE, "forward", limits={"forward": "no kernel yet"})
-    assert (row.verdict, row.listed, row.reason) == (Verdict.UNSUPPORTED, True, "no kernel yet")
+    assert (row.verdict, row.listed, row.declared, row.reason) == (Verdict.UNSUPPORTED, True, False, "no kernel yet")
 
 
 def test_nothing_but_refusals_is_not_agreement():

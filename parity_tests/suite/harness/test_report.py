@@ -14,7 +14,7 @@ from parity_tests import OpSpec, ParityError, Report, Verdict, crosscheck
 from parity_tests.harness.candidate import Candidate, NotBuilt
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.judge import Docket, judge
-from parity_tests.harness.render import apart, as_text
+from parity_tests.harness.render import SHORT, apart, as_text, told
 from parity_tests.harness.report import ORACLE, Failure, Row, Smallest, WrongResult
 
 from ._ops import SQUARE, unary_function
@@ -217,7 +217,53 @@ def test_what_follows_from_a_failure_is_told_in_a_line(failed):
     text = str(failed)
     assert text.count("disagrees with") == 1
     assert "square: mine fails, as a consequence or on its own: vjp_of_vjp (f64 f32)" in text
-    assert text.rstrip().splitlines()[-1].startswith("4 of 8 rows do not pass, ")
+    assert text.rstrip().splitlines()[-2].startswith("4 of 8 rows do not pass, ")
+
+
+def failing(check: str, dtype: str, error: float | None = 1.0) -> Row:
+    wrong = WrongResult("x_bar", "1/1 entries wrong", error=error, allowed=1e-3)
+    failure = Failure("op", "mine", check, dtype, "cpu", "given", "why", {}, 0, (wrong,))
+    return Row("op", "mine", check, dtype, "cpu", Verdict.MISMATCH, 2.0, 3, failure=failure)
+
+
+def order_of(*rows: Row) -> tuple[list[list[tuple[str, str]]], list[list[tuple[str, str]]]]:
+    causes, consequences = told(report_of(*rows).failures)
+    places = [[[(f.check, SHORT[f.dtype]) for f in group] for group in groups] for groups in (causes, consequences)]
+    return places[0], places[1]
+
+
+def test_a_failure_hides_those_that_follow_from_it_in_its_format_and_in_narrower_ones():
+    rows = [failing("vjp", "float32"), *(failing("vjp_of_vjp", dtype) for dtype in ("float32", "float16"))]
+    causes, consequences = order_of(*rows)
+    assert causes == [[("vjp", "f32")]]
+    assert consequences == [[("vjp_of_vjp", "f32"), ("vjp_of_vjp", "f16")]]
+
+
+@pytest.mark.parametrize(
+    ("narrow", "other"), [("float16", "float64"), ("float16", "bfloat16"), ("complex64", "float64")]
+)
+def test_a_failure_in_a_wider_format_is_never_hidden(narrow, other):
+    causes, consequences = order_of(failing("vjp", narrow), failing("vjp_of_vjp", narrow), failing("vjp_of_vjp", other))
+    assert [group[0] for group in causes] == [("vjp", SHORT[narrow]), ("vjp_of_vjp", SHORT[other])]
+    assert consequences == []
+
+
+def test_the_simplest_the_widest_the_worst_first():
+    causes, consequences = order_of(
+        failing("points", "float64"),
+        failing("vjp", "float16", error=9.0),
+        failing("vjp", "bfloat16", error=1.0),
+        failing("jvp", "bfloat16", error=2.0),
+        failing("jvp", "float32"),
+        failing("forward", "float16"),
+    )
+    assert causes == [
+        [("forward", "f16")],
+        [("jvp", "f32"), ("jvp", "bf16")],
+        [("vjp", "bf16"), ("vjp", "f16")],
+        [("points", "f64")],
+    ]
+    assert consequences == []
 
 
 def test_the_equation_the_sizes_and_the_agreement_are_told():
@@ -281,16 +327,28 @@ def test_the_table(passed):
         pytest.param(report_of(), "Nothing was judged", id="nothing"),
         pytest.param(report_of(row(), error="interrupted"), "Could not judge: interrupted", id="ended early"),
         pytest.param(report_of(row(), LISTED), "All agree: 1 rows, 6 comparisons, 1 listed limits", id="limits"),
+        pytest.param(
+            report_of(row(), dataclasses.replace(LISTED, declared=True)),
+            "All agree: 1 rows, 6 comparisons, 1 declared limits",
+            id="what the author declares",
+        ),
         pytest.param(report_of(row(Verdict.ERROR)), "1 of 1 rows do not pass, 3 comparisons", id="error"),
     ],
 )
-def test_the_last_line(report, line):
-    assert str(report).rstrip().splitlines()[-1] == line
+def test_the_verdict_is_told_in_a_line(report, line):
+    assert str(report).rstrip().splitlines()[-2 if report.rows else -1] == line
+
+
+def test_the_last_line_says_how_long_it_took():
+    slow, fast = (dataclasses.replace(row(), check=check, seconds=s) for check, s in (("vjp", 2.0), ("forward", 0.25)))
+    assert str(report_of(slow, fast)).splitlines()[-1] == "2.2 s: vjp 2.0 s, forward 0.2 s"
 
 
 def test_reasons_and_what_was_skipped_are_told():
     text = str(report_of(row(), LISTED, row(Verdict.UNRESOLVED, reason="no rule"), skipped=["device cuda: none"]))
     assert "mine, vjp, f32: UNSUPPORTED, as listed: a limit\n" in text
+    declared = dataclasses.replace(LISTED, declared=True)
+    assert "mine, vjp, f32: UNSUPPORTED, as declared: a limit\n" in str(report_of(row(), declared))
     assert "mine, vjp, f32: UNRESOLVED: no rule\n" in text
     assert "skipped: device cuda: none\n" in text
 
@@ -319,7 +377,7 @@ def test_who_is_not_built_has_a_column_and_a_reason(expected, code):
         {"name": "fast_kernel", "reason": "no compiler: get one", "expected": expected}
     ]
     assert (report.passed, report.exit_code) == (expected, code)
-    last = text.splitlines()[-1]
+    last = text.splitlines()[-2]
     assert last.startswith("All agree: 1 rows") if expected else last == "fast_kernel should have been judged"
 
 
@@ -343,13 +401,15 @@ def test_a_name_is_not_taken_for_markup(name):
     assert text.count(name) == 3  # the column, and the reason
 
 
-def test_checks_skipped_for_one_reason_share_a_line():
+def test_checks_and_formats_of_one_reason_share_a_line():
     others = [dataclasses.replace(SKIPPED, check=check) for check in ("jvp", "leaks")]
     half = dataclasses.replace(SKIPPED, dtype="float16")
     assert "mine, vjp, f32 f16: SKIPPED: not an operator" in as_text(report_of(row(), SKIPPED, half))
     assert "mine, vjp, jvp, leaks: SKIPPED: not an operator" in as_text(report_of(row(), SKIPPED, half, *others))
     refused = [dataclasses.replace(a, verdict=Verdict.UNSUPPORTED) for a in (SKIPPED, *others)]
-    assert as_text(report_of(*refused)).count(": UNSUPPORTED: not an operator") == 3
+    assert "mine, vjp, jvp, leaks, f32: UNSUPPORTED: not an operator\n" in as_text(report_of(*refused))
+    refused.append(dataclasses.replace(refused[0], dtype="float16"))
+    assert "mine, vjp (f32 f16), jvp (f32), leaks (f32): UNSUPPORTED: not an operator\n" in as_text(report_of(*refused))
 
 
 def test_a_table_of_many_candidates_fits_80_columns():

@@ -184,6 +184,22 @@ def test_in_one_dtype_and_not_for_what_follows():
 
 
 @pytest.mark.usefixtures("shrinking")
+def test_what_does_not_follow_from_another_format_is_shrunk():
+    """The gradient is wrong in bfloat16 alone; in float16 that of the gradient is."""
+
+    def backward(x, g):
+        return x * g if x.dtype == torch.bfloat16 else 2 * x.detach() * g
+
+    wrong = unary_function(lambda x: x * x, backward)
+    report = crosscheck(wrong, MATRIX, checks=["vjp", "vjp_of_vjp"], dtypes=["bfloat16", "float16"])
+    assert [(f.check, f.dtype) for f in report.failures if f.smallest] == [
+        ("vjp", "bfloat16"),
+        ("vjp_of_vjp", "float16"),
+    ]
+    assert str(report).count("disagrees with") == 2
+
+
+@pytest.mark.usefixtures("shrinking")
 def test_the_widest_dtype_in_which_it_fails():
     def backward(x, g):
         return 2 * x * g if x.dtype in (torch.float64, torch.float32) else x * g

@@ -1,0 +1,36 @@
+"""Which failures follow from others: of a check that rests on one that fails, in the same format or in a wider one."""
+
+from __future__ import annotations
+
+from parity_tests.harness.checks import Check
+from parity_tests.harness.precision import Precision
+
+
+def follows(check: Check, precision: Precision, cause: str, of_cause: Precision) -> bool:
+    """Does a failure of `check` in a format follow from one of the check named `cause` in another format?
+
+    Never from a narrower one: rounding, or code that is run in that format only, may be what is wrong there.
+    """
+    return cause in check.rests_on and of_cause.covers(precision)
+
+
+class Failed:
+    """The checks that have failed so far, in the order of the formats, of one candidate."""
+
+    def __init__(self) -> None:
+        self._news: dict[tuple[str, Precision], bool] = {}
+
+    def is_news(self, check: Check, precision: Precision) -> bool:
+        """Would a failure follow from none so far, and has none of this check been news in a format as wide?
+
+        These are the failures that a report tells first, so that they are worth shrinking.
+        """
+        return not any(
+            (news and name == check.name and other.storage.itemsize >= precision.storage.itemsize)
+            or follows(check, precision, name, other)
+            for (name, other), news in self._news.items()
+        )
+
+    def add(self, check: Check, precision: Precision) -> None:
+        """It has failed in this format."""
+        self._news[check.name, precision] = self.is_news(check, precision)
