@@ -335,6 +335,16 @@ class DividedByAttn(Attn):
         return q_bar if q_bar is None else q_bar * (attn / attn).prod(1, keepdim=True), k_bar, v_bar
 
 
+class InfiniteSlopeOfNothing(Attn):
+    """Right to first order everywhere: it adds 0 * sqrt(|attn|)."""
+
+    @staticmethod
+    def backward(ctx, output_bar, attn_bar):
+        q_bar, k_bar, v_bar = Attn.backward(ctx, output_bar, attn_bar)
+        attn = ctx.saved_tensors[3]
+        return q_bar if q_bar is None else q_bar + 0 * attn.abs().sqrt().sum(1, keepdim=True), k_bar, v_bar
+
+
 class OneBitMore(Attn):
     @staticmethod
     def backward(ctx, output_bar, attn_bar):
@@ -388,6 +398,9 @@ MUTANTS: dict[str, Mutant] = {
     "computed_in_float32": Mutant(ComputedInFloat32.apply, "float64 gradients computed in float32", "vjp"),
     "narrow_accumulator": Mutant(NarrowAccumulator.apply, "v_bar adds up in bfloat16", "vjp", dtype="bfloat16"),
     "divided_by_attn": Mutant(DividedByAttn.apply, "0 / 0 where attn is 0", "points", ("forward", "vjp_partial")),
+    "infinite_slope_of_nothing": Mutant(
+        InfiniteSlopeOfNothing.apply, "0 * infinity where attn is 0", "points_second_order", ("vjp_of_vjp", "points")
+    ),
     "one_bit_more": Mutant(OneBitMore.apply, "the last bit of q_bar", "exact", (*_FIRST, "points")),
     "one_asks_for_another": Mutant(OneAsksForAnother.apply, "k_bar only if q asks", "input_subsets", _FIRST),
     "strides_ignored": Mutant(StridesIgnored.apply, "a strided cotangent read as contiguous", "layouts", _FIRST),

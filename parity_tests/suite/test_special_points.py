@@ -17,7 +17,7 @@ from parity_tests.suite.collection.special_points import CASES
 from parity_tests.suite.test_collection import CAUGHT
 
 SEEDS = range(5)
-CHECKS = ("vjp", "points", "exact")
+CHECKS = ("vjp", "points", "points_second_order", "exact")
 MISTAKES = [
     pytest.param(case, mistake, id=f"{op}-{name}")
     for op, case in CASES.items()

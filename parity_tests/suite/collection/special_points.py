@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import torch
 
@@ -35,4 +36,57 @@ largest_of_twelve = Case(
 )
 
 
-CASES = {"largest_of_twelve": largest_of_twelve}
+# Derivatives that are right, and of which autograd makes wrong second ones.
+
+
+def _bump(x):
+    return x * jnp.exp(-x * x)
+
+
+def _bump_torch(x):
+    return x * torch.exp(-x * x)
+
+
+def _bump_slope(x):
+    return (1 - 2 * x * x) * torch.exp(-x * x)
+
+
+def _slope_of_both_branches(x):
+    """The quotient x / x is left out at 0, but its derivative there, which is NaN, is multiplied by 0."""
+    return torch.where(x == 0, 1.0, _bump_slope(x) * (x / x))
+
+
+bump = Case(
+    OpSpec("bump", _bump, "(n)->(n)"),
+    function(_bump_torch, lambda x, w: w * _bump_slope(x)),
+    {
+        "nan_from_the_other_branch": Mistake(
+            function(_bump_torch, lambda x, w: w * _slope_of_both_branches(x)),
+            "points_second_order",
+            passes=("vjp", "points"),
+        ),
+        # 1 / exp(x^2) is 0 where that overflows, and the derivative of it infinity / infinity.
+        "divided_by_an_exponential": Mistake(
+            function(_bump_torch, lambda x, w: w * (1 - 2 * x * x) / torch.exp(x * x)),
+            "points_second_order",
+            passes=("vjp_of_vjp", "points"),
+        ),
+    },
+)
+
+
+def _softplus_torch(x):
+    return torch.maximum(x, torch.zeros_like(x)) + torch.log1p(torch.exp(-x.abs()))
+
+
+softplus_twice = Case(
+    OpSpec("softplus_twice", jax.nn.softplus, "(n)->(n)", input_names=("x",)),
+    function(_softplus_torch, lambda x, w: w * torch.sigmoid(x)),
+    {
+        # Its derivative at 0 is two halves. The second one is 1/4, and 0 by autograd.
+        "curvature_lost_at_zero": Mistake(_softplus_torch, "points_second_order", passes=("vjp_of_vjp", "points")),
+    },
+)
+
+
+CASES = {"largest_of_twelve": largest_of_twelve, "bump": bump, "softplus_twice": softplus_twice}

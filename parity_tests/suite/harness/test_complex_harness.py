@@ -33,7 +33,7 @@ from parity_tests.suite.harness._ops import judged, rows
 from parity_tests.suite.slow_but import slow_but
 
 MAPS = ("forward", "vjp", "jvp", "adjoint", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp", "linearity")
-OF_REAL_NUMBERS = {"points", "exact", "autocast"}
+OF_REAL_NUMBERS = {"points", "points_second_order", "exact", "autocast"}
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:

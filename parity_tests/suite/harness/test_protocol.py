@@ -85,7 +85,11 @@ def test_they_look_at_one_sample():
     assert crosscheck(product, spec, checks=PROTOCOL_MISTAKES, dtypes=["float64"]).passed
     assert len(shapes) == 1
     generic = {name for name, check in CHECKS.items() if check.generic}
-    assert generic == set(PROTOCOL_MISTAKES) | (set(TRANSFORM_MISTAKES) - {"third_order"}) | {"points", "exact"}
+    assert generic == set(PROTOCOL_MISTAKES) | (set(TRANSFORM_MISTAKES) - {"third_order"}) | {
+        "points",
+        "points_second_order",
+        "exact",
+    }
 
 
 def _hvp_inside(x):
