@@ -10,6 +10,12 @@ import numpy as np
 
 from parity_tests.harness.real_parts import by_parts
 
+# Right code may exceed the bounds of long sums by chance: of this many sums, which is more than one report compares,
+# any of them with this probability at most, since one of them does with 2 exp(-λ² / 2) at most.
+SUMS_OF_A_REPORT = 1e7
+CHANCE_OF_AN_ALARM = 1e-3
+LAMBDA = math.sqrt(2 * math.log(2 * SUMS_OF_A_REPORT / CHANCE_OF_AN_ALARM))  # 6.9
+
 
 @dataclass(frozen=True)
 class Precision:
@@ -72,9 +78,15 @@ class Precision:
         """x rounded to this format, as float64; complex numbers by their parts, as complex128."""
         return by_parts(lambda a: np.asarray(a, np.float64).astype(self.storage).astype(np.float64), np.asarray(x))
 
-    def gamma(self, K: int) -> float:
-        """γ_K: how far K roundings of the accumulator may add up, relatively; see `rounding`."""
-        return min(K, 4 * math.sqrt(K)) * self.u_acc
+    def gamma(
+        self, K: int, pairs: np.ndarray | float | None = None, biased: np.ndarray | float | None = None
+    ) -> np.ndarray | float:
+        """γ_K: how far K roundings of the accumulator may add up, relatively; see `rounding`.
+
+        `pairs` (of equal terms) and `biased` (roundings): see `rounding_terms`; by default of K different terms.
+        """
+        independent = LAMBDA * np.sqrt(K if pairs is None else pairs)
+        return np.minimum(K, independent + (2 * self.u_acc * K * K if biased is None else biased)) * self.u_acc
 
 
 def _precision(

@@ -7,9 +7,9 @@ contraction of all of them, in the order that is worst:
 
     E(c + Σ t_k)  is at least  γ_K+1 (|c| + Σ |t_k|)
 
-For every variable that is such a sum, its number of terms, the sum M of their magnitudes, and how much of γ_K M its
-bound holds already are carried along: from one sum to the next, through what only moves numbers, through factors, by
-which the terms may have been multiplied instead, and through calls.
+For every variable that is such a sum, its number of terms, the sum M of their magnitudes, how much of γ_K M its bound
+holds already, and how many of the terms may be equal are carried along: from one sum to the next, through what only
+moves numbers, through factors, by which the terms may have been multiplied instead, and through calls.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jax.extend import core
@@ -25,33 +25,44 @@ from jax.extend import core
 from parity_tests.harness.precision import Precision
 from parity_tests.harness.rounding_elementary import evaluated
 from parity_tests.harness.rounding_products import MOVES, SUMS, UNSIGNED
+from parity_tests.harness.rounding_terms import (
+    equal_pairs,
+    most_equal,
+    pairs_of_contraction,
+    pairs_of_convolution,
+)
 
 CONTRACTIONS = ("dot_general", "conv_general_dilated", "reduce_sum", "cumsum", "reduce_window_sum")
 _CARRIED = ("mul", "div", *MOVES, *UNSIGNED, "select_n")
 
 
-class Sum:
-    """A sum of so many terms: the sum of their magnitudes, and what its bound has been charged of γ for them.
+class Sizes(NamedTuple):
+    """Of a sum, entry by entry.
 
-    Most results of contractions are never added to anything, so both are computed when they are first asked for.
+    magnitude: M, the sum of the magnitudes of its terms.
+    charged: what its bound holds of γ M already.
+    pairs: its pairs of equal terms, see `rounding_terms`.
+    density: Σ K² / M of the sums that it is made of: how many terms they have for a spread of 1, summed over the terms.
+        Times the spacing of a total, it is the number of roundings that have no mean of 0, see `rounding_terms`.
     """
 
-    def __init__(self, terms: int, compute: Callable[[], tuple[np.ndarray, np.ndarray]]) -> None:
+    magnitude: np.ndarray
+    charged: np.ndarray
+    pairs: np.ndarray
+    density: np.ndarray
+
+
+class Sum:
+    """A sum of so many terms. Most are never added to anything, so their sizes are computed when first asked for."""
+
+    def __init__(self, terms: int, compute: Callable[[], Sizes]) -> None:
         self.terms = terms
         self._compute = compute
 
     @functools.cached_property
-    def _sizes(self) -> tuple[np.ndarray, np.ndarray]:
+    def sizes(self) -> Sizes:
         with np.errstate(all="ignore"):
             return self._compute()
-
-    @property
-    def magnitude(self) -> np.ndarray:
-        return self._sizes[0]
-
-    @property
-    def charged(self) -> np.ndarray:
-        return self._sizes[1]
 
 
 class Sums:
@@ -92,7 +103,7 @@ class Sums:
         if name in CONTRACTIONS:
             made = _contraction(eqn, x, known[0] if name == "reduce_sum" else None, precision)
         elif name in SUMS:
-            made = _added(x, known, precision)
+            made = _added(x, known)
         elif name in _CARRIED and not (name == "div" and known[1]):
             made = _carried(eqn, x, known)
         else:
@@ -102,26 +113,27 @@ class Sums:
         if not (name in SUMS or (name == "reduce_sum" and known[0])):
             self._known[result] = made
             return 0.0
-        charge = _charge(made.terms, made.magnitude, x, precision)
-        self._known[result] = Sum(made.terms, lambda: (made.magnitude, np.maximum(charge, made.charged)))
-        with np.errstate(invalid="ignore"):
-            lost = np.maximum(charge - made.charged, 0.0)
+        sizes = made.sizes
+        with np.errstate(all="ignore"):
+            charge = _charge(made.terms, sizes, x, precision)
+            lost = np.maximum(charge - sizes.charged, 0.0)
+        self._known[result] = Sum(made.terms, lambda: sizes._replace(charged=np.maximum(charge, sizes.charged)))
         return np.where(np.isfinite(lost), lost, 0.0)  # an infinite term, as of a mask, is exact
 
 
-def _charge(terms: int, magnitude: np.ndarray, x: Sequence[np.ndarray], precision: Precision) -> np.ndarray:
+def _charge(terms: int, sizes: Sizes, x: Sequence[np.ndarray], precision: Precision) -> np.ndarray:
     """γ M; a complex product is two real ones in each part: see `rounding_complex`."""
+    biased = np.nan_to_num(sizes.density * sizes.magnitude) * 2 * precision.u_acc
     if any(map(np.iscomplexobj, x)):
-        return math.sqrt(2) * precision.gamma(2 * terms) * magnitude
-    return precision.gamma(terms) * magnitude
+        return math.sqrt(2) * precision.gamma(2 * terms, 4 * sizes.pairs, 4 * biased) * sizes.magnitude
+    return precision.gamma(terms, sizes.pairs, biased) * sizes.magnitude
 
 
-def _magnitudes(x: Sequence[np.ndarray], known: Sequence[Sum | None]) -> list[np.ndarray]:
-    return [np.abs(a) if s is None else s.magnitude for a, s in zip(x, known, strict=True)]
-
-
-def _charged(x: Sequence[np.ndarray], known: Sequence[Sum | None]) -> list[np.ndarray]:
-    return [np.zeros(a.shape) if s is None else s.charged for a, s in zip(x, known, strict=True)]
+def _sizes_of(x: np.ndarray, known: Sum | None) -> Sizes:
+    if known is not None:
+        return known.sizes
+    nothing = np.zeros(x.shape)
+    return Sizes(np.abs(x), nothing, np.ones(x.shape), nothing)  # a number by itself
 
 
 def _contraction(eqn: core.JaxprEqn, x: list[np.ndarray], terms: Sum | None, precision: Precision) -> Sum:
@@ -133,13 +145,37 @@ def _contraction(eqn: core.JaxprEqn, x: list[np.ndarray], terms: Sum | None, pre
     def summed(*a: np.ndarray) -> np.ndarray:
         return np.asarray(eqn.primitive.bind(*a, **params))
 
-    def sizes() -> tuple[np.ndarray, np.ndarray]:
+    def sizes() -> Sizes:
         magnitude = summed(*map(np.abs, x))
-        charged = _charge(K, magnitude, x, precision)
-        return (magnitude, charged) if terms is None else (summed(terms.magnitude), charged + summed(terms.charged))
+        pairs = np.broadcast_to(_pairs(eqn, x, K, precision), magnitude.shape)
+        density = np.where(magnitude > 0, float(K) ** 2 / magnitude, 0.0)
+        own = Sizes(magnitude, np.zeros(magnitude.shape), pairs, density)
+        own = own._replace(charged=_charge(K, own, x, precision))
+        if terms is None:
+            return own
+        of_terms = Sizes(*map(summed, terms.sizes))
+        return of_terms._replace(charged=own.charged + of_terms.charged)
 
     K = terms_of(eqn, x)
     return Sum(K if terms is None else K * terms.terms, sizes)
+
+
+def _pairs(eqn: core.JaxprEqn, x: Sequence[np.ndarray], K: int, precision: Precision) -> np.ndarray | float:
+    """As `rounding_sums` and `rounding_order` count them."""
+    u = precision.u_acc
+    match eqn.primitive.name:
+        case "dot_general":
+            return pairs_of_contraction(x[0], x[1], eqn.params["dimension_numbers"], precision)
+        case "reduce_sum":
+            axes = tuple(eqn.params["axes"])
+            return equal_pairs(x[0], axes, u).squeeze(axes)
+        case "cumsum":
+            return equal_pairs(x[0], (eqn.params["axis"],), u)
+        case "reduce_window_sum":
+            return float(K * min(K, most_equal(x[0], u)))
+        case _:
+            dims = eqn.params["dimension_numbers"]
+            return pairs_of_convolution(x[0], x[1], (dims.rhs_spec[0], dims.out_spec[1]), precision)
 
 
 def terms_of(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> int:
@@ -159,26 +195,34 @@ def terms_of(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> int:
             return math.prod(size for axis, size in enumerate(x[1].shape) if axis != dims[0])
 
 
-def _added(x: Sequence[np.ndarray], known: Sequence[Sum | None], precision: Precision) -> Sum:
+def _added(x: Sequence[np.ndarray], known: Sequence[Sum | None]) -> Sum:
     terms = sum(1 if s is None else s.terms for s in known)
-    return Sum(terms, lambda: (np.add(*_magnitudes(x, known)), np.add(*_charged(x, known))))
+    first, second = (_sizes_of(a, s) for a, s in zip(x, known, strict=True))
+    return Sum(terms, lambda: Sizes(*map(np.add, first, second)))
 
 
 def _carried(eqn: core.JaxprEqn, x: Sequence[np.ndarray], known: Sequence[Sum | None]) -> Sum:
     """Moved to other places, or multiplied by something, which may be multiplied into each of the terms."""
     name = eqn.primitive.name
 
-    def sizes() -> tuple[np.ndarray, np.ndarray]:
-        magnitudes, charged = _magnitudes(x, known), _charged(x, known)
+    def sizes() -> Sizes:
+        made = [_sizes_of(a, s) for a, s in zip(x, known, strict=True)]
         if name == "div":
-            return magnitudes[0] / np.abs(x[1]), charged[0] / np.abs(x[1])
+            return _scaled(made[0], 1 / np.abs(x[1]))
         if name == "mul":  # of two sums, whichever is multiplied into the other's terms
-            a, b = (np.abs(v) for v in x)
-            return np.maximum(magnitudes[0] * b, a * magnitudes[1]), charged[0] * b + a * charged[1]
+            first, second = _scaled(made[0], np.abs(x[1])), _scaled(made[1], np.abs(x[0]))
+            both = Sizes(*map(np.maximum, first, second))
+            return both._replace(charged=first.charged + second.charged)
         if name in UNSIGNED:
-            return magnitudes[0], charged[0]
+            return made[0]
         if name == "select_n":
-            magnitudes[0] = charged[0] = x[0]
-        return np.asarray(evaluated(eqn, *magnitudes)), np.asarray(evaluated(eqn, *charged))
+            made[0] = Sizes(*[x[0]] * len(Sizes._fields))
+        return Sizes(*(np.asarray(evaluated(eqn, *each)) for each in zip(*made, strict=True)))
 
     return Sum(max(s.terms for s in known if s is not None), sizes)
+
+
+def _scaled(sizes: Sizes, factor: np.ndarray) -> Sizes:
+    shape = np.broadcast_shapes(sizes.magnitude.shape, factor.shape)
+    density = np.where(factor > 0, sizes.density / factor, 0.0)
+    return Sizes(sizes.magnitude * factor, sizes.charged * factor, np.broadcast_to(sizes.pairs, shape), density)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parity_tests.harness.rounding_elementary import underflow
+from parity_tests.harness.rounding_terms import in_place
 
 
 def selected(eqn, x, e, y, p):
@@ -54,7 +55,7 @@ def scattered_sum(eqn, x, e, y, p):
     # Added up where it is stored, in the storage format: what PyTorch's index_add and a GPU's atomics do.
     magnitude = scattered(np.abs(x[0]), np.abs(x[2]))
     terms = scattered(np.ones(x[0].shape), np.ones(x[2].shape))
-    own = np.minimum(terms, 4 * np.sqrt(terms)) * p.u * magnitude + p.u * np.abs(y)
+    own = in_place(terms, x[2], p.u) * magnitude + p.u * np.abs(y)
     return _unless_moved_in_row(eqn, e[1], scattered(e[0], e[2]) + own)
 
 

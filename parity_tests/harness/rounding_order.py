@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from parity_tests.harness.rounding_terms import in_place
+
 
 def monotone(eqn, x, e, y, p):
     """Of a function that is monotone in its floating-point operands, and exact."""
@@ -76,7 +78,7 @@ def window_sum(eqn, x, e, y, p):
         return np.asarray(eqn.primitive.bind(a, **eqn.params))
 
     K = int(np.prod(eqn.params["window_dimensions"]))
-    return summed(e[0]) + p.gamma(K) * summed(np.abs(x[0])) + p.u * np.abs(y)
+    return summed(e[0]) + in_place(K, x[0], p.u_acc) * summed(np.abs(x[0])) + p.u * np.abs(y)
 
 
 class _Windows:
@@ -131,7 +133,7 @@ def select_and_scatter_add(eqn, x, e, y, p):
     passed_on = windows.gathered(may * (e_source + np.where(certain, 0.0, np.abs(source))))
     # Added up where it is stored, as by scatter-add.
     terms, magnitude = windows.gathered(may), windows.gathered(may * np.abs(source))
-    return passed_on + np.minimum(terms, 4 * np.sqrt(terms)) * p.u * magnitude
+    return passed_on + in_place(terms, source, p.u) * magnitude
 
 
 RULES = {

@@ -9,6 +9,7 @@ from jax import lax
 
 from parity_tests.harness import rounding_complex
 from parity_tests.harness.rounding_elementary import ELEMENTARY
+from parity_tests.harness.rounding_terms import equal_pairs, pairs_of_contraction, pairs_of_convolution
 
 
 def contraction(eqn, x, e, y, p):
@@ -22,7 +23,8 @@ def contraction(eqn, x, e, y, p):
     X, Y = np.abs(x[0]), np.abs(x[1])
     magnitude = product(X, Y)
     passed_on = product(X, e[1]) + product(e[0], Y + e[1])
-    own = (math.sqrt(2) * p.gamma(2 * K) if np.iscomplexobj(y) else p.gamma(K)) * magnitude
+    pairs = pairs_of_contraction(x[0], x[1], eqn.params["dimension_numbers"], p)
+    own = (math.sqrt(2) * p.gamma(2 * K, pairs) if np.iscomplexobj(y) else p.gamma(K, pairs)) * magnitude
     lost = (rounding_complex.PRODUCT if np.iscomplexobj(y) else 1) * K * p.tiny
     return passed_on + own + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, lost)
 
@@ -30,14 +32,17 @@ def contraction(eqn, x, e, y, p):
 def sum(eqn, x, e, y, p):
     axes = tuple(eqn.params["axes"])
     K = math.prod(x[0].shape[axis] for axis in axes)
-    return e[0].sum(axes) + p.gamma(K) * np.abs(x[0]).sum(axes) + p.u * np.abs(y)
+    own = p.gamma(K, equal_pairs(x[0], axes, p.u_acc).squeeze(axes)) * np.abs(x[0]).sum(axes)
+    return e[0].sum(axes) + own + p.u * np.abs(y)
 
 
 def cumulative_sum(eqn, x, e, y, p):
     def cumulative(a):
         return np.asarray(eqn.primitive.bind(a, **eqn.params))
 
-    return cumulative(e[0]) + p.gamma(x[0].shape[eqn.params["axis"]]) * cumulative(np.abs(x[0])) + p.u * np.abs(y)
+    axis = eqn.params["axis"]
+    own = p.gamma(x[0].shape[axis], equal_pairs(x[0], (axis,), p.u_acc)) * cumulative(np.abs(x[0]))
+    return cumulative(e[0]) + own + p.u * np.abs(y)
 
 
 def product_of_all(eqn, x, e, y, p):
@@ -69,7 +74,10 @@ def cumulative_log_sum_exp(eqn, x, e, y, p):
     # the weights exp(x - y): to at most log K, since Σ p_i |x_i - m| is the entropy of p less y - m.
     K = x[0].shape[eqn.params["axis"]]
     m = np.asarray(lax.cummax_p.bind(x[0], **eqn.params))
-    of_sum = p.gamma(K) + 2 * p.u + ELEMENTARY * p.u_acc + p.u * math.log(max(K, 1))
+    pairs = equal_pairs(
+        np.exp(x[0] - x[0].max(eqn.params["axis"], keepdims=True, initial=-np.inf)), (eqn.params["axis"],), p.u_acc
+    )
+    of_sum = p.gamma(K, pairs) + 2 * p.u + ELEMENTARY * p.u_acc + p.u * math.log(max(K, 1))
     return passed_on + of_sum + (2 * p.u + ELEMENTARY * p.u_acc) * (np.abs(y - m) + np.abs(y))
 
 
@@ -81,7 +89,9 @@ def convolution(eqn, x, e, y, p):
     K = int(convolved(np.ones_like(X), np.ones_like(Y)).max(initial=0))
     magnitude = convolved(X, Y)
     passed_on = convolved(X, e[1]) + convolved(e[0], Y + e[1])
-    return passed_on + p.gamma(K) * magnitude + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, K * p.tiny)
+    dims = eqn.params["dimension_numbers"]
+    own = p.gamma(K, pairs_of_convolution(X, x[1], (dims.rhs_spec[0], dims.out_spec[1]), p)) * magnitude
+    return passed_on + own + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, K * p.tiny)
 
 
 RULES = {

@@ -21,7 +21,7 @@ from jax import lax
 from parity_tests.harness import bridge, rounding_missing
 from parity_tests.harness.findings import Comparison
 from parity_tests.harness.numerics import pinned
-from parity_tests.harness.precision import FLOAT64, PRECISIONS, Precision
+from parity_tests.harness.precision import FLOAT64, LAMBDA, PRECISIONS, Precision
 from parity_tests.harness.rounding import NoRule, NotFloat64, bounded
 
 from ._ops import normal
@@ -310,11 +310,17 @@ def test_the_bound_of_a_contraction(precision):
     assert bound == pytest.approx(_enlarged(passed_on + own, p), rel=1e-14)
 
 
-@pytest.mark.parametrize(("k", "roundings"), [(16, 16), (17, 4 * 17**0.5), (100, 40)])
+@pytest.mark.parametrize(("k", "roundings"), [(16, 16), (47, 47), (48, LAMBDA * 48**0.5), (100, 10 * LAMBDA)])
 def test_a_long_sum_is_charged_by_the_square_root_of_its_length(k, roundings):
-    x = np.ones(k)
+    x = np.linspace(1, 2, k)
     _, bound = bound_of(jnp.sum, [x], F32)
-    assert bound == pytest.approx(_enlarged(2 * F32.u * k + roundings * F32.u * k + F32.u * k, F32), rel=1e-14)
+    assert bound == pytest.approx(_enlarged((2 + roundings + 1) * F32.u * x.sum(), F32), rel=1e-4)
+
+
+@pytest.mark.parametrize("k", [16, 100, 4096])
+def test_a_sum_of_equal_terms_is_charged_by_its_length(k):
+    _, bound = bound_of(jnp.sum, [np.full(k, 0.75)], F32)
+    assert bound == pytest.approx(_enlarged((2 + k + 1) * F32.u * 0.75 * k, F32), rel=1e-14)
 
 
 @formats
