@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,3 +39,14 @@ def case(
 
 
 COMPLEX = ("complex128", "complex64")
+REAL = ("float64", "float32", "bfloat16", "float16")
+FIRST_ORDER = ("vjp", "vjp_partial", "jvp", "points", "layouts", "linearity", "vmap")
+SECOND_ORDER = ("vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
+# One order and one format are enough for these; they differ in how the derivative is asked for.
+WAYS = ("input_subsets", "in_place", "retain_graph", "interleaved", "saved_tensors", "checkpoint")
+TRANSFORMS = ("functorch", "make_fx", "compile")
+
+
+def rows(title: str, checks: Sequence[str], dtypes: Sequence[str] = REAL) -> dict[str, str]:
+    """Rows that rightly fail, by the title of their section in docs/found.md."""
+    return {f"{check} {dtype}": title for check in checks for dtype in dtypes}

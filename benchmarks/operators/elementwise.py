@@ -9,12 +9,14 @@ import torch
 from jax.scipy import special
 from torch.nn import functional
 
-from benchmarks.operators._case import COMPLEX, case
+from benchmarks.operators._case import COMPLEX, FIRST_ORDER, SECOND_ORDER, TRANSFORMS, WAYS, case, rows
 
 TRIGAMMA = "8. digamma: derivative"
-_SECOND = ("vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
-_FIRST = ("vjp", "vjp_partial", "jvp", "points", "layouts", "linearity", "vmap", "checkpoint", "saved_tensors")
-_FUNCTIONS = ("input_subsets", "in_place", "retain_graph", "interleaved", "functorch", "make_fx", "compile")
+FAR_APART = "9. logaddexp: derivatives where the arguments are far apart"
+DIVISION = "10. Division: gradient of the divisor"
+SELECTION = "12. maximum, minimum, fmax, fmin: the other argument's tangent"
+# The checks that use forward mode.
+FORWARD_MODE = ("jvp", "jvp_of_jvp", "jvp_of_vjp", "vjp_of_jvp", "points", "layouts", "linearity", "vmap", "functorch")
 
 
 def above_one(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -45,12 +47,12 @@ CASES = (
         lambda x: special.digamma(x),
         torch.digamma,
         "(n)->(n)",
-        dict.fromkeys((f"{check} float64" for check in (*_FIRST, *_FUNCTIONS, *_SECOND)), TRIGAMMA),
+        rows(TRIGAMMA, (*FIRST_ORDER, *SECOND_ORDER, *WAYS, *TRANSFORMS), ["float64"]),
         domains={"x": "positive"},
     ),
     case("erfc", lambda x: special.erfc(x), torch.erfc, "(n)->(n)"),
     case("expm1", lambda x: jnp.expm1(x), torch.expm1, "(n)->(n)"),
-    case("fmax", lambda x, y: jnp.fmax(x, y), torch.fmax, "(n,m),(n|1,m)->(n,m)"),
+    case("fmax", lambda x, y: jnp.fmax(x, y), torch.fmax, "(n,m),(n|1,m)->(n,m)", rows(SELECTION, FORWARD_MODE)),
     case("frac", lambda x: x - jnp.trunc(x), torch.frac, "(n)->(n)"),
     case("imag", lambda z: jnp.imag(z), torch.imag, "(n,m)->(n,m)", dtypes=COMPLEX),
     case(
@@ -58,7 +60,7 @@ CASES = (
         lambda x: special.gammaln(x),
         torch.lgamma,
         "(n)->(n)",
-        dict.fromkeys((f"{check} float64" for check in _SECOND), TRIGAMMA),
+        rows(TRIGAMMA, SECOND_ORDER, ["float64"]),
         domains={"x": "positive"},
     ),
     case(
@@ -66,11 +68,15 @@ CASES = (
         lambda x, y: jnp.logaddexp(x, y),
         torch.logaddexp,
         "(n,m),(n|1,m)->(n,m)",
-        {"vjp float16": "9. logaddexp: derivatives where the arguments are far apart"},
+        rows(FAR_APART, ["vjp"], ["float16"]),
     ),
     case("logit", lambda x: special.logit(x), torch.logit, "(n)->(n)", domains={"x": "unit"}),
-    case("maximum", lambda x, y: jnp.maximum(x, y), torch.maximum, "(n,m),(n|1,m)->(n,m)"),
-    case("min.binary", lambda x, y: jnp.minimum(x, y), torch.min, "(n,m),(n,m|1)->(n,m)"),
+    case(
+        "maximum", lambda x, y: jnp.maximum(x, y), torch.maximum, "(n,m),(n|1,m)->(n,m)", rows(SELECTION, FORWARD_MODE)
+    ),
+    case(
+        "min.binary", lambda x, y: jnp.minimum(x, y), torch.min, "(n,m),(n,m|1)->(n,m)", rows(SELECTION, FORWARD_MODE)
+    ),
     case(
         "mvlgamma.mvlgamma_p_3",
         lambda x: special.multigammaln(x, 3),
@@ -109,6 +115,6 @@ CASES = (
         lambda x, y: x / y,
         torch.true_divide,
         "(n,m),(n|1,m)->(n,m)",
-        {"vjp float16": "10. Division: gradient of the divisor"},
+        rows(DIVISION, ["vjp"], ["float16"]),
     ),
 )
