@@ -1,5 +1,7 @@
 """functorch: the transforms of torch.func, one in another, as in jacrev, jacfwd, hessian and per-sample gradients."""
 
+import functools
+
 import numpy as np
 import torch
 from torch.func import jvp, vjp, vmap
@@ -9,6 +11,7 @@ from parity_tests.harness.checks.check import Check
 from parity_tests.harness.checks.jvp import has_forward_mode
 from parity_tests.harness.checks.vmap import of_examples
 from parity_tests.harness.errors import under
+from parity_tests.harness.generated_vmap import judged
 
 _EXAMPLES = 2
 
@@ -48,7 +51,7 @@ def _run(trial):
     refused = []
     for where, name, function, common in nestings:
         try:
-            yield from _judged(trial, name, function, common, where)
+            yield from judged(trial, functools.partial(_compared, trial, name, function, common, where))
         except Refused as refusal:  # the checks of what is nested here report it
             refused.append(refusal)
     if len(refused) == len(nestings):
@@ -77,7 +80,7 @@ def _over_the_rest(f, common):
     return lambda *args: vmap(f, in_dims=(*[None] * common, *[0] * (len(args) - common)))(*args)
 
 
-def _judged(trial, name, function, common, where):
+def _compared(trial, name, function, common, where):
     examples = [trial.arguments(name, example) for example in range(_EXAMPLES)]
     examples = [[*examples[0][:common], *example[common:]] for example in examples]
     batch = [np.stack(xs) if i >= common else xs[0] for i, xs in enumerate(zip(*examples, strict=True))]

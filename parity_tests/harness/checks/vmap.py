@@ -1,5 +1,6 @@
 """vmap: values, VJP and JVP under vmap, for every way of batching, against one example at a time."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -9,6 +10,7 @@ from parity_tests.harness.checks.check import Check
 from parity_tests.harness.checks.jvp import has_forward_mode
 from parity_tests.harness.errors import under
 from parity_tests.harness.findings import Fact
+from parity_tests.harness.generated_vmap import judged
 from parity_tests.harness.kinks import jumps
 
 _EXAMPLES = 2
@@ -29,7 +31,7 @@ def _run(trial):
     for dims in _in_dims([x.ndim for x in trial.primals], trial.candidate.batch_axes, trial.sample.generic):
         for compared in (_values, _gradients, _tangents, _gradients_of_all):
             try:
-                for finding in compared(trial, dims):
+                for finding in judged(trial, functools.partial(compared, trial, dims)):
                     all_hold = all_hold and finding.holds
                     yield finding
             except Refused as refusal:
