@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
+from torch._C import _functorch
 from torch._functorch import autograd_function
 
 from parity_tests.harness.findings import Finding
@@ -43,7 +44,7 @@ def judged(trial: Trial, compare: Callable[[], Iterable[Finding]]) -> list[Findi
 
 @contextlib.contextmanager
 def outputs_batched() -> Iterator[list[str]]:
-    """Batches all outputs of generated rules in this block; yields the names of the Functions for which that matters."""
+    """Batches all outputs of generated rules in this block; yields the names of Functions that leave one unbatched."""
     found: list[str] = []
     generate = autograd_function.vmapify_autograd_function
 
@@ -62,14 +63,14 @@ def _batched(function: type[torch.autograd.Function], size: int, found: list[str
     forward: Callable = function.forward
 
     def batched(*args: Any) -> Any:
-        level = torch._C._functorch.maybe_current_level()
+        level = _functorch.maybe_current_level()
         outputs = forward(*args)
         several = isinstance(outputs, tuple)
         results = []
         for y in outputs if several else (outputs,):
             if isinstance(y, torch.Tensor) and not _is_batched(y, level):
                 found.append(function.__name__)
-                y = torch._C._functorch._add_batch_dim(y.expand(size, *y.shape), 0, level)
+                y = _functorch._add_batch_dim(y.expand(size, *y.shape), 0, level)
             results.append(y)
         return tuple(results) if several else results[0]
 
@@ -77,5 +78,4 @@ def _batched(function: type[torch.autograd.Function], size: int, found: list[str
 
 
 def _is_batched(x: torch.Tensor, level: int) -> bool:
-    functorch = torch._C._functorch
-    return functorch.is_batchedtensor(x) and functorch.maybe_get_level(x) == level
+    return _functorch.is_batchedtensor(x) and _functorch.maybe_get_level(x) == level
