@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import math
 import shlex
-import time
 import traceback
 from collections.abc import Callable, Generator
+from dataclasses import replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
@@ -22,22 +23,24 @@ from parity_tests.captures import show_captures
 from parity_tests.case_file import CaseError, load_spec
 from parity_tests.doctor import doctor as examine
 from parity_tests.harness import hints, progress
-from parity_tests.harness.budget import Spent, budget
+from parity_tests.harness.budget import Check, Spent, budget, clock
 from parity_tests.harness.candidate import NotBuilt
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.environment import environment
 from parity_tests.harness.explaining import explain
+from parity_tests.harness.guard import TRIAL_SECONDS, judge_guarded
 from parity_tests.harness.numerics import cuda_missing
 from parity_tests.harness.oracle import OracleError
+from parity_tests.harness.processes import Pool, cores
 from parity_tests.harness.provenance import Unreadable
 from parity_tests.harness.render import below, costs, table
 from parity_tests.harness.report import Report, Row
 from parity_tests.harness.rounding import NoRule, NotFloat64
 from parity_tests.harness.selection import DEVICES, left_out, one_of, select_checks, select_precisions
+from parity_tests.harness.worker import WorkerError
 from parity_tests.mutate import judge_mutants
 from parity_tests.new_case import write_case
 from parity_tests.order import Order, load
-from parity_tests.processes import WorkerError, judge_in_processes
 from parity_tests.replay import ReplayError
 from parity_tests.replay import replay as judge_again
 
@@ -66,6 +69,17 @@ FailuresOption = Annotated[
     Path, typer.Option("--failures", help="The folder for reproducers of failures, which is made if there are any.")
 ]
 JobsOption = Annotated[int, typer.Option("-j", "--jobs", help="Processes, each judging one candidate at a time.")]
+IsolateOption = Annotated[
+    bool,
+    typer.Option(
+        help="Judge in another process, so that a candidate that crashes or hangs costs its own row; --no-isolate for "
+        "a debugger.",
+    ),
+]
+TrialOption = Annotated[
+    float,
+    typer.Option("--trial-timeout", min=0, help="Seconds at one sample, after which a candidate is said to hang."),
+]
 BudgetOption = Annotated[
     float | None, typer.Option("--budget", min=0, help="Seconds; what is not judged by then counts as not judged.")
 ]
@@ -87,6 +101,8 @@ def run(
     failures: FailuresOption = FAILURES,
     seconds: BudgetOption = None,
     jobs: JobsOption = 1,
+    isolate: IsolateOption = True,
+    trial_timeout: TrialOption = TRIAL_SECONDS,
 ) -> None:
     """Judge every implementation of attn, or of --op: a table of checks x candidates, and every failure explained.
 
@@ -99,7 +115,8 @@ def run(
         names = [one_of("candidate", name, operators.names(op)) for name in candidate or operators.names(op)]
     except ValueError as error:
         raise _unusable(error) from error
-    _session(None, op, tuple(names), only, quick, dtype, device, seed, json, html, failures, seconds, jobs)
+    options = only, quick, dtype, device, seed, json, html, failures, seconds, jobs, isolate, trial_timeout
+    _session(None, op, tuple(names), *options)
 
 
 @app.command()
@@ -115,9 +132,12 @@ def check(
     failures: FailuresOption = FAILURES,
     seconds: BudgetOption = None,
     jobs: JobsOption = 1,
+    isolate: IsolateOption = True,
+    trial_timeout: TrialOption = TRIAL_SECONDS,
 ) -> None:
     """Judge an operator of your own, defined in a file, in the same way."""
-    _session(case, None, None, only, quick, dtype, device, seed, json, html, failures, seconds, jobs)
+    options = only, quick, dtype, device, seed, json, html, failures, seconds, jobs, isolate, trial_timeout
+    _session(case, None, None, *options)
 
 
 @app.command()
@@ -243,11 +263,15 @@ def _session(
     failures: Path,
     seconds: float | None,
     jobs: int,
+    isolate: bool,
+    trial_seconds: float,
 ) -> None:
     """Judge, show the table as it grows, tell the failures, write the report, exit."""
     try:
         if jobs < 1:
             raise ValueError(f"-j {jobs}: nobody would judge; give the number of processes, 1 or more")
+        if jobs > 1 and not isolate:
+            raise ValueError(f"-j {jobs} judges in {jobs} processes, and --no-isolate in this one; leave one out")
         for option, path in (("--json", json), ("--html", html)):
             if path is not None and not path.parent.is_dir():
                 raise ValueError(f"{option} {path}: there is no folder {path.parent}")
@@ -270,33 +294,40 @@ def _session(
     if quick:
         report.skipped.append(left_out(chosen, precisions))
 
-    deadline = math.inf if seconds is None else time.monotonic() + seconds
     by_name = tuple(item.name for item in chosen), tuple(precision.name for precision in precisions)
-    orders = [Order(case, op, names, None, device, *by_name, seed, deadline, quick, failures) for device in present]
+    orders = [Order(case, op, names, None, device, *by_name, seed, math.inf, quick, failures) for device in present]
+    length = sum(order.docket(spec, candidates).length for order in orders)
     alone = [one for order in orders for one in order.one_by_one(candidates)]
-
-    def rows() -> Rows:
-        if jobs == 1 or len(alone) < 2:
-            for order in orders:
-                yield from order.judge(spec, candidates, report)
-            return
+    if isolate:
         report.not_built.extend(candidate for candidate in candidates if isinstance(candidate, NotBuilt))
-        yield from judge_in_processes(alone, report, jobs)
+
+    def judge_here() -> None:
+        def last_words(reason: str) -> None:
+            report.error = reason
+            write()
+            Console().print("", below(report), sep="\n", soft_wrap=True, highlight=False)
+
+        with budget(seconds, last_words, COULD_NOT_RUN) as (deadline, check_time):
+            dated = [replace(order, deadline=deadline) for order in orders]
+            rows = (row for order in dated for row in order.judge(spec, candidates, report))
+            _judge_live(rows, length, report, check_time)
+
+    def judge_elsewhere() -> None:
+        shared = alone if jobs > 1 and len(alone) > 1 else orders
+        with Pool(min(jobs, cores(), len(shared))) as pool:
+            pool.prepare()
+            deadline, check_time = clock(seconds)
+            dated = [replace(order, deadline=deadline) for order in shared]
+            _judge_live(judge_guarded(dated, report, pool, trial_seconds), length, report, check_time)
 
     def write() -> None:
         if json is not None:
             report.to_json(json)
         if html is not None:
-            explain(f"the page {html}", lambda: report.to_html(html), report.skipped)
-
-    def last_words(reason: str) -> None:
-        report.error = reason
-        write()
-        Console().print("", below(report), sep="\n", soft_wrap=True, highlight=False)
+            explain(f"the page {html}", partial(report.to_html, html), report.skipped)
 
     try:
-        with budget(seconds, last_words, COULD_NOT_RUN) as check_time:
-            _judge_live(rows(), sum(order.docket(spec, candidates).length for order in orders), report, check_time)
+        judge_elsewhere() if isolate else judge_here()
     except OracleError as error:
         report.error = hints.of_oracle_error(error)
     except (WorkerError, Spent, hints.NotOnTensors) as error:
@@ -311,7 +342,7 @@ def _session(
     raise typer.Exit(report.exit_code)
 
 
-def _judge_live(rows: Rows, length: int, report: Report, check_time: Callable[[], None]) -> None:
+def _judge_live(rows: Rows, length: int, report: Report, check_time: Check) -> None:
     seen: set[str] = set()
     shown, move_on = progress.bar(length)
     with Live(shown, console=Console(), refresh_per_second=4) as live, contextlib.closing(rows):
@@ -321,7 +352,7 @@ def _judge_live(rows: Rows, length: int, report: Report, check_time: Callable[[]
                     move_on(row)
                     live.update(Group(table(report), shown))
                     hints.check_first_row(row, seen)
-                check_time()
+                check_time(row)
         finally:
             live.update(table(report) if report.rows else "", refresh=True)
 

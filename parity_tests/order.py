@@ -1,11 +1,10 @@
-"""What a run is to judge, by name: plain data, which another process can be given."""
+"""What a run is to judge, by name: plain data, which another process can be given (see `harness/worker.Work`)."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from parity_tests.case_file import load_case
@@ -46,6 +45,24 @@ class Order:
     quick: bool
     failures: Path
 
+    @property
+    def source(self) -> Hashable:
+        """What `load` depends on."""
+        return self.case, self.op, self.names
+
+    @property
+    def folder(self) -> Path:
+        """For what is written about failures."""
+        return self.failures
+
+    def load(self) -> tuple[OpSpec, Candidates]:
+        """The spec and all candidates, those of other orders included.
+
+        Raises:
+            CaseError: the file cannot be used.
+        """
+        return load(self.case, self.op, self.names)
+
     def court(self, spec: OpSpec) -> Court:
         """The oracle of all orders that differ in the candidates and the formats only."""
         return Court(spec, self.device, self.seed, select_samples(self.quick))
@@ -60,7 +77,7 @@ class Order:
             select_precisions(self.dtypes, spec),
             self.device,
             self.seed,
-            partial(_again, self),
+            self.again,
             self.case,
             select_samples(self.quick),
             self.deadline,
@@ -74,12 +91,23 @@ class Order:
     def judge(self, spec: OpSpec, candidates: Candidates, report: Report, court: Court | None = None) -> Iterator[Row]:
         """Carry it out: `harness.judge.judge`, with the reproducer of a failure written before its row is yielded."""
         for _ in judge(self.docket(spec, candidates, court), report):
-            try:
-                report.save_failures(self.failures)  # at once: another check may hang
-            except OSError as error:
-                line = f"reproducers in {self.failures}: {error}"
-                report.skipped.extend([line] if line not in report.skipped else [])
+            self.save(report)  # at once: another check may hang
             yield report.rows[-1]
+
+    def save(self, report: Report) -> None:
+        """Write a reproducer of every failure, or say in the report why there is none."""
+        try:
+            report.save_failures(self.failures)
+        except OSError as error:
+            line = f"reproducers in {self.failures}: {error}"
+            report.skipped.extend([line] if line not in report.skipped else [])
+
+    def again(self, row: Row) -> str:
+        """The command that judges a row again."""
+        options = f"--only {row.check} --dtype {row.dtype} --device {row.device} --seed {self.seed}"
+        of_suite = f"run{'' if self.op == 'attn' else f' --op {self.op}'} --candidate {row.candidate}"
+        command = of_suite if self.case is None else f"check {shlex.quote(str(self.case))}"
+        return f"gradparity {command} {options}{' --quick' if self.quick else ''}"
 
 
 def load(case: Path | None, op: str | None, names: Sequence[str] | None) -> tuple[OpSpec, Candidates]:
@@ -94,10 +122,3 @@ def load(case: Path | None, op: str | None, names: Sequence[str] | None) -> tupl
     from parity_tests.suite import operators  # the implementations, which `gradparity check` can do without
 
     return operators.SPECS[op], [operators.candidate(op, name) for name in names or operators.names(op)]
-
-
-def _again(order: Order, row: Row) -> str:
-    options = f"--only {row.check} --dtype {row.dtype} --device {row.device} --seed {order.seed}"
-    of_suite = f"run{'' if order.op == 'attn' else f' --op {order.op}'} --candidate {row.candidate}"
-    command = of_suite if order.case is None else f"check {shlex.quote(str(order.case))}"
-    return f"gradparity {command} {options}{' --quick' if order.quick else ''}"

@@ -18,29 +18,35 @@ class Spent(Exception):
     """The time is up."""
 
 
-def clock(seconds: float | None) -> tuple[float, Callable[[], None]]:
-    """When a budget ends, by `time.monotonic`, and a function that raises `Spent` from then on."""
+Check = Callable[[object], None]
+
+
+def clock(seconds: float | None) -> tuple[float, Check]:
+    """When a budget ends, by `time.monotonic`, and a function that raises `Spent` from then on.
+
+    It is given the row that has just been judged; None while one is being judged, which has `GRACE` seconds more.
+    """
     deadline = math.inf if seconds is None else time.monotonic() + seconds
 
-    def check() -> None:
-        if time.monotonic() > deadline:
+    def check(row: object) -> None:
+        if time.monotonic() > deadline + (GRACE if row is None else 0.0):
             raise Spent(f"the budget of {seconds:g} s is spent")
 
     return deadline, check
 
 
 @contextlib.contextmanager
-def budget(seconds: float | None, last_words: Callable[[str], object], exit_code: int) -> Iterator[Callable[[], None]]:
-    """Yields a function to be called now and then, which raises `Spent` once the time is up.
+def budget(seconds: float | None, last_words: Callable[[str], object], exit_code: int) -> Iterator[tuple[float, Check]]:
+    """Yields what `clock` returns.
 
     A candidate that hangs never gets there, and Python cannot stop it: then `last_words` is told where it hangs, and
     the process ends with `exit_code`.
     """
+    deadline, check = clock(seconds)
     if seconds is None:
-        yield lambda: None
+        yield deadline, check
         return
     judging = threading.get_ident()
-    _, check = clock(seconds)
 
     def give_up() -> None:
         frame = sys._current_frames().get(judging)
@@ -55,6 +61,6 @@ def budget(seconds: float | None, last_words: Callable[[str], object], exit_code
     watchdog.daemon = True
     watchdog.start()
     try:
-        yield check
+        yield deadline, check
     finally:
         watchdog.cancel()

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from parity_tests.harness import hints, progress
-from parity_tests.harness.budget import Spent, clock
+from parity_tests.harness import hints
+from parity_tests.harness.budget import Check, Spent, clock
+from parity_tests.harness.by_name import Calls, pickled, replay_line
 from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.environment import environment
+from parity_tests.harness.guard import TRIAL_SECONDS, judge_guarded
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.numerics import cuda_missing
 from parity_tests.harness.oracle import OracleError
+from parity_tests.harness.processes import Pool
+from parity_tests.harness.progress import shown
 from parity_tests.harness.report import Report, Row
 from parity_tests.harness.selection import (
     DEVICES,
@@ -25,6 +32,7 @@ from parity_tests.harness.selection import (
     select_samples,
 )
 from parity_tests.harness.spec import ArrayLike, OpSpec
+from parity_tests.harness.worker import WorkerError
 
 Callables = Callable | JaxCandidate | Mapping[str, Callable | JaxCandidate]
 
@@ -47,6 +55,8 @@ def crosscheck(
     quick: bool = False,
     budget: float | None = None,
     progress: bool = True,
+    isolate: bool = False,
+    trial_seconds: float = TRIAL_SECONDS,
 ) -> Report:
     """Judge a PyTorch callable, or a new JAX function, by a JAX function that says what it should compute.
 
@@ -67,8 +77,13 @@ def crosscheck(
         quick: judge at a few samples, and, unless `checks` and `dtypes` say otherwise, by the cheap checks in float64
             and bfloat16. The report's `skipped` says what was left out.
         budget: seconds. What is not judged by then counts as not judged: the report's `error` says so. The clock is
-            looked at after every row.
+            looked at after every row, and all the time with `isolate`.
         progress: show a bar on stderr, if that is a terminal.
+        isolate: judge in another process, so that a candidate that crashes, ends its process or hangs costs its own row
+            and not this process. The process imports the candidates and what the spec refers to: they must be defined
+            at the top level of a module, and a script must have its `if __name__ == "__main__"`. Failures then come
+            without a reproducer.
+        trial_seconds: with `isolate`, how long the candidate may take at one sample before it is said to hang.
 
     Returns:
         A `Report`: `.passed`, `print(report)`, `.raise_if_failed()`, `.to_json(path)`.
@@ -87,7 +102,6 @@ def crosscheck(
     missing = cuda_missing() if one_of("device", device, DEVICES) == "cuda" else None
     if missing:
         raise ValueError(f"crosscheck: device 'cuda' cannot be judged here: {missing}")
-    deadline, check_time = clock(budget)
     docket = Docket(
         spec=spec,
         candidates=candidates,
@@ -95,30 +109,52 @@ def crosscheck(
         precisions=select_precisions(dtypes, spec, quick),
         device=device,
         seed=seed,
-        replay=partial(_replay, quick),
+        replay=partial(replay_line, quick),
         samples=select_samples(quick),
-        deadline=deadline,
     )
     report = Report(environment((device,), seed))
     if quick:
         report.skipped.append(left_out(docket.checks, docket.precisions))
-    _judge(docket, report, check_time, progress)
+    with contextlib.ExitStack() as stack:
+        if isolate:
+            calls, pool = _sent(docket, quick), stack.enter_context(Pool())
+            pool.prepare()
+            deadline, check_time = clock(budget)
+            rows = judge_guarded([replace(calls, deadline=deadline)], report, pool, trial_seconds)
+        else:
+            deadline, check_time = clock(budget)
+            rows = judge(replace(docket, deadline=deadline), report)
+        stack.enter_context(contextlib.closing(rows))
+        _collect(rows, report, stack.enter_context(shown(docket.length, progress)), check_time)
     return report
 
 
-def _judge(docket: Docket, report: Report, check_time: Callable[[], None], show_progress: bool) -> None:
-    """Judge, until the budget is spent or the first row of a candidate shows that it is none."""
+def _collect(rows: Iterable[Row | None], report: Report, move_on: Callable[[Row], None], check_time: Check) -> None:
+    """Take rows until the budget is spent, or the first row of a candidate shows that it is none."""
     seen: set[str] = set()
     try:
-        with progress.shown(docket.length, show_progress) as move_on:
-            for row in judge(docket, report):
+        for row in rows:
+            if row is not None:
                 move_on(row)
                 hints.check_first_row(row, seen)
-                check_time()
-    except (Spent, hints.NotOnTensors) as error:
+            check_time(row)
+    except (Spent, hints.NotOnTensors, WorkerError) as error:
         report.error = str(error)
     except OracleError as error:
         raise OracleError(hints.of_oracle_error(error)) from error
+
+
+def _sent(docket: Docket, quick: bool) -> Calls:
+    """The docket, for another process."""
+    return Calls(
+        pickled(docket.spec, docket.present),
+        docket.device,
+        tuple(check.name for check in docket.checks),
+        tuple(precision.name for precision in docket.precisions),
+        docket.seed,
+        math.inf,
+        quick,
+    )
 
 
 def _candidates(
@@ -201,8 +237,3 @@ def named(calls: Iterable[Callable | JaxCandidate]) -> dict[str, Callable | JaxC
             numbered = f"{name}#{count}"
         found[numbered] = call
     return found
-
-
-def _replay(quick: bool, row: Row) -> str:
-    options = f'checks=["{row.check}"], dtypes=["{row.dtype}"], device="{row.device}"{", quick=True" if quick else ""}'
-    return f"crosscheck(..., {options})  # and the same seed"

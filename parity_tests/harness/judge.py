@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -39,7 +39,7 @@ _NO_BOUND = (
 )
 
 
-def judge(docket: Docket, report: Report) -> Iterator[Row]:
+def judge(docket: Docket, report: Report) -> Generator[Row, None, None]:
     """Certify the oracle, then judge every candidate; a map without a certificate judges nobody.
 
     Each row is added to the report and yielded as soon as it is known, but for those that an earlier process has found

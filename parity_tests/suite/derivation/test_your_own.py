@@ -32,7 +32,9 @@ def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def _command(line: str, *more: str) -> Result:
     program, *arguments = shlex.split(line)
     assert program == "gradparity"
-    return CliRunner().invoke(app, [*arguments, *more, "--device", "cpu"] if arguments[0] == "check" else arguments)
+    return CliRunner().invoke(
+        app, [*arguments, *more, "--device", "cpu", "--no-isolate"] if arguments[0] == "check" else arguments
+    )
 
 
 def test_the_commands() -> None:

@@ -29,7 +29,17 @@ def check(folder: Path, text: str, *options: str, only: str = "vjp") -> tuple[in
     """Exit code, what was printed, the report."""
     (folder / "case.py").write_text(HEAD + text)
     files = ("--json", str(folder / "report.json"), "--html", str(folder / "report.html"))
-    where = ("--failures", str(folder / "failures"), "--device", "cpu", "--dtype", "float64", "--only", only)
+    where = (
+        "--failures",
+        str(folder / "failures"),
+        "--device",
+        "cpu",
+        "--dtype",
+        "float64",
+        "--only",
+        only,
+        "--no-isolate",
+    )
     ran = CliRunner().invoke(app, ["check", str(folder / "case.py"), *files, *where, *options], env={"COLUMNS": "300"})
     assert (folder / "report.html").is_file(), ran.output
     return ran.exit_code, ran.output, json.loads((folder / "report.json").read_text())

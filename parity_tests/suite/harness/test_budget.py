@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -49,7 +50,19 @@ def check(folder: Path, pause: str, budget: str, *options: str) -> tuple[subproc
 
 
 def test_a_candidate_that_hangs(tmp_path: Path):
+    """It is told where."""
     ran, report, seconds = check(tmp_path, "time.sleep(1e6) if calls > 20 else None", "6")
+    assert ran.returncode == 2, ran.stdout
+    assert "Could not judge: the budget of 6 s is spent" in ran.stdout
+    told = re.sub(r"\s+", " ", ran.stdout)
+    assert re.search(r"which was being judged at sample \S+ .*? at case.py:11 in candidate", told), told
+    assert not report["passed"]
+    assert report["rows"]  # what was judged before is not lost
+    assert seconds < 60
+
+
+def test_a_candidate_that_hangs_in_this_process(tmp_path: Path):
+    ran, report, seconds = check(tmp_path, "time.sleep(1e6) if calls > 20 else None", "6", "--no-isolate")
     assert ran.returncode == 2, ran.stdout
     assert "the budget of 6 s is spent, and the candidate hangs (at " in ran.stdout
     assert "case.py:11, in candidate" in ran.stdout
@@ -59,12 +72,13 @@ def test_a_candidate_that_hangs(tmp_path: Path):
     assert seconds < 60
 
 
-def test_a_wrong_candidate_that_hangs(tmp_path: Path):
+@pytest.mark.parametrize("here", [(), ("--no-isolate",)], ids=["isolated", "here"])
+def test_a_wrong_candidate_that_hangs(tmp_path: Path, here: tuple[str, ...]):
     """While it is shrunk."""
     wrong = "if x.numel() < 3: time.sleep(1e6)\n    x = x * 1.5"
-    ran, report, seconds = check(tmp_path, wrong, "3", "--only", "forward")
+    ran, report, seconds = check(tmp_path, wrong, "3", "--only", "forward", *here)
     assert ran.returncode == 2, ran.stdout
-    assert "the candidate hangs (at " in ran.stdout
+    assert ("the candidate hangs (at " if here else "which was being judged at sample") in ran.stdout
     assert report["error"] in ran.stdout
     assert seconds < 60
 

@@ -78,7 +78,7 @@ def test_the_reason_of_a_gradient_of_zero(monkeypatch):
 
 
 def test_how_to_replay_it(monkeypatch):
-    monkeypatch.setattr("parity_tests.harness.crosscheck._replay", _raises)
+    monkeypatch.setattr("parity_tests.harness.crosscheck.replay_line", _raises)
     report = _report()
     assert report.exit_code == 1
     assert "  not explained  how to replay it failed: LookupError: no such thing" in str(report)
@@ -126,7 +126,7 @@ def test_the_page(monkeypatch, tmp_path):
     monkeypatch.setattr(html, "as_html", _raises)
     (tmp_path / "case.py").write_text(CASE)
     options = ["--only", "forward", "--dtype", "float64", "--device", "cpu", "--failures", str(tmp_path / "failures")]
-    command = ["check", str(tmp_path / "case.py"), "--html", str(tmp_path / "page.html")]
+    command = ["check", str(tmp_path / "case.py"), "--html", str(tmp_path / "page.html"), "--no-isolate"]
     ran = CliRunner().invoke(app, [*command, *options], env={"COLUMNS": "300"})
     assert ran.exit_code == 1, ran.output
     assert "square: candidate disagrees with the oracle" in ran.output

@@ -17,9 +17,10 @@ from typer.testing import CliRunner, Result
 
 from parity_tests.cli import app
 from parity_tests.harness.findings import Verdict
+from parity_tests.harness.guard import _in_order, _Task
+from parity_tests.harness.processes import _interruptions_held_back, cores
 from parity_tests.harness.report import ORACLE, Row
 from parity_tests.order import Order
-from parity_tests.processes import _in_order, _interruptions_held_back, cores
 
 CASE = """\
 import os
@@ -113,7 +114,11 @@ def test_the_order_of_rows_is_that_of_one_process() -> None:
         [_row(ORACLE, "vjp", "cuda"), _row("a", "forward", "cuda")],
         [_row("b", "forward", "cuda")],
     ]
-    told = [(row.candidate, row.check, row.device) for row in _in_order(orders, found)]
+    tasks = [
+        _Task(order, rows={(row.candidate, row.check, row.dtype): row for row in rows})
+        for order, rows in zip(orders, found, strict=True)
+    ]
+    told = [(row.candidate, row.check, row.device) for row in _in_order(tasks)]
     assert told == [
         (ORACLE, "vjp", "cpu"), ("a", "forward", "cpu"), ("a", "vjp", "cpu"), ("b", "forward", "cpu"),
         (ORACLE, "vjp", "cuda"), ("a", "forward", "cuda"), ("b", "forward", "cuda"),
@@ -160,7 +165,8 @@ def test_the_suite_by_two_processes(tmp_path: Path) -> None:
 def test_the_processes_share_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     before = dict(os.environ)
-    monkeypatch.setattr("parity_tests.processes.cores", lambda: 7)
+    for module in ("parity_tests.cli", "parity_tests.harness.processes"):
+        monkeypatch.setattr(f"{module}.cores", lambda: 7)
     result = _check(_case(tmp_path, "[threads, right]"), 2)
     assert "RuntimeError: 3 3 3" in result.output
     assert dict(os.environ) == before
@@ -193,11 +199,14 @@ def test_an_interruption_waits_until_all_are_started(thread: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parity_tests.processes.cores", lambda: 2)
-    result = _check(_case(tmp_path, "[dies, right]"), 2)
-    assert result.exit_code == 2
-    assert "Could not judge: a process that judges ended with exit code 7" in result.output
+def test_a_candidate_that_ends_its_process_costs_its_own_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parity_tests.cli.cores", lambda: 2)
+    result = _check(_case(tmp_path, "[dies, right]"), 2, "--json", str(tmp_path / "report.json"))
+    assert result.exit_code == 1, result.output
+    assert "dies, forward, f64: MISMATCH: ended the process (exit code 7) at sample zero_n (n=0, m=3)" in result.output
+    rows = _plain(tmp_path / "report.json")["rows"]
+    assert len(rows) == 1 + 2 * 2
+    assert {row["verdict"] for row in rows if row["candidate"] == "right"} == {"PASS"}
 
 
 @pytest.mark.slow

@@ -1,0 +1,193 @@
+"""In a process of its own: carry out work as it comes, and say what is found, and where the process is."""
+
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from parity_tests.harness.candidate import Candidate, NotBuilt
+from parity_tests.harness.court import Court, title
+from parity_tests.harness.crash import Place
+from parity_tests.harness.docket import Docket
+from parity_tests.harness.hints import of_oracle_error
+from parity_tests.harness.jax_candidate import JaxCandidate
+from parity_tests.harness.judge import judge
+from parity_tests.harness.oracle import OracleError
+from parity_tests.harness.report import Report, Row
+from parity_tests.harness.resume import Earlier
+from parity_tests.harness.samples import Sample
+from parity_tests.harness.spec import OpSpec
+
+Candidates = Sequence[Candidate | JaxCandidate | NotBuilt]
+
+
+class WorkerError(RuntimeError):
+    """A process could not go on judging; the message says why."""
+
+
+class Work(Protocol):
+    """What a process is to judge: plain data, which can be sent to it.
+
+    Attributes:
+        source: what `load` depends on; equal ones are loaded once.
+        device: see `Docket`.
+        folder: for what is written about failures; None if nothing is.
+    """
+
+    @property
+    def source(self) -> Hashable: ...
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def folder(self) -> Path | None: ...
+
+    def load(self) -> tuple[OpSpec, Candidates]:
+        """The spec and the candidates."""
+        ...
+
+    def court(self, spec: OpSpec) -> Court:
+        """What judges all work of this source on this device."""
+        ...
+
+    def docket(self, spec: OpSpec, candidates: Candidates, court: Court) -> Docket:
+        """What is to be judged."""
+        ...
+
+    def save(self, report: Report) -> None:
+        """Write a reproducer of every failure, or say in the report why there is none."""
+        ...
+
+    def again(self, row: Row) -> str:
+        """How to judge a row again, for whoever reads of a failure."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The process has started, and waits for work."""
+
+
+@dataclass(frozen=True)
+class Began:
+    """The work has begun; it is of so many rows, those that are known included."""
+
+    length: int
+
+
+@dataclass(frozen=True)
+class At:
+    """A candidate is about to be called: for this row, which has no verdict yet, at this sample.
+
+    `limit`: the reason for which the candidate is known to fail the check, if it is.
+    """
+
+    row: Row
+    place: Place
+    limit: str | None
+
+
+@dataclass(frozen=True)
+class Found:
+    """A row, and the lines about what was skipped since the last one."""
+
+    row: Row
+    skipped: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Done:
+    """The work is done."""
+
+    skipped: tuple[str, ...]
+
+
+def work(connection: Connection, threads: int | None, trace: str) -> None:
+    """Carry out work until there is no parent any more.
+
+    Args:
+        connection: over which work comes, each with what is known of it, and messages go back: `Ready`; then for each
+            work `Began`, `At` and `Found` as they come, and `Done`. If it cannot be carried out, a `WorkerError`.
+        threads: of PyTorch; None for as many as it takes by itself.
+        trace: the file for the calls that a crash interrupts.
+    """
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with Path(trace).open("w", encoding="utf-8") as file:
+        faulthandler.enable(file)
+        if hasattr(faulthandler, "register"):
+            faulthandler.register(signal.SIGUSR1, file)  # by which the parent asks where a process hangs
+        if threads is not None:
+            torch.set_num_threads(threads)
+        _serve(connection)
+
+
+def _serve(connection: Connection) -> None:
+    loaded: dict[Hashable, tuple[OpSpec, Candidates]] = {}
+    courts: dict[Hashable, Court] = {}  # what an oracle has found out serves the next candidate, too
+    connection.send(Ready())
+    try:
+        while True:
+            job: Work
+            earlier: Earlier
+            job, earlier = connection.recv()
+            if job.source not in loaded:
+                loaded[job.source] = job.load()
+            spec, candidates = loaded[job.source]
+            court = courts.setdefault((job.source, job.device), job.court(spec))
+            docket = replace(job.docket(spec, candidates, court), earlier=earlier)
+            _carry_out(job, replace(docket, on_trial=_announcing(docket, court, connection.send)), connection)
+    except OracleError as error:
+        connection.send(WorkerError(of_oracle_error(error)))
+    except Exception as error:  # a sampler of the user's, or a defect of the harness: whoever reads it must see where
+        traceback.print_exc()
+        connection.send(WorkerError(f"{type(error).__name__}: {error}"))
+
+
+def _carry_out(job: Work, docket: Docket, connection: Connection) -> None:
+    report, told = Report({}), 0
+    connection.send(Began(docket.length))
+    for _ in judge(docket, report):
+        job.save(report)  # at once: another check may hang
+        row = report.rows[-1]
+        failure = row.failure and replace(row.failure, evidence=None)  # which holds the candidate
+        connection.send(Found(replace(row, failure=failure), tuple(report.skipped[told:])))
+        told = len(report.skipped)
+    connection.send(Done(tuple(report.skipped[told:])))
+
+
+def _announcing(docket: Docket, court: Court, send: Callable[[At], None]) -> Callable[[Row, Sample], None]:
+    """What is called before a candidate is."""
+    limits = {candidate.name: candidate.limits or {} for candidate in docket.present}
+    precisions = {precision.name: precision for precision in docket.precisions}
+
+    def announce(row: Row, sample: Sample) -> None:
+        cases = court.bench(precisions[row.dtype].double).cases
+        shrinking = not any(sample is case for case in cases)
+        checks = [check.name for check in docket.checks_in(precisions[row.dtype])]
+        if row.check not in checks:  # the candidate is asked whether it accepts a sample, and "forward" is not judged
+            row = replace(row, check=checks[0])
+        place = Place(
+            sample.name, title(sample), sample.why, dict(sample.sizes), sample.seed, sample.generic, shrinking
+        )
+        send(At(row, place, limits[row.candidate].get(row.check)))
+
+    return announce
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
