@@ -15,6 +15,7 @@ from parity_tests.harness.checks import Check
 from parity_tests.harness.consequences import Failed
 from parity_tests.harness.court import Court, is_beyond, only_real, title, with_findings
 from parity_tests.harness.docket import Docket
+from parity_tests.harness.empty_axes import of_another_shape
 from parity_tests.harness.errors import first_line, map_of, where_of
 from parity_tests.harness.explaining import explain
 from parity_tests.harness.failures import described, explained, smallest_of, wrong_result
@@ -266,7 +267,8 @@ class _Judging:
             return True
         trial = self.trial_at("forward", sample)
         try:
-            trial.candidate.forward(trial.tensors(trial.primals))
+            outputs = trial.candidate.forward(trial.tensors(trial.primals))
+            other = of_another_shape(trial, outputs)
         except Refused:
             return True  # the rows will say so, as of whatever else goes wrong
         except REFUSALS as error:
@@ -276,7 +278,9 @@ class _Judging:
             raise
         except BaseException:
             return True
-        return True
+        if other is not None:
+            _add(self.skipped, f"{self.docket.spec.name}, sample {sample.name}: {self.candidate.name}: {other}")
+        return other is None
 
     def _note_skipped(self, outcome: Outcome) -> None:
         sample, error = outcome.trial.sample, outcome.error

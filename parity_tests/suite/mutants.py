@@ -222,11 +222,11 @@ class AbsoluteCotangent(Attn):
         return Attn.backward(ctx, output_bar, None if attn_bar is None else attn_bar.abs())
 
 
-class CrashesOnEmpty(_Altered):
+class NanOnEmpty(_Altered):
     @staticmethod
     def alter(ctx, output_bar, attn_bar, q_bar, k_bar, v_bar):
         attn = ctx.saved_tensors[3]
-        return q_bar, k_bar, v_bar + 0 * attn.max()
+        return q_bar + 0 * attn.mean(), k_bar, v_bar
 
 
 class OneAsksForAnother(Attn):
@@ -394,7 +394,7 @@ MUTANTS: dict[str, Mutant] = {
         WrongWhenBothAreDefined.apply, "wrong only when both cotangents are defined", "vjp", ("forward", "vjp_partial")
     ),
     "tail_rows_left_out": Mutant(TailRowsLeftOut.apply, "the rows beyond the last block of 32 are zero", "vjp"),
-    "crashes_on_empty": Mutant(CrashesOnEmpty.apply, "a maximum over an empty axis", "vjp"),
+    "nan_on_empty": Mutant(NanOnEmpty.apply, "a mean over an empty axis", "vjp"),
     "computed_in_float32": Mutant(ComputedInFloat32.apply, "float64 gradients computed in float32", "vjp"),
     "narrow_accumulator": Mutant(NarrowAccumulator.apply, "v_bar adds up in bfloat16", "vjp", dtype="bfloat16"),
     "divided_by_attn": Mutant(DividedByAttn.apply, "0 / 0 where attn is 0", "points", ("forward", "vjp_partial")),
