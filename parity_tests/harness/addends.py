@@ -9,9 +9,9 @@ from itertools import product
 import numpy as np
 from jax.extend import core
 
+from parity_tests.harness.evaluation import called
 from parity_tests.harness.precision import FLOAT64
 from parity_tests.harness.rounding import applied
-from parity_tests.harness.rounding_control import called
 
 _MOST = 8  # terms of one value; of more, it is taken as a whole
 _LONGEST = 60  # characters of a term's formula
@@ -80,7 +80,7 @@ def _by_name(terms: list[Term], named: Sequence[Term]) -> list[Term]:
 
 def _terms(eqn, operands: list[list[Term]], named: Sequence[Term]) -> list[list[Term]]:
     name = eqn.primitive.name
-    inner = called(name, eqn.params)
+    inner = called(eqn)
     if inner is not None:
         return _interpret(inner.jaxpr, inner.consts, operands, named)
     if name in ("add", "add_any", "sub"):

@@ -229,8 +229,8 @@ _BY_PARAMETERS: dict[str, tuple[Callable[..., np.ndarray], Callable[..., bool]]]
     "clamp": (_clamped, lambda eqn, x: _all_real(x)),
     "concatenate": (_concatenated, lambda eqn, x: True),
     "pad": (_padded, lambda eqn, x: _all_floating(x)),
-    "dot_general": (contracted, lambda eqn, x: _all_floating(x) and _sized(x)),
-    "conv_general_dilated": (convolved, lambda eqn, x: _all_floating(x) and _sized(x) and eqn.outvars[0].aval.size > 0),
+    "dot_general": (contracted, lambda eqn, x: _all_floating(x)),
+    "conv_general_dilated": (convolved, lambda eqn, x: _all_floating(x)),
 }
 
 
@@ -240,10 +240,6 @@ def _all_real(x: Sequence[np.ndarray]) -> bool:
 
 def _all_floating(x: Sequence[np.ndarray]) -> bool:
     return all(a.dtype in (np.float64, np.complex128) for a in x)
-
-
-def _sized(x: Sequence[np.ndarray]) -> bool:
-    return all(a.size > 0 for a in x)
 
 
 def evaluated(eqn: core.JaxprEqn, *operands: Any) -> Any:
@@ -273,3 +269,41 @@ def evaluated(eqn: core.JaxprEqn, *operands: Any) -> Any:
             if name in _REDUCED:
                 return _REDUCED[name](x[0], **eqn.params)
     return eqn.primitive.bind(*operands, **eqn.params)
+
+
+_CONTROL_FLOW = ("scan", "cond", "while", "custom_linear_solve")
+
+
+def called(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
+    """The jaxpr that a call runs (jit, custom_jvp_call, checkpoint, ...); None of any other primitive."""
+    if eqn.primitive.name in _CONTROL_FLOW:
+        return None
+    for key in ("call_jaxpr", "jaxpr", "fun_jaxpr"):
+        inner = eqn.params.get(key)
+        if isinstance(inner, core.ClosedJaxpr | core.Jaxpr):
+            return closed(inner)
+    return None
+
+
+def closed(jaxpr: core.ClosedJaxpr | core.Jaxpr) -> core.ClosedJaxpr:
+    """The same with its constants, of which an open one has none."""
+    return jaxpr if isinstance(jaxpr, core.ClosedJaxpr) else core.ClosedJaxpr(jaxpr, ())
+
+
+def evaluate(program: core.ClosedJaxpr, *args: np.ndarray) -> list[np.ndarray]:
+    """The outputs of a jaxpr at these arguments, equation by equation; loops and branches are run by JAX."""
+    known: dict[core.Var, np.ndarray] = dict(zip(program.jaxpr.constvars, map(np.asarray, program.consts), strict=True))
+    known |= zip(program.jaxpr.invars, args, strict=True)
+
+    def read(atom: core.Var | core.Literal) -> np.ndarray:
+        return np.asarray(atom.val) if isinstance(atom, core.Literal) else known[atom]
+
+    for eqn in program.jaxpr.eqns:
+        x, inner = [read(atom) for atom in eqn.invars], called(eqn)
+        if inner is not None:
+            y = evaluate(inner, *x)
+        else:
+            y = evaluated(eqn, *x)
+            y = y if eqn.primitive.multiple_results else [y]
+        known |= zip(eqn.outvars, map(np.asarray, y), strict=True)
+    return [read(atom) for atom in program.jaxpr.outvars]

@@ -20,6 +20,7 @@ from jax.extend import core
 
 from parity_tests.harness import jaxprs
 from parity_tests.harness.errors import where_of
+from parity_tests.harness.evaluation import evaluate
 from parity_tests.harness.maps import BASES, ORDERS, Map, Slot, derivative_map
 from parity_tests.harness.precision import FLOAT64, Precision
 from parity_tests.harness.rounding import INPUT, bounded
@@ -329,10 +330,10 @@ class Oracle:
     def values(self, name: str, args: Arrays) -> list[np.ndarray]:
         """A map's float64 results, without bounds."""
         closed, zero = self._traced(name, args, by_autodiff=False)
-        nonzero = iter(core.jaxpr_as_fun(closed)(*(x for x in args if x is not None)))
+        nonzero = iter(evaluate(closed, *(x for x in args if x is not None)))
         shapes = self.shapes(tuple(x.shape for x in args[: len(self.inputs)] if x is not None))
         return [
-            np.zeros(shapes[slot.like], self.dtypes[slot.like]) if is_zero else np.asarray(next(nonzero))
+            np.zeros(shapes[slot.like], self.dtypes[slot.like]) if is_zero else next(nonzero)
             for slot, is_zero in zip(self.map(name).results, zero, strict=True)
         ]
 

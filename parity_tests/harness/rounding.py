@@ -53,8 +53,9 @@ from parity_tests.harness import (
     rounding_spectral,
     rounding_sums,
 )
+from parity_tests.harness.evaluation import called, evaluated
 from parity_tests.harness.precision import FLOAT64, Precision
-from parity_tests.harness.rounding_elementary import capped, change, evaluated, underflow
+from parity_tests.harness.rounding_elementary import capped, change, underflow
 from parity_tests.harness.rounding_fused import Sums
 from parity_tests.harness.rounding_missing import NoRule, NotFloat64
 from parity_tests.harness.rounding_products import Products
@@ -153,7 +154,7 @@ def applied(eqn, operands: list[tuple], precision: Precision, sums: Sums | None 
     """
     sums = sums or Sums()
     name = eqn.primitive.name
-    inner = rounding_control.called(name, eqn.params)
+    inner = called(eqn)
     if inner is not None:
         within = sums.entering(eqn, inner.jaxpr)
         outputs = _interpret(inner.jaxpr, inner.consts, operands, precision, within)
@@ -329,7 +330,7 @@ def _logic(eqn, x, e, y, p):
 
 @_rule("select_n")
 def _select(eqn, x, e, y, p):
-    chosen = np.asarray(eqn.primitive.bind(x[0], *e[1:], **eqn.params))
+    chosen = np.asarray(evaluated(eqn, x[0], *e[1:]))
     other = functools.reduce(
         np.maximum, (np.abs(case * 1.0 - y * 1.0) + bound for case, bound in zip(x[1:], e[1:], strict=True))
     )
@@ -338,5 +339,5 @@ def _select(eqn, x, e, y, p):
 
 @_rule("sign", "floor", "ceil", "round")
 def _step(eqn, x, e, y, p):
-    low, high = (np.asarray(eqn.primitive.bind(x[0] + shift, **eqn.params)) for shift in (-e[0], e[0]))
+    low, high = (np.asarray(evaluated(eqn, x[0] + shift)) for shift in (-e[0], e[0]))
     return change(y, low, high)

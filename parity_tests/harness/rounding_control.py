@@ -6,29 +6,12 @@ Each rule gets the interpreter of `rounding` as its last argument, by which it e
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from jax.extend import core
 
 from parity_tests.harness import rounding_matrix
+from parity_tests.harness.evaluation import closed
 from parity_tests.harness.rounding_elementary import capped
 from parity_tests.harness.rounding_missing import NoRule
-
-
-def called(name: str, params: dict) -> Any:
-    """The closed jaxpr that a call primitive runs (jit, custom_jvp_call, checkpoint, ...); None for any other."""
-    if name in RULES:
-        return None
-    for key in ("call_jaxpr", "jaxpr", "fun_jaxpr"):
-        inner = params.get(key)
-        if isinstance(inner, core.ClosedJaxpr | core.Jaxpr):
-            return closed(inner)
-    return None
-
-
-def closed(jaxpr: core.ClosedJaxpr | core.Jaxpr) -> core.ClosedJaxpr:
-    return jaxpr if isinstance(jaxpr, core.ClosedJaxpr) else core.ClosedJaxpr(jaxpr, ())
 
 
 def _scan(eqn, operands, precision, interpret):

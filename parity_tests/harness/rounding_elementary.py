@@ -1,84 +1,14 @@
-"""Rounding errors of elementary functions, and how the oracle evaluates them."""
+"""Rounding errors of elementary functions."""
 
 from __future__ import annotations
-
-import importlib
-from collections.abc import Callable
 
 import jax
 import numpy as np
 
+from parity_tests.harness.evaluation import evaluated
 from parity_tests.harness.precision import FLOAT64, Precision
 
 ELEMENTARY = 8  # roundings (in the accumulator's format) of an elementary function, before two to store and re-use it
-
-
-def _scipy(name: str) -> Callable:
-    # Imported at the first use: importing scipy.special adds a warning filter, which `numerics.pinned` takes back.
-    def f(*x):
-        return getattr(importlib.import_module("scipy.special"), name)(*x)
-
-    return f
-
-
-# Of complex numbers, by the C library.
-_COMPLEX_IN_NUMPY: dict[str, Callable] = {
-    "exp": np.exp,
-    "log": np.log,
-    "sqrt": np.sqrt,
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "tanh": np.tanh,
-}
-
-# The same IEEE operations in NumPy, correctly rounded too, and without a compilation for every shape.
-_IN_NUMPY: dict[str, Callable] = {
-    "add": np.add,
-    "add_any": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "neg": np.negative,
-    # Where XLA's float64 is off by more than `ELEMENTARY` roundings: log1p by 240 at -0.41, erf_inv by 290 at 1 - 1e-5.
-    "log1p": np.log1p,
-    "atanh": np.arctanh,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "exp2": np.exp2,
-    "erfc": _scipy("erfc"),
-    "erf_inv": _scipy("erfinv"),
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-}
-
-
-def _broadcast(x, shape, broadcast_dimensions, **_):
-    aligned = [1] * len(shape)
-    for axis, size in zip(broadcast_dimensions, np.shape(x), strict=True):
-        aligned[axis] = size
-    return np.broadcast_to(np.reshape(x, aligned), shape)
-
-
-# What only moves numbers, likewise: (operand, the primitive's parameters) -> result.
-_MOVED: dict[str, Callable] = {
-    "broadcast_in_dim": _broadcast,
-    "transpose": lambda x, permutation: np.transpose(x, permutation),
-    "squeeze": lambda x, dimensions: np.squeeze(x, dimensions),
-}
-
-
-def evaluated(eqn, *x):
-    """The value, or values, of a primitive at float64 arguments."""
-    name = eqn.primitive.name
-    if name in _MOVED and len(x) == 1:
-        return _MOVED[name](x[0], **eqn.params)
-    direct = _COMPLEX_IN_NUMPY.get(name) if any(map(np.iscomplexobj, x)) else None
-    direct = direct or _IN_NUMPY.get(name)
-    return direct(*x) if direct else eqn.primitive.bind(*x, **eqn.params)
 
 
 def capped(y: np.ndarray, e: np.ndarray, precision: Precision) -> np.ndarray:

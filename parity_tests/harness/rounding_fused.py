@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.extend import core
 
+from parity_tests.harness.evaluation import evaluated
 from parity_tests.harness.precision import Precision
-from parity_tests.harness.rounding_elementary import evaluated
 from parity_tests.harness.rounding_products import MOVES, SUMS, UNSIGNED
 from parity_tests.harness.rounding_terms import (
     equal_pairs,
@@ -138,12 +138,9 @@ def _sizes_of(x: np.ndarray, known: Sum | None) -> Sizes:
 
 def _contraction(eqn: core.JaxprEqn, x: list[np.ndarray], terms: Sum | None, precision: Precision) -> Sum:
     """What the rules of `rounding_sums` charge; of a sum of sums, what both of them do."""
-    params = eqn.params
-    if "preferred_element_type" in params:
-        params = params | {"preferred_element_type": np.dtype(np.float64)}  # of magnitudes, real in any case
 
     def summed(*a: np.ndarray) -> np.ndarray:
-        return np.asarray(eqn.primitive.bind(*a, **params))
+        return np.asarray(evaluated(eqn, *a))
 
     def sizes() -> Sizes:
         magnitude = summed(*map(np.abs, x))

@@ -13,13 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from parity_tests.harness.evaluation import evaluated
 from parity_tests.harness.rounding_terms import in_place
 
 
 def monotone(eqn, x, e, y, p):
     """Of a function that is monotone in its floating-point operands, and exact."""
     y, low, high = (
-        np.asarray(eqn.primitive.bind(*(a + sign * b for a, b in zip(x, _of_floats(x, e), strict=True)), **eqn.params))
+        np.asarray(evaluated(eqn, *(a + sign * b for a, b in zip(x, _of_floats(x, e), strict=True))))
         for sign in (0, -1, 1)
     )
     # An extremum over nothing is infinite, and exactly so.

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.extend import core
 
+from parity_tests.harness.evaluation import evaluated
 from parity_tests.harness.precision import Precision
-from parity_tests.harness.rounding_elementary import evaluated
 
 SUMS = ("add", "sub", "add_any")
 MOVES = ("reshape", "transpose", "broadcast_in_dim", "squeeze", "expand_dims", "slice", "rev", "concatenate", "pad")

@@ -8,15 +8,14 @@ import numpy as np
 from jax import lax
 
 from parity_tests.harness import rounding_complex
+from parity_tests.harness.evaluation import evaluated
 from parity_tests.harness.rounding_elementary import ELEMENTARY
 from parity_tests.harness.rounding_terms import equal_pairs, pairs_of_contraction, pairs_of_convolution
 
 
 def contraction(eqn, x, e, y, p):
-    params = eqn.params | {"preferred_element_type": np.dtype(np.float64)}  # of magnitudes, real in any case
-
     def product(a, b):
-        return np.asarray(eqn.primitive.bind(a, b, **params))
+        return np.asarray(evaluated(eqn, a, b))
 
     (axes, _), _ = eqn.params["dimension_numbers"]
     K = math.prod(x[0].shape[axis] for axis in axes)
@@ -38,7 +37,7 @@ def sum(eqn, x, e, y, p):
 
 def cumulative_sum(eqn, x, e, y, p):
     def cumulative(a):
-        return np.asarray(eqn.primitive.bind(a, **eqn.params))
+        return np.asarray(evaluated(eqn, a))
 
     axis = eqn.params["axis"]
     own = p.gamma(x[0].shape[axis], equal_pairs(x[0], (axis,), p.u_acc)) * cumulative(np.abs(x[0]))
@@ -56,7 +55,7 @@ def product_of_all(eqn, x, e, y, p):
 
 def cumulative_product(eqn, x, e, y, p):
     def cumulative(a):
-        return np.asarray(eqn.primitive.bind(a, **eqn.params))
+        return np.asarray(evaluated(eqn, a))
 
     terms = np.cumsum(np.ones_like(x[0]), eqn.params["axis"])  # how many factors
     terms = np.flip(terms, eqn.params["axis"]) if eqn.params["reverse"] else terms
@@ -67,7 +66,7 @@ def cumulative_product(eqn, x, e, y, p):
 
 def cumulative_log_sum_exp(eqn, x, e, y, p):
     def cumulative(a):
-        return np.asarray(eqn.primitive.bind(a, **eqn.params))
+        return np.asarray(evaluated(eqn, a))
 
     passed_on = np.maximum(cumulative(x[0] + e[0]) - y, y - cumulative(x[0] - e[0]))
     # y = m + log Σ exp(x - m), m the running maximum. The exponents round by u |x - m| each, which the sum averages by
@@ -83,7 +82,7 @@ def cumulative_log_sum_exp(eqn, x, e, y, p):
 
 def convolution(eqn, x, e, y, p):
     def convolved(a, b):
-        return np.asarray(eqn.primitive.bind(a, b, **eqn.params))
+        return np.asarray(evaluated(eqn, a, b))
 
     X, Y = np.abs(x[0]), np.abs(x[1])
     K = int(convolved(np.ones_like(X), np.ones_like(Y)).max(initial=0))
