@@ -90,6 +90,10 @@ def _broadcast(x: np.ndarray, shape: Sequence[int], broadcast_dimensions: Sequen
     return np.broadcast_to(np.reshape(x, aligned), tuple(shape))
 
 
+def _reshaped(x: np.ndarray, new_sizes: Sequence[int], dimensions: Sequence[int] | None, **_: Any) -> np.ndarray:
+    return np.reshape(x if dimensions is None else np.transpose(x, dimensions), tuple(new_sizes))
+
+
 def _sliced(x: np.ndarray, start_indices, limit_indices, strides) -> np.ndarray:
     steps = strides or [1] * x.ndim
     return x[tuple(map(slice, start_indices, limit_indices, steps))]
@@ -105,7 +109,7 @@ _MOVED: dict[str, Callable[..., Any]] = {
     "transpose": lambda x, permutation: np.transpose(x, permutation),
     "squeeze": lambda x, dimensions: np.squeeze(x, tuple(dimensions)),
     "expand_dims": lambda x, dimensions: np.expand_dims(x, tuple(dimensions)),
-    "reshape": lambda x, new_sizes, **_: np.reshape(x, tuple(new_sizes)),
+    "reshape": _reshaped,
     "rev": lambda x, dimensions: np.flip(x, tuple(dimensions)),
     "slice": _sliced,
     "split": _split,
@@ -179,7 +183,7 @@ def contracted(x: np.ndarray, y: np.ndarray, dimension_numbers: Any, **_: Any) -
     rows, columns = [x.shape[i] for i in free_x], [y.shape[i] for i in free_y]
     left = np.transpose(x, (*batch_x, *free_x, *axes_x)).reshape(math.prod(batch), math.prod(rows), K)
     right = np.transpose(y, (*batch_y, *axes_y, *free_y)).reshape(math.prod(batch), K, math.prod(columns))
-    return (left @ right).reshape(*batch, *rows, *columns)
+    return (left @ right).reshape((*batch, *rows, *columns))
 
 
 def convolved(

@@ -26,7 +26,7 @@ def compare(f: Callable, *args: Any, rtol: float = 1e-13) -> set[str]:
     with pinned():
         program = jax.make_jaxpr(f)(*args)
         names = set(_compare(program, [np.asarray(x) for x in args], rtol))
-        want = jax.tree.leaves(f(*args))
+        want = jax.tree.leaves(f(*map(jnp.asarray, args)))
         for ours, theirs in zip(evaluate(program, *map(np.asarray, args)), want, strict=True):
             np.testing.assert_allclose(ours, np.asarray(theirs), rtol=100 * rtol, atol=100 * rtol)
     return names
