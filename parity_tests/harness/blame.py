@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -23,7 +22,7 @@ def blame(name: str, trial: Trial) -> str | None:
         return None
     if trial.oracle.is_surrogate(name):
         return "OpSpec.surrogate is binding: it is a choice and no derivative, so that no third witness can tell"
-    exact = replace(trial, precision=trial.precision.double)
+    exact = trial.widened()
     try:
         return _verdict(name, exact, trial.precision.name)
     except Exception as error:

@@ -13,6 +13,7 @@ from parity_tests.harness.explaining import explain
 from parity_tests.harness.findings import Comparison, Finding
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.report import Failure, Row, Smallest, WrongResult
+from parity_tests.harness.rounds_more import rounds_more
 from parity_tests.harness.samples import Sample
 from parity_tests.harness.shrink import entries
 from parity_tests.harness.spec import OpSpec
@@ -50,6 +51,8 @@ def _recognized(
     looks_like = explain(f"what {label} looks like", lambda: diagnosis.looks_like(trial, comparisons, finding), lost)
     if looks_like == f"{label} = 0":
         looks_like = f"{label} = 0{explain(f'why {label} is 0', lambda: _not_differentiable(trial), lost) or ''}"
+    if looks_like is None:
+        looks_like = explain(f"whether {label} rounds more", lambda: rounds_more(trial, finding), lost)
     pattern = explain(f"the pattern of {label}", lambda: diagnosis.pattern(finding, trial), lost)
     return replace(result, pattern=pattern or result.pattern, looks_like=looks_like)
 

@@ -35,6 +35,14 @@ class Trial:
         """The operator's inputs: float64 (or complex128) arrays, exact in the format."""
         return self.arguments("forward")
 
+    def widened(self) -> Trial:
+        """The same in the double format, in which its floating-point constants are, too."""
+        double, candidate = self.precision.double, self.candidate
+        if isinstance(candidate, Candidate) and any(x.dtype.kind in "fc" for x in self.sample.constants.values()):
+            constants = bridge.constants(self.sample.constants, double, self.device)
+            candidate = candidate.bound(constants, candidate.params)
+        return replace(self, candidate=candidate, precision=double)
+
     def arguments(self, name: str, example: int = 0) -> list[np.ndarray]:
         """Arguments for a map: the primals, then random tangents and cotangents; exact in the format."""
         return [self.precision.rounded(x) for x in self.oracle.arguments(name, self.sample, example)]

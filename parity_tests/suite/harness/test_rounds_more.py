@@ -1,0 +1,80 @@
+"""A right formula that rounds more than the oracle's: it is said to be one, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import pytest
+import torch
+
+from parity_tests import OpSpec, Verdict
+
+from ._ops import judged, normal, unary_function
+
+ADD = OpSpec("add_one", primal=lambda x: x + 1, signature="(n)->(n)")
+SCALED = OpSpec("scaled", primal=lambda x, c: (x + 1) * c, signature="(n),()->(n)", constants=["c"])
+
+
+def detour(x: torch.Tensor) -> torch.Tensor:
+    """x + 1, by way of larger numbers, whose rounding is larger."""
+    return (x + 4) - 3
+
+
+def said(call: Callable, spec: OpSpec = ADD, dtype: str = "float16", check: str = "forward") -> str | None:
+    row = judged(call, spec, check, dtype)
+    assert row.verdict is Verdict.MISMATCH
+    assert row.failure is not None
+    assert row.failure.unexplained == ()
+    return row.failure.wrong[0].looks_like
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_a_formula_that_equals_the_oracles(dtype):
+    text = said(detour, dtype=dtype)
+    assert text is not None
+    assert text.startswith("output is right in float64 at the same arguments, and here off by at most ")
+    assert text.endswith(
+        f"a formula that equals the oracle's and rounds more in {dtype}; if that loss is intended, give the formula "
+        "as the primal"
+    )
+
+
+@pytest.mark.slow
+def test_hypot_by_a_square_root():
+    """Its squares underflow where those of `jnp.hypot` are scaled."""
+    spec = OpSpec("hypot", primal=jnp.hypot, signature="(n),(n)->(n)", input_names=["x", "y"])
+    text = said(lambda x, y: torch.sqrt(x * x + y * y), spec)
+    assert text is not None
+    assert "a formula that equals the oracle's and rounds more in float16" in text
+
+
+def test_a_derivative_may_be_given_as_a_formula():
+    spec = OpSpec("square", primal=lambda x: x + x * x / 2, inputs=(normal(16),))
+    wrong = unary_function(lambda x: x + x * x / 2, lambda x, g: detour(x) * g)
+    text = said(wrong, spec, check="vjp")
+    assert text is not None
+    assert text.startswith("x_bar is right in float64")
+    assert text.endswith("give the formula as the primal, or as vjp=")
+
+
+def test_floating_point_constants_are_widened_too():
+    text = said(lambda x, c: torch.mul(detour(x), c), SCALED)
+    assert text is not None
+    assert "is right in float64" in text
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda x: 1.0001 * detour(x), id="another function in float64"),
+        pytest.param(lambda x: x + 1 if x.dtype == torch.float64 else x.sin() + 1, id="another function in float16"),
+        pytest.param(lambda x: (x + 1).bfloat16().to(x.dtype), id="bfloat16 in every format"),
+    ],
+)
+def test_what_is_not_such_a_formula(call):
+    assert "rounds more" not in (said(call, dtype="float32") or "")
+
+
+def test_nothing_rounds_more_than_float64():
+    assert "rounds more" not in (said(lambda x: (1 + 1e-14) * (x + 1), dtype="float64") or "")
