@@ -142,6 +142,7 @@ DOMAINS: dict[str, Domain] = {
     domain.name: domain
     for domain in (
         Domain("real", lambda rng, shape, sizes: rng.standard_normal(shape), elementwise=True),
+        Domain("extended", lambda rng, shape, sizes: rng.standard_normal(shape), elementwise=True),
         Domain("positive", lambda rng, shape, sizes: np.exp(rng.standard_normal(shape) / 2), elementwise=True),
         Domain("unit", lambda rng, shape, sizes: rng.uniform(1 / 16, 15 / 16, shape), elementwise=True),
         Domain("symmetric", lambda rng, shape, sizes: _symmetric(rng.standard_normal(shape)), _symmetric),
@@ -157,6 +158,7 @@ DOMAINS: dict[str, Domain] = {
     )
 }
 REAL, COMPLEX_NUMBERS = DOMAINS["real"], DOMAINS["complex"]
+EXTENDED = DOMAINS["extended"]  # real numbers, and infinities, which are judged at special points
 
 
 def integer(low: int | str, high: int | str) -> Domain:

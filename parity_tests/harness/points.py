@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parity_tests.harness.domains import as_constant
+from parity_tests.harness.domains import EXTENDED, as_constant
 from parity_tests.harness.precision import FLOAT64, Precision
 from parity_tests.harness.trial import Trial
 
@@ -127,7 +127,8 @@ POINTS = (
 
 def placements(trial: Trial) -> Iterator[Placement]:
     """Every special point of a trial's operator."""
-    names, domains = trial.oracle.inputs, [domain.name for domain in trial.sample.domains]
+    names = trial.oracle.inputs
+    domains = ["real" if domain is EXTENDED else domain.name for domain in trial.sample.domains]
     generic = [as_constant(x) for x in trial.primals]  # the same in every format
 
     def placed(name: str, inputs: Sequence[int], place: Callable[[np.ndarray], np.ndarray]) -> Placement:

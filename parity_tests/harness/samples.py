@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from parity_tests.harness.bridge import as_double, as_given
-from parity_tests.harness.domains import COMPLEX_NUMBERS, REAL, Domain, Empty
+from parity_tests.harness.domains import COMPLEX_NUMBERS, EXTENDED, REAL, Domain, Empty
 from parity_tests.harness.signature import Axes, Place, Signature
 from parity_tests.harness.size_rules import SizeRules
 from parity_tests.harness.spec import OpSpec
@@ -109,7 +109,7 @@ class Sample:
             return self._remembered(role, lambda rng: x * (1 - example / 8))
         number = self.examples[example] if example < len(self.examples) else example + sum(self.examples[-1:])
         source = f"{name} {number}"
-        if domain in (REAL, COMPLEX_NUMBERS):
+        if domain in (REAL, EXTENDED, COMPLEX_NUMBERS):
             is_complex = self.numbers[i] is np.complex128
             return self._remembered(role, lambda rng: self.scale * _numbers(rng, shape, self._real, is_complex), source)
         return self._remembered(role, lambda rng: _drawn(domain, rng, shape, self.sizes), source)

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from parity_tests.harness.checks import Check
-from parity_tests.harness.domains import REAL, Empty
+from parity_tests.harness.domains import EXTENDED, REAL, Empty
 from parity_tests.harness.findings import Comparison, Finding
 from parity_tests.harness.outcome import End, Outcome, run
 from parity_tests.harness.real_parts import by_parts
@@ -297,7 +297,7 @@ def _shrink_primals(search: _Search, inputs: tuple[str, ...]) -> None:
     sample = search.best
     if sample.fixed is not None:
         return
-    free = {name for name, domain in zip(inputs, sample.domains, strict=True) if domain is REAL}
+    free = {name for name, domain in zip(inputs, sample.domains, strict=True) if domain in (REAL, EXTENDED)}
     roles = [role for role in sample.drawn if role.rsplit(" ", 1)[0] in free]
     values = np.concatenate([sample.drawn[role].ravel() for role in roles]) if roles else np.zeros(0)
     ranks = np.empty(values.size)

@@ -53,13 +53,14 @@ class OpSpec:
         vjp_of_vjp, jvp_of_vjp, vjp_of_jvp, jvp_of_jvp: likewise, second order; the arguments of the inner formula, then
             the outer one's cotangents or tangents.
         input_names, output_names: names for messages; by default the parameters of `primal`, and output0, output1, ...
-        domains: where an input lies, by its name: "real" (the default), "positive", "unit" (the open interval from 0 to
-            1), "nonzero", "distinct" (entries), "sorted" (in ascending order along the last axis), "probabilities"
-            (positive, with the sum 1 along the last axis); of matrices "symmetric", "definite" (and symmetric), "lower"
-            (triangular), "well-conditioned" (square), "orthogonal" (orthonormal columns); `integer(low, high)`, a
-            `Domain`, or a sampler (generator, shape) -> array. Integers are not differentiated, and are handed to both
-            sides as int64; so are those that a sampler draws, and booleans as booleans. "complex": a complex input
-            beside real ones, complex128 in float64 and complex64 in float32.
+        domains: where an input lies, by its name: "real" (the default), "extended" (and infinite, as a mask of -inf: at
+            special points a difference at an infinity fails, and is only reported of other domains), "positive", "unit"
+            (the open interval from 0 to 1), "nonzero", "distinct" (entries), "sorted" (in ascending order along the
+            last axis), "probabilities" (positive, with the sum 1 along the last axis); of matrices "symmetric",
+            "definite" (and symmetric), "lower" (triangular), "well-conditioned" (square), "orthogonal" (orthonormal
+            columns); `integer(low, high)`, a `Domain`, or a sampler (generator, shape) -> array. Integers are not
+            differentiated, and are handed to both sides as int64; so are those that a sampler draws, and booleans as
+            booleans. "complex": a complex input beside real ones, complex128 in float64 and complex64 in float32.
         constants: the names of floating-point inputs that are not differentiated.
         dtypes: the formats that it is judged in: float64, float32, bfloat16, float16, complex128, complex64; by default
             the four real ones, or, if complex inputs are given, the two complex ones. In a complex one every

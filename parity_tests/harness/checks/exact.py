@@ -11,6 +11,7 @@ import numpy as np
 from parity_tests.harness.candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.defined import has_one_value
+from parity_tests.harness.domains import EXTENDED
 from parity_tests.harness.errors import under
 from parity_tests.harness.findings import Comparison, NotApplicable
 from parity_tests.harness.kinks import settled
@@ -32,7 +33,8 @@ def _symmetric(x):
 
 
 def _run(trial):
-    names, domains = trial.oracle.inputs, [domain.name for domain in trial.sample.domains]
+    names = trial.oracle.inputs
+    domains = ["real" if domain is EXTENDED else domain.name for domain in trial.sample.domains]
     strange = [name for name, domain in zip(names, domains, strict=True) if domain not in _INTEGERS]
     if trial.sample.fixed is not None or strange:
         raise NotApplicable(f"{', '.join(strange) or 'an input that is given'} cannot be set to small integers")

@@ -1,6 +1,7 @@
 """points: values, gradients and tangents where formulas break: zeros, ties, saturation, the ends of the format.
 
-At a kink what lies between the one-sided derivatives is a convention, and reported as one; see `harness.kinks`.
+At a kink what lies between the one-sided derivatives is a convention, and reported as one; see `harness.kinks`. So is a
+difference at infinite inputs, unless OpSpec.domains says that they belong to the operator: "extended".
 """
 
 from collections.abc import Iterator
@@ -10,9 +11,9 @@ import numpy as np
 from parity_tests.harness.candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.defined import has_one_value
-from parity_tests.harness.domains import as_constant
+from parity_tests.harness.domains import EXTENDED, as_constant
 from parity_tests.harness.errors import under
-from parity_tests.harness.findings import Convention, Finding, NotApplicable
+from parity_tests.harness.findings import Comparison, Convention, Finding, NotApplicable
 from parity_tests.harness.kinks import of_nan
 from parity_tests.harness.points import Placement, placements
 from parity_tests.harness.trial import Trial
@@ -43,12 +44,28 @@ def _run(trial) -> Iterator[Finding]:
                 if all(np.isfinite(bound).all() for _, bound in trial.truth("forward", place.primals)):
                     raise
                 continue  # a solver may say that a matrix is singular, where the oracle has infinities
+            if not _belongs(trial, place):
+                findings = [_as_convention(f) for f in findings]
             yield from findings
             told = told or any(f.evidence or isinstance(f, Convention) for f in findings)
             if not all(f.holds for f in findings):
                 return  # one such point is enough, and to look for one-sided derivatives takes its time
     if not told:  # as of the eigenvectors of 0 and of the identity
         raise NotApplicable("at every special point all results are zero, or have no bound")
+
+
+def _belongs(trial: Trial, place: Placement) -> bool:
+    """Are the inputs in their domains? Infinities are, if OpSpec.domains says "extended"."""
+    pairs = zip(trial.sample.domains, place.primals, strict=True)
+    return all(domain is EXTENDED or not np.isinf(x).any() for domain, x in pairs)
+
+
+def _as_convention(f: Finding) -> Finding:
+    """A difference where the operator need not be defined: worth knowing, and no mistake."""
+    if f.holds or not isinstance(f, Comparison):
+        return f
+    i = tuple(int(k) for k in np.argwhere(f.wrong)[0])
+    return Convention(f.label, f"{f.candidate[i]:g} where the oracle has {f.oracle[i]:g}", f.circumstance)
 
 
 def _judged(trial: Trial, name: str, place: Placement) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import torch
+from jax import lax
 
 from parity_tests.harness.spec import OpSpec
 from parity_tests.suite.collection._case import Case, Mistake, function
@@ -89,4 +90,59 @@ softplus_twice = Case(
 )
 
 
-CASES = {"largest_of_twelve": largest_of_twelve, "bump": bump, "softplus_twice": softplus_twice}
+# A router: the softmax over the two largest of six logits. Of an infinite one it is NaN, by logistic functions 0 and 1.
+
+
+def _router(x):
+    largest, index = lax.top_k(x, 2)
+    weights = jax.nn.sigmoid(largest - largest[..., ::-1])
+    return jnp.sum(weights[..., None] * jax.nn.one_hot(index, x.shape[-1], dtype=x.dtype), axis=-2)
+
+
+def _router_torch(x):
+    largest, index = x.topk(2, -1)
+    return torch.zeros_like(x).scatter(-1, index, largest.softmax(-1))
+
+
+router = Case(
+    OpSpec("router", _router, "(n,6)->(n,6)"),
+    _router_torch,
+    {
+        "all_of_them_in_the_denominator": Mistake(
+            lambda x: x.softmax(-1) * (x >= x.topk(2, -1).values[..., 1:]), "forward"
+        )
+    },
+)
+
+
+# The mean of logits by their own softmax, where minus infinity is a mask.
+
+
+def _mean_logit(logits):
+    p = jax.nn.softmax(logits, axis=-1)
+    return jnp.sum(p * jnp.where(p > 0, logits, 0.0), axis=-1)
+
+
+def _mean_logit_torch(logits):
+    p = logits.softmax(-1)
+    return (p * torch.where(p > 0, logits, torch.zeros_like(logits))).sum(-1)
+
+
+mean_logit = Case(
+    OpSpec("mean_logit", _mean_logit, "(n,m)->(n)", domains={"logits": "extended"}),
+    _mean_logit_torch,
+    {
+        "a_mask_is_multiplied_by_zero": Mistake(
+            lambda logits: (logits.softmax(-1) * logits).sum(-1), "points", passes=("forward", "vjp")
+        )
+    },
+)
+
+
+CASES = {
+    "largest_of_twelve": largest_of_twelve,
+    "bump": bump,
+    "softplus_twice": softplus_twice,
+    "router": router,
+    "mean_logit": mean_logit,
+}

@@ -100,7 +100,12 @@ MISTAKES = {  # how the operator is wrong, in which dtype, and what the report s
         "float64",
         "x is large",
     ),
-    "a mask that is a factor": (spec(jax.nn.relu), lambda x: x * (x > 0), "float64", "x has -infinity"),
+    "a mask that is a factor": (
+        spec(jax.nn.relu, input_names=("x",), domains={"x": "extended"}),
+        lambda x: x * (x > 0),
+        "float64",
+        "x has -infinity",
+    ),
     "a distance of equal points": (
         spec(lambda x, y: norm(x - y), "(n,m),(n,m)->(n)"),
         lambda x, y: (x - y).square().sum(-1).sqrt(),
@@ -224,6 +229,12 @@ def test_inputs_that_are_given_have_no_special_points():
         torch.abs, OpSpec("abs", jnp.abs, "(n)->(n)", domains={"x": lambda rng, shape: rng.random(shape)}), "points"
     )
     assert (row.verdict, row.reason) == (Verdict.SKIPPED, "no special points are known of the inputs' domains")
+
+
+def test_a_difference_at_an_infinity_is_a_convention_of_operators_of_real_numbers():
+    row = judged(lambda x: x * (x > 0), spec(jax.nn.relu, input_names=("x",)), "points")
+    assert row.passed, row
+    assert "output (x has -infinity) is nan where the oracle has 0" in row.conventions
 
 
 # Small integers.
