@@ -50,8 +50,8 @@ def test_hypot_by_a_square_root():
 
 
 def test_a_derivative_may_be_given_as_a_formula():
-    spec = OpSpec("square", primal=lambda x: x + x * x / 2, inputs=(normal(16),))
-    wrong = unary_function(lambda x: x + x * x / 2, lambda x, g: detour(x) * g)
+    spec = OpSpec("square", primal=lambda x: x + x * x / 2, inputs=(normal(40) / 64,))
+    wrong = unary_function(lambda x: x + x * x / 2, lambda x, g: ((x + 12) - 11) * g)
     text = said(wrong, spec, check="vjp")
     assert text is not None
     assert text.startswith("x_bar is right in float64")
