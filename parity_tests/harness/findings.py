@@ -83,7 +83,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Convention:
-    """An answer of its own where the operator has no derivative: right, and worth knowing."""
+    """An answer of its own where the operator has no derivative, or off its domain: right, and worth knowing."""
 
     label: str
     text: str

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
-from torch._C import _functorch
+from torch._C._functorch import _add_batch_dim, is_batchedtensor, maybe_current_level, maybe_get_level
 from torch._functorch import autograd_function
 
 from parity_tests.harness.findings import Finding
@@ -63,14 +63,15 @@ def _batched(function: type[torch.autograd.Function], size: int, found: list[str
     forward: Callable = function.forward
 
     def batched(*args: Any) -> Any:
-        level = _functorch.maybe_current_level()
+        level = maybe_current_level()
+        assert level is not None  # PyTorch calls this under vmap
         outputs = forward(*args)
         several = isinstance(outputs, tuple)
         results = []
         for y in outputs if several else (outputs,):
             if isinstance(y, torch.Tensor) and not _is_batched(y, level):
                 found.append(function.__name__)
-                y = _functorch._add_batch_dim(y.expand(size, *y.shape), 0, level)
+                y = _add_batch_dim(y.expand(size, *y.shape), 0, level)
             results.append(y)
         return tuple(results) if several else results[0]
 
@@ -78,4 +79,4 @@ def _batched(function: type[torch.autograd.Function], size: int, found: list[str
 
 
 def _is_batched(x: torch.Tensor, level: int) -> bool:
-    return _functorch.is_batchedtensor(x) and _functorch.maybe_get_level(x) == level
+    return is_batchedtensor(x) and maybe_get_level(x) == level

@@ -173,10 +173,12 @@ def explanations(report: Report) -> list[Text]:
         text.append(verdict.value, style=_STYLE[verdict])
         text.append(f"{means}: {reason}")
         parts.append(text)
-    conventions: dict[str, dict[str, str]] = {}  # of a candidate: of each result, the first that is found
+    # Of a candidate: of each result, the first that is found at a kink, and the first outside of a domain.
+    conventions: dict[str, dict[tuple[str, bool], str]] = {}
     for row in report.rows:
         for line in row.conventions:
-            conventions.setdefault(row.candidate, {}).setdefault(line.split(" ")[0], f"{row.check}: {line}")
+            key = (line.split(" ")[0], "outside of the domain" in line)
+            conventions.setdefault(row.candidate, {}).setdefault(key, f"{row.check}: {line}")
     for candidate, found in conventions.items():
         parts.extend(Text(f"{candidate}, a convention in {line}", style="dim") for line in found.values())
     for candidate in report.not_built:

@@ -61,6 +61,8 @@ class OpSpec:
             columns); `integer(low, high)`, a `Domain`, or a sampler (generator, shape) -> array. Integers are not
             differentiated, and are handed to both sides as int64; so are those that a sampler draws, and booleans as
             booleans. "complex": a complex input beside real ones, complex128 in float64 and complex64 in float32.
+            Derivatives are compared along the directions of the domain only: what a gradient has outside of it (above
+            the diagonal of "lower", the antisymmetric part of "symmetric") is reported as a convention, with its size.
         constants: the names of floating-point inputs that are not differentiated.
         dtypes: the formats that it is judged in: float64, float32, bfloat16, float16, complex128, complex64; by default
             the four real ones, or, if complex inputs are given, the two complex ones. In a complex one every

@@ -4,12 +4,43 @@
 cotangent, or wrong only when two cotangents meet, passes there.
 """
 
+import numpy as np
+
+from parity_tests.harness import bridge
 from parity_tests.harness.checks.check import Check
+from parity_tests.harness.findings import Convention
 
 
 def _run(trial):
     args = trial.arguments("vjp")
-    yield from trial.compare("vjp", args, trial.evaluate("vjp", args))
+    results = trial.evaluate("vjp", args)
+    yield from trial.compare("vjp", args, results)
+    if trial.sample.generic:
+        yield from _off_the_domain(trial, args, results)
+
+
+def _off_the_domain(trial, args, results):
+    """What a gradient has outside of its input's domain, if the oracle has something else there.
+
+    No tangent of the domain can tell, so that nothing there is wrong: of a function of a lower triangle that is what it
+    has above the diagonal, of a symmetric matrix the antisymmetric part.
+    """
+    for slot, result, (oracle, bound) in zip(
+        trial.oracle.map("vjp").results, results, trial.truth("vjp", args), strict=True
+    ):
+        if result is None or tuple(result.shape) != oracle.shape:
+            continue
+        values = bridge.to_numpy(result)
+        off, expected = (x - trial.oracle.directed(slot.like, x) for x in (values, oracle))
+        room = bound + trial.oracle.directed_errors(slot.like, bound, oracle)
+        told = (np.abs(off) > room) & (np.abs(off - expected) > room)
+        if told.any():
+            domain = trial.oracle.domains[slot.like].name
+            text = (
+                f"up to {np.abs(off[told]).max():.2g} outside of the domain {domain}, where the oracle is up to "
+                f"{np.abs(expected[told]).max():.2g}; no tangent of the domain can tell"
+            )
+            yield Convention(slot.label, text, f"sample {trial.sample.name}")
 
 
 CHECK = Check(
