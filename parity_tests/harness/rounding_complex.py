@@ -15,6 +15,7 @@ the disc where all terms of its series add up:
     tanh(z + δ) - tanh z  = s (1 - tanh² z) / (1 + s tanh z), s = tanh δ  |s| <= tan E
     log(z + δ) - log z    = log(1 + δ / z)                                <= -log(1 - E / |z|)
     √(z + δ) - √z         = √z (√(1 + δ / z) - 1)                         <= |√z| (1 - √(1 - E / |z|))
+    sign(z + δ) - sign z                                                  <= 2 sin(arcsin(E / |z|) / 2)
 
 likewise of the sine, cosine and tangent. There is no bound where a disc meets the cut of a logarithm or a root, along
 the negative real axis: the two sides may be on different branches. A function's own error is that of the real functions
@@ -95,6 +96,14 @@ def _root(eqn, x, e, y, p):
     return passed_on + own(y, p)
 
 
+def _sign(eqn, x, e, y, p):
+    """z / |z|, which turns by arcsin(E / |z|) at most, or is anything on the unit circle."""
+    share = np.where(e[0] < np.abs(x[0]), e[0] / np.abs(x[0]), 1.0)
+    turned = np.where(share < 1, 2 * np.sin(np.arcsin(share) / 2), np.where(e[0] > 0, 2.0, 0.0))
+    # The modulus has 4 roundings, as in `abs`; who divides by it may take it for a complex number.
+    return turned + (QUOTIENT + 4) * p.u * np.abs(y) + QUOTIENT * underflow(y, p)
+
+
 def _integer_power(eqn, x, e, y, p):
     n = eqn.params.get("y", 2)
     more = (PRODUCT - 1) * abs(n) + (QUOTIENT if n < 0 else 0)
@@ -117,6 +126,7 @@ RULES = {
     "tanh": _hyperbolic_tangent,
     "log": _logarithm,
     "sqrt": _root,
+    "sign": _sign,
     "integer_pow": _integer_power,
     "square": _integer_power,
 }

@@ -10,6 +10,7 @@ import numpy as np
 
 from parity_tests.harness import rounding_matrix
 from parity_tests.harness.evaluation import closed
+from parity_tests.harness.precision import Precision
 from parity_tests.harness.rounding_elementary import capped
 from parity_tests.harness.rounding_missing import NoRule
 
@@ -41,11 +42,28 @@ def _scan(eqn, operands, precision, interpret):
 
 
 def _cond(eqn, operands, precision, interpret):
+    """The branch that is taken; where rounding may choose another one, its results are as right."""
     (index, uncertain), *args = operands
-    if np.any(uncertain):
-        raise NoRule("cond (on a value that rounding may change)")
-    branch = closed(eqn.params["branches"][int(index)])
-    return interpret(branch.jaxpr, branch.consts, args, precision)
+    branches = eqn.params["branches"]
+    first, last = (int(np.clip(index + shift, 0, len(branches) - 1)) for shift in (-uncertain, uncertain))
+
+    def results(number: int) -> list[tuple]:
+        branch = closed(branches[number])
+        return interpret(branch.jaxpr, branch.consts, args, precision)
+
+    taken = results(int(index))
+    for number in range(first, last + 1):
+        if number != int(index):
+            taken = [_either(mine, other, precision) for mine, other in zip(taken, results(number), strict=True)]
+    return taken
+
+
+def _either(taken: tuple, other: tuple, precision: Precision) -> tuple:
+    """A value with a bound that covers another one with its bound, too."""
+    (y, bound), (z, further) = taken, other
+    with np.errstate(invalid="ignore"):
+        apart = np.where(y == z, 0.0, np.abs(y * 1.0 - z * 1.0))
+    return y, capped(y, np.maximum(bound, apart + further), precision)
 
 
 def _while(eqn, operands, precision, interpret):

@@ -30,6 +30,7 @@ from parity_tests.harness.rounding_terms import (
     most_equal,
     pairs_of_contraction,
     pairs_of_convolution,
+    unless_part_overflows,
 )
 
 CONTRACTIONS = ("dot_general", "conv_general_dilated", "reduce_sum", "cumsum", "reduce_window_sum")
@@ -90,7 +91,9 @@ class Sums:
     def _of(self, atom: Any) -> Sum | None:
         return None if isinstance(atom, core.Literal) else self._known.get(atom)
 
-    def lost(self, eqn: core.JaxprEqn, read: Callable[[Any], tuple], precision: Precision) -> np.ndarray | float:
+    def lost(
+        self, eqn: core.JaxprEqn, read: Callable[[Any], tuple], outputs: Sequence[tuple], precision: Precision
+    ) -> np.ndarray | float:
         """What the result of an equation may have lost besides what its rule counts; the result is remembered."""
         name = eqn.primitive.name
         known = [self._of(atom) for atom in eqn.invars]
@@ -118,7 +121,8 @@ class Sums:
             charge = _charge(made.terms, sizes, x, precision)
             lost = np.maximum(charge - sizes.charged, 0.0)
         self._known[result] = Sum(made.terms, lambda: sizes._replace(charged=np.maximum(charge, sizes.charged)))
-        return np.where(np.isfinite(lost), lost, 0.0)  # an infinite term, as of a mask, is exact
+        lost = np.where(np.isfinite(lost), lost, 0.0)  # an infinite term, as of a mask, is exact
+        return unless_part_overflows(lost, sizes.magnitude, outputs[0][0], precision)
 
 
 def _charge(terms: int, sizes: Sizes, x: Sequence[np.ndarray], precision: Precision) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parity_tests.harness.rounding_elementary import underflow
-from parity_tests.harness.rounding_terms import in_place
+from parity_tests.harness.rounding_terms import in_place, unless_part_overflows
 
 
 def selected(eqn, x, e, y, p):
@@ -56,7 +56,8 @@ def scattered_sum(eqn, x, e, y, p):
     magnitude = scattered(np.abs(x[0]), np.abs(x[2]))
     terms = scattered(np.ones(x[0].shape), np.ones(x[2].shape))
     own = in_place(terms, x[2], p.u) * magnitude + p.u * np.abs(y)
-    return _unless_moved_in_row(eqn, e[1], scattered(e[0], e[2]) + own)
+    bound = unless_part_overflows(scattered(e[0], e[2]) + own, magnitude, y, p)
+    return _unless_moved_in_row(eqn, e[1], bound)
 
 
 def scattered_product(eqn, x, e, y, p):

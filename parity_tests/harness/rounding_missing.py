@@ -7,6 +7,8 @@ _FILES = (
     ("complex numbers", "rounding_complex.py"),
     ("cond (", "rounding_control.py"),
     ("while (", "rounding_control.py"),
+    ("shift", "rounding_bits.py"),
+    ("bit", "rounding_bits.py"),
     ("gather", "rounding_indexing.py"),
     ("scatter", "rounding_indexing.py"),
     ("dynamic", "rounding_indexing.py"),

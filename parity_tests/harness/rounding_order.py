@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 
 from parity_tests.harness.evaluation import evaluated
-from parity_tests.harness.rounding_terms import in_place
+from parity_tests.harness.rounding_terms import in_place, unless_part_overflows
 
 
 def monotone(eqn, x, e, y, p):
@@ -79,7 +79,9 @@ def window_sum(eqn, x, e, y, p):
         return np.asarray(eqn.primitive.bind(a, **eqn.params))
 
     K = int(np.prod(eqn.params["window_dimensions"]))
-    return summed(e[0]) + in_place(K, x[0], p.u_acc) * summed(np.abs(x[0])) + p.u * np.abs(y)
+    magnitude = summed(np.abs(x[0]))
+    bound = summed(e[0]) + in_place(K, x[0], p.u_acc) * magnitude + p.u * np.abs(y)
+    return unless_part_overflows(bound, magnitude, y, p)
 
 
 class _Windows:
@@ -134,7 +136,7 @@ def select_and_scatter_add(eqn, x, e, y, p):
     passed_on = windows.gathered(may * (e_source + np.where(certain, 0.0, np.abs(source))))
     # Added up where it is stored, as by scatter-add.
     terms, magnitude = windows.gathered(may), windows.gathered(may * np.abs(source))
-    return passed_on + in_place(terms, source, p.u) * magnitude
+    return unless_part_overflows(passed_on + in_place(terms, source, p.u) * magnitude, magnitude, y, p)
 
 
 RULES = {

@@ -10,7 +10,12 @@ from jax import lax
 from parity_tests.harness import rounding_complex
 from parity_tests.harness.evaluation import evaluated
 from parity_tests.harness.rounding_elementary import ELEMENTARY
-from parity_tests.harness.rounding_terms import equal_pairs, pairs_of_contraction, pairs_of_convolution
+from parity_tests.harness.rounding_terms import (
+    equal_pairs,
+    pairs_of_contraction,
+    pairs_of_convolution,
+    unless_part_overflows,
+)
 
 
 def contraction(eqn, x, e, y, p):
@@ -25,14 +30,16 @@ def contraction(eqn, x, e, y, p):
     pairs = pairs_of_contraction(x[0], x[1], eqn.params["dimension_numbers"], p)
     own = (math.sqrt(2) * p.gamma(2 * K, pairs) if np.iscomplexobj(y) else p.gamma(K, pairs)) * magnitude
     lost = (rounding_complex.PRODUCT if np.iscomplexobj(y) else 1) * K * p.tiny
-    return passed_on + own + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, lost)
+    bound = passed_on + own + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, lost)
+    return unless_part_overflows(bound, magnitude, y, p)
 
 
 def sum(eqn, x, e, y, p):
     axes = tuple(eqn.params["axes"])
     K = math.prod(x[0].shape[axis] for axis in axes)
-    own = p.gamma(K, equal_pairs(x[0], axes, p.u_acc).squeeze(axes)) * np.abs(x[0]).sum(axes)
-    return e[0].sum(axes) + own + p.u * np.abs(y)
+    magnitude = np.abs(x[0]).sum(axes)
+    own = p.gamma(K, equal_pairs(x[0], axes, p.u_acc).squeeze(axes)) * magnitude
+    return unless_part_overflows(e[0].sum(axes) + own + p.u * np.abs(y), magnitude, y, p)
 
 
 def cumulative_sum(eqn, x, e, y, p):
@@ -40,8 +47,9 @@ def cumulative_sum(eqn, x, e, y, p):
         return np.asarray(evaluated(eqn, a))
 
     axis = eqn.params["axis"]
-    own = p.gamma(x[0].shape[axis], equal_pairs(x[0], (axis,), p.u_acc)) * cumulative(np.abs(x[0]))
-    return cumulative(e[0]) + own + p.u * np.abs(y)
+    magnitude = cumulative(np.abs(x[0]))
+    own = p.gamma(x[0].shape[axis], equal_pairs(x[0], (axis,), p.u_acc)) * magnitude
+    return unless_part_overflows(cumulative(e[0]) + own + p.u * np.abs(y), magnitude, y, p)
 
 
 def product_of_all(eqn, x, e, y, p):
@@ -90,7 +98,8 @@ def convolution(eqn, x, e, y, p):
     passed_on = convolved(X, e[1]) + convolved(e[0], Y + e[1])
     dims = eqn.params["dimension_numbers"]
     own = p.gamma(K, pairs_of_convolution(X, x[1], (dims.rhs_spec[0], dims.out_spec[1]), p)) * magnitude
-    return passed_on + own + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, K * p.tiny)
+    bound = passed_on + own + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, K * p.tiny)
+    return unless_part_overflows(bound, magnitude, y, p)
 
 
 RULES = {

@@ -120,3 +120,13 @@ def in_place(terms: np.ndarray | int, values: np.ndarray, u: float) -> np.ndarra
     """γ of sums of so many of the values, added up in a format of unit roundoff u."""
     pairs = terms * np.minimum(terms, most_equal(values, u))
     return np.minimum(terms, LAMBDA * np.sqrt(pairs) + 2 * u * np.square(terms)) * u
+
+
+def unless_part_overflows(bound: np.ndarray, magnitude: np.ndarray, y: np.ndarray, p: Precision) -> np.ndarray:
+    """The bound of a sum y; infinite where one of its partial sums, in whatever order, may overflow the format.
+
+    The largest are those of all positive terms and of all negative ones: Σ t⁺ and Σ t⁻, (M + |y|) / 2 the larger one.
+    A right version may store it, if it adds up in several stages.
+    """
+    overflows = np.isfinite(y) & ~((magnitude + np.abs(y)) / 2 + bound <= p.largest)
+    return np.where(overflows, np.inf, bound)
