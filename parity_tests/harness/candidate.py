@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch.autograd import forward_ad
 
+from parity_tests.harness.outputs import Outputs
 from parity_tests.harness.torch_refusals import NESTED_FORWARD, BadOutput, Refused, refusals
 from parity_tests.harness.writes import WRITTEN, Writes
 
@@ -51,14 +52,24 @@ class Candidate:
         self.source, self.call, self.name, self.limits = call, _with_parameters(call), name, limits
         self.constants: Mapping[int, torch.Tensor] = {}
         self.params: Mapping[str, object] = {}
+        self.returns: Outputs | None = None
 
     framework = "torch"
     batch_axes = (0, -1)  # for PyTorch hands a vmap staticmethod the axis as it is
 
-    def bound(self, constants: Mapping[int, torch.Tensor], params: Mapping[str, object]) -> Candidate:
-        """The same as a function of the other inputs: with these, by their position, and these keyword parameters."""
+    def bound(
+        self,
+        constants: Mapping[int, torch.Tensor],
+        params: Mapping[str, object],
+        returns: Outputs | None = None,
+    ) -> Candidate:
+        """The same as a function of the other inputs: with these, by their position, and these keyword parameters.
+
+        `returns`: what the operator returns; by default what is known of it already.
+        """
         candidate = Candidate(self.call, self.name, self.limits)
         candidate.source, candidate.constants, candidate.params = self.source, constants, params
+        candidate.returns = self.returns if returns is None or returns.is_plain else returns
         return candidate
 
     def positional(self, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -69,14 +80,21 @@ class Candidate:
         return full
 
     def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
-        """The outputs, as a tuple.
+        """The outputs that are differentiable, as a tuple.
 
         Raises:
             BadOutput: they are not tensors.
             Refused: the candidate, or PyTorch for it, says that it does not support this.
         """
+        outputs = self.every_output(args)
+        return outputs if self.returns is None else self.returns.real(outputs)
+
+    def every_output(self, args: Sequence[torch.Tensor]) -> Tensors:
+        """All outputs, integers included, in the order of the oracle's; raises what `forward` does."""
         with refusals():
             outputs = self.call(*self.positional(args), **self.params)
+        if self.returns is not None:
+            outputs = self.returns.arranged(outputs)
         outputs = tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
         for y in outputs:
             if not isinstance(y, torch.Tensor):

@@ -16,6 +16,7 @@ from parity_tests.harness import bridge
 from parity_tests.harness.candidate import BadOutput, MaybeTensors, Refused, Tensors
 from parity_tests.harness.jaxprs import has_custom_vjp
 from parity_tests.harness.numerics import pinned_jax
+from parity_tests.harness.outputs import Outputs
 
 Arrays = tuple[jax.Array, ...]
 
@@ -52,6 +53,7 @@ class JaxCandidate:
     Attributes:
         call: the function: (inputs...) -> array or tuple of arrays.
         name: its name in reports.
+        returns: what the operator returns, if that is more than a tuple of numbers; the harness finds out.
         limits: the checks that it is known to fail, each with the reason. `None`: where it has no rule of its own
             (forward mode of a `custom_vjp`, ...).
     """
@@ -59,6 +61,7 @@ class JaxCandidate:
     call: Callable
     name: str = ""
     limits: Mapping[str, str] | None = None
+    returns: Outputs | None = None
 
     framework = "jax"
 
@@ -73,26 +76,39 @@ class JaxCandidate:
         if not callable(self.call):
             raise TypeError(f"JaxCandidate: needs a function of JAX arrays, got {type(self.call).__name__}")
 
-    def bound(self, constants: Mapping[int, torch.Tensor], params: Mapping[str, object]) -> JaxCandidate:
-        """The same as a function of the other inputs: with these, by their position, and these keyword parameters."""
+    def bound(
+        self,
+        constants: Mapping[int, torch.Tensor],
+        params: Mapping[str, object],
+        returns: Outputs | None = None,
+    ) -> JaxCandidate:
+        """The same as a function of the other inputs: with these, by their position, and these keyword parameters.
+
+        `returns`: what the operator returns; by default what is known of it already.
+        """
+        returns = self.returns if returns is None or returns.is_plain else returns
         if not constants and not params:
-            return self
+            return replace(self, returns=returns)
 
         def call(*args: jax.Array) -> object:
             remaining, count = iter(args), len(args) + len(constants)
             given = (bridge.to_jax(constants[i]) if i in constants else next(remaining) for i in range(count))
             return self.call(*given, **params)
 
-        return replace(self, call=call)
+        return replace(self, call=call, returns=returns)
 
     def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
-        """The outputs, as a tuple.
+        """The outputs that are differentiable, as a tuple.
 
         Raises:
             BadOutput: they are not arrays.
             Refused: JAX says that it does not support this.
         """
         return self._evaluated(self._outputs, args, required=True)
+
+    def every_output(self, args: Sequence[torch.Tensor]) -> Tensors:
+        """All outputs, integers included, in the order of the oracle's; raises what `forward` does."""
+        return self._evaluated(self._every_output, args, required=True)
 
     def vjp(
         self,
@@ -216,7 +232,13 @@ class JaxCandidate:
         return has_custom_vjp(closed.jaxpr) and any(map(unbatched, range(len(closed.out_avals))))
 
     def _outputs(self, *args: jax.Array) -> Arrays:
+        outputs = self._every_output(*args)
+        return outputs if self.returns is None else self.returns.real(outputs)
+
+    def _every_output(self, *args: jax.Array) -> Arrays:
         outputs = self.call(*args)
+        if self.returns is not None:
+            outputs = self.returns.arranged(outputs)
         outputs = tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
         for y in outputs:
             if not isinstance(y, jax.Array):

@@ -35,3 +35,14 @@ def has_primitive(jaxpr: core.Jaxpr, prefix: str) -> bool:
         or any(has_primitive(sub, prefix) for sub in core.jaxprs_in_params(eqn.params))
         for eqn in jaxpr.eqns
     )
+
+
+def without_dead_code(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
+    """The same program without the equations that no result depends on."""
+    jaxpr, kept = closed.jaxpr, []
+    needed = {x for x in jaxpr.outvars if isinstance(x, core.Var)}
+    for eqn in reversed(jaxpr.eqns):
+        if eqn.effects or not needed.isdisjoint(eqn.outvars):
+            kept.append(eqn)
+            needed.update(x for x in eqn.invars if isinstance(x, core.Var))
+    return core.ClosedJaxpr(jaxpr.replace(eqns=kept[::-1]), closed.consts)

@@ -248,9 +248,10 @@ class _Judging:
     def trial_at(self, check: str, sample: Sample) -> Trial:
         """A trial of the candidate at a sample, under a check of this name."""
         self.docket.on_trial(self._blank(check), sample)
+        oracle = self.oracle.at(sample)
         constants = bridge.constants(sample.constants, self.precision, self.docket.device)
-        call = self.candidate.bound(constants, self.docket.spec.params_at(sample.sizes))
-        return Trial(call, self.oracle.at(sample), sample, self.precision, self.docket.device)
+        call = self.candidate.bound(constants, self.docket.spec.params_at(sample.sizes), oracle.returns)
+        return Trial(call, oracle, sample, self.precision, self.docket.device)
 
     def _blank(self, check: str) -> Row:
         return _blank(self.docket, self.candidate.name, check, self.precision)

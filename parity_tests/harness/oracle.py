@@ -21,11 +21,13 @@ from jax.extend import core
 from parity_tests.harness import jaxprs
 from parity_tests.harness.errors import where_of
 from parity_tests.harness.evaluation import evaluate
-from parity_tests.harness.maps import BASES, ORDERS, Map, Slot, derivative_map
+from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
+from parity_tests.harness.outputs import Outputs, leaves
 from parity_tests.harness.precision import FLOAT64, Precision
 from parity_tests.harness.rounding import INPUT, bounded
 from parity_tests.harness.samples import Sample
 from parity_tests.harness.spec import FORMULAS, OpSpec
+from parity_tests.harness.transforms import conjugated, jvp_of, transposed, vjp_of
 
 Arrays = Sequence[np.ndarray | None]
 Truth = tuple[np.ndarray, np.ndarray]  # a value and its error bound
@@ -58,11 +60,14 @@ class Oracle:
         self._truths: dict[tuple, list[Truth]] = {}
         self._jaxprs: dict[tuple, tuple[core.ClosedJaxpr, list[bool]]] = {}
         self._batched: dict[core.ClosedJaxpr, Callable] = {}
-        self._output_shapes: dict[tuple, tuple[tuple[int, ...], ...]] = {}
-        self._output_dtypes: tuple[np.dtype, ...] = ()
+        self._returned: dict[tuple, tuple[jax.ShapeDtypeStruct, ...]] = {}
         self.dtypes = dict(zip(self.inputs, map(np.dtype, sample.numbers), strict=True))
-        self.outputs = spec.names_of_outputs(len(self._outputs_at(sample.shapes)))
-        self.dtypes |= zip(self.outputs, self._output_dtypes, strict=True)
+        self.returns = Outputs((), ())
+        returned = self._outputs_at(sample.shapes)
+        default = spec.names_of_outputs(len(returned))
+        names = default if spec.output_names else self.returns.names(default, names)
+        self.outputs, self.integers = self.returns.real(names), self.returns.integers(names)
+        self.dtypes |= zip(self.outputs, (np.dtype(y.dtype) for y in self.returns.real(returned)), strict=True)
         self.check(sample)
         closed, _ = self._traced("forward", self._zeros(sample.shapes), by_autodiff=False)
         if spec.surrogate is None and jaxprs.has_custom_vjp(closed.jaxpr):
@@ -116,17 +121,18 @@ class Oracle:
         Raises:
             OracleError: it does not.
         """
-        shapes, signature = self._outputs_at(sample.shapes), self.spec.parsed
+        shapes, signature = tuple(y.shape for y in self._outputs_at(sample.shapes)), self.spec.parsed
         wrong = signature and signature.output_mismatch(sample.sizes, shapes)
         if wrong:
             sizes = ", ".join(f"{axis} = {size}" for axis, size in sample.sizes.items())
             raise OracleError(f"{self.spec.name}: primal {wrong} (signature {self.spec.signature} at {sizes})")
 
-    def _outputs_at(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
-        if input_shapes not in self._output_shapes:
+    def _outputs_at(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[jax.ShapeDtypeStruct, ...]:
+        """The shape and dtype of every output, integers included."""
+        if input_shapes not in self._returned:
             name = self.spec.name
             try:
-                outputs = jax.eval_shape(self.primal, *self._zeros(input_shapes))
+                outputs = jax.eval_shape(self.every_output, *self._zeros(input_shapes))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # sys.exit(), too
@@ -134,27 +140,36 @@ class Oracle:
                 what = f"{type(error).__name__}: {error}"
                 raise OracleError(f"{name}: primal fails on inputs of shapes {shapes}: {what}") from error
             for i, y in enumerate(outputs):
-                if y.dtype not in (jnp.float64, jnp.complex128):
+                if y.dtype not in (jnp.float64, jnp.complex128) and jnp.issubdtype(y.dtype, jnp.inexact):
                     kinds = " and ".join(dict.fromkeys(str(self.dtypes[x]) for x in self.inputs))
                     raise OracleError(
                         f"{name}: primal returns {y.dtype} for output {i} although its inputs are {kinds}; "
                         "let its dtypes follow those of its inputs"
                     )
-            self._output_dtypes = tuple(np.dtype(y.dtype) for y in outputs)
-            self._output_shapes[input_shapes] = tuple(y.shape for y in outputs)
-        return self._output_shapes[input_shapes]
+            if not any(self.returns.differentiable):
+                raise OracleError(f"{name}: primal returns integers only, which have no derivative")
+            self._returned[input_shapes] = outputs
+        return self._returned[input_shapes]
 
     def shapes(self, input_shapes: tuple[tuple[int, ...], ...]) -> dict[str, tuple[int, ...]]:
-        """The shape of every input and output, by name."""
-        names, shapes = (*self.inputs, *self.outputs), (*input_shapes, *self._outputs_at(input_shapes))
+        """The shape of every input and output that is differentiable, by name."""
+        outputs = self.returns.real(self._outputs_at(input_shapes))
+        names, shapes = (*self.inputs, *self.outputs), (*input_shapes, *(y.shape for y in outputs))
         return dict(zip(names, shapes, strict=True))
 
     def primal(self, *args: jax.Array) -> tuple[jax.Array, ...]:
-        """The plain primal with a tuple of outputs."""
-        outputs = _as_tuple(self.spec.primal(*self._with_constants(args), **self.params))
-        if not all(hasattr(y, "dtype") for y in outputs):
-            raise TypeError(f"it must return an array or a tuple of arrays, not {[type(y).__name__ for y in outputs]}")
-        return outputs
+        """The plain primal with a tuple of the outputs that are differentiable."""
+        return self.returns.real(self.every_output(*args))
+
+    def every_output(self, *args: jax.Array) -> tuple[jax.Array, ...]:
+        """All of them; and where they are in what the spec's primal returns, which does not depend on the arguments."""
+        found = dict(leaves(self.spec.primal(*self._with_constants(args), **self.params)))
+        if not all(hasattr(y, "dtype") for y in found.values()):
+            kinds = [type(y).__name__ for y in found.values()]
+            raise TypeError(f"it must return an array or a tuple of arrays, not {kinds}")
+        differentiable = tuple(bool(jnp.issubdtype(y.dtype, jnp.inexact)) for y in found.values())
+        self.returns = Outputs(tuple(found), differentiable)
+        return tuple(found.values())
 
     def _with_constants(self, args: Sequence) -> list:
         remaining, count = iter(args), len(args) + len(self.constants)
@@ -239,18 +254,13 @@ class Oracle:
     def _surrogate(self, name: str) -> Callable:
         """The spec's surrogate gradient; or its transpose, which is the JVP of whoever has this gradient."""
         assert self.spec.surrogate is not None
-        formula, count = self._flat(self.spec.surrogate), len(self.inputs)
-        if name == "vjp":
-            return formula
+        formula = self._flat(self.spec.surrogate)
 
-        def jvp(*args):
-            inputs, tangents = args[:count], args[count:]
-            shapes = self._outputs_at(tuple(x.shape for x in inputs))
-            zeros = [jnp.zeros(s, d) for s, d in zip(shapes, self._output_dtypes, strict=True)]
-            gradients, transpose = jax.vjp(lambda *w: _or_all_zeros(formula(*inputs, *w), inputs), *zeros)
-            return transpose(tuple(_or_zeros(t, g) for t, g in zip(tangents, gradients, strict=True)))
+        def outputs_at(*inputs):
+            shapes = self.shapes(tuple(x.shape for x in inputs))
+            return [jnp.zeros(shapes[y], self.dtypes[y]) for y in self.outputs]
 
-        return jvp
+        return formula if name == "vjp" else transposed(formula, len(self.inputs), outputs_at)
 
     def _differentiated(self, name: str, base: Callable) -> Callable:
         """The outermost VJP or JVP of a map, by JAX; `base` is the map of one order less."""
@@ -263,15 +273,7 @@ class Oracle:
                 jnp.zeros(shapes[slot.like], self.dtypes[slot.like]) if y is None else y for y, slot in results
             )
 
-        def vjp(*args):
-            results, pullback = jax.vjp(dense, *args[:count])
-            return pullback(tuple(_or_zeros(w, y) for w, y in zip(args[count:], results, strict=True)))
-
-        def jvp(*args):
-            tangents = tuple(_or_zeros(t, x) for t, x in zip(args[count:], args[:count], strict=True))
-            return jax.jvp(dense, args[:count], tangents)[1]
-
-        return vjp if ORDERS[name][-1] == "vjp" else jvp
+        return vjp_of(dense, count) if ORDERS[name][-1] == "vjp" else jvp_of(dense, count)
 
     def evaluate(
         self,
@@ -357,7 +359,7 @@ class Oracle:
                 if by_autodiff or not own or all(x is not None for x in args):
                     raise
                 raise OracleError(self._about_none(name, args, error)) from error
-            self._jaxprs[key] = closed, zero
+            self._jaxprs[key] = closed if all(self.returns.differentiable) else jaxprs.without_dead_code(closed), zero
         return self._jaxprs[key]
 
     def _about_none(self, name: str, args: Arrays, error: Exception) -> str:
@@ -377,7 +379,7 @@ class Oracle:
         if not self.is_complex:
             return f
         slots = self.map(name)
-        return lambda *args: _conjugated(slots.results, f(*_conjugated(slots.arguments, args)))
+        return lambda *args: conjugated(slots.results, f(*conjugated(slots.arguments, args)))
 
     def truth(self, name: str, args: Arrays, precision: Precision, inputs: int = INPUT) -> list[Truth]:
         """`evaluate` by the formula that judges, remembered: every candidate is judged by the same truth."""
@@ -389,22 +391,3 @@ class Oracle:
 
 def _as_tuple(results: Any) -> tuple:
     return tuple(results) if isinstance(results, tuple | list) else (results,)
-
-
-def _or_zeros(x: jax.Array | None, like: jax.Array | None) -> jax.Array | None:
-    return jnp.zeros_like(like) if x is None and like is not None else x
-
-
-def _or_all_zeros(results: Sequence[jax.Array | None], like: Sequence[jax.Array]) -> tuple[jax.Array | None, ...]:
-    return tuple(_or_zeros(y, x) for y, x in zip(results, like, strict=True))
-
-
-def _conjugated(slots: Sequence[Slot], arrays: Sequence) -> list:
-    """JAX's arrays for PyTorch's, or the other way round."""
-
-    def flips(slot: Slot, x: jax.Array | None) -> bool:
-        return x is not None and jnp.iscomplexobj(x) and slot.conjugated
-
-    # Of a wrong number of results `evaluate` complains.
-    known = [lax.conj(x) if flips(slot, x) else x for slot, x in zip(slots, arrays, strict=False)]
-    return [*known, *arrays[len(known) :]]

@@ -132,7 +132,7 @@ class Reproducer:
             keep_trailing_newline=True,
         )
         environment.filters["repr"] = repr
-        sample, oracle = self.trial.sample, self.trial.oracle
+        sample, oracle, returns = self.trial.sample, self.trial.oracle, self.trial.oracle.returns
         names = self.spec.names_of_inputs(self.spec.count)
         params = self.spec.params_at(sample.sizes)
         variables = [name if _usable(name) else f"input{i}" for i, name in enumerate(names)]
@@ -143,6 +143,7 @@ class Reproducer:
             "dtype": self.trial.precision.name,
             "part": self.trial.precision.part,
             "has_complex": oracle.is_complex,
+            "kept": None if returns.is_plain else [i for i, flag in enumerate(returns.differentiable) if flag],
             "complex_dtype": self.trial.precision.complex_name,
             "device": self.trial.device,
             "sizes": ", ".join(f"{axis}={size}" for axis, size in sample.sizes.items()),

@@ -39,6 +39,10 @@ class OpSpec:
         name: the operator's name in reports.
         primal: the plain JAX function (inputs...) -> output or tuple of outputs. Its dtypes must follow its inputs';
             of real inputs an output may be complex, and of complex ones real.
+            It may return a dictionary or named tuple, nested ones, too: then so does the candidate, and its outputs
+            are matched by name; the signature has them in the order of JAX, that of the sorted keys. Outputs that are
+            integers or booleans must be equal where rounding cannot change them; they have no derivative, and no
+            cotangent among the arguments of `vjp`.
         signature: a NumPy gufunc signature, "(n,d),(m,d),(m,e)->(n,e),(n,m)"; inputs of many sizes are made from it.
         sizes: rules for the sizes of the axes, which the samples keep to: "n <= m, d in (16, 64), k = 2*h, c >= 1,
             h % 4 == 0". An axis of an output that no input has may be defined by them, too.
@@ -52,7 +56,8 @@ class OpSpec:
             If the candidate's values are x + (q - x).detach(), write that into the primal: it rounds more than q.
         vjp_of_vjp, jvp_of_vjp, vjp_of_jvp, jvp_of_jvp: likewise, second order; the arguments of the inner formula, then
             the outer one's cotangents or tangents.
-        input_names, output_names: names for messages; by default the parameters of `primal`, and output0, output1, ...
+        input_names, output_names: names for messages; by default the parameters of `primal`, and the keys of what it
+            returns, or output0, output1, ...
         domains: where an input lies, by its name: "real" (the default), "extended" (and infinite, as a mask of -inf: at
             special points a difference at an infinity fails, and is only reported of other domains), "positive", "unit"
             (the open interval from 0 to 1), "nonzero", "distinct" (entries), "sorted" (in ascending order along the

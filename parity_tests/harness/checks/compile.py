@@ -23,7 +23,9 @@ def _run(trial):
         return candidate.call(*candidate.positional(x), **candidate.params)
 
     with _fresh_dynamo(), refusals():
-        compiled = Candidate(torch.compile(function, backend="aot_eager"), candidate.name)
+        compiled = Candidate(torch.compile(function, backend="aot_eager"), candidate.name).bound(
+            {}, {}, candidate.returns
+        )
         with torch.no_grad(), under("compiled, without gradients"):
             outputs = compiled.forward(tensors[:count])
         yield from trial.compare("forward", args[:count], outputs, "compiled, without gradients")

@@ -16,6 +16,7 @@ from parity_tests.suite.collection import (
     products,
     protocol,
     reductions,
+    returned,
     special_points,
     spectra,
     surrogates,
@@ -26,5 +27,16 @@ GROUPS = (elementwise, reductions, products, norms, probabilities, indexing, mat
 COLLECTION: dict[str, Case] = {name: case for group in GROUPS for name, case in group.CASES.items()}
 
 # Further ones, judged with the slow tests only.
-SLOW_GROUPS = (fused, networks, objectives, spectra, model, modules, special_points, surrogates, mixed_numbers)
+SLOW_GROUPS = (
+    fused,
+    networks,
+    objectives,
+    spectra,
+    model,
+    modules,
+    special_points,
+    surrogates,
+    mixed_numbers,
+    returned,
+)
 MORE: dict[str, Case] = {name: case for group in SLOW_GROUPS for name, case in group.CASES.items()}

@@ -561,3 +561,38 @@ def test_the_script_has_real_and_complex_numbers(tmp_path):
     code, printed = script(path)
     assert (code, "x_bar: they agree" in printed) == (0, True), printed
     assert gradparity("replay", str(path.with_suffix(".npz"))).exit_code == 0
+
+
+RETURNED = """
+import jax
+import jax.numpy as jnp
+import torch
+from parity_tests import OpSpec
+
+
+def primal(x):
+    values, indices = jax.lax.top_k(x, 2)
+    return {"values": values, "indices": indices}
+
+
+spec = OpSpec("largest", primal, "(n,4)->(n,2),(n,2)")
+
+
+def candidate(x):
+    values, indices = torch.topk(x, 2)
+    return {"values": FACTOR * values - ((FACTOR - 1) * values).detach(), "indices": indices}
+"""
+
+
+def test_the_script_knows_dictionaries_and_integers(tmp_path):
+    case = tmp_path / "case.py"
+    case.write_text(RETURNED.replace("FACTOR", "2"))
+    options = ("--only", "vjp", "--device", "cpu", "--dtype", "float64", "--failures", str(tmp_path / "failures"))
+    ran = gradparity("check", str(case), *options)
+    assert ran.exit_code == 1, ran.output
+    (path,) = (tmp_path / "failures").glob("*.py")
+    code, printed = script(path)
+    assert (code, "x_bar: they differ" in printed) == (1, True), printed
+    case.write_text(RETURNED.replace("FACTOR", "1"))
+    code, printed = script(path)
+    assert (code, "x_bar: they agree" in printed) == (0, True), printed
