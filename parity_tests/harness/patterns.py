@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from parity_tests.harness.digits import apart
 from parity_tests.harness.findings import Comparison
 
 BLOCKS = (16, 32, 64, 128)  # what kernels cut an axis into
@@ -127,8 +128,8 @@ def _by_value(
         for text, values in ((name, x), (f"|{name}|", np.abs(x))):
             inside, outside, ordered = values[chosen & told], values[told & ~chosen], np.sort(values[told])
             if inside.size and outside.size:
-                high, low = (f"{y:.6g}" for y in (inside.min(), inside.max()))
-                above, below = (f"{y:.6g}" for y in (outside.max(), outside.min()))
+                high, above = apart(float(inside.min()), float(outside.max()), sign="-")
+                low, below = apart(float(inside.max()), float(outside.min()), sign="-")
                 # Of both, since either could have fitted by accident; the text is that of the chosen entries.
                 yield f"exactly where {text} >= {high} (elsewhere <= {above})", values >= ordered[-inside.size]
                 yield f"exactly where {text} <= {low} (elsewhere >= {below})", values <= ordered[inside.size - 1]

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.consequences import follows
+from parity_tests.harness.digits import apart
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.precision import FORMATS
 from parity_tests.harness.report import ORACLE, Failure, Report, Row, Smallest, WrongResult
@@ -78,17 +79,6 @@ def _cell(rows: list[Row], narrow: bool) -> Text:
         if verdict is Verdict.PASS:
             text.append(f" {max(row.error_over_bound for row in group):.2f}", style="dim")
     return text
-
-
-def apart(one: complex | None, other: complex | None, digits: int = 6, sign: str = "+") -> tuple[str, str]:
-    """Two numbers in as many digits as it takes to tell them apart; not-a-number for one that was lost in JSON."""
-    one, other = (math.nan if x is None else x for x in (one, other))
-    for count in range(digits, 18):
-        texts = f"{one:{sign}.{count}g}", f"{other:{sign}.{count}g}"
-        if texts[0] != texts[1]:
-            # With its trailing zeros the shorter one has as many digits, too.
-            return texts if count == digits else (f"{one:{sign}#.{count}g}", f"{other:{sign}#.{count}g}")
-    return f"{one:{sign}.{digits}g}", f"{other:{sign}.{digits}g}"
 
 
 def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:

@@ -136,3 +136,8 @@ def test_what_may_be_an_accident_is_not_said():
         named = {name: rng.standard_normal(15) for name in "xyzw"}
         said += "exactly" in patterns(wrong, **named)
     assert said <= 300 / 50
+
+
+def test_a_limit_between_numbers_that_differ_in_the_last_digits():
+    x = np.random.default_rng(0).permutation(1 + np.arange(40) * 1e-9)
+    assert patterns(x > 1 + 19.5e-9, x=x) == ", exactly where x >= 1.000000020 (elsewhere <= 1.000000019)"

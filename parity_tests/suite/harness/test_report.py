@@ -13,8 +13,9 @@ import torch
 from parity_tests import OpSpec, ParityError, Report, Verdict, crosscheck
 from parity_tests.harness.candidate import Candidate, NotBuilt
 from parity_tests.harness.crosscheck import select_checks, select_precisions
+from parity_tests.harness.digits import apart
 from parity_tests.harness.judge import Docket, judge
-from parity_tests.harness.render import SHORT, apart, as_text, told
+from parity_tests.harness.render import SHORT, as_text, told
 from parity_tests.harness.report import ORACLE, Failure, Row, Smallest, WrongResult
 
 from ._ops import SQUARE, unary_function
