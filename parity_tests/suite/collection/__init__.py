@@ -16,6 +16,7 @@ from parity_tests.suite.collection import (
     products,
     protocol,
     reductions,
+    refusals,
     returned,
     special_points,
     spectra,
@@ -38,5 +39,6 @@ SLOW_GROUPS = (
     surrogates,
     mixed_numbers,
     returned,
+    refusals,
 )
 MORE: dict[str, Case] = {name: case for group in SLOW_GROUPS for name, case in group.CASES.items()}

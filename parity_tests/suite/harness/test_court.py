@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.harness import diagnosis
+from parity_tests.harness import certificate, court, diagnosis
 
 from ._ops import SQUARE, judged, rows
 
@@ -52,3 +52,40 @@ def test_a_threshold_rounds(dtype: str):
     assert judged(strict, spec, "vjp", dtype).verdict is Verdict.PASS
     assert judged(loose, spec, "vjp", dtype).verdict is (Verdict.MISMATCH if dtype == "float64" else Verdict.PASS)
     assert judged(lambda x, u: x * (u > 0.6), spec, "vjp", dtype).verdict is Verdict.MISMATCH
+
+
+# A sample at which a witness raises says nothing; the others still do.
+
+
+def _certify_raising(names: tuple[str, ...] | None):
+    def certify(oracle, name, sample):
+        if names is None or sample.name in names:
+            raise FloatingPointError("no witness here")
+        return certificate.certify(oracle, name, sample)
+
+    return certify
+
+
+def test_a_certificate_that_raises_at_one_sample(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(court, "certify", _certify_raising(("one_n",)))
+    report = crosscheck(torch.sin, OpSpec("sin", jnp.sin, "(n)->(n)"), checks=["vjp"], dtypes=["float64"])
+    assert report.passed, str(report)
+    (line,) = report.skipped
+    assert line.startswith("sin, sample one_n: no certificate of vjp there: FloatingPointError: no witness here (at ")
+
+
+def test_a_certificate_that_raises_at_every_sample(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(court, "certify", _certify_raising(None))
+    report = crosscheck(torch.sin, OpSpec("sin", jnp.sin, "(n)->(n)"), checks=["vjp"], dtypes=["float64"])
+    certificate_row, row = report.rows
+    assert certificate_row.verdict is Verdict.ERROR
+    assert certificate_row.reason.startswith("FloatingPointError: no witness here (at ")
+    assert row.verdict is Verdict.UNRESOLVED
+
+
+@pytest.mark.parametrize("value", [-np.inf, np.nan])
+def test_values_that_are_not_finite_are_no_obstacle_to_a_certificate(value):
+    spec = OpSpec("masked", lambda x: jnp.where(x > 0, x * x, value), "(n)->(n)")
+    candidate = lambda x: torch.where(x > 0, x * x, value)  # noqa: E731
+    report = crosscheck(candidate, spec, checks=["forward", "vjp", "jvp"], dtypes=["float64"])
+    assert report.passed, str(report)
