@@ -13,10 +13,10 @@ class Verdict(StrEnum):
     """What is said of one candidate under one check."""
 
     PASS = "PASS"
-    MISMATCH = "MISMATCH"
+    MISMATCH = "MISMATCH"  # it disagrees with the oracle, or raises where the oracle has a value
     UNRESOLVED = "UNRESOLVED"  # the witnesses cannot tell, or nothing could be compared
     UNSUPPORTED = "UNSUPPORTED"  # the candidate refuses with a clear error
-    ERROR = "ERROR"
+    ERROR = "ERROR"  # the oracle or the harness raised
     SKIPPED = "SKIPPED"  # the check does not apply to the operator or the candidate, for the reason given
 
 

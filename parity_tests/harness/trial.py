@@ -56,14 +56,29 @@ class Trial:
         return [bridge.to_torch(x, self.precision, self.device) for x in arrays if x is not None]
 
     def evaluate(self, name: str, args: Arrays) -> Sequence[torch.Tensor | None]:
-        """A map of the candidate at these arguments, as contiguous tensors."""
+        """A map of the candidate at these arguments, as contiguous tensors.
+
+        Raises:
+            BadOutput: a wrong number of results.
+        """
         tensors, count, split = self.tensors(args), len(self.oracle.inputs), self.oracle.map(name).base
         f = getattr(self.candidate, name)
         if name == "forward":
-            return f(tensors)
+            return self.counted(name, f(tensors))
         if len(ORDERS[name]) == 1:
-            return f(tensors[:split], tensors[split:])
-        return f(count, tensors[:split], tensors[split:])
+            return self.counted(name, f(tensors[:split], tensors[split:]))
+        return self.counted(name, f(count, tensors[:split], tensors[split:]))
+
+    def counted(self, name: str, results: Sequence) -> Sequence:
+        """These results of a map of the candidate, if they are as many as the map has.
+
+        Raises:
+            BadOutput: they are not.
+        """
+        expected = len(self.oracle.map(name).results)
+        if len(results) != expected:
+            raise BadOutput(f"returned {len(results)} outputs, expected {expected}")
+        return results
 
     def compare(
         self,
@@ -92,9 +107,8 @@ class Trial:
         self, truths: Sequence[Truth], name: str, results: Sequence[torch.Tensor | None], circumstance: str = ""
     ) -> Iterator[Finding]:
         """Likewise, against truths that are at hand."""
-        if len(results) != len(truths):
-            raise BadOutput(f"returned {len(results)} outputs, expected {len(truths)}")
-        for slot, result, (oracle, bound) in zip(self.oracle.map(name).results, results, truths, strict=True):
+        slots = self.oracle.map(name).results
+        for slot, result, (oracle, bound) in zip(slots, self.counted(name, results), truths, strict=True):
             yield from self.compare_result(slot, result, oracle, bound, circumstance, directed=name != "forward")
 
     def compare_result(

@@ -31,7 +31,8 @@ def _run(trial):
     try:
         with torch.autocast(trial.device, torch.bfloat16), under("under autocast"):
             graph = candidate.record(tensors[:count])
-        cotangents = [w.to(y.dtype) for w, y in zip(tensors[count:], graph.outputs, strict=True)]
+        outputs = trial.counted("forward", graph.outputs)
+        cotangents = [w.to(y.dtype) for w, y in zip(tensors[count:], outputs, strict=True)]
         with under("the forward ran under autocast"):
             gradients = graph.vjp(cotangents)
     except RuntimeError as error:
@@ -41,13 +42,13 @@ def _run(trial):
         raise Refused(
             f"meets two dtypes under autocast (torch.amp.custom_fwd?): {first_line}", declared=True
         ) from error
-    outputs = []
-    for name, y in zip(trial.oracle.outputs, graph.outputs, strict=True):
+    widened = []
+    for name, y in zip(trial.oracle.outputs, outputs, strict=True):
         text = f"is {y.dtype}, neither the inputs' float32 nor the bfloat16 of autocast"
         yield Fact(name, y.dtype in (torch.float32, torch.bfloat16), text, evidence=0)
-        outputs.append(y.float())
+        widened.append(y.float())
     truths = exact.truth("forward", args[:count]), exact.truth("vjp", args)
-    yield from given.compare_with(truths[0], "forward", outputs)
+    yield from given.compare_with(truths[0], "forward", widened)
     yield from given.compare_with(truths[1], "vjp", gradients)
 
 

@@ -22,6 +22,7 @@ _OTHER_DEVICE = r"expected device \w+|same device|different devices"
 def _run(trial):
     tensors, count = trial.tensors(trial.arguments("vjp")), len(trial.primals)
     real = _Described(trial.candidate, tensors, count, trial.device)
+    trial.counted("forward", real.outputs)
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         fakes = [mode.from_tensor(x) for x in tensors]
         yield from _compared(trial, real, trial.candidate, fakes, trial.device, "under FakeTensorMode")

@@ -20,7 +20,7 @@ def _run(trial):
     args, names = trial.arguments("vjp"), [slot.label for slot in trial.oracle.map("vjp").arguments]
     tensors = trial.tensors(args)
     leaves = [x.requires_grad_() for x in tensors[:count]]
-    outputs = trial.candidate.forward(leaves)
+    outputs = trial.counted("forward", trial.candidate.forward(leaves))
     yield from _unwritten(names[:count], leaves, args[:count], "after the forward")
 
     values = [bridge.to_numpy(y) for y in outputs]

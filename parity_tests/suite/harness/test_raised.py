@@ -19,6 +19,7 @@ from parity_tests.harness.report import Row
 
 from ._ops import MADE_PAIR, PAIR, SQUARE, pair_backward, pair_function, pair_jvp, rows, unary_function
 
+SMALL_PAIR = OpSpec("pair", MADE_PAIR.primal, "(3),(3)->(3),(3)", output_names=("first", "second"))
 MATRIX = OpSpec("square", primal=lambda x: x * x, signature="(n,m)->(n,m)")
 
 
@@ -376,6 +377,25 @@ def test_an_oracle_that_raises_at_an_empty_axis_only_is_not_asked_there():
     report = crosscheck(torch.square, spec, checks=["forward", "vjp", "jvp"], dtypes=["float64"])
     assert report.passed, str(report)
     assert any("sample zero_n" in line and "ZeroDivisionError: no such thing" in line for line in report.skipped)
+
+
+@pytest.mark.parametrize("check", ["exact", "purity", "fake", "autocast", "linearity", "saved_tensors", "vjp_of_jvp"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda x, y: torch.tanh(x) * y, id="too few"),
+        pytest.param(lambda x, y: (torch.tanh(x) * y, x * y * y, x), id="too many"),
+    ],
+)
+def test_a_wrong_number_of_outputs_is_no_error_of_the_harness(call, check):
+    failure, _ = the_failure(call, SMALL_PAIR, check)
+    assert failure.wrong[-1].pattern.endswith(" outputs, expected 2")
+
+
+def test_integers_for_outputs_are_no_error_of_the_harness():
+    """The check fills outputs with NaN, which integers have not."""
+    failure, _ = the_failure(lambda x, y: (torch.tanh(x) * y, (x * y * y).int()), SMALL_PAIR, "saved_tensors")
+    assert {wrong.label for wrong in failure.wrong} == {"x_bar", "y_bar"}
 
 
 # The parts.
