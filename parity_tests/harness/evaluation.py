@@ -142,7 +142,8 @@ def _integer_power(x: np.ndarray, y: int) -> np.ndarray:
 
 
 def _converted(x: np.ndarray, new_dtype: np.dtype, **_: Any) -> np.ndarray:
-    return x.astype(new_dtype)
+    # Of a complex number JAX takes the real part without a word, and NumPy warns.
+    return (np.real(x) if np.dtype(new_dtype).kind in "fiu" else x).astype(new_dtype)
 
 
 def _selected(which: np.ndarray, no: np.ndarray, yes: np.ndarray) -> np.ndarray:

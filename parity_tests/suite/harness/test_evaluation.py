@@ -179,3 +179,10 @@ def test_nothing_is_compiled_for_a_new_shape(monkeypatch):
         monkeypatch.setattr(dispatch, "apply_primitive", refused)
         for program, n in zip(programs, (3, 11), strict=True):
             assert np.isfinite(evaluate(program, normal(n, 3, 5))[0]).all()
+
+
+def test_the_real_part_of_a_complex_number():
+    """The transpose of a conversion to complex numbers, which NumPy would warn of."""
+    with pinned():
+        program = jax.make_jaxpr(jax.grad(lambda x: jnp.abs(jnp.sum(x.astype(complex) * (1 + 2j)))))(normal(3))
+        assert "convert_element_type" in _compare(program, [normal(3)], 1e-13)
