@@ -82,6 +82,7 @@ CASES = (
         lambda x: special.multigammaln(x, 3),
         lambda x: torch.mvlgamma(x, 3),
         "(n)->(n)",
+        rows(TRIGAMMA, SECOND_ORDER, ["float64"]),
         domains={"x": above_one},
     ),
     case("neg", lambda x: -x, torch.neg, "(n,m)->(n,m)"),
