@@ -13,6 +13,7 @@ import torch
 
 from derivation.engine import Variable, pull, push
 from parity_tests.harness.candidate import MaybeTensors, Refused, Tensors
+from parity_tests.harness.outputs import Outputs
 
 Variables = Sequence[Variable | None]
 NO_VMAP = "derivation/engine.py has no vmap"
@@ -42,9 +43,14 @@ class EngineCandidate:
         """What its author wrote."""
         return self.call
 
-    def bound(self, constants: Mapping[int, torch.Tensor], params: Mapping[str, object]) -> EngineCandidate:
-        """The same, for an operator that has neither."""
-        if constants or params:
+    def bound(
+        self,
+        constants: Mapping[int, torch.Tensor],
+        params: Mapping[str, object],
+        returns: Outputs | None = None,
+    ) -> EngineCandidate:
+        """The same, for an operator that has neither, and returns tensors."""
+        if constants or params or (returns is not None and not returns.is_plain):
             raise TypeError(f"{self.name}: the engine's functions take variables only")
         return self
 
