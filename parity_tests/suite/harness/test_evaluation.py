@@ -186,3 +186,10 @@ def test_the_real_part_of_a_complex_number():
     with pinned():
         program = jax.make_jaxpr(jax.grad(lambda x: jnp.abs(jnp.sum(x.astype(complex) * (1 + 2j)))))(normal(3))
         assert "convert_element_type" in _compare(program, [normal(3)], 1e-13)
+
+
+def test_infinity_less_infinity_warns_of_nothing():
+    with pinned():
+        program = jax.make_jaxpr(lambda x, y: x + y)(jnp.ones(1), jnp.ones(1))
+        (total,) = evaluate(program, np.array([np.inf]), np.array([-np.inf]))
+    assert np.isnan(total).all()
