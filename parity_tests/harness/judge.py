@@ -30,6 +30,7 @@ from parity_tests.harness.reproducer import Reproducer
 from parity_tests.harness.resume import key_of
 from parity_tests.harness.samples import Sample
 from parity_tests.harness.shrink import fails_at, raises_at
+from parity_tests.harness.torch_log import TorchLog
 from parity_tests.harness.trial import Trial
 
 ABOUT_TENSORS = "it is about PyTorch's tensors and what PyTorch does with them"
@@ -188,7 +189,7 @@ class _Judging:
             reason = f"complex numbers take part, and {self.precision.name} has none"
             yield from (replace(self._blank(check.name), verdict=Verdict.SKIPPED, reason=reason) for check in checks)
             return
-        with pinned(self.docket.device):
+        with pinned(self.docket.device), TorchLog():
             accepted = [s for s in cases if not earlier.avoids(name, s.name) and self._is_accepted(s)]
             beyond = [s for s in accepted if is_beyond(self.oracle.at(s), s, self.precision)]
         none_left = bool(beyond) and all(s in beyond for s in accepted if _has_entries(s))
@@ -227,11 +228,12 @@ class _Judging:
         if inapplicable:
             return replace(row, verdict=Verdict.SKIPPED, reason=inapplicable)
         outcomes: list[Outcome] = []
-        bounded = False
+        bounded, log = False, TorchLog()
         for sample in cases:
             if not check.looks_at(sample):
                 continue
-            outcome = run(check, self.trial_at(check.name, sample))
+            with log:
+                outcome = run(check, self.trial_at(check.name, sample))
             if outcome.end is End.REFUSED and not _has_entries(sample) and any(o.end is End.COMPLETE for o in outcomes):
                 outcome = replace(outcome, end=End.EMPTY_REFUSED)
             row = with_findings(row, outcome.findings)
@@ -242,7 +244,9 @@ class _Judging:
                 break
         row = replace(self._concluded(row, outcomes, bounded), seconds=time.perf_counter() - start)
         if row.verdict is Verdict.MISMATCH:
-            return replace(row, failure=self._failure(row, check, outcomes, shrink))
+            with TorchLog():  # of what explains it
+                failure = self._failure(row, check, outcomes, shrink)
+            return replace(row, failure=replace(failure, log=log.text))
         return row
 
     def trial_at(self, check: str, sample: Sample) -> Trial:

@@ -44,6 +44,8 @@ def pinned(device: str = "cpu") -> Iterator[None]:
         warnings.filterwarnings("ignore", r"`torch\.jit\.\w+` is deprecated", DeprecationWarning)
         # So does Dynamo, of what it looks at while it compiles; a graph that it breaks is no mistake either.
         warnings.filterwarnings("ignore", module=r"torch\._dynamo\.")
+        # AOTAutograd looks for errors in backward with anomaly detection, which warns of what is then raised anyway.
+        warnings.filterwarnings("ignore", r"Error detected in \w+Backward", UserWarning)
         warnings.filterwarnings("ignore", r"The \.grad attribute of a Tensor that is not a leaf", UserWarning)
         for path, value in _TORCH_SWITCHES.items():
             stack.enter_context(_torch_switch(path, value))

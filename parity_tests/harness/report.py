@@ -71,7 +71,8 @@ class Evidence(Protocol):
 class Failure:
     """The diagnosis of one failing row, on the first sample that shows it.
 
-    `unexplained`: a line for each explanation that raised an exception itself.
+    `unexplained`: a line for each explanation that raised an exception itself. `log`: the last lines that PyTorch
+    logged while the check ran.
     """
 
     op: str
@@ -90,10 +91,11 @@ class Failure:
     smallest: Smallest | None = None
     script: str | None = None
     unexplained: tuple[str, ...] = ()
+    log: str = ""
     evidence: Evidence | None = field(default=None, compare=False, repr=False)
 
     def save(self, folder: str | os.PathLike[str]) -> Failure:
-        """Write a reproducer into a folder, which is made if need be: an .npz of arrays, and a script beside it.
+        """Write a reproducer into a folder, which is made if need be: an .npz of arrays, a script, and PyTorch's log.
 
         The script calls PyTorch: there is none for a candidate of another framework.
 
@@ -106,6 +108,8 @@ class Failure:
         if self.evidence is None:
             raise ValueError(f"{self.op}, {self.candidate}, {self.check}: no reproducer can be made of this failure")
         arrays = self.evidence.save(folder)
+        if self.log:
+            write_text(arrays.with_suffix(".log"), self.log + "\n")
         replay = f"gradparity replay {shlex.quote(str(arrays))}"
         script = arrays.with_suffix(".py")
         return dataclasses.replace(self, replay=replay, script=str(script) if script.exists() else None)

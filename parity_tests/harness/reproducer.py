@@ -29,6 +29,7 @@ from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.recorder import Call, Recorder
 from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.torch_log import TorchLog
 from parity_tests.harness.trial import Trial
 from parity_tests.harness.whole_file import write_bytes, write_text
 
@@ -55,7 +56,7 @@ class Reproducer:
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write both files into a folder, which is made if need be; returns the path of the arrays."""
-        with pinned(self.trial.device):
+        with pinned(self.trial.device), TorchLog():
             call = _the_call(self.trial, self.check, self.wrong)
             arrays, facts = self._arrays(call), self._facts(call)
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
