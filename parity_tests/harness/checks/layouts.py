@@ -19,9 +19,12 @@ def _run(trial):
         groups.append(("jvp", "inputs and tangents"))
     for layout in (*LAYOUTS, *(OF_COMPLEX if trial.oracle.is_complex else ())):
         if layout.everywhere or trial.sample.generic:
-            findings = [f for name, group in groups for f in _laid_out(trial, layout, name, group)]
-            yield from findings
-            wrong = [finding for finding in findings if not finding.holds]
+            wrong = []
+            for name, group in groups:
+                for finding in _laid_out(trial, layout, name, group):  # each after its call, which is recorded
+                    yield finding
+                    if not finding.holds:
+                        wrong.append(finding)
             if layout.remedy and wrong:
                 yield Fact("the candidate", False, f"seems to read memory. {layout.remedy}", wrong[0].circumstance)
 
