@@ -15,6 +15,17 @@ def largest(jaxpr: core.Jaxpr) -> int:
     return max((*own, *inner), default=0)
 
 
+def divisions(jaxpr: core.Jaxpr) -> int:
+    """How many divisions and powers with negative exponents it has; those of a loop count twice, for any number."""
+    count = 0
+    for eqn in jaxpr.eqns:
+        name = eqn.primitive.name
+        count += name == "div" or (name == "integer_pow" and eqn.params["y"] < 0)
+        inner = sum(divisions(sub) for sub in core.jaxprs_in_params(eqn.params))
+        count += 2 * inner if name in ("scan", "while") else inner
+    return count
+
+
 def literals(jaxpr: core.Jaxpr) -> set[float]:
     """The finite real numbers that are written in it."""
     own = (x.val for eqn in jaxpr.eqns for x in eqn.invars if isinstance(x, core.Literal))

@@ -186,6 +186,10 @@ class Oracle:
             found |= jaxprs.literals(self._traced("vjp", zeros, by_autodiff=False)[0].jaxpr)
         return tuple(sorted(found - {0.0, 1.0, -1.0})[:8])
 
+    def divisions(self, input_shapes: tuple[tuple[int, ...], ...]) -> int:
+        """How many divisions the primal's program has; those of a loop count twice, for any number."""
+        return jaxprs.divisions(self._program(input_shapes))
+
     def largest_array(self, input_shapes: tuple[tuple[int, ...], ...]) -> int:
         """The size of the largest array that the primal makes of inputs of these shapes, in entries."""
         return jaxprs.largest(self._program(input_shapes))

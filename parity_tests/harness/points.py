@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,6 +32,8 @@ class Point:
         place: (an input at a generic point, generator, format) -> the input at the special one.
         wide: only in formats of a wide range, float32 and float64? In the others squares of such numbers are lost.
         alone: also put each input there by itself? For what makes single terms vanish.
+        unlimited: do squares leave the format's range there? See `unlimited`. Only of operators with one quotient,
+            and not in float64, whose range the oracle itself would need.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Point:
     place: Place
     wide: bool = False
     alone: bool = False
+    unlimited: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Placement:
 
     name: str
     primals: list[np.ndarray]
+    unlimited: bool = False
 
     @property
     def finite(self) -> bool:
@@ -93,6 +97,16 @@ def _tiny(precision: Precision) -> float:
     return 2.0 ** -(-math.log2(max(precision.tiny, 2.0**-512)) // 4)
 
 
+def _beyond(precision: Precision) -> float:
+    """A power of two whose square overflows."""
+    return 2.0 ** (math.log2(precision.largest) // 2 + 1)
+
+
+def _below(precision: Precision) -> float:
+    """One whose square underflows, that of four times it too; its reciprocal does not overflow."""
+    return 2.0 ** (math.log2(precision.smallest) // 2 - 2)
+
+
 def _far(x: np.ndarray, scale: float) -> np.ndarray:
     """Beyond the scale, with the signs of x."""
     return np.copysign(1 + np.abs(x), x) * scale
@@ -117,6 +131,8 @@ POINTS = (
     Point(
         "is subnormal", _SCALED, lambda x, rng, p: np.copysign(rng.integers(1, 9, x.shape) * p.smallest, x), wide=True
     ),
+    Point("has squares that overflow", _SCALED, lambda x, rng, p: _far(x, _beyond(p)), unlimited=True),
+    Point("has squares that underflow", _SCALED, lambda x, rng, p: _far(x, _below(p)), unlimited=True),
     Point("is nearly 1", ("unit",), lambda x, rng, p: 1 - rng.integers(1, 9, x.shape) * p.u),
     Point("is the identity", _MATRICES, lambda x, rng, p: np.broadcast_to(np.eye(x.shape[-1]), x.shape).copy()),
     Point("has an infinity", _SCALED, lambda x, rng, p: _one(x, rng, np.inf)),
@@ -136,7 +152,12 @@ def placements(trial: Trial) -> Iterator[Placement]:
         each = names[inputs[0]] if len(inputs) == 1 else f"each of {', '.join(names[i] for i in inputs)}"
         return Placement(f"{each} {name}", [trial.precision.rounded(x) for x in primals])
 
+    in_float64 = trial.precision.largest > math.sqrt(FLOAT64.largest)
+    # Of quotients of quotients a cotangent on the way may leave the range, whatever each rule does.
+    is_quotient = trial.oracle.divisions(trial.sample.shapes) == 1
     for point in (*POINTS, *_of_the_operator(trial)):
+        if point.unlimited and (in_float64 or not is_quotient):
+            continue
         if point.wide and trial.precision.u != trial.precision.u_acc:
             continue
         eligible = [i for i, domain in enumerate(domains) if domain in point.domains and generic[i].size]
@@ -147,7 +168,7 @@ def placements(trial: Trial) -> Iterator[Placement]:
             rng = np.random.default_rng(trial.sample.seed)
             placement = placed(point.name, group, lambda x, rng=rng, p=point: p.place(x, rng, trial.precision))
             if not placement.may_be_flushed(FLOAT64):  # by the oracle itself
-                yield placement
+                yield replace(placement, unlimited=point.unlimited)
     alike = [i for i, domain in enumerate(domains) if domain in _ELEMENTWISE and domain == domains[0]]
     if len(alike) > 1:
         # With a last axis in common whole rows are equal: two points at distance 0.

@@ -12,6 +12,7 @@ from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.precision import PRECISIONS
 from parity_tests.harness.report import Report
+from parity_tests.harness.spec import OpSpec
 from parity_tests.suite.collection._case import Case, Mistake
 from parity_tests.suite.collection.special_points import CASES
 from parity_tests.suite.test_collection import CAUGHT
@@ -72,3 +73,19 @@ def test_ties_of_twelve_are_no_mistake():
         (row,) = (row for row in report.rows if row.candidate == "judged")
         assert row.passed, f"seed {seed}\n{report}"
         assert row.conventions
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_a_quotient_rule_may_not_square_what_has_no_square(dtype: str):
+    case = CASES["quotient"]
+    is_not_accused_at(case, [dtype], [0])
+    is_caught_at(case, case.mistakes[f"squared_in_{dtype}"], [0])
+
+
+@pytest.mark.slow
+def test_of_quotients_of_quotients_nothing_is_said_there():
+    """The cotangent of 1 / x + 1 / y is larger than any number of the format, and those of x and y are about 1."""
+    spec = OpSpec(
+        "harmonic", lambda x, y: 1 / (1 / x + 1 / y), "(n),(n)->(n)", domains={"x": "positive", "y": "positive"}
+    )
+    is_not_accused_at(Case(spec, lambda x, y: 1 / (1 / x + 1 / y), {}), ["float32", "float16"], [0])

@@ -5,6 +5,7 @@ difference at infinite inputs, unless OpSpec.domains says that they belong to th
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,9 +15,10 @@ from parity_tests.harness.defined import has_one_value
 from parity_tests.harness.domains import EXTENDED, as_constant
 from parity_tests.harness.errors import under
 from parity_tests.harness.findings import Comparison, Convention, Finding, NotApplicable
-from parity_tests.harness.kinks import of_nan
+from parity_tests.harness.kinks import of_nan, settled
 from parity_tests.harness.points import Placement, placements
 from parity_tests.harness.trial import Trial
+from parity_tests.harness.unlimited import truths_of_any_range
 
 _MAPS = ("forward", "vjp", "jvp")
 
@@ -90,6 +92,11 @@ def _at(trial: Trial, name: str, args, place: Placement) -> Iterator[Finding]:
         results = trial.evaluate(name, args)
     if place.has_nan:
         yield from of_nan(trial, args, results, place.name)
+        return
+    if place.unlimited and name != "forward":
+        findings = trial.compare_with(truths_of_any_range(trial, name, args), name, results, place.name)
+        called = [replace(f, call=(name, args)) if isinstance(f, Comparison) else f for f in findings]
+        yield from settled(trial, name, args, called, place.name)
         return
     # An intermediate that overflows and is inverted then comes out as 0, which is off by as much as 1 / largest.
     size = max([1.0, *(float(np.abs(w).max(initial=0)) for w in args[len(place.primals) :])])

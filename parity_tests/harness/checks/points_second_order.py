@@ -58,7 +58,7 @@ def _is_smooth(trial: Trial, place: Placement) -> bool:
 
     At a kink a second derivative has no meaning, and where the first one is infinite there is none.
     """
-    if not place.finite or place.may_be_flushed(trial.precision):
+    if not place.finite or place.unlimited or place.may_be_flushed(trial.precision):
         return False
     if not all(_known(truth) for name in ("forward", "vjp") for truth in trial.truth(name, _args(trial, name, place))):
         return False

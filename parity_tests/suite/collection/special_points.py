@@ -139,10 +139,33 @@ mean_logit = Case(
 )
 
 
+# x / y, far out where y * y overflows or is 0, and x / y and its derivatives are ordinary numbers.
+
+
+def _quotient_with(by_y):
+    def vjp(x, y, w):
+        return w / y, -by_y(w, x, y)
+
+    return function(torch.div, vjp, lambda x, y, x_dot, y_dot: x_dot / y - by_y(y_dot, x, y))
+
+
+quotient = Case(
+    OpSpec("quotient", lambda x, y: x / y, "(n),(n)->(n)", domains={"y": "nonzero"}),
+    _quotient_with(lambda w, x, y: w * (x / y) / y),
+    {
+        f"squared_in_{dtype}": Mistake(
+            _quotient_with(lambda w, x, y: w * x / (y * y)), "points", dtype, passes=("forward", "vjp")
+        )
+        for dtype in ("float32", "bfloat16", "float16")
+    },
+)
+
+
 CASES = {
     "largest_of_twelve": largest_of_twelve,
     "bump": bump,
     "softplus_twice": softplus_twice,
     "router": router,
     "mean_logit": mean_logit,
+    "quotient": quotient,
 }
