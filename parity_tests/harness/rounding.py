@@ -256,13 +256,6 @@ def _exact(eqn, x, e, y, p):
     return e[0]
 
 
-@_rule("convert_element_type")
-def _converted(eqn, x, e, y, p):
-    if x[0].dtype.kind == "f" and y.dtype.kind in "iu":  # towards zero: a step, at every integer
-        return change(np.trunc(x[0]), np.trunc(x[0] - e[0]), np.trunc(x[0] + e[0]))
-    return e[0]
-
-
 @_rule("abs")
 def _magnitude(eqn, x, e, y, p):
     return e[0] + 4 * p.u * y + underflow(y, p) if np.iscomplexobj(x[0]) else e[0]
