@@ -52,7 +52,7 @@ CASES = (
     case(
         "tensordot",
         lambda a, b: jnp.tensordot(a, b, ([1, 0], [0, 1])),
-        lambda a, b: torch.tensordot(a, b, ([1, 0], [0, 1])),
+        lambda a, b: torch.tensordot(a, b, ([1, 0], [0, 1])),  # type: ignore[arg-type]
         "(n,m,k),(m,n,l)->(k,l)",
     ),
     case("trace", lambda a: jnp.trace(a), torch.trace, "(n,m)->()"),

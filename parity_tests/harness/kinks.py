@@ -79,7 +79,7 @@ def _by_limits(
     told: list[Finding] = []
     chosen: list[Finding] = []
     for f in findings:
-        if f not in open_questions or f.label in binding:
+        if not isinstance(f, Comparison) or f not in open_questions or f.label in binding:
             told.append(f)
             continue
         limit, asked = limits[f.label], _in_question(trial, f)

@@ -46,6 +46,8 @@ def pinned(device: str = "cpu") -> Iterator[None]:
         warnings.filterwarnings("ignore", module=r"torch\._dynamo\.")
         # AOTAutograd looks for errors in backward with anomaly detection, which warns of what is then raised anyway.
         warnings.filterwarnings("ignore", r"Error detected in \w+Backward", UserWarning)
+        # What PyTorch lacks a batching rule for, it does one example at a time, and advises of it at every call.
+        warnings.filterwarnings("ignore", r"There is a performance drop because we have not yet", UserWarning)
         warnings.filterwarnings("ignore", r"The \.grad attribute of a Tensor that is not a leaf", UserWarning)
         for path, value in _TORCH_SWITCHES.items():
             stack.enter_context(_torch_switch(path, value))

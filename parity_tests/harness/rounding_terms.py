@@ -36,7 +36,7 @@ def equal_pairs(x: np.ndarray, axes: Sequence[int], u: float) -> np.ndarray:
     """How many pairs of terms along the axes are as good as equal; the axes are left with size 1."""
     axes = tuple(axis % x.ndim for axis in axes)
     if np.iscomplexobj(x):  # its parts are added up by themselves
-        return np.maximum(equal_pairs(x.real, axes, u), equal_pairs(x.imag, axes, u))
+        return np.maximum(equal_pairs(np.real(x), axes, u), equal_pairs(np.imag(x), axes, u))
     shape = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
     rest = [axis for axis in range(x.ndim) if axis not in axes]
     terms = math.prod(x.shape[axis] for axis in axes)
@@ -65,7 +65,7 @@ def most_equal(x: np.ndarray, u: float) -> int:
 
 def real_rows(x: np.ndarray, axis: int) -> np.ndarray:
     """Complex terms along an axis as twice as many real ones."""
-    return np.concatenate([x.real, x.imag], axis) if np.iscomplexobj(x) else x
+    return np.concatenate([np.real(x), np.imag(x)], axis) if np.iscomplexobj(x) else x
 
 
 def pairs_of_contraction(

@@ -271,8 +271,9 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> object:
 def _in_order_of_change(tried: Sequence[Sequence[int]], wanted: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """One size of each, those of the least change together first: best-first search, as long as it is worth it."""
     options = [sorted((_octaves(n, size), n) for n in sizes) for sizes, size in zip(tried, wanted, strict=True)]
-    start = (0,) * len(options)
-    heap, seen = [(sum(sizes[0][0] for sizes in options), start)], {start}
+    start: tuple[int, ...] = (0,) * len(options)
+    heap: list[tuple[float, tuple[int, ...]]] = [(sum(sizes[0][0] for sizes in options), start)]
+    seen: set[tuple[int, ...]] = {start}
     for _ in range(_SEARCHED):
         if not heap:
             return
@@ -297,7 +298,8 @@ def _change(sizes: Mapping[str, int], wanted: Mapping[str, int]) -> float:
 
 def _cost(sizes: Mapping[str, int], wanted: Mapping[str, int]) -> float:
     alike = _alike(sizes) - _alike(wanted)
-    return _change(sizes, wanted) + _ALIKE * max(alike, 0)
+    degenerate = sum(size < 2 for axis, size in sizes.items() if axis not in wanted)
+    return _change(sizes, wanted) + _ALIKE * max(alike, 0) + _DEGENERATE * degenerate
 
 
 def _alike(sizes: Mapping[str, int]) -> int:

@@ -54,6 +54,7 @@ _LACKING = (
     r"does not support (automatic differentiation for outputs with )?complex",
     r"Low precision dtypes not supported",
     r"Unsupported dtype (Half|BFloat16)",
+    r"input tensor must be either float or double dtype",
     r"expected a tensor with 2 or more dimensions of float, double",
     r"Trying to use forward AD with .* that does not support it",
     r"derivative for ((aten|prims)::[\w.]+|'[^']+') is not implemented",

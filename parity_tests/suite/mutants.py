@@ -302,15 +302,6 @@ class OverwrittenInForwardMode(Attn):
         return P @ k, P.mT @ q, attn.mT @ output_bar
 
 
-class UnbatchedOutput(Attn):
-    """Where v alone is batched, attn is not, and PyTorch's generated rule counts its cotangent once an example."""
-
-    @staticmethod
-    def forward(q, k, v):
-        attn = torch.tanh(q @ k.mT)
-        return attn @ v, attn
-
-
 class VmapMixesExamples(Attn):
     generate_vmap_rule = False
 
@@ -422,5 +413,4 @@ MUTANTS: dict[str, Mutant] = {
     "jvp_detached": Mutant(JvpDetached.apply, "1 - a² is detached in the JVP", "vjp_of_jvp", (*_FIRST, "vjp_of_vjp")),
     "second_derivative_only": Mutant(_second_derivative_only, "the second derivative only", "jvp_of_jvp", _FIRST),
     "vmap_mixes_examples": Mutant(VmapMixesExamples.apply, "vmap uses the first example's v for all", "vmap", _FIRST),
-    "unbatched_output": Mutant(UnbatchedOutput.apply, "a cotangent counted once an example", "vmap", _FIRST),
 }

@@ -18,6 +18,7 @@ from parity_tests.suite.collection import (
     reductions,
     refusals,
     returned,
+    sizes_and_domains,
     special_points,
     spectra,
     surrogates,
@@ -40,5 +41,6 @@ SLOW_GROUPS = (
     mixed_numbers,
     returned,
     refusals,
+    sizes_and_domains,
 )
 MORE: dict[str, Case] = {name: case for group in SLOW_GROUPS for name, case in group.CASES.items()}

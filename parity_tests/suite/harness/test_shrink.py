@@ -362,7 +362,9 @@ def test_the_index_at_which_it_fails_is_shown_and_shrunk():
 
 @pytest.mark.parametrize(("low", "high", "expected"), [(0, "n", 0), (-2, 0, -1), (1, 9, 1)], ids=str)
 def test_the_integer_nearest_to_zero_of_a_domain(low, high, expected):
-    assert integer(low, high).nearest_to_zero({"n": 4}) == expected
+    nearest_to_zero = integer(low, high).nearest_to_zero
+    assert nearest_to_zero is not None
+    assert nearest_to_zero({"n": 4}) == expected
 
 
 @pytest.mark.usefixtures("shrinking")
