@@ -128,6 +128,7 @@ def test_formats_without_complex_numbers_are_skipped_with_the_reason():
     assert not crosscheck(polar, POLAR, checks=["vjp"], dtypes=["bfloat16"]).passed  # nothing was judged
 
 
+@pytest.mark.slow
 def test_a_candidate_in_jax_and_an_explicit_formula():
     def vjp(z, x, w, v):
         terms = [0.0 if u is None else u for u in (w, v)]

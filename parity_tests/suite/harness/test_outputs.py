@@ -99,6 +99,7 @@ def test_a_number_of_outputs_that_differs_is_caught():
     assert "returned 1 outputs, expected 2" in str(row)
 
 
+@pytest.mark.slow
 def test_a_candidate_in_jax_returns_integers():
     report = crosscheck(JaxCandidate(TOP_K.primal), TOP_K, checks=["forward", "vjp", "jvp"], dtypes=["float64"])
     assert report.passed, str(report)

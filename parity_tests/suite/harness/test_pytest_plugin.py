@@ -74,6 +74,7 @@ def test_one_report_of_the_run(suite, options):
     assert "x_bar = 0.5 * oracle" in (suite.path / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_quick_runs_with_a_budget(pytester: pytest.Pytester):
     """The options are those of every call, unless it says otherwise."""
     pytester.makepyfile("""
