@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from parity_tests.harness.certificate import certify
+from parity_tests.harness.certificate_at_ties import SpecialPoints
 from parity_tests.harness.defined import why_undefined
 from parity_tests.harness.domains import COMPLEX_NUMBERS, REAL
 from parity_tests.harness.errors import first_line, where_of
@@ -85,13 +86,16 @@ class Bench:
             self.oracle = before.oracle.afresh() if before and not every[0].constants else Oracle(spec, every[0])
             defined = [sample for sample in every if is_defined(self.oracle, sample, self.skipped)]
             self.cases = [_telling(self.oracle.at(sample), sample) if sample.generic else sample for sample in defined]
+        self._special_points = SpecialPoints(self.oracle, self.cases)
 
     def certificate(self, name: str) -> Row:
         """What the oracle's witnesses say of one of its maps; they are asked once."""
         if name not in self._certificates:
             blank = Row(self.oracle.spec.name, ORACLE, name, self._kind.name, self._device, Verdict.PASS, 0.0, 0)
             with pinned(self._device):
-                self._certificates[name] = _certificate(self.oracle, name, self.cases, blank, self.skipped)
+                self._certificates[name] = _certificate(
+                    self.oracle, name, self.cases, self._special_points, blank, self.skipped
+                )
         return self._certificates[name]
 
 
@@ -190,7 +194,9 @@ def is_beyond(oracle: Oracle, sample: Sample, precision: Precision) -> bool:
     return entries.size > 0 and bool((np.isfinite(entries) & (entries > precision.largest)).all())
 
 
-def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], row: Row, skipped: list[str]) -> Row:
+def _certificate(
+    oracle: Oracle, name: str, cases: Iterable[Sample], special: SpecialPoints, row: Row, skipped: list[str]
+) -> Row:
     """The row of one map. A sample at which a witness raises says nothing, and gets a line in `skipped`."""
     start = time.perf_counter()
     raised: list[str] = []
@@ -222,6 +228,8 @@ def _certificate(oracle: Oracle, name: str, cases: Iterable[Sample], row: Row, s
             row = replace(row, verdict=Verdict.UNRESOLVED, reason="autodiff of the primal is finite at no sample")
         elif oracle.is_surrogate(name):
             row = replace(row, reason=_SURROGATE[name])
+        elif (contradiction := special.contradiction(name)) is not None:
+            row = replace(row, verdict=Verdict.UNRESOLVED, reason=contradiction)
     return replace(row, seconds=time.perf_counter() - start)
 
 

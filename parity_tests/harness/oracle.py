@@ -179,7 +179,7 @@ class Oracle:
 
     def literals(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[float, ...]:
         """The real numbers in the programs of primal and surrogate, but for 0 and 1; at most 8 of them."""
-        found = jaxprs.literals(self._program(input_shapes))
+        found = jaxprs.literals(self.program(input_shapes))
         if self.spec.surrogate is not None:  # whose thresholds are its own
             shapes = self.shapes(input_shapes)
             zeros = [np.zeros(shapes[slot.like], self.dtypes[slot.like]) for slot in self.map("vjp").arguments]
@@ -188,14 +188,14 @@ class Oracle:
 
     def divisions(self, input_shapes: tuple[tuple[int, ...], ...]) -> int:
         """How many divisions the primal's program has; those of a loop count twice, for any number."""
-        return jaxprs.divisions(self._program(input_shapes))
+        return jaxprs.divisions(self.program(input_shapes))
 
     def largest_array(self, input_shapes: tuple[tuple[int, ...], ...]) -> int:
         """The size of the largest array that the primal makes of inputs of these shapes, in entries."""
-        return jaxprs.largest(self._program(input_shapes))
+        return jaxprs.largest(self.program(input_shapes))
 
-    def _program(self, input_shapes: tuple[tuple[int, ...], ...]) -> core.Jaxpr:
-        """The primal's own."""
+    def program(self, input_shapes: tuple[tuple[int, ...], ...]) -> core.Jaxpr:
+        """The primal's own, at inputs of these shapes."""
         closed, _ = self._traced("forward", self._zeros(input_shapes), by_autodiff=False)
         return closed.jaxpr
 

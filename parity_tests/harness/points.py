@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from parity_tests.harness.domains import EXTENDED, as_constant
+from parity_tests.harness.oracle import Oracle
 from parity_tests.harness.precision import FLOAT64, Precision
-from parity_tests.harness.trial import Trial
+from parity_tests.harness.samples import Sample
 
 Place = Callable[[np.ndarray, np.random.Generator, Precision], np.ndarray]
 
@@ -46,9 +47,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Placement:
-    """A special point of an operator: what reports say of it, and the inputs there."""
+    """A special point of an operator: what reports say of it, its kind (`Point.name`), and the inputs there."""
 
     name: str
+    kind: str
     primals: list[np.ndarray]
     unlimited: bool = False
 
@@ -141,32 +143,32 @@ POINTS = (
 )
 
 
-def placements(trial: Trial) -> Iterator[Placement]:
-    """Every special point of a trial's operator."""
-    names = trial.oracle.inputs
-    domains = ["real" if domain is EXTENDED else domain.name for domain in trial.sample.domains]
-    generic = [as_constant(x) for x in trial.primals]  # the same in every format
+def placements(oracle: Oracle, sample: Sample, precision: Precision) -> Iterator[Placement]:
+    """Every special point of an operator in a format, made from a sample."""
+    names = oracle.inputs
+    domains = ["real" if domain is EXTENDED else domain.name for domain in sample.domains]
+    generic = [as_constant(precision.rounded(x)) for x in sample.primals(names)]  # the same in every format
 
     def placed(name: str, inputs: Sequence[int], place: Callable[[np.ndarray], np.ndarray]) -> Placement:
         primals = [place(x) if i in inputs else x for i, x in enumerate(generic)]
         each = names[inputs[0]] if len(inputs) == 1 else f"each of {', '.join(names[i] for i in inputs)}"
-        return Placement(f"{each} {name}", [trial.precision.rounded(x) for x in primals])
+        return Placement(f"{each} {name}", name, [precision.rounded(x) for x in primals])
 
-    in_float64 = trial.precision.largest > math.sqrt(FLOAT64.largest)
+    in_float64 = precision.largest > math.sqrt(FLOAT64.largest)
     # Of quotients of quotients a cotangent on the way may leave the range, whatever each rule does.
-    is_quotient = trial.oracle.divisions(trial.sample.shapes) == 1
-    for point in (*POINTS, *_of_the_operator(trial)):
+    is_quotient = oracle.divisions(sample.shapes) == 1
+    for point in (*POINTS, *_of_the_operator(oracle, sample)):
         if point.unlimited and (in_float64 or not is_quotient):
             continue
-        if point.wide and trial.precision.u != trial.precision.u_acc:
+        if point.wide and precision.u != precision.u_acc:
             continue
         eligible = [i for i, domain in enumerate(domains) if domain in point.domains and generic[i].size]
         groups = [eligible] if eligible else []
         if point.alone and len(eligible) > 1:
             groups += [[i] for i in eligible]
         for group in groups:
-            rng = np.random.default_rng(trial.sample.seed)
-            placement = placed(point.name, group, lambda x, rng=rng, p=point: p.place(x, rng, trial.precision))
+            rng = np.random.default_rng(sample.seed)
+            placement = placed(point.name, group, lambda x, rng=rng, p=point: p.place(x, rng, precision))
             if not placement.may_be_flushed(FLOAT64):  # by the oracle itself
                 yield replace(placement, unlimited=point.unlimited)
     alike = [i for i, domain in enumerate(domains) if domain in _ELEMENTWISE and domain == domains[0]]
@@ -174,14 +176,14 @@ def placements(trial: Trial) -> Iterator[Placement]:
         # With a last axis in common whole rows are equal: two points at distance 0.
         yield placed("is the same", alike, lambda x: np.resize(generic[0], x.shape))
     for i, name in enumerate(names):
-        if values := trial.oracle.spec.kinks.get(name):
-            rng = np.random.default_rng(trial.sample.seed)
+        if values := oracle.spec.kinks.get(name):
+            rng = np.random.default_rng(sample.seed)
             yield placed("is at its kinks", [i], lambda x, rng=rng, v=values: rng.choice(v, x.shape))
 
 
-def _of_the_operator(trial: Trial) -> Sequence[Point]:
+def _of_the_operator(oracle: Oracle, sample: Sample) -> Sequence[Point]:
     """The numbers that the oracle's program has in it: its thresholds are among them."""
-    numbers = trial.oracle.literals(trial.sample.shapes)
+    numbers = oracle.literals(sample.shapes)
     if not numbers:
         return ()
     listed = ", ".join(f"{x:g}" for x in numbers)

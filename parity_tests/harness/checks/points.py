@@ -26,7 +26,7 @@ _MAPS = ("forward", "vjp", "jvp")
 def _run(trial) -> Iterator[Finding]:
     if trial.sample.fixed is not None:
         raise NotApplicable("the inputs are given; special points are made from a signature")
-    places = list(placements(trial))
+    places = list(placements(trial.oracle, trial.sample, trial.precision))
     if not places:
         raise NotApplicable("no special points are known of the inputs' domains")
     refused, told = set(), False

@@ -29,7 +29,7 @@ def _run(trial: Trial) -> Iterator[Finding]:
         raise NotApplicable("the inputs are given; special points are made from a signature")
     if trial.precision.u != trial.precision.u_acc:
         raise NotApplicable(f"{trial.precision.name} cannot tell a wrong second derivative from lost digits")
-    smooth = [place for place in placements(trial) if _is_smooth(trial, place)]
+    smooth = [place for place in placements(trial.oracle, trial.sample, trial.precision) if _is_smooth(trial, place)]
     if not smooth:
         raise NotApplicable("at no special point that is known is the operator twice differentiable")
     refused: set[str] = set()  # which the check of that name reports

@@ -1,0 +1,187 @@
+"""A wrong oracle is found out at special points: where its derivative contradicts the slopes of its own values."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from parity_tests import OpSpec, Verdict, crosscheck
+from parity_tests.harness import certificate_at_ties
+from parity_tests.harness.court import Court
+from parity_tests.harness.precision import FLOAT64
+from parity_tests.harness.report import ORACLE, Row
+from parity_tests.harness.samples import samples
+
+FIRST, SECOND = ("vjp", "jvp"), ("vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
+HYPOT = OpSpec("hypot", jnp.hypot, "(n),(n)->(n)", input_names=("x", "y"))
+
+
+def certificates(spec: OpSpec, *names: str, seed: int = 0) -> dict[str, Row]:
+    """The oracle's certificates at the first sample, from which special points are made."""
+    bench = Court(spec, "cpu", seed, lambda spec, seed: itertools.islice(samples(spec, seed), 1)).bench(FLOAT64)
+    return {name: bench.certificate(name) for name in names}
+
+
+def spec_of(primal: Callable, signature: str = "(n)->(n)", **more) -> OpSpec:
+    return OpSpec("op", primal, signature, **more)
+
+
+def with_rule(f: Callable, derivative: Callable) -> Callable:
+    """A function of one number with a derivative of its own."""
+
+    @jax.custom_jvp
+    def ruled(x):
+        return f(x)
+
+    ruled.defjvp(lambda x, x_dot: (ruled(*x), derivative(*x) * x_dot[0]))
+    return ruled
+
+
+sinh_flat_at_0 = with_rule(jnp.sinh, lambda x: jnp.where(x == 0, 0.0, jnp.cosh(x)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_second_derivative_of_hypot(seed):
+    """`jax.hessian(jnp.hypot)(1.0, 1.0)` is 0; it should be 0.35 on the diagonal."""
+    rows = certificates(HYPOT, *FIRST, *SECOND, seed=seed)
+    assert {name: row.verdict for name, row in rows.items()} == dict.fromkeys(FIRST, Verdict.PASS) | dict.fromkeys(
+        SECOND, Verdict.UNRESOLVED
+    )
+    for name in SECOND:
+        reason = rows[name].reason
+        assert reason.startswith("the oracle is wrong here: where each of x, y is 1 (sample all_axes_differ), its "), (
+            reason
+        )
+        assert f"its {name} along one direction is " in reason
+        assert reason.endswith(" (JAX's rule of hypot)")
+
+
+def test_it_judges_nobody():
+    def candidate(x, y):
+        return torch.sqrt(x * x + y * y)
+
+    report = crosscheck(candidate, HYPOT, checks=["vjp", "vjp_of_vjp"], dtypes=["float64"], quick=True)
+    rows = {row.check: row for row in report.rows if row.candidate != ORACLE}
+    assert rows["vjp"].passed
+    assert rows["vjp_of_vjp"].verdict is Verdict.UNRESOLVED
+    assert rows["vjp_of_vjp"].reason.startswith(
+        "the oracle's vjp_of_vjp has no certificate: the oracle is wrong here: where each of x, y is 1"
+    )
+
+
+def test_what_is_derived_from_a_wrong_derivative_is_wrong_too():
+    spec = spec_of(sinh_flat_at_0)
+    reasons = {row.reason for row in certificates(spec, "vjp", "vjp_of_vjp", "vjp_of_vjp_of_vjp").values()}
+    assert len(reasons) == 1
+    assert "where x is 0 (sample all_axes_differ), its vjp along one direction is 0, the slope of the" in reasons.pop()
+
+
+def test_a_wrong_rule_of_the_users():
+    row = certificates(spec_of(sinh_flat_at_0), "jvp")["jvp"]
+    assert row.verdict is Verdict.UNRESOLVED
+    assert row.reason.endswith("(the primal's own jax.custom_jvp ruled)")
+
+
+def test_a_kink_hides_no_wrong_rule_of_another_input():
+    spec = spec_of(lambda x, y: jax.nn.relu(x) + sinh_flat_at_0(y), "(n),(n)->(n)")
+    assert {row.verdict for row in certificates(spec, *FIRST).values()} == {Verdict.UNRESOLVED}
+
+
+def test_the_squared_absolute_value_of_complex_numbers():
+    spec = spec_of(lambda x: jnp.abs(jnp.fft.rfft(x)) ** 2, "(8)->(5)")
+    rows = certificates(spec, "vjp", "vjp_of_vjp")
+    assert rows["vjp"].passed
+    assert rows["vjp_of_vjp"].verdict is Verdict.UNRESOLVED
+    assert rows["vjp_of_vjp"].reason.endswith(" (JAX's rule of abs)")
+
+
+def test_a_branch_at_zero_that_forgets_the_second_derivative():
+    """It is the primal's own, and no rule of JAX is blamed."""
+
+    def sinc(x):
+        return jnp.where(x == 0, 1.0, jnp.sin(x) / jnp.where(x == 0, 1.0, x))
+
+    rows = certificates(spec_of(sinc), *FIRST, "vjp_of_vjp")
+    assert [row.verdict for row in rows.values()] == [Verdict.PASS, Verdict.PASS, Verdict.UNRESOLVED]
+    assert "JAX's rule" not in rows["vjp_of_vjp"].reason
+
+
+def test_a_formula_that_is_wrong_at_ties_is_found_out():
+    def vjp(x, y, g):
+        r = jnp.sqrt(x * x + y * y)
+        return g * jnp.where(x == y, 0.0, x / r), g * y / r
+
+    spec = spec_of(lambda x, y: jnp.sqrt(x * x + y * y), "(n),(n)->(n)", vjp=vjp)
+    row = certificates(spec, "vjp")["vjp"]
+    assert row.verdict is Verdict.UNRESOLVED
+    assert "(JAX's rule" not in row.reason
+
+
+@pytest.mark.parametrize(
+    ("primal", "signature"),
+    [
+        pytest.param(lambda x, y: jnp.sqrt(x * x + y * y), "(n),(n)->(n)", id="square root"),
+        pytest.param(jnp.linalg.norm, "(n)->()", id="norm"),
+        pytest.param(jnp.abs, "(n)->(n)", id="abs"),
+        pytest.param(lambda x: jnp.abs(x) ** 1.5, "(n)->(n)", id="power of abs"),
+        pytest.param(lambda x: x * jnp.sqrt(jnp.abs(x)), "(n)->(n)", id="odd power"),
+        pytest.param(jax.nn.relu, "(n)->(n)", id="relu"),
+        pytest.param(lambda x: jax.nn.relu(x) ** 2, "(n)->(n)", id="relu squared"),
+        pytest.param(jnp.sign, "(n)->(n)", id="sign"),
+        pytest.param(jnp.maximum, "(n),(n)->(n)", id="maximum"),
+        pytest.param(lambda x, y: jnp.where(x > y, x, 2 * y), "(n),(n)->(n)", id="jump"),
+        pytest.param(lambda x: jnp.max(x, -1), "(n,m)->(n)", id="max"),
+        pytest.param(lambda x: jnp.cumsum(jnp.sort(x)), "(n)->(n)", id="sort"),
+        pytest.param(lambda x: jnp.median(x, -1), "(n,3)->(n)", id="median of three"),
+        pytest.param(lambda x: jnp.median(x), "(3)->()", id="one median of three"),
+        pytest.param(jnp.prod, "(n)->()", id="prod"),
+        pytest.param(lambda x: jnp.exp(-((1e7 * x) ** 2)), "(n)->(n)", id="narrow bump"),
+        pytest.param(lambda x: jnp.exp(-((1e15 * x) ** 2)), "(n)->(n)", id="narrower bump"),
+        pytest.param(lambda x, y: jnp.exp(-((1e10 * (x - y)) ** 2)), "(n),(n)->(n)", id="narrow bump at a tie"),
+        pytest.param(lambda x: jnp.sqrt(x * x + 1e-12), "(n)->(n)", id="smoothed abs"),
+        pytest.param(lambda x, y: jnp.sqrt((x - y) ** 2 + 1e-30), "(n),(n)->(n)", id="smoothed distance"),
+        pytest.param(
+            lambda x, y: jnp.sum(x * y) / jnp.sqrt((jnp.sum(x * x) + 1e-12) * (jnp.sum(y * y) + 1e-12)),
+            "(n),(n)->()",
+            id="cosine",
+        ),
+        pytest.param(jax.nn.logsumexp, "(n)->()", id="logsumexp"),
+        pytest.param(jnp.logaddexp, "(n),(n)->(n)", id="logaddexp"),
+    ],
+)
+def test_neither_a_kink_nor_a_change_within_a_small_distance_is_a_contradiction(primal, signature):
+    spec = spec_of(primal, signature)
+    bench = Court(spec, "cpu", 0, lambda spec, seed: itertools.islice(samples(spec, seed), 1)).bench(FLOAT64)
+    special = certificate_at_ties.SpecialPoints(bench.oracle, bench.cases)
+    assert {name: special.contradiction(name) for name in (*FIRST, *SECOND)} == dict.fromkeys((*FIRST, *SECOND))
+
+
+def test_where_a_solver_gives_up_nothing_is_said(monkeypatch):
+    def gives_up(*_):
+        raise np.linalg.LinAlgError("singular matrix")
+
+    assert not certificates(spec_of(sinh_flat_at_0), "vjp")["vjp"].passed
+    monkeypatch.setattr(certificate_at_ties, "_contradiction_at", gives_up)
+    assert certificates(spec_of(sinh_flat_at_0), "vjp")["vjp"].passed
+
+
+@pytest.mark.parametrize(
+    ("primal", "signature", "domains"),
+    [
+        pytest.param(jnp.i0, "(n)->(n)", {}, id="i0"),
+        pytest.param(jax.scipy.special.i1, "(n)->(n)", {}, id="i1"),
+        pytest.param(jax.scipy.special.betaln, "(n),(n)->(n)", {"a": "positive", "b": "positive"}, id="betaln"),
+    ],
+)
+def test_second_derivatives_of_jax_that_are_wrong(primal, signature, domains):
+    """See docs/found.md. The first derivatives are right."""
+    rows = certificates(spec_of(primal, signature, domains=domains), "vjp", "vjp_of_vjp")
+    assert rows["vjp"].passed
+    assert rows["vjp_of_vjp"].verdict is Verdict.UNRESOLVED
+    assert rows["vjp_of_vjp"].reason.startswith("the oracle is wrong here: where ")
