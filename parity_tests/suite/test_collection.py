@@ -29,6 +29,12 @@ MISTAKES = [
     for name, mistake in case.mistakes.items()
 ]
 each_op = pytest.mark.parametrize("case", CASES)
+# False alarms that are known and not mended yet, of right versions in some format.
+ALARMS = {"router": "in bfloat16 the second largest logit may be a tie, whose tangents under vmap no direction reaches"}
+IN_ANY_FORMAT = [
+    pytest.param(case, id=op, marks=pytest.mark.xfail(strict=True, reason=ALARMS[op]) if op in ALARMS else ())
+    for op, case in (COLLECTION | MORE).items()
+]
 
 
 # Every operator is certified once, for all of its mistakes; Case is data, and equal only to itself.
@@ -70,7 +76,7 @@ def test_a_right_version_raises_no_alarm(case):
 
 
 @pytest.mark.slow
-@each_op
+@pytest.mark.parametrize("case", IN_ANY_FORMAT)
 def test_a_right_version_raises_no_alarm_in_any_format(case):
     """By chance all that a 16-bit row compares may be too small to tell, which is no alarm."""
     no_alarm(case, list(PRECISIONS), seed=1, alarms=CAUGHT)

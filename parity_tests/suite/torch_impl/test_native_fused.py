@@ -111,7 +111,11 @@ def test_every_check(native: Callable, sizes):
     left = {(row.check, row.dtype): row.verdict for row in report.rows if row.verdict is not Verdict.PASS}
     narrow = {("adjoint", "bfloat16"), ("adjoint", "float16")}
     assert {key for key, verdict in left.items() if verdict is Verdict.UNRESOLVED} <= narrow
-    assert {key[0] for key, verdict in left.items() if verdict is not Verdict.UNRESOLVED} <= {"points", "exact"}
+    assert {key[0] for key, verdict in left.items() if verdict is not Verdict.UNRESOLVED} <= {
+        "points",
+        "points_second_order",
+        "exact",
+    }
     assert {verdict for verdict in left.values()} <= {Verdict.UNRESOLVED, Verdict.SKIPPED}
 
 
