@@ -112,6 +112,15 @@ def test_a_branch_at_zero_that_forgets_the_second_derivative():
     assert "JAX's rule" not in rows["vjp_of_vjp"].reason
 
 
+def test_a_branch_at_zero_that_forgets_the_first_derivative():
+    def relative_exponential(x):
+        return jnp.where(x == 0, 1.0, jnp.expm1(x) / jnp.where(x == 0, 1.0, x))
+
+    reasons = {row.reason for row in certificates(spec_of(relative_exponential), *FIRST).values()}
+    assert all("where x is 0 (sample" in reason for reason in reasons), reasons
+    assert "JAX's rule" not in "".join(reasons)
+
+
 def test_a_formula_that_is_wrong_at_ties_is_found_out():
     def vjp(x, y, g):
         r = jnp.sqrt(x * x + y * y)
