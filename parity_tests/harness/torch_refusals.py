@@ -146,12 +146,17 @@ def _tracer_that_raised(error: Exception) -> str | None:
     The innermost frame tells: an error in the candidate's code has its own frame there while it is traced, too. Where
     that frame is in the middle of a call, the error is not the tracer's but that of C++ code that it has called for the
     candidate, such as a product of matrices that do not fit; and a TorchRuntimeError says that such a call failed.
+    C++ code also runs where Python reads an attribute or applies an operator: what a compiled backward has saved is
+    checked for writes in place when it is read. Of Python's own instructions only `raise` makes a RuntimeError.
     """
     frames = list(_frames(error))
     if not frames or type(error).__name__ == "TorchRuntimeError":
         return None
-    file, code, instruction = frames[-1]
-    if dis.opname[code.co_code[instruction]].startswith("CALL"):
+    file, code, offset = frames[-1]
+    instruction = dis.opname[code.co_code[offset]]
+    if instruction.startswith("CALL"):
+        return None
+    if isinstance(error, RuntimeError) and instruction not in ("RAISE_VARARGS", "RERAISE"):
         return None
     return file if file.startswith(_TRACERS) else None
 

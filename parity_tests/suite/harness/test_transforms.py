@@ -192,9 +192,8 @@ def test_a_compiled_candidate_under_every_check():
     limit = torch._dynamo.config.recompile_limit
     report = crosscheck(torch.compile(tanh_linear, backend=counter), TANH_LINEAR)
     assert report.passed, str(report)
-    # Of in_place it is not known why: it passed until errors of the tracer were found by their frame.
-    unsupported = {row.check for row in rows(report) if row.verdict is Verdict.UNSUPPORTED}
-    assert unsupported - {"in_place"} == NOT_COMPILED
+    assert {row.check for row in rows(report) if row.verdict is Verdict.UNSUPPORTED} == NOT_COMPILED
+    assert [row.verdict for row in rows(report) if row.check == "in_place"] == [Verdict.PASS]
     assert counter.frame_count > limit
 
 
@@ -204,6 +203,23 @@ def test_a_candidate_that_was_compiled_before():
     torch.autograd.grad([y.sum() for y in call(*leaves)], leaves)  # once, without create_graph or retain_graph
     row = judged(call, PAIR, "retain_graph")
     assert (row.verdict, row.listed) in ((Verdict.UNSUPPORTED, True), (Verdict.PASS, False)), row
+
+
+def test_a_compiled_backward_may_refuse_what_was_written_to():
+    """Autograd says so when the backward reads what it saved, in a frame of AOTAutograd's, and is right to."""
+    call = torch.compile(pair, backend="aot_eager")
+    assert judged(call, PAIR, "in_place").verdict is Verdict.PASS
+
+
+def test_a_candidate_that_writes_to_what_its_compiled_part_has_saved():
+    """tanh saves its result: the same error comes from the same frame, and is the candidate's."""
+    compiled = torch.compile(torch.tanh, backend="aot_eager")
+    spec = OpSpec("tanh_plus_one", primal=lambda x: jnp.tanh(x) + 1, inputs=(normal(3, 4),))
+    assert judged(lambda x: compiled(x) + 1, spec, "vjp").verdict is Verdict.PASS
+    row = judged(lambda x: compiled(x).add_(1), spec, "vjp")
+    assert row.verdict is Verdict.MISMATCH, row.reason
+    assert row.failure is not None
+    assert "has been modified by an inplace operation" in str(row.failure)
 
 
 def test_a_compiled_candidate_that_is_wrong():
