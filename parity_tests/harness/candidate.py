@@ -53,6 +53,7 @@ class Candidate:
         self.constants: Mapping[int, torch.Tensor] = {}
         self.params: Mapping[str, object] = {}
         self.returns: Outputs | None = None
+        self.arranged: Callable[[Sequence], Sequence] | None = None
 
     framework = "torch"
     batch_axes = (0, -1)  # for PyTorch hands a vmap staticmethod the axis as it is
@@ -62,22 +63,25 @@ class Candidate:
         constants: Mapping[int, torch.Tensor],
         params: Mapping[str, object],
         returns: Outputs | None = None,
+        arranged: Callable[[Sequence], Sequence] | None = None,
     ) -> Candidate:
         """The same as a function of the other inputs: with these, by their position, and these keyword parameters.
 
-        `returns`: what the operator returns; by default what is known of it already.
+        `returns`: what the operator returns; `arranged`: its inputs as the arguments that it takes. By default what is
+        known of them already.
         """
         candidate = Candidate(self.call, self.name, self.limits)
         candidate.source, candidate.constants, candidate.params = self.source, constants, params
         candidate.returns = self.returns if returns is None or returns.is_plain else returns
+        candidate.arranged = arranged or self.arranged
         return candidate
 
-    def positional(self, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """What the callable itself is given for these arguments: them, and the bound constants."""
+    def positional(self, args: Sequence[torch.Tensor]) -> Sequence:
+        """What the callable itself is given for these inputs: them, and the bound constants, as it takes them."""
         full = list(args)
         for i in sorted(self.constants):
             full.insert(i, self.constants[i])
-        return full
+        return full if self.arranged is None else self.arranged(full)
 
     def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
         """The outputs that are differentiable, as a tuple.

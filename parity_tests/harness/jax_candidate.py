@@ -81,19 +81,21 @@ class JaxCandidate:
         constants: Mapping[int, torch.Tensor],
         params: Mapping[str, object],
         returns: Outputs | None = None,
+        arranged: Callable[[Sequence], Sequence] | None = None,
     ) -> JaxCandidate:
         """The same as a function of the other inputs: with these, by their position, and these keyword parameters.
 
-        `returns`: what the operator returns; by default what is known of it already.
+        `returns`: what the operator returns, by default what is known of it already; `arranged`: its inputs as the
+        arguments that it takes, by default as they are.
         """
         returns = self.returns if returns is None or returns.is_plain else returns
-        if not constants and not params:
+        if not constants and not params and arranged is None:
             return replace(self, returns=returns)
 
         def call(*args: jax.Array) -> object:
             remaining, count = iter(args), len(args) + len(constants)
-            given = (bridge.to_jax(constants[i]) if i in constants else next(remaining) for i in range(count))
-            return self.call(*given, **params)
+            given = [bridge.to_jax(constants[i]) if i in constants else next(remaining) for i in range(count)]
+            return self.call(*(given if arranged is None else arranged(given)), **params)
 
         return replace(self, call=call, returns=returns)
 

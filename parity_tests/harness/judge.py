@@ -254,7 +254,8 @@ class _Judging:
         self.docket.on_trial(self._blank(check), sample)
         oracle = self.oracle.at(sample)
         constants = bridge.constants(sample.constants, self.precision, self.docket.device)
-        call = self.candidate.bound(constants, self.docket.spec.params_at(sample.sizes), oracle.returns)
+        spec = self.docket.spec
+        call = self.candidate.bound(constants, spec.params_at(sample.sizes), oracle.returns, spec.arranged)
         return Trial(call, oracle, sample, self.precision, self.docket.device)
 
     def _blank(self, check: str) -> Row:

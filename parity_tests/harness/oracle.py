@@ -163,7 +163,7 @@ class Oracle:
 
     def every_output(self, *args: jax.Array) -> tuple[jax.Array, ...]:
         """All of them; and where they are in what the spec's primal returns, which does not depend on the arguments."""
-        found = dict(leaves(self.spec.primal(*self._with_constants(args), **self.params)))
+        found = dict(leaves(self.spec.primal(*self.spec.arranged(self._with_constants(args)), **self.params)))
         if not all(hasattr(y, "dtype") for y in found.values()):
             kinds = [type(y).__name__ for y in found.values()]
             raise TypeError(f"it must return an array or a tuple of arrays, not {kinds}")

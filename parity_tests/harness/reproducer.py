@@ -10,7 +10,7 @@ import keyword
 import os
 import platform
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from parity_tests.harness import bridge
+from parity_tests.harness.arguments import as_code
 from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.checks import Check
 from parity_tests.harness.findings import Comparison, Finding
@@ -124,6 +125,11 @@ class Reproducer:
                     arrays[f"candidate.{slot.label}"] = bridge.to_numpy(result)
         return arrays
 
+    def _call_arguments(self, variables: Mapping[str, str]) -> str:
+        """The arguments of the primal and of the candidate, as they are written in a call."""
+        trees = variables if self.spec.arguments is None else self.spec.arguments
+        return ", ".join(as_code(tree, variables) for tree in trees)
+
     def _script(self, stem: str, call: Call | None) -> str:
         environment = Environment(
             loader=FileSystemLoader(_TEMPLATES),
@@ -157,6 +163,7 @@ class Reproducer:
             "constants": [(variables[i], i) for i in sample.constants],
             "integers": [i for i, x in sample.constants.items() if x.dtype.kind not in "fc"],
             "variables": variables,
+            "call_arguments": self._call_arguments(dict(zip(names, variables, strict=True))),
         }
         if call is not None:
             slots = oracle.map(call.name)

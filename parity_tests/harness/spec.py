@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import torch
 
+from parity_tests.harness.arguments import Tree, check_names, is_flat, leaves, mapped
 from parity_tests.harness.domains import (
     COMPLEX_NUMBERS,
     Domain,
@@ -47,6 +48,11 @@ class OpSpec:
         sizes: rules for the sizes of the axes, which the samples keep to: "n <= m, d in (16, 64), k = 2*h, c >= 1,
             h % 4 == 0". An axis of an output that no input has may be defined by them, too.
         inputs: instead of a signature, the arrays (NumPy, JAX or torch) to judge at. Exactly one of the two is given.
+            An item may be a dictionary, list, tuple or named tuple of arrays. Each array is an input then, named by
+            what leads to it ("params.weight"), and `arguments` follows from them.
+        arguments: what the primal and the candidate are called with, where that is not one array an argument: a tuple
+            with the inputs' names in the place of the arrays, `("x", {"weight": "w", "bias": "b"})`. The inputs are in
+            this order, unless `input_names` has another. Everything else (vjp, domains, ...) is about the inputs.
         vjp: optional explicit formula (primals..., output cotangents...) -> input cotangents; `None` for an exact zero,
             in arguments and results. Judges in place of JAX autodiff of `primal`, once autodiff has certified it.
         jvp: likewise, (primals..., tangents...) -> output tangents.
@@ -90,7 +96,7 @@ class OpSpec:
     name: str
     primal: Callable
     signature: str | None = None
-    inputs: Sequence[ArrayLike] | None = None
+    inputs: Sequence[ArrayLike | Tree] | None = None
     vjp: Callable | None = None
     jvp: Callable | None = None
     surrogate: Callable | None = None
@@ -108,6 +114,7 @@ class OpSpec:
     conventions: Mapping[str, str] = field(default_factory=dict)
     equations: Mapping[str, str] = field(default_factory=dict)
     sizes: str | None = None
+    arguments: Sequence[Tree] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -125,6 +132,7 @@ class OpSpec:
                 f"OpSpec {self.name}: give either a signature, such as '(n,d),(m,d)->(n,m)', or inputs, not "
                 + ("both" if self.inputs is not None else "neither")
             )
+        self._arrange()
         count = self.count
         if count == 0:
             raise ValueError(f"OpSpec {self.name}: inputs is empty; an operator without inputs has no derivative")
@@ -148,7 +156,7 @@ class OpSpec:
             dtype = _dtype(x)
             if dtype not in FORMATS and not dtype.startswith(("int", "uint", "bool")):
                 raise TypeError(
-                    f"OpSpec {self.name}: inputs[{i}] is {dtype}; give arrays of {', '.join(FORMATS)} or of "
+                    f"OpSpec {self.name}: the input {names[i]} is {dtype}; give arrays of {', '.join(FORMATS)} or of "
                     "integers, and close over anything else: primal=lambda x: f(x, index)"
                 )
         if not any(domain.differentiable for domain in self.domains_of_inputs(count)):
@@ -157,6 +165,44 @@ class OpSpec:
             raise ValueError(
                 f"OpSpec {self.name}: no input is differentiated{remedy}; an operator without one has no derivative"
             )
+
+    def _arrange(self) -> None:
+        """Make `inputs` a flat sequence, and check `arguments`, which says how they are handed over."""
+        if self.inputs is not None and not is_flat(self.inputs):
+            if self.arguments is not None:
+                raise ValueError(
+                    f"OpSpec {self.name}: inputs are nested, so that arguments follow from them; omit these"
+                )
+            self._flatten(self.inputs)
+        if self.arguments is None:
+            return
+        if self.input_names is None:
+            object.__setattr__(self, "input_names", tuple(dict.fromkeys(name for _, name in leaves(self.arguments))))
+        try:
+            check_names(self.arguments, tuple(self.input_names or ()))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"OpSpec {self.name}: {error}") from error
+
+    def _flatten(self, inputs: Sequence[Tree]) -> None:
+        parameters = self._parameters()
+        if len(parameters) < len(inputs):
+            parameters = tuple(f"input{i}" for i in range(len(inputs)))
+        named = zip(parameters, inputs, strict=False)
+        found = [(".".join((first, *path)), x) for first, tree in named for path, x in leaves(tree)]
+        names = self.input_names or tuple(name for name, _ in found)
+        if len(names) != len(found):
+            raise ValueError(f"OpSpec {self.name}: {len(names)} input_names for {len(found)} inputs")
+        in_order = iter(names)
+        object.__setattr__(self, "arguments", tuple(mapped(lambda _: next(in_order), tree) for tree in inputs))
+        object.__setattr__(self, "input_names", tuple(names))
+        object.__setattr__(self, "inputs", tuple(x for _, x in found))
+
+    def arranged(self, inputs: Sequence) -> Sequence:
+        """These inputs as the arguments of the primal and of the candidate."""
+        if self.arguments is None:
+            return inputs
+        by_name = dict(zip(self.names_of_inputs(self.count), inputs, strict=True))
+        return mapped(by_name.__getitem__, tuple(self.arguments))
 
     def _check_sizes(self) -> None:
         signature = self.parsed
@@ -273,12 +319,16 @@ class OpSpec:
         """A name for each input."""
         if self.input_names is not None:
             return tuple(self.input_names)
+        names = self._parameters()
+        return names[:count] if len(names) >= count else tuple(f"input{i}" for i in range(count))
+
+    def _parameters(self) -> tuple[str, ...]:
+        """The names of the primal's positional parameters."""
         try:
             parameters = inspect.signature(self.primal).parameters.values()
         except ValueError:  # a builtin has no signature to read
             parameters = ()
-        names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        return tuple(names[:count]) if len(names) >= count else tuple(f"input{i}" for i in range(count))
+        return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
 
     def names_of_outputs(self, count: int) -> tuple[str, ...]:
         """A name for each output."""

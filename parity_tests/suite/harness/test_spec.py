@@ -60,7 +60,7 @@ def f(x, y):
         pytest.param(
             {"signature": None, "inputs": (X, [1.0, 2.0])},
             TypeError,
-            "OpSpec op: inputs[1] is list; give arrays of float64, float32, bfloat16, float16, complex128, "
+            "OpSpec op: the input y.0 is float; give arrays of float64, float32, bfloat16, float16, complex128, "
             "complex64 or of integers, and close over anything else: primal=lambda x: f(x, index)",
             id="a list",
         ),
