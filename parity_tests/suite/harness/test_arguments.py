@@ -10,8 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from parity_tests import JaxCandidate, OpSpec, Verdict, crosscheck
+from parity_tests.cli import app
 from parity_tests.harness.arguments import as_code, leaves, mapped
 
 from ._ops import judged
@@ -112,6 +114,7 @@ def test_a_list_of_tensors_for_an_operator_of_torch():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shrinking")
 def test_the_reproducer_calls_it_so(tmp_path):
     path = tmp_path / "case.py"
     path.write_text(
@@ -122,8 +125,8 @@ def test_the_reproducer_calls_it_so(tmp_path):
         "              arguments=('x', Layer('w', 'b')))\n"
         "candidate = lambda x, layer: x @ layer.weight + 2 * layer.bias - layer.bias.detach()\n"
     )
-    command = [sys.executable, "-m", "parity_tests", "check", str(path), "--only", "vjp", "--dtype", "float64"]
-    subprocess.run([*command, "--failures", str(tmp_path / "out")], capture_output=True, check=False)
+    only = ("--only", "vjp", "--dtype", "float64", "--no-isolate")
+    CliRunner().invoke(app, ["check", str(path), *only, "--failures", str(tmp_path / "out")])
     (script,) = (tmp_path / "out").glob("*.py")
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
