@@ -15,12 +15,15 @@ from parity_tests.harness.certificate import certify
 from parity_tests.harness.certificate_at_ties import SpecialPoints
 from parity_tests.harness.defined import why_undefined
 from parity_tests.harness.domains import COMPLEX_NUMBERS, REAL
+from parity_tests.harness.drawn_values import DrawnValues
 from parity_tests.harness.errors import first_line, where_of
 from parity_tests.harness.failures import described
 from parity_tests.harness.findings import Comparison, Convention, Finding, Verdict
+from parity_tests.harness.free_axes import check_free_axes
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle, OracleError
 from parity_tests.harness.precision import FLOAT64, Precision
+from parity_tests.harness.repeats import why_not_a_function
 from parity_tests.harness.report import ORACLE, Row
 from parity_tests.harness.rounding import NoRule, NotFloat64
 from parity_tests.harness.samples import Sample, samples
@@ -72,7 +75,8 @@ class Bench:
     Attributes:
         oracle: see `oracle.Oracle`.
         cases: the samples at which the operator is defined.
-        skipped: a line for each of the others, with the reason.
+        skipped: a line for each of the others, with the reason; and one for entries that have no value.
+        unusable: why the oracle can judge nobody; None if it can.
     """
 
     def __init__(
@@ -84,17 +88,34 @@ class Bench:
         with pinned(device):
             # Constants are part of what is traced, and are drawn by the seed.
             self.oracle = before.oracle.afresh() if before and not every[0].constants else Oracle(spec, every[0])
-            defined = [sample for sample in every if is_defined(self.oracle, sample, self.skipped)]
+            self._values = DrawnValues()
+            defined = [sample for sample in every if is_defined(self.oracle, sample, self.skipped, self._values)]
+            check_free_axes(self.oracle, defined)
+            self.unusable = self._values.unusable() or self._why_not_a_function(every)
+            if self._values.all_nan:
+                self.skipped.clear()  # the reason of each row says it, once
+            elif self.unusable is None and (line := self._values.line()) is not None:
+                self.skipped.append(f"{spec.name}: {line}")
             self.cases = [_telling(self.oracle.at(sample), sample) if sample.generic else sample for sample in defined]
         self._special_points = SpecialPoints(self.oracle, self.cases)
+
+    def _why_not_a_function(self, every: Sequence[Sample]) -> str | None:
+        """Two samples are enough to see most of what is random; `_Judging.row` looks where a candidate disagrees."""
+        for sample in [every[0], *(s for s in every[1:] if s.name == "long_axes")]:
+            reason = not_a_function(self.oracle.at(sample), sample)
+            if reason is not None:
+                return reason
+        return None
 
     def certificate(self, name: str) -> Row:
         """What the oracle's witnesses say of one of its maps; they are asked once."""
         if name not in self._certificates:
             blank = Row(self.oracle.spec.name, ORACLE, name, self._kind.name, self._device, Verdict.PASS, 0.0, 0)
+            if self.unusable is not None:
+                return replace(blank, verdict=Verdict.UNRESOLVED, reason=self.unusable)
             with pinned(self._device):
                 self._certificates[name] = _certificate(
-                    self.oracle, name, self.cases, self._special_points, blank, self.skipped
+                    self.oracle, name, self.cases, self._special_points, blank, self.skipped, self._values
                 )
         return self._certificates[name]
 
@@ -108,8 +129,8 @@ def only_real(spec: OpSpec, kind: Precision) -> str | None:
     return None
 
 
-def is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
-    """Does the operator have a value and a derivative at a sample?
+def is_defined(oracle: Oracle, sample: Sample, skipped: list[str], values: DrawnValues | None = None) -> bool:
+    """Does the operator have a value and a derivative at a sample? `values`: counts the values there.
 
     Where an axis is empty it may have none (a mean, a maximum), and where one has a single entry (a variance); at other
     sizes see `defined`.
@@ -125,6 +146,8 @@ def is_defined(oracle: Oracle, sample: Sample, skipped: list[str]) -> bool:
                 f"{oracle.spec.name}, sample {sample.name}: an intermediate of the oracle has more than 2^20 entries"
             )
             return False
+        if values is not None and not empty:
+            values.add(oracle, sample)
         if not empty and 1 not in sample.sizes.values():
             reason = _why_undefined(oracle, sample)
             if reason is not None:
@@ -181,6 +204,14 @@ def _has_gradient(oracle: Oracle, sample: Sample, example: int) -> bool:
         return True
 
 
+def not_a_function(oracle: Oracle, sample: Sample) -> str | None:
+    """Why the oracle is no function, as it shows at a sample; None if it may be one."""
+    try:
+        return why_not_a_function(oracle, sample)
+    except Exception:
+        return None  # what goes wrong is told of each row
+
+
 def is_beyond(oracle: Oracle, sample: Sample, precision: Precision) -> bool:
     """Is every value of the operator at a sample larger than the format's numbers?
 
@@ -195,7 +226,13 @@ def is_beyond(oracle: Oracle, sample: Sample, precision: Precision) -> bool:
 
 
 def _certificate(
-    oracle: Oracle, name: str, cases: Iterable[Sample], special: SpecialPoints, row: Row, skipped: list[str]
+    oracle: Oracle,
+    name: str,
+    cases: Iterable[Sample],
+    special: SpecialPoints,
+    row: Row,
+    skipped: list[str],
+    values: DrawnValues,
 ) -> Row:
     """The row of one map. A sample at which a witness raises says nothing, and gets a line in `skipped`."""
     start = time.perf_counter()
@@ -217,6 +254,9 @@ def _certificate(
             continue
         row = with_findings(row, findings)
         wrong = [f for f in findings if not f.holds]
+        if wrong and (reason := not_a_function(oracle.at(sample), sample)) is not None:
+            row = replace(row, verdict=Verdict.UNRESOLVED, reason=reason)
+            break
         if wrong:
             row = replace(row, verdict=Verdict.MISMATCH, reason=_sentence(wrong[0]) + _remedy(oracle))
             row = replace(row, failure=described(row, sample, wrong, oracle.spec))
@@ -225,7 +265,10 @@ def _certificate(
         if row.comparisons == 0 and raised:
             row = replace(row, verdict=Verdict.ERROR, reason=raised[0])
         elif row.comparisons == 0:
-            row = replace(row, verdict=Verdict.UNRESOLVED, reason="autodiff of the primal is finite at no sample")
+            reason = "autodiff of the primal is finite at no sample"
+            if values.nan:
+                reason = f"at every sample the oracle's value, or its derivative, is NaN somewhere; {values.remedy()}"
+            row = replace(row, verdict=Verdict.UNRESOLVED, reason=reason)
         elif oracle.is_surrogate(name):
             row = replace(row, reason=_SURROGATE[name])
         elif (contradiction := special.contradiction(name)) is not None:

@@ -13,7 +13,7 @@ from parity_tests.harness import bridge
 from parity_tests.harness.candidate import Candidate, NotBuilt, Refused
 from parity_tests.harness.checks import Check
 from parity_tests.harness.consequences import Failed
-from parity_tests.harness.court import Court, is_beyond, only_real, title, with_findings
+from parity_tests.harness.court import Court, is_beyond, not_a_function, only_real, title, with_findings
 from parity_tests.harness.docket import Docket
 from parity_tests.harness.empty_axes import of_another_shape
 from parity_tests.harness.errors import first_line, map_of, where_of
@@ -67,7 +67,7 @@ def _rows(docket: Docket, skipped: list[str]) -> Iterator[Row]:
         compared: set[str] = set()  # the checks that have compared something, in one of the formats so far
         for precision in docket.precisions:
             checks = _unknown(docket, candidate.name, precision, failed, compared)
-            fixed = _fixed(docket, candidate.name, precision)
+            fixed = _fixed(docket, court, candidate.name, precision)
             if fixed is not None:
                 for check in checks:
                     verdict, reason = fixed
@@ -92,13 +92,16 @@ def _unknown(docket: Docket, candidate: str, precision: Precision, failed: Faile
     return checks
 
 
-def _fixed(docket: Docket, candidate: str, precision: Precision) -> tuple[Verdict, str] | None:
+def _fixed(docket: Docket, court: Court, candidate: str, precision: Precision) -> tuple[Verdict, str] | None:
     """The verdict, and the reason, where nothing of a candidate is run in a format."""
     given_up = docket.earlier.given_up.get(candidate)
     if given_up is not None:
         return Verdict.UNRESOLVED, given_up
     inapplicable = only_real(docket.spec, precision.double)
-    return None if inapplicable is None else (Verdict.SKIPPED, inapplicable)
+    if inapplicable is not None:
+        return Verdict.SKIPPED, inapplicable
+    unusable = court.bench(precision.double).unusable
+    return None if unusable is None else (Verdict.UNRESOLVED, unusable)
 
 
 def _certificates(
@@ -243,11 +246,18 @@ class _Judging:
             if outcome.is_final:
                 break
         row = replace(self._concluded(row, outcomes, bounded), seconds=time.perf_counter() - start)
+        if row.verdict is Verdict.MISMATCH and (reason := self._not_a_function(outcomes)) is not None:
+            return replace(row, verdict=Verdict.UNRESOLVED, reason=reason)
         if row.verdict is Verdict.MISMATCH:
             with TorchLog():  # of what explains it
                 failure = self._failure(row, check, outcomes, shrink)
             return replace(row, failure=replace(failure, log=log.text))
         return row
+
+    def _not_a_function(self, outcomes: Sequence[Outcome]) -> str | None:
+        """Why nobody can disagree with the oracle at the sample that decides: it is no function."""
+        trial = _decider(outcomes).trial
+        return not_a_function(trial.oracle, trial.sample)
 
     def trial_at(self, check: str, sample: Sample) -> Trial:
         """A trial of the candidate at a sample, under a check of this name."""
@@ -324,8 +334,7 @@ class _Judging:
 
     def _failure(self, row: Row, check: Check, outcomes: Sequence[Outcome], shrink: bool) -> Failure:
         """What is wrong at the sample that decides; and at another one, if the candidate raises an exception there."""
-        _, outcome = deciding(outcomes)
-        assert outcome is not None
+        outcome = _decider(outcomes)
         findings = [*outcome.findings, *([raised(outcome, check.name)] if outcome.end is End.RAISED else [])]
         failure = self._told(row, outcome.trial, findings)
         elsewhere = next((o for o in outcomes if o.end is End.RAISED), outcome)
@@ -369,6 +378,13 @@ class _Judging:
             return failure
         result = wrong_result(raised(smallest, check.name), self.docket.spec, check.name, lost)
         return replace(failure, smallest=Smallest(dict(smallest.trial.sample.sizes), {}, result))
+
+
+def _decider(outcomes: Sequence[Outcome]) -> Outcome:
+    """The outcome that decides a verdict that is none of PASS."""
+    _, outcome = deciding(outcomes)
+    assert outcome is not None
+    return outcome
 
 
 def held_to_limit(row: Row, reason: str | None) -> Row:

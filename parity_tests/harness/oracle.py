@@ -63,7 +63,7 @@ class Oracle:
         self._returned: dict[tuple, tuple[jax.ShapeDtypeStruct, ...]] = {}
         self.dtypes = dict(zip(self.inputs, map(np.dtype, sample.numbers), strict=True))
         self.returns = Outputs((), ())
-        returned = self._outputs_at(sample.shapes)
+        returned = self.outputs_at(sample.shapes)
         default = spec.names_of_outputs(len(returned))
         names = default if spec.output_names else self.returns.names(default, names)
         self.outputs, self.integers = self.returns.real(names), self.returns.integers(names)
@@ -121,13 +121,13 @@ class Oracle:
         Raises:
             OracleError: it does not.
         """
-        shapes, signature = tuple(y.shape for y in self._outputs_at(sample.shapes)), self.spec.parsed
+        shapes, signature = tuple(y.shape for y in self.outputs_at(sample.shapes)), self.spec.parsed
         wrong = signature and signature.output_mismatch(sample.sizes, shapes)
         if wrong:
             sizes = ", ".join(f"{axis} = {size}" for axis, size in sample.sizes.items())
             raise OracleError(f"{self.spec.name}: primal {wrong} (signature {self.spec.signature} at {sizes})")
 
-    def _outputs_at(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[jax.ShapeDtypeStruct, ...]:
+    def outputs_at(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[jax.ShapeDtypeStruct, ...]:
         """The shape and dtype of every output, integers included."""
         if input_shapes not in self._returned:
             name = self.spec.name
@@ -153,7 +153,7 @@ class Oracle:
 
     def shapes(self, input_shapes: tuple[tuple[int, ...], ...]) -> dict[str, tuple[int, ...]]:
         """The shape of every input and output that is differentiable, by name."""
-        outputs = self.returns.real(self._outputs_at(input_shapes))
+        outputs = self.returns.real(self.outputs_at(input_shapes))
         names, shapes = (*self.inputs, *self.outputs), (*input_shapes, *(y.shape for y in outputs))
         return dict(zip(names, shapes, strict=True))
 

@@ -79,7 +79,10 @@ class Signature:
         )
 
     def output_mismatch(self, sizes: Mapping[str, int], shapes: tuple[tuple[int, ...], ...]) -> str | None:
-        """What is wrong with the outputs' shapes; None if nothing. An axis that no input has may have any size."""
+        """What is wrong with the outputs' shapes; None if nothing.
+
+        An axis that no input has may have any size here; see `free_axes` for what else is asked of it.
+        """
         if len(shapes) != len(self.outputs):
             return f"returns {len(shapes)} outputs, but its signature has {len(self.outputs)}"
         known = dict(sizes)
