@@ -142,6 +142,13 @@ def test_what_few_kernels_know_of_is_told_with_the_remedy():
     assert "torch.Tensor.resolve_conj() first" in failure.wrong[-1].pattern
 
 
+def test_what_is_wrong_in_every_layout_is_not_blamed_on_reading_memory():
+    wrong_everywhere = pair_function(backward=lambda *args: tuple(2 * bar for bar in pair_backward(*args))).apply
+    failure = judged(wrong_everywhere, PAIR, "layouts").failure
+    assert failure is not None
+    assert {wrong.label for wrong in failure.wrong} == {"x_bar", "y_bar"}
+
+
 def test_what_few_kernels_know_of_comes_last():
     """A kernel that misreads strides as well is told of the strides."""
 
