@@ -215,6 +215,13 @@ def facts() -> dict[str, Any]:
     }
 
 
+def commit() -> str | None:
+    """Of the working tree, with a plus sign if it is edited; None outside of a repository."""
+    command = ["git", "describe", "--always", "--abbrev=10", "--dirty=+", "--exclude=*"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
 def _cpu() -> tuple[str, list[str]]:
     """Its name, and which of the vector extensions that matter here it has."""
     info = Path("/proc/cpuinfo")

@@ -7,13 +7,11 @@ ended. A right version that raises an alarm is a defect of the harness.
 
 from __future__ import annotations
 
-import datetime
 import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +19,7 @@ import jax
 import typer
 from rich.console import Console
 
+from benchmarks.run import commit, facts
 from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.court import Court
 from parity_tests.harness.crosscheck import select_checks, select_precisions
@@ -46,6 +45,7 @@ class Judged:
         alarms: the rows that accuse it, such as "MISMATCH vjp float64: reason".
         seconds: CPU time; at an operator's first seed it includes the certificates, which serve the other seeds, too.
         text: the report, if there is an alarm.
+        commit: of the working tree that judged; results that were kept may be of another one.
     """
 
     operator: str
@@ -54,6 +54,7 @@ class Judged:
     alarms: list[str] = field(default_factory=list)
     seconds: float = 0.0
     text: str = ""
+    commit: str | None = None
 
 
 def judged(name: str, case: Case, court: Court, seed: int) -> Judged:
@@ -106,16 +107,13 @@ def main(
     if unknown:
         raise typer.BadParameter(f"unknown operator {unknown[0]!r}; there are {', '.join(CASES)}")
     console, known = Console(), read(out) if resume else {}
-    facts = {
-        "schema": 1,
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "seeds": seeds,
-        "versions": {name: metadata.version(name) for name in ("torch", "jax", "jaxlib", "numpy")},
-    }
+    measured, judging = facts(), commit()
+    about = {key: measured[key] for key in ("date", "machine", "versions")} | {"schema": 1, "seeds": seeds}
     for name in names or CASES:
         for found in judge_seeds(name, [seed for seed in range(seeds) if (name, seed) not in known]):
+            found.commit = judging
             known[name, found.seed] = found
-            write(facts, list(known.values()), out)
+            write(about, list(known.values()), out)
             told = f"{len(found.alarms)} alarms" if found.alarms else "no alarm"
             console.print(f"{name}, seed {found.seed}: {told}, {found.seconds} s", highlight=False, markup=False)
         jax.clear_caches()  # what is compiled for an operator serves no other, and adds up
@@ -132,13 +130,13 @@ def read(path: Path) -> dict[tuple[str, int], Judged]:
     return {(found.operator, found.seed): found for found in stored if found.operator in CASES}
 
 
-def write(facts: dict[str, Any], found: Sequence[Judged], path: Path) -> None:
+def write(about: dict[str, Any], found: Sequence[Judged], path: Path) -> None:
     """As JSON, and as a Markdown page beside it, each whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     order = list(CASES)
     found = sorted(found, key=lambda one: (order.index(one.operator), one.seed))
-    write_text(path, json.dumps(facts | {"judged": [asdict(one) for one in found]}, indent=1) + "\n")
-    write_text(path.with_suffix(".md"), as_markdown(facts, found))
+    write_text(path, json.dumps(about | {"judged": [asdict(one) for one in found]}, indent=1) + "\n")
+    write_text(path.with_suffix(".md"), as_markdown(about, found))
 
 
 def summary(seeds: int, found: Sequence[Judged]) -> list[str]:
@@ -155,20 +153,22 @@ def summary(seeds: int, found: Sequence[Judged]) -> list[str]:
     ]
 
 
-def as_markdown(facts: dict[str, Any], found: Sequence[Judged]) -> str:
+def as_markdown(about: dict[str, Any], found: Sequence[Judged]) -> str:
     """A page."""
-    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    commits = ", ".join(dict.fromkeys(one.commit or "unknown" for one in found))
     seeds: dict[str, list[Judged]] = {}
     for one in found:
         seeds.setdefault(one.operator, []).append(one)
-    waiting = [name for name in CASES if len(seeds.get(name, ())) < facts["seeds"]]
+    waiting = [name for name in CASES if len(seeds.get(name, ())) < about["seeds"]]
     lines = [
         "# Right versions at many seeds",
         "",
-        f"Written by `python -m benchmarks.seeds`; {facts['date']}; {versions}; all checks, all formats, seeds 0 to "
-        f"{facts['seeds'] - 1}.",
+        f"Written by `python -m benchmarks.seeds`; {about['date']}; commit {commits}; {versions}; "
+        f"{about['machine']['cpu']}; all checks, all formats, seeds 0 to "
+        f"{about['seeds'] - 1}.",
         "",
-        *summary(facts["seeds"], found),
+        *summary(about["seeds"], found),
         "",
         *([f"**Not complete.** Seeds are missing of: {', '.join(waiting)}.", ""] if waiting else []),
         "| operator | seeds | rows | CPU s | alarms |",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from unittest import mock
@@ -11,12 +12,27 @@ from typer.testing import CliRunner
 
 from benchmarks.operators import run
 from benchmarks.operators.__main__ import app, read, write
+from benchmarks.operators._case import Defect
 from benchmarks.operators.rule import PASSED_OVER, chosen
 from benchmarks.operators.run import Outcome, judge_apart
 from benchmarks.operators.survey import CASES
 from benchmarks.operators.table import as_markdown, bars, times
+from parity_tests.harness.findings import Verdict
+from parity_tests.harness.report import Failure, Row, WrongResult
 
-FACTS = {"versions": {"torch": "2"}, "date": "today", "seed": 0, "complete": True}
+MACHINE = {"cpu": "a processor", "cores": 2, "load": [1.0]}
+FACTS = {"machine": MACHINE, "versions": {"torch": "2"}, "date": "today", "seed": 0, "complete": True}
+
+
+def wrong_result(label: str, circumstance: str = "z has squares that overflow") -> WrongResult:
+    return WrongResult(label, "", circumstance)
+
+
+def failing_row(
+    check: str = "points", dtype: str = "float32", wrong: tuple[WrongResult, ...] = (wrong_result("z_bar"),)
+) -> Row:
+    failure = Failure("addcdiv", "x", check, dtype, "cpu", "all_axes_differ", "", {}, 0, wrong)
+    return Row("addcdiv", "x", check, dtype, "cpu", Verdict.MISMATCH, 2.0, 1, failure=failure)
 
 
 def failing(check: str, verdict: str = "MISMATCH") -> dict[str, str]:
@@ -100,9 +116,29 @@ def test_a_process_that_ends_without_a_report_is_lost() -> None:
     assert lost.error.startswith("exit code 1 after")
 
 
+@pytest.mark.parametrize(
+    ("changed", "explained"),
+    [
+        ({}, True),
+        ({"check": "vjp"}, False),
+        ({"dtype": "float64"}, False),
+        ({"wrong": (wrong_result("z_bar"), wrong_result("y_bar"))}, False),  # another result is wrong, too
+        ({"wrong": (wrong_result("z_bar", "z is 0"),)}, False),
+    ],
+)
+def test_which_failures_a_defect_explains(changed, explained: bool) -> None:
+    defect = Defect("a title", ("z_bar",), ("points",), ("float32",), ("overflow",))
+    assert defect.explains(failing_row(**changed)) is explained
+
+
+def test_a_row_without_a_diagnosis_is_explained_by_no_defect() -> None:
+    row = dataclasses.replace(failing_row(), failure=None)
+    assert not Defect("a title", ("z_bar",), ("points",), ("float32",)).explains(row)
+
+
 def test_every_defect_has_its_section() -> None:
     page = (Path(__file__).parents[1] / "docs" / "found.md").read_text(encoding="utf-8")
-    titles = {title for case in CASES.values() for title in case.defects.values()}
+    titles = {defect.title for case in CASES.values() for defect in case.defects}
     assert titles
     assert all(f"\n## {title}\n" in page for title in titles)
 

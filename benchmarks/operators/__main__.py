@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +15,7 @@ from rich.console import Console
 from benchmarks.operators.run import Outcome, from_dict, judge_apart, judge_one
 from benchmarks.operators.survey import CASES
 from benchmarks.operators.table import as_markdown, bars, times
+from benchmarks.run import commit, facts
 
 RESULTS = Path(__file__).parents[1] / "results" / "operators.json"
 
@@ -44,19 +43,16 @@ def survey(
         return
     console, outcomes = Console(), read(out) if resume or names else {}
     waiting = [name for name in names or CASES if name in (names or ()) or name not in outcomes]
-    facts = {
-        "schema": 1,
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "seed": seed,
-        "versions": {name: metadata.version(name) for name in ("torch", "jax", "jaxlib", "numpy")},
-        "load": [round(x, 2) for x in os.getloadavg()] if hasattr(os, "getloadavg") else None,
-    }
+    measured = facts()
+    about = {key: measured[key] for key in ("date", "machine", "versions")} | {"schema": 1, "seed": seed}
+    judging = commit()
     with ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(judge_apart, name, seed) for name in waiting]
         for future in as_completed(futures):
             outcome = future.result()
+            outcome.commit = judging
             outcomes[outcome.name] = outcome
-            write(facts, outcomes, out)
+            write(about, outcomes, out)
             console.print(f"{outcome.name}: {outcome.verdict}, {outcome.seconds} s", highlight=False, markup=False)
     console.print(times(list(outcomes.values())), highlight=False)
     for bar, measured, met in bars(list(outcomes.values())):
@@ -72,15 +68,15 @@ def read(path: Path) -> dict[str, Outcome]:
     return {outcome.name: outcome for outcome in stored if outcome.name in CASES}
 
 
-def write(facts: dict[str, Any], outcomes: dict[str, Outcome], path: Path) -> None:
+def write(about: dict[str, Any], outcomes: dict[str, Outcome], path: Path) -> None:
     """As JSON, and as a Markdown table beside it; the JSON whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     in_order = [outcomes[name] for name in CASES if name in outcomes]
-    facts = facts | {"complete": len(in_order) == len(CASES)}
+    about = about | {"complete": len(in_order) == len(CASES)}
     partial = path.with_name(path.name + ".part")
-    partial.write_text(json.dumps(facts | {"operators": [asdict(x) for x in in_order]}, indent=1) + "\n", "utf-8")
+    partial.write_text(json.dumps(about | {"operators": [asdict(x) for x in in_order]}, indent=1) + "\n", "utf-8")
     os.replace(partial, path)
-    path.with_suffix(".md").write_text(as_markdown(facts, in_order), encoding="utf-8")
+    path.with_suffix(".md").write_text(as_markdown(about, in_order), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from parity_tests import OpSpec
+from parity_tests.harness.report import Row, WrongResult
+
+REAL = ("float64", "float32", "bfloat16", "float16")
+COMPLEX = ("complex128", "complex64")
+
+
+@dataclass(frozen=True)
+class Defect:
+    """What is wrong in PyTorch: the failures that it explains, and no others.
+
+    Attributes:
+        title: of its section in docs/found.md.
+        results: the results that are wrong because of it, such as "y_bar".
+        checks: the checks that fail because of it.
+        dtypes: the formats in which they do.
+        at: if it shows at special points only, what the failure says of them, such as "has squares that overflow"; one
+            of these.
+    """
+
+    title: str
+    results: tuple[str, ...]
+    checks: tuple[str, ...]
+    dtypes: tuple[str, ...] = REAL
+    at: tuple[str, ...] = ()
+
+    def explains(self, row: Row) -> bool:
+        """Is this the row of a check and a format, and are only such results wrong at the sample that failed first?"""
+        if row.check not in self.checks or row.dtype not in self.dtypes or row.failure is None:
+            return False
+        return all(self._is_of_it(wrong) for wrong in row.failure.wrong)
+
+    def _is_of_it(self, wrong: WrongResult) -> bool:
+        there = not self.at or any(point in wrong.circumstance for point in self.at)
+        return wrong.label in self.results and there
 
 
 @dataclass(frozen=True)
@@ -17,13 +51,13 @@ class Case:
         name: its name in PyTorch's list of operators, op_db.
         spec: the oracle, its signature, and the domains of its inputs.
         call: PyTorch's operator.
-        defects: the rows that rightly fail, "vjp float64", each with the title of its section in docs/found.md.
+        defects: what is wrong with it.
     """
 
     name: str
     spec: OpSpec
     call: Callable[..., Any]
-    defects: Mapping[str, str] = field(default_factory=dict)
+    defects: tuple[Defect, ...] = ()
 
 
 def case(
@@ -31,22 +65,15 @@ def case(
     primal: Callable[..., Any],
     call: Callable[..., Any],
     signature: str,
-    defects: Mapping[str, str] | None = None,
+    *defects: Defect,
     **options: Any,
 ) -> Case:
     """A case whose spec has the operator's name; `options` are the other fields of `OpSpec`."""
-    return Case(name, OpSpec(name, primal, signature, **options), call, defects or {})
+    return Case(name, OpSpec(name, primal, signature, **options), call, defects)
 
 
-COMPLEX = ("complex128", "complex64")
-REAL = ("float64", "float32", "bfloat16", "float16")
 FIRST_ORDER = ("vjp", "vjp_partial", "jvp", "points", "layouts", "linearity", "vmap")
-SECOND_ORDER = ("vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
+SECOND_ORDER = ("vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp", "points_second_order")
 # One order and one format are enough for these; they differ in how the derivative is asked for.
 WAYS = ("input_subsets", "in_place", "retain_graph", "interleaved", "saved_tensors", "checkpoint")
 TRANSFORMS = ("functorch", "make_fx", "compile")
-
-
-def rows(title: str, checks: Sequence[str], dtypes: Sequence[str] = REAL) -> dict[str, str]:
-    """Rows that rightly fail, by the title of their section in docs/found.md."""
-    return {f"{check} {dtype}": title for check in checks for dtype in dtypes}

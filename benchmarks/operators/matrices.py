@@ -6,7 +6,12 @@ import jax.numpy as jnp
 import torch
 from jax.scipy import linalg
 
-from benchmarks.operators._case import case
+from benchmarks.operators._case import Defect, case
+
+KRON = (
+    Defect("24. kron: an input that is edited in place", ("a_bar", "b_bar"), ("in_place",)),
+    Defect("25. kron of a transposed matrix", ("forward",), ("layouts",), at=("inputs transposed",)),
+)
 
 CASES = (
     case(
@@ -22,7 +27,7 @@ CASES = (
         "(n,m),(n,n)->(n,m)",
         domains={"L": "lower"},
     ),
-    case("kron", lambda a, b: jnp.kron(a, b), torch.kron, "(n,m),(k,l)->(i,j)"),
+    case("kron", lambda a, b: jnp.kron(a, b), torch.kron, "(n,m),(k,l)->(i,j)", *KRON),
     case("linalg.diagonal", lambda a: jnp.linalg.diagonal(a), torch.linalg.diagonal, "(b,n,m)->(b,k)"),
     case(
         "linalg.inv",

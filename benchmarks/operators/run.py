@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.run import THREAD_COUNTS
+from parity_tests.harness.report import Row
 
 CPU_SECONDS = 600  # that an operator may take
 
@@ -27,21 +28,23 @@ class Outcome:
         name: the operator.
         error: how the process ended, if it did not deliver a report.
         rows: the number of rows by verdict.
-        failures: of each failing or unresolved row: check, dtype, verdict, reason.
-        explained: the rows, "vjp float64", of which docs/found.md has the defect.
+        failures: of each failing or unresolved row: check, dtype, verdict, reason, and which results are wrong.
+        explained: the failing rows, "vjp float64", of which docs/found.md has the defect, each with its title there.
         seconds: CPU time of `crosscheck`, without imports.
         megabytes: the largest resident memory of the process.
         text: the report.
+        commit: of the working tree that judged; results that were kept may be of another one.
     """
 
     name: str
     error: str | None = None
     rows: dict[str, int] = field(default_factory=dict)
-    failures: list[dict[str, str]] = field(default_factory=list)
+    failures: list[dict[str, Any]] = field(default_factory=list)
     explained: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     megabytes: float = 0.0
     text: str = ""
+    commit: str | None = None
 
     @property
     def convicted(self) -> list[str]:
@@ -72,16 +75,29 @@ def judge_one(name: str, path: Path, seed: int) -> None:
     case = CASES[name]
     start = _cpu_seconds()
     report = crosscheck(case.call, case.spec, name=name, seed=seed)
-    outcome = Outcome(name, seconds=round(_cpu_seconds() - start, 2), explained=dict(case.defects))
+    outcome = Outcome(name, seconds=round(_cpu_seconds() - start, 2))
     outcome.megabytes = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     for row in report.rows:
         verdict = str(row.verdict)
         outcome.rows[verdict] = outcome.rows.get(verdict, 0) + 1
         if not row.passed:
-            of = {"check": row.check, "dtype": row.dtype, "verdict": verdict, "reason": row.reason}
-            outcome.failures.append(of | {"candidate": row.candidate})
+            outcome.failures.append(_failure(row))
+            titles = [defect.title for defect in case.defects if defect.explains(row)]
+            outcome.explained |= {f"{row.check} {row.dtype}": title for title in titles}
     outcome.text = str(report)
     path.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
+
+
+def _failure(row: Row) -> dict[str, Any]:
+    wrong = row.failure.wrong if row.failure is not None else ()
+    return {
+        "check": row.check,
+        "dtype": row.dtype,
+        "verdict": str(row.verdict),
+        "reason": row.reason,
+        "candidate": row.candidate,
+        "wrong": [f"{x.label} ({x.circumstance})" if x.circumstance else x.label for x in wrong],
+    }
 
 
 def judge_apart(name: str, seed: int) -> Outcome:

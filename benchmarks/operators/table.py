@@ -46,11 +46,13 @@ def times(outcomes: Sequence[Outcome]) -> str:
 def as_markdown(facts: dict[str, Any], outcomes: Sequence[Outcome]) -> str:
     """A page."""
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+    commits = ", ".join(dict.fromkeys(x.commit or "unknown" for x in outcomes))
     lines = [
         "# A hundred operators of PyTorch, judged",
         "",
-        f"Written by `python -m benchmarks.operators`; {facts['date']}; {versions}; seed {facts['seed']}; "
-        "default settings. `benchmarks/operators/rule.py` says how they were chosen.",
+        f"Written by `python -m benchmarks.operators`; {facts['date']}; commit {commits}; {versions}; "
+        f"{facts['machine']['cpu']}, {facts['machine']['cores']} cores, load {facts['machine']['load']}; seed "
+        f"{facts['seed']}; default settings. `benchmarks/operators/rule.py` says how they were chosen.",
         "",
         *([] if facts["complete"] else ["**Not complete.**", ""]),
         "| bar | measured | |",
