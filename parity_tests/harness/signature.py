@@ -10,13 +10,10 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from parity_tests.harness.signature_grammar import ARGUMENT, AXIS, is_signature, why_not
+
 Axes = tuple[str, ...]
 Place = tuple[int, int]  # an input, and one of its axes, by position
-
-_AXIS = r"(?:[^\W\d]\w*|\d+)(?:\s*\|\s*1(?!\w))?"
-_ARGUMENT = rf"\(\s*(?:{_AXIS}\s*(?:,\s*{_AXIS}\s*)*)?\)"
-_ARGUMENTS = rf"{_ARGUMENT}(?:\s*,\s*{_ARGUMENT})*"
-_SIGNATURE = re.compile(rf"\s*{_ARGUMENTS}\s*->\s*{_ARGUMENTS}\s*")
 
 
 @dataclass(frozen=True)
@@ -39,10 +36,10 @@ class Signature:
         Raises:
             ValueError: the text is not a signature, or broadcasts an axis to which nothing gives a size.
         """
-        if not _SIGNATURE.fullmatch(text):
-            raise ValueError(f"signature {text!r} {_why_not(text)}")
-        sides = (re.findall(_ARGUMENT, side) for side in text.split("->"))
-        inputs, outputs = (tuple(tuple(re.findall(_AXIS, argument)) for argument in side) for side in sides)
+        if not is_signature(text):
+            raise ValueError(why_not(text))
+        sides = (re.findall(ARGUMENT, side) for side in text.split("->"))
+        inputs, outputs = (tuple(tuple(re.findall(AXIS, argument)) for argument in side) for side in sides)
         for i, argument in enumerate(outputs):
             for axis in argument:
                 if "|" in axis:
@@ -99,15 +96,3 @@ class Signature:
 
 def _name(axis: str) -> str:
     return axis.split("|")[0].strip()
-
-
-def _why_not(text: str) -> str:
-    """Why a text is no signature."""
-    if _SIGNATURE.fullmatch(text.replace("?", "")):
-        return "has an optional axis; an operator with it and one without it are two: write an OpSpec for each"
-    if _SIGNATURE.fullmatch(re.sub(r"\|\s*\w+", "", text)):
-        return 'broadcasts an axis from another size than 1; write "n|1" where an input may be of size 1 along n'
-    return (
-        "is not a gufunc signature; write the axes of each input and output by name, such as "
-        '"(n,d),(m,d)->(n,m)", with "()" for a scalar'
-    )

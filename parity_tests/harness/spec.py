@@ -27,6 +27,7 @@ from parity_tests.harness.domains import (
 from parity_tests.harness.precision import COMPLEX, FORMATS, PRECISIONS
 from parity_tests.harness.signature import Signature
 from parity_tests.harness.size_rules import SizeRules, axis_sizes, resolved
+from parity_tests.harness.spec_kinds import check_extent, check_kinds
 
 ArrayLike = np.ndarray | jax.Array | torch.Tensor
 FORMULAS = ("vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
@@ -127,6 +128,7 @@ class OpSpec:
             raise ValueError(
                 f"OpSpec {self.name}: give either surrogate, a gradient that is no derivative, or vjp and jvp, not both"
             )
+        check_kinds(self)
         if (self.signature is None) == (self.inputs is None):
             raise ValueError(
                 f"OpSpec {self.name}: give either a signature, such as '(n,d),(m,d)->(n,m)', or inputs, not "
@@ -209,13 +211,15 @@ class OpSpec:
         if signature is None:
             if self.sizes is not None:
                 raise ValueError(f"OpSpec {self.name}: sizes are rules for the axes of a signature, and there is none")
-        elif self.sizes is not None:
+        else:
+            sizes = dict.fromkeys(signature.axes, 4)
             try:
-                self.size_rules.nearest(dict.fromkeys(signature.axes, 4))
+                sizes = self.size_rules.nearest(sizes) if self.sizes is not None else sizes
             except ValueError as error:
                 raise ValueError(f"OpSpec {self.name}: {error}") from error
             except Empty as error:
                 raise ValueError(f"OpSpec {self.name}: sizes {self.sizes!r}: {error}") from error
+            check_extent(self.name, signature, sizes)
         known = {*(signature.axes if signature else ()), *self.size_rules.defined}
         unknown = sorted(axis_sizes(self.params) - known)
         if unknown:
@@ -225,8 +229,6 @@ class OpSpec:
     def _check_dtypes(self) -> None:
         if self.dtypes is None:
             return
-        if isinstance(self.dtypes, str):
-            raise TypeError(f"OpSpec {self.name}: dtypes must be a sequence of names; write dtypes=({self.dtypes!r},)")
         unknown = [name for name in self.dtypes if name not in FORMATS]
         if unknown:
             raise ValueError(f"OpSpec {self.name}: unknown dtype {unknown[0]!r}; there are {', '.join(FORMATS)}")
