@@ -29,12 +29,7 @@ MISTAKES = [
     for name, mistake in case.mistakes.items()
 ]
 each_op = pytest.mark.parametrize("case", CASES)
-# False alarms that are known and not mended yet, of right versions in some format.
-ALARMS = {"router": "in bfloat16 the second largest logit may be a tie, whose tangents under vmap no direction reaches"}
-IN_ANY_FORMAT = [
-    pytest.param(case, id=op, marks=pytest.mark.xfail(strict=True, reason=ALARMS[op]) if op in ALARMS else ())
-    for op, case in (COLLECTION | MORE).items()
-]
+IN_ANY_FORMAT = [pytest.param(case, id=op) for op, case in (COLLECTION | MORE).items()]
 
 
 # Every operator is certified once, for all of its mistakes; Case is data, and equal only to itself.
