@@ -39,7 +39,7 @@ BY_MODULUS = {
     *("real", "imag", "conj", "complex", "fft", "reduce_sum", "cumsum"),
     *("convert_element_type", "reshape", "transpose", "broadcast_in_dim", "squeeze", "expand_dims", "slice", "rev"),
     *("concatenate", "pad", "split", "select_n", "copy", "copy_p", "stop_gradient", "gather", "scatter", "scatter-add"),
-    *("dynamic_slice", "dynamic_update_slice"),
+    *("dynamic_slice", "dynamic_update_slice", "lu", "triangular_solve", "eig"),
 }
 
 

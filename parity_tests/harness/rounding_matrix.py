@@ -9,8 +9,10 @@ Sci. Comput. 41, 2019, section 3), and E_A the error that A itself comes with:
     L U = A + ΔA          |ΔA| <= E_A + (γ_n + 2 u) |L| |U|     theorem 9.3
     L Lᵀ = A + ΔA         |ΔA| <= E_A + (γ_n+1 + 2 u) |L| |Lᵀ|  Cholesky, theorem 10.3
 
-The 2 u are the roundings of what is stored. What such a change of A does to the result is then exact algebra, not a
-first-order estimate: from A δ = ΔB - ΔA (X + δ), with G = |A⁻¹| |ΔA|,
+The 2 u are the roundings of what is stored. Of complex numbers every γ_n is √2 γ_2n, since each part of a product of n
+terms is a real sum of 2 n products, and a quotient has 11 roundings (see `rounding_complex`). What such a change of A
+does to the result is then exact algebra, not a first-order estimate: from A δ = ΔB - ΔA (X + δ), with
+G = |A⁻¹| |ΔA|,
 
     E_X = (I - G)⁻¹ |A⁻¹| (E_B + |ΔA| |X|)
 
@@ -20,14 +22,23 @@ magnitudes by iteration from 0. Where these have no solution, the matrix may be 
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import numpy as np
 import scipy.linalg
 
 from parity_tests.harness.precision import Precision
+from parity_tests.harness.rounding_complex import QUOTIENT
 
 _ITERATIONS = 100  # far fewer do where the bound is of any use
+
+
+def _roundings(A: np.ndarray, n: int, p: Precision) -> np.ndarray | float:
+    """γ_n + 2 u, for a matrix of real or complex numbers."""
+    if np.iscomplexobj(A):
+        return math.sqrt(2) * p.gamma(2 * n) + (QUOTIENT + 2) * p.u
+    return p.gamma(n) + 2 * p.u
 
 
 def _magnitude_of_inverse(A: np.ndarray) -> np.ndarray:
@@ -59,7 +70,7 @@ def triangular_solve(eqn, x, e, y, p):
     if q["transpose_a"] == q["left_side"]:  # a transposed system, or one from the right; as both, neither
         T, e_T = T.mT, e_T.mT
     X, e_B = (y, e[1]) if q["left_side"] else (y.mT, e[1].mT)
-    change = e_T + (p.gamma(T.shape[-1]) + 2 * p.u) * (np.abs(T) + e_T)
+    change = e_T + _roundings(T, T.shape[-1], p) * (np.abs(T) + e_T)
     bound = _carried(T, change, X, e_B, p)
     return bound if q["left_side"] else bound.mT
 
@@ -69,7 +80,7 @@ def linear_solve(A: np.ndarray, e_A: np.ndarray, X: np.ndarray, e_B: np.ndarray,
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of a singular matrix, for which there is no bound
         L, U = scipy.linalg.lu(A, permute_l=True)[-2:] if A.size else (A, A)
-    own = (p.gamma(3 * A.shape[-1]) + 2 * p.u) * (np.abs(L) @ np.abs(U))
+    own = _roundings(A, 3 * A.shape[-1], p) * (np.abs(L) @ np.abs(U))
     return _carried(A, e_A + own, X, e_B, p)
 
 
@@ -77,7 +88,7 @@ def cholesky(eqn, x, e, y, p):
     below = np.tril(np.ones(y.shape))
     L, e_A = y * below, np.tril(e[0]) + np.tril(e[0], -1).mT  # only what is below the diagonal is read
     magnitude, inverse = np.abs(L), _magnitude_of_inverse(L)
-    own = (p.gamma(L.shape[-1] + 1) + 2 * p.u) * (magnitude @ magnitude.mT)
+    own = _roundings(L, L.shape[-1] + 1, p) * (magnitude @ magnitude.mT)
     M = inverse @ (e_A + own) @ inverse.mT
     half = np.tril(np.ones(y.shape), -1) + np.eye(y.shape[-1]) / 2
     F = fixed_point(lambda F: half * (M + F @ F.mT), M)
@@ -94,7 +105,7 @@ def lu(eqn, x, e, y, p):
     eye = np.eye(packed.shape[-1])
     L, U = np.tril(packed, -1) + eye, np.triu(packed)
     e_A = np.take_along_axis(e[0], permutation[..., None].astype(np.int64), axis=-2)
-    own = (p.gamma(packed.shape[-1]) + 2 * p.u) * (np.abs(L) @ np.abs(U))
+    own = _roundings(packed, packed.shape[-1], p) * (np.abs(L) @ np.abs(U))
     G = _magnitude_of_inverse(L) @ (e_A + own) @ _magnitude_of_inverse(U)
     K = fixed_point(lambda K: G + np.tril(K, -1) @ np.triu(K), G)
     return [np.tril(np.abs(L) @ np.tril(K, -1), -1) + np.triu(np.triu(K) @ np.abs(U)), *certain]

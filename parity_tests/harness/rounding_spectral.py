@@ -14,6 +14,15 @@ found by iteration from 0; and |λ_j' - λ_j| <= ‖ΔA‖₂ whatever the gaps 
 bound is right for any result that no sign, and within a repeated eigenvalue no rotation, changes; without a gap it is
 infinite. Singular values and vectors of A are those of the symmetric matrix [[0, A], [Aᵀ, 0]], whose eigenvalues are
 ±σ and zeros, and whose eigenvectors are (u, ±v) / √2.
+
+A general matrix A = V Λ V⁻¹ likewise, with V⁻¹ for Vᵀ and without Weyl's bound. LAPACK's solver scales A by a diagonal
+matrix S first (balancing), B = S⁻¹ A S, and is stable for B. Others do not, so that either may be what is perturbed:
+
+    M_ij = (|V⁻¹| E_A |V|)_ij + max(ρ_A ‖(V⁻¹)_i‖ ‖V_j‖, ρ_B ‖(V⁻¹ S)_i‖ ‖(S⁻¹ V)_j‖)
+
+with ρ = (γ_30n + 2 u) times the spectral norm: the QR algorithm takes about three sweeps for each eigenvalue, which
+reflect an entry from two sides, with five roundings each. A vector is bounded up to its phase, and the pairs up to
+their order, which no solver promises.
 """
 
 from __future__ import annotations
@@ -21,6 +30,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy.linalg
 
 from parity_tests.harness.precision import Precision
 from parity_tests.harness.rounding_matrix import fixed_point
@@ -37,8 +47,14 @@ def _perturbed(w: np.ndarray, V: np.ndarray, e_A: np.ndarray, n: int, p: Precisi
     """Bounds of the eigenvalues [..., n] and eigenvectors [..., n, n] of a symmetric matrix, before they are stored."""
     magnitude = np.abs(V)
     own = (p.gamma(n) + 2 * p.u) * np.abs(w).max(-1, initial=0.0)[..., None, None]
-    M = magnitude.mT @ e_A @ magnitude + own
     weyl = np.broadcast_to(_norm(e_A)[..., 0] + own[..., 0], w.shape)
+    of_values, K = _coefficients(w, magnitude.mT @ e_A @ magnitude + own, weyl)
+    length = np.minimum((K * K).sum(-2, keepdims=True) / 2, 1.0)
+    return of_values, _turned(magnitude, K, length)
+
+
+def _coefficients(w: np.ndarray, M: np.ndarray, weyl: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds of |λ_j' - λ_j|, at most `weyl`, and of the |k_ij|, infinite where there is none."""
     gap = np.abs(w[..., :, None] - w[..., None, :])
     others = 1 - np.eye(w.shape[-1])
     diagonal = np.diagonal(M, axis1=-2, axis2=-1)
@@ -53,11 +69,14 @@ def _perturbed(w: np.ndarray, V: np.ndarray, e_A: np.ndarray, n: int, p: Precisi
         return np.where(others == 0, 0.0, np.where(room > 0, passed_on / room, np.inf))
 
     K = fixed_point(step, M, axes=(-2,))
-    length = np.minimum((K * K).sum(-2, keepdims=True) / 2, 1.0)
-    turned = np.where(np.isfinite(K).all(-2, keepdims=True), K, 0.0)
-    bound = magnitude @ turned + (magnitude + magnitude @ turned) * length
-    bound = np.where(np.isfinite(K).all(-2, keepdims=True), bound, np.inf)
-    return of_values(K), bound
+    return of_values(K), K
+
+
+def _turned(magnitude: np.ndarray, K: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """Bounds of the eigenvectors v_j + Σ k_ij v_i, after their length was changed by a factor within 1 ± length."""
+    finite = np.isfinite(K).all(-2, keepdims=True)
+    turned = np.where(finite, K, 0.0)
+    return np.where(finite, magnitude @ turned + (magnitude + magnitude @ turned) * length, np.inf)
 
 
 def eigh(eqn, x, e, y, p):
@@ -67,6 +86,38 @@ def eigh(eqn, x, e, y, p):
         return [np.full(a.shape, np.inf) for a in y]
     of_values, of_vectors = _perturbed(w, V, below, w.shape[-1], p)
     return [of_vectors + 2 * p.u * np.abs(V), of_values + 2 * p.u * np.abs(w)]
+
+
+def eig(eqn, x, e, y, p):
+    w, V = np.linalg.eig(x[0])
+    given = y[0]  # by another solver, perhaps in another order
+    order = np.abs(given[..., :, None] - w[..., None, :]).argmin(-1)
+    one_to_one = (np.sort(order, -1) == np.arange(w.shape[-1])).all(-1)
+    V = np.take_along_axis(V, order[..., None, :], -1)
+    try:
+        W = np.linalg.inv(V)
+    except np.linalg.LinAlgError:  # there is no basis of eigenvectors
+        return [np.full(a.shape, np.inf) for a in y]
+    own = np.zeros(V.shape)
+    for place in np.ndindex(x[0].shape[:-2]):
+        A = x[0][place]
+        B, (scale, _) = scipy.linalg.matrix_balance(A, permute=False, separate=True)
+        for matrix, S in ((A, np.ones(len(A))), (B, scale)):
+            left, right = np.linalg.norm(W[place] * S, axis=1), np.linalg.norm(V[place].T / S, axis=1)
+            rho = (p.gamma(30 * len(A)) + 2 * p.u) * _norm(matrix)[..., 0, 0]
+            own[place] = np.maximum(own[place], rho * np.outer(left, right))
+    M = np.abs(W) @ e[0] @ np.abs(V) + own
+    of_values, K = _coefficients(given, M, np.full(given.shape, np.inf))
+    of_values = np.where(one_to_one[..., None], of_values, np.inf)
+    bounds = [of_values + 2 * p.u * np.abs(given)]
+    if eqn.params["compute_left_eigenvectors"]:
+        bounds.append(np.full(y[1].shape, np.inf))
+    if eqn.params["compute_right_eigenvectors"]:
+        change = K.sum(-2, keepdims=True)
+        length = np.where(change < 1, change / (1 - np.minimum(change, 0.5)), np.inf)
+        of_vectors = np.where(one_to_one[..., None, None], _turned(np.abs(y[-1]), K, length), np.inf)
+        bounds.append(of_vectors + 4 * p.u * np.abs(y[-1]))
+    return bounds
 
 
 def svd(eqn, x, e, y, p):
@@ -131,4 +182,4 @@ def _factors(n: int) -> list[int]:
     return found or [1]
 
 
-RULES = {"eigh": eigh, "svd": svd, "fft": fft}
+RULES = {"eig": eig, "eigh": eigh, "svd": svd, "fft": fft}
