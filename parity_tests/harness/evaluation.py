@@ -250,6 +250,9 @@ def _all_floating(x: Sequence[np.ndarray]) -> bool:
 def evaluated(eqn: core.JaxprEqn, *operands: Any) -> Any:
     """The value of a primitive at its operands, or the values if it has several.
 
+    Must run inside `np.errstate(all="ignore")`: infinity less infinity is NaN in JAX, without a warning. It is entered
+    once for a whole program, since that takes as long as the operation itself.
+
     Args:
         eqn: an equation of the primitive, whose parameters are used.
         operands: arrays as in the equation, or others of the same shapes, such as their magnitudes.
@@ -258,22 +261,18 @@ def evaluated(eqn: core.JaxprEqn, *operands: Any) -> Any:
     if len(x) == 1 and name in _MOVED:
         return _MOVED[name](x[0], **eqn.params)
     if name in _ANY:
-        with np.errstate(all="ignore"):  # infinity less infinity is NaN in JAX, without a warning
-            return _ANY[name](*x)
+        return _ANY[name](*x)
     if name in _FLOATING and _all_floating(x):
-        with np.errstate(all="ignore"):
-            return _FLOATING[name](*x)
+        return _FLOATING[name](*x)
     if name in _BY_PARAMETERS:
         call, applies = _BY_PARAMETERS[name]
         if applies(eqn, x):
-            with np.errstate(all="ignore"):
-                return call(*x, **eqn.params)
+            return call(*x, **eqn.params)
     if _all_real(x):
-        with np.errstate(all="ignore"):
-            if name in _REAL:
-                return _REAL[name](*x)
-            if name in _REDUCED:
-                return _REDUCED[name](x[0], **eqn.params)
+        if name in _REAL:
+            return _REAL[name](*x)
+        if name in _REDUCED:
+            return _REDUCED[name](x[0], **eqn.params)
     return eqn.primitive.bind(*operands, **eqn.params)
 
 
@@ -282,7 +281,7 @@ _CONTROL_FLOW = ("scan", "cond", "while", "custom_linear_solve")
 
 def called(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
     """The jaxpr that a call runs (jit, custom_jvp_call, checkpoint, ...); None of any other primitive."""
-    if eqn.primitive.name in _CONTROL_FLOW:
+    if eqn.primitive.name in _ANY or eqn.primitive.name in _MOVED or eqn.primitive.name in _CONTROL_FLOW:
         return None
     for key in ("call_jaxpr", "jaxpr", "fun_jaxpr"):
         inner = eqn.params.get(key)
@@ -298,6 +297,11 @@ def closed(jaxpr: core.ClosedJaxpr | core.Jaxpr) -> core.ClosedJaxpr:
 
 def evaluate(program: core.ClosedJaxpr, *args: np.ndarray) -> list[np.ndarray]:
     """The outputs of a jaxpr at these arguments, equation by equation; loops and branches are run by JAX."""
+    with np.errstate(all="ignore"):
+        return _evaluate(program, args)
+
+
+def _evaluate(program: core.ClosedJaxpr, args: Sequence[np.ndarray]) -> list[np.ndarray]:
     known: dict[core.Var, np.ndarray] = dict(zip(program.jaxpr.constvars, map(np.asarray, program.consts), strict=True))
     known |= zip(program.jaxpr.invars, args, strict=True)
 
@@ -307,7 +311,7 @@ def evaluate(program: core.ClosedJaxpr, *args: np.ndarray) -> list[np.ndarray]:
     for eqn in program.jaxpr.eqns:
         x, inner = [read(atom) for atom in eqn.invars], called(eqn)
         if inner is not None:
-            y = evaluate(inner, *x)
+            y = _evaluate(inner, x)
         else:
             y = evaluated(eqn, *x)
             y = y if eqn.primitive.multiple_results else [y]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -38,7 +39,7 @@ class Comparison:
     circumstance: str = ""
     call: tuple[str, Sequence[np.ndarray | None]] | None = None
 
-    @property
+    @functools.cached_property
     def error(self) -> np.ndarray:
         """|candidate - oracle|; infinite where the candidate is NaN and the oracle is not, 0 where both are."""
         with np.errstate(invalid="ignore"):

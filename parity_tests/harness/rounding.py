@@ -65,7 +65,7 @@ from parity_tests.harness.rounding_products import Products
 INPUT = 2  # roundings of an input that a stable algorithm may be equivalent to
 
 
-_DOUBLE = (np.float64, np.complex128)
+_DOUBLE = frozenset({np.dtype(np.float64), np.dtype(np.complex128)})
 
 Rule = Callable[..., Any]
 _RULES: dict[str, Rule] = (
@@ -94,10 +94,11 @@ def bounded(
         NotFloat64: it computes in a lower precision than its arguments have.
     """
     # An infinite or undefined input is exact.
-    pairs = [(np.asarray(x), np.where(np.isfinite(x), inputs * precision.u * np.abs(x), 0.0)) for x in args]
-    outputs = _interpret(closed.jaxpr, closed.consts, pairs, precision)
-    # The bound is proportional to the roundoff to first order, so the reference's own error is u64 / u of it.
-    return [(x, e * (1 + FLOAT64.u / precision.u)) for x, e in outputs]
+    with np.errstate(all="ignore"):  # an infinity or a NaN is a result here, as it is in JAX
+        pairs = [(np.asarray(x), np.where(np.isfinite(x), inputs * precision.u * np.abs(x), 0.0)) for x in args]
+        outputs = _interpret(closed.jaxpr, closed.consts, pairs, precision)
+        # The bound is proportional to the roundoff to first order, so the reference's own error is u64 / u of it.
+        return [(x, e * (1 + FLOAT64.u / precision.u)) for x, e in outputs]
 
 
 def _interpret(
@@ -117,11 +118,13 @@ def _interpret(
     logs = [eqn.invars[0] for eqn in jaxpr.eqns if eqn.primitive.name == "log"]
     products = Products()
     for eqn in jaxpr.eqns:
-        outputs = applied(eqn, [read(x) for x in eqn.invars], precision, sums)
-        lost = products.lost(eqn, read, precision) + sums.lost(eqn, read, outputs, precision)
+        operands = [read(x) for x in eqn.invars]
+        outputs = applied(eqn, operands, precision, sums)
+        lost = products.lost(eqn, operands, precision) + sums.lost(eqn, operands, outputs, precision)
         if eqn.primitive.name == "div" and any(eqn.invars[1] is x for x in logs):
-            lost = _by_logarithm(read(eqn.invars[1])[0], outputs[0][0], precision)
-        if np.any(lost) and np.any(outputs[0][1]):  # what cannot round cannot in another order either: `rounding_exact`
+            lost = _by_logarithm(operands[1][0], outputs[0][0], precision)
+        # What cannot round cannot in another order either: `rounding_exact`.
+        if np.count_nonzero(lost) and np.count_nonzero(outputs[0][1]):
             outputs = [(y, capped(y, e + lost, precision)) for y, e in outputs]
         environment.update(zip(eqn.outvars, outputs, strict=True))
     return [read(x) for x in jaxpr.outvars]
@@ -135,23 +138,23 @@ def _by_logarithm(s: np.ndarray, y: np.ndarray, precision: Precision) -> np.ndar
     by u |log s| at most, besides what m and x - m round by, which the exponential has been charged with already. An
     error of the exponent is a relative one of the power.
     """
-    with np.errstate(all="ignore"):
-        change = 2 * precision.u * np.abs(np.log(np.abs(s)))
-        return np.where(np.isfinite(change), np.abs(y) * np.expm1(change), 0.0)
+    change = 2 * precision.u * np.abs(np.log(np.abs(s)))
+    return np.where(np.isfinite(change), np.abs(y) * np.expm1(change), 0.0)
 
 
 def _constant_of(x: np.ndarray, precision: Precision) -> tuple[np.ndarray, np.ndarray]:
     """A constant of the program, with the error that it has when it is stored in the format."""
     if x.dtype not in _DOUBLE:
         return x, np.zeros(x.shape)
-    with np.errstate(all="ignore"):
-        error = np.abs(precision.rounded(x) - x)
+    error = np.abs(precision.rounded(x) - x)
     # What overflows stands for an infinity, as in a mask.
     return x, np.where(np.isfinite(error), error, 0.0)
 
 
 def applied(eqn, operands: list[tuple], precision: Precision, sums: Sums | None = None) -> list[tuple]:
     """The results of an equation and their bounds, of operands and theirs.
+
+    Must run inside `np.errstate(all="ignore")`: an infinite or undefined bound is a result here, too.
 
     `sums`: those among the variables of its jaxpr, which a call goes on with.
     """
@@ -166,31 +169,28 @@ def applied(eqn, operands: list[tuple], precision: Precision, sums: Sums | None 
     if name in rounding_control.RULES:
         return rounding_control.RULES[name](eqn, operands, precision, _interpret)
     x = [value for value, _ in operands]
-    with np.errstate(all="ignore"):  # an infinity or a NaN is a result here, as it is in JAX
-        values = evaluated(eqn, *x)
+    values = evaluated(eqn, *x)
     values = [np.asarray(y) for y in (values if eqn.primitive.multiple_results else [values])]
-    low = [y.dtype for y in values if jnp.issubdtype(y.dtype, jnp.inexact) and y.dtype not in _DOUBLE]
+    low = [y.dtype for y in values if y.dtype not in _DOUBLE and jnp.issubdtype(y.dtype, jnp.inexact)]
     if low:  # bfloat16 included, which NumPy's own kinds do not know as floating-point
         raise NotFloat64(name, str(low[0]))
     if all(y.dtype.kind not in "fc" for y in values) and not any(np.any(e) for _, e in operands):
         return [(y, np.zeros(y.shape)) for y in values]
     complex_numbers = any(np.iscomplexobj(y) for y in [*x, *values])
-    rule = _rule_of(name, complex_numbers)
-    with np.errstate(all="ignore"):  # an infinite or undefined bound is a result here: the entry cannot be judged
-        many = eqn.primitive.multiple_results
-        bounds = rule(eqn, x, [e for _, e in operands], values if many else values[0], precision)
-        bounds = bounds if many else [bounds]
-        if (
-            not many
-            and not complex_numbers
-            and rounding_exact.exact(eqn, x, [e for _, e in operands], values[0], precision)
-        ):
-            bounds = [np.zeros(values[0].shape)]
-        if (
-            name in rounding_elementary.RULES or name in rounding_complex.RULES
-        ):  # what may be anything, infinite or undefined too, has no bounded image
-            bounds = [functools.reduce(_unknown_if, (e for _, e in operands), bound) for bound in bounds]
-        return [(y, capped(y, np.broadcast_to(e, y.shape), precision)) for y, e in zip(values, bounds, strict=True)]
+    rule, e = _rule_of(name, complex_numbers), [e for _, e in operands]
+    many = eqn.primitive.multiple_results
+    bounds = rule(eqn, x, e, values if many else values[0], precision)
+    bounds = bounds if many else [bounds]
+    if not many and not complex_numbers and rounding_exact.exact(eqn, x, e, values[0], precision):
+        bounds = [np.zeros(values[0].shape)]
+    if name in rounding_elementary.RULES or name in rounding_complex.RULES:
+        # What may be anything, infinite or undefined too, has no bounded image.
+        bounds = [functools.reduce(_unknown_if, e, bound) for bound in bounds]
+    return [(y, capped(y, _of_shape(bound, y.shape), precision)) for y, bound in zip(values, bounds, strict=True)]
+
+
+def _of_shape(bound: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return bound if bound.shape == shape else np.broadcast_to(bound, shape)
 
 
 def _rule_of(name: str, complex_numbers: bool) -> Rule:
@@ -221,7 +221,8 @@ def _rule(*names: str) -> Callable[[Rule], Rule]:
 
 @_rule("add", "sub", "add_any")
 def _sum_of_two(eqn, x, e, y, p):
-    return np.where(_exactly_infinite(x, e, y), 0.0, e[0] + e[1] + p.u * np.abs(y))
+    bound = e[0] + e[1] + p.u * np.abs(y)
+    return bound if np.isfinite(y).all() else np.where(_exactly_infinite(x, e, y), 0.0, bound)
 
 
 @_rule("mul")
@@ -230,8 +231,11 @@ def _product(eqn, x, e, y, p):
     roundings = rounding_complex.PRODUCT if np.iscomplexobj(y) else 1
     own = roundings * p.u * np.abs(y)
     lost = np.where((x[0] == 0) | (x[1] == 0), 0.0, roundings * p.tiny)
+    bound = passed_on + own + lost
+    if np.isfinite(y).all():
+        return bound
     sure = (np.abs(x[0]) > e[0]) & (np.abs(x[1]) > e[1])  # of their signs
-    return np.where(_exactly_infinite(x, e, y) & sure, 0.0, passed_on + own + lost)
+    return np.where(_exactly_infinite(x, e, y) & sure, 0.0, bound)
 
 
 def _exactly_infinite(x, e, y):
@@ -246,9 +250,12 @@ def _quotient(eqn, x, e, y, p):
     passed_on = np.where(room > 0, (e[0] + np.abs(y) * e[1]) / room, np.where(e[0] + e[1] > 0, np.inf, 0.0))
     roundings = rounding_complex.QUOTIENT if np.iscomplexobj(y) else 1
     lost = np.where(x[0] == 0, 0.0, roundings * p.tiny)
-    exact = np.isinf(x[0]) & (e[0] == 0) & (room > 0) & np.isfinite(e[1])
     own = roundings * p.u * np.abs(y)
-    return np.where(exact, 0.0, passed_on + own + lost)
+    bound = passed_on + own + lost
+    if np.isfinite(x[0]).all():
+        return bound
+    exact = np.isinf(x[0]) & (e[0] == 0) & (room > 0) & np.isfinite(e[1])
+    return np.where(exact, 0.0, bound)
 
 
 @_rule("neg", "copy", "copy_p", "stop_gradient", "reduce_precision", "real", "imag", "conj")

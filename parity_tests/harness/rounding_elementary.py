@@ -15,9 +15,12 @@ def capped(y: np.ndarray, e: np.ndarray, precision: Precision) -> np.ndarray:
     """A bound of y; infinite where y may overflow, or is not defined."""
     if y.dtype.kind not in "fc":
         return e
+    largest_possible = np.abs(y) + e
+    if (largest_possible <= precision.largest).all():
+        return e
     # An infinity that the program has itself, as in a mask, is exact; what has become one is not.
     exact = np.isinf(y) & (e == 0)
-    return np.where(np.isnan(e) | (np.abs(y) + e > precision.largest) & ~exact | np.isnan(y), np.inf, e)
+    return np.where(np.isnan(e) | (largest_possible > precision.largest) & ~exact | np.isnan(y), np.inf, e)
 
 
 def underflow(y, p):

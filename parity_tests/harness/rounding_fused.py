@@ -62,8 +62,7 @@ class Sum:
 
     @functools.cached_property
     def sizes(self) -> Sizes:
-        with np.errstate(all="ignore"):
-            return self._compute()
+        return self._compute()
 
 
 class Sums:
@@ -92,14 +91,14 @@ class Sums:
         return None if isinstance(atom, core.Literal) else self._known.get(atom)
 
     def lost(
-        self, eqn: core.JaxprEqn, read: Callable[[Any], tuple], outputs: Sequence[tuple], precision: Precision
+        self, eqn: core.JaxprEqn, operands: Sequence[tuple], outputs: Sequence[tuple], precision: Precision
     ) -> np.ndarray | float:
         """What the result of an equation may have lost besides what its rule counts; the result is remembered."""
         name = eqn.primitive.name
         known = [self._of(atom) for atom in eqn.invars]
         if name not in CONTRACTIONS and not any(known):
             return 0.0
-        x = [read(atom)[0] for atom in eqn.invars]
+        x = [value for value, _ in operands]
         if len(eqn.outvars) > 1 or any(a.dtype.kind not in "fc" for a in x[name == "select_n" :]):
             return 0.0
         (result,) = eqn.outvars
@@ -117,17 +116,18 @@ class Sums:
             self._known[result] = made
             return 0.0
         sizes = made.sizes
-        with np.errstate(all="ignore"):
-            charge = _charge(made.terms, sizes, x, precision)
-            lost = np.maximum(charge - sizes.charged, 0.0)
+        charge = _charge(made.terms, sizes, x, precision)
+        lost = np.maximum(charge - sizes.charged, 0.0)
         self._known[result] = Sum(made.terms, lambda: sizes._replace(charged=np.maximum(charge, sizes.charged)))
-        lost = np.where(np.isfinite(lost), lost, 0.0)  # an infinite term, as of a mask, is exact
+        if not np.isfinite(lost).all():
+            lost = np.where(np.isfinite(lost), lost, 0.0)  # an infinite term, as of a mask, is exact
         return unless_part_overflows(lost, sizes.magnitude, outputs[0][0], precision)
 
 
 def _charge(terms: int, sizes: Sizes, x: Sequence[np.ndarray], precision: Precision) -> np.ndarray:
     """γ M; a complex product is two real ones in each part: see `rounding_complex`."""
-    biased = np.nan_to_num(sizes.density * sizes.magnitude) * 2 * precision.u_acc
+    biased = sizes.density * sizes.magnitude
+    biased = (biased if np.isfinite(biased).all() else np.nan_to_num(biased)) * 2 * precision.u_acc
     if any(map(np.iscomplexobj, x)):
         return math.sqrt(2) * precision.gamma(2 * terms, 4 * sizes.pairs, 4 * biased) * sizes.magnitude
     return precision.gamma(terms, sizes.pairs, biased) * sizes.magnitude

@@ -13,7 +13,7 @@ other result is a number by itself, with which a new product begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,15 +42,18 @@ class Products:
 
     def _of(self, atom: Any, value: np.ndarray) -> Product:
         known = None if _is_literal(atom) else self._known.get(atom)
-        return known or Product(np.where(np.isfinite(value), np.maximum(np.abs(value), 1.0), 1.0), 0)
+        if known is not None:
+            return known
+        largest = np.maximum(np.abs(value), 1.0)
+        return Product(largest if np.isfinite(largest).all() else np.where(np.isfinite(value), largest, 1.0), 0)
 
-    def lost(self, eqn: core.JaxprEqn, read: Callable[[Any], tuple], precision: Precision) -> np.ndarray | float:
+    def lost(self, eqn: core.JaxprEqn, operands: Sequence[tuple], precision: Precision) -> np.ndarray | float:
         """What the result of an equation may have lost besides the one η that its rule counts; it is remembered."""
         name = eqn.primitive.name
         moves = name in MOVES or name in UNSIGNED or name in SUMS or name == "select_n"
         if name != "mul" and not (moves and any(x in self._known for x in eqn.invars if not _is_literal(x))):
             return 0.0
-        x = [read(atom)[0] for atom in eqn.invars]
+        x = [value for value, _ in operands]
         if any(a.dtype.kind not in "fc" for a in x[name == "select_n" :]):
             return 0.0
         made = [self._of(atom, a) for atom, a in zip(eqn.invars, x, strict=True)]

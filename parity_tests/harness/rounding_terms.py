@@ -128,5 +128,8 @@ def unless_part_overflows(bound: np.ndarray, magnitude: np.ndarray, y: np.ndarra
     The largest are those of all positive terms and of all negative ones: Σ t⁺ and Σ t⁻, (M + |y|) / 2 the larger one.
     A right version may store it, if it adds up in several stages.
     """
-    overflows = np.isfinite(y) & ~((magnitude + np.abs(y)) / 2 + bound <= p.largest)
+    fits = (magnitude + np.abs(y)) / 2 + bound <= p.largest
+    if fits.all():
+        return bound
+    overflows = np.isfinite(y) & ~fits
     return np.where(overflows, np.inf, bound)

@@ -61,7 +61,7 @@ class TaylorTest:
 
 
 def taylor_test(
-    oracle: Oracle, name: str, evaluate: Evaluate, args: list[np.ndarray], weights: list[np.ndarray]
+    oracle: Oracle, name: str, evaluate: Evaluate | None, args: list[np.ndarray], weights: list[np.ndarray]
 ) -> TaylorTest | None:
     """Test a derivative against differences of the function that it differentiates.
 
@@ -71,7 +71,7 @@ def taylor_test(
     Args:
         oracle: says, by its error bounds, how much of a remainder may be rounding.
         name: the map F', a VJP or JVP of the map F = BASES[name].
-        evaluate: the side whose F and F' are compared: (map, arguments) -> results.
+        evaluate: the side whose F and F' are compared: (map, arguments) -> results. None: the oracle itself.
         args: of F': those of F, then a direction p for a JVP, or the cotangent w for a VJP.
         weights: one array for each result of F': w for a JVP, p for a VJP.
 
@@ -88,8 +88,9 @@ def taylor_test(
 
     def functional(which: str, point: list[np.ndarray], against: list[np.ndarray]) -> tuple[float, float]:
         """⟨against, which(point)⟩, and how much of it may be rounding."""
-        values = evaluate(which, point)
-        bounds = [e for _, e in oracle.evaluate(which, point, FLOAT64)]
+        truths = oracle.evaluate(which, point, FLOAT64)
+        values = [y for y, _ in truths] if evaluate is None else evaluate(which, point)
+        bounds = [e for _, e in truths]
         terms, noise = [], 0.0
         for a, y, e in zip(against, values, bounds, strict=True):
             y = np.zeros_like(a) if y is None else y
