@@ -15,6 +15,7 @@ from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.report import Report
 from parity_tests.suite.attn import NAMES, SPEC
 from parity_tests.suite.attn import candidate as attn_candidate
+from parity_tests.suite.collection import Case
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -23,6 +24,23 @@ def _nothing_is_shrunk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shrink, "SECONDS", 0.0)
         yield
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of each operator of the collection follow one another: it is traced and certified once for all."""
+    of_cases = [i for i, item in enumerate(items) if _case_of(item) is not None]
+    first: dict[int, int] = {}
+    for i in of_cases:
+        first.setdefault(id(_case_of(items[i])), i)
+    ordered = sorted((items[i] for i in of_cases), key=lambda item: first[id(_case_of(item))])
+    for i, item in zip(of_cases, ordered, strict=True):
+        items[i] = item
+
+
+def _case_of(item: pytest.Item) -> Case | None:
+    """The operator of the collection that a test is parametrized by."""
+    case = item.callspec.params.get("case") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
+    return case if isinstance(case, Case) else None
 
 
 @pytest.fixture
