@@ -11,7 +11,7 @@ from types import ModuleType
 from parity_tests.harness import hints
 from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.crosscheck import as_candidate, name_of, named, one_of
+from parity_tests.harness.crosscheck import as_candidate, name_of, named
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.spec import OpSpec
 
@@ -34,8 +34,7 @@ def load_case(path: Path) -> tuple[OpSpec, list[Candidate | JaxCandidate]]:
     spec = _spec(path, module)
     limits = getattr(module, "limits", None)
     try:
-        for check in limits or ():
-            one_of("check", check, tuple(CHECKS))
+        hints.check_limits(limits, CHECKS)
         return spec, [as_candidate(call, name, limits) for name, call in _candidates(path, module).items()]
     except (TypeError, ValueError) as error:
         raise CaseError(f"{path}: {error}") from error
@@ -99,9 +98,10 @@ def _candidates(path: Path, module: object) -> Mapping[str, Callable | JaxCandid
         )
     if several is None:
         return {name_of(single): single}  # type: ignore[dict-item]
-    found = dict(several) if isinstance(several, Mapping) else named(several)
-    if not found:
-        raise CaseError(f"{path}: `candidates` is empty; nothing would be judged")
+    if not isinstance(several, Mapping | list | tuple):
+        raise CaseError(f"{path}: `candidates` must be a list, or a dictionary with names, got {several!r}")
+    found = several if isinstance(several, Mapping) else named(several)
+    hints.check_names(found)
     return found
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from parity_tests.harness import hints
 from parity_tests.harness.certificate import certify
 from parity_tests.harness.certificate_at_ties import SpecialPoints
 from parity_tests.harness.defined import why_undefined
 from parity_tests.harness.domains import COMPLEX_NUMBERS, REAL
 from parity_tests.harness.drawn_values import DrawnValues
+from parity_tests.harness.errors import described as described_error
 from parity_tests.harness.errors import first_line, where_of
 from parity_tests.harness.failures import described
 from parity_tests.harness.findings import Comparison, Convention, Finding, Verdict
@@ -55,7 +58,8 @@ class Court:
             OracleError: the primal does not run, does not fit its signature, or is not a function of float64.
         """
         if kind not in self._benches:
-            every = [sample.as_complex() if kind.is_complex else sample for sample in self._samples()]
+            with drawing(self._spec):
+                every = [sample.as_complex() if kind.is_complex else sample for sample in self._samples()]
             self._benches[kind] = Bench(self._spec, self._device, kind, every, self._before.get(kind))
         return self._benches[kind]
 
@@ -120,6 +124,21 @@ class Bench:
         return self._certificates[name]
 
 
+@contextlib.contextmanager
+def drawing(spec: OpSpec) -> Iterator[None]:
+    """Where inputs are drawn: what a sampler of the spec's raises, or draws in a wrong shape, is the spec's fault.
+
+    Raises:
+        OracleError: in place of it.
+    """
+    try:
+        yield
+    except OracleError:
+        raise
+    except Exception as error:
+        raise OracleError(f"{spec.name}: its inputs cannot be drawn: {described_error(error)}") from error
+
+
 def only_real(spec: OpSpec, kind: Precision) -> str | None:
     """Why an operator cannot be judged at complex numbers; None if it can, or if these are none."""
     names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
@@ -137,7 +156,8 @@ def is_defined(oracle: Oracle, sample: Sample, skipped: list[str], values: Drawn
     """
     empty = 0 in sample.sizes.values()
     if not empty:
-        sample.primals(oracle.inputs)  # where a sampler of the spec raises, nothing can be judged
+        with drawing(oracle.spec):
+            sample.primals(oracle.inputs)
     try:
         oracle = oracle.at(sample)
         oracle.check(sample)
@@ -237,6 +257,7 @@ def _certificate(
     """The row of one map. A sample at which a witness raises says nothing, and gets a line in `skipped`."""
     start = time.perf_counter()
     raised: list[str] = []
+    not_there: list[str] = []
     for sample in cases:
         if sample.first_order_only:
             continue
@@ -248,9 +269,8 @@ def _certificate(
             if isinstance(error, NotFloat64 | OracleError) and 0 not in sample.sizes.values():
                 raise
             raised.append(f"{where_of(error)} [{title(sample)}]")
-            skipped.append(
-                f"{oracle.spec.name}, sample {sample.name}: no certificate of {name} there: {where_of(error)}"
-            )
+            where = f"{oracle.spec.name}, sample {sample.name}"
+            not_there.append(f"{where}: no certificate of {name} there: {where_of(error)}")
             continue
         row = with_findings(row, findings)
         wrong = [f for f in findings if not f.holds]
@@ -263,7 +283,7 @@ def _certificate(
             break
     else:
         if row.comparisons == 0 and raised:
-            row = replace(row, verdict=Verdict.ERROR, reason=raised[0])
+            row = replace(row, verdict=Verdict.ERROR, reason=hints.with_remedy(raised[0]))
         elif row.comparisons == 0:
             reason = "autodiff of the primal is finite at no sample"
             if values.nan:
@@ -273,6 +293,8 @@ def _certificate(
             row = replace(row, reason=_SURROGATE[name])
         elif (contradiction := special.contradiction(name)) is not None:
             row = replace(row, verdict=Verdict.UNRESOLVED, reason=contradiction)
+    if row.verdict is not Verdict.ERROR:  # else the reason is that of all of them
+        skipped.extend(not_there)
     return replace(row, seconds=time.perf_counter() - start)
 
 

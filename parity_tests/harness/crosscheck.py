@@ -34,7 +34,7 @@ from parity_tests.harness.selection import (
 from parity_tests.harness.spec import ArrayLike, OpSpec
 from parity_tests.harness.worker import WorkerError
 
-Callables = Callable | JaxCandidate | Mapping[str, Callable | JaxCandidate]
+Callables = Callable | JaxCandidate | Mapping[str, Callable | JaxCandidate] | Sequence[Callable | JaxCandidate]
 
 DEFAULTS: dict[str, Any] = {}  # of assert_parity: options that a pytest run gives where a call does not
 
@@ -63,8 +63,8 @@ def crosscheck(
     Args:
         candidate: the callable on tensors: a function, an `autograd.Function.apply`, an operator; or an `nn.Module`,
             whose parameters, in the order of `named_parameters`, are inputs after those of its `forward` if the spec
-            has so many. A function of JAX arrays: `JaxCandidate(f)`. Several, by name, {"mine": f, "other": g}: the
-            oracle is certified once for all, and they share a table.
+            has so many. A function of JAX arrays: `JaxCandidate(f)`. Several, by name, {"mine": f, "other": g}, or in
+            a list, where those of one name are numbered: the oracle is certified once for all, and they share a table.
         spec: an `OpSpec`, or just the JAX function if `inputs` are given.
         inputs: the arrays to judge at, for a plain JAX function; an `OpSpec` makes or holds its own.
         checks, dtypes: which ones (see `gradparity checks`, and `OpSpec.dtypes`); by default all checks but those that
@@ -92,11 +92,9 @@ def crosscheck(
         TypeError, ValueError: an argument that cannot be used.
         OracleError: the JAX function fails to run or does not fit its signature, so it cannot judge.
     """
+    hints.check_limits(limits, CHECKS)
     candidates = _candidates(candidate, name, limits)
     spec = _spec(spec, inputs)
-    unknown = [check for check in limits or () if check not in CHECKS]
-    if unknown:
-        raise ValueError(f"crosscheck: limits names an unknown check {unknown[0]!r}; there are {', '.join(CHECKS)}")
     if budget is not None and not budget >= 0:
         raise ValueError(f"crosscheck: budget must be a number of seconds, got {budget!r}")
     missing = cuda_missing() if one_of("device", device, DEVICES) == "cuda" else None
@@ -160,13 +158,14 @@ def _sent(docket: Docket, quick: bool) -> Calls:
 def _candidates(
     candidate: Callables, name: str | None, limits: Mapping[str, str] | None
 ) -> list[Candidate | JaxCandidate]:
+    if isinstance(candidate, Sequence):
+        candidate = named(candidate)
     if not isinstance(candidate, Mapping):
         return [as_candidate(candidate, name or name_of(candidate), limits)]
     if name is not None:
         raise TypeError("crosscheck: several candidates have their own names; leave name out")
-    if not candidate:
-        raise ValueError("crosscheck: no candidate is given, so nothing would be judged")
-    return [as_candidate(call, str(each), limits) for each, call in candidate.items()]
+    hints.check_names(candidate)
+    return [as_candidate(call, each, limits) for each, call in candidate.items()]
 
 
 def _spec(spec: OpSpec | Callable, inputs: Sequence[ArrayLike] | None) -> OpSpec:

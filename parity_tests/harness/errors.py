@@ -37,6 +37,17 @@ def where_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {first_line(error)}{place}"
 
 
+def described(error: BaseException) -> str:
+    """What to say of an exception out of somebody's code: its type, its first line, and the line of code.
+
+    What the harness itself raises is a sentence already.
+    """
+    frames = _frames(error)
+    if not frames or (frames[-1].filename.startswith(f"{_HARNESS}/") and (frames[-1].line or "").startswith("raise")):
+        return first_line(error)
+    return f"{type(error).__name__}: {first_line(error)} ({place_of(error)})"
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an exception's message."""
     try:

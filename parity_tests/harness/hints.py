@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Collection, Mapping
 
+import jax
+import numpy as np
 import torch
 
 from parity_tests.harness.report import ORACLE, Row
+from parity_tests.harness.selection import one_of
 from parity_tests.harness.spec import OpSpec
 
 # How JAX says that it was given a tensor.
@@ -18,6 +22,12 @@ _GIVEN_A_TENSOR = re.compile(
 )
 # How PyTorch says that it was given what JAX traces with.
 _GIVEN_A_TRACER = re.compile(r"must be Tensor, not \w*Tracer")
+# How JAX says that what it traces with was given to NumPy, or must have a value while it has none.
+_GIVEN_TO_NUMPY = re.compile(r"(jax\.errors\.)?TracerArrayConversionError: .*? with shape \S+")
+_WITHOUT_A_VALUE = re.compile(
+    r"(jax\.errors\.)?(ConcretizationTypeError|TracerBoolConversionError|TracerIntegerConversionError): "
+    r".*?traced array with shape [^\s.]+\.?"
+)
 _NOT_JAX = "must be written in JAX: the oracle is to be independent of PyTorch"
 
 
@@ -35,8 +45,34 @@ def check_candidate(call: object, name: str) -> None:
         raise TypeError(f"candidate {name!r} is a function of JAX arrays; wrap it: JaxCandidate({name})")
 
 
+def check_limits(limits: object, known: Collection[str]) -> None:
+    """Raise an error if limits are not known checks, by name, each with a reason."""
+    if limits is None:
+        return
+    if not isinstance(limits, Mapping):
+        raise TypeError(f'limits must be a dictionary of checks with the reasons, {{"jvp": "why"}}, got {limits!r}')
+    for check, reason in limits.items():
+        one_of("check", check, tuple(known))
+        if not isinstance(reason, str):
+            raise TypeError(f'limits["{check}"] must be the reason, as text, got {reason!r}')
+
+
+def check_names(candidates: Mapping) -> None:
+    """Raise an error if candidates by name are none, or have a name that is none."""
+    if not candidates:
+        raise ValueError("no candidate is given, so nothing would be judged")
+    for name in candidates:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f'the keys of candidates must be their names, such as {{"mine": f}}, got {name!r}')
+
+
 def check_primal(spec: OpSpec) -> None:
-    """Raise a TypeError if the primal of a spec is one of PyTorch's own functions, or a module."""
+    """Raise a TypeError if the primal of a spec is a function of PyTorch's or NumPy's own, or a module."""
+    owner = getattr(spec.primal, "__module__", None) or ""
+    if isinstance(spec.primal, np.ufunc) or owner.split(".")[0] == "numpy":
+        name = spec.primal.__name__
+        there = f"; write jnp.{name}" if hasattr(jax.numpy, name) else ""
+        raise TypeError(f"OpSpec {spec.name}: primal is NumPy's {name}, which JAX cannot differentiate{there}")
     if is_torch(spec.primal):
         raise TypeError(f"OpSpec {spec.name}: primal is a PyTorch callable; it {_NOT_JAX}")
 
@@ -77,8 +113,23 @@ def check_first_row(row: Row, seen: set[str]) -> None:
 
 
 def of_oracle_error(error: Exception) -> str:
-    """The text of an `OracleError`, with the remedy if the primal calls PyTorch."""
-    return f"{error}; the primal {_NOT_JAX}" if _GIVEN_A_TRACER.search(str(error)) else str(error)
+    """The text of an `OracleError`, with the remedy if the primal calls PyTorch or NumPy."""
+    return with_remedy(str(error))
+
+
+def with_remedy(text: str) -> str:
+    """What is said of an exception of the oracle's, with the remedy if its code calls PyTorch or NumPy."""
+    if _GIVEN_A_TRACER.search(text):
+        return f"{text}; the primal {_NOT_JAX}"
+    if _GIVEN_TO_NUMPY.search(text):
+        text = _GIVEN_TO_NUMPY.sub("it gives an array of JAX's to NumPy", text)
+        return f"{text}; the oracle must be written in JAX: write jnp where it says np"
+    if _WITHOUT_A_VALUE.search(text):
+        text = _WITHOUT_A_VALUE.sub(
+            "it asks for the value of an array of JAX's, which has none while it is traced", text
+        )
+        return f"{text}; write jnp.where in place of an if, and leave out float() and int()"
+    return text
 
 
 def _unwrapped(call: object) -> object:

@@ -19,7 +19,7 @@ from jax import lax
 from jax.extend import core
 
 from parity_tests.harness import jaxprs
-from parity_tests.harness.errors import where_of
+from parity_tests.harness.errors import described, where_of
 from parity_tests.harness.evaluation import evaluate
 from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
 from parity_tests.harness.outputs import Outputs, leaves
@@ -137,8 +137,7 @@ class Oracle:
                 raise
             except BaseException as error:  # sys.exit(), too
                 shapes = ", ".join(map(str, input_shapes))
-                what = f"{type(error).__name__}: {error}"
-                raise OracleError(f"{name}: primal fails on inputs of shapes {shapes}: {what}") from error
+                raise OracleError(f"{name}: primal fails on inputs of shapes {shapes}: {described(error)}") from error
             for i, y in enumerate(outputs):
                 if y.dtype not in (jnp.float64, jnp.complex128) and jnp.issubdtype(y.dtype, jnp.inexact):
                     kinds = " and ".join(dict.fromkeys(str(self.dtypes[x]) for x in self.inputs))

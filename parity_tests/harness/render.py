@@ -105,8 +105,8 @@ def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
             text.append(f"  looks like  {result.looks_like}\n", style="yellow")
     if failure.agrees:
         text.append(f"  agrees  {', '.join(failure.agrees)}\n")
-    if failure.smallest:
-        text.append(f"  smallest  {_smallest(failure.smallest)}\n")
+    if failure.smallest and (smallest := _smallest(failure.smallest, failure.wrong)):
+        text.append(f"  smallest  {smallest}\n")
     if failure.judge:
         text.append(f"  judge   {failure.judge}\n")
     if also:
@@ -120,8 +120,11 @@ def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
     return text
 
 
-def _smallest(smallest: Smallest) -> str:
-    """In a line: "n=1, m=2; output_bar = e(0, 1), q = [[1]], else 0: k_bar (1, 0) is +1, oracle +0.5"."""
+def _smallest(smallest: Smallest, known: Sequence[WrongResult]) -> str:
+    """In a line: "n=1, m=2; output_bar = e(0, 1), q = [[1]], else 0: k_bar (1, 0) is +1, oracle +0.5".
+
+    What is said of the failure already, as that it raises some exception, is not said again.
+    """
     sizes = ", ".join(f"{axis}={size}" for axis, size in smallest.sizes.items())
     entries = ", ".join(f"{label} = {what}" for label, what in smallest.entries.items())
     wrong = smallest.wrong
@@ -132,6 +135,8 @@ def _smallest(smallest: Smallest) -> str:
         found = f"{wrong.label}{where}: candidate {candidate}, oracle {oracle}"
     found += f", {wrong.looks_like}" if wrong.looks_like else ""
     found += f"  ({wrong.circumstance})" if wrong.circumstance else ""
+    if wrong.index is None and any((w.label, w.pattern) == (wrong.label, wrong.pattern) for w in known):
+        found = ""
     return "; ".join(part for part in (sizes, entries, found) if part)
 
 
@@ -154,9 +159,11 @@ def explanations(report: Report) -> list[Text]:
     """A line for everything that has a reason: what did not pass, what is not built, what was skipped."""
     parts: list[Text] = []
     reasons: dict[tuple, dict[str, list[str]]] = {}
+    of_oracle = {row.reason: row.check for row in reversed(report.rows) if row.candidate == ORACLE and row.reason}
     for row in report.rows:
         if row.reason:
-            key = (row.candidate, row.verdict, row.reason, _means(row))
+            reason = row.reason if row.candidate == ORACLE else _shortened(row.reason, of_oracle)
+            key = (row.candidate, row.verdict, reason, _means(row))
             reasons.setdefault(key, {}).setdefault(row.check, []).append(SHORT[row.dtype])
     for (candidate, verdict, reason, means), checks in reasons.items():
         text = Text(f"{candidate}, {_which(checks, verdict)}: ")
@@ -174,8 +181,27 @@ def explanations(report: Report) -> list[Text]:
     for candidate in report.not_built:
         style = "dim" if candidate.expected else "bold red"
         parts.append(Text(f"{candidate.name}, not built: {candidate.reason}", style=style))
-    parts.extend(Text(f"skipped: {line}", style="dim") for line in report.skipped)
+    raised = [w.pattern for failure in report.failures for w in failure.wrong if w.pattern.startswith("raises ")]
+    lines = (line for line in report.skipped if not _is_said(line, raised))
+    parts.extend(Text(f"skipped: {line}", style="dim") for line in lines)
     return parts
+
+
+def _is_said(line: str, raised: Sequence[str]) -> bool:
+    """Is a line about an empty axis that a candidate refuses by the exception that it raises wherever it is called?"""
+    _, refuses, rest = line.partition(" refuses an empty axis")
+    message = rest.partition(": ")[2]
+    return bool(refuses) and any(f": {message} (" in pattern for pattern in raised)
+
+
+def _shortened(reason: str, of_oracle: Mapping[str, str]) -> str:
+    """A candidate's reason without what a row of the oracle's says already; `of_oracle`: these, and their checks."""
+    for said, check in of_oracle.items():
+        if reason == said:
+            return f"for the reason that the oracle's {check} has"
+        if reason.endswith(f" has no certificate: {said}"):
+            return reason.removesuffix(f": {said}")
+    return reason
 
 
 def _means(row: Row) -> str:

@@ -48,8 +48,9 @@ class EngineCandidate:
         constants: Mapping[int, torch.Tensor],
         params: Mapping[str, object],
         returns: Outputs | None = None,
+        arranged: Callable[[Sequence], Sequence] | None = None,
     ) -> EngineCandidate:
-        """The same, for an operator that has neither, and returns tensors."""
+        """The same, for an operator that has neither, and returns tensors; `arranged` does nothing to what it takes."""
         if constants or params or (returns is not None and not returns.is_plain):
             raise TypeError(f"{self.name}: the engine's functions take variables only")
         return self

@@ -134,5 +134,6 @@ def test_whoever_disagrees_with_a_function_still_does():
 def test_on_the_command_line(tmp_path):
     ran = check(tmp_path, "spec = OpSpec('op', lambda x: x * np.random.rand(), '(n)->(n)')\ncandidate = torch.sin\n")
     assert ran.code == 2
-    assert ran.printed.count("sin, forward, vjp, f64: UNRESOLVED: the oracle is not a function: ") == 1
+    assert ran.printed.count("oracle, vjp, f64: UNRESOLVED: the oracle is not a function: ") == 1
+    assert "sin, forward, vjp, f64: UNRESOLVED: for the reason that the oracle's vjp has\n" in ran.printed
     assert "Traceback" not in ran.printed

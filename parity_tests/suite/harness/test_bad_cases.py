@@ -145,7 +145,8 @@ def test_an_oracle_whose_formula_is_wrong(tmp_path):
     code, printed, report = check(tmp_path, text)
     assert code == 2
     assert "pair: oracle disagrees with its own certificate" in printed
-    assert "UNRESOLVED: the oracle's vjp has no certificate: x_bar: explicit formula against autodiff" in printed
+    assert "oracle, vjp, f64: MISMATCH: x_bar: explicit formula against autodiff" in printed
+    assert "lambda, vjp, f64: UNRESOLVED: the oracle's vjp has no certificate\n" in printed
     assert [row["verdict"] for row in report["rows"]] == ["MISMATCH", "UNRESOLVED"]
 
 
@@ -190,8 +191,10 @@ def test_a_sampler_that_raises(tmp_path):
     )
     code, printed, report = check(tmp_path, text)
     assert code == 2
-    assert "Could not judge: KeyError: 'no such thing'" in printed
-    assert report["error"] == "KeyError: 'no such thing'"
+    told = "pair: its inputs cannot be drawn: KeyError: 'no such thing' (at case.py:13, in sampler)"
+    assert f"Could not judge: {told}" in printed
+    assert report["error"] == told
+    assert "Traceback" not in printed
 
 
 def test_a_case_that_exits(tmp_path):

@@ -249,7 +249,7 @@ def test_a_dataclass_in_a_case(case):
             r": both are defined; define `candidate` \(a callable on tensors\) or `candidates` \(several\)",
             id="candidate and candidates",
         ),
-        pytest.param(SPEC + "candidates = []\n", ": `candidates` is empty; nothing would be judged", id="empty"),
+        pytest.param(SPEC + "candidates = []\n", ": no candidate is given, so nothing would be judged", id="empty"),
         pytest.param(
             SPEC + "candidate = 3\n", ": candidate 'int' must be callable on tensors, got int", id="not callable"
         ),

@@ -187,7 +187,7 @@ def test_the_inputs_that_are_given_are_left_alone():
         pytest.param(
             {"limits": {"vpj": "no"}},
             ValueError,
-            f"crosscheck: limits names an unknown check 'vpj'; there are {', '.join(CHECKS)}",
+            f"unknown check 'vpj' (did you mean 'vjp'?); there are {', '.join(CHECKS)}",
             id="limits",
         ),
         pytest.param(

@@ -1,0 +1,113 @@
+"""Oracles and samplers that raise: one line with the line of the user's code and the remedy; none has a traceback."""
+
+from __future__ import annotations
+
+import pytest
+
+from parity_tests.harness.render import failure_text
+from parity_tests.harness.report import Failure, Smallest, WrongResult
+from parity_tests.suite.faults._run import check
+
+NUMPY = "it gives an array of JAX's to NumPy (at case.py:8, in <lambda>); the oracle must be written in JAX: write jnp"
+VALUE = (
+    "it asks for the value of an array of JAX's, which has none while it is traced (at case.py:8, in <lambda>); "
+    "write jnp.where in place of an if, and leave out float() and int()"
+)
+
+
+@pytest.mark.parametrize(
+    ("primal", "message"),
+    [
+        ("lambda x: np.sin(x)", NUMPY),
+        ("lambda x: np.asarray(x) * 2", NUMPY),
+        ("lambda x: float(x[0])", VALUE),
+        ("lambda x: x if x[0] > 0 else -x", VALUE),
+        ("lambda x: x[int(x[0]):]", VALUE),
+        ("lambda x: torch.sin(x)", "the primal must be written in JAX: the oracle is to be independent of PyTorch"),
+        ("lambda x: 1 / 0", "ZeroDivisionError: division by zero (at case.py:8, in <lambda>)"),
+        ("lambda x: 'a'", "it must return an array or a tuple of arrays, not ['str']"),
+    ],
+)
+def test_a_primal_that_cannot_be_traced(tmp_path, primal, message):
+    ran = check(tmp_path, f"spec = OpSpec('op', {primal}, '(n)->(n)')\ncandidate = torch.sin\n")
+    assert ran.code == 2
+    last = ran.printed.splitlines()[-1]
+    assert last.startswith("Could not judge: op: primal fails on inputs of shapes (4,): ")
+    assert message in last
+    assert "Tracer" not in ran.printed or "torch" in primal
+    assert "Traceback" not in ran.printed
+
+
+@pytest.mark.parametrize(("primal", "remedy"), [("np.sin", "write jnp.sin"), ("np.cumsum", "write jnp.cumsum")])
+def test_a_function_of_numpys(tmp_path, primal, remedy):
+    ran = check(tmp_path, f"spec = OpSpec('op', {primal}, '(n)->(n)')\ncandidate = torch.sin\n")
+    assert ran.code == 2
+    name = primal.removeprefix("np.")
+    told = f"OpSpec op: primal is NumPy's {name}, which JAX cannot differentiate; {remedy}\n"
+    assert ran.printed == f"gradparity: {tmp_path}/case.py: {told}"
+
+
+def test_a_formula_in_numpy_is_told_once(tmp_path):
+    text = "spec = OpSpec('op', jnp.sin, '(n)->(n)', vjp=lambda x, w: np.cos(x) * w)\ncandidate = torch.sin\n"
+    ran = check(tmp_path, text)
+    assert ran.code == 2
+    assert ran.printed.count("it gives an array of JAX's to NumPy (at case.py:8)") == 1
+    assert "write jnp where it says np" in ran.printed
+    assert "op, vjp" not in ran.printed
+    assert "sin, vjp, f64: UNRESOLVED: the oracle's vjp has no certificate\n" in ran.printed
+
+
+@pytest.mark.parametrize(
+    ("sampler", "message"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero (at case.py:8, in <lambda>)"),
+        ("{}['no']", "KeyError: 'no' (at case.py:8, in <lambda>)"),
+        ("np.zeros(3)", "the domain '<lambda>' drew an array of shape (3,), asked for (4,)"),
+        ("'abc'", "the sampler '<lambda>' drew <U3; draw real numbers, integers or booleans"),
+        ("None", "the sampler '<lambda>' drew object; draw real numbers, integers or booleans"),
+        ("rng.normal(size=s) * 1j", "the sampler '<lambda>' drew complex128; draw real numbers, integers or booleans"),
+    ],
+)
+def test_a_sampler_that_does_not_draw(tmp_path, sampler, message):
+    text = (
+        f"spec = OpSpec('op', jnp.sin, '(n)->(n)', domains={{'x': lambda rng, s: {sampler}}})\ncandidate = torch.sin\n"
+    )
+    ran = check(tmp_path, text)
+    assert ran.code == 2
+    assert ran.printed.splitlines()[-1] == f"Could not judge: op: its inputs cannot be drawn: {message}"
+    assert "Traceback" not in ran.printed
+
+
+def test_a_sampler_of_constants_that_does_not_draw(tmp_path):
+    text = (
+        "spec = OpSpec('op', lambda x, k: x * k, '(n),(n)->(n)', constants=['k'], "
+        "domains={'k': lambda rng, s: np.zeros(3)})\ncandidate = torch.mul\n"
+    )
+    ran = check(tmp_path, text)
+    assert ran.code == 2
+    assert "Could not judge: op: its inputs cannot be drawn: the domain 'constant <lambda>' drew" in ran.printed
+
+
+def test_one_exception_is_told_in_one_line(tmp_path):
+    """Where an axis is empty it is the same."""
+    text = "spec = OpSpec('op', jnp.sin, '(n)->(n)')\ndef candidate(x):\n    raise RuntimeError('out of luck')\n"
+    ran = check(tmp_path, text, only="forward")
+    assert ran.code == 1
+    assert ran.printed.count("out of luck") == 1
+
+
+def test_what_refuses_an_empty_axis_only_is_told(tmp_path):
+    candidate = "def candidate(x):\n    if not x.numel():\n        raise ValueError('empty')\n    return torch.cos(x)\n"
+    ran = check(tmp_path, f"spec = OpSpec('op', jnp.sin, '(n)->(n)')\n{candidate}", only="forward")
+    assert "skipped: op, sample zero_n: candidate refuses an empty axis: empty\n" in ran.printed
+
+
+def test_at_the_smallest_input_the_same_exception_is_not_told_again():
+    wrong = WrongResult("forward", "raises RuntimeError: out of luck (at case.py:9, in candidate)")
+    failure = Failure(
+        *("op", "mine", "forward", "float64", "cpu", "all_axes_differ", "why", {"n": 4}, 0),
+        (wrong,),
+        smallest=Smallest({"n": 1}, {}, wrong),
+    )
+    assert str(failure_text(failure)).count("out of luck") == 1
+    assert "  smallest  n=1\n" in str(failure_text(failure))
