@@ -139,5 +139,6 @@ CASES = (
         lambda x: jnp.repeat(x, 2, 2),
         lambda x: functional.interpolate(x, scale_factor=2, mode="nearest"),
         "(b,c,n)->(b,c,k)",
+        sizes="k = 2*n",
     ),
 )

@@ -32,9 +32,10 @@ CASES = (
         lambda x: jnp.cumsum((x[:, 1:] + x[:, :-1]) / 2, 1),
         lambda x: torch.cumulative_trapezoid(x, dim=1),
         "(n,m)->(n,k)",
+        sizes="k = max(m, 1) - 1",
     ),
     case("fft.ifftn", lambda z: jnp.fft.ifftn(z), torch.fft.ifftn, "(n,m)->(n,m)", dtypes=COMPLEX),
-    case("fft.irfft", lambda z: jnp.fft.irfft(z), torch.fft.irfft, "(n,m)->(n,k)", dtypes=COMPLEX),
+    case("fft.irfft", lambda z: jnp.fft.irfft(z), torch.fft.irfft, "(n,m)->(n,k)", sizes="k = 2*m - 2", dtypes=COMPLEX),
     case(
         "masked.cumsum",
         lambda x, mask: jnp.cumsum(jnp.where(mask > 0, x, 0), 1),

@@ -11,27 +11,35 @@ from benchmarks.operators._case import case
 from parity_tests.harness.domains import integer
 
 CASES = (
-    case("__getitem__", lambda x: x[:, ::2], lambda x: x[:, ::2], "(n,m)->(n,k)"),
+    case("__getitem__", lambda x: x[:, ::2], lambda x: x[:, ::2], "(n,m)->(n,k)", sizes="k = (m + 1) // 2"),
     case(
         "broadcast_tensors",
         lambda x, y: tuple(jnp.broadcast_arrays(x, y)),
         lambda x, y: tuple(torch.broadcast_tensors(x, y)),
         "(n,1),(m)->(n,m),(n,m)",
     ),
-    case("cat", lambda x, y: jnp.concatenate([x, y], 1), lambda x, y: torch.cat([x, y], 1), "(n,m),(n,k)->(n,l)"),
+    case(
+        "cat",
+        lambda x, y: jnp.concatenate([x, y], 1),
+        lambda x, y: torch.cat([x, y], 1),
+        "(n,m),(n,k)->(n,l)",
+        sizes="l = m + k",
+    ),
     case(
         "column_stack",
         lambda x, y: jnp.column_stack([x, y]),
         lambda x, y: torch.column_stack([x, y]),
         "(n),(n,m)->(n,k)",
+        sizes="k = m + 1",
     ),
     case(
         "constant_pad_nd",
         lambda x: jnp.pad(x, ((0, 0), (1, 2)), constant_values=0.5),
         lambda x: torch.constant_pad_nd(x, (1, 2), 0.5),
         "(n,m)->(n,k)",
+        sizes="k = m + 3",
     ),
-    case("diagflat", lambda x: jnp.diagflat(x, 1), lambda x: torch.diagflat(x, 1), "(n)->(k,k)"),
+    case("diagflat", lambda x: jnp.diagflat(x, 1), lambda x: torch.diagflat(x, 1), "(n)->(k,k)", sizes="k = n + 1"),
     case(
         "dsplit",
         lambda x: tuple(jnp.dsplit(x, np.array([1]))),
@@ -39,7 +47,7 @@ CASES = (
         "(n,m,4)->(n,m,1),(n,m,3)",
     ),
     case("fft.fftshift", lambda x: jnp.fft.fftshift(x), torch.fft.fftshift, "(n,m)->(n,m)"),
-    case("flatten", lambda x: jnp.ravel(x), torch.flatten, "(n,m)->(k)"),
+    case("flatten", lambda x: jnp.ravel(x), torch.flatten, "(n,m)->(k)", sizes="k = n*m"),
     case(
         "hsplit",
         lambda x: tuple(jnp.hsplit(x, 2)),
@@ -66,6 +74,7 @@ CASES = (
         lambda x: jnp.pad(x, ((0, 0), (0, 0), (2, 1)), "edge"),
         lambda x: functional.pad(x, (2, 1), "replicate"),
         "(b,c,n)->(b,c,k)",
+        sizes="k = n + 3",
     ),
     case(
         "put",
@@ -74,7 +83,7 @@ CASES = (
         "(n,3),(k),(k)->(n,3)",
         domains={"index": integer(0, "n")},
     ),
-    case("repeat", lambda x: jnp.tile(x, (2, 3)), lambda x: x.repeat(2, 3), "(n,m)->(k,l)"),
+    case("repeat", lambda x: jnp.tile(x, (2, 3)), lambda x: x.repeat(2, 3), "(n,m)->(k,l)", sizes="k = 2*n, l = 3*m"),
     case("rot90", lambda x: jnp.rot90(x), torch.rot90, "(n,m)->(m,n)"),
     case(
         "scatter_reduce.mean",
@@ -102,5 +111,11 @@ CASES = (
         lambda x: x.unfold(1, 3, 2),
         "(n,7)->(n,3,3)",
     ),
-    case("vstack", lambda x, y: jnp.vstack([x, y]), lambda x, y: torch.vstack([x, y]), "(n,m),(k,m)->(l,m)"),
+    case(
+        "vstack",
+        lambda x, y: jnp.vstack([x, y]),
+        lambda x, y: torch.vstack([x, y]),
+        "(n,m),(k,m)->(l,m)",
+        sizes="l = n + k",
+    ),
 )

@@ -34,6 +34,7 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
+_FUNCTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max}
 _DEFINITION = re.compile(r"\s*([^\W\d]\w*)\s*=(?!=)(.*)", re.DOTALL)
 _SMALLEST = range(10)  # sizes that are tried in any case
 _DEGENERATE = 8.0  # the cost of an axis that becomes empty, or of size 1, although another size was wanted
@@ -69,7 +70,9 @@ class Rule:
     @property
     def axes(self) -> frozenset[str]:
         """The axes that it reads."""
-        return frozenset(node.id for node in ast.walk(self.expression) if isinstance(node, ast.Name))
+        named = (node.id for node in ast.walk(self.expression) if isinstance(node, ast.Name))
+        called = {node.func.id for node in ast.walk(self.expression) if isinstance(node, ast.Call)}  # type: ignore[attr-defined]
+        return frozenset(named) - called
 
     @property
     def numbers(self) -> frozenset[int]:
@@ -216,7 +219,7 @@ def _parsed(text: str, whole: str) -> Rule:
     if expression is None or not readable:
         raise ValueError(
             f"sizes {whole!r}: {text!r} is no rule; write comparisons of axes and integers, separated by commas, such "
-            'as "n <= m, d in (16, 64), k = 2*h, c % 4 == 0"'
+            'as "n <= m, d in (16, 64), k = 2*h, r = min(n, m), c % 4 == 0"'
         )
     return Rule(text, expression, definition[1] if definition else None)
 
@@ -249,6 +252,8 @@ def _is_size(node: ast.expr | None) -> bool:
             divides = isinstance(op, ast.FloorDiv | ast.Mod)
             sound = _is_number(right) and right.value != 0 if divides else True  # type: ignore[attr-defined]
             return type(op) in _ARITHMETIC and _is_size(left) and _is_size(right) and sound
+        case ast.Call(func=ast.Name(id=name), args=[_, _, *_] as args, keywords=[]):
+            return name in _FUNCTIONS and all(map(_is_size, args))
     return False
 
 
@@ -262,6 +267,8 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> object:
             return tuple(_value(item, sizes) for item in items)
         case ast.BinOp(left=left, op=op, right=right):
             return _ARITHMETIC[type(op)](_value(left, sizes), _value(right, sizes))  # type: ignore[arg-type]
+        case ast.Call(func=ast.Name(id=name), args=args):
+            return _FUNCTIONS[name](*(_value(arg, sizes) for arg in args))
         case ast.Compare(left=left, ops=ops, comparators=comparators):
             values = [_value(side, sizes) for side in (left, *comparators)]
             return all(_COMPARISONS[type(op)](a, b) for op, (a, b) in zip(ops, itertools.pairwise(values), strict=True))

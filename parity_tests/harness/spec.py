@@ -47,7 +47,8 @@ class OpSpec:
             cotangent among the arguments of `vjp`.
         signature: a NumPy gufunc signature, "(n,d),(m,d),(m,e)->(n,e),(n,m)"; inputs of many sizes are made from it.
         sizes: rules for the sizes of the axes, which the samples keep to: "n <= m, d in (16, 64), k = 2*h, c >= 1,
-            h % 4 == 0". An axis of an output that no input has is defined by them, unless it is always of one size.
+            h % 4 == 0, r = min(n, d)". An axis of an output that no input has is defined by them, unless it is always
+            of one size.
         inputs: instead of a signature, the arrays (NumPy, JAX or torch) to judge at. Exactly one of the two is given.
             An item may be a dictionary, list, tuple or named tuple of arrays. Each array is an input then, named by
             what leads to it ("params.weight"), and `arguments` follows from them.

@@ -55,6 +55,17 @@ def test_an_axis_is_defined_by_others():
     assert read.completed({"n": 6, "d": 0, "m": 0}) == {"n": 6, "m": 12, "d": 4}
 
 
+@pytest.mark.parametrize(("n", "m", "k", "d"), [(3, 5, 3, 4), (5, 2, 2, 1), (0, 4, 0, 3), (4, 0, 0, 0)])
+def test_the_smaller_or_the_larger_of_sizes(n, m, k, d):
+    read = SizeRules.parse("k = min(n, m), d = max(m, 1) - 1", ("n", "m"), ("k", "d"))
+    assert read.completed({"n": n, "m": m}) == {"n": n, "m": m, "k": k, "d": d}
+
+
+def test_a_function_that_is_not_called_is_an_axis():
+    with pytest.raises(ValueError, match="names the axis 'max'"):
+        SizeRules.parse("n <= max", AXES)
+
+
 @pytest.mark.parametrize(
     ("sizes", "text"),
     [
@@ -65,6 +76,8 @@ def test_an_axis_is_defined_by_others():
         ("n // 0 == 1", "'n // 0 == 1' is no rule"),
         ("n == 1.5", "'n == 1.5' is no rule"),
         ("len(n) == 3", r"'len\(n\) == 3' is no rule"),
+        ("n == min(d)", r"'n == min\(d\)' is no rule"),
+        ("n == min(d, 1.5)", r"'n == min\(d, 1.5\)' is no rule"),
         ("z < 3", "sizes 'z < 3' names the axis 'z'; the axes are n, d, m"),
         ("z = 3", "sizes 'z = 3' names the axis 'z'"),
         ("n = n + 1", "sizes 'n = n \\+ 1' defines the axis 'n' by itself"),
