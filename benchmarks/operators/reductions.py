@@ -8,8 +8,16 @@ import numpy as np
 import torch
 from jax.scipy.integrate import trapezoid
 
-from benchmarks.operators._case import COMPLEX, case
+from benchmarks.operators._case import COMPLEX, Defect, case
 from parity_tests.harness.domains import integer
+
+NEIGHBOURS = Defect(
+    "26. view_as_complex of strided memory",
+    ("forward", "vmap"),
+    ("layouts", "saved_tensors", "vmap"),
+    ("float64", "float32"),
+    ("inputs transposed", "saved tensors moved", "in_dims (-1,)"),
+)
 
 
 def two_or_more(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -85,6 +93,7 @@ CASES = (
         lambda x: jax.lax.complex(x[..., 0], x[..., 1]),
         torch.view_as_complex,
         "(n,2)->(n)",
+        NEIGHBOURS,
         dtypes=("float64", "float32"),
     ),
 )
