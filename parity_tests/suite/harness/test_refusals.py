@@ -125,6 +125,13 @@ HUBER = OpSpec(
     inputs=(normal(4), normal(4, seed=1)),
 )
 INVERSE = OpSpec("inverse", primal=jnp.linalg.inv, inputs=(normal(3, 3),))
+QUANTILE = OpSpec("quantile", primal=lambda x: jnp.quantile(x, 0.3, axis=-1), inputs=(normal(3, 5),))
+
+
+def _quantile(x):
+    return torch.quantile(x, 0.3, dim=-1)
+
+
 LACKING = [
     pytest.param(
         lambda x, y: functional.huber_loss(x, y, reduction="none"),
@@ -135,6 +142,10 @@ LACKING = [
         id="forward mode of a gradient",
     ),
     pytest.param(torch.linalg.inv, INVERSE, "vjp", "bfloat16", "Low precision dtypes not supported", id="a format"),
+    *(
+        pytest.param(_quantile, QUANTILE, "vjp", dtype, "quantile() input tensor must be", id=f"a quantile in {dtype}")
+        for dtype in ("bfloat16", "float16")
+    ),
 ]
 
 
@@ -145,6 +156,14 @@ def test_what_pytorch_lacks_is_not_held_against_a_candidate(call, spec, check, d
     assert reason in row.reason
     assert crosscheck(call, spec, checks=["vjp", check], dtypes=["float64", dtype]).passed
     assert not crosscheck(call, spec, checks=["vjp", check], dtypes=["float64", dtype], limits={}).passed
+
+
+@pytest.mark.parametrize("check", ["forward", "vjp"])
+def test_a_format_that_is_refused_hides_no_mistake_in_another(check):
+    report = crosscheck(lambda x: _quantile(x) + x[:, 0] / 1024, QUANTILE, checks=[check])
+    verdicts = {row.dtype: row.verdict for row in rows(report)}
+    assert verdicts["float64"] is verdicts["float32"] is Verdict.MISMATCH, report
+    assert verdicts["bfloat16"] is verdicts["float16"] is Verdict.UNSUPPORTED, report
 
 
 def test_an_operator_without_any_derivative_is_no_limit_of_pytorchs():
