@@ -53,6 +53,11 @@ class Precision:
         return COMPLEX128 if self.is_complex else FLOAT64
 
     @property
+    def single(self) -> Precision:
+        """float32, or complex64: numbers of the same kind in half the width of `double`."""
+        return FORMATS["complex64" if self.is_complex else "float32"]
+
+    @property
     def complex_name(self) -> str | None:
         """The name of the format of complex numbers whose parts are these; None where both frameworks have none."""
         return {"float64": "complex128", "float32": "complex64"}.get(self.part)

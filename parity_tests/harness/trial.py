@@ -36,12 +36,16 @@ class Trial:
         return self.arguments("forward")
 
     def widened(self) -> Trial:
-        """The same in the double format, in which its floating-point constants are, too."""
-        double, candidate = self.precision.double, self.candidate
+        """The same in the double format."""
+        return self.in_format(self.precision.double)
+
+    def in_format(self, precision: Precision) -> Trial:
+        """The same in another format, in which its floating-point constants are, too."""
+        candidate = self.candidate
         if isinstance(candidate, Candidate) and any(x.dtype.kind in "fc" for x in self.sample.constants.values()):
-            constants = bridge.constants(self.sample.constants, double, self.device)
+            constants = bridge.constants(self.sample.constants, precision, self.device)
             candidate = candidate.bound(constants, candidate.params)
-        return replace(self, candidate=candidate, precision=double)
+        return replace(self, candidate=candidate, precision=precision)
 
     def arguments(self, name: str, example: int = 0) -> list[np.ndarray]:
         """Arguments for a map: the primals, then random tangents and cotangents; exact in the format."""

@@ -114,5 +114,51 @@ def test_what_is_not_such_a_formula(call):
     assert "rounds more" not in (said(call, dtype="float32") or "")
 
 
-def test_nothing_rounds_more_than_float64():
-    assert "rounds more" not in (said(lambda x: (1 + 1e-14) * (x + 1), dtype="float64") or "")
+# In float64 there is no wider format, but single precision must then lose as many roundings.
+
+
+def _logistic_written_out(x):
+    return 1 / (1 + jnp.exp(-x))
+
+
+SIGMOID = OpSpec("sigmoid", primal=_logistic_written_out, inputs=(np.linspace(4, 8, 40),))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("check", "field"), [("vjp", "vjp"), ("jvp", "jvp")])
+def test_y_times_one_minus_y(dtype, check, field):
+    """The derivative of torch.sigmoid: right, and without the digits of 1 - y where y is nearly 1."""
+    text = said(torch.sigmoid, SIGMOID, dtype, check)
+    assert text is not None
+    assert "the error goes with the roundoff" in text
+    assert text.endswith(f"give the formula as the primal, or as {field}=")
+    as_pytorch = dataclasses.replace(SIGMOID, primal=jax.nn.sigmoid)
+    assert judged(torch.sigmoid, as_pytorch, check, dtype).verdict is Verdict.PASS
+
+
+def test_a_wrong_derivative_does_not_lose_digits():
+    for factor in (1 + 1e-12, 1.001, 2):
+        wrong = unary_function(torch.sigmoid, lambda x, g, factor=factor: g * factor * x.sigmoid() * (-x).sigmoid())
+        assert "roundoff" not in (said(wrong, SIGMOID, "float64", "vjp") or "")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda x: (1 + 1e-14) * (x + 1), id="a few roundings of float64, and none of float32"),
+        pytest.param(lambda x: (x + 1).float().to(x.dtype), id="float32 in every format"),
+        pytest.param(lambda x: (detour(x) if x.dtype == torch.float64 else 1.01 * x) + 0, id="another in float32"),
+    ],
+)
+def test_what_does_not_go_with_the_roundoff(call):
+    assert "roundoff" not in (said(call, dtype="float64") or "")
+
+
+def test_a_format_that_the_operator_is_not_judged_in_is_not_asked():
+    only = dataclasses.replace(SIGMOID, dtypes=("float64",))
+
+    def sigmoid(x):
+        assert x.dtype == torch.float64
+        return torch.sigmoid(x)
+
+    assert "roundoff" not in (said(sigmoid, only, "float64", "vjp") or "")
