@@ -1,5 +1,70 @@
-"""`python -m parity_tests` is `gradparity`."""
+"""`python -m parity_tests` is `gradparity`: a program that tells in every case why it ends."""
 
-from parity_tests.cli import main
+from __future__ import annotations
 
-main()
+import os
+import sys
+
+from parity_tests.interruption import Interruption
+
+COULD_NOT_RUN = 2
+
+
+def main() -> None:
+    """Run a command, and end this process with its exit code."""
+    interruption = Interruption()
+    interruption.install()  # before anything is imported that takes its time
+    code = _run(interruption)
+    if interruption.came:
+        os._exit(code)  # whoever interrupts does not want to wait until PyTorch and JAX have been taken down
+    sys.exit(code)
+
+
+def _run(interruption: Interruption) -> int:
+    if not _is_open(1):
+        _say("standard output is closed, so that nothing could be told; give it a file, or /dev/null")
+        return COULD_NOT_RUN
+    if not _is_open(2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    from parity_tests.cli import app
+    from parity_tests.terminal import OutputLost, complain, flushed
+
+    try:
+        app(obj=interruption)
+        code = 0
+    except SystemExit as end:
+        # Typer ends so in every case; after a broken pipe with code 1, which says that a candidate disagrees.
+        failed = isinstance(end.__context__, OSError)
+        code = COULD_NOT_RUN if failed or not isinstance(end.code, int) else end.code
+    except OutputLost as error:
+        complain(str(error))
+        code = COULD_NOT_RUN
+    except KeyboardInterrupt:
+        interruption.end()
+        raise
+    except BaseException as error:
+        code = COULD_NOT_RUN
+        from parity_tests.harness.defects import told_in_full
+
+        complain(f"{'' if isinstance(error, OSError) else 'this is a defect of gradparity: '}{told_in_full(error)}")
+    if not flushed():
+        complain("standard output cannot be written")
+        code = COULD_NOT_RUN
+    return code
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+def _say(text: str) -> None:
+    if _is_open(2):
+        os.write(2, f"gradparity: {text}\n".encode())
+
+
+if __name__ == "__main__":
+    main()

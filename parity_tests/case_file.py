@@ -14,23 +14,28 @@ from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.crosscheck import as_candidate, name_of, named
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.worker import CannotLoad
 
 
-class CaseError(Exception):
+class CaseError(CannotLoad):
     """The case file cannot be used; the message names the file, the line where there is one, and the remedy."""
 
 
-def load_case(path: Path) -> tuple[OpSpec, list[Candidate | JaxCandidate]]:
+def load_case(path: Path, start: Path | None = None) -> tuple[OpSpec, list[Candidate | JaxCandidate]]:
     """The spec and the candidates that a file defines.
 
     The file defines `spec` (an `OpSpec`), and `candidate` (a callable on tensors, or a `JaxCandidate`) or `candidates`
     (several, by name, or in a list, where those of one name are numbered), and optionally `limits`, the checks that
     they are known to fail, with the reasons.
 
+    Args:
+        path: of the file.
+        start: the folder where a relative path begins, if it may not be the current one any more.
+
     Raises:
         CaseError: no such file, it does not run, or a name is missing or of a wrong type.
     """
-    module = load_module(path)
+    module = load_module(path, start)
     spec = _spec(path, module)
     limits = getattr(module, "limits", None)
     try:
@@ -49,20 +54,21 @@ def load_spec(path: Path) -> OpSpec:
     return _spec(path, load_module(path))
 
 
-def load_module(path: Path) -> ModuleType:
-    """Run a Python file as a module.
+def load_module(path: Path, start: Path | None = None) -> ModuleType:
+    """Run a Python file as a module; for `start` see `load_case`.
 
     Raises:
         CaseError: no such file, or it does not run.
     """
-    if not path.is_file():
-        raise CaseError(f"{path}: no such file")
-    module_spec = importlib.util.spec_from_file_location(f"gradparity_case_{path.stem}", path)
+    file = Path(start or "", path)
+    if not file.is_file():
+        raise CaseError(f"{path}: {'is a folder; give a file' if file.is_dir() else 'no such file'}")
+    module_spec = importlib.util.spec_from_file_location(f"gradparity_case_{path.stem}", file)
     if module_spec is None or module_spec.loader is None:
         raise CaseError(f"{path}: not a Python file; its name must end in .py")
     module = importlib.util.module_from_spec(module_spec)
     sys.modules[module_spec.name] = module  # where dataclasses and pickle look it up
-    sys.path.insert(0, str(path.parent.resolve()))  # so that a case can import its neighbours, as a script can
+    sys.path.insert(0, str(file.parent.resolve()))  # so that a case can import its neighbours, as a script can
     try:
         module_spec.loader.exec_module(module)
     except SyntaxError as error:
@@ -70,7 +76,7 @@ def load_module(path: Path) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # sys.exit(), too
-        line = _line_in(path, error)
+        line = _line_in(file, error)
         raise CaseError(f"{path}{line}: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)

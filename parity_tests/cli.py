@@ -1,53 +1,34 @@
-"""The command line: gradparity run, check, replay, mutate, captures, new, checks, doctor."""
+"""The command line: gradparity run, check, replay, mutate, captures, new, checks, doctor.
+
+Each command imports what it needs: PyTorch and JAX take seconds, for which a question about options need not wait.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import math
 import shlex
-import traceback
-from collections.abc import Callable, Generator
-from dataclasses import replace
-from functools import partial
+import time
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, Group
-from rich.live import Live
-from rich.markup import escape
-from rich.table import Table
 
-from parity_tests.captures import show_captures
-from parity_tests.case_file import CaseError, load_spec
-from parity_tests.doctor import doctor as examine
-from parity_tests.harness import hints, progress
-from parity_tests.harness.budget import Check, Spent, budget, clock
-from parity_tests.harness.candidate import NotBuilt
-from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.environment import environment
-from parity_tests.harness.explaining import explain
-from parity_tests.harness.guard import TRIAL_SECONDS, judge_guarded
-from parity_tests.harness.numerics import cuda_missing
-from parity_tests.harness.oracle import OracleError
+from parity_tests.harness.budget import TRIAL_SECONDS
+from parity_tests.harness.names import CHECKS, one_of, selected
 from parity_tests.harness.processes import Pool, cores
-from parity_tests.harness.provenance import Unreadable
-from parity_tests.harness.render import below, costs, table
-from parity_tests.harness.report import Report, Row
-from parity_tests.harness.rounding import NoRule, NotFloat64
-from parity_tests.harness.selection import DEVICES, left_out, one_of, select_checks, select_precisions
-from parity_tests.harness.worker import WorkerError
-from parity_tests.mutate import judge_mutants
-from parity_tests.new_case import write_case
-from parity_tests.order import Order, load
-from parity_tests.replay import ReplayError
-from parity_tests.replay import replay as judge_again
+from parity_tests.interruption import Interruption
+from parity_tests.options import Options
+from parity_tests.report_files import ReportFile, empty_report
+from parity_tests.suite.names import IMPLEMENTATIONS
+from parity_tests.terminal import Output, complain
+
+if TYPE_CHECKING:
+    from parity_tests.harness.checks import Check
 
 COULD_NOT_RUN = 2
 
 FAILURES = Path("gradparity-failures")
-Rows = Generator[Row | None, None, None]  # None: none yet, look at the clock
 
 app = typer.Typer(
     help="Judge PyTorch derivatives by an independent JAX oracle.",
@@ -78,7 +59,9 @@ IsolateOption = Annotated[
 ]
 TrialOption = Annotated[
     float,
-    typer.Option("--trial-timeout", min=0, help="Seconds at one sample, after which a candidate is said to hang."),
+    typer.Option(
+        "--trial-timeout", min=0, help="Seconds at one sample, or for loading the case, after which it is said to hang."
+    ),
 ]
 BudgetOption = Annotated[
     float | None, typer.Option("--budget", min=0, help="Seconds; what is not judged by then counts as not judged.")
@@ -87,6 +70,7 @@ BudgetOption = Annotated[
 
 @app.command()
 def run(
+    context: typer.Context,
     op: Annotated[
         str, typer.Option(help="attn, or attn_float32, or attention_head, _grouped, _unbatched, _causal: of models.")
     ] = "attn",
@@ -106,21 +90,23 @@ def run(
 ) -> None:
     """Judge every implementation of attn, or of --op: a table of checks x candidates, and every failure explained.
 
-    Exit codes: 0 all agree, 1 a candidate disagrees, 2 something could not be judged.
+    Exit codes: 0 all agree, 1 a candidate disagrees, 2 something could not be judged, 130 interrupted.
     """
-    from parity_tests.suite import operators  # the implementations, which `gradparity check` can do without
-
+    started = time.perf_counter()
     try:
-        one_of("op", op, [*operators.SPECS])
-        names = [one_of("candidate", name, operators.names(op)) for name in candidate or operators.names(op)]
+        known = IMPLEMENTATIONS[one_of("op", op, [*IMPLEMENTATIONS])]
+        names = tuple(one_of("candidate", name, known) for name in candidate or known)
     except ValueError as error:
         raise _unusable(error) from error
-    options = only, quick, dtype, device, seed, json, html, failures, seconds, jobs, isolate, trial_timeout
-    _session(None, op, tuple(names), *options)
+    files = json, html, failures
+    how = seconds, jobs, isolate, trial_timeout
+    options = _options(None, op, names, only, dtype, device, quick, seed, files, how)
+    _judge(options, context, started)
 
 
 @app.command()
 def check(
+    context: typer.Context,
     case: Annotated[Path, typer.Argument(help="A Python file that defines spec and candidate (or candidates).")],
     only: OnlyOption = None,
     quick: QuickOption = False,
@@ -136,12 +122,16 @@ def check(
     trial_timeout: TrialOption = TRIAL_SECONDS,
 ) -> None:
     """Judge an operator of your own, defined in a file, in the same way."""
-    options = only, quick, dtype, device, seed, json, html, failures, seconds, jobs, isolate, trial_timeout
-    _session(case, None, None, *options)
+    started = time.perf_counter()
+    files = json, html, failures
+    how = seconds, jobs, isolate, trial_timeout
+    options = _options(case, None, None, only, dtype, device, quick, seed, files, how)
+    _judge(options, context, started)
 
 
 @app.command()
 def replay(
+    context: typer.Context,
     failure: Annotated[Path, typer.Argument(help="An .npz file that a run has written into gradparity-failures/.")],
     case: Annotated[
         Path | None, typer.Option(help="The file that defines spec and candidate, if it is another one now.")
@@ -151,21 +141,28 @@ def replay(
 
     Exit codes: 0 the failure is gone, 1 the candidate still disagrees, 2 it could not be judged.
     """
+    from parity_tests.harness.render import below
+    from parity_tests.harness.worker import CannotLoad
+    from parity_tests.replay import ReplayError
+    from parity_tests.replay import replay as judge_again
+
     try:
-        report, gone = judge_again(failure, case)
-    except (ReplayError, CaseError, ValueError) as error:  # an OracleError is a ValueError
+        with _interruption(context).raised():
+            report, gone = judge_again(failure, case)
+    except (ReplayError, CannotLoad, ValueError) as error:  # an OracleError is a ValueError
         raise _unusable(error) from error
     if gone:
         (row,) = report.rows
         told = f"{row.op}: {row.candidate} agrees with the oracle now: {row.check}, {row.dtype}, {row.device}"
-        Console().print(told, soft_wrap=True, highlight=False, markup=False)
+        Output().show(told, soft_wrap=True, highlight=False, markup=False)
         raise typer.Exit(0)
-    Console().print(below(report), soft_wrap=True, highlight=False)
+    Output().show(below(report), soft_wrap=True, highlight=False)
     raise typer.Exit(report.exit_code)
 
 
 @app.command()
 def mutate(
+    context: typer.Context,
     case: Annotated[Path, typer.Argument(help="A Python file that defines spec; a candidate is not needed.")],
     only: OnlyOption = None,
     seed: SeedOption = 0,
@@ -173,11 +170,27 @@ def mutate(
 ) -> None:
     """Plant mistakes in the oracle's own derivatives, one at a time, and show which check catches each.
 
-    Exit codes: 0 none survives, 1 some do, 2 it could not run.
+    Exit codes: 0 none survives, 1 some do, 2 it could not run, 130 interrupted.
     """
     try:
-        code = judge_mutants(load_spec(case), select_checks(_names(only) or None), seed, json)
-    except (CaseError, OracleError, NoRule, NotFloat64, ValueError) as error:
+        if only:
+            selected("check", _names(only), CHECKS)
+        file = ReportFile.of("--json", json)
+    except ValueError as error:
+        raise _unusable(error) from error
+    from parity_tests.case_file import load_spec
+    from parity_tests.harness.oracle import OracleError
+    from parity_tests.harness.rounding import NoRule, NotFloat64
+    from parity_tests.harness.selection import select_checks
+    from parity_tests.harness.worker import CannotLoad
+    from parity_tests.mutate import judge_mutants
+
+    try:
+        with _interruption(context).raised():
+            code = judge_mutants(
+                load_spec(case), select_checks(_names(only) or None), seed, file, _interruption(context)
+            )
+    except (CannotLoad, OracleError, NoRule, NotFloat64, ValueError) as error:
         raise _unusable(error) from error
     raise typer.Exit(code)
 
@@ -192,9 +205,13 @@ def captures(
 
     It reads the source and runs nothing. Exit codes: 0 all is fine, 1 something is wrong, 2 it cannot tell.
     """
+    from parity_tests.captures import show_captures
+    from parity_tests.harness.provenance import Unreadable
+    from parity_tests.harness.worker import CannotLoad
+
     try:
         code = show_captures(formula)
-    except (CaseError, Unreadable) as error:
+    except (CannotLoad, Unreadable) as error:
         raise _unusable(error) from error
     raise typer.Exit(code)
 
@@ -202,26 +219,38 @@ def captures(
 @app.command()
 def new(case: Annotated[Path, typer.Argument(help="The Python file to write.")]) -> None:
     """Write a commented starting file for `gradparity check`, which runs as it is."""
+    from parity_tests.new_case import write_case
+
     try:
         write_case(case)
-    except (FileExistsError, FileNotFoundError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise _unusable(error) from error
-    Console().print(f"{case} is written; judge it with: gradparity check {shlex.quote(str(case))}", soft_wrap=True)
+    told = f"{case} is written; judge it with: gradparity check {shlex.quote(str(case))}"
+    Output().show(told, soft_wrap=True, markup=False)
 
 
 @app.command()
 def checks() -> None:
     """List the checks, and what each is there to catch."""
+    from rich.table import Table
+
+    from parity_tests.harness.checks import CHECKS
+
+    def told(check: Check) -> str:
+        return check.catches + (f"\n(on request: --only {check.name})" if check.on_request else "")
+
     grid = Table("check", "catches")
     for item in CHECKS.values():
-        grid.add_row(item.name, item.catches + ("\n(on request: --only " + item.name + ")" if item.on_request else ""))
-    Console().print(grid)
+        grid.add_row(item.name, told(item))
+    Output().show(grid)
 
 
 @app.command()
 def doctor() -> None:
     """Devices, versions, compiler, precision settings: what this machine can judge."""
-    Console().print(examine())
+    from parity_tests.doctor import doctor as examine
+
+    Output().show(examine())
 
 
 def _show_version(wanted: bool) -> None:
@@ -234,7 +263,7 @@ def _show_version(wanted: bool) -> None:
 
 
 @app.callback()
-def _options(
+def _of_all(
     version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Version.")] = False,
 ) -> None:
     """Judge PyTorch derivatives by an independent JAX oracle."""
@@ -245,119 +274,71 @@ def _names(only: list[str] | None) -> list[str]:
 
 
 def _unusable(error: Exception) -> typer.Exit:
-    Console(stderr=True).print(f"[bold red]gradparity:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
+    complain(str(error))
     return typer.Exit(COULD_NOT_RUN)
 
 
-def _session(
+def _interruption(context: typer.Context) -> Interruption:
+    """Of the process, if this is the program; a test that calls the commands handles its signals itself."""
+    return context.obj if isinstance(context.obj, Interruption) else Interruption()
+
+
+def _options(
     case: Path | None,
     op: str | None,
     names: tuple[str, ...] | None,
     only: list[str] | None,
-    quick: bool,
     dtypes: list[str] | None,
     devices: list[str] | None,
+    quick: bool,
     seed: int,
-    json: Path | None,
-    html: Path | None,
-    failures: Path,
-    seconds: float | None,
-    jobs: int,
-    isolate: bool,
-    trial_seconds: float,
-) -> None:
-    """Judge, show the table as it grows, tell the failures, write the report, exit."""
+    files: tuple[Path | None, Path | None, Path],
+    how: tuple[float | None, int, bool, float],
+) -> Options:
+    what = (Path.cwd(), case, op, names, tuple(_names(only)), tuple(dtypes or ()), tuple(devices or ()))
+    return Options(*what, quick, seed, *files, *how)
+
+
+def _judge(options: Options, context: typer.Context, started: float) -> None:
+    """Start who judges, then import what tells of it: both take seconds."""
+    interruption = _interruption(context)
     try:
-        if jobs < 1:
-            raise ValueError(f"-j {jobs}: nobody would judge; give the number of processes, 1 or more")
-        if jobs > 1 and not isolate:
-            raise ValueError(f"-j {jobs} judges in {jobs} processes, and --no-isolate in this one; leave one out")
-        for option, path in (("--json", json), ("--html", html)):
-            if path is not None and not path.parent.is_dir():
-                raise ValueError(f"{option} {path}: there is no folder {path.parent}")
-            if path is not None and path.is_dir():
-                raise ValueError(f"{option} {path}: is a folder; give the name of a file")
-        wanted = [one_of("device", device, DEVICES) for device in devices or DEVICES]
-        chosen = select_checks(_names(only) or None, quick)
-        spec, candidates = load(case, op, names)
-        precisions = select_precisions(dtypes or None, spec, quick)
-        missing = cuda_missing() if "cuda" in wanted else None
-        if missing and devices:
-            raise ValueError(f"device cuda cannot be judged here: {missing}")
-    except (CaseError, ValueError) as error:
+        files = options.checked()
+    except (OSError, ValueError) as error:
         raise _unusable(error) from error
-    present = tuple(device for device in wanted if device != "cuda" or not missing)
-    report = Report(environment(present, seed))
-    if missing:
-        report.skipped.append(f"device cuda: {missing}")
+    pool = Pool(min(options.jobs, cores())) if options.isolate else None
 
-    if quick:
-        report.skipped.append(left_out(chosen, precisions))
+    def write(text: str) -> None:
+        if files[0] is not None and files[0].kept:
+            files[0].write(empty_report(text))
 
-    by_name = tuple(item.name for item in chosen), tuple(precision.name for precision in precisions)
-    orders = [Order(case, op, names, None, device, *by_name, seed, math.inf, quick, failures) for device in present]
-    length = sum(order.docket(spec, candidates).length for order in orders)
-    alone = [one for order in orders for one in order.one_by_one(candidates)]
-    if isolate:
-        report.not_built.extend(candidate for candidate in candidates if isinstance(candidate, NotBuilt))
+    def last_words() -> None:
+        if pool is not None:
+            pool.kill()
+        write("interrupted")
 
-    def judge_here() -> None:
-        def last_words(reason: str) -> None:
-            report.error = reason
-            write()
-            Console().print("", below(report), sep="\n", soft_wrap=True, highlight=False)
-
-        with budget(seconds, last_words, COULD_NOT_RUN) as (deadline, check_time):
-            dated = [replace(order, deadline=deadline) for order in orders]
-            rows = (row for order in dated for row in order.judge(spec, candidates, report))
-            _judge_live(rows, length, report, check_time)
-
-    def judge_elsewhere() -> None:
-        shared = alone if jobs > 1 and len(alone) > 1 else orders
-        with Pool(min(jobs, cores(), len(shared))) as pool:
-            pool.prepare()
-            deadline, check_time = clock(seconds)
-            dated = [replace(order, deadline=deadline) for order in shared]
-            _judge_live(judge_guarded(dated, report, pool, trial_seconds), length, report, check_time)
-
-    def write() -> None:
-        if json is not None:
-            report.to_json(json)
-        if html is not None:
-            explain(f"the page {html}", partial(report.to_html, html), report.skipped)
-
+    interruption.last_words = last_words
     try:
-        judge_elsewhere() if isolate else judge_here()
-    except OracleError as error:
-        report.error = hints.of_oracle_error(error)
-    except (WorkerError, Spent, hints.NotOnTensors) as error:
-        report.error = str(error)
-    except KeyboardInterrupt:
-        report.error = "interrupted"
-    except Exception as error:  # a sampler of the user's, or a defect of the harness: whoever reads it must see where
-        traceback.print_exc()
-        report.error = f"{type(error).__name__}: {error}"
-    write()
-    Console().print("", costs(report), "", below(report), sep="\n", soft_wrap=True, highlight=False)
-    raise typer.Exit(report.exit_code)
+        with contextlib.nullcontext() if pool is None else pool:
+            with contextlib.suppress(OSError):  # tried again in the end, and told
+                write("not finished: nothing is judged yet")
+            if pool is not None:
+                pool.start()
+            from parity_tests.harness.worker import CannotLoad
+            from parity_tests.session import Session
 
+            try:
+                code = Session(options, files, interruption, pool, started).run()
+            except (CannotLoad, ValueError) as error:
+                with contextlib.suppress(OSError):
+                    write(str(error))
+                raise _unusable(error) from error
+    finally:
+        interruption.last_words = lambda: None
+    raise typer.Exit(code)
 
-def _judge_live(rows: Rows, length: int, report: Report, check_time: Check) -> None:
-    seen: set[str] = set()
-    shown, move_on = progress.bar(length)
-    with Live(shown, console=Console(), refresh_per_second=4) as live, contextlib.closing(rows):
-        try:
-            for row in rows:
-                if row is not None:
-                    move_on(row)
-                    live.update(Group(table(report), shown))
-                    hints.check_first_row(row, seen)
-                check_time(row)
-        finally:
-            live.update(table(report) if report.rows else "", refresh=True)
-
-
-main: Callable[[], None] = app
 
 if __name__ == "__main__":
+    from parity_tests.__main__ import main
+
     main()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -15,40 +14,91 @@ from rich.text import Text
 from parity_tests.harness.checks import Check
 from parity_tests.harness.kill_matrix import Fate, KillMatrix, Outcome
 from parity_tests.harness.spec import OpSpec
-from parity_tests.harness.whole_file import write_text
+from parity_tests.interruption import INTERRUPTED, TEXT, Interruption
+from parity_tests.report_files import ReportFile
+from parity_tests.terminal import Output, complain
 
 _STYLE = {Fate.KILLED: "green", Fate.SURVIVED: "bold red", Fate.EQUIVALENT: "dim", Fate.BROKEN: "bold yellow"}
 _OTHERS = (Fate.EQUIVALENT, Fate.SURVIVED, Fate.BROKEN)
 
 
-def judge_mutants(spec: OpSpec, checks: Sequence[Check], seed: int, json_path: Path | None) -> int:
+def judge_mutants(
+    spec: OpSpec, checks: Sequence[Check], seed: int, file: ReportFile | None, interruption: Interruption
+) -> int:
     """Judge every mutant, print the table, write the data.
 
+    Off a terminal each mutant has a line as soon as it is judged; the data is up to date at every moment.
+
     Returns:
-        The exit code: 0 none survives, 1 some do, 2 something could not run.
+        The exit code: 0 none survives, 1 some do, 2 something could not run or be written, 130 interrupted.
 
     Raises:
         OracleError, NoRule, NotFloat64: the spec cannot judge.
-        ValueError: a folder that is not there, or nothing to mutate.
+        ValueError: nothing to mutate.
     """
-    if json_path is not None and not json_path.parent.is_dir():
-        raise ValueError(f"--json {json_path}: there is no folder {json_path.parent}")
-    console, matrix, outcomes = Console(), KillMatrix(spec, checks, seed), []
-    progress = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), transient=True
-    )
-    with progress:
-        task = progress.add_task(spec.name, total=len(matrix.mutations))
-        for outcome in matrix.outcomes():
-            outcomes.append(outcome)
+    outcomes: list[Outcome] = []
+    error: str | None = "not finished"
+
+    def write() -> bool:
+        if file is None or (error is not None and not file.kept):
+            return True
+        try:
+            file.write(json.dumps({**_data(spec, seed, outcomes), "error": error}, indent=2) + "\n")
+        except OSError as problem:
+            if error is None:
+                complain(f"{file.option} {file.given} cannot be written: {problem.strerror or problem}")
+            return False
+        return True
+
+    console, interrupted = Output(stderr=file is not None and file.path is None), False
+    interruption.last_words = write
+    try:
+        write()
+        matrix = KillMatrix(spec, checks, seed)
+        with _shown(console, spec, len(matrix.mutations)) as show:
+            for outcome in matrix.outcomes():
+                outcomes.append(outcome)
+                show(outcome)
+                write()
+                interruption.check()
+    except KeyboardInterrupt:
+        interrupted = True
+    except Exception as problem:
+        error = str(problem)
+        write()
+        raise
+    error = TEXT if interrupted else None
+    console.show(_table(spec, outcomes))
+    console.show(_summary(outcomes), soft_wrap=True, highlight=False, markup=False)
+    written = write()
+    if interrupted:
+        complain(f"{TEXT}, after {len(outcomes)} mutants")
+        return INTERRUPTED
+    fates = {outcome.fate for outcome in outcomes}
+    return 2 if Fate.BROKEN in fates or not written else int(Fate.SURVIVED in fates)
+
+
+@contextlib.contextmanager
+def _shown(console: Output, spec: OpSpec, length: int) -> Iterator[Callable[[Outcome], None]]:
+    """A bar on a terminal; elsewhere a line for each mutant."""
+    if not console.is_terminal:
+        yield lambda outcome: console.show(_line(outcome), soft_wrap=True, highlight=False, markup=False)
+        return
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, transient=True, console=console) as progress:
+        task = progress.add_task(spec.name, total=length)
+
+        def move_on(outcome: Outcome) -> None:
             mutation = outcome.mutation
             progress.update(task, advance=1, description=f"{spec.name} {mutation.map}: {mutation.kind}")
-    console.print(_table(spec, outcomes))
-    console.print(_summary(outcomes), soft_wrap=True, highlight=False)
-    if json_path is not None:
-        write_text(json_path, json.dumps(_data(spec, seed, outcomes), indent=2))
-    fates = {outcome.fate for outcome in outcomes}
-    return 2 if Fate.BROKEN in fates else int(Fate.SURVIVED in fates)
+
+        yield move_on
+
+
+def _line(outcome: Outcome) -> str:
+    m, why = outcome.mutation, f": {outcome.reason}" if outcome.reason else ""
+    by = f" by {outcome.check}" if outcome.check else ""
+    return f"{outcome.fate}{by}: {m.map}, {m.kind}, at {m.where} ({m.dtype}){why}"
 
 
 def _table(spec: OpSpec, outcomes: Sequence[Outcome]) -> Table:
@@ -75,8 +125,7 @@ def _summary(outcomes: Sequence[Outcome]) -> str:
     lines = [f"{len(outcomes)} mutants: " + ", ".join(f"{counts[fate]} {fate}" for fate in Fate)]
     for outcome in outcomes:
         if outcome.fate in (Fate.SURVIVED, Fate.BROKEN):
-            m, why = outcome.mutation, f": {outcome.reason}" if outcome.reason else ""
-            lines.append(f"{outcome.fate}: {m.map}, {m.kind}, at {m.where} ({m.dtype}){why}")
+            lines.append(_line(outcome))
     return "\n".join(lines)
 
 

@@ -9,8 +9,12 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
+from parity_tests.harness.frames import Frame, is_candidate_s, is_oracle_s
+
+TRIAL_SECONDS = 600.0  # without an answer at one sample, or while a case is loaded, after which it is said to hang
 GRACE = 2.0  # seconds for the row that is being judged when the time is up
 
 
@@ -39,8 +43,9 @@ def clock(seconds: float | None) -> tuple[float, Check]:
 def budget(seconds: float | None, last_words: Callable[[str], object], exit_code: int) -> Iterator[tuple[float, Check]]:
     """Yields what `clock` returns.
 
-    A candidate that hangs never gets there, and Python cannot stop it: then `last_words` is told where it hangs, and
-    the process ends with `exit_code`.
+    Whoever hangs never gets there, and Python cannot stop it: then `last_words` is told where it hangs, and the process
+    ends with `exit_code`. A call that never lets other threads run, as a regular expression, holds this up, too; it
+    takes another process to end that (see `guard.py`).
     """
     deadline, check = clock(seconds)
     if seconds is None:
@@ -50,9 +55,8 @@ def budget(seconds: float | None, last_words: Callable[[str], object], exit_code
 
     def give_up() -> None:
         frame = sys._current_frames().get(judging)
-        calls = traceback.extract_stack(frame) if frame else []
-        where = f"{calls[-1].filename}:{calls[-1].lineno}, in {calls[-1].name}" if calls else "unknown"
-        last_words(f"the budget of {seconds:g} s is spent, and the candidate hangs (at {where})")
+        calls = [Frame(Path(f.filename), f.lineno or 0, f.name) for f in traceback.extract_stack(frame)[::-1]]
+        last_words(f"the budget of {seconds:g} s is spent, and {_who_hangs(calls)}")
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(exit_code)
@@ -64,3 +68,11 @@ def budget(seconds: float | None, last_words: Callable[[str], object], exit_code
         yield deadline, check
     finally:
         watchdog.cancel()
+
+
+def _who_hangs(calls: Sequence[Frame]) -> str:
+    """The innermost call, and whose it is: "the candidate hangs (at case.py:11, in candidate)"."""
+    if not calls:
+        return "nobody knows where it hangs"
+    who = "the oracle" if is_oracle_s(calls) else "the candidate" if is_candidate_s(calls) else "the run"
+    return f"{who} hangs (at {calls[0].file}:{calls[0].line}, in {calls[0].name})"

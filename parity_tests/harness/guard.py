@@ -11,15 +11,26 @@ from multiprocessing.connection import wait
 from pathlib import Path
 
 from parity_tests.harness import crash
+from parity_tests.harness.budget import TRIAL_SECONDS as TRIAL_SECONDS
 from parity_tests.harness.judge import held_to_limit
 from parity_tests.harness.processes import Pool, Worker
 from parity_tests.harness.report import ORACLE, Report, Row
 from parity_tests.harness.resume import Earlier, Key, key_of
 from parity_tests.harness.whole_file import write_text
-from parity_tests.harness.worker import At, Began, Done, Found, Work, WorkerError
+from parity_tests.harness.worker import (
+    At,
+    Began,
+    CannotLoad,
+    Done,
+    Found,
+    Survey,
+    Surveyable,
+    Surveyed,
+    Work,
+    WorkerError,
+)
 
 POLL = 0.25  # seconds, after which whoever waits for a row may look at the clock
-TRIAL_SECONDS = 600.0  # without an answer at one sample, after which a candidate hangs
 _CRASHES = 8  # of a candidate, each of which costs the start of a process, after which it is not called any more
 
 
@@ -75,18 +86,64 @@ def judge_guarded(
         yield from _shared_out(tasks, busy, report, pool, trial_seconds)
         report.rows[:] = _in_order(tasks)
     except GeneratorExit:
+        for worker in busy:
+            worker.ask_where()
         for worker, task in busy.items():
             if task.at is not None:
                 worker.stop()
-                row, where = task.at.row, crash.told(crash.frames(worker.trace()))
+                row, calls = task.at.row, crash.frames(worker.trace())
                 task.note(
                     f"{row.op}: {row.candidate}, {row.check}, {row.dtype}, which was being judged at sample "
-                    f"{task.at.place.title}{where}"
+                    f"{task.at.place.title}{', by the oracle' if crash.is_oracle_s(calls) else ''}{crash.told(calls)}"
                 )
+            elif not task.done:
+                worker.stop()
+                task.note(f"no candidate was being called: the process that judges was{_where(worker)}")
         raise
     finally:
         lines = dict.fromkeys(line for task in tasks for line in task.skipped)
         report.skipped.extend(line for line in lines if line not in report.skipped)
+
+
+def surveyed(
+    work: Surveyable, pool: Pool, report: Report, seconds: float = TRIAL_SECONDS
+) -> Generator[None, None, object]:
+    """Load work in a process of a pool, which keeps it; yields while it waits, and returns what `work.surveyed` does.
+
+    If the generator is closed early, a line of the report says where the process was.
+
+    Raises:
+        CannotLoad: it cannot be loaded: its message says why; or the process has ended, or has not answered for so many
+            seconds.
+        WorkerError: a defect of the harness.
+    """
+    worker = pool.take()
+    worker.ask(Survey(work))
+    while True:
+        for said in worker.messages():
+            match said:
+                case WorkerError() | CannotLoad():
+                    raise said
+                case Surveyed(found):
+                    pool.give_back(worker)
+                    return found
+        how = crash.end_of(worker.process.exitcode) if worker.ended else ""
+        if not worker.ended and time.monotonic() - worker.heard > seconds:
+            worker.stop()
+            how = f"gave no answer for {seconds:g} s"
+        if how:
+            raise CannotLoad(f"what is to be judged {how} while it was loaded{_where(worker)}")
+        try:
+            if not wait([worker.connection, worker.process.sentinel], timeout=POLL):
+                yield
+        except GeneratorExit:
+            worker.stop()
+            report.skipped.append(f"what is to be judged was being loaded{_where(worker)}")
+            raise
+
+
+def _where(worker: Worker) -> str:
+    return crash.told(crash.frames(worker.trace()))
 
 
 def _shared_out(
@@ -136,7 +193,7 @@ def _heard(worker: Worker, task: _Task, trial_seconds: float) -> Iterator[Row]:
     """The rows that a process has found since; if it has come to its end, or hangs, the row that says so."""
     for said in worker.messages():
         match said:
-            case WorkerError():
+            case WorkerError() | CannotLoad():
                 raise said
             case Began(length):
                 task.length = length
@@ -151,7 +208,7 @@ def _heard(worker: Worker, task: _Task, trial_seconds: float) -> Iterator[Row]:
                 task.done = True
                 task.note(*skipped)
     silent = time.monotonic() - worker.heard
-    if not worker.ended and not task.done and task.at is not None and silent > trial_seconds:
+    if not worker.ended and not task.done and silent > trial_seconds:
         worker.stop()
         yield from _lost(task, f"gave no answer for {trial_seconds:g} s", worker.trace())
     elif worker.ended and not task.done:

@@ -29,6 +29,7 @@ _STYLE = {
 }
 _WORST_FIRST = (Verdict.ERROR, Verdict.MISMATCH, Verdict.UNRESOLVED, Verdict.UNSUPPORTED, Verdict.PASS, Verdict.SKIPPED)
 _CELL = 10  # "PASS 0.23" has 9
+_REASON = 160  # characters of a row's reason in a line; all of it comes at the end
 _WIDE = 5  # columns that fit a terminal of 80 columns with every word and line; more of them only without
 _NARROW = {Verdict.UNSUPPORTED: "UNSUPP.", Verdict.UNRESOLVED: "UNRES."}  # told in full below the table
 SHORT = {
@@ -141,13 +142,36 @@ def _smallest(smallest: Smallest, known: Sequence[WrongResult]) -> str:
 
 
 def costs(report: Report) -> Text:
-    """A line: how long it took, and the checks that took most of it."""
+    """A line: how long it took, and what took most of it: checks, and whatever else there was to do."""
     seconds: dict[str, float] = defaultdict(float)
     for row in report.rows:
         seconds["the oracle's certificates" if row.candidate == ORACLE else row.check] += row.seconds
-    costliest = sorted(seconds, key=lambda check: -seconds[check])[:5]
-    most = ", ".join(f"{check} {seconds[check]:.1f} s" for check in costliest)
-    return Text(f"{sum(seconds.values()):.1f} s" + (f": {most}" if most else ""), style="dim")
+    costliest = sorted(seconds, key=lambda check: -seconds[check])
+    phases = {name: report.seconds[name] for name in ("starting", "loading") if name in report.seconds}
+    judging = sum(seconds.values())
+    told = {**phases, **{name: seconds[name] for name in costliest[:5]}}
+    if len(costliest) > 5:
+        told["other checks"] = sum(seconds[name] for name in costliest[5:])
+    total = report.seconds.get("total", judging)
+    rest = total - judging - sum(phases.values())
+    if rest >= 0.05:  # with several processes there may be none
+        told["samples, their bounds, and explaining failures"] = rest
+    most = ", ".join(f"{name} {amount:.1f} s" for name, amount in told.items())
+    return Text(f"{total:.1f} s" + (f": {most}" if most else ""), style="dim")
+
+
+def row_line(row: Row) -> Text:
+    """A row as a line, for whoever reads along."""
+    line = f"{row.op}, {row.candidate}, {row.check}, {row.dtype}, {row.device}: {row.verdict}"
+    if row.verdict is Verdict.PASS:
+        line += f" {row.error_over_bound:.2f}"
+    reason = row.reason
+    if row.failure is not None and not reason:
+        wrong = row.failure.wrong[0]
+        reason = f"{wrong.label} {wrong.pattern}"
+    reason = reason.partition("\n")[0]
+    line += f": {reason if len(reason) <= _REASON else reason[:_REASON] + '...'}" if reason else ""
+    return Text(line)
 
 
 def below(report: Report) -> Group:

@@ -94,10 +94,11 @@ class Failure:
     log: str = ""
     evidence: Evidence | None = field(default=None, compare=False, repr=False)
 
-    def save(self, folder: str | os.PathLike[str]) -> Failure:
+    def save(self, folder: str | os.PathLike[str], start: str | os.PathLike[str] = "") -> Failure:
         """Write a reproducer into a folder, which is made if need be: an .npz of arrays, a script, and PyTorch's log.
 
-        The script calls PyTorch: there is none for a candidate of another framework.
+        The script calls PyTorch: there is none for a candidate of another framework. `start`: where a relative `folder`
+        begins, if that is not the current one, to which a candidate may have changed.
 
         Returns:
             The same failure, whose `replay` and `script` say where they are.
@@ -107,12 +108,13 @@ class Failure:
         """
         if self.evidence is None:
             raise ValueError(f"{self.op}, {self.candidate}, {self.check}: no reproducer can be made of this failure")
-        arrays = self.evidence.save(folder)
+        arrays = self.evidence.save(Path(start, folder))
         if self.log:
             write_text(arrays.with_suffix(".log"), self.log + "\n")
-        replay = f"gradparity replay {shlex.quote(str(arrays))}"
-        script = arrays.with_suffix(".py")
-        return dataclasses.replace(self, replay=replay, script=str(script) if script.exists() else None)
+        told = Path(folder, arrays.name)
+        replay = f"gradparity replay {shlex.quote(str(told))}"
+        script = str(told.with_suffix(".py")) if arrays.with_suffix(".py").exists() else None
+        return dataclasses.replace(self, replay=replay, script=script)
 
 
 @dataclass(frozen=True)
@@ -148,13 +150,17 @@ class Row:
 
 @dataclass
 class Report:
-    """Every row of a run; what was skipped or not built, with the reasons; and, if it ended early, why."""
+    """Every row of a run; what was skipped or not built, with the reasons; and, if it ended early, why.
+
+    `seconds`: how long all of it took ("total"), and, of that, what came before the first row.
+    """
 
     environment: dict[str, Any]
     rows: list[Row] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     not_built: list[NotBuilt] = field(default_factory=list)
     error: str | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -168,10 +174,10 @@ class Report:
         """The diagnosed failures."""
         return [row.failure for row in self.rows if row.failure is not None]
 
-    def save_failures(self, folder: str | os.PathLike[str]) -> None:
+    def save_failures(self, folder: str | os.PathLike[str], start: str | os.PathLike[str] = "") -> None:
         """Write a reproducer of every failure that was shrunk: of each check, in the first dtype in which it fails.
 
-        A failure of which none can be made says why.
+        A failure of which none can be made says why. `start`: see `Failure.save`.
 
         Raises:
             OSError: the folder, or a file in it, cannot be written. The other failures' files are written.
@@ -179,7 +185,7 @@ class Report:
         unwritten: list[OSError] = []
         for i, row in enumerate(self.rows):
             if row.failure is not None and row.failure.evidence is not None and row.failure.script is None:
-                self.rows[i] = dataclasses.replace(row, failure=_saved(row.failure, folder, unwritten))
+                self.rows[i] = dataclasses.replace(row, failure=_saved(row.failure, folder, start, unwritten))
         if unwritten:
             raise unwritten[0]
 
@@ -220,6 +226,7 @@ class Report:
                 "skipped": self.skipped,
                 "not_built": [dataclasses.asdict(candidate) for candidate in self.not_built],
                 "error": self.error,
+                "seconds": self.seconds,
                 "rows": rows,
                 "failures": [_as_dict(failure) for failure in self.failures],
             }
@@ -242,7 +249,7 @@ class Report:
             fields = {"verdict": Verdict(item["verdict"]), "error_over_bound": error, "failure": failure}
             rows.append(Row(**item | fields | {"conventions": tuple(item["conventions"])}))
         not_built = [NotBuilt(**item) for item in data["not_built"]]
-        return cls(data["environment"], rows, list(data["skipped"]), not_built, data["error"])
+        return cls(data["environment"], rows, list(data["skipped"]), not_built, data["error"], data.get("seconds", {}))
 
     @classmethod
     def merged(cls, reports: Sequence[Report]) -> Report:
@@ -255,9 +262,13 @@ class Report:
             error="; ".join(report.error for report in reports if report.error) or None,
         )
 
+    def as_json(self) -> str:
+        """`as_dict()` as text."""
+        return json.dumps(self.as_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write `as_dict()` to a file, whole or not at all."""
-        write_text(path, json.dumps(self.as_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        write_text(path, self.as_json())
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write the report as one self-contained HTML file, whole or not at all."""
@@ -266,12 +277,14 @@ class Report:
         to_html(self, path)
 
 
-def _saved(failure: Failure, folder: str | os.PathLike[str], unwritten: list[OSError]) -> Failure:
+def _saved(
+    failure: Failure, folder: str | os.PathLike[str], start: str | os.PathLike[str], unwritten: list[OSError]
+) -> Failure:
     """A failure with its reproducer; without, if none can be made of it, or if its files cannot be written."""
 
     def save() -> Failure:
         try:
-            return failure.save(folder)
+            return failure.save(folder, start)
         except OSError as error:
             unwritten.append(error)
             return failure

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 
 from parity_tests.harness.checks import CHECKS, Check
+from parity_tests.harness.names import DEVICES as DEVICES
+from parity_tests.harness.names import one_of as one_of
+from parity_tests.harness.names import selected
 from parity_tests.harness.precision import FORMATS, PRECISIONS, Precision
 from parity_tests.harness.samples import Sample, few_samples, samples
 from parity_tests.harness.spec import OpSpec
 
-DEVICES = ("cpu", "cuda")
 QUICK_DTYPES = ("float64", "bfloat16")
 
 
@@ -23,7 +24,7 @@ def select_checks(names: Iterable[str] | None, quick: bool = False) -> list[Chec
         ValueError: an unknown name, or none at all.
     """
     if names is not None:
-        return [CHECKS[name] for name in _selected("check", names, tuple(CHECKS))]
+        return [CHECKS[name] for name in selected("check", names, tuple(CHECKS))]
     return [check for check in CHECKS.values() if not check.on_request and not (quick and check.costly)]
 
 
@@ -39,11 +40,11 @@ def select_precisions(names: Iterable[str] | None, spec: OpSpec | None = None, q
         names = PRECISIONS if spec is None else spec.formats
         if quick:
             names = [name for name in names if name in QUICK_DTYPES] or list(names)[:1]
-    selected = _selected("dtype", names, tuple(FORMATS))
+    chosen = selected("dtype", names, tuple(FORMATS))
     if spec is not None:
-        for name in selected:
+        for name in chosen:
             spec.check_dtype(name)
-    return [FORMATS[name] for name in selected]
+    return [FORMATS[name] for name in chosen]
 
 
 def select_samples(quick: bool) -> Callable[[OpSpec, int], Iterable[Sample]]:
@@ -56,25 +57,3 @@ def left_out(checks: Sequence[Check], precisions: Sequence[Precision]) -> str:
     others = ", ".join(check.name for check in CHECKS.values() if check not in checks)
     formats = " and ".join(precision.name for precision in precisions)
     return f"all but {formats}, a few samples{f', not {others}' if others else ''}: this was a quick run"
-
-
-def one_of(kind: str, name: str, known: Sequence[str]) -> str:
-    """The name, if it is known.
-
-    Raises:
-        ValueError: it is not; the message has the known ones, and the nearest.
-    """
-    if name not in known:
-        near = difflib.get_close_matches(str(name), known, n=1)
-        guess = f" (did you mean {near[0]!r}?)" if near else ""
-        raise ValueError(f"unknown {kind} {name!r}{guess}; there are {', '.join(known)}")
-    return name
-
-
-def _selected(kind: str, names: Iterable[str], known: tuple[str, ...]) -> list[str]:
-    if isinstance(names, str):
-        raise TypeError(f"{kind}s must be a sequence of names, got the string {names!r}; write [{names!r}]")
-    wanted = {one_of(kind, name, known) for name in names}
-    if not wanted:
-        raise ValueError(f"no {kind} is selected, so nothing would be compared")
-    return [name for name in known if name in wanted]

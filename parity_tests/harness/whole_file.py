@@ -3,25 +3,51 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Replace the file at `path`, in one step."""
-    _write(path, lambda new: new.write_text(text, encoding="utf-8"))
+    """Replace the file at `path`, in one step. A link stays a link, to the file that is replaced.
+
+    What is there and is no regular file (a device, a pipe) cannot be replaced, and is written to.
+
+    Raises:
+        OSError: it cannot be written; then a regular file is as it was.
+    """
+    write_bytes(path, text.encode("utf-8"))
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
-    """Likewise."""
-    _write(path, lambda new: new.write_bytes(data))
+    """`write_text`, of bytes."""
+    if is_special(path):
+        _write_through(path, data)
+    else:
+        _replace(Path(os.path.realpath(path)), lambda new: new.write_bytes(data))
 
 
-def _write(path: str | os.PathLike[str], write: Callable[[Path], object]) -> None:
-    target = Path(path)
-    new = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+def is_special(path: str | os.PathLike[str]) -> bool:
+    """Is there something at `path`, behind its links, that is neither a regular file nor a folder?"""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _replace(target: Path, write: Callable[[Path], object]) -> None:
+    new = target.with_name(f".{os.getpid()}.tmp")  # short, since the target's name may be as long as names can be
     try:
         write(new)
         os.replace(new, target)
     finally:
         new.unlink(missing_ok=True)
+
+
+def _write_through(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write to a device or a pipe; a named pipe that nobody reads is an error, and is not waited for."""
+    descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+    with open(descriptor, "wb") as file:
+        os.set_blocking(descriptor, True)
+        file.write(data)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import faulthandler
-import multiprocessing
-import os
 import signal
-import threading
-import traceback
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +15,7 @@ import torch
 from parity_tests.harness.candidate import Candidate, NotBuilt
 from parity_tests.harness.court import Court, title
 from parity_tests.harness.crash import Place
+from parity_tests.harness.defects import told_in_full
 from parity_tests.harness.docket import Docket
 from parity_tests.harness.hints import of_oracle_error
 from parity_tests.harness.jax_candidate import JaxCandidate
@@ -34,6 +31,10 @@ Candidates = Sequence[Candidate | JaxCandidate | NotBuilt]
 
 class WorkerError(RuntimeError):
     """A process could not go on judging; the message says why."""
+
+
+class CannotLoad(Exception):
+    """What is to be judged cannot be loaded as it is; the message says why, and what to do about it."""
 
 
 class Work(Protocol):
@@ -55,7 +56,11 @@ class Work(Protocol):
     def folder(self) -> Path | None: ...
 
     def load(self) -> tuple[OpSpec, Candidates]:
-        """The spec and the candidates."""
+        """The spec and the candidates.
+
+        Raises:
+            CannotLoad: there are none.
+        """
         ...
 
     def court(self, spec: OpSpec) -> Court:
@@ -75,9 +80,35 @@ class Work(Protocol):
         ...
 
 
+class Surveyable(Work, Protocol):
+    """Work of which something is to be known before it is carried out."""
+
+    def surveyed(self, spec: OpSpec, candidates: Candidates) -> object:
+        """That, as plain data.
+
+        Raises:
+            CannotLoad: it cannot be carried out.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class Ready:
     """The process has started, and waits for work."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Load this work, and say what there is."""
+
+    work: Surveyable
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """The answer: what `Surveyable.surveyed` returns."""
+
+    found: object
 
 
 @dataclass(frozen=True)
@@ -119,11 +150,11 @@ def work(connection: Connection, threads: int | None, trace: str) -> None:
 
     Args:
         connection: over which work comes, each with what is known of it, and messages go back: `Ready`; then for each
-            work `Began`, `At` and `Found` as they come, and `Done`. If it cannot be carried out, a `WorkerError`.
+            work `Began`, `At` and `Found` as they come, and `Done`. If it cannot be carried out, a `WorkerError`, or
+            `CannotLoad`. A `Survey` may come instead, which is answered by `Surveyed`.
         threads: of PyTorch; None for as many as it takes by itself.
         trace: the file for the calls that a crash interrupts.
     """
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     with Path(trace).open("w", encoding="utf-8") as file:
         faulthandler.enable(file)
         if hasattr(faulthandler, "register"):
@@ -137,22 +168,29 @@ def _serve(connection: Connection) -> None:
     loaded: dict[Hashable, tuple[OpSpec, Candidates]] = {}
     courts: dict[Hashable, Court] = {}  # what an oracle has found out serves the next candidate, too
     connection.send(Ready())
+
+    def load(job: Work) -> tuple[OpSpec, Candidates]:
+        if job.source not in loaded:
+            loaded[job.source] = job.load()
+        return loaded[job.source]
+
     try:
         while True:
-            job: Work
-            earlier: Earlier
-            job, earlier = connection.recv()
-            if job.source not in loaded:
-                loaded[job.source] = job.load()
-            spec, candidates = loaded[job.source]
+            message: Survey | tuple[Work, Earlier] = connection.recv()
+            if isinstance(message, Survey):
+                connection.send(Surveyed(message.work.surveyed(*load(message.work))))
+                continue
+            job, earlier = message
+            spec, candidates = load(job)
             court = courts.setdefault((job.source, job.device), job.court(spec))
             docket = replace(job.docket(spec, candidates, court), earlier=earlier)
             _carry_out(job, replace(docket, on_trial=_announcing(docket, court, connection.send)), connection)
     except OracleError as error:
         connection.send(WorkerError(of_oracle_error(error)))
+    except CannotLoad as error:
+        connection.send(CannotLoad(str(error)))
     except Exception as error:  # a sampler of the user's, or a defect of the harness: whoever reads it must see where
-        traceback.print_exc()
-        connection.send(WorkerError(f"{type(error).__name__}: {error}"))
+        connection.send(WorkerError(told_in_full(error)))
 
 
 def _carry_out(job: Work, docket: Docket, connection: Connection) -> None:
@@ -184,10 +222,3 @@ def _announcing(docket: Docket, court: Court, send: Callable[[At], None]) -> Cal
         send(At(row, place, limits[row.candidate].get(row.check)))
 
     return announce
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
-    os._exit(1)

@@ -81,7 +81,8 @@ def test_run():
     assert result.exit_code == 0, result.output
     assert "composite" in result.stdout
     assert "function" in result.stdout
-    assert result.stdout.count("PASS") == len(built)
+    assert len(re.findall(r"^attn, \w+, forward, float64, cpu: PASS ", result.stdout, re.MULTILINE)) == len(built)
+    assert result.stdout.count("PASS") == 2 * len(built)  # a line for each, and the table
     assert "skipped: device cuda: PyTorch" in result.stdout
     assert re.search(rf"^All agree: {len(built)} rows, [\d,]+ comparisons$", result.stdout, re.MULTILINE)
     assert result.stderr == ""
@@ -177,7 +178,12 @@ def test_a_quick_run_finds_a_mistake_and_repeats_it(case):
 
 def test_the_costs_are_told(case):
     result = gradparity("check", case(RIGHT), "--device", "cpu", *QUICK)
-    assert re.search(r"^\d+\.\d s: (the oracle's certificates|vjp) \d+\.\d s, ", result.stdout, re.MULTILINE)
+    """All of them: what comes before the first row, too."""
+    (line,) = re.findall(r"^\d+\.\d s: starting .*", result.stdout, re.MULTILINE)
+    total, *parts = map(float, re.findall(r"(\d+\.\d) s", line))
+    assert sum(parts) == pytest.approx(total, abs=0.06 * len(parts))  # each is rounded
+    for part in ("loading", "the oracle's certificates", "vjp"):
+        assert re.search(rf", {part} \d+\.\d s", line), line
 
 
 def test_several_candidates(case):

@@ -128,9 +128,9 @@ def test_the_page(monkeypatch, tmp_path):
     options = ["--only", "forward", "--dtype", "float64", "--device", "cpu", "--failures", str(tmp_path / "failures")]
     command = ["check", str(tmp_path / "case.py"), "--html", str(tmp_path / "page.html"), "--no-isolate"]
     ran = CliRunner().invoke(app, [*command, *options], env={"COLUMNS": "300"})
-    assert ran.exit_code == 1, ran.output
+    assert ran.exit_code == 2, ran.output
     assert "square: candidate disagrees with the oracle" in ran.output
-    assert f"the page {tmp_path}/page.html failed: LookupError: no such thing" in ran.output
+    assert f"gradparity: --html {tmp_path}/page.html cannot be made: LookupError: no such thing (" in ran.output
 
 
 # What the guard itself does.

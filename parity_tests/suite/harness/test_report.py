@@ -140,7 +140,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(passed, tmp_pat
                 file.write("{")
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(*((Path, "write_text") if where == "write" else (os, "replace")), fail)
+    monkeypatch.setattr(*((Path, "write_bytes") if where == "write" else (os, "replace")), fail)
     with pytest.raises(OSError, match="no space left"):
         passed.to_json(path)
     assert path.read_text() == "old"

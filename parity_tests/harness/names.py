@@ -1,0 +1,46 @@
+"""What options may name, without what the names stand for: PyTorch and JAX take seconds to import."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+DEVICES = ("cpu", "cuda")
+
+# The keys of `checks.CHECKS`, and of `precision.FORMATS`, in their order; tests hold them together.
+CHECKS = (
+    *("forward", "vjp", "vjp_partial", "jvp", "adjoint"),
+    *("vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp"),
+    *("input_subsets", "points", "points_second_order", "exact", "layouts", "linearity"),
+    *("purity", "in_place", "retain_graph", "interleaved", "determinism", "saved_tensors", "checkpoint", "leaks"),
+    *("vmap", "functorch", "fake", "make_fx", "compile", "autocast", "opcheck", "third_order"),
+)
+FORMATS = ("float64", "float32", "bfloat16", "float16", "complex128", "complex64")
+
+
+def one_of(kind: str, name: str, known: Sequence[str]) -> str:
+    """The name, if it is known.
+
+    Raises:
+        ValueError: it is not; the message has the known ones, and the nearest.
+    """
+    if name not in known:
+        near = difflib.get_close_matches(str(name), known, n=1)
+        guess = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(f"unknown {kind} {name!r}{guess}; there are {', '.join(known)}")
+    return name
+
+
+def selected(kind: str, names: Iterable[str], known: Sequence[str]) -> list[str]:
+    """These names, in the order of the known ones.
+
+    Raises:
+        TypeError: a string in place of a sequence of names.
+        ValueError: an unknown name, or none at all.
+    """
+    if isinstance(names, str):
+        raise TypeError(f"{kind}s must be a sequence of names, got the string {names!r}; write [{names!r}]")
+    wanted = {one_of(kind, name, known) for name in names}
+    if not wanted:
+        raise ValueError(f"no {kind} is selected, so nothing would be compared")
+    return [name for name in known if name in wanted]

@@ -1,0 +1,67 @@
+"""The options of `gradparity run` and `gradparity check`, and what can be said of them before anything is imported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from parity_tests.harness.names import CHECKS, DEVICES, FORMATS, one_of, selected
+from parity_tests.report_files import ReportFile, report_files
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is to be judged, and how.
+
+    Attributes:
+        start: the folder in which the command was started.
+        case: the file that defines spec and candidates; None for an operator of the suite.
+        op, names: which one, and which of its implementations; None if there is a file.
+        only, dtypes, devices: by name; none for the usual ones.
+        failures: the folder for reproducers.
+        budget: seconds, or None.
+        isolate: in other processes?
+        trial_seconds: what a candidate may take at one sample.
+    """
+
+    start: Path
+    case: Path | None
+    op: str | None
+    names: tuple[str, ...] | None
+    only: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    devices: tuple[str, ...]
+    quick: bool
+    seed: int
+    json: Path | None
+    html: Path | None
+    failures: Path
+    budget: float | None
+    jobs: int
+    isolate: bool
+    trial_seconds: float
+
+    def checked(self) -> tuple[ReportFile | None, ReportFile | None]:
+        """The files for the report, as data and as a page, once all options are in order.
+
+        Raises:
+            ValueError: one is not; the message names it.
+        """
+        if self.jobs < 1:
+            raise ValueError(f"-j {self.jobs}: nobody would judge; give the number of processes, 1 or more")
+        if self.jobs > 1 and not self.isolate:
+            raise ValueError(
+                f"-j {self.jobs} judges in {self.jobs} processes, and --no-isolate in this one; leave one out"
+            )
+        if self.only:
+            selected("check", self.only, CHECKS)
+        if self.dtypes:
+            selected("dtype", self.dtypes, FORMATS)
+        for device in self.devices:
+            one_of("device", device, DEVICES)
+        if self.case is not None:
+            if not self.case.is_file():
+                raise ValueError(f"{self.case}: {'is a folder; give a file' if self.case.is_dir() else 'no such file'}")
+            if self.case.suffix != ".py":
+                raise ValueError(f"{self.case}: not a Python file; its name must end in .py")
+        return report_files(self.json, self.html)

@@ -1,0 +1,106 @@
+"""The files that a command writes its report to: checked before anything is judged, and whole at every moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parity_tests.harness.whole_file import is_special, write_text
+
+_BEGINNINGS = {"--json": ("{",), "--html": ("<!doctype html", "<html")}
+_LOOKED_AT = 200  # characters of a file that would be replaced
+
+
+@dataclass(frozen=True)
+class ReportFile:
+    """A file for a report.
+
+    Attributes:
+        option: by which it was named: "--json", "--html".
+        given: its name, as it was given.
+        path: the same from the root, since a candidate may change to another folder; None for standard output.
+    """
+
+    option: str
+    given: str
+    path: Path | None
+
+    @classmethod
+    def of(cls, option: str, given: Path | None) -> ReportFile | None:
+        """The file that an option names.
+
+        Raises:
+            ValueError: a report cannot be written there, or what is there is no report, and would be lost.
+        """
+        if given is None:
+            return None
+        if str(given) == "-" or _is_standard_output(given):
+            return cls(option, str(given), None)
+        if not given.parent.is_dir():
+            raise ValueError(f"{option} {given}: there is no folder {given.parent}")
+        if given.is_dir():
+            raise ValueError(f"{option} {given}: is a folder; give the name of a file")
+        if given.is_file() and not _may_be_replaced(given, _BEGINNINGS[option]):
+            raise ValueError(f"{option} {given}: is there already, and is no report; give another name, or remove it")
+        return cls(option, str(given), given.absolute())
+
+    @property
+    def kept(self) -> bool:
+        """Can it be written again and again, each time in place of what was there?"""
+        return self.path is not None and not is_special(self.path)
+
+    def write(self, text: str) -> None:
+        """Write it.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        if self.path is not None:
+            write_text(self.path, text)
+        else:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+
+def report_files(json: Path | None, html: Path | None) -> tuple[ReportFile | None, ReportFile | None]:
+    """The files of both options.
+
+    Raises:
+        ValueError: see `ReportFile.of`; or both options name the same one.
+    """
+    one, other = ReportFile.of("--json", json), ReportFile.of("--html", html)
+    if one is not None and other is not None and _place(one) == _place(other):
+        raise ValueError(f"--json {json} and --html {html} are the same file; give two")
+    return one, other
+
+
+def empty_report(error: str) -> str:
+    """The JSON of a report in which nothing is judged yet, so that it does not pass; see `Report.as_dict`."""
+    data: dict[str, Any] = {"schema": 1, "passed": False, "environment": {}, "skipped": [], "not_built": []}
+    return json.dumps(data | {"error": error, "rows": [], "failures": []}, indent=1) + "\n"
+
+
+def _place(file: ReportFile) -> str | None:
+    return None if file.path is None else os.path.realpath(file.path)
+
+
+def _may_be_replaced(path: Path, beginnings: tuple[str, ...]) -> bool:
+    """Is a file empty, or does it begin as a report does?"""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        beginning = file.read(_LOOKED_AT).lstrip().lower()
+    if not beginning:
+        return True
+    return beginning.startswith(beginnings) and (beginnings[0] != "{" or '"schema"' in beginning)
+
+
+def _is_standard_output(path: Path) -> bool:
+    """/dev/stdout, by whatever name: what is printed goes to the same place, in the same order."""
+    try:
+        there, out = os.stat(path), os.fstat(1)
+    except OSError:
+        return False
+    return os.path.samestat(there, out) and os.path.realpath(path) != os.path.realpath(os.devnull)

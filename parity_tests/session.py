@@ -1,0 +1,245 @@
+"""A run of the court from the command line: rows are shown as they come, and the report is up to date at any moment."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
+
+from rich.console import Group
+from rich.live import Live
+
+from parity_tests.harness import hints, html, progress
+from parity_tests.harness.budget import Check, Spent, budget, clock
+from parity_tests.harness.defects import told_in_full
+from parity_tests.harness.environment import environment
+from parity_tests.harness.guard import judge_guarded, surveyed
+from parity_tests.harness.numerics import cuda_missing
+from parity_tests.harness.oracle import OracleError
+from parity_tests.harness.processes import Pool
+from parity_tests.harness.render import below, costs, row_line, table
+from parity_tests.harness.report import Report, Row
+from parity_tests.harness.selection import DEVICES, left_out, select_checks, select_precisions
+from parity_tests.harness.worker import CannotLoad, WorkerError
+from parity_tests.interruption import INTERRUPTED, TEXT, Interruption
+from parity_tests.options import Options
+from parity_tests.order import Order, Survey
+from parity_tests.report_files import ReportFile
+from parity_tests.terminal import Output, OutputLost, complain
+
+COULD_NOT_RUN = 2
+
+Rows = Generator[Row | None, None, None]  # None: none yet, look at the clock
+Files = tuple[ReportFile | None, ReportFile | None]
+
+_BETWEEN = 1.0  # seconds at least between two writings of a report that is not finished
+_SHARE = 20  # and so many times as long as a writing takes
+
+
+class Session:
+    """One run. `pool`: the processes that judge, which may be starting; None to judge in this one."""
+
+    def __init__(
+        self, options: Options, files: Files, interruption: Interruption, pool: Pool | None, started: float
+    ) -> None:
+        self._options, self._interruption, self._pool, self._started = options, interruption, pool, started
+        self._json, self._html = files
+        self._report = Report({})
+        self._console = Output(stderr=any(file is not None and file.path is None for file in files))
+        self._kept, self._pause, self._length = -math.inf, _BETWEEN, 0
+
+    def run(self) -> int:
+        """Judge, show, write; returns the exit code.
+
+        Raises:
+            CannotLoad, ValueError: nothing can be judged; the message says why.
+        """
+        orders = self._orders()
+        report, lost = self._report, None
+        self._interruption.last_words = self._last_words
+        holding = self._interruption.noted if self._pool is not None else self._interruption.raised
+        with holding():
+            try:
+                try:
+                    self._judge_elsewhere(self._pool, orders) if self._pool is not None else self._judge_here(orders)
+                except OracleError as error:
+                    report.error = hints.of_oracle_error(error)
+                except (WorkerError, Spent, hints.NotOnTensors) as error:
+                    report.error = str(error)
+                except OutputLost as error:
+                    report.error = lost = str(error)
+                except CannotLoad:
+                    raise
+                except Exception as error:  # a defect of the harness, or a sampler of the user's
+                    report.error = told_in_full(error)
+            except KeyboardInterrupt:
+                report.error = TEXT
+        return self._end(lost)
+
+    def _end(self, lost: str | None) -> int:
+        """The text, then the report in every form; returns the exit code."""
+        self._interruption.last_words = self._write
+        self._report.seconds.setdefault("total", time.perf_counter() - self._started)
+        try:
+            if lost is None:
+                text = ("", costs(self._report), "", below(self._report))
+                self._console.show(*text, sep="\n", soft_wrap=True, highlight=False)
+        except OutputLost as error:
+            lost = str(error)
+        written = self._write()
+        if lost is not None:
+            complain(lost)
+        if self._report.error == TEXT:
+            return INTERRUPTED
+        return self._report.exit_code if written and lost is None else COULD_NOT_RUN
+
+    def _orders(self) -> list[Order]:
+        """One for each device."""
+        options, report = self._options, self._report
+        wanted = options.devices or DEVICES
+        missing = cuda_missing() if "cuda" in wanted else None
+        if missing and options.devices:
+            raise ValueError(f"device cuda cannot be judged here: {missing}")
+        present = tuple(device for device in wanted if device != "cuda" or not missing)
+        report.environment = environment(present, options.seed)
+        if missing:
+            report.skipped.append(f"device cuda: {missing}")
+        checks = tuple(check.name for check in select_checks(options.only or None, options.quick))
+        what = (options.case, options.op, options.names, None)
+        how = (checks, options.dtypes or None, options.seed, math.inf, options.quick, options.failures, options.start)
+        return [Order(*what, device, *how) for device in present]
+
+    def _judge_here(self, orders: list[Order]) -> None:
+        with budget(self._options.budget, self._hangs, COULD_NOT_RUN) as (deadline, check_time):
+            self._count("starting")
+            spec, candidates = orders[0].load()
+            survey = orders[0].surveyed(spec, candidates)
+            self._count("loading")
+            self._told(survey, orders)
+            dated = [replace(order, deadline=deadline) for order in orders]
+            rows = (row for order in dated for row in order.judge(spec, candidates, self._report))
+            self._take(rows, check_time)
+
+    def _judge_elsewhere(self, pool: Pool, orders: list[Order]) -> None:
+        pool.prepare(self._interruption.check)
+        self._count("starting")
+        deadline, check_time = clock(self._options.budget)
+        survey = self._wait(surveyed(orders[0], pool, self._report, self._options.trial_seconds), check_time)
+        assert isinstance(survey, Survey)
+        self._count("loading")
+        self._told(survey, orders)
+        self._report.not_built.extend(survey.not_built)
+        alone = [one for order in orders for one in order.one_by_one(survey)]
+        shared = alone if self._options.jobs > 1 and len(alone) > 1 else orders
+        dated = [replace(order, deadline=deadline) for order in shared]
+        self._take(judge_guarded(dated, self._report, pool, self._options.trial_seconds), check_time)
+
+    def _wait(self, waiting: Generator[None, None, object], check_time: Check) -> object:
+        with contextlib.closing(waiting):
+            while True:
+                try:
+                    next(waiting)
+                except StopIteration as end:
+                    return end.value
+                self._interruption.check()
+                check_time(None)
+
+    def _told(self, survey: Survey, orders: list[Order]) -> None:
+        """What is known once the case is loaded."""
+        self._length = survey.length * len(orders)
+        if self._options.quick:
+            checks = select_checks(self._options.only or None, quick=True)
+            self._report.skipped.append(left_out(checks, select_precisions(survey.dtypes)))
+
+    def _count(self, phase: str) -> None:
+        """A phase before the first row is over."""
+        before = sum(self._report.seconds.values())
+        self._report.seconds[phase] = time.perf_counter() - self._started - before
+
+    def _take(self, rows: Rows, check_time: Check) -> None:
+        seen: set[str] = set()
+        with contextlib.closing(rows), self._shown() as show:
+            for row in rows:
+                if row is not None:
+                    show(row)
+                    hints.check_first_row(row, seen)
+                self._keep()
+                self._interruption.check()
+                check_time(row)
+
+    @contextlib.contextmanager
+    def _shown(self) -> Iterator[Callable[[Row], None]]:
+        """A table that grows, on a terminal; elsewhere a line for each row, and the table at the end."""
+        report = self._report
+        if not self._console.is_terminal:
+
+            def show_line(row: Row) -> None:
+                self._console.show(row_line(row), soft_wrap=True, highlight=False)
+
+            try:
+                yield show_line
+            finally:
+                if report.rows:
+                    with contextlib.suppress(OutputLost):  # what comes below says so
+                        self._console.show("", table(report), sep="\n")
+            return
+        bar, move_on = progress.bar(self._length)
+        with Live(bar, console=self._console, refresh_per_second=4) as live:
+
+            def show(row: Row) -> None:
+                move_on(row)
+                live.update(Group(table(report), bar))
+
+            try:
+                yield show
+            finally:
+                live.update(table(report) if report.rows else "", refresh=True)
+
+    # The report.
+
+    def _keep(self) -> None:
+        """Write what is known, as of a run that has not ended, unless that was done just now."""
+        start = time.monotonic()
+        if self._json is None or not self._json.kept or start < self._kept + self._pause:
+            return
+        with contextlib.suppress(OSError):  # in the end it is tried again, and told
+            self._json.write(self._data(f"not finished: {len(self._report.rows)} of {self._length} rows are judged"))
+        self._kept = time.monotonic()
+        self._pause = max(_BETWEEN, _SHARE * (self._kept - start))
+
+    def _data(self, error: str | None) -> str:
+        return replace(self._report, error=error).as_json()
+
+    def _write(self) -> bool:
+        """Write the report in every form; returns whether all are written, and says which are not."""
+        forms = (
+            (self._json, lambda: self._data(self._report.error)),
+            (self._html, lambda: html.as_html(self._report)),
+        )
+        written = True
+        for file, text in forms:
+            if file is None:
+                continue
+            try:
+                file.write(text())
+            except OSError as error:
+                complain(f"{file.option} {file.given} cannot be written: {error.strerror or error}")
+                written = False
+            except Exception as error:  # a defect of the harness
+                complain(f"{file.option} {file.given} cannot be made: {told_in_full(error)}")
+                written = False
+        return written
+
+    def _last_words(self) -> None:
+        """Before an interruption ends this process."""
+        if self._pool is not None:
+            self._pool.kill()
+        self._report.error = TEXT
+        self._write()
+
+    def _hangs(self, reason: str) -> None:
+        """Before the budget ends this process."""
+        self._report.error = reason
+        self._end(None)

@@ -1,0 +1,198 @@
+"""0: all agree; 1: a candidate disagrees; 2: something could not be judged, or told; 130: interrupted. Nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parity_tests.harness import checks, names, precision
+from parity_tests.harness.defects import told_in_full
+from parity_tests.suite import operators
+from parity_tests.suite.names import IMPLEMENTATIONS
+from parity_tests.terminal import Output, OutputLost
+
+from ._program import FEW, RIGHT, ROOT, WRONG, case, command, environment, here, program
+
+HERE = (*FEW, "--no-isolate")
+
+
+# A question about options is answered before PyTorch and JAX are imported.
+
+ANSWERS = """
+import sys
+from parity_tests.cli import app
+questions = [
+    ["--help"], ["run", "--help"], ["check", "--help"], ["mutate", "--help"], ["--version"], [],
+    ["run", "--op", "atn"], ["run", "--candidate", "atn"], ["run", "--only", "vpj"], ["run", "--dtype", "float8"],
+    ["run", "--device", "cdua"], ["run", "-j", "0"], ["run", "-j", "2", "--no-isolate"], ["run", "--seed", "one"],
+    ["check"], ["check", "nothing.py"], ["check", "."], ["check", "nothing.txt"], ["mutate", "x.py", "--only", "vpj"],
+    ["run", "--json", "nowhere/report.json"], ["run", "--json", sys.argv[1]], ["judge"],
+]
+for question in questions:
+    try:
+        app(question)
+    except SystemExit as end:
+        assert end.code == (0 if "--help" in question or question == ["--version"] else 2), (question, end.code)
+    slow = {"torch", "jax", "numpy", "scipy"} & sys.modules.keys()
+    assert not slow, (question, slow)
+"""
+
+
+def test_a_question_about_options_imports_nothing_slow() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", ANSWERS, __file__], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.count("gradparity: ") == 13
+    assert "Traceback" not in ran.stderr
+
+
+def test_the_names_are_those_of_what_they_stand_for() -> None:
+    assert tuple(checks.CHECKS) == names.CHECKS
+    assert tuple(precision.FORMATS) == names.FORMATS
+    assert {op: operators.names(op) for op in operators.SPECS} == IMPLEMENTATIONS
+
+
+# Output that cannot be written.
+
+
+class _Broken:
+    """A stream that nobody reads any more, or on a disk that is full."""
+
+    def __init__(self, error: type[OSError]) -> None:
+        self._error = error
+
+    def write(self, text: str) -> int:
+        raise self._error("no")
+
+    def flush(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("error", [OSError, BrokenPipeError])
+def test_output_that_is_lost_is_an_error_of_its_own(error: type[OSError]) -> None:
+    """Rich would exit with 1 where a pipe is broken."""
+    with pytest.raises(OutputLost, match="standard output cannot be written"):
+        Output(file=_Broken(error)).show("text")
+
+
+def test_a_run_whose_output_is_lost_writes_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(self: Output, *parts: object, **options: object) -> None:
+        raise OutputLost("standard output cannot be written: no")
+
+    monkeypatch.setattr(Output, "show", lost)
+    report = tmp_path / "report.json"
+    result = here("check", case(tmp_path, RIGHT), *HERE, "--json", report)
+    assert result.exit_code == 2
+    assert result.stderr == "gradparity: standard output cannot be written: no\n"
+    assert '"error": "standard output cannot be written: no"' in report.read_text()
+
+
+# A defect of the program itself.
+
+
+def test_an_exception_is_told_in_a_line_and_its_traceback_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    try:
+        raise KeyError("lost\nwith a second line")
+    except KeyError as error:
+        told = told_in_full(error)
+    assert told.startswith("KeyError: 'lost\\nwith a second line' (at test_exit_codes.py:")
+    assert "\n" not in told
+    (file,) = tmp_path.iterdir()
+    assert told.endswith(f"; its traceback: {file}")
+    assert 'raise KeyError("lost' in file.read_text()
+
+
+def test_a_traceback_that_cannot_be_kept_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    try:
+        raise KeyError("lost")
+    except KeyError as error:
+        told = told_in_full(error)
+    assert "\n" not in told
+    assert 'raise KeyError("lost")' in told
+
+
+def test_a_defect_in_a_run_is_exit_code_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def defect(*_: object) -> Iterator[object]:
+        raise AttributeError("a defect")
+        yield
+
+    monkeypatch.setattr("parity_tests.order.judge", defect)
+    result = here("check", case(tmp_path, WRONG), *HERE)
+    assert result.exit_code == 2
+    assert "Could not judge: AttributeError: a defect (at test_exit_codes.py:" in result.stdout
+    assert "Traceback" not in result.output
+
+
+DEFECT = """
+import parity_tests.cli
+from parity_tests.__main__ import main
+
+def defect(*_): raise AttributeError("a defect")
+
+parity_tests.cli.Options.checked = defect
+main()
+"""
+
+
+def test_a_defect_before_a_run_is_exit_code_2(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", DEFECT, "run"],
+        env=environment(TMPDIR=str(tmp_path)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 2
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("gradparity: this is a defect of gradparity: AttributeError: a defect (at <string>:5); ")
+    assert ran.stdout == ""
+
+
+@pytest.mark.parametrize("redirected", [">&-", "> /dev/full", "| true"], ids=["closed", "full", "nobody reads"])
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"]], ids=" ".join)
+def test_help_that_nobody_can_read(arguments: list[str], redirected: str) -> None:
+    """Not 1, which says that a candidate disagrees, and not 120, which is Python's own."""
+    shell = f"exec {' '.join(command(*arguments))}"
+    shell = f"set -o pipefail; ({shell}) | true" if redirected == "| true" else f"{shell} {redirected}"
+    ran = subprocess.run(
+        ["bash", "-c", shell], cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert ran.returncode == 2, ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert all(line.startswith("gradparity: ") for line in ran.stderr.splitlines())
+
+
+@pytest.mark.slow
+def test_a_judgement_that_nobody_can_read(tmp_path: Path) -> None:
+    """Of a right candidate; its report is written."""
+    arguments = ("check", case(tmp_path, RIGHT), *FEW, "--json", tmp_path / "report.json")
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(
+            command(*arguments), env=environment(), cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert ran.returncode == 2
+    assert ran.stderr == "gradparity: standard output cannot be written: No space left on device\n"
+    assert '"error": "standard output cannot be written: No space left on device"' in Path(arguments[-1]).read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("text", "code"), [(RIGHT, 0), (WRONG, 1), (RIGHT + "1 / 0", 2)], ids=["0", "1", "2"])
+def test_as_a_program(tmp_path: Path, text: str, code: int) -> None:
+    ran = program(tmp_path, "check", case(tmp_path, text), *FEW)
+    assert ran.returncode == code, ran.stderr
+    assert ran.stderr == (
+        "" if code < 2 else f"gradparity: {tmp_path}/case.py, line 12: ZeroDivisionError: division by zero\n"
+    )
+    assert os.listdir(tmp_path) == ["case.py"] if code != 1 else True

@@ -1,0 +1,51 @@
+"""What a command prints: a table or lines, and one line on stderr for what cannot be done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+from rich.console import Console
+from rich.text import Text
+
+
+class OutputLost(Exception):
+    """Standard output cannot be written to: a pipe that nobody reads any more, a full disk."""
+
+
+class Output(Console):
+    """Standard output; or stderr, if standard output is for a report."""
+
+    def show(self, *parts: object, **options: object) -> None:
+        """Print.
+
+        Raises:
+            OutputLost: it cannot be written.
+        """
+        try:
+            self.print(*parts, **options)  # pyright: ignore[reportArgumentType]
+        except OSError as error:
+            raise OutputLost(f"standard output cannot be written: {error.strerror or error}") from error
+
+    def on_broken_pipe(self) -> None:
+        """Rich would exit with code 1, which says that a candidate disagrees."""
+        raise  # it is called where the error is handled
+
+
+def complain(text: str) -> None:
+    """Say on stderr, in a line, what cannot be done; if there is no stderr, nobody can be told."""
+    line = Text.assemble(("gradparity:", "bold red"), " ", " ".join(text.splitlines()))
+    with contextlib.suppress(OSError):
+        Output(stderr=True).print(line, soft_wrap=True, highlight=False)
+
+
+def flushed() -> bool:
+    """Could all that was printed be written? If not, it is dropped, or Python would complain when it ends."""
+    try:
+        sys.stdout.flush()
+        return True
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return False
