@@ -23,11 +23,14 @@ KERNELS = ("gradparity_attn_forward", "gradparity_attn_backward")
 # Multiply and add in one rounding, as GCC does by default and Clang only within an expression.
 FLAGS = ("-std=c++17", "-O3", "-ffp-contract=fast", "-shared", "-fPIC")
 
+_IMPOSSIBLE = "the kernels of jax_ref.ffi cannot be compiled here"
+_INSTEAD = "or take jax_ref.attn, which needs none"
+
 _lock = threading.Lock()
 
 
 class CompilerMissing(RuntimeError):
-    """There is no C++ compiler here; the message says how to get one."""
+    """There is no C++ compiler here, or no folder for what it makes; the message says how to get one."""
 
 
 class BuildError(RuntimeError):
@@ -76,18 +79,45 @@ def _compiler() -> str:
     return os.environ.get("CXX") or "c++"
 
 
+def _working_compiler() -> list[str]:
+    """The compiler with its options, or behind a cache.
+
+    Raises:
+        CompilerMissing: there is none, or it compiles nothing.
+    """
+    try:
+        compiler = shlex.split(_compiler())
+    except ValueError as error:
+        raise CompilerMissing(
+            f"{_IMPOSSIBLE}: the environment variable CXX is no command ({error}); {_INSTEAD}"
+        ) from None
+    if not compiler or shutil.which(compiler[0]) is None:
+        raise CompilerMissing(
+            f"{_IMPOSSIBLE}: no C++ compiler ({compiler[0] if compiler else 'CXX'} is not on the PATH). Install one "
+            "(Debian and Ubuntu: apt install g++; Fedora: dnf install gcc-c++; macOS: xcode-select --install), or name "
+            f"yours in the environment variable CXX; {_INSTEAD}"
+        )
+    command = [*compiler, "-x", "c++", "-fsyntax-only", "-"]
+    done = subprocess.run(command, input="int main() {}\n", capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise CompilerMissing(f"{_IMPOSSIBLE}: the C++ compiler {_compiler()} does not compile ({said}); {_INSTEAD}")
+    return compiler
+
+
 def _compile(sources: Path, path: Path) -> None:
     """Compile, and only then publish: whoever finds the library finds it whole, whoever else compiles it, too."""
-    compiler = shlex.split(_compiler())  # it may be given with options, or behind a cache
-    if shutil.which(compiler[0]) is None:
+    compiler = _working_compiler()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.TemporaryDirectory(dir=path.parent)
+    except OSError as error:
         raise CompilerMissing(
-            f"the kernels of jax_ref.ffi cannot be compiled here: no C++ compiler ({compiler[0]} is not on the PATH). "
-            "Install one (Debian and Ubuntu: apt install g++; Fedora: dnf install gcc-c++; macOS: xcode-select "
-            "--install), or name yours in the environment variable CXX; or take jax_ref.attn, which needs none"
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        made = Path(folder) / path.name
+            f"{_IMPOSSIBLE}: {path.parent} cannot be written ({error.strerror}); name another in the environment "
+            f"variable XDG_CACHE_HOME; {_INSTEAD}"
+        ) from None
+    with folder:
+        made = Path(folder.name) / path.name
         # -isystem: the warnings of JAX's headers are not ours
         command = [*compiler, *FLAGS, "-isystem", jax.ffi.include_dir(), str(sources / "attn.cpp"), "-o", str(made)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import re
@@ -11,12 +12,15 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from rich.console import Console
+from rich.text import Text
 
 from torch_impl.native.declarations import DERIVATIVES, NATIVE_FUNCTIONS, Declarations, read
 
@@ -26,6 +30,10 @@ FLOATS = ("-fno-math-errno", "-fno-trapping-math")  # or a loop with a compariso
 CFLAGS = ("-O2", "-DNDEBUG", "-fvisibility=hidden", *FLOATS, *OPENMP, "-include", "ops.h")
 # -z now: a function that is declared but not defined is an error at loading, not at its first call.
 LDFLAGS = ("-Wl,-z,now",) if sys.platform == "linux" else ()
+
+_PROGRAM = "#include <cstddef>\nint main() { return sizeof(std::size_t) == 0; }\n"
+_PROCESS = "process"  # the file with the number of the process that compiles
+_EVERY = 10.0  # seconds between two lines about a build that takes its time, off a terminal
 
 _loaded: dict[str, Path] = {}  # namespace -> folder; the dispatcher takes each namespace once a process
 
@@ -45,7 +53,8 @@ def load(folder: Path = HERE) -> None:
         folder: holds native_functions.yaml, derivatives.yaml and csrc/.
 
     Raises:
-        ToolchainMissing: it is not compiled yet, and a compiler, ninja or Python's headers are missing.
+        ToolchainMissing: it is not compiled yet, and a compiler, ninja or Python's headers are missing, or there is no
+            folder for it.
         DeclarationError: one of the yaml files is wrong.
         BuildError: the C++ is wrong.
     """
@@ -58,14 +67,8 @@ def load(folder: Path = HERE) -> None:
             )
         return
     library = library_path(folder)
-    if not library.exists():
-        library.parent.mkdir(parents=True, exist_ok=True)
-        # An operating-system lock: a process that is killed while it compiles does not leave it behind.
-        with _waiting(FileLock(library.with_suffix(".lock")), namespace):
-            if library.exists():
-                torch.ops.load_library(library)
-            else:
-                _compile_and_load(folder, namespace, library)
+    if not _exists(library):
+        _compile(folder, namespace, library)
     else:
         torch.ops.load_library(library)
     _loaded[namespace] = folder
@@ -93,12 +96,8 @@ def library_path(folder: Path = HERE) -> Path:
 
 def toolchain_missing() -> str | None:
     """What is missing to compile the operators, and how to get it; None if nothing is."""
-    compiler = shlex.split(_compiler())[0]  # it may be given with options, or behind a cache
-    if shutil.which(compiler) is None:
-        return (
-            f"no C++ compiler ({compiler} is not on the PATH): install one (Debian and Ubuntu: apt install g++; "
-            "Fedora: dnf install gcc-c++; macOS: xcode-select --install), or name yours in the environment variable CXX"
-        )
+    if reason := compiler_missing(_compiler()):
+        return reason
     with _ninja_on_path():
         if shutil.which("ninja") is None:
             return "no ninja: pip install ninja"
@@ -106,6 +105,33 @@ def toolchain_missing() -> str | None:
     if not Path(headers, "Python.h").is_file():
         return f"no Python headers ({headers}/Python.h): Debian and Ubuntu: apt install python3-dev"
     return None
+
+
+@functools.cache
+def compiler_missing(command: str) -> str | None:
+    """Why a C++ compiler, with its options, or behind a cache, does not compile, and what to do; None if it does."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        return f"the environment variable CXX is no command ({error}): {command}"
+    if not words or shutil.which(words[0]) is None:
+        return (
+            f"no C++ compiler ({command.strip() and words[0]} is not on the PATH): install one (Debian and Ubuntu: "
+            "apt install g++; Fedora: dnf install gcc-c++; macOS: xcode-select --install), or name yours in the "
+            "environment variable CXX"
+        )
+    try:
+        done = subprocess.run(
+            [*words, "-x", "c++", "-fsyntax-only", "-"], input=_PROGRAM, capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        return (
+            f"the C++ compiler {command} does not run ({error.strerror}); name another in the environment variable CXX"
+        )
+    if done.returncode == 0:
+        return None
+    said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    return f"the C++ compiler {command} does not compile ({said}); name another in the environment variable CXX"
 
 
 def _compiler() -> str:
@@ -147,29 +173,102 @@ def _ninja_on_path() -> Iterator[None]:
             os.environ["PATH"] = before
 
 
-@contextlib.contextmanager
-def _waiting(lock: FileLock, namespace: str) -> Iterator[None]:
-    """Hold the lock; say so if that takes a while."""
+def _exists(library: Path) -> bool:
     try:
-        lock.acquire(timeout=1)
-    except TimeoutError:
-        with _progress(f"waiting for another process that compiles the native operators of {namespace}"):
-            lock.acquire()
+        return library.exists()
+    except OSError as error:
+        raise _unwritable(library, error) from None
+
+
+def _unwritable(library: Path, error: OSError) -> ToolchainMissing:
+    return ToolchainMissing(
+        f"the native operators cannot be compiled: {library.parents[1]} cannot be written ({error.strerror}); name "
+        "another folder in the environment variable TORCH_EXTENSIONS_DIR"
+    )
+
+
+def _compile(folder: Path, namespace: str, library: Path) -> None:
+    """Compile the operators, or wait until another process has, and load them."""
+    lock = FileLock(library.with_suffix(".lock"))
     try:
-        yield
+        library.parent.mkdir(parents=True, exist_ok=True)
+        # An operating-system lock: a process that is killed while it compiles does not leave it behind.
+        _acquire(lock, library, namespace)
+    except OSError as error:
+        raise _unwritable(library, error) from None
+    try:
+        if library.exists():
+            torch.ops.load_library(library)
+        else:
+            _compile_and_load(folder, namespace, library)
     finally:
         lock.release()
 
 
+def _acquire(lock: FileLock, library: Path, namespace: str) -> None:
+    """Hold the lock; if that takes a while, say who has it, and how far they are."""
+    try:
+        lock.acquire(timeout=1)
+    except Timeout:
+        with _progress(f"waiting for {_holder(library)}, which compiles the native operators of {namespace}", library):
+            lock.acquire()
+
+
+def _holder(library: Path) -> str:
+    """The process that compiles a library, as it says itself."""
+    try:
+        return f"process {(_staging(library) / _PROCESS).read_text(encoding='utf-8')}"
+    except OSError:  # it has only begun
+        return "another process"
+
+
+def _staging(library: Path) -> Path:
+    """Where a library is compiled."""
+    return library.with_suffix(".build")
+
+
+def how_far(library: Path, seconds: float) -> str:
+    """How far a build is that has taken so long here, whoever does it: "2 of 5 files, 31 s"."""
+    staging = _staging(library)
+    try:
+        total = len(re.findall(r"^build \S+\.o:", (staging / "build.ninja").read_text(encoding="utf-8"), re.MULTILINE))
+        return f"{len(list(staging.glob('*.o')))} of {total} files, {seconds:.0f} s"
+    except OSError:  # not begun, or already loaded
+        return f"{seconds:.0f} s"
+
+
+class _Moving:
+    """A line that says how far a build is whenever it is drawn."""
+
+    def __init__(self, line: str, library: Path) -> None:
+        self._line, self._library, self._start = line, library, time.monotonic()
+
+    def __rich__(self) -> Text:
+        return Text(f"{self._line}: {how_far(self._library, time.monotonic() - self._start)}")
+
+
 @contextlib.contextmanager
-def _progress(line: str) -> Iterator[None]:
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        console.print(line, soft_wrap=True, highlight=False)
-        yield
+def _progress(line: str, library: Path) -> Iterator[None]:
+    """While the block runs, a line that moves; off a terminal, one now and then."""
+    console, moving = Console(stderr=True), _Moving(line, library)
+    if console.is_terminal:
+        with console.status(moving):
+            yield
         return
-    with console.status(line):
+    console.print(line, soft_wrap=True, highlight=False, markup=False)
+    ended = threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(_EVERY):
+            console.print(moving, soft_wrap=True)
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
         yield
+    finally:
+        ended.set()
+        teller.join()
 
 
 def _compile_and_load(folder: Path, namespace: str, library: Path) -> None:
@@ -181,14 +280,17 @@ def _compile_and_load(folder: Path, namespace: str, library: Path) -> None:
     from torch_impl.native.codegen import generate
 
     generated = generate(folder)
-    staging = library.with_suffix(".build")
-    shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir()
-    for name, text in generated.items():
-        (staging / name).write_text(text, encoding="utf-8")
-    sources = [staging / "ops.cpp", *sorted((folder / "csrc").glob("*.cpp"))]
+    staging = _staging(library)
     try:
-        with _ninja_on_path(), _progress(f"compiling the native operators of {namespace}, about 20 s, once"):
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir()
+        (staging / _PROCESS).write_text(str(os.getpid()), encoding="utf-8")
+        for name, text in generated.items():
+            (staging / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise _unwritable(library, error) from None
+    try:
+        with _ninja_on_path(), _progress(f"compiling the native operators of {namespace}, about 20 s, once", library):
             compile_and_load(
                 name=library.stem,
                 sources=[str(path) for path in sources],
