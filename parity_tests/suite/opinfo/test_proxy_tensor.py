@@ -71,20 +71,10 @@ def targets(graph: GraphModule) -> set[object]:
 
 
 class TestProxyTensor(TestCase):
-    @parametrize("order", ["values", "first_order"])
-    @parametrize("tracing_mode", ["real", "symbolic"])
-    @ops(OPS, allowed_dtypes=(torch.float64,))
-    def test_make_fx(self, device, dtype, op, tracing_mode, order):
-        self._check_make_fx(device, dtype, op, tracing_mode, order)
-
-    @pytest.mark.slow
     @parametrize("order", list(ORDERS))
     @parametrize("tracing_mode", ["real", "fake", "symbolic"])
     @ops(OPS, allowed_dtypes=DOUBLE)
-    def test_make_fx_in_all_ways(self, device, dtype, op, tracing_mode, order):
-        self._check_make_fx(device, dtype, op, tracing_mode, order)
-
-    def _check_make_fx(self, device, dtype, op, tracing_mode, order):
+    def test_make_fx(self, device, dtype, op, tracing_mode, order):
         """The graph of one sample's arguments, run on other values."""
         compute = ORDERS[order](op)
         for args in references(op, device, dtype):
