@@ -16,7 +16,7 @@ from parity_tests.harness.precision import PRECISIONS
 from parity_tests.harness.report import Report
 from parity_tests.suite.collection import COLLECTION, MORE, Case
 
-CAUGHT = (Verdict.MISMATCH, Verdict.ERROR)
+ALARMS = (Verdict.MISMATCH, Verdict.ERROR)
 SEEDS = range(5)
 # Judged with the fast tests, too; all are judged with the slow ones.
 REPRESENTATIVE = ("softplus", "layer_norm")
@@ -82,14 +82,14 @@ def no_alarm(case: Case, dtypes: list[str], seed: int, alarms: tuple[Verdict, ..
 
 @each_op
 def test_a_right_version_raises_no_alarm(case):
-    no_alarm(case, ["float64"], seed=0, alarms=(*CAUGHT, Verdict.UNRESOLVED))
+    no_alarm(case, ["float64"], seed=0, alarms=(*ALARMS, Verdict.UNRESOLVED))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", IN_ANY_FORMAT)
 def test_a_right_version_raises_no_alarm_in_any_format(case):
     """By chance all that a 16-bit row compares may be too small to tell, which is no alarm."""
-    no_alarm(case, list(PRECISIONS), seed=1, alarms=CAUGHT)
+    no_alarm(case, list(PRECISIONS), seed=1, alarms=ALARMS)
 
 
 def test_the_collection_is_large_and_has_every_kind():

@@ -199,5 +199,5 @@ class AddsInItsVmapRule(torch.autograd.Function):
 
 def test_an_error_of_the_authors_vmap_rule_is_no_refusal_of_pytorchs():
     row = judged(AddsInItsVmapRule.apply, TALLIED, "vmap")
-    assert row.verdict in (Verdict.MISMATCH, Verdict.ERROR)
+    assert row.verdict is Verdict.MISMATCH
     assert "doesn't match the broadcast shape" in str(row)
