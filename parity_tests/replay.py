@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 
 from parity_tests.case_file import load_case
+from parity_tests.failure_file import ReplayError, read
 from parity_tests.harness.candidate import Candidate, NotBuilt
 from parity_tests.harness.environment import environment
 from parity_tests.harness.jax_candidate import JaxCandidate
@@ -18,14 +19,10 @@ from parity_tests.harness.judge import NOTHING_TOLD, Docket, judge_at
 from parity_tests.harness.numerics import cuda_missing
 from parity_tests.harness.precision import COMPLEX
 from parity_tests.harness.report import Report
-from parity_tests.harness.reproducer import FORMAT
+from parity_tests.harness.reproducer import is_run_unnamed
 from parity_tests.harness.samples import Sample
-from parity_tests.harness.selection import one_of, select_checks, select_precisions
+from parity_tests.harness.selection import DEVICES, one_of, select_checks, select_precisions
 from parity_tests.harness.spec import OpSpec
-
-
-class ReplayError(Exception):
-    """The file cannot be replayed; the message says why, and what to do about it."""
 
 
 def replay(path: Path, case: Path | None = None) -> tuple[Report, bool]:
@@ -33,7 +30,8 @@ def replay(path: Path, case: Path | None = None) -> tuple[Report, bool]:
 
     Args:
         path: an .npz file of a failure.
-        case: the file that defines spec and candidate, if not the one that the failure was found with.
+        case: the file that defines spec and candidate, if not the one that the failure was found with. That one is run
+            only if it lies in the current folder, or below it: whoever wrote the file has chosen it.
 
     Returns:
         The report, of one row, and whether the failure is gone.
@@ -43,12 +41,13 @@ def replay(path: Path, case: Path | None = None) -> tuple[Report, bool]:
         ValueError: what the file names is not there: a candidate, a check, a device.
         OracleError: the primal does not run at these arrays.
     """
-    facts, arrays = _read(path)
+    facts, arrays = read(path)
     spec, candidates, case = _case(facts, path, case)
     names = tuple(candidate.name for candidate in candidates)
     one_of("candidate", facts["candidate"], names)
     same = [i for i, name in enumerate(names) if name == facts["candidate"]]  # two lambdas have the same name
     candidate = candidates[facts["position"] if facts["position"] in same else same[0]]
+    one_of("device", facts["device"], DEVICES)
     missing = cuda_missing() if facts["device"] == "cuda" else None
     if missing:
         raise ReplayError(f"{path}: device cuda cannot be judged here: {missing}")
@@ -68,33 +67,19 @@ def replay(path: Path, case: Path | None = None) -> tuple[Report, bool]:
         report.not_built.append(candidate)
         return report, False
     for name, version in facts["versions"].items():
-        if report.environment[name] != version:
-            report.skipped.append(f"the failure was found with {name} {version}; this is {report.environment[name]}")
+        if report.environment.get(name) != version:
+            here = f"this is {report.environment[name]}" if name in report.environment else "it plays no part here"
+            report.skipped.append(f"the failure was found with {name} {version}; {here}")
     row = judge_at(docket, report)
     return report, row.passed or row.reason == NOTHING_TOLD
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    if not path.is_file():
-        raise ReplayError(f"{path}: no such file")
-    try:
-        with np.load(path, allow_pickle=False) as data:
-            arrays = dict(data)
-            facts = json.loads(str(arrays.pop("facts")))
-    except (ValueError, KeyError, OSError, zipfile.BadZipFile, AttributeError, TypeError) as error:
-        raise ReplayError(f"{path}: not a failure that gradparity has written ({error})") from error
-    if facts.get("format") != FORMAT:
-        raise ReplayError(f"{path}: is of format {facts.get('format')}, this version of gradparity reads {FORMAT}")
-    return facts, arrays
 
 
 def _case(
     facts: dict[str, Any], path: Path, case: Path | None
 ) -> tuple[OpSpec, Sequence[Candidate | JaxCandidate | NotBuilt], Path | None]:
     if case is None and facts["case"] is not None:
-        case = Path(facts["case"])
-        if not case.is_file():
-            raise ReplayError(f"{path}: its case {case} is not there any more; say where it is: --case FILE")
+        case = _named_case(path, facts["case"])
+        typer.echo(f"gradparity: running {case}, which {path} names", err=True)
     if case is not None:
         return *load_case(case), case
     from parity_tests.suite import operators  # the implementations, which other cases can do without
@@ -107,15 +92,34 @@ def _case(
     )
 
 
+def _named_case(path: Path, name: str) -> Path:
+    """The case that a failure names, if it may be run."""
+    if not name.isprintable():
+        raise ReplayError(f"{path}: the name of its case, {name!r}, is no name of a file; say which it is: --case FILE")
+    case = Path(name)
+    if not case.is_file():
+        raise ReplayError(f"{path}: its case {case} is not there any more; say where it is: --case FILE")
+    if not is_run_unnamed(case, Path()):
+        raise ReplayError(
+            f"{path}: its case {case} is outside of the current folder, and would be run; if it is yours, say so: "
+            f"--case {shlex.quote(str(case))}"
+        )
+    return case
+
+
 def _sample(path: Path, spec: OpSpec, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Sample:
     drawn = {name.removeprefix("drawn."): x for name, x in arrays.items() if name.startswith("drawn.")}
-    constants = {int(name.removeprefix("constant.")): x for name, x in arrays.items() if name.startswith("constant.")}
+    numbers = {name.removeprefix("constant."): x for name, x in arrays.items() if name.startswith("constant.")}
+    constants = {int(i): x for i, x in numbers.items() if i.isdecimal() and i.isascii()}
     names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
     varied = [i for i, domain in enumerate(domains) if domain.differentiable]
+    shapes = {names[i]: drawn[f"{names[i]} 0"].shape for i in varied if f"{names[i]} 0" in drawn}
+    shapes |= {names[i]: x.shape for i, x in constants.items() if i < spec.count}
     missing = [names[i] for i in varied if f"{names[i]} 0" not in drawn]
     if missing or set(constants) != set(range(spec.count)) - set(varied):
         found = ", ".join(sorted({role.rsplit(" ", 1)[0] for role in drawn} & set(names))) or "none of its inputs"
         raise ReplayError(f"{path}: does not fit the spec {spec.name}({', '.join(names)}): it has {found}")
+    _check_shapes(path, spec, facts["sizes"], shapes)
     primals = tuple(drawn[f"{names[i]} 0"] for i in varied)
     return Sample(
         facts["sample"],
@@ -129,3 +133,20 @@ def _sample(path: Path, spec: OpSpec, facts: dict[str, Any], arrays: dict[str, n
         complex=facts["dtype"] in COMPLEX,
         drawn=drawn,
     )
+
+
+def _check_shapes(path: Path, spec: OpSpec, sizes: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise a ReplayError unless each input has the shape that the signature gives it, or one that it broadcasts."""
+    if spec.parsed is None:
+        return
+    unknown = [axis for axis in spec.parsed.axes if axis not in sizes]
+    if unknown:
+        raise ReplayError(f"{path}: does not fit the spec {spec.name}: it has no size of the axis {unknown[0]}")
+    for i, (name, full) in enumerate(
+        zip(spec.names_of_inputs(spec.count), spec.parsed.input_shapes(sizes), strict=True)
+    ):
+        found = shapes[name]
+        ones = [place for place in spec.parsed.broadcast if place[0] == i and found[place[1] : place[1] + 1] == (1,)]
+        expected = spec.parsed.input_shapes(sizes, ones)[i]
+        if found != expected:
+            raise ReplayError(f"{path}: does not fit the spec {spec.name}: {name} has the shape {found}, not {full}")

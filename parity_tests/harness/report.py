@@ -7,7 +7,6 @@ import itertools
 import json
 import math
 import os
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,6 +65,10 @@ class Evidence(Protocol):
         """Write the arrays and a script that needs no harness; returns the path of the arrays."""
         ...
 
+    def command(self, arrays: Path, start: Path) -> str:
+        """The command that judges it again, in the folder `start`, by the path of the arrays."""
+        ...
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -112,7 +115,7 @@ class Failure:
         if self.log:
             write_text(arrays.with_suffix(".log"), self.log + "\n")
         told = Path(folder, arrays.name)
-        replay = f"gradparity replay {shlex.quote(str(told))}"
+        replay = self.evidence.command(told, Path(start))
         script = str(told.with_suffix(".py")) if arrays.with_suffix(".py").exists() else None
         return dataclasses.replace(self, replay=replay, script=script)
 

@@ -10,6 +10,7 @@ import keyword
 import os
 import platform
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,6 +74,12 @@ class Reproducer:
         if self.candidate.framework == "torch":
             write_text(folder / f"{stem}.py", self._script(stem, call))
         return folder / f"{stem}.npz"
+
+    def command(self, arrays: Path, start: Path) -> str:
+        """The command that judges it again, in the folder `start`, by the path of the arrays."""
+        unnamed = self.case is None or is_run_unnamed(Path(start, self.case), start)
+        case = "" if unnamed else f" --case {shlex.quote(str(self.case))}"
+        return f"gradparity replay {shlex.quote(str(arrays))}{case}"
 
     def _facts(self, call: Call | None) -> dict[str, Any]:
         sample = self.trial.sample
@@ -188,6 +195,11 @@ class Reproducer:
                 "strided": any(a is not None and a.memory is not None for a in call.arguments),
             }
         return environment.get_template("reproducer.py.jinja").render(facts)
+
+
+def is_run_unnamed(case: Path, start: Path) -> bool:
+    """Does a replay in the folder `start` run the case that a failure names, unasked? Only if it is there, or below."""
+    return case.resolve().is_relative_to(start.resolve())
 
 
 def _the_call(trial: Trial, check: Check, wrong: Finding) -> Call | None:

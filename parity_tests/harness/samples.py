@@ -84,7 +84,10 @@ class Sample:
 
         If they are to be complex, complex128, whose parts are such numbers.
         """
-        return self._remembered(role, lambda rng: _numbers(rng, shape, self._normal, complex))
+        x = self._remembered(role, lambda rng: _numbers(rng, shape, self._normal, complex))
+        if x.shape != shape:  # of a failure that is read from a file
+            raise ValueError(f"the array {role!r} has the shape {x.shape}, expected {shape}")
+        return x
 
     def as_complex(self) -> Sample:
         """The same with complex numbers, also for what is constant, unless it is integer.

@@ -105,6 +105,12 @@ MISTAKES = {  # the check that finds it, the line in the backward, the one in th
 }
 
 
+@pytest.fixture(autouse=True)
+def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay runs the case that a failure names only in the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
 def text(backward: str = "", jvp: str = "") -> str:
     """A case with a mistake; without one, a right one."""
     return CASE.replace("BACKWARD", backward or "pass").replace("JVP", jvp or "pass")
