@@ -30,6 +30,11 @@ class Ran(NamedTuple):
     report: dict[str, Any] | None
 
     @property
+    def below(self) -> str:
+        """What is printed below the table; a line for each row comes above it."""
+        return self.printed.rpartition("└")[2]
+
+    @property
     def verdicts(self) -> dict[tuple[str, str], str]:
         """By candidate and check."""
         assert self.report is not None, self.printed

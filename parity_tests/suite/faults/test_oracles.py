@@ -51,7 +51,7 @@ def test_a_formula_in_numpy_is_told_once(tmp_path):
     text = "spec = OpSpec('op', jnp.sin, '(n)->(n)', vjp=lambda x, w: np.cos(x) * w)\ncandidate = torch.sin\n"
     ran = check(tmp_path, text)
     assert ran.code == 2
-    assert ran.printed.count("it gives an array of JAX's to NumPy (at case.py:8)") == 1
+    assert ran.below.count("it gives an array of JAX's to NumPy (at case.py:8)") == 1
     assert "write jnp where it says np" in ran.printed
     assert "op, vjp" not in ran.printed
     assert "sin, vjp, f64: UNRESOLVED: the oracle's vjp has no certificate\n" in ran.printed
@@ -93,7 +93,7 @@ def test_one_exception_is_told_in_one_line(tmp_path):
     text = "spec = OpSpec('op', jnp.sin, '(n)->(n)')\ndef candidate(x):\n    raise RuntimeError('out of luck')\n"
     ran = check(tmp_path, text, only="forward")
     assert ran.code == 1
-    assert ran.printed.count("out of luck") == 1
+    assert ran.below.count("out of luck") == 1
 
 
 def test_what_refuses_an_empty_axis_only_is_told(tmp_path):
