@@ -86,8 +86,9 @@ def judge_guarded(
         yield from _shared_out(tasks, busy, report, pool, trial_seconds)
         report.rows[:] = _in_order(tasks)
     except GeneratorExit:
-        for worker in busy:
+        for worker, task in busy.items():
             worker.ask_where()
+            _take_last(worker, task, report)
         for worker, task in busy.items():
             if task.at is not None:
                 worker.stop()
@@ -140,6 +141,18 @@ def surveyed(
             worker.stop()
             report.skipped.append(f"what is to be judged was being loaded{_where(worker)}")
             raise
+
+
+def _take_last(worker: Worker, task: _Task, report: Report) -> None:
+    """What a process has said that nobody has listened to: candidates' rows, and whom it judges now."""
+    for said in worker.messages():
+        match said:
+            case At():
+                task.at = said
+            case Found(row, skipped):
+                task.at = None
+                task.note(*skipped)
+                report.rows.extend([row] if row.candidate != ORACLE else [])
 
 
 def _where(worker: Worker) -> str:

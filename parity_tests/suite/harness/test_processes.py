@@ -275,7 +275,7 @@ def test_nobody_is_left(tmp_path: Path, how: signal.Signals) -> None:
         output, _ = process.communicate(timeout=60)
         if how is signal.SIGINT:
             assert process.returncode == 130
-            assert "Could not judge: interrupted" in output
+            assert output.splitlines()[-1].endswith("interrupted"), output  # of the run, or of its beginning
             assert "Traceback" not in output
         _wait_for(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
     finally:

@@ -1,0 +1,116 @@
+"""A case or a candidate that ends, hangs or floods its process: each is told, and what was judged before stays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from parity_tests.harness import budget
+from parity_tests.harness.crash import Place
+from parity_tests.harness.findings import Verdict
+from parity_tests.harness.frames import Frame
+from parity_tests.harness.guard import _take_last, _Task
+from parity_tests.harness.report import ORACLE, Report, Row
+from parity_tests.harness.worker import At, Found
+from parity_tests.order import Order
+
+from ._program import FEW, RIGHT, SPEC, case, here
+
+HARNESS = Path(budget.__file__).parent
+
+
+# What has been said when a run ends is not lost.
+
+
+def _row(candidate: str, check: str) -> Row:
+    return Row("op", candidate, check, "float64", "cpu", Verdict.PASS, 0.0, 1)
+
+
+def test_what_nobody_has_listened_to_is_told(tmp_path: Path) -> None:
+    at = At(_row("mine", "jvp"), Place("all", "all (n=4)", "", {}, 0, True, False), None)
+    said = [Found(_row(ORACLE, "vjp"), ()), Found(_row("mine", "vjp"), ("a line",)), at]
+    task, report = _Task(Order(None, "attn", None, None, "cpu", (), (), 0, 0.0, False, tmp_path)), Report({})
+    _take_last(SimpleNamespace(messages=lambda: iter(said)), task, report)
+    assert [row.check for row in report.rows] == ["vjp"]
+    assert task.at is at
+    assert task.skipped == ["a line"]
+
+
+# Who hangs, in this process.
+
+
+@pytest.mark.parametrize(
+    ("files", "who"),
+    [
+        (["/mine/case.py", HARNESS / "candidate.py", HARNESS / "trial.py"], "the candidate"),
+        (["/mine/case.py", HARNESS / "oracle.py", HARNESS / "trial.py"], "the oracle"),
+        (["/numpy.py", HARNESS / "rounding_sums.py", HARNESS / "oracle.py"], "the oracle"),
+        (["/mine/case.py", HARNESS.parent / "case_file.py"], "the run"),
+    ],
+)
+def test_a_hanging_oracle_is_not_called_the_candidate(files: list[str | Path], who: str) -> None:
+    calls = [Frame(Path(file), 7, "f") for file in files]
+    assert budget._who_hangs(calls) == f"{who} hangs (at {files[0]}:7, in f)"
+
+
+# A case that ends its process, or hangs, while it is loaded. Each starts a process.
+
+LOADING = {
+    "os._exit(0)": "what is to be judged ended the process (exit code 0) while it was loaded",
+    "os.kill(os.getpid(), signal.SIGSEGV)": "what is to be judged crashed (SIGSEGV) while it was loaded at case.py:11",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("statement", LOADING)
+def test_a_case_that_ends_its_process(tmp_path: Path, statement: str) -> None:
+    """Not with exit code 0 and no output, which would be a pass."""
+    result = here("check", case(tmp_path, f"{SPEC}{statement}\n"), "--json", tmp_path / "report.json")
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith(f"gradparity: {LOADING[statement]}"), result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert json.loads((tmp_path / "report.json").read_text())["error"].startswith(LOADING[statement])
+
+
+# The interpreter's lock is held all the while, so that no thread of the process can end it.
+REGEX = "    re.match('(a+)+b', 64 * 'a')\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param(SPEC + REGEX.strip() + "\n", "what is to be judged was being loaded at", id="the case"),
+        pytest.param(
+            SPEC + f"def candidate(x):\n{REGEX}    return x\n",
+            "square: candidate, forward, float64, which was being judged at sample",
+            id="the candidate",
+        ),
+    ],
+)
+def test_a_budget_holds_whoever_keeps_the_lock(tmp_path: Path, text: str, told: str) -> None:
+    result = here("check", case(tmp_path, text), *FEW, "--budget", "1", "--json", tmp_path / "report.json")
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert result.exit_code == 2, result.output
+    assert report["error"] == "the budget of 1 s is spent"
+    (line,) = [line for line in report["skipped"] if line.startswith(told)]
+    assert "in match" in line
+    assert "case.py" in line
+
+
+ORACLE_HANGS = RIGHT.replace("lambda x: x * x", "primal").replace(
+    "spec =", "def primal(x):\n    time.sleep(1e6 if x.shape[0] == 1 else 0)\n    return x * x\n\nspec ="
+)
+
+
+@pytest.mark.slow
+def test_an_oracle_that_hangs_has_a_limit_too(tmp_path: Path) -> None:
+    """At one of its own samples, where no candidate is called."""
+    result = here("check", case(tmp_path, ORACLE_HANGS), *FEW, "--trial-timeout", "15", "--json", tmp_path / "r.json")
+    assert result.exit_code == 2, result.output
+    error = json.loads((tmp_path / "r.json").read_text())["error"]
+    assert error.startswith("the process that judges gave no answer for 15 s at case.py:11 in primal"), error
+    assert "while no candidate was called: the oracle" in error
