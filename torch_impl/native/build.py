@@ -289,6 +289,7 @@ def _compile_and_load(folder: Path, namespace: str, library: Path) -> None:
             (staging / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise _unwritable(library, error) from None
+    sources = [staging / "ops.cpp", *sorted((folder / "csrc").glob("*.cpp"))]
     try:
         with _ninja_on_path(), _progress(f"compiling the native operators of {namespace}, about 20 s, once", library):
             compile_and_load(
@@ -302,7 +303,10 @@ def _compile_and_load(folder: Path, namespace: str, library: Path) -> None:
             )
     except (RuntimeError, OSError) as error:
         output, log = f"{error}\n{error.__cause__ or ''}", library.with_suffix(".log")
-        log.write_text(output, encoding="utf-8")
+        try:
+            log.write_text(output, encoding="utf-8")
+        except OSError as full:  # so that the compiler had no room either
+            raise _unwritable(library, full) from None
         explained = _explain(output, folder, read(folder), generated["ops.cpp"])
         raise BuildError(f"{explained}\nThe whole output is in {log}") from None
     os.replace(staging / library.name, library)
