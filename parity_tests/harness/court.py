@@ -49,7 +49,7 @@ class Court:
         self._spec, self._device = spec, device
         self._samples = functools.partial(samples, spec, seed)
         self._benches: dict[Precision, Bench] = {}
-        self._before: dict[Precision, Bench] = {}  # those of another seed
+        self._before: Court | None = None  # of another seed
 
     def bench(self, kind: Precision) -> Bench:
         """What judges the formats of real numbers (float64), or those of complex ones (complex128).
@@ -60,7 +60,8 @@ class Court:
         if kind not in self._benches:
             with drawing(self._spec):
                 every = [sample.as_complex() if kind.is_complex else sample for sample in self._samples()]
-            self._benches[kind] = Bench(self._spec, self._device, kind, every, self._before.get(kind))
+            before = None if self._before is None else self._before.bench(kind)
+            self._benches[kind] = Bench(self._spec, self._device, kind, every, before)
         return self._benches[kind]
 
     def at_seed(self, seed: int) -> Court:
@@ -69,7 +70,7 @@ class Court:
         Nor is it certified again: its certificates are of the same maps.
         """
         court = Court(self._spec, self._device, seed, self._samples.func)
-        court._before = self._benches
+        court._before = self
         return court
 
 

@@ -10,6 +10,7 @@ so every order is the first order of the one below, and one pair of construction
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 ORDERS: dict[str, tuple[str, ...]] = {  # how a map is made from the operator, innermost first
@@ -49,6 +50,7 @@ class Map:
     base: int
 
 
+@functools.cache
 def derivative_map(name: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Map:
     """The map of that name (a key of `ORDERS`) for an operator whose inputs and outputs have these names."""
     arguments = tuple(Slot(x, x) for x in inputs)

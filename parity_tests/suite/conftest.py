@@ -49,7 +49,12 @@ def shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shrink, "SECONDS", 60.0)
 
 
-_court = functools.lru_cache(maxsize=1)(functools.partial(Court, SPEC))  # certified once, for a hundred mistakes
+_first_court = functools.lru_cache(maxsize=1)(lambda device: Court(SPEC, device, 0))
+
+
+@functools.lru_cache(maxsize=1)  # certified once, for a hundred mistakes and for all seeds
+def _court(device: str, seed: int) -> Court:
+    return _first_court(device) if seed == 0 else _first_court(device).at_seed(seed)
 
 
 def run_attn(

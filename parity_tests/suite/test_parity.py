@@ -72,7 +72,16 @@ def test_the_oracle_has_every_certificate(report: Callable[[str], Report], devic
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 21))
+@pytest.mark.parametrize("seed", range(1, 5))
 def test_no_false_alarm(seed: int) -> None:
     report = run_attn([attn_candidate(name) for name in NAMES], seed=seed)
+    assert report.passed, as_text(report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5, 21))
+def test_no_false_alarm_in_numbers(seed: int) -> None:
+    """What is compared differs from seed to seed; how it is run (in threads, in batches) does not."""
+    checks = [check.name for check in CHECKS.values() if not check.costly and not check.on_request]
+    report = run_attn([attn_candidate(name) for name in NAMES], checks, seed=seed)
     assert report.passed, as_text(report)
