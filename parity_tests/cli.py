@@ -17,7 +17,7 @@ import typer
 from parity_tests.harness.budget import TRIAL_SECONDS
 from parity_tests.harness.names import CHECKS, one_of, selected
 from parity_tests.harness.processes import Pool, cores
-from parity_tests.interruption import Interruption
+from parity_tests.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.options import Options
 from parity_tests.report_files import ReportFile, empty_report
 from parity_tests.suite.names import IMPLEMENTATIONS
@@ -139,7 +139,8 @@ def replay(
 ) -> None:
     """Judge one failure again, at exactly the arrays of the file.
 
-    Exit codes: 0 the failure is gone, 1 the candidate still disagrees, 2 it could not be judged.
+    Exit codes: 0 the failure is gone, 1 the candidate still disagrees, 2 it could not be judged, 130
+    interrupted.
     """
     from parity_tests.harness.render import below
     from parity_tests.harness.worker import CannotLoad
@@ -149,6 +150,8 @@ def replay(
     try:
         with _interruption(context).raised():
             report, gone = judge_again(failure, case)
+    except KeyboardInterrupt as interrupt:
+        raise _interrupted() from interrupt
     except (ReplayError, CannotLoad, ValueError) as error:  # an OracleError is a ValueError
         raise _unusable(error) from error
     if gone:
@@ -190,6 +193,8 @@ def mutate(
             code = judge_mutants(
                 load_spec(case), select_checks(_names(only) or None), seed, file, _interruption(context)
             )
+    except KeyboardInterrupt as interrupt:
+        raise _interrupted() from interrupt
     except (CannotLoad, OracleError, NoRule, NotFloat64, ValueError) as error:
         raise _unusable(error) from error
     raise typer.Exit(code)
@@ -278,6 +283,11 @@ def _unusable(error: Exception) -> typer.Exit:
     return typer.Exit(COULD_NOT_RUN)
 
 
+def _interrupted() -> typer.Exit:
+    complain(TEXT)
+    return typer.Exit(INTERRUPTED)
+
+
 def _interruption(context: typer.Context) -> Interruption:
     """Of the process, if this is the program; a test that calls the commands handles its signals itself."""
     return context.obj if isinstance(context.obj, Interruption) else Interruption()
@@ -315,7 +325,7 @@ def _judge(options: Options, context: typer.Context, started: float) -> None:
     def last_words() -> None:
         if pool is not None:
             pool.kill()
-        write("interrupted")
+        write(TEXT)
 
     interruption.last_words = last_words
     try:

@@ -53,6 +53,9 @@ class Options:
             raise ValueError(
                 f"-j {self.jobs} judges in {self.jobs} processes, and --no-isolate in this one; leave one out"
             )
+        for option, seconds in (("--budget", self.budget), ("--trial-timeout", self.trial_seconds)):
+            if seconds is not None and not seconds >= 0:  # it is not a number
+                raise ValueError(f"{option} {seconds}: give a number of seconds")
         if self.only:
             selected("check", self.only, CHECKS)
         if self.dtypes:

@@ -30,6 +30,7 @@ questions = [
     ["--help"], ["run", "--help"], ["check", "--help"], ["mutate", "--help"], ["--version"], [],
     ["run", "--op", "atn"], ["run", "--candidate", "atn"], ["run", "--only", "vpj"], ["run", "--dtype", "float8"],
     ["run", "--device", "cdua"], ["run", "-j", "0"], ["run", "-j", "2", "--no-isolate"], ["run", "--seed", "one"],
+    ["run", "--budget", "nan"], ["run", "--budget", "-1"], ["run", "--trial-timeout", "nan"],
     ["check"], ["check", "nothing.py"], ["check", "."], ["check", "nothing.txt"], ["mutate", "x.py", "--only", "vpj"],
     ["run", "--json", "nowhere/report.json"], ["run", "--json", sys.argv[1]], ["judge"],
 ]
@@ -91,6 +92,17 @@ def test_a_run_whose_output_is_lost_writes_its_report(tmp_path: Path, monkeypatc
     assert result.exit_code == 2
     assert result.stderr == "gradparity: standard output cannot be written: no\n"
     assert '"error": "standard output cannot be written: no"' in report.read_text()
+
+
+def test_a_replay_that_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("parity_tests.replay.replay", interrupted)
+    monkeypatch.setattr("parity_tests.case_file.load_spec", interrupted)
+    for arguments in (("replay", "failure.npz"), ("mutate", case(tmp_path, RIGHT))):
+        result = here(*arguments)
+        assert (result.exit_code, result.stderr) == (130, "gradparity: interrupted\n")
 
 
 # A defect of the program itself.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
 import threading
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from parity_tests.harness import whole_file
+from parity_tests.harness.kill_matrix import Fate, KillMatrix, Outcome
 from parity_tests.harness.whole_file import write_text
 from parity_tests.report_files import ReportFile, empty_report, report_files
 
@@ -218,3 +220,28 @@ def test_a_report_of_a_case_that_cannot_be_used_is_not_that_of_the_run_before(tm
     report = json.loads(path.read_text())
     assert not report["passed"]
     assert report["error"] == f"{tmp_path}/case.py, line 12: ZeroDivisionError: division by zero"
+
+
+SMALL = SPEC.replace("(n,m)->(n,m)", "(n)->(n)")
+
+
+def test_mutants_are_told_as_they_are_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the data is whole and up to date at every moment."""
+    monkeypatch.setattr(KillMatrix, "outcomes", lambda self: (Outcome(m, Fate.KILLED, "vjp") for m in self.mutations))
+    written: list[dict] = []
+    monkeypatch.setattr(ReportFile, "write", lambda self, text: written.append(json.loads(text)))
+    result = here("mutate", case(tmp_path, SMALL), "--only", "vjp", "--json", tmp_path / "mutants.json")
+    assert result.exit_code == 0, result.output
+    count = len(written) - 2
+    assert count > 1
+    assert [len(data["mutants"]) for data in written] == [*range(count + 1), count]
+    assert [data["error"] for data in written] == [*["not finished"] * (count + 1), None]
+    assert len(re.findall(r"^killed by vjp: .* \(\w+\)$", result.stdout, re.MULTILINE)) == count
+
+
+def test_mutants_that_cannot_be_written(tmp_path: Path, full: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KillMatrix, "outcomes", lambda self: (Outcome(m, Fate.KILLED, "vjp") for m in self.mutations))
+    result = here("mutate", case(tmp_path, SMALL), "--only", "vjp", "--json", tmp_path / "mutants.json")
+    assert result.exit_code == 2, result.output
+    assert "mutants: " in result.stdout
+    assert result.stderr == f"gradparity: --json {tmp_path}/mutants.json cannot be written: No space left on device\n"

@@ -212,6 +212,16 @@ def test_what_is_judged_is_told(tmp_path: Path, number: signal.Signals, options:
 
 
 @pytest.mark.slow
+def test_a_run_that_is_killed_has_told_something(tmp_path: Path) -> None:
+    """Its report is whole, and does not pass."""
+    code, output, report, _ = _interrupted(tmp_path, WAITS, signal.SIGKILL, "check", *FEW)
+    assert code == -signal.SIGKILL
+    assert "square, one, forward, float64, cpu: PASS" in output
+    assert not report["passed"]
+    assert report["error"].startswith("not finished: ")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("isolate", ["--isolate", "--no-isolate"])
 def test_while_the_case_is_loaded(tmp_path: Path, isolate: str) -> None:
     code, output, report, _ = _interrupted(tmp_path, LOADING, signal.SIGINT, "check", isolate)
