@@ -9,6 +9,8 @@ import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness import certificate, court, diagnosis
+from parity_tests.harness.numerics import pinned
+from parity_tests.harness.precision import FLOAT64
 
 from ._ops import SQUARE, judged, rows
 
@@ -89,3 +91,25 @@ def test_values_that_are_not_finite_are_no_obstacle_to_a_certificate(value):
     candidate = lambda x: torch.where(x > 0, x * x, value)  # noqa: E731
     report = crosscheck(candidate, spec, checks=["forward", "vjp", "jvp"], dtypes=["float64"])
     assert report.passed, str(report)
+
+
+def test_courts_at_other_seeds_share_what_is_traced_and_certified(monkeypatch: pytest.MonkeyPatch):
+    """Whichever of them is asked first, and in whatever order."""
+    certified: list[str] = []
+
+    def certify(oracle, name, sample):
+        certified.append(name)
+        return original(oracle, name, sample)
+
+    original = court.certify
+    monkeypatch.setattr(court, "certify", certify)
+    first = court.Court(SQUARE, "cpu", 0)
+    benches = [first.at_seed(seed).bench(FLOAT64) for seed in (1, 2)]
+    with pinned():
+        oracles = [bench.oracle for bench in benches]
+        programs = [oracle._traced("vjp", [np.ones((3, 3))] * 2, by_autodiff=False)[0] for oracle in oracles]
+    assert programs[0] is programs[1]
+    rows_of = [bench.certificate("vjp") for bench in (*benches, first.bench(FLOAT64))]
+    assert rows_of[0].passed
+    assert rows_of[0] is rows_of[1] is rows_of[2]
+    assert certified == ["vjp"]
