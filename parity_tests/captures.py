@@ -8,12 +8,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from parity_tests.case_file import CaseError, load_module
 from parity_tests.harness.captures import Capture, Effect, captures
+from parity_tests.harness.printable import PrintableConsole
 
 _STYLE = {Effect.FINE: "green", Effect.WRONG: "bold red", Effect.UNKNOWN: "bold yellow"}
 
@@ -32,7 +32,7 @@ def show_captures(target: str) -> int:
         Unreadable: there is no source to read.
     """
     formula = _resolve(target)
-    found, console = captures(formula), Console()
+    found, console = captures(formula), PrintableConsole()
     if found:
         console.print(_table(target, found, str(inspect.getsourcefile(inspect.unwrap(formula)))))
     else:

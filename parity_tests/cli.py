@@ -71,9 +71,7 @@ BudgetOption = Annotated[
 @app.command()
 def run(
     context: typer.Context,
-    op: Annotated[
-        str, typer.Option(help="attn, or attn_float32, or attention_head, _grouped, _unbatched, _causal: of models.")
-    ] = "attn",
+    op: Annotated[str, typer.Option(help=f"Whose implementations are judged: {', '.join(IMPLEMENTATIONS)}.")] = "attn",
     candidate: Annotated[list[str] | None, typer.Option(help="Only this implementation; repeat for more.")] = None,
     only: OnlyOption = None,
     quick: QuickOption = False,

@@ -18,6 +18,7 @@ from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.judge import NOTHING_TOLD, Docket, judge_at
 from parity_tests.harness.numerics import cuda_missing
 from parity_tests.harness.precision import COMPLEX
+from parity_tests.harness.printable import in_a_line
 from parity_tests.harness.report import Report
 from parity_tests.harness.reproducer import is_run_unnamed
 from parity_tests.harness.samples import Sample
@@ -79,7 +80,7 @@ def _case(
 ) -> tuple[OpSpec, Sequence[Candidate | JaxCandidate | NotBuilt], Path | None]:
     if case is None and facts["case"] is not None:
         case = _named_case(path, facts["case"])
-        typer.echo(f"gradparity: running {case}, which {path} names", err=True)
+        typer.echo(in_a_line(f"gradparity: running {case}, which {path} names"), err=True)
     if case is not None:
         return *load_case(case), case
     from parity_tests.suite import operators  # the implementations, which other cases can do without

@@ -6,15 +6,16 @@ import contextlib
 import os
 import sys
 
-from rich.console import Console
 from rich.text import Text
+
+from parity_tests.harness.printable import PrintableConsole
 
 
 class OutputLost(Exception):
     """Standard output cannot be written to: a pipe that nobody reads any more, a full disk."""
 
 
-class Output(Console):
+class Output(PrintableConsole):
     """Standard output; or stderr, if standard output is for a report."""
 
     def show(self, *parts: object, **options: object) -> None:

@@ -13,6 +13,7 @@ import torch
 from parity_tests.harness.report import ORACLE, Row
 from parity_tests.harness.selection import one_of
 from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.spec_kinds import check_text
 
 # How JAX says that it was given a tensor.
 _GIVEN_A_TENSOR = re.compile(
@@ -37,6 +38,7 @@ def check_candidate(call: object, name: str) -> None:
         raise ValueError(
             f"candidate {name!r}: the rows of the oracle itself have this name; give the candidate another"
         )
+    check_text("candidate", name)
     if isinstance(call, type) and issubclass(call, torch.autograd.Function):
         raise TypeError(f"candidate {name!r} is the autograd.Function itself; give its apply: {call.__name__}.apply")
     if isinstance(call, OpSpec):

@@ -22,12 +22,14 @@ def one_of(kind: str, name: str, known: Sequence[str]) -> str:
     """The name, if it is known.
 
     Raises:
-        ValueError: it is not; the message has the known ones, and the nearest.
+        ValueError: it is not; the message has the nearest, and the known ones unless they are too many for a line.
     """
     if name not in known:
         near = difflib.get_close_matches(str(name), known, n=1)
         guess = f" (did you mean {near[0]!r}?)" if near else ""
-        raise ValueError(f"unknown {kind} {name!r}{guess}; there are {', '.join(known)}")
+        many = kind == "check"
+        listed = "gradparity checks lists them" if many else f"there are {', '.join(known)}"
+        raise ValueError(f"unknown {kind} {name!r}{guess}; {listed}")
     return name
 
 

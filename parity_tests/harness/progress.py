@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from parity_tests.harness.printable import PrintableConsole
 from parity_tests.harness.report import Row
 
 
@@ -33,7 +34,7 @@ def bar(length: int, console: Console | None = None) -> tuple[Progress, Callable
 @contextlib.contextmanager
 def shown(length: int, wanted: bool) -> Iterator[Callable[[Row], None]]:
     """A bar on stderr while the block runs, if it is wanted and stderr is a terminal."""
-    console = Console(stderr=True)
+    console = PrintableConsole(stderr=True)
     if not (wanted and console.is_terminal):
         yield lambda row: None
         return

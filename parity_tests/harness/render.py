@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich import box
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +17,7 @@ from parity_tests.harness.consequences import follows
 from parity_tests.harness.digits import apart
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.precision import FORMATS
+from parity_tests.harness.printable import PrintableConsole, in_a_line
 from parity_tests.harness.report import ORACLE, Failure, Report, Row, Smallest, WrongResult
 
 _STYLE = {
@@ -47,7 +48,7 @@ def table(report: Report) -> Table:
     rows = report.rows
     columns = list(dict.fromkeys((row.candidate, row.device) for row in rows))
     devices = {device for _, device in columns}
-    title = Text(" / ".join(dict.fromkeys(row.op for row in rows)))
+    title = Text(in_a_line(" / ".join(dict.fromkeys(row.op for row in rows))))
     narrow = len(columns) + len(report.not_built) > _WIDE
     layout = {"box": box.SIMPLE_HEAD, "padding": (0, 0)} if narrow else {}
     grid = Table(title=title, title_justify="left", **layout)
@@ -55,6 +56,7 @@ def table(report: Report) -> Table:
     names = [candidate if len(devices) == 1 else f"{candidate} {device}" for candidate, device in columns]
     for name in [*names, *(candidate.name for candidate in report.not_built)]:
         # A name of several words takes several lines, so that the table fits a terminal of 80 columns.
+        name = in_a_line(name)
         lines = name if len(name) <= _CELL else name.replace("_", "_\n")
         grid.add_column(Text(lines), overflow="fold", min_width=min(_CELL, max(map(len, lines.split("\n")))))
     for check in dict.fromkeys(row.check for row in sorted(rows, key=lambda row: row.candidate == ORACLE)):
@@ -346,7 +348,9 @@ def verdict_line(report: Report) -> Text:
 
 def as_text(report: Report, width: int = 120) -> str:
     """The whole report as plain text."""
-    console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False, legacy_windows=False)
+    console = PrintableConsole(
+        file=io.StringIO(), width=width, color_system=None, force_terminal=False, legacy_windows=False
+    )
     if report.rows:
         console.print(table(report))
     console.print(below(report), soft_wrap=True)

@@ -29,6 +29,7 @@ from parity_tests.harness.findings import Comparison, Finding
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.numerics import pinned
+from parity_tests.harness.printable import in_a_line
 from parity_tests.harness.recorder import Call, Recorder
 from parity_tests.harness.spec import OpSpec
 from parity_tests.harness.torch_log import TorchLog
@@ -65,7 +66,7 @@ class Reproducer:
         for name in sorted(arrays):
             digest.update(name.encode() + arrays[name].tobytes())
         words = (self.spec.name, self.candidate.name, self.check.name, self.trial.precision.name)
-        stem = "-".join([*(re.sub(r"\W+", "_", word) for word in words), digest.hexdigest()[:8]])
+        stem = "-".join([*(_in_a_path(word) for word in words), digest.hexdigest()[:8]])
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         memory = io.BytesIO()
@@ -145,7 +146,7 @@ class Reproducer:
             lstrip_blocks=True,
             keep_trailing_newline=True,
         )
-        environment.filters["repr"] = repr
+        environment.filters |= {"repr": repr, "quoted": _quoted, "in_a_line": in_a_line, "documented": _documented}
         sample, oracle, returns = self.trial.sample, self.trial.oracle, self.trial.oracle.returns
         names = self.spec.names_of_inputs(self.spec.count)
         params = self.spec.params_at(sample.sizes)
@@ -267,6 +268,21 @@ def importable(call: Callable) -> tuple[str, str] | None:
     except (ImportError, AttributeError):
         return None
     return (module, name) if found == call else None
+
+
+def _in_a_path(word: str) -> str:
+    """A part of the name of a file, which every file system can have, and which is not too long."""
+    return re.sub(r"\W+", "_", word, flags=re.ASCII)[:40]
+
+
+def _quoted(text: str) -> str:
+    """A literal of Python's."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _documented(text: str) -> str:
+    """A line of a docstring, which it does not end."""
+    return in_a_line(text).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
 
 
 def _usable(name: str) -> bool:

@@ -23,6 +23,7 @@ _SEQUENCES = {"input_names": '("x", "y")', "output_names": '("y",)', "constants"
 
 def check_kinds(spec: Any) -> None:
     """Raise a TypeError if a field holds what it cannot."""
+    check_text("OpSpec: name", spec.name)
     start = f"OpSpec {spec.name}: "
     for field, example in (("signature", '"(n,d)->(n)"'), ("sizes", '"n <= m"')):
         value = getattr(spec, field)
@@ -65,6 +66,13 @@ def _check_names(start: str, field: str, value: object, example: str) -> None:
     for name in value:
         if not isinstance(name, str):
             raise TypeError(f"{start}{field} must be a sequence of names, such as {example}; {name!r} is none")
+        check_text(f"{start}{field}", name)
+
+
+def check_text(what: str, name: str) -> None:
+    """Raise a ValueError if a name cannot be written to a file."""
+    if any("\ud800" <= c <= "\udfff" for c in name):
+        raise ValueError(f"{what} {name!r} has half a character (a lone surrogate), which no file can hold")
 
 
 def check_extent(name: str, signature: Signature, sizes: Mapping[str, int]) -> None:

@@ -11,12 +11,13 @@ from pathlib import Path
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Replace the file at `path`, in one step. A link stays a link, to the file that is replaced.
 
+    Half a character, which UTF-8 does not have, is written as in Python and JSON: \\ud800.
     What is there and is no regular file (a device, a pipe) cannot be replaced, and is written to.
 
     Raises:
         OSError: it cannot be written; then a regular file is as it was.
     """
-    write_bytes(path, text.encode("utf-8"))
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:

@@ -261,7 +261,7 @@ def test_a_dataclass_in_a_case(case):
         ),
         pytest.param(
             RIGHT + 'limits = {"vpj": "no"}\n',
-            r": unknown check 'vpj' \(did you mean 'vjp'\?\); there are forward",
+            r": unknown check 'vpj' \(did you mean 'vjp'\?\); gradparity checks lists them",
             id="limits",
         ),
         pytest.param(
@@ -316,7 +316,7 @@ def test_an_oracle_that_cannot_judge(case, tmp_path):
     ("options", "message"),
     [
         pytest.param(
-            ("--only", "vpj"), "unknown check 'vpj' (did you mean 'vjp'?); there are forward, vjp", id="check"
+            ("--only", "vpj"), "unknown check 'vpj' (did you mean 'vjp'?); gradparity checks lists them", id="check"
         ),
         pytest.param(("--dtype", "float8"), "unknown dtype 'float8' (did you mean 'float", id="dtype"),
         pytest.param(

@@ -151,7 +151,7 @@ def test_the_inputs_that_are_given_are_left_alone():
         pytest.param(
             {"checks": ["vpj"]},
             ValueError,
-            f"unknown check 'vpj' (did you mean 'vjp'?); there are {', '.join(CHECKS)}",
+            "unknown check 'vpj' (did you mean 'vjp'?); gradparity checks lists them",
             id="check",
         ),
         pytest.param(
@@ -187,7 +187,7 @@ def test_the_inputs_that_are_given_are_left_alone():
         pytest.param(
             {"limits": {"vpj": "no"}},
             ValueError,
-            f"unknown check 'vpj' (did you mean 'vjp'?); there are {', '.join(CHECKS)}",
+            "unknown check 'vpj' (did you mean 'vjp'?); gradparity checks lists them",
             id="limits",
         ),
         pytest.param(

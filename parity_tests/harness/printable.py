@@ -1,0 +1,35 @@
+"""Text from somebody else, on a terminal: names, messages of exceptions and paths are shown, and never obeyed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+# Control characters but for tabs and ends of lines, those that reverse the direction of text, and lone surrogates.
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str, encoding: str = "utf-8") -> str:
+    r"""The text with escapes, such as \x1b, for what a terminal would obey, and for what an encoding does not have."""
+    text = _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def in_a_line(text: str) -> str:
+    """The same in one line."""
+    return printable(" ".join(text.splitlines()))
+
+
+class PrintableConsole(Console):
+    """A console on which nothing but rich's own styles reaches the terminal as an escape sequence."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """As rich does, with escapes in the text."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(printable(segment.text, self.encoding), segment.style)
