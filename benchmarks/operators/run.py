@@ -32,7 +32,7 @@ class Outcome:
         explained: the failing rows, "vjp float64", of which docs/found.md has the defect, each with its title there.
         seconds: CPU time of `crosscheck`, without imports.
         megabytes: the largest resident memory of the process.
-        text: the report.
+        text: the report, if a row does not pass.
         commit: of the working tree that judged; results that were kept may be of another one.
     """
 
@@ -84,7 +84,7 @@ def judge_one(name: str, path: Path, seed: int) -> None:
             outcome.failures.append(_failure(row))
             titles = [defect.title for defect in case.defects if defect.explains(row)]
             outcome.explained |= {f"{row.check} {row.dtype}": title for title in titles}
-    outcome.text = str(report)
+    outcome.text = str(report) if outcome.failures else ""
     path.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
 
 
