@@ -9,13 +9,14 @@ import pytest
 from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.court import Court
 from parity_tests.harness.crosscheck import select_checks, select_precisions
+from parity_tests.harness.findings import Verdict
 from parity_tests.harness.judge import Docket, judge
 from parity_tests.harness.precision import PRECISIONS
 from parity_tests.harness.report import Report
 from parity_tests.harness.spec import OpSpec
 from parity_tests.suite.collection._case import Case, Mistake
 from parity_tests.suite.collection.special_points import CASES
-from parity_tests.suite.test_collection import CAUGHT
+from parity_tests.suite.test_collection import ALARMS
 
 SEEDS = range(5)
 CHECKS = ("vjp", "points", "points_second_order", "exact")
@@ -40,12 +41,12 @@ def reports(case: Case, call: Callable, checks: Sequence[str], dtypes: Sequence[
 def is_caught_at(case: Case, mistake: Mistake, seeds: Sequence[int]) -> None:
     for seed, report in reports(case, mistake.call, [mistake.caught_by], [mistake.dtype], seeds):
         (row,) = (row for row in report.rows if row.candidate == "judged")
-        assert row.verdict in CAUGHT, f"seed {seed}\n{report}"
+        assert row.verdict is Verdict.MISMATCH, f"seed {seed}\n{report}"
 
 
 def is_not_accused_at(case: Case, dtypes: Sequence[str], seeds: Sequence[int]) -> None:
     for seed, report in reports(case, case.right, CHECKS, dtypes, seeds):
-        assert not [row for row in report.rows if row.verdict in CAUGHT], f"seed {seed}\n{report}"
+        assert not [row for row in report.rows if row.verdict in ALARMS], f"seed {seed}\n{report}"
         assert any(row.check == "points" and row.passed for row in report.rows), f"seed {seed}\n{report}"
 
 
