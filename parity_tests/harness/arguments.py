@@ -73,8 +73,9 @@ def as_code(tree: Tree, variables: Mapping[str, str]) -> str:
         return "{" + ", ".join(f"{key!r}: {as_code(part, variables)}" for key, part in tree.items()) + "}"
     if isinstance(tree, tuple | list):
         parts = [as_code(part, variables) for part in tree]
-        if hasattr(tree, "_fields"):
-            return f"namedtuple({type(tree).__name__!r}, {list(tree._fields)!r})({', '.join(parts)})"
+        fields = getattr(tree, "_fields", None)
+        if fields is not None:
+            return f"namedtuple({type(tree).__name__!r}, {list(fields)!r})({', '.join(parts)})"
         if isinstance(tree, list):
             return f"[{', '.join(parts)}]"
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"

@@ -31,6 +31,7 @@ from parity_tests.harness.report import ORACLE, Row
 from parity_tests.harness.rounding import NoRule, NotFloat64
 from parity_tests.harness.samples import Sample, samples
 from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.spec_kinds import MOST_ENTRIES
 
 _LARGEST = 2**20  # entries, beyond which a sample is not worth its time
 _DRAWS, _EXAMPLES = 32, 3
@@ -93,6 +94,7 @@ class Bench:
         with pinned(device):
             # Constants are part of what is traced, and are drawn by the seed.
             self.oracle = before.oracle.afresh() if before and not every[0].constants else Oracle(spec, every[0])
+            _check_memory(self.oracle, every[0])
             self._values = DrawnValues()
             defined = [sample for sample in every if is_defined(self.oracle, sample, self.skipped, self._values)]
             check_free_axes(self.oracle, defined)
@@ -123,6 +125,17 @@ class Bench:
                     self.oracle, name, self.cases, self._special_points, blank, self.skipped, self._values
                 )
         return self._certificates[name]
+
+
+def _check_memory(oracle: Oracle, sample: Sample) -> None:
+    """Raise an OracleError if the primal makes an array beyond memory of the first sample's inputs."""
+    entries = oracle.at(sample).largest_array(sample.shapes)
+    if entries > MOST_ENTRIES:
+        raise OracleError(
+            f"{oracle.spec.name}: of inputs of shapes {', '.join(map(str, sample.shapes))} the primal makes an array "
+            f"of {entries:,} entries, which is {entries * 8 / 2**30:,.3g} GiB of float64; at most {MOST_ENTRIES:,} "
+            "can be judged: give smaller sizes"
+        )
 
 
 @contextlib.contextmanager

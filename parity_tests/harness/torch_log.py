@@ -34,12 +34,19 @@ class TorchLog:
             self._handlers = [h for h in _internal.handlers if type(h) is logging.StreamHandler]
         for handler in self._handlers:
             handler.addFilter(self._keep)
+        if "TORCH_TRACE" not in os.environ:
+            # Its records are for a file that this variable names. pytest would print them with a failing test.
+            _internal.trace_log.addFilter(self._drop)
         return self
 
     def __exit__(self, *error: object) -> None:
         for handler in self._handlers:
             handler.removeFilter(self._keep)
+        _internal.trace_log.removeFilter(self._drop)
         self._handlers = []
+
+    def _drop(self, record: logging.LogRecord) -> bool:
+        return False
 
     def _keep(self, record: logging.LogRecord) -> bool:
         """Is a record to be written by the handler? None is; and one that several handlers get is kept once."""

@@ -115,6 +115,14 @@ def test_more_than_can_be_judged_is_refused_before_memory_is_asked_for(fields, m
         OpSpec("op", primal=lambda *x: jnp.sum(x[0]), **fields)
 
 
+def test_an_output_beyond_memory_is_refused_before_it_is_asked_for(tmp_path):
+    text = "spec = OpSpec('op', lambda x: jnp.zeros(10**12) + x[0], '(n)->(m)')\ncandidate = torch.sin\n"
+    ran = check(tmp_path, text)
+    assert ran.code == 2
+    told = "op: of inputs of shapes (4,) the primal makes an array of 1,000,000,000,000 entries, which is 7,451 GiB"
+    assert told.replace("7,451", "7.45e+03") in ran.printed
+
+
 def test_as_much_as_can_be_judged_is_accepted():
     assert OpSpec("op", primal=jnp.sum, signature=f"({MOST_ENTRIES})->()").count == 1
 
