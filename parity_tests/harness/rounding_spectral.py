@@ -43,11 +43,20 @@ def _norm(A: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(A).all((-1, -2), keepdims=True), norm, np.inf)
 
 
+def _at_most_norm(E: np.ndarray) -> np.ndarray:
+    """A bound of the spectral norm of magnitudes, √(‖E‖₁ ‖E‖∞), with the shape [..., 1, 1].
+
+    For the norm itself an SVD of E would take longer than everything else.
+    """
+    columns, rows = (E.sum(axis, keepdims=True).max((-1, -2), keepdims=True, initial=0.0) for axis in (-2, -1))
+    return np.sqrt(columns) * np.sqrt(rows)
+
+
 def _perturbed(w: np.ndarray, V: np.ndarray, e_A: np.ndarray, n: int, p: Precision):
     """Bounds of the eigenvalues [..., n] and eigenvectors [..., n, n] of a symmetric matrix, before they are stored."""
     magnitude = np.abs(V)
     own = (p.gamma(n) + 2 * p.u) * np.abs(w).max(-1, initial=0.0)[..., None, None]
-    weyl = np.broadcast_to(_norm(e_A)[..., 0] + own[..., 0], w.shape)
+    weyl = np.broadcast_to(_at_most_norm(e_A)[..., 0] + own[..., 0], w.shape)
     of_values, K = _coefficients(w, magnitude.mT @ e_A @ magnitude + own, weyl)
     length = np.minimum((K * K).sum(-2, keepdims=True) / 2, 1.0)
     return of_values, _turned(magnitude, K, length)
