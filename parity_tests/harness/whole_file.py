@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,7 +39,8 @@ def is_special(path: str | os.PathLike[str]) -> bool:
 
 
 def _replace(target: Path, write: Callable[[Path], object]) -> None:
-    new = target.with_name(f".{os.getpid()}.tmp")  # short, since the target's name may be as long as names can be
+    # Of this process and thread alone; and short, since the target's name may be as long as names can be.
+    new = target.with_name(f".{os.getpid()}-{threading.get_ident()}.tmp")
     try:
         write(new)
         os.replace(new, target)
