@@ -103,7 +103,7 @@ def test_tanh_of_every_number(compiled: Callable[[str], Rows], level: str, strid
         below = int(np.searchsorted(x, np.float32(10)))
         worst = max(worst, error(x[:below], y[:below]) if below else 0.0)
         np.testing.assert_array_equal(y[below:], np.float32(1))
-    assert 2.4 < worst <= ULP
+    assert (2.4 if stride == 1 else 2) < worst <= ULP  # that the worst is found, too
 
 
 PLANTED = {
