@@ -106,9 +106,9 @@ def test_right(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("f", [jax_ref.attn, jax_ref.attn_ad], ids=["attn", "attn_ad"])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_oracle_s_own_faces(f, seed):
-    report = crosscheck(JaxCandidate(f), SPEC, seed=seed)
+def test_the_oracle_s_own_faces(f):
+    """At another seed than `test_right`; each takes minutes."""
+    report = crosscheck(JaxCandidate(f), SPEC, seed=1)
     assert report.passed, str(report)
 
 
