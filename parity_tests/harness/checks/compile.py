@@ -1,8 +1,10 @@
 """compile: values and gradients under torch.compile.
 
 With the backend aot_eager: Dynamo and AOTAutograd trace the forward and the backward as for inductor, which would add
-PyTorch's own code generation, a C++ compiler, and seconds for every graph. Where Dynamo breaks the graph, as it does
-before a Function that defines `jvp`, that part runs as without it, and is no mistake.
+PyTorch's own code generation, a C++ compiler, and seconds for every graph. Nor are equal calls in a graph merged,
+which is a pass over PyTorch's own graph and would import all of inductor, a fifth of an ordinary operator's time. Where
+Dynamo breaks the graph, as it does before a Function that defines `jvp`, that part runs as without it, and is no
+mistake.
 """
 
 import contextlib
@@ -38,13 +40,15 @@ def _run(trial):
 def _fresh_dynamo():
     """Nothing compiled before, nothing left behind; and of where it breaks a graph, Dynamo's log says nothing."""
     import torch._dynamo  # half a second, for whom this check is run
+    import torch._functorch.config
 
     log = logging.getLogger("torch")
     level = log.level
     log.setLevel(logging.ERROR)
     torch._dynamo.reset()
     try:
-        yield
+        with torch._functorch.config.patch(cse=False):
+            yield
     finally:
         torch._dynamo.reset()
         log.setLevel(level)

@@ -6,12 +6,15 @@ The mistakes that these checks are there for are in `test_checks` and `test_muta
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
 import torch._dynamo
+import torch._functorch.config
 from torch._dynamo.testing import CompileCounterWithBackend
 
 from parity_tests import OpSpec, Verdict, crosscheck
@@ -166,12 +169,27 @@ def test_dynamo_is_left_as_it_was(caplog):
     """No word of the broken graph, either."""
     compiled = torch.compile(lambda x: x + 1, backend="eager")
     log, limit = logging.getLogger("torch"), torch._dynamo.config.recompile_limit
-    level = log.level
+    level, merges = log.level, torch._functorch.config.cse
     with caplog.at_level(logging.WARNING):
         assert judged(Numpy.apply, SINE, "compile").verdict is Verdict.PASS
     assert (log.level, torch._dynamo.config.recompile_limit) == (level, limit)
+    assert torch._functorch.config.cse is merges
     assert not caplog.records
     assert compiled(torch.ones(2)).sum() == 4
+
+
+@pytest.mark.slow
+def test_compile_does_not_import_the_code_generator():
+    """It takes as long to import as all other checks of an elementwise operator take together."""
+    program = """
+import sys, jax.numpy as jnp, numpy as np, torch
+from parity_tests import OpSpec, crosscheck
+spec = OpSpec("sine", primal=jnp.sin, inputs=(np.ones(3),))
+assert crosscheck(torch.sin, spec, checks=["compile"], dtypes=["float64"]).passed
+assert "torch._functorch.partitioners" in sys.modules
+assert "torch._inductor.lowering" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 # A candidate that is compiled.
