@@ -1,8 +1,9 @@
-"""Right versions at many seeds: `python -m benchmarks.seeds [OPERATOR ...] [--seeds 5] [--resume]`.
+"""Right and wrong versions at many seeds: `python -m benchmarks.seeds [OPERATOR ...] [--seeds 5] [--resume]`.
 
-Every right version of the collection is judged under all checks in all its formats, at each seed. The slow tests do
-so at two seeds; five take hours, so the results are written after every seed, and `--resume` goes on where a run has
-ended. A right version that raises an alarm is a defect of the harness.
+Every right version of the collection, and every implementation of attn, is judged under all checks in all its formats,
+and every planted mistake under the check that must catch it, at each seed. The slow tests do so at two seeds; five take
+hours, so the results are written after every seed, and `--resume` goes on where a run has ended. A right version that
+raises an alarm, and a mistake that is not caught, are defects of the harness.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,17 +21,22 @@ import typer
 from rich.console import Console
 
 from benchmarks.run import commit, facts
-from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.candidate import Candidate, NotBuilt
 from parity_tests.harness.court import Court
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.judge import Docket, judge
-from parity_tests.harness.report import Report
+from parity_tests.harness.report import Report, Row
+from parity_tests.harness.spec import OpSpec
 from parity_tests.harness.whole_file import write_text
+from parity_tests.suite import attn
 from parity_tests.suite.collection import COLLECTION, MORE, Case
+from parity_tests.suite.collection._case import Mistake
 
 ALARMS = (Verdict.MISMATCH, Verdict.ERROR)
-CASES = COLLECTION | MORE
+RIGHT = "right"
+CASES: Mapping[str, Case] = COLLECTION | MORE
+OPERATORS = (*CASES, attn.SPEC.name)
 RESULTS = Path(__file__).parent / "results" / "seeds.json"
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -38,58 +44,100 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @dataclass
 class Judged:
-    """What came of a right version at a seed.
+    """What came of a version of an operator at a seed.
 
     Attributes:
+        version: "right"; for attn an implementation's name; or a planted mistake's name.
+        is_mistake: whether it must be caught.
         rows: the number of rows by verdict.
-        alarms: the rows that accuse it, such as "MISMATCH vjp float64: reason".
-        seconds: CPU time; at an operator's first seed it includes the certificates, which serve the other seeds, too.
+        alarms: the rows that accuse a right version, such as "MISMATCH vjp float64: reason"; of a mistake, the rows
+            that should have accused it and do not.
+        seconds: CPU time; the first one of an operator includes the certificates, which serve all of them.
         text: the report, if there is an alarm.
         commit: of the working tree that judged; results that were kept may be of another one.
     """
 
     operator: str
     seed: int
+    version: str = RIGHT
+    is_mistake: bool = False
     rows: dict[str, int] = field(default_factory=dict)
     alarms: list[str] = field(default_factory=list)
     seconds: float = 0.0
     text: str = ""
     commit: str | None = None
 
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What it is known by: operator, version, seed."""
+        return self.operator, self.version, self.seed
 
-def judged(name: str, case: Case, court: Court, seed: int) -> Judged:
-    """Judge a right version under all checks in all its formats."""
+
+def spec_of(operator: str) -> OpSpec:
+    """The spec of a case of the collection, or of attn."""
+    return CASES[operator].spec if operator in CASES else attn.SPEC
+
+
+def mistakes_of(operator: str) -> Mapping[str, Mistake]:
+    """The planted mistakes by their names; attn's are judged by tests of their own."""
+    return CASES[operator].mistakes if operator in CASES else {}
+
+
+def versions_of(operator: str) -> tuple[str, ...]:
+    """The right versions, and then the mistakes."""
+    return ((RIGHT,) if operator in CASES else tuple(attn.NAMES)) + tuple(mistakes_of(operator))
+
+
+def judged(operator: str, version: str, court: Court, seed: int) -> Judged:
+    """Judge a right version under all checks in all its formats, or a mistake under the check that must catch it."""
+    mistake = mistakes_of(operator).get(version)
+    spec, start = spec_of(operator), time.process_time()
     docket = Docket(
-        spec=case.spec,
-        candidates=[Candidate(case.right, "right")],
-        checks=select_checks(None),
-        precisions=select_precisions(None, case.spec),
+        spec=spec,
+        candidates=[_candidate(operator, version)],
+        checks=select_checks([mistake.caught_by] if mistake else None),
+        precisions=select_precisions([mistake.dtype] if mistake else None, spec),
         device="cpu",
         seed=seed,
         replay=lambda row: "",
         court=court,
     )
-    report, start = Report({}), time.process_time()
+    report = Report({})
     for _ in judge(docket, report):
         pass
-    alarms = [row for row in report.rows if row.verdict in ALARMS]
+    rows = [row for row in report.rows if row.candidate == version] if mistake else report.rows
+    alarms = [row for row in rows if _is_an_alarm(row, mistake)]
     return Judged(
-        name,
+        operator,
         seed,
-        rows=dict(Counter(str(row.verdict) for row in report.rows)),
-        alarms=[f"{row.verdict} {row.check} {row.dtype}: {row.reason}" for row in alarms],
+        version,
+        is_mistake=mistake is not None,
+        rows=dict(Counter(str(row.verdict) for row in rows)),
+        alarms=[f"{row.verdict} {row.check} {row.dtype}: {row.reason}" for row in alarms] if rows else ["no row"],
         seconds=round(time.process_time() - start, 2),
         text=str(report) if alarms else "",
     )
 
 
-def judge_seeds(name: str, seeds: Sequence[int]) -> Iterator[Judged]:
-    """Judge a right version at some seeds; the oracle is traced and certified once for all of them."""
-    first: Court | None = None
-    for seed in seeds:
-        court = first.at_seed(seed) if first else Court(CASES[name].spec, "cpu", seed)
-        first = first or court
-        yield judged(name, CASES[name], court, seed)
+def _candidate(operator: str, version: str) -> Candidate | NotBuilt:
+    if operator not in CASES:
+        return attn.candidate(version)
+    mistake = CASES[operator].mistakes.get(version)
+    return Candidate(mistake.call if mistake else CASES[operator].right, version)
+
+
+def _is_an_alarm(row: Row, mistake: Mistake | None) -> bool:
+    return row.verdict is not Verdict.MISMATCH if mistake else row.verdict in ALARMS
+
+
+def judge_seeds(operator: str, wanted: Sequence[tuple[str, int]]) -> Iterator[Judged]:
+    """Judge versions of an operator at some seeds; the oracle is traced and certified once for all of them."""
+    courts: dict[int, Court] = {}
+    for version, seed in sorted(wanted, key=lambda one: one[1]):
+        if seed not in courts:
+            first = next(iter(courts.values()), None)
+            courts[seed] = first.at_seed(seed) if first else Court(spec_of(operator), "cpu", seed)
+        yield judged(operator, version, courts[seed], seed)
 
 
 @app.command()
@@ -99,57 +147,77 @@ def main(
     resume: Annotated[bool, typer.Option("--resume", help="Keep what the results have, and judge the others.")] = False,
     out: Annotated[Path, typer.Option(help="The results, .json; an .md beside it.")] = RESULTS,
 ) -> None:
-    """Judge every right version of the collection at many seeds in all formats.
+    """Judge every right version and every mistake of the collection at many seeds.
 
-    Exit codes: 0 there is no alarm, 1 there is one.
+    Exit codes: 0 there is no alarm and every mistake is caught, 1 otherwise.
     """
-    unknown = [name for name in names or () if name not in CASES]
+    unknown = [name for name in names or () if name not in OPERATORS]
     if unknown:
-        raise typer.BadParameter(f"unknown operator {unknown[0]!r}; there are {', '.join(CASES)}")
+        raise typer.BadParameter(f"unknown operator {unknown[0]!r}; there are {', '.join(OPERATORS)}")
     console, known = Console(), read(out) if resume else {}
     measured, judging = facts(), commit()
     about = {key: measured[key] for key in ("date", "machine", "versions")} | {"schema": 1, "seeds": seeds}
-    for name in names or CASES:
-        for found in judge_seeds(name, [seed for seed in range(seeds) if (name, seed) not in known]):
+    for name in names or OPERATORS:
+        every = [(version, seed) for seed in range(seeds) for version in versions_of(name)]
+        for found in judge_seeds(
+            name, [(version, seed) for version, seed in every if (name, version, seed) not in known]
+        ):
             found.commit = judging
-            known[name, found.seed] = found
+            known[found.key] = found
             write(about, list(known.values()), out)
-            told = f"{len(found.alarms)} alarms" if found.alarms else "no alarm"
-            console.print(f"{name}, seed {found.seed}: {told}, {found.seconds} s", highlight=False, markup=False)
+            console.print(_progress(found), highlight=False, markup=False)
         jax.clear_caches()  # what is compiled for an operator serves no other, and adds up
     for line in summary(seeds, list(known.values())):
         console.print(line, highlight=False, markup=False)
     raise typer.Exit(1 if any(found.alarms for found in known.values()) else 0)
 
 
-def read(path: Path) -> dict[tuple[str, int], Judged]:
-    """The results of an earlier run, by operator and seed."""
+def _progress(found: Judged) -> str:
+    if found.is_mistake:
+        told = "not caught" if found.alarms else "caught"
+    else:
+        told = f"{len(found.alarms)} alarms" if found.alarms else "no alarm"
+    return f"{found.operator}, {found.version}, seed {found.seed}: {told}, {found.seconds} s"
+
+
+def read(path: Path) -> dict[tuple[str, str, int], Judged]:
+    """The results of an earlier run, by operator, version and seed."""
     if not path.exists():
         return {}
     stored = [Judged(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))["judged"]]
-    return {(found.operator, found.seed): found for found in stored if found.operator in CASES}
+    return {
+        found.key: found
+        for found in stored
+        if found.operator in OPERATORS and found.version in versions_of(found.operator)
+    }
 
 
 def write(about: dict[str, Any], found: Sequence[Judged], path: Path) -> None:
     """As JSON, and as a Markdown page beside it, each whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    order = list(CASES)
-    found = sorted(found, key=lambda one: (order.index(one.operator), one.seed))
+    order = {name: i for i, name in enumerate(OPERATORS)}
+    found = sorted(found, key=lambda one: (order[one.operator], one.is_mistake, one.version, one.seed))
     write_text(path, json.dumps(about | {"judged": [asdict(one) for one in found]}, indent=1) + "\n")
     write_text(path.with_suffix(".md"), as_markdown(about, found))
 
 
 def summary(seeds: int, found: Sequence[Judged]) -> list[str]:
-    """How much was judged, and how many alarms there are."""
+    """How much was judged, how many alarms there are, and how many mistakes were missed."""
     rows: Counter[str] = Counter()
-    for one in found:
+    right, wrong = [one for one in found if not one.is_mistake], [one for one in found if one.is_mistake]
+    for one in right:
         rows.update(one.rows)
     counts = ", ".join(f"{count} {verdict}" for verdict, count in rows.items())
-    accused = [f"{one.operator} (seed {one.seed})" for one in found if one.alarms]
+    accused = [f"{one.operator}, {one.version} (seed {one.seed})" for one in right if one.alarms]
+    missed = [f"{one.operator}, {one.version} (seed {one.seed})" for one in wrong if one.alarms]
+    mistakes = sum(len(mistakes_of(name)) for name in OPERATORS)
+    versions = sum(len(versions_of(name)) for name in OPERATORS) - mistakes
     return [
-        f"{len(found)} of {seeds * len(CASES)}: right versions times seeds that were judged.",
+        f"{len(right)} of {seeds * versions}: right versions times seeds that were judged.",
         f"{sum(rows.values())} rows: {counts or 'none'}.",
-        f"{sum(len(one.alarms) for one in found)} alarms{': ' + ', '.join(accused) if accused else ''}.",
+        f"{sum(len(one.alarms) for one in right)} alarms{': ' + '; '.join(accused) if accused else ''}.",
+        f"{len(wrong)} of {seeds * mistakes}: mistakes times seeds that were judged.",
+        f"{len(missed)} of them not caught{': ' + '; '.join(missed) if missed else ''}.",
     ]
 
 
@@ -157,35 +225,62 @@ def as_markdown(about: dict[str, Any], found: Sequence[Judged]) -> str:
     """A page."""
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     commits = ", ".join(dict.fromkeys(one.commit or "unknown" for one in found))
-    seeds: dict[str, list[Judged]] = {}
+    keys = {one.key for one in found}
+    waiting = [
+        name
+        for name in OPERATORS
+        if any((name, version, seed) not in keys for version in versions_of(name) for seed in range(about["seeds"]))
+    ]
+    right: dict[tuple[str, str], list[Judged]] = {}
+    wrong: dict[str, list[Judged]] = {}
     for one in found:
-        seeds.setdefault(one.operator, []).append(one)
-    waiting = [name for name in CASES if len(seeds.get(name, ())) < about["seeds"]]
+        if one.is_mistake:
+            wrong.setdefault(one.operator, []).append(one)
+        else:
+            right.setdefault((one.operator, one.version), []).append(one)
     lines = [
-        "# Right versions at many seeds",
+        "# Right and wrong versions at many seeds",
         "",
         f"Written by `python -m benchmarks.seeds`; {about['date']}; commit {commits}; {versions}; "
-        f"{about['machine']['cpu']}; all checks, all formats, seeds 0 to "
-        f"{about['seeds'] - 1}.",
+        f"{about['machine']['cpu']}; right versions under all checks in all formats, mistakes under the check "
+        f"that must catch them; seeds 0 to {about['seeds'] - 1}.",
         "",
-        *summary(about["seeds"], found),
-        "",
+        *(f"{line}\n" for line in summary(about["seeds"], found)),
         *([f"**Not complete.** Seeds are missing of: {', '.join(waiting)}.", ""] if waiting else []),
-        "| operator | seeds | rows | CPU s | alarms |",
-        "|---|---|---|---|---|",
-        *(_line(name, of) for name, of in seeds.items()),
+        "## Right versions",
+        "",
+        "| operator | version | seeds | rows | CPU s | alarms |",
+        "|---|---|---|---|---|---|",
+        *(_line(name, version, of) for (name, version), of in right.items()),
+        "",
+        "## Planted mistakes",
+        "",
+        "| operator | mistakes | seeds | caught | CPU s | not caught |",
+        "|---|---|---|---|---|---|",
+        *(_line_of_mistakes(name, of) for name, of in wrong.items()),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _line(name: str, found: Sequence[Judged]) -> str:
+def _line(name: str, version: str, found: Sequence[Judged]) -> str:
     rows: Counter[str] = Counter()
     for one in found:
         rows.update(one.rows)
     told = "; ".join(f"seed {one.seed}: {alarm}" for one in found for alarm in one.alarms).replace("|", "\\|")
     counts = ", ".join(f"{count} {verdict}" for verdict, count in rows.items())
     at = ", ".join(str(one.seed) for one in found)
-    return f"| {name} | {at} | {counts} | {sum(one.seconds for one in found):.0f} | {told} |"
+    return f"| {name} | {version} | {at} | {counts} | {sum(one.seconds for one in found):.0f} | {told} |"
+
+
+def _line_of_mistakes(name: str, found: Sequence[Judged]) -> str:
+    caught = sum(not one.alarms for one in found)
+    missed = "; ".join(f"{one.version}, seed {one.seed}: {one.alarms[0]}" for one in found if one.alarms)
+    at = ", ".join(str(seed) for seed in sorted({one.seed for one in found}))
+    seconds = sum(one.seconds for one in found)
+    count = len({one.version for one in found})
+    return (
+        f"| {name} | {count} | {at} | {caught} of {len(found)} | {seconds:.0f} | {missed.replace('|', chr(92) + '|')} |"
+    )
 
 
 if __name__ == "__main__":

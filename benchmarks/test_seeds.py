@@ -1,8 +1,9 @@
-"""Right versions at many seeds: what is kept, what is judged again, and what the page says."""
+"""Right and wrong versions at many seeds: what is kept, what is judged again, and what the page says."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -10,40 +11,51 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks import seeds
-from benchmarks.seeds import CASES, Judged, app, as_markdown, read, write
+from benchmarks.seeds import OPERATORS, Judged, app, as_markdown, mistakes_of, read, versions_of, write
 
 MACHINE = {"cpu": "a processor", "cores": 2, "load": [1.0]}
 FACTS = {"machine": MACHINE, "versions": {"torch": "2"}, "date": "today", "seeds": 2}
 RIGHT = Judged("tanh", 0, rows={"PASS": 99}, seconds=2.0)
 ACCUSED = Judged("tanh", 1, rows={"PASS": 98, "MISMATCH": 1}, alarms=["MISMATCH vjp float16: wrong"], text="...")
+MISSED = Judged(
+    "tanh", 0, *list(mistakes_of("tanh"))[:1], is_mistake=True, rows={"PASS": 1}, alarms=["PASS vjp float64"]
+)
 
 
 def test_the_files(tmp_path: Path) -> None:
     path = tmp_path / "seeds.json"
-    write(FACTS, [ACCUSED, RIGHT], path)
-    assert read(path) == {("tanh", 0): RIGHT, ("tanh", 1): ACCUSED}
+    write(FACTS, [MISSED, ACCUSED, RIGHT], path)
+    assert list(read(path).values()) == [RIGHT, ACCUSED, MISSED]
     page = path.with_suffix(".md").read_text()
-    assert "| tanh | 0, 1 | 197 PASS, 1 MISMATCH | 2 | seed 1: MISMATCH vjp float16: wrong |" in page
-    assert "1 alarms: tanh (seed 1)." in page
+    assert "| tanh | right | 0, 1 | 197 PASS, 1 MISMATCH | 2 | seed 1: MISMATCH vjp float16: wrong |" in page
+    assert "1 alarms: tanh, right (seed 1)." in page
+    assert "| tanh | 1 | 0 | 0 of 1 | 0 |" in page
+    assert f"1 of them not caught: tanh, {MISSED.version} (seed 0)." in page
     assert sorted(file.name for file in tmp_path.iterdir()) == ["seeds.json", "seeds.md"]
 
 
 def test_the_page_says_what_was_not_judged() -> None:
-    others = [Judged(name, seed) for name in CASES if name != "tanh" for seed in (0, 1)]
-    assert "Seeds are missing of: tanh.\n" in as_markdown(FACTS, [RIGHT, *others])
-    every = [RIGHT, ACCUSED, *others]
+    every = [Judged(name, seed, version) for name in OPERATORS for version in versions_of(name) for seed in (0, 1)]
     assert "Not complete" not in as_markdown(FACTS, every)
+    without = [one for one in every if one.key != RIGHT.key]
+    assert "Seeds are missing of: tanh.\n" in as_markdown(FACTS, without)
 
 
 def test_a_run_that_is_resumed_judges_what_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "seeds.json"
-    write(FACTS, [RIGHT], path)
-    with mock.patch.object(seeds, "judged", lambda name, case, court, seed: Judged(name, seed)):
-        result = CliRunner().invoke(app, ["tanh", "--seeds", "3", "--resume", "--out", str(path)])
-    assert result.exit_code == 0, result.output
-    assert "seed 0" not in result.output
-    assert read(path)["tanh", 0] == RIGHT
-    assert [seed for _, seed in read(path)] == [0, 1, 2]
+    write(FACTS, [RIGHT, MISSED], path)
+    with (
+        mock.patch.object(seeds, "judged", lambda name, version, court, seed: Judged(name, seed, version)),
+        mock.patch.object(seeds, "Court"),
+    ):
+        result = CliRunner().invoke(app, ["tanh", "--seeds", "2", "--resume", "--out", str(path)])
+    assert result.exit_code == 1, result.output  # for the mistake that is kept, and was not caught
+    assert "tanh, right, seed 0" not in result.output
+    assert "tanh, right, seed 1" in result.output
+    kept = read(path)
+    assert kept[RIGHT.key] == RIGHT
+    assert kept[MISSED.key] == MISSED
+    assert set(kept) == {("tanh", version, seed) for version in versions_of("tanh") for seed in (0, 1)}
 
 
 def test_an_alarm_is_told_and_fails(tmp_path: Path) -> None:
@@ -59,8 +71,21 @@ def test_an_unknown_operator_is_refused() -> None:
     assert "unknown operator" in result.output
 
 
+def test_a_mistake_that_is_not_caught_is_an_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = seeds.CASES["mean"]
+    (name, mistake), *_ = case.mistakes.items()
+    right = replace(case, mistakes={name: replace(mistake, call=case.right)})
+    for planted, caught in ((case, True), (right, False)):
+        monkeypatch.setattr(seeds, "CASES", {"mean": planted})
+        (found,) = seeds.judge_seeds("mean", [(name, 3)])
+        assert found.is_mistake
+        assert bool(found.alarms) is not caught
+        assert set(found.rows) == {"MISMATCH" if caught else "PASS"}
+
+
 @pytest.mark.slow
-def test_a_right_version_is_judged_in_all_its_formats() -> None:
-    (found,) = seeds.judge_seeds("mean", [3])
-    assert (found.operator, found.seed, found.alarms) == ("mean", 3, [])
+@pytest.mark.parametrize(("operator", "version"), [("mean", "right"), ("attn", "attn_composite")])
+def test_a_right_version_is_judged_in_all_its_formats(operator: str, version: str) -> None:
+    (found,) = seeds.judge_seeds(operator, [(version, 3)])
+    assert (found.key, found.alarms) == ((operator, version, 3), [])
     assert found.rows["PASS"] > 50

@@ -17,7 +17,7 @@ from parity_tests.harness.report import Report
 from parity_tests.suite.collection import COLLECTION, MORE, Case
 
 ALARMS = (Verdict.MISMATCH, Verdict.ERROR)
-SEEDS = range(5)
+SEEDS = range(2)  # `python -m benchmarks.seeds` judges five
 # Judged with the fast tests, too; all are judged with the slow ones.
 REPRESENTATIVE = ("softplus", "layer_norm")
 CASES = [
@@ -64,10 +64,9 @@ def test_a_mistake_is_caught(case, mistake):
 @pytest.mark.parametrize(("case", "mistake"), MISTAKES)
 def test_a_mistake_is_not_caught_by_luck(case, mistake):
     """At seed 0 it is judged above."""
-    for seed in SEEDS[1:]:
-        report = judged(case, mistake.call, [mistake.caught_by], [mistake.dtype], seed, "wrong")
-        (row,) = (row for row in report.rows if row.candidate == "wrong")
-        assert row.verdict is Verdict.MISMATCH, f"seed {seed}\n{report}"
+    report = judged(case, mistake.call, [mistake.caught_by], [mistake.dtype], SEEDS[1], "wrong")
+    (row,) = (row for row in report.rows if row.candidate == "wrong")
+    assert row.verdict is Verdict.MISMATCH, str(report)
 
 
 def no_alarm(case: Case, dtypes: list[str], seed: int, alarms: tuple[Verdict, ...]) -> Report:

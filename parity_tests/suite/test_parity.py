@@ -72,14 +72,14 @@ def test_the_oracle_has_every_certificate(report: Callable[[str], Report], devic
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 5))
-def test_no_false_alarm(seed: int) -> None:
-    report = run_attn([attn_candidate(name) for name in NAMES], seed=seed)
+def test_no_false_alarm_at_another_seed() -> None:
+    """`python -m benchmarks.seeds attn` judges five."""
+    report = run_attn([attn_candidate(name) for name in NAMES], seed=1)
     assert report.passed, as_text(report)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(5, 21))
+@pytest.mark.parametrize("seed", range(2, 6))
 def test_no_false_alarm_in_numbers(seed: int) -> None:
     """What is compared differs from seed to seed; how it is run (in threads, in batches) does not."""
     checks = [check.name for check in CHECKS.values() if not check.costly and not check.on_request]
