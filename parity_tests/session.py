@@ -21,6 +21,7 @@ from parity_tests.harness.oracle import OracleError
 from parity_tests.harness.processes import Pool
 from parity_tests.harness.render import below, costs, row_line, table
 from parity_tests.harness.report import Report, Row
+from parity_tests.harness.rounding import NotFloat64
 from parity_tests.harness.selection import DEVICES, left_out, select_checks, select_precisions
 from parity_tests.harness.worker import CannotLoad, WorkerError
 from parity_tests.interruption import INTERRUPTED, TEXT, Interruption
@@ -66,7 +67,7 @@ class Session:
                     self._judge_elsewhere(self._pool, orders) if self._pool is not None else self._judge_here(orders)
                 except OracleError as error:
                     report.error = hints.of_oracle_error(error)
-                except (WorkerError, Spent, hints.NotOnTensors) as error:
+                except (WorkerError, Spent, hints.NotOnTensors, NotFloat64) as error:
                     report.error = str(error)
                 except OutputLost as error:
                     report.error = lost = str(error)

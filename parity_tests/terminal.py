@@ -46,7 +46,7 @@ def flushed() -> bool:
     try:
         sys.stdout.flush()
         return True
-    except (OSError, ValueError):
+    except (OSError, ValueError, AttributeError):  # None, if what was judged in this process has set it so
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return False

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from parity_tests.harness import bridge
+from parity_tests.harness.errors import first_line
 from parity_tests.harness.maps import BASES
 from parity_tests.harness.oracle import Arrays
 from parity_tests.harness.real_parts import by_parts
@@ -26,8 +27,7 @@ def blame(name: str, trial: Trial) -> str | None:
     try:
         return _verdict(name, exact, trial.precision.name)
     except Exception as error:
-        first_line = next(iter(str(error).strip().splitlines()), "")
-        return f"no Taylor rate in {exact.precision.name}: {type(error).__name__}: {first_line}"
+        return f"no Taylor rate in {exact.precision.name}: {type(error).__name__}: {first_line(error)}"
 
 
 def _verdict(name: str, exact: Trial, format_name: str) -> str:

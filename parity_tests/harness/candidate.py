@@ -103,6 +103,9 @@ class Candidate:
         for y in outputs:
             if not isinstance(y, torch.Tensor):
                 raise BadOutput(f"returned {type(y).__name__} where a tensor, or a tuple of tensors, is expected")
+            if y.is_nested or y.layout is not torch.strided:
+                kind = "nested" if y.is_nested else str(y.layout).removeprefix("torch.")
+                raise BadOutput(f"returned a tensor that is {kind}, where a dense one is expected")
         return outputs
 
     def vjp(

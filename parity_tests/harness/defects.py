@@ -7,6 +7,8 @@ import os
 import tempfile
 import traceback
 
+_LONGEST = 10_000  # characters of a message
+
 
 def told_in_full(error: BaseException) -> str:
     """An exception in one line: its type, its message, where it was raised, and the file that has the traceback."""
@@ -14,14 +16,15 @@ def told_in_full(error: BaseException) -> str:
     where = f" (at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
     lines = "".join(traceback.format_exception(error))
     file = _kept(lines)
-    message = next(iter(_text(error).strip().splitlines()), "")
+    message = next(iter(message_of(error).strip().splitlines()), "")
     return f"{type(error).__name__}: {message}{where}; " + (f"its traceback: {file}" if file else _in_a_line(lines))
 
 
-def _text(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
+    """An exception's message, whatever the `__str__` of its class does, and cut where nobody reads on."""
     try:
-        return str(error)
-    except Exception:  # somebody's own __str__ may raise
+        return str(error)[:_LONGEST]
+    except Exception:
         return "its message cannot be printed"
 
 

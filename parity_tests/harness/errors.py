@@ -10,6 +10,8 @@ import jax
 import numpy as np
 import torch
 
+from parity_tests.harness.defects import message_of
+
 _HARNESS = Path(__file__).parent
 _CALLS_CANDIDATE = {str(_HARNESS / name) for name in ("candidate.py", "jax_candidate.py", "recorder.py")}
 _READS_RESULTS = {(str(_HARNESS / "bridge.py"), name) for name in ("to_numpy", "from_jax")}
@@ -27,6 +29,7 @@ _LIBRARIES = tuple(
 )
 _STANDARD = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib"))
 _INSTALLED = tuple(f"{sysconfig.get_path(name)}/" for name in ("purelib", "platlib"))  # inside of the standard library
+_LONGEST = 2000  # characters of a line
 _CIRCUMSTANCE = "_gradparity_circumstance"
 
 
@@ -49,12 +52,9 @@ def described(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an exception's message."""
-    try:
-        text = str(error)
-    except Exception:  # somebody's own __str__ may raise
-        return "its message cannot be printed"
-    return next(iter(text.strip().splitlines()), "")
+    """The first line of an exception's message, cut where nobody reads on."""
+    line = next(iter(message_of(error).strip().splitlines()), "")
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
 
 class under:

@@ -14,6 +14,7 @@ import torch
 
 from parity_tests.harness import bridge
 from parity_tests.harness.candidate import BadOutput, MaybeTensors, Refused, Tensors
+from parity_tests.harness.defects import message_of
 from parity_tests.harness.jaxprs import has_custom_vjp
 from parity_tests.harness.numerics import pinned_jax
 from parity_tests.harness.outputs import Outputs
@@ -315,7 +316,7 @@ def _refusals(required: bool) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError, NotImplementedError, AssertionError) as error:
-        text = str(error)
+        text = message_of(error)
         for reason, pattern in _NO_RULE:
             if re.search(pattern, text):
                 raise Refused(reason, declared=not required) from error

@@ -7,10 +7,13 @@ import functools
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
+import numpy as np
 import torch
+from torch.autograd import forward_ad
 
 # Every PyTorch switch that lets a float32 product run in TF32 or bfloat16, or a 16-bit product add up in 16 bits.
 _TORCH_SWITCHES: dict[str, object] = {
@@ -37,6 +40,7 @@ def pinned(device: str = "cpu") -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(_environment("XLA_PYTHON_CLIENT_PREALLOCATE", "false"))
         stack.enter_context(pinned_jax(device))
+        stack.enter_context(_put_back())
         stack.enter_context(torch.enable_grad())
         stack.enter_context(_one_torch_thread())
         # PyTorch's first use of forward AD calls what PyTorch deprecates; no candidate should be blamed for it.
@@ -69,6 +73,41 @@ def settings() -> dict[str, object]:
     switches = {f"torch.backends.{path}": value for path, value in _TORCH_SWITCHES.items()}
     jax_settings = {"jax_enable_x64": True, "jax_default_matmul_precision": "highest"}
     return jax_settings | {"torch_num_threads": 1} | switches
+
+
+@contextlib.contextmanager
+def _put_back() -> Iterator[None]:
+    """What a candidate changes for the whole process is put back, or the next one would be blamed for it."""
+    settings: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
+        (torch.get_default_dtype, torch.set_default_dtype),
+        (_default_device, torch.set_default_device),
+        (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+        (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+        (_flushes_denormals, torch.set_flush_denormal),
+        (sys.getrecursionlimit, sys.setrecursionlimit),
+        (np.geterr, lambda before: np.seterr(**before)),
+    ]
+    before = [read() for read, _ in settings]
+    level = forward_ad._current_level
+    try:
+        yield
+    finally:
+        for (read, write), value in zip(settings, before, strict=True):
+            if read() != value:
+                write(value)
+        while forward_ad._current_level > level:
+            forward_ad.exit_dual_level()
+
+
+def _flushes_denormals() -> bool:
+    """Does this thread take numbers below the normal ones for zero? PyTorch does not tell."""
+    return sys.float_info.min * 0.5 == 0.0
+
+
+def _default_device() -> torch.device | None:
+    """The device that was set as default, if one was; `torch.get_default_device` does not tell."""
+    context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    return None if context is None else context.device
 
 
 @contextlib.contextmanager
@@ -115,7 +154,7 @@ def _environment(name: str, value: str) -> Iterator[None]:
         yield
     finally:
         if before is None:
-            del os.environ[name]
+            os.environ.pop(name, None)  # a candidate may have emptied the environment
 
 
 def cuda_missing() -> str | None:

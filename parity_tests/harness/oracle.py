@@ -145,6 +145,8 @@ class Oracle:
                         f"{name}: primal returns {y.dtype} for output {i} although its inputs are {kinds}; "
                         "let its dtypes follow those of its inputs"
                     )
+            if not outputs:
+                raise OracleError(f"{name}: primal returns nothing; it must return an array or a tuple of arrays")
             if not any(self.returns.differentiable):
                 raise OracleError(f"{name}: primal returns integers only, which have no derivative")
             self._returned[input_shapes] = outputs

@@ -9,6 +9,7 @@ from enum import Enum, auto
 
 from parity_tests.harness.candidate import BadOutput, Refused
 from parity_tests.harness.checks import Check
+from parity_tests.harness.defects import message_of
 from parity_tests.harness.errors import circumstance_of, first_line, is_candidates, is_oracles, map_of, place_of
 from parity_tests.harness.findings import Fact, Finding, NotApplicable, Verdict
 from parity_tests.harness.oracle import OracleError
@@ -62,7 +63,9 @@ def run(check: Check, trial: Trial) -> Outcome:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # sys.exit(), too
-        return Outcome(trial, tuple(findings), _end(error, trial.sample), error)
+        # Checks are generators, in which Python makes a RuntimeError of a StopIteration that somebody else has raised.
+        own = error.__cause__ if isinstance(error.__cause__, StopIteration) else error
+        return Outcome(trial, tuple(findings), _end(own, trial.sample), own)
     return Outcome(trial, tuple(findings), End.COMPLETE)
 
 
@@ -75,7 +78,7 @@ def _end(error: BaseException, sample: Sample) -> End:
     if isinstance(error, BadOutput):
         return End.RAISED
     if not isinstance(error, OracleError) and is_candidates(error):
-        refuses = empty and isinstance(error, REFUSALS) and not re.search(_WRONG_SHAPE, str(error))
+        refuses = empty and isinstance(error, REFUSALS) and not re.search(_WRONG_SHAPE, message_of(error))
         return End.EMPTY_REFUSED if refuses else End.RAISED
     if empty and isinstance(error, Exception) and is_oracles(error) and not isinstance(error, NoRule | NotFloat64):
         return End.EMPTY_UNDEFINED

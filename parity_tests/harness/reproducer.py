@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import shlex
+import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ import jax
 import numpy as np
 import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from numpy.lib import format as npy
 
 from parity_tests.harness import bridge
 from parity_tests.harness.arguments import as_code
@@ -37,6 +39,7 @@ from parity_tests.harness.trial import Trial
 from parity_tests.harness.whole_file import write_bytes, write_text
 
 FORMAT = 1
+FACTS = "facts"  # the array of the file that is text
 _TEMPLATES = Path(__file__).parent / "templates"
 _PROJECTIONS = {"symmetric": "symmetric", "definite": "symmetric", "lower": "np.tril", "probabilities": "with_sum_zero"}
 
@@ -70,7 +73,7 @@ class Reproducer:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         memory = io.BytesIO()
-        np.savez_compressed(memory, allow_pickle=False, facts=np.array(json.dumps(facts)), **arrays)
+        _write_arrays(memory, {FACTS: np.array(json.dumps(facts)), **arrays})
         write_bytes(folder / f"{stem}.npz", memory.getvalue())
         if self.candidate.framework == "torch":
             write_text(folder / f"{stem}.py", self._script(stem, call))
@@ -123,9 +126,9 @@ class Reproducer:
             slots = trial.oracle.map(call.name)
             for slot, argument in zip(slots.arguments, call.arguments, strict=True):
                 if argument is not None:
-                    arrays[slot.label] = argument.values
+                    arrays[key_of(slot.label)] = argument.values
                     if argument.memory is not None:
-                        arrays[f"memory.{slot.label}"] = argument.memory
+                        arrays[f"memory.{key_of(slot.label)}"] = argument.memory
             truths = trial.truth(call.name, [None if a is None else a.values for a in call.arguments])
             for slot, result, (oracle, bound) in zip(slots.results, call.results, truths, strict=True):
                 arrays[f"oracle.{slot.label}"], arrays[f"bound.{slot.label}"] = oracle, bound
@@ -146,7 +149,13 @@ class Reproducer:
             lstrip_blocks=True,
             keep_trailing_newline=True,
         )
-        environment.filters |= {"repr": repr, "quoted": _quoted, "in_a_line": in_a_line, "documented": _documented}
+        environment.filters |= {
+            "repr": repr,
+            "quoted": _quoted,
+            "in_a_line": in_a_line,
+            "documented": _documented,
+            "key": key_of,
+        }
         sample, oracle, returns = self.trial.sample, self.trial.oracle, self.trial.oracle.returns
         names = self.spec.names_of_inputs(self.spec.count)
         params = self.spec.params_at(sample.sizes)
@@ -196,6 +205,19 @@ class Reproducer:
                 "strided": any(a is not None and a.memory is not None for a in call.arguments),
             }
         return environment.get_template("reproducer.py.jinja").render(facts)
+
+
+def key_of(label: str) -> str:
+    """The name of an argument's array in the file: its label, unless that is the name of the facts."""
+    return f"argument.{label}" if label == FACTS else label
+
+
+def _write_arrays(file: io.BytesIO, arrays: Mapping[str, np.ndarray]) -> None:
+    """As `numpy.savez_compressed`, which takes the names as keywords: no array can be called "file" there."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                npy.write_array(member, np.asarray(array), allow_pickle=False)
 
 
 def is_run_unnamed(case: Path, start: Path) -> bool:

@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from parity_tests.harness.checks import Check
+from parity_tests.harness.defects import message_of
 from parity_tests.harness.domains import EXTENDED, REAL, Empty
 from parity_tests.harness.findings import Comparison, Finding
 from parity_tests.harness.outcome import End, Outcome, run
@@ -111,7 +112,7 @@ def raises_at(spec: OpSpec, trial_at: TrialAt, check: Check, outcome: Outcome, d
 
 
 def _kind(error: BaseException) -> tuple[type, str]:
-    return type(error), re.sub(r"\d+", "", str(error))
+    return type(error), re.sub(r"\d+", "", message_of(error))
 
 
 def _is_defined(finding: Finding) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -27,9 +28,10 @@ from parity_tests.harness.domains import (
 from parity_tests.harness.precision import COMPLEX, FORMATS, PRECISIONS
 from parity_tests.harness.signature import Signature
 from parity_tests.harness.size_rules import SizeRules, axis_sizes, resolved
-from parity_tests.harness.spec_kinds import check_extent, check_kinds
+from parity_tests.harness.spec_kinds import check_distinct, check_extent, check_kinds
 
 ArrayLike = np.ndarray | jax.Array | torch.Tensor
+_OUTPUT = ("output", "result", "returned", "value")  # what an output is called by default, unless an input is
 FORMULAS = ("vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
 
 
@@ -142,6 +144,7 @@ class OpSpec:
         if self.input_names is not None and len(self.input_names) != count:
             raise ValueError(f"OpSpec {self.name}: {len(self.input_names)} input_names for {count} inputs")
         names = self.names_of_inputs(count)
+        check_distinct(self.name, names, self.output_names, self.parsed)
         for field_name in ("domains", "constants", "kinks"):
             unknown = [name for name in getattr(self, field_name) if name not in names]
             if unknown:
@@ -337,7 +340,9 @@ class OpSpec:
         """A name for each output."""
         if self.output_names is not None and len(self.output_names) == count:
             return tuple(self.output_names)
-        return ("output",) if count == 1 else tuple(f"output{i}" for i in range(count))
+        taken = self.names_of_inputs(self.count)
+        base = next(base for base in _OUTPUT if not any(re.match(rf"{base}\d*(_bar|_dot)*$", name) for name in taken))
+        return (base,) if count == 1 else tuple(f"{base}{i}" for i in range(count))
 
 
 def _dtype(x: object) -> str:

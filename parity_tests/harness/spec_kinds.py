@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from parity_tests.harness.signature import Signature
 
+LARGEST = sys.float_info.max
 MOST_AXES = 8  # that have names: as many as `samples` gives sizes of their own
 MOST_ENTRIES = 2**26  # of an array: half a gigabyte, of which the harness holds a dozen at once
 _MAPPINGS = {
@@ -44,6 +47,9 @@ def check_kinds(spec: Any) -> None:
             raise TypeError(
                 f'{start}kinks["{name}"] must be a sequence of numbers, such as (-1.0, 1.0), got {values!r}'
             )
+        for value in values:
+            if not abs(value) <= LARGEST:  # pyright: ignore[reportArgumentType]
+                raise ValueError(f'{start}kinks["{name}"] must be places of finite numbers, got {repr(value)[:40]}')
     for field in ("conventions", "equations"):
         for name, text in getattr(spec, field).items():
             if not isinstance(text, str):
@@ -73,6 +79,20 @@ def check_text(what: str, name: str) -> None:
     """Raise a ValueError if a name cannot be written to a file."""
     if any("\ud800" <= c <= "\udfff" for c in name):
         raise ValueError(f"{what} {name!r} has half a character (a lone surrogate), which no file can hold")
+
+
+def check_distinct(
+    name: str, inputs: Sequence[str], outputs: Sequence[str] | None, signature: Signature | None
+) -> None:
+    """Raise a ValueError if two inputs or outputs have one name, or none, or if too many or too few outputs have."""
+    for field, names in (("input_names", inputs), ("output_names", outputs or ())):
+        if "" in names:
+            raise ValueError(f"OpSpec {name}: {field} has an empty name; name each, such as ('x', 'y')")
+        twice = next((one for one, count in Counter(names).items() if count > 1), None)
+        if twice is not None:
+            raise ValueError(f"OpSpec {name}: {field} has {twice!r} twice; the names must differ")
+    if outputs and signature is not None and len(outputs) != len(signature.outputs):
+        raise ValueError(f"OpSpec {name}: {len(outputs)} output_names for {len(signature.outputs)} outputs")
 
 
 def check_extent(name: str, signature: Signature, sizes: Mapping[str, int]) -> None:

@@ -10,6 +10,8 @@ from types import CodeType
 
 import torch
 
+from parity_tests.harness.defects import message_of
+
 # What the author of a `torch.autograd.Function` declares by leaving it out (or by marking it): a rule that was never
 # written cannot be wrong; and what PyTorch cannot do for anybody. Each is known by PyTorch's own words.
 _DECLARED = (
@@ -117,7 +119,7 @@ def refusal_of(error: BaseException, without_values: bool = False) -> Refused | 
     """What an error says, if it says "not supported"."""
     if not isinstance(error, Exception) or isinstance(error, BadOutput | Refused):
         return None
-    named = f"{type(error).__name__}: {error}"
+    named = f"{type(error).__name__}: {message_of(error)}"
     first_line = named.splitlines()[0]
     if isinstance(error, RuntimeError | TypeError):
         untraceable = (*_UNTRACEABLE, *_WITHOUT_VALUES) if without_values else _UNTRACEABLE

@@ -23,6 +23,7 @@ from parity_tests.harness.judge import judge
 from parity_tests.harness.oracle import OracleError
 from parity_tests.harness.report import Report, Row
 from parity_tests.harness.resume import Earlier
+from parity_tests.harness.rounding import NotFloat64
 from parity_tests.harness.samples import Sample
 from parity_tests.harness.spec import OpSpec
 
@@ -187,6 +188,8 @@ def _serve(connection: Connection) -> None:
             _carry_out(job, replace(docket, on_trial=_announcing(docket, court, connection.send)), connection)
     except OracleError as error:
         connection.send(WorkerError(of_oracle_error(error)))
+    except NotFloat64 as error:
+        connection.send(WorkerError(str(error)))
     except CannotLoad as error:
         connection.send(CannotLoad(str(error)))
     except Exception as error:  # a sampler of the user's, or a defect of the harness: whoever reads it must see where

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from parity_tests.cli import app
 from parity_tests.harness.printable import PrintableConsole, in_a_line, printable
 from parity_tests.harness.report import Report
+from parity_tests.suite.faults._program import here
 from parity_tests.suite.faults._run import Ran, check
 
 CLEARS = "\x1b[2J\x1b]0;title\x07"  # the screen, and sets the window's title
@@ -63,6 +64,7 @@ def test_a_verdict_on_whatever_name(tmp_path, name):
     assert "JAX disagree   [forward, n=1, float64, cpu]" in docstring
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shrinking")
 @pytest.mark.parametrize("name", ['a"""b\\', "\x1b[2J", "größe ✓", 'x"); raise SystemExit("it was run'])
 def test_its_reproducer_runs(tmp_path, name):
@@ -203,3 +205,23 @@ def test_a_quick_run_of_some_checks_does_not_list_the_others(tmp_path):
     ran = check(tmp_path, "spec = OpSpec('op', jnp.sin, '(n)->(n)')\ncandidate = torch.sin\n", "--quick")
     assert ran.code == 0
     assert "skipped: all but float64, a few samples: this was a quick run\n" in ran.printed
+
+
+INPUTS = ["file", "facts", "arr_0", "allow_pickle", "self", "args", "data", "torch", "output", "output_bar", "x_bar"]
+
+
+@pytest.mark.usefixtures("shrinking")
+@pytest.mark.parametrize("name", INPUTS)
+def test_an_input_of_whatever_name(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its failure is written, and can be judged again."""
+    monkeypatch.chdir(tmp_path)
+    text = f"spec = OpSpec('op', lambda {name}, x: jnp.sin({name}) * x, '(n),(n)->(n)')\n"
+    ran = check(tmp_path, f"{text}candidate = lambda a, b: torch.cos(a) * b\n")
+    assert ran.code == 1
+    assert "not explained" not in ran.printed
+    (path,) = (tmp_path / "failures").glob("*.npz")
+    again = here("replay", path)
+    assert again.exit_code == 1, again.output
+    assert "output" not in name or "result  1/1 entries wrong" in again.output
+    (script,) = (tmp_path / "failures").glob("*.py")
+    ast.parse(script.read_text("utf-8"))
