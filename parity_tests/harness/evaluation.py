@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
+from parity_tests.harness import evaluation_indexing
+
 
 def _scipy(name: str) -> Callable[..., np.ndarray]:
     # Imported at the first use: importing scipy.special adds a warning filter, which `numerics.pinned` takes back.
@@ -114,6 +116,7 @@ _MOVED: dict[str, Callable[..., Any]] = {
     "slice": _sliced,
     "split": _split,
     "copy": lambda x: x,
+    "stop_gradient": lambda x, **_: x,
 }
 
 
@@ -229,14 +232,20 @@ def convolved(
 # Operands of several kinds: (operands..., the primitive's parameters) -> result, and when NumPy's is the same.
 _BY_PARAMETERS: dict[str, tuple[Callable[..., np.ndarray], Callable[..., bool]]] = {
     "integer_pow": (_integer_power, lambda eqn, x: _all_real(x)),
-    "convert_element_type": (_converted, lambda eqn, x: np.dtype(eqn.params["new_dtype"]) == np.float64),
+    "convert_element_type": (_converted, lambda eqn, x: _converts_alike(x[0].dtype, np.dtype(eqn.params["new_dtype"]))),
     "select_n": (_selected, lambda eqn, x: len(x) == 3 and x[0].dtype == np.bool_),
     "clamp": (_clamped, lambda eqn, x: _all_real(x)),
     "concatenate": (_concatenated, lambda eqn, x: True),
     "pad": (_padded, lambda eqn, x: _all_floating(x)),
     "dot_general": (contracted, lambda eqn, x: _all_floating(x)),
     "conv_general_dilated": (convolved, lambda eqn, x: _all_floating(x)),
+    **evaluation_indexing.BY_PARAMETERS,
 }
+
+
+def _converts_alike(old: np.dtype, new: np.dtype) -> bool:
+    """Does NumPy convert as JAX does? Of real numbers that become integers, not those that are too large."""
+    return new == np.float64 or (old.kind in "biu" and new.kind in "biu" and old.isbuiltin == new.isbuiltin == 1)
 
 
 def _all_real(x: Sequence[np.ndarray]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from parity_tests.harness.evaluation import evaluated
 from parity_tests.harness.rounding_elementary import underflow
 from parity_tests.harness.rounding_terms import in_place, unless_part_overflows
 
@@ -12,15 +13,15 @@ def selected(eqn, x, e, y, p):
     # What is read from a place that rounding may change cannot be judged.
     moved = np.any(e[1] >= 0.5, axis=-1)
     moved = np.expand_dims(moved, eqn.params["dimension_numbers"].offset_dims)
-    return np.where(moved, np.inf, np.asarray(eqn.primitive.bind(e[0], x[1], **eqn.params)))
+    return np.where(moved, np.inf, np.asarray(evaluated(eqn, e[0], x[1])))
 
 
 def sliced(eqn, x, e, y, p):
-    return _unless_moved(e[1:], np.asarray(eqn.primitive.bind(e[0], *x[1:], **eqn.params)))
+    return _unless_moved(e[1:], np.asarray(evaluated(eqn, e[0], *x[1:])))
 
 
 def updated(eqn, x, e, y, p):
-    return _unless_moved(e[2:], np.asarray(eqn.primitive.bind(e[0], e[1], *x[2:], **eqn.params)))
+    return _unless_moved(e[2:], np.asarray(evaluated(eqn, e[0], e[1], *x[2:])))
 
 
 def replaced(eqn, x, e, y, p):
@@ -30,7 +31,7 @@ def replaced(eqn, x, e, y, p):
 def _scattered(eqn, x, operand, updates):
     """The primitive at real numbers; how it combines them is written down for the dtype of its own operands."""
     dtype = x[0].dtype
-    combined = eqn.primitive.bind(operand.astype(dtype), x[1], updates.astype(dtype), **eqn.params)
+    combined = evaluated(eqn, operand.astype(dtype), x[1], updates.astype(dtype))
     return np.real(np.asarray(combined))
 
 
@@ -61,8 +62,8 @@ def scattered_sum(eqn, x, e, y, p):
 
 
 def scattered_product(eqn, x, e, y, p):
-    def scattered(operand, updates, combine=eqn.primitive):
-        return np.asarray(combine.bind(operand, x[1], updates, **eqn.params))
+    def scattered(operand, updates):
+        return np.asarray(evaluated(eqn, operand, x[1], updates))
 
     grown = scattered(np.abs(x[0]) + e[0], np.abs(x[2]) + e[2]) - np.abs(y)
     # With e as every factor the product counts them, by its logarithm.
