@@ -33,13 +33,13 @@ def integer_outputs(trial: Trial) -> Iterator[Finding]:
 def _truths(trial: Trial) -> list[tuple[np.ndarray, np.ndarray]]:
     """The oracle's integers, each with a mask of the entries that rounding cannot change.
 
-    None is certain where rounding may change the order of values, and the rule for it tells no entries apart.
+    None is certain where a rule for rounding tells no entries apart. Of equal values each may be named.
     """
     oracle, primals = trial.oracle, trial.primals
     every = jax.make_jaxpr(lambda *args: oracle.returns.integers(oracle.every_output(*args)))(*primals)
     closed = jaxprs.without_dead_code(every)
     try:
-        truths = bounded(closed, *primals, precision=trial.precision)
+        truths = bounded(closed, *primals, precision=trial.precision.with_any_choice)
     except NoRule:
         values = [np.asarray(y) for y in core.jaxpr_as_fun(closed)(*primals)]
         return [(y, np.zeros(y.shape, bool)) for y in values]

@@ -39,8 +39,8 @@ def has_custom_vjp(jaxpr: core.Jaxpr) -> bool:
     return has_primitive(jaxpr, "custom_vjp")
 
 
-def has_primitive(jaxpr: core.Jaxpr, prefix: str) -> bool:
-    """Is a primitive whose name starts so among its equations?"""
+def has_primitive(jaxpr: core.Jaxpr, prefix: str | tuple[str, ...]) -> bool:
+    """Is a primitive whose name starts so, or with one of these, among its equations?"""
     return any(
         eqn.primitive.name.startswith(prefix)
         or any(has_primitive(sub, prefix) for sub in core.jaxprs_in_params(eqn.params))

@@ -12,14 +12,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from parity_tests.harness import bridge
 from parity_tests.harness.findings import Comparison, Convention, Fact, Finding
-from parity_tests.harness.maps import BASES, ORDERS, Slot
+from parity_tests.harness.maps import BASES, ORDERS
+from parity_tests.harness.one_sided import FAR, NEAR, Limit, directed, limits_along, moved
 from parity_tests.harness.oracle import Arrays, Oracle
 from parity_tests.harness.precision import FLOAT64
 from parity_tests.harness.samples import Sample
@@ -27,17 +28,57 @@ from parity_tests.harness.samples import Sample
 if TYPE_CHECKING:
     from parity_tests.harness.trial import Trial  # which compares by this file
 
-# Relative distances. Over the smaller one a smooth derivative changes 2**20 times less, one that jumps as much as over
-# the larger one, and one without limit far more.
-_FAR, _NEAR = 2.0**-20, 2.0**-40
 _RANDOM = 32  # directions, besides those along single entries: a tie of n is broken in favour of each of them
 _ENTRIES = 32
 _MORE_RANDOM = 512  # for an entry that is still wrong: none of them favours it in a tie of 12 once in 10**20
 _NUMBERS = 2**22  # in all of these together
+_RESOLVED = 32  # equal entries, each of which some of all these directions favours, but for a chance of 10**-8
 _PROBES = 4  # random directions, and against them, in which a jump is looked for first
 
 
 def settled(trial: Trial, name: str, args: Arrays, findings: Sequence[Finding], circumstance: str) -> Iterator[Finding]:
+    """Findings on a map, where a choice is right if it is one of the oracle's limits, or makes no difference nearby.
+
+    Of hundreds of equal numbers random directions do not put every one in every place: then any choice is right.
+    """
+    if _most_equal(args[: len(trial.oracle.inputs)]) > _RESOLVED:
+        findings = _of_any_choice(trial, name, args, findings, where_it_jumps=True)
+    told = list(_at_kinks(trial, name, args, findings, circumstance))
+    yield from _of_any_choice(trial, name, args, told)
+
+
+def _most_equal(inputs: Arrays) -> int:
+    """How many entries of an input are equal at most."""
+    counts = (np.unique(x, return_counts=True)[1] for x in inputs if x is not None)
+    return max((int(c.max(initial=0)) for c in counts), default=0)
+
+
+def _of_any_choice(
+    trial: Trial, name: str, args: Arrays, findings: Sequence[Finding], where_it_jumps: bool = False
+) -> Sequence[Finding]:
+    """Entries that are wrong, compared with every choice between equal keys, where the oracle does not jump.
+
+    Keys that are equal in a whole neighborhood, such as the zeros of a relu, are told apart by nobody: whichever of
+    them a sort puts first is right.
+    """
+    wrong = [f for f in findings if isinstance(f, Comparison) and f.wrong.any()]
+    if not wrong or not trial.oracle.chooses:
+        return findings
+    truths = trial.oracle.evaluate(name, args, trial.precision.with_any_choice)
+    slots = trial.oracle.map(name).results
+    compared = {}
+    for slot, (value, bound) in zip(slots, truths, strict=True):
+        bound = bound if name == "forward" else trial.oracle.directed_errors(slot.like, bound, value)
+        for f in wrong:
+            if f.label == slot.label:
+                allowed = f.wrong & (where_it_jumps or _is_smooth(trial, name, args, f))
+                compared[id(f)] = replace(f, bound=np.where(allowed, np.maximum(f.bound, bound), f.bound))
+    return [compared.get(id(f), f) for f in findings]
+
+
+def _at_kinks(
+    trial: Trial, name: str, args: Arrays, findings: Sequence[Finding], circumstance: str
+) -> Iterator[Finding]:
     """Findings on a map, where what lies between the one-sided derivatives is right, too.
 
     Random numbers meet a kink as well: in bfloat16 every other hundred of pairs is a tie. The oracle is asked for its
@@ -74,7 +115,8 @@ def _by_limits(
     directions: Sequence[Sequence[np.ndarray]],
 ) -> list[Finding]:
     """The findings, those that are in question compared with what the map tends to in these directions."""
-    limits, total = _limits(trial, name, args, directions)
+    asked = {f.label: _in_question(trial, f) for f in open_questions}
+    limits, total = limits_along(trial, name, args, directions, asked)
     binding = {slot.label for slot in trial.oracle.map(name).results if slot.like in trial.oracle.spec.conventions}
     told: list[Finding] = []
     chosen: list[Finding] = []
@@ -105,7 +147,7 @@ def _by_limits(
     return [*told, *chosen]
 
 
-def _within(trial: Trial, name: str, f: Comparison, limit: _Limit) -> Comparison:
+def _within(trial: Trial, name: str, f: Comparison, limit: Limit) -> Comparison:
     """A comparison, its entries that are in question compared with the nearest number between their limits."""
     asked = _in_question(trial, f)
     inside = np.clip(np.where(np.isnan(f.candidate), np.inf, f.candidate), limit.low, limit.high)
@@ -138,7 +180,7 @@ def is_kink(oracle: Oracle, name: str, inputs: Sequence[np.ndarray], sample: Sam
         directions = [oracle.direction(sample, f"kink {s.label}", s.like, shapes) for s in slots]
         for y in _around(oracle, which, [*inputs, *directions], sample):
             with np.errstate(invalid="ignore"):
-                if (np.abs(y - y[0]).max(0) > _FAR * np.abs(y).max(initial=0)).any():
+                if (np.abs(y - y[0]).max(0) > FAR * np.abs(y).max(initial=0)).any():
                     return True
     return False
 
@@ -146,7 +188,7 @@ def is_kink(oracle: Oracle, name: str, inputs: Sequence[np.ndarray], sample: Sam
 def beside(oracle: Oracle, inputs: Sequence[np.ndarray], sample: Sample) -> list[np.ndarray]:
     """The inputs moved a little, in a direction that stays in their domains."""
     *_, direction = _directions(oracle, sample)
-    return _moved(inputs, direction, 2.0**-6)
+    return moved(inputs, direction, 2.0**-6)
 
 
 def jumps(trial: Trial, name: str, args: Arrays) -> list[np.ndarray]:
@@ -155,7 +197,7 @@ def jumps(trial: Trial, name: str, args: Arrays) -> list[np.ndarray]:
         return [np.zeros(value.shape) for value, _ in trial.truth(name, args)]
     truths, around = trial.truth(name, args), _around(trial.oracle, name, args, trial.sample)
     heights = [np.abs(y - value).max(0) for y, (value, _) in zip(around, truths, strict=True)]
-    return [np.where(h > _FAR * np.abs(y).max(initial=0), h, 0.0) for h, y in zip(heights, around, strict=True)]
+    return [np.where(h > FAR * np.abs(y).max(initial=0), h, 0.0) for h, y in zip(heights, around, strict=True)]
 
 
 def _may_jump(trial: Trial, name: str, args: Arrays, f: Comparison) -> bool:
@@ -170,12 +212,17 @@ def _may_jump(trial: Trial, name: str, args: Arrays, f: Comparison) -> bool:
 
 def _unless_it_jumps(trial: Trial, name: str, args: Arrays, f: Comparison) -> Comparison:
     """A comparison without its entries that are in question where the oracle jumps."""
+    jumps = ~_is_smooth(trial, name, args, f)
+    return replace(f, bound=np.where(_in_question(trial, f) & jumps, np.inf, f.bound))
+
+
+def _is_smooth(trial: Trial, name: str, args: Arrays, f: Comparison) -> np.ndarray:
+    """Where does the oracle not jump, or by far less than the entry is wrong?"""
     index = next(i for i, slot in enumerate(trial.oracle.map(name).results) if slot.label == f.label)
     values = _around(trial.oracle, name, args, trial.sample)[index]
     with np.errstate(invalid="ignore"):
         heights = np.abs(values - f.oracle).max(0)
-        smooth = (heights <= _FAR * np.abs(values).max(0)) | (heights < (f.error - f.bound) / 1024)  # neither of a NaN
-    return replace(f, bound=np.where(_in_question(trial, f) & ~smooth, np.inf, f.bound))
+        return (heights <= FAR * np.abs(values).max(0)) | (heights < (f.error - f.bound) / 1024)  # neither of a NaN
 
 
 def _around(oracle: Oracle, name: str, args: Arrays, sample: Sample) -> list[np.ndarray]:
@@ -183,113 +230,15 @@ def _around(oracle: Oracle, name: str, args: Arrays, sample: Sample) -> list[np.
     points = []
     for direction in list(_directions(oracle, sample))[-_PROBES:]:
         for sign in (1.0, -1.0):
-            values = oracle.values(name, _moved(args, [sign * d for d in direction], _NEAR))
+            values = oracle.values(name, moved(args, [sign * d for d in direction], NEAR))
             slots = oracle.map(name).results
-            points.append([_directed(oracle, name, slot, y) for slot, y in zip(slots, values, strict=True)])
+            points.append([directed(oracle, name, slot, y) for slot, y in zip(slots, values, strict=True)])
     return [np.stack(values) for values in zip(*points, strict=True)]
-
-
-def _directed(oracle: Oracle, name: str, slot: Slot, x: np.ndarray) -> np.ndarray:
-    """What can be told of a result: all of a value; of a derivative the part that its domain has."""
-    return x if name == "forward" else oracle.directed(slot.like, x)
-
-
-def _moved(args: Sequence, direction: Sequence[np.ndarray], h: float) -> list:
-    """The arguments of a map, its inputs moved by the relative distance h (or by h, where they are 0)."""
-    with np.errstate(invalid="ignore"):  # infinity less infinity
-        inputs = [x + h * np.where(x == 0, 1.0, np.abs(x)) * d for x, d in zip(args, direction, strict=False)]
-    return [*inputs, *args[len(inputs) :]]
 
 
 def _in_question(trial: Trial, f: Comparison) -> np.ndarray:
     """The entries that are wrong, or, in float64, where the candidate has a number and the oracle has none."""
     return f.wrong | (np.isnan(f.oracle) & np.isfinite(f.candidate) & (trial.precision is FLOAT64))
-
-
-@dataclass(frozen=True, eq=False)
-class _Limit:
-    """What a result of a map tends to, entry by entry.
-
-    `low`, `high`: the smallest and the largest limit; `bound`: their error; `drift`: that of asking at a distance;
-    `known`: is there a limit? `sum`: what all entries of a gradient add up to, if that is the same nearby on every
-    side. Then it is so at the point: to give each of n equal numbers the whole gradient of their maximum is wrong,
-    although each might have it alone.
-    """
-
-    low: np.ndarray
-    high: np.ndarray
-    bound: np.ndarray
-    drift: np.ndarray
-    known: np.ndarray
-    sum: float | None
-
-
-def _limits(
-    trial: Trial, name: str, args: Arrays, directions: Sequence[Sequence[np.ndarray]]
-) -> tuple[dict[str, _Limit], float | None]:
-    """The limits of each result of a map, by its label, and the sum of all gradients together, likewise."""
-    near, far = (_range(trial, name, args, directions, h) for h in (_NEAR, _FAR))
-    at = [value for value, _ in trial.truth(name, args)]
-    gradient = bool(ORDERS[name]) and ORDERS[name][-1] == "vjp"
-    limits, widths, totals = {}, [], []
-    for slot, value, (low, high, bound, noise, sums), (low_far, high_far, _, noise_far, _) in zip(
-        trial.oracle.map(name).results, at, near, far, strict=True
-    ):
-        with np.errstate(invalid="ignore"):
-            width, width_far = high - low, high_far - low_far
-            # It grows as the point is approached, by more than the oracle itself errs: there is no derivative at all.
-            size, size_far = np.maximum(np.abs(low), np.abs(high)), np.maximum(np.abs(low_far), np.abs(high_far))
-            unbounded = size > 4 * size_far + noise
-            # A jump is as high from afar. Nearby two numbers may also be equal but for rounding, which is no noise.
-            alike = (width < 4 * width_far) & (width_far > 4 * noise_far)
-            jumps = (width > width_far / 4) & ((width > 4 * noise) | alike)
-            # What is smooth has changed by as much over the smaller distance, to first order.
-            drift = 2 * np.maximum(np.abs(low_far - low), np.abs(high_far - high)) * (_NEAR / _FAR)
-        known = np.isfinite(width) & np.isfinite(width_far) & np.isfinite(bound + drift)
-        # Where it does not jump, or nothing is known nearby, the oracle's own value stands if there is one.
-        stands = np.isfinite(value) & ~unbounded & ~(known & jumps)
-        low, high = np.where(stands, value, low), np.where(stands, value, high)
-        bound, drift = np.where(stands, 0.0, bound), np.where(stands, 0.0, drift)
-        known = (known | stands) & ~unbounded
-        widths.append(np.sum(high - low) if known.all() else np.nan)
-        totals.append(sums)
-        limits[slot.label] = _Limit(low, high, bound, drift, known, _constant(sums, widths[-1]) if gradient else None)
-    return limits, _constant(np.sum(totals, axis=0), sum(widths)) if gradient else None
-
-
-def _constant(sums: np.ndarray, width: float) -> float | None:
-    """The sum of a gradient, if it is the same on every side: apart by less than the small distance changes."""
-    return float(sums[0]) if np.isfinite(sums).all() and np.ptp(sums) <= 2.0**-20 * width else None
-
-
-def _range(trial: Trial, name: str, args: Arrays, directions, h: float) -> list[tuple]:
-    """Of each result of a map at a distance h in every direction: smallest, largest, error, largest error, every sum.
-
-    The largest error is that of the oracle where every entry has moved the least: f(x) / x near 0 loses the most there.
-    """
-    count, present = len(trial.oracle.inputs), list(args)
-    steps = [np.stack(d) for d in zip(*directions, strict=True)]
-    least = [np.take_along_axis(d, np.where(d == 0, np.inf, np.abs(d)).argmin(0)[None], 0)[0] for d in steps]
-    there, nearest = (_moved(present[:count], d, h) for d in (steps, least))
-    ranges = []
-    values = trial.oracle.values_along(name, there, present[count:])
-    # The one of several that knows: two numbers that are equal but for rounding are so at one of these at the most.
-    errors = [trial.oracle.evaluate(name, [*(x[-i] for x in there), *present[count:]], FLOAT64) for i in (1, 2, 3)]
-    errors = [(None, np.min([bound for _, bound in several], axis=0)) for several in zip(*errors, strict=True)]
-    largest = trial.oracle.truth(name, [*nearest, *present[count:]], FLOAT64)
-    for slot, several, (_, bound), (_, noise) in zip(
-        trial.oracle.map(name).results, values, errors, largest, strict=True
-    ):
-        several = np.stack([_directed(trial.oracle, name, slot, x) for x in several])
-        if name != "forward":
-            bound, noise = (trial.oracle.directed_errors(slot.like, e, several[0]) for e in (bound, noise))
-        noise = np.where(np.isfinite(noise), np.maximum(bound, noise), 0.0)
-        outside = np.isnan(several)  # of the domain, where nothing is approached
-        low, high = np.where(outside, np.inf, several).min(0), np.where(outside, -np.inf, several).max(0)
-        with np.errstate(invalid="ignore"):  # infinite of both signs
-            sums = np.where(outside, 0.0, several).reshape(len(several), -1).sum(1)
-        ranges.append((low, high, bound, noise, sums))
-    return ranges
 
 
 def _directions(oracle: Oracle, sample: Sample) -> Iterator[list[np.ndarray]]:

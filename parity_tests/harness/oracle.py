@@ -27,7 +27,7 @@ from parity_tests.harness.precision import FLOAT64, Precision
 from parity_tests.harness.rounding import INPUT, bounded
 from parity_tests.harness.samples import Sample
 from parity_tests.harness.spec import FORMULAS, OpSpec
-from parity_tests.harness.transforms import conjugated, jvp_of, transposed, vjp_of
+from parity_tests.harness.transforms import as_tuple, conjugated, jvp_of, transposed, vjp_of
 
 Arrays = Sequence[np.ndarray | None]
 Truth = tuple[np.ndarray, np.ndarray]  # a value and its error bound
@@ -69,8 +69,7 @@ class Oracle:
         self.outputs, self.integers = self.returns.real(names), self.returns.integers(names)
         self.dtypes |= zip(self.outputs, (np.dtype(y.dtype) for y in self.returns.real(returned)), strict=True)
         self.check(sample)
-        closed, _ = self._traced("forward", self._zeros(sample.shapes), by_autodiff=False)
-        if spec.surrogate is None and jaxprs.has_custom_vjp(closed.jaxpr):
+        if spec.surrogate is None and jaxprs.has_custom_vjp(self.program(sample.shapes)):
             raise OracleError(
                 f"{spec.name}: primal goes through a jax.custom_vjp, whose rule would be compared with itself and "
                 "which JAX cannot differentiate forward; give the plain function as primal and the rule as vjp, or as "
@@ -180,9 +179,8 @@ class Oracle:
 
     def literals(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[float, ...]:
         """The real numbers in the programs of primal and surrogate, but for 0 and 1; at most 8 of them."""
-        found = jaxprs.literals(self.program(input_shapes))
+        found, shapes = jaxprs.literals(self.program(input_shapes)), self.shapes(input_shapes)
         if self.spec.surrogate is not None:  # whose thresholds are its own
-            shapes = self.shapes(input_shapes)
             zeros = [np.zeros(shapes[slot.like], self.dtypes[slot.like]) for slot in self.map("vjp").arguments]
             found |= jaxprs.literals(self._traced("vjp", zeros, by_autodiff=False)[0].jaxpr)
         return tuple(sorted(found - {0.0, 1.0, -1.0})[:8])
@@ -197,8 +195,7 @@ class Oracle:
 
     def program(self, input_shapes: tuple[tuple[int, ...], ...]) -> core.Jaxpr:
         """The primal's own, at inputs of these shapes."""
-        closed, _ = self._traced("forward", self._zeros(input_shapes), by_autodiff=False)
-        return closed.jaxpr
+        return self._traced("forward", self._zeros(input_shapes), by_autodiff=False)[0].jaxpr
 
     def map(self, name: str) -> Map:
         """The names of a map's arguments and results."""
@@ -230,13 +227,21 @@ class Oracle:
 
     def _flat(self, f: Callable) -> Callable:
         """A formula of the spec's, as a function of the differentiated inputs and of directions."""
-        count = len(self.inputs)
-        return lambda *args: _as_tuple(f(*self._with_constants(args[:count]), *args[count:], **self.params))
+        n = len(self.inputs)
+        return lambda *args: as_tuple(f(*self._with_constants(args[:n]), *args[n:], **self.params))
 
     @property
     def stops_gradients(self) -> bool:
         """Has the primal's program a `lax.stop_gradient`?"""
-        return any(jaxprs.has_primitive(closed.jaxpr, "stop_gradient") for closed, _ in self._jaxprs.values())
+        return self._has("stop_gradient")
+
+    def _has(self, primitives: str | tuple[str, ...]) -> bool:
+        return any(jaxprs.has_primitive(closed.jaxpr, primitives) for closed, _ in self._jaxprs.values())
+
+    @property
+    def chooses(self) -> bool:
+        """Has a program of the oracle's an operation that puts one of several equal numbers first?"""
+        return self._has(("sort", "top_k", "argmax", "argmin", "select_and_"))
 
     def has_formula(self, name: str) -> bool:
         """Does an explicit formula take part in a map, so that autodiff of the primal is a second witness?"""
@@ -383,8 +388,8 @@ class Oracle:
         """A map of JAX's in PyTorch's convention; it is the same for real numbers."""
         if not self.is_complex:
             return f
-        slots = self.map(name)
-        return lambda *args: conjugated(slots.results, f(*conjugated(slots.arguments, args)))
+        m = self.map(name)
+        return lambda *args: conjugated(m.results, f(*conjugated(m.arguments, args)))
 
     def truth(self, name: str, args: Arrays, precision: Precision, inputs: int = INPUT) -> list[Truth]:
         """`evaluate` by the formula that judges, remembered: every candidate is judged by the same truth."""
@@ -392,7 +397,3 @@ class Oracle:
         if key not in self._truths:
             self._truths[key] = self.evaluate(name, args, precision, inputs=inputs)
         return self._truths[key]
-
-
-def _as_tuple(results: Any) -> tuple:
-    return tuple(results) if isinstance(results, tuple | list) else (results,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import ml_dtypes
 import numpy as np
@@ -31,6 +31,8 @@ class Precision:
         smallest: the smallest positive number, a subnormal.
         largest: the largest finite number.
         part: the name of the format of a real or imaginary part; its own, if its numbers are real.
+        any_choice: of an error analysis: does a bound cover every choice between exactly equal keys of a sort, or the
+            oracle's choice alone? See `rounding_order`.
     """
 
     name: str
@@ -41,6 +43,12 @@ class Precision:
     smallest: float
     largest: float
     part: str
+    any_choice: bool = False
+
+    @property
+    def with_any_choice(self) -> Precision:
+        """The same format, for bounds that cover every choice between exactly equal keys."""
+        return replace(self, any_choice=True)
 
     @property
     def is_complex(self) -> bool:

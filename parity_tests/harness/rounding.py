@@ -310,10 +310,11 @@ def _position(eqn, x, e, y, p):
     (axis,) = eqn.params["axes"]
     winner = np.expand_dims(y, axis)
     margin = np.abs(x[0] - np.take_along_axis(x[0], winner, axis))
-    unsure = margin <= e[0] + np.take_along_axis(e[0], winner, axis)
-    if (unsure.sum(axis) > 1).any():  # the winner itself always is
-        raise NoRule(f"{eqn.primitive.name} (of values that rounding may reorder)")
-    return np.zeros(y.shape)
+    may = margin <= e[0] + np.take_along_axis(e[0], winner, axis)  # the winner itself always may
+    if not p.any_choice:  # see `rounding_order`
+        may &= (may & (margin > 0)).any(axis, keepdims=True)
+    places = np.moveaxis(np.broadcast_to(np.arange(x[0].shape[axis]), np.moveaxis(x[0], axis, -1).shape), -1, axis)
+    return np.where(may, np.abs(places - winner), 0).max(axis)
 
 
 @_rule("iota", "empty2")
@@ -324,8 +325,19 @@ def _constant(eqn, x, e, y, p):
 @_rule("eq", "ne", "lt", "le", "gt", "ge", "lt_to", "le_to")
 def _comparison(eqn, x, e, y, p):
     """1 where rounding may change the answer, else 0."""
+    if x[0].dtype.kind in "iu":
+        return _comparison_of_integers(eqn.primitive.name.removesuffix("_to"), x, e)
     # An exact tie comes from the structure (x against itself, or against the maximum it is part of), not by accident.
     return ((x[0] != x[1]) & (np.abs(x[0] - x[1]) <= e[0] + e[1])).astype(float)
+
+
+def _comparison_of_integers(name, x, e):
+    """An integer that rounding may change, such as the place of the largest entry, equals another by accident only."""
+    apart, moved = x[0] * 1.0 - x[1] * 1.0, np.floor(e[0] + e[1] + 0.5)
+    if name in ("eq", "ne"):
+        return ((np.abs(apart) <= moved) & (moved > 0)).astype(float)
+    compare = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}[name]
+    return (compare(apart - moved, 0) != compare(apart + moved, 0)).astype(float)
 
 
 @_rule("is_finite")

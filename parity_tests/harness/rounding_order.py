@@ -2,7 +2,12 @@
 
 These are monotone: x - E <= x' <= x + E gives f(x - E) <= f(x') <= f(x + E) entry by entry, and f itself does not
 round. What is carried along (an index, a tangent, a cotangent) goes wherever rounding may send it: its bound covers
-every entry that may stand in its place. An exact tie counts as one, since the two sides may break it differently.
+every entry that may stand in its place.
+
+Between exactly equal keys the oracle's choice stands: the point is a kink or a jump, and `kinks` says which other
+choices are right, which no bound can (each of two equal entries may have the whole gradient of their maximum, but not
+both). Keys that are equal in a whole neighborhood, such as the zeros of a relu, make no kink. For those
+`Precision.any_choice` asks for a bound that covers every choice.
 """
 
 from __future__ import annotations
@@ -39,7 +44,7 @@ def sort(eqn, x, e, y, p):
     key, error = (np.moveaxis(a, axis, -1) for a in (x[0], e[0]))
     low, high = np.sort(key - error), np.sort(key + error)
     bounds = [np.maximum(high - np.sort(key), np.sort(key) - low)]
-    may = _may_stand(key, error, low, high)
+    may = _may_stand(key, error, low, high, p)
     bounds += [
         _carried(np.moveaxis(b, axis, -1), np.moveaxis(a, axis, -1), np.moveaxis(c, axis, -1), may)
         for a, b, c in zip(y[1:], x[1:], e[1:], strict=True)
@@ -52,15 +57,22 @@ def top_k(eqn, x, e, y, p):
     key, error = (np.moveaxis(-a if sign else a, axis, -1) for sign, a in ((True, x[0]), (False, e[0])))
     low, high = (np.sort(a)[..., :k] for a in (key - error, key + error))
     values, indices = (np.moveaxis(a, axis, -1) for a in y)
-    may = _may_stand(key, error, low, high)
+    may = _may_stand(key, error, low, high, p)
     positions = np.broadcast_to(np.arange(key.shape[-1]), key.shape)
     bounds = [np.maximum(high + values, -values - low), _carried(positions, indices, np.zeros(key.shape), may)]
     return [np.moveaxis(b, -1, axis) for b in bounds]
 
 
-def _may_stand(key, error, low, high):
-    """[..., k, j]: may entry j be the k-th smallest, which lies between low and high?"""
-    return ((key - error)[..., None, :] <= high[..., :, None]) & ((key + error)[..., None, :] >= low[..., :, None])
+def _may_stand(key, error, low, high, p):
+    """[..., k, j]: may entry j stand in place k, whose key lies between low and high?
+
+    No entry is in question where all of those that may stand there have exactly the same key: see above.
+    """
+    may = ((key - error)[..., None, :] <= high[..., :, None]) & ((key + error)[..., None, :] >= low[..., :, None])
+    if p.any_choice or not may.size:
+        return may
+    stands = np.sort(key)[..., : low.shape[-1], None]
+    return may & (may & (key[..., None, :] != stands)).any(-1, keepdims=True)
 
 
 def _carried(values, stands, error, may):
@@ -111,10 +123,13 @@ class _Windows:
         return whole[tuple(slice(a, a + n) for n, (a, _) in zip(self.shape, self.padding, strict=True))]
 
 
-def _may_win(windows, operand, error, params):
+def _may_win(windows, operand, error, params, p):
+    """Which entries of each window may be the one that is selected, and in which windows is that in question?"""
     sign = 1 if params["select_prim"].name in ("ge", "gt") else -1
     seen, unsure = windows.seen(sign * operand, -np.inf), windows.seen(error, 0.0)
-    return seen + unsure >= (seen - unsure).max(0)
+    may = seen + unsure >= (seen - unsure).max(0)
+    others = may.sum(0) > 1 if p.any_choice else (may & (seen != seen.max(0))).any(0)
+    return may, others
 
 
 def select_and_gather_add(eqn, x, e, y, p):
@@ -123,17 +138,16 @@ def select_and_gather_add(eqn, x, e, y, p):
     if {*q["base_dilation"], *q["window_dilation"]} != {1}:
         return np.full(y.shape, np.inf)
     windows = _Windows(q, operand.shape)
-    may = _may_win(windows, operand, e_operand, q)
-    change = np.abs(windows.seen(tangents, 0.0) - y) + windows.seen(e_tangents, 0.0)
+    may, open_ = _may_win(windows, operand, e_operand, q, p)
+    change = np.where(open_, np.abs(windows.seen(tangents, 0.0) - y), 0.0) + windows.seen(e_tangents, 0.0)
     return np.where(may, change, 0.0).max(0)
 
 
 def select_and_scatter_add(eqn, x, e, y, p):
     (source, operand), (e_source, e_operand) = x, e
     windows = _Windows(eqn.params, operand.shape)
-    may = _may_win(windows, operand, e_operand, eqn.params)
-    certain = may.sum(0) == 1
-    passed_on = windows.gathered(may * (e_source + np.where(certain, 0.0, np.abs(source))))
+    may, open_ = _may_win(windows, operand, e_operand, eqn.params, p)
+    passed_on = windows.gathered(may * (e_source + np.where(open_, np.abs(source), 0.0)))
     # Added up where it is stored, as by scatter-add.
     terms, magnitude = windows.gathered(may), windows.gathered(may * np.abs(source))
     return unless_part_overflows(passed_on + in_place(terms, source, p.u) * magnitude, magnitude, y, p)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -59,3 +60,8 @@ def conjugated(slots: Sequence[Slot], arrays: Sequence) -> list:
     # Of a wrong number of results the oracle complains.
     known = [lax.conj(x) if flips(slot, x) else x for slot, x in zip(slots, arrays, strict=False)]
     return [*known, *arrays[len(known) :]]
+
+
+def as_tuple(results: Any) -> tuple:
+    """What a function returns, one array or several."""
+    return tuple(results) if isinstance(results, tuple | list) else (results,)

@@ -62,7 +62,16 @@ def _is_smooth(trial: Trial, place: Placement) -> bool:
         return False
     if not all(_known(truth) for name in ("forward", "vjp") for truth in trial.truth(name, _args(trial, name, place))):
         return False
+    if trial.oracle.chooses and not all(_same_of_any_choice(trial, name, place) for name in ("forward", "vjp")):
+        return False
     return not is_kink(trial.oracle, "vjp_of_vjp", place.primals, trial.sample)
+
+
+def _same_of_any_choice(trial: Trial, name: str, place: Placement) -> bool:
+    """Are the bounds the same if they cover every choice between equal keys of a sort?"""
+    args = _args(trial, name, place)
+    every = trial.oracle.evaluate(name, args, trial.precision.with_any_choice)
+    return all(np.array_equal(bound, e) for (_, bound), (_, e) in zip(trial.truth(name, args), every, strict=True))
 
 
 def _known(truth: Truth) -> bool:

@@ -146,6 +146,7 @@ def test_what_may_change_places_spoils_only_its_own_row(axis: int):
         return jax.vjp(lambda x: jnp.sort(x, axis=axis), x)[1](w)[0]
 
     ((value, bound),) = bounded(jax.make_jaxpr(gradient)(x, w), x, w, precision=BF16)
-    uncertain = np.isinf(bound) if axis == 1 else np.isinf(bound).T
-    assert uncertain.tolist() == [[False] * 3, [True] * 3, [False] * 3]
+    bound = bound if axis == 1 else bound.T
+    # 4 and 5 may be in either place; that the place of 5 is off by one says no more than this.
+    np.testing.assert_allclose(bound, [[0] * 3, [9, 9, 5], [0] * 3], atol=0.5)
     assert np.array_equal(value if axis == 1 else value.T, [[3, 1, 2], [4, 5, 6], [9, 7, 8]])
