@@ -107,8 +107,8 @@ def test_right(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("f", [jax_ref.attn, jax_ref.attn_ad], ids=["attn", "attn_ad"])
 def test_the_oracle_s_own_faces(f):
-    """At another seed than `test_right`; each takes minutes."""
-    report = crosscheck(JaxCandidate(f), SPEC, seed=1)
+    """At another seed than `test_right`, which judges all formats at fewer sizes: XLA compiles for each."""
+    report = crosscheck(JaxCandidate(f), SPEC, dtypes=["float64"], seed=1)
     assert report.passed, str(report)
 
 
