@@ -39,12 +39,15 @@ def why_undefined(oracle: Oracle, sample: Sample) -> str | None:
 def where_defined(oracle: Oracle, name: str, args: Arrays, precision: Precision) -> list[Truth]:
     """The truths of a map, those of a derivative without a bound for what depends on an entry that has no value.
 
-    Of a gradient that is found by a cotangent of NaN for each such entry: what it reaches is NaN.
+    Of a gradient that is found by a cotangent of NaN for each such entry: what it reaches is NaN. Where there is no
+    derivative at all its zeros have no bound either.
     """
     count = len(oracle.inputs)
     truths = oracle.truth(name, args, precision)
     if name == "forward":
         return truths
+    if _only_zeros_known(truths) and _only_zeros_known(oracle.truth(name, args, FLOAT64)):
+        return [(y, np.full(y.shape, np.inf)) for y, _ in truths]
     values = oracle.truth("forward", args[:count], precision)
     nans = {output: np.isnan(y) for output, (y, _) in zip(oracle.outputs, values, strict=True)}
     if not any(nan.any() for nan in nans.values()):
@@ -56,6 +59,21 @@ def where_defined(oracle: Oracle, name: str, args: Arrays, precision: Precision)
     ]
     reached = [nans.get(slot.like, np.isnan(y)) for slot, y in zip(m.results, oracle.values(name, spoilt), strict=True)]
     return [(y, np.where(r, np.inf, bound)) for (y, bound), r in zip(truths, reached, strict=True)]
+
+
+def _only_zeros_known(truths: Sequence[Truth]) -> bool:
+    """Is there no derivative, which leaves the zeros that it has everywhere by construction?
+
+    The factors of a singular matrix have none, and by any formula what is no number may reach the zeros of their
+    triangles. An infinite derivative, that of a pole or an overflow, is one: beside it a zero is a zero.
+    """
+    unknown = [~np.isfinite(bound) for _, bound in truths]
+    zeros = [(y == 0) & (bound == 0) for y, bound in truths]
+    return (
+        any(u.any() for u in unknown)
+        and all((u | z).all() for u, z in zip(unknown, zeros, strict=True))
+        and not any(np.isinf(y).any() for y, _ in truths)
+    )
 
 
 def _any_nan(values: Sequence[np.ndarray]) -> bool:

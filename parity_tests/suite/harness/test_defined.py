@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
+from parity_tests.harness.defined import _only_zeros_known
 from parity_tests.suite.collection._case import function
 
 from ._ops import judged, rows
@@ -81,3 +82,48 @@ def test_a_sample_of_a_singular_matrix_is_skipped():
     operator = OpSpec("lu", lambda A: jax.scipy.linalg.lu(A)[1:], inputs=(ones,))
     report = crosscheck(lambda A: torch.linalg.lu(A)[1:], operator, checks=["vjp"], dtypes=["float64"])
     assert report.skipped == ["lu, sample given: the oracle has no derivative there"]
+
+
+def _singular_of_two_rows(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    A = rng.standard_normal(shape)
+    return A[[0, 0]] if shape[0] == 2 else A
+
+
+SINGULAR = OpSpec(
+    "lu", lambda A: jax.scipy.linalg.lu(A)[1:], "(n,n)->(n,n),(n,n)", domains={"A": _singular_of_two_rows}
+)
+
+
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
+def test_where_there_is_no_derivative_its_zeros_are_none(dtype):
+    """What is no number reaches the zeros below the diagonal of U_dot by PyTorch's formula, and not by JAX's."""
+    row = judged(lambda A: torch.linalg.lu(A)[1:], SINGULAR, "jvp", dtype)
+    assert row.verdict is Verdict.PASS, row.failure
+
+
+def test_where_there_is_one_they_are():
+    def lu(A):
+        return torch.linalg.lu(A)[1:]
+
+    def jvp(A, A_dot):
+        L_dot, U_dot = torch.func.jvp(lu, (A,), (A_dot,))[1]
+        return L_dot, U_dot + torch.tril(torch.full_like(U_dot, torch.nan), -1)
+
+    wrong = function(lu, lambda A, L_bar, U_bar: torch.func.vjp(lu, A)[1]((L_bar, U_bar)), jvp)
+    assert judged(wrong, SINGULAR, "jvp").verdict is Verdict.MISMATCH
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds", "only_zeros"),
+    [
+        ([np.nan, 0.0], [np.inf, 0.0], True),
+        ([1e17, 0.0], [np.inf, 0.0], True),
+        ([np.inf, 0.0], [np.inf, 0.0], False),
+        ([np.nan, 2.0], [np.inf, 1e-15], False),
+        ([2.0, 0.0], [1e-15, 0.0], False),
+        ([0.0, 0.0], [0.0, 0.0], False),
+    ],
+)
+def test_nothing_is_known_but_zeros(values, bounds, only_zeros):
+    """Beside a pole, or what overflows, a zero is a zero: a NaN there is the mistake that people make."""
+    assert _only_zeros_known([(np.array(values), np.array(bounds))]) is only_zeros
