@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from parity_tests import OpSpec, Verdict
+from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.suite.collection._case import function
 
 from ._ops import judged, normal, unary_function
 
 ADD = OpSpec("add_one", primal=lambda x: x + 1, signature="(n)->(n)")
+MAPS = ("forward", "vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp")
 SCALED = OpSpec("scaled", primal=lambda x, c: (x + 1) * c, signature="(n),()->(n)", constants=["c"])
 
 
@@ -51,6 +52,40 @@ def test_hypot_by_a_square_root():
     text = said(lambda x, y: torch.sqrt(x * x + y * y), spec)
     assert text is not None
     assert "a formula that equals the oracle's and rounds more in float16" in text
+
+
+# Two formulas of one operator, each in JAX and in PyTorch: the other one may be the oracle.
+EQUAL = {
+    "hypot": (
+        "(n),(n)->(n)",
+        (lambda x, y: jnp.hypot(x, y), torch.hypot),
+        (lambda x, y: jnp.sqrt(x * x + y * y), lambda x, y: torch.sqrt(x * x + y * y)),
+    ),
+    "sigmoid": (
+        "(n)->(n)",
+        (lambda x: jax.nn.sigmoid(x), torch.sigmoid),
+        (lambda x: 1 / (1 + jnp.exp(-x)), lambda x: 1 / (1 + torch.exp(-x))),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "dtypes"), [("sigmoid", ["float16"]), *(pytest.param(n, None, marks=pytest.mark.slow) for n in EQUAL)]
+)
+def test_of_equal_formulas_the_other_one_is_said_to_be_as_good(name, dtypes):
+    """In every format, at first and second order: no failure leaves it open whether the formula is wrong."""
+    signature, *formulas = EQUAL[name]
+    failures = [
+        failure
+        for (primal, _), (_, call) in (formulas, formulas[::-1])
+        for failure in crosscheck(call, OpSpec(name, primal, signature), checks=MAPS, dtypes=dtypes).failures
+    ]
+    assert failures
+    for failure in failures:
+        for wrong in failure.wrong:
+            assert wrong.looks_like is not None, failure
+            assert " equals the oracle's" in wrong.looks_like
+            assert "if that loss is intended, give the formula as the primal" in wrong.looks_like
 
 
 def test_a_derivative_may_be_given_as_a_formula():
