@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import json
 import os
 import re
@@ -49,6 +50,7 @@ def state() -> dict[str, object]:
         "jax device": jax.config.jax_default_device,
         "grad mode": torch.is_grad_enabled(),
         "torch dtype": torch.get_default_dtype(),
+        "collector": gc.get_threshold(),
         PREALLOCATE: os.environ.get(PREALLOCATE),
     }
 
