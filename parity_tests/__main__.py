@@ -15,6 +15,7 @@ def main() -> None:
     interruption = Interruption()
     interruption.install()  # before anything is imported that takes its time
     code = _run(interruption)
+    interruption.finish()
     if interruption.came:
         os._exit(code)  # whoever interrupts does not want to wait until PyTorch and JAX have been taken down
     sys.exit(code)

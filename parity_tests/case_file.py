@@ -13,8 +13,8 @@ from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.crosscheck import as_candidate, name_of, named
 from parity_tests.harness.jax_candidate import JaxCandidate
+from parity_tests.harness.messages import CannotLoad
 from parity_tests.harness.spec import OpSpec
-from parity_tests.harness.worker import CannotLoad
 
 
 class CaseError(CannotLoad):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import time
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,7 +48,9 @@ HtmlOption = Annotated[Path | None, typer.Option("--html", help="Also write it t
 FailuresOption = Annotated[
     Path, typer.Option("--failures", help="The folder for reproducers of failures, which is made if there are any.")
 ]
-JobsOption = Annotated[int, typer.Option("-j", "--jobs", help="Processes, each judging one candidate at a time.")]
+JobsOption = Annotated[
+    int, typer.Option("-j", "--jobs", help="At most so many processes, each judging one candidate at a time.")
+]
 IsolateOption = Annotated[
     bool,
     typer.Option(
@@ -64,7 +65,13 @@ TrialOption = Annotated[
     ),
 ]
 BudgetOption = Annotated[
-    float | None, typer.Option("--budget", min=0, help="Seconds; what is not judged by then counts as not judged.")
+    float | None,
+    typer.Option(
+        "--budget",
+        min=0,
+        help="Seconds; what is not judged by then counts as not judged. With --no-isolate a call that keeps the "
+        "interpreter's lock, as a regular expression does, cannot be ended: it holds after it.",
+    ),
 ]
 
 
@@ -90,7 +97,6 @@ def run(
 
     Exit codes: 0 all agree, 1 a candidate disagrees, 2 something could not be judged, 130 interrupted.
     """
-    started = time.perf_counter()
     try:
         known = IMPLEMENTATIONS[one_of("op", op, [*IMPLEMENTATIONS])]
         names = tuple(one_of("candidate", name, known) for name in candidate or known)
@@ -99,7 +105,7 @@ def run(
     files = json, html, failures
     how = seconds, jobs, isolate, trial_timeout
     options = _options(None, op, names, only, dtype, device, quick, seed, files, how)
-    _judge(options, context, started)
+    _judge(options, context)
 
 
 @app.command()
@@ -120,11 +126,10 @@ def check(
     trial_timeout: TrialOption = TRIAL_SECONDS,
 ) -> None:
     """Judge an operator of your own, defined in a file, in the same way."""
-    started = time.perf_counter()
     files = json, html, failures
     how = seconds, jobs, isolate, trial_timeout
     options = _options(case, None, None, only, dtype, device, quick, seed, files, how)
-    _judge(options, context, started)
+    _judge(options, context)
 
 
 @app.command()
@@ -140,8 +145,8 @@ def replay(
     Exit codes: 0 the failure is gone, 1 the candidate still disagrees, 2 it could not be judged, 130
     interrupted.
     """
+    from parity_tests.harness.messages import CannotLoad
     from parity_tests.harness.render import below
-    from parity_tests.harness.worker import CannotLoad
     from parity_tests.replay import ReplayError
     from parity_tests.replay import replay as judge_again
 
@@ -180,10 +185,10 @@ def mutate(
     except ValueError as error:
         raise _unusable(error) from error
     from parity_tests.case_file import load_spec
+    from parity_tests.harness.messages import CannotLoad
     from parity_tests.harness.oracle import OracleError
     from parity_tests.harness.rounding import NoRule, NotFloat64
     from parity_tests.harness.selection import select_checks
-    from parity_tests.harness.worker import CannotLoad
     from parity_tests.mutate import judge_mutants
 
     try:
@@ -209,8 +214,8 @@ def captures(
     It reads the source and runs nothing. Exit codes: 0 all is fine, 1 something is wrong, 2 it cannot tell.
     """
     from parity_tests.captures import show_captures
+    from parity_tests.harness.messages import CannotLoad
     from parity_tests.harness.provenance import Unreadable
-    from parity_tests.harness.worker import CannotLoad
 
     try:
         code = show_captures(formula)
@@ -307,8 +312,8 @@ def _options(
     return Options(*what, quick, seed, *files, *how)
 
 
-def _judge(options: Options, context: typer.Context, started: float) -> None:
-    """Start who judges, then import what tells of it: both take seconds."""
+def _judge(options: Options, context: typer.Context) -> None:
+    """Start who judges, which takes seconds, and import meanwhile what tells of it."""
     interruption = _interruption(context)
     try:
         files = options.checked()
@@ -331,13 +336,13 @@ def _judge(options: Options, context: typer.Context, started: float) -> None:
             with contextlib.suppress(OSError):  # tried again in the end, and told
                 write("not finished: nothing is judged yet")
             if pool is not None:
-                pool.start()
-            from parity_tests.harness.worker import CannotLoad
+                pool.start(len(options.names or ("unknown",)))  # one for each candidate; of a file, none is known yet
+            from parity_tests.harness.messages import CannotLoad
             from parity_tests.session import Session
 
             try:
-                code = Session(options, files, interruption, pool, started).run()
-            except (CannotLoad, ValueError) as error:
+                code = Session(options, files, interruption, pool).run()
+            except CannotLoad as error:
                 with contextlib.suppress(OSError):
                     write(str(error))
                 raise _unusable(error) from error

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 
@@ -30,20 +31,31 @@ class Interruption:
 
     Attributes:
         came: has one come?
+        began: when the command did, by `time.perf_counter`.
         last_words: writes what is known, and ends what has been started. It may be called at any moment.
     """
 
     def __init__(self) -> None:
-        self.came = False
+        self.came, self.began = False, time.perf_counter()
         self.last_words: Callable[[], object] = lambda: None
         self._act: Callable[[], object] = self.end
         self._timer: threading.Timer | None = None
+        self._handled: list[signal.Signals] = []
 
     def install(self) -> None:
         """Handle the signals from now on; those that whoever started this process has ignored stay so (nohup)."""
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._handle)
+                self._handled.append(number)
+
+    def finish(self) -> None:
+        """Ignore the signals from now on: all is told, and only what has been started is left to be taken down.
+
+        Python would have a signal end its process by itself then, without an exit code.
+        """
+        while self._handled and threading.current_thread() is threading.main_thread():  # elsewhere none can be set
+            signal.signal(self._handled.pop(), signal.SIG_IGN)
 
     def end(self) -> None:
         """End the process at once."""

@@ -1,24 +1,25 @@
-"""What a run is to judge, by name: plain data, which another process can be given (see `harness/worker.Work`)."""
+"""What a run is to judge, by name: plain data, which another process can be given (see `harness/messages.Work`)."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from parity_tests.case_file import load_case
-from parity_tests.harness.candidate import Candidate, NotBuilt
-from parity_tests.harness.court import Court
-from parity_tests.harness.jax_candidate import JaxCandidate
-from parity_tests.harness.judge import Docket, judge
-from parity_tests.harness.precision import Precision
+from parity_tests.harness.messages import CannotLoad
+from parity_tests.harness.not_built import NotBuilt
 from parity_tests.harness.report import Report, Row
-from parity_tests.harness.selection import select_checks, select_precisions, select_samples
-from parity_tests.harness.spec import OpSpec
-from parity_tests.harness.worker import CannotLoad
 
-Candidates = Sequence[Candidate | JaxCandidate | NotBuilt]
+# Who only orders imports nothing slow: PyTorch and JAX are for the process that carries it out.
+if TYPE_CHECKING:
+    from parity_tests.harness.checks import Check
+    from parity_tests.harness.court import Court
+    from parity_tests.harness.judge import Docket
+    from parity_tests.harness.messages import Candidates
+    from parity_tests.harness.precision import Precision
+    from parity_tests.harness.spec import OpSpec
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,19 @@ class Survey:
     """What is known of an order before it is carried out.
 
     Attributes:
-        dtypes: the formats to judge.
+        environment: see `Report`; of the devices that are there.
+        cuda_missing: why CUDA cannot be judged, if it is asked for.
+        catches: `Check.catches` by check.
+        left_out: what a quick run leaves out, as a line; empty of any other.
         positions: of the candidates that can be called, among all.
         not_built: the others.
-        length: the number of rows.
+        length: the number of rows on one device.
     """
 
-    dtypes: tuple[str, ...]
+    environment: Mapping[str, Any]
+    cuda_missing: str | None
+    catches: Mapping[str, str]
+    left_out: str
     positions: tuple[int, ...]
     not_built: tuple[NotBuilt, ...]
     length: int
@@ -47,10 +54,12 @@ class Order:
         op: which of those; None if there is a file.
         names: of its implementations; None for all that the file defines.
         position: of the only candidate to judge; None to judge all.
-        device, checks, dtypes, seed, deadline: those of a `Docket`, by name; no dtypes for those of the spec.
+        device, dtypes, seed, deadline: those of a `Docket`, by name; no dtypes for those of the spec.
+        checks: by name; none for the usual ones.
         quick: at a few samples.
         failures: the folder for reproducers.
         start: the folder where the paths begin that are relative, if the current one may be another by now.
+        devices: those of all orders of the run, of which a survey tells.
     """
 
     case: Path | None
@@ -65,6 +74,7 @@ class Order:
     quick: bool
     failures: Path
     start: Path = Path()
+    devices: tuple[str, ...] = ("cpu",)
 
     @property
     def source(self) -> Hashable:
@@ -86,15 +96,21 @@ class Order:
 
     def court(self, spec: OpSpec) -> Court:
         """The oracle of all orders that differ in the candidates and the formats only."""
+        from parity_tests.harness.court import Court
+        from parity_tests.harness.selection import select_samples
+
         return Court(spec, self.device, self.seed, select_samples(self.quick))
 
     def docket(self, spec: OpSpec, candidates: Candidates, court: Court | None = None) -> Docket:
         """What is to be judged; by a court that has judged others, if there is one."""
+        from parity_tests.harness.judge import Docket
+        from parity_tests.harness.selection import select_samples
+
         return Docket(
             spec,
             # Everybody keeps his place, which reproducers tell; the others are another order's.
             [c if self.position in (None, i) else NotBuilt(c.name, "") for i, c in enumerate(candidates)],
-            select_checks(self.checks),
+            self.selected(),
             self.precisions(spec),
             self.device,
             self.seed,
@@ -105,12 +121,20 @@ class Order:
             court,
         )
 
+    def selected(self) -> list[Check]:
+        """The checks to run."""
+        from parity_tests.harness.selection import select_checks
+
+        return select_checks(self.checks or None, self.quick)
+
     def precisions(self, spec: OpSpec) -> list[Precision]:
         """The formats to judge.
 
         Raises:
             ValueError: the spec has no inputs of one that is named.
         """
+        from parity_tests.harness.selection import select_precisions
+
         return select_precisions(self.dtypes, spec, self.quick)
 
     def surveyed(self, spec: OpSpec, candidates: Candidates) -> Survey:
@@ -119,13 +143,26 @@ class Order:
         Raises:
             CannotLoad: nothing in the formats that are named.
         """
+        from parity_tests.harness.checks import CHECKS
+        from parity_tests.harness.environment import environment
+        from parity_tests.harness.numerics import cuda_missing
+        from parity_tests.harness.selection import left_out
+
         try:
-            dtypes = tuple(precision.name for precision in self.precisions(spec))
+            precisions = self.precisions(spec)
         except ValueError as error:
             raise CannotLoad(str(error)) from error
-        not_built = tuple(candidate for candidate in candidates if isinstance(candidate, NotBuilt))
-        positions = tuple(i for i, c in enumerate(candidates) if not isinstance(c, NotBuilt))
-        return Survey(dtypes, positions, not_built, self.docket(spec, candidates).length)
+        missing = cuda_missing() if "cuda" in self.devices else None
+        present = tuple(device for device in self.devices if device != "cuda" or not missing)
+        return Survey(
+            environment(present, self.seed),
+            missing,
+            {name: check.catches for name, check in CHECKS.items()},
+            left_out(self.selected(), precisions) if self.quick else "",
+            tuple(i for i, c in enumerate(candidates) if not isinstance(c, NotBuilt)),
+            tuple(candidate for candidate in candidates if isinstance(candidate, NotBuilt)),
+            self.docket(spec, candidates).length,
+        )
 
     def one_by_one(self, survey: Survey) -> list[Order]:
         """An order for each candidate that can be called."""
@@ -133,6 +170,8 @@ class Order:
 
     def judge(self, spec: OpSpec, candidates: Candidates, report: Report, court: Court | None = None) -> Iterator[Row]:
         """Carry it out: `harness.judge.judge`, with the reproducer of a failure written before its row is yielded."""
+        from parity_tests.harness.judge import judge
+
         for _ in judge(self.docket(spec, candidates, court), report):
             self.save(report)  # at once: another check may hang
             yield report.rows[-1]
@@ -164,6 +203,8 @@ def load(
         CaseError: the file cannot be used.
     """
     if case is not None:
+        from parity_tests.case_file import load_case
+
         return load_case(case, start)
     assert op is not None
     from parity_tests.suite import operators  # the implementations, which `gradparity check` can do without

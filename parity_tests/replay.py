@@ -12,10 +12,11 @@ import typer
 
 from parity_tests.case_file import load_case
 from parity_tests.failure_file import ReplayError, read
-from parity_tests.harness.candidate import Candidate, NotBuilt
+from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.environment import environment
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.judge import NOTHING_TOLD, Docket, judge_at
+from parity_tests.harness.not_built import NotBuilt
 from parity_tests.harness.numerics import cuda_missing
 from parity_tests.harness.precision import COMPLEX
 from parity_tests.harness.printable import in_a_line

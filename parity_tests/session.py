@@ -5,25 +5,21 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 
 from rich.console import Group
 from rich.live import Live
 
-from parity_tests.harness import hints, html, progress
+from parity_tests.harness import html, progress, remedies
 from parity_tests.harness.budget import Check, Spent, budget, clock
 from parity_tests.harness.defects import told_in_full
-from parity_tests.harness.environment import environment
 from parity_tests.harness.guard import judge_guarded, surveyed
-from parity_tests.harness.numerics import cuda_missing
-from parity_tests.harness.oracle import OracleError
+from parity_tests.harness.messages import CannotLoad, WorkerError
+from parity_tests.harness.names import DEVICES
 from parity_tests.harness.processes import Pool
 from parity_tests.harness.render import below, costs, row_line, table
 from parity_tests.harness.report import Report, Row
-from parity_tests.harness.rounding import NotFloat64
-from parity_tests.harness.selection import DEVICES, left_out, select_checks, select_precisions
-from parity_tests.harness.worker import CannotLoad, WorkerError
 from parity_tests.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.options import Options
 from parity_tests.order import Order, Survey
@@ -42,20 +38,19 @@ _SHARE = 20  # and so many times as long as a writing takes
 class Session:
     """One run. `pool`: the processes that judge, which may be starting; None to judge in this one."""
 
-    def __init__(
-        self, options: Options, files: Files, interruption: Interruption, pool: Pool | None, started: float
-    ) -> None:
-        self._options, self._interruption, self._pool, self._started = options, interruption, pool, started
+    def __init__(self, options: Options, files: Files, interruption: Interruption, pool: Pool | None) -> None:
+        self._options, self._interruption, self._pool = options, interruption, pool
         self._json, self._html = files
         self._report = Report({})
         self._console = Output(stderr=any(file is not None and file.path is None for file in files))
         self._kept, self._pause, self._length = -math.inf, _BETWEEN, 0
+        self._catches: Mapping[str, str] = {}
 
     def run(self) -> int:
         """Judge, show, write; returns the exit code.
 
         Raises:
-            CannotLoad, ValueError: nothing can be judged; the message says why.
+            CannotLoad: nothing can be judged; the message says why.
         """
         orders = self._orders()
         report, lost = self._report, None
@@ -65,9 +60,7 @@ class Session:
             try:
                 try:
                     self._judge_elsewhere(self._pool, orders) if self._pool is not None else self._judge_here(orders)
-                except OracleError as error:
-                    report.error = hints.of_oracle_error(error)
-                except (WorkerError, Spent, hints.NotOnTensors, NotFloat64) as error:
+                except (WorkerError, Spent, remedies.NotOnTensors) as error:
                     report.error = str(error)
                 except OutputLost as error:
                     report.error = lost = str(error)
@@ -81,8 +74,8 @@ class Session:
 
     def _end(self, lost: str | None) -> int:
         """The text, then the report in every form; returns the exit code."""
-        self._interruption.last_words = self._write
-        self._report.seconds.setdefault("total", time.perf_counter() - self._started)
+        self._interruption.last_words = self._last_words
+        self._report.seconds.setdefault("total", time.perf_counter() - self._interruption.began)
         try:
             if lost is None:
                 text = ("", costs(self._report), "", below(self._report))
@@ -90,6 +83,7 @@ class Session:
         except OutputLost as error:
             lost = str(error)
         written = self._write()
+        self._interruption.finish()
         if lost is not None:
             complain(lost)
         if self._report.error == TEXT:
@@ -97,20 +91,12 @@ class Session:
         return self._report.exit_code if written and lost is None else COULD_NOT_RUN
 
     def _orders(self) -> list[Order]:
-        """One for each device."""
-        options, report = self._options, self._report
+        """One for each device that is asked for, present or not."""
+        options = self._options
         wanted = options.devices or DEVICES
-        missing = cuda_missing() if "cuda" in wanted else None
-        if missing and options.devices:
-            raise ValueError(f"device cuda cannot be judged here: {missing}")
-        present = tuple(device for device in wanted if device != "cuda" or not missing)
-        report.environment = environment(present, options.seed)
-        if missing:
-            report.skipped.append(f"device cuda: {missing}")
-        checks = tuple(check.name for check in select_checks(options.only or None, options.quick))
         what = (options.case, options.op, options.names, None)
-        how = (checks, options.dtypes or None, options.seed, math.inf, options.quick, options.failures, options.start)
-        return [Order(*what, device, *how) for device in present]
+        how = (options.only, options.dtypes or None, options.seed, math.inf, options.quick, options.failures)
+        return [Order(*what, device, *how, options.start, wanted) for device in wanted]
 
     def _judge_here(self, orders: list[Order]) -> None:
         with budget(self._options.budget, self._hangs, COULD_NOT_RUN) as (deadline, check_time):
@@ -118,10 +104,10 @@ class Session:
             spec, candidates = orders[0].load()
             survey = orders[0].surveyed(spec, candidates)
             self._count("loading")
-            self._told(survey, orders)
-            dated = [replace(order, deadline=deadline) for order in orders]
+            dated = [replace(order, deadline=deadline) for order in self._present(survey, orders)]
             rows = (row for order in dated for row in order.judge(spec, candidates, self._report))
-            self._take(rows, check_time)
+            with _oracle_errors():
+                self._take(rows, check_time)
 
     def _judge_elsewhere(self, pool: Pool, orders: list[Order]) -> None:
         pool.prepare(self._interruption.check)
@@ -130,7 +116,7 @@ class Session:
         survey = self._wait(surveyed(orders[0], pool, self._report, self._options.trial_seconds), check_time)
         assert isinstance(survey, Survey)
         self._count("loading")
-        self._told(survey, orders)
+        orders = self._present(survey, orders)
         self._report.not_built.extend(survey.not_built)
         alone = [one for order in orders for one in order.one_by_one(survey)]
         shared = alone if self._options.jobs > 1 and len(alone) > 1 else orders
@@ -147,17 +133,26 @@ class Session:
                 self._interruption.check()
                 check_time(None)
 
-    def _told(self, survey: Survey, orders: list[Order]) -> None:
-        """What is known once the case is loaded."""
-        self._length = survey.length * len(orders)
-        if self._options.quick:
-            checks = select_checks(self._options.only or None, quick=True)
-            self._report.skipped.append(left_out(checks, select_precisions(survey.dtypes)))
+    def _present(self, survey: Survey, orders: list[Order]) -> list[Order]:
+        """The orders for devices that are there; the report has what else is known once the case is loaded.
+
+        Raises:
+            CannotLoad: a device that was asked for is missing.
+        """
+        report, missing = self._report, survey.cuda_missing
+        if missing and self._options.devices:
+            raise CannotLoad(f"device cuda cannot be judged here: {missing}")
+        report.environment.update(survey.environment)
+        report.skipped.extend([f"device cuda: {missing}"] if missing else [])
+        report.skipped.extend([survey.left_out] if survey.left_out else [])
+        present = [order for order in orders if order.device != "cuda" or not missing]
+        self._catches, self._length = survey.catches, survey.length * len(present)
+        return present
 
     def _count(self, phase: str) -> None:
         """A phase before the first row is over."""
         before = sum(self._report.seconds.values())
-        self._report.seconds[phase] = time.perf_counter() - self._started - before
+        self._report.seconds[phase] = time.perf_counter() - self._interruption.began - before
 
     def _take(self, rows: Rows, check_time: Check) -> None:
         seen: set[str] = set()
@@ -165,7 +160,7 @@ class Session:
             for row in rows:
                 if row is not None:
                     show(row)
-                    hints.check_first_row(row, seen)
+                    remedies.check_first_row(row, seen)
                 self._keep()
                 self._interruption.check()
                 check_time(row)
@@ -217,7 +212,7 @@ class Session:
         """Write the report in every form; returns whether all are written, and says which are not."""
         forms = (
             (self._json, lambda: self._data(self._report.error)),
-            (self._html, lambda: html.as_html(self._report)),
+            (self._html, lambda: html.as_html(self._report, self._catches)),
         )
         written = True
         for file, text in forms:
@@ -237,10 +232,24 @@ class Session:
         """Before an interruption ends this process."""
         if self._pool is not None:
             self._pool.kill()
-        self._report.error = TEXT
+        self._report.error = self._report.error or TEXT
         self._write()
 
     def _hangs(self, reason: str) -> None:
         """Before the budget ends this process."""
         self._report.error = reason
         self._end(None)
+
+
+@contextlib.contextmanager
+def _oracle_errors() -> Iterator[None]:
+    """What says in this process that the oracle cannot judge, as the processes that judge say it."""
+    from parity_tests.harness.oracle import OracleError
+    from parity_tests.harness.rounding import NotFloat64
+
+    try:
+        yield
+    except OracleError as error:
+        raise WorkerError(remedies.of_oracle_error(error)) from error
+    except NotFloat64 as error:
+        raise WorkerError(str(error)) from error

@@ -12,10 +12,11 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
-from parity_tests.harness.candidate import Candidate, NotBuilt
+from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.court import Court
 from parity_tests.harness.docket import Docket
 from parity_tests.harness.jax_candidate import JaxCandidate
+from parity_tests.harness.not_built import NotBuilt
 from parity_tests.harness.report import Report, Row
 from parity_tests.harness.selection import select_checks, select_precisions, select_samples
 from parity_tests.harness.spec import OpSpec
@@ -28,7 +29,7 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class Calls:
-    """Callables to judge, in another process: see `worker.Work`.
+    """Callables to judge, in another process: see `messages.Work`.
 
     Attributes:
         pickled: the spec and the candidates, as `pickled` makes them.

@@ -19,21 +19,6 @@ Tensors = tuple[torch.Tensor, ...]
 MaybeTensors = tuple[torch.Tensor | None, ...]
 
 
-@dataclass(frozen=True)
-class NotBuilt:
-    """A candidate that cannot be called here, so that nothing of it is judged.
-
-    Attributes:
-        name: its name in reports.
-        reason: why, and what to do about it.
-        expected: may a run pass without it? Yes where the machine lacks something, no where the candidate is broken.
-    """
-
-    name: str
-    reason: str
-    expected: bool = True
-
-
 class Candidate:
     """A callable on tensors, with its name, its known limits, and how many outputs it must have.
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from parity_tests.harness.checks import Check
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
 from parity_tests.harness.precision import Precision
 
+if TYPE_CHECKING:
+    from parity_tests.harness.checks import Check
 
-def follows(check: Check, precision: Precision, cause: str, of_cause: Precision) -> bool:
-    """Does a failure of `check` in a format follow from one of the check named `cause` in another format?
+
+def follows(rests_on: Collection[str], precision: Precision, cause: str, of_cause: Precision) -> bool:
+    """Does a failure of a check that rests on these, in a format, follow from one of the check `cause` in another?
 
     Never from a narrower one: rounding, or code that is run in that format only, may be what is wrong there.
     """
-    return cause in check.rests_on and of_cause.covers(precision)
+    return cause in rests_on and of_cause.covers(precision)
 
 
 class Failed:
@@ -27,7 +32,7 @@ class Failed:
         """
         return not any(
             (news and name == check.name and other.storage.itemsize >= precision.storage.itemsize)
-            or follows(check, precision, name, other)
+            or follows(check.rests_on, precision, name, other)
             for (name, other), news in self._news.items()
         )
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from parity_tests.harness import hints
+from parity_tests.harness import remedies
 from parity_tests.harness.certificate import certify
 from parity_tests.harness.certificate_at_ties import SpecialPoints
 from parity_tests.harness.defined import why_undefined
@@ -297,7 +297,7 @@ def _certificate(
             break
     else:
         if row.comparisons == 0 and raised:
-            row = replace(row, verdict=Verdict.ERROR, reason=hints.with_remedy(raised[0]))
+            row = replace(row, verdict=Verdict.ERROR, reason=remedies.with_remedy(raised[0]))
         elif row.comparisons == 0:
             reason = "autodiff of the primal is finite at no sample"
             if values.nan:

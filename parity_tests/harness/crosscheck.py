@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from parity_tests.harness import hints
+from parity_tests.harness import hints, remedies
 from parity_tests.harness.budget import Check, Spent, clock
 from parity_tests.harness.by_name import Calls, pickled, replay_line
 from parity_tests.harness.candidate import Candidate
@@ -18,6 +18,7 @@ from parity_tests.harness.environment import environment
 from parity_tests.harness.guard import TRIAL_SECONDS, judge_guarded
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.judge import Docket, judge
+from parity_tests.harness.messages import WorkerError
 from parity_tests.harness.numerics import cuda_missing
 from parity_tests.harness.oracle import OracleError
 from parity_tests.harness.processes import Pool
@@ -32,7 +33,6 @@ from parity_tests.harness.selection import (
     select_samples,
 )
 from parity_tests.harness.spec import ArrayLike, OpSpec
-from parity_tests.harness.worker import WorkerError
 
 Callables = Callable | JaxCandidate | Mapping[str, Callable | JaxCandidate] | Sequence[Callable | JaxCandidate]
 
@@ -134,12 +134,12 @@ def _collect(rows: Iterable[Row | None], report: Report, move_on: Callable[[Row]
         for row in rows:
             if row is not None:
                 move_on(row)
-                hints.check_first_row(row, seen)
+                remedies.check_first_row(row, seen)
             check_time(row)
-    except (Spent, hints.NotOnTensors, WorkerError) as error:
+    except (Spent, remedies.NotOnTensors, WorkerError) as error:
         report.error = str(error)
     except OracleError as error:
-        raise OracleError(hints.of_oracle_error(error)) from error
+        raise OracleError(remedies.of_oracle_error(error)) from error
 
 
 def _sent(docket: Docket, quick: bool) -> Calls:

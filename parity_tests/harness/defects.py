@@ -8,16 +8,14 @@ import tempfile
 import traceback
 
 _LONGEST = 10_000  # characters of a message
+_LONGEST_LINE = 2000
 
 
 def told_in_full(error: BaseException) -> str:
     """An exception in one line: its type, its message, where it was raised, and the file that has the traceback."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" (at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
     lines = "".join(traceback.format_exception(error))
     file = _kept(lines)
-    message = next(iter(message_of(error).strip().splitlines()), "")
-    return f"{type(error).__name__}: {message}{where}; " + (f"its traceback: {file}" if file else _in_a_line(lines))
+    return f"{where_of(error)}; " + (f"its traceback: {file}" if file else _in_a_line(lines))
 
 
 def message_of(error: BaseException) -> str:
@@ -26,6 +24,19 @@ def message_of(error: BaseException) -> str:
         return str(error)[:_LONGEST]
     except Exception:
         return "its message cannot be printed"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's message, cut where nobody reads on."""
+    line = next(iter(message_of(error).strip().splitlines()), "")
+    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
+
+
+def where_of(error: BaseException) -> str:
+    """An exception's type and first line, and the place where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" (at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {first_line(error)}{place}"
 
 
 def _kept(text: str) -> str | None:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parity_tests.harness.candidate import Candidate, NotBuilt
+from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.checks import Check
 from parity_tests.harness.court import Court
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.maps import ORDERS
+from parity_tests.harness.not_built import NotBuilt
 from parity_tests.harness.precision import Precision
 from parity_tests.harness.report import Row
 from parity_tests.harness.resume import Earlier

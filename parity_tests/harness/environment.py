@@ -24,7 +24,7 @@ def environment(devices: tuple[str, ...], seed: int) -> dict[str, Any]:
         "gradparity": version,
         "python": platform.python_version(),
         "jax": jax.__version__,
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),  # of a class of its own, which whoever reads this would have to import
         "numpy": np.__version__,
         "platform": platform.platform(),
         "devices": {

@@ -10,7 +10,8 @@ import jax
 import numpy as np
 import torch
 
-from parity_tests.harness.defects import message_of
+from parity_tests.harness.defects import first_line as first_line
+from parity_tests.harness.defects import where_of as where_of
 
 _HARNESS = Path(__file__).parent
 _CALLS_CANDIDATE = {str(_HARNESS / name) for name in ("candidate.py", "jax_candidate.py", "recorder.py")}
@@ -29,15 +30,7 @@ _LIBRARIES = tuple(
 )
 _STANDARD = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib"))
 _INSTALLED = tuple(f"{sysconfig.get_path(name)}/" for name in ("purelib", "platlib"))  # inside of the standard library
-_LONGEST = 2000  # characters of a line
 _CIRCUMSTANCE = "_gradparity_circumstance"
-
-
-def where_of(error: BaseException) -> str:
-    """An exception's type and first line, and the place where it was raised."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" (at {frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {first_line(error)}{place}"
 
 
 def described(error: BaseException) -> str:
@@ -49,12 +42,6 @@ def described(error: BaseException) -> str:
     if not frames or (frames[-1].filename.startswith(f"{_HARNESS}/") and (frames[-1].line or "").startswith("raise")):
         return first_line(error)
     return f"{type(error).__name__}: {first_line(error)} ({place_of(error)})"
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an exception's message, cut where nobody reads on."""
-    line = next(iter(message_of(error).strip().splitlines()), "")
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
 
 class under:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from parity_tests.harness.errors import where_of
+from parity_tests.harness.defects import where_of
 
 T = TypeVar("T")
 

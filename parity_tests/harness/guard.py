@@ -12,12 +12,8 @@ from pathlib import Path
 
 from parity_tests.harness import crash
 from parity_tests.harness.budget import TRIAL_SECONDS as TRIAL_SECONDS
-from parity_tests.harness.judge import held_to_limit
-from parity_tests.harness.processes import Pool, Worker
-from parity_tests.harness.report import ORACLE, Report, Row
-from parity_tests.harness.resume import Earlier, Key, key_of
-from parity_tests.harness.whole_file import write_text
-from parity_tests.harness.worker import (
+from parity_tests.harness.limits import held_to_limit
+from parity_tests.harness.messages import (
     At,
     Began,
     CannotLoad,
@@ -29,6 +25,10 @@ from parity_tests.harness.worker import (
     Work,
     WorkerError,
 )
+from parity_tests.harness.processes import Pool, Worker
+from parity_tests.harness.report import ORACLE, Report, Row
+from parity_tests.harness.resume import Earlier, Key, key_of
+from parity_tests.harness.whole_file import write_text
 
 POLL = 0.25  # seconds, after which whoever waits for a row may look at the clock
 _CRASHES = 8  # of a candidate, each of which costs the start of a process, after which it is not called any more
@@ -220,10 +220,10 @@ def _heard(worker: Worker, task: _Task, trial_seconds: float) -> Iterator[Row]:
             case Done(skipped):
                 task.done = True
                 task.note(*skipped)
-    silent = time.monotonic() - worker.heard
-    if not worker.ended and not task.done and silent > trial_seconds:
+    limit = trial_seconds if worker.ready else max(trial_seconds, TRIAL_SECONDS)  # no candidate's, as long as it starts
+    if not worker.ended and not task.done and time.monotonic() - worker.heard > limit:
         worker.stop()
-        yield from _lost(task, f"gave no answer for {trial_seconds:g} s", worker.trace())
+        yield from _lost(task, f"gave no answer for {limit:g} s", worker.trace())
     elif worker.ended and not task.done:
         yield from _lost(task, crash.end_of(worker.process.exitcode), worker.trace())
 

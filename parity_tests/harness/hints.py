@@ -1,35 +1,19 @@
-"""What newcomers stumble over, known before or by the first error: each with its remedy."""
+"""What newcomers stumble over, and what is known of it before anything is judged: each with its remedy."""
 
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Collection, Mapping
 
 import jax
 import numpy as np
 import torch
 
-from parity_tests.harness.report import ORACLE, Row
-from parity_tests.harness.selection import one_of
+from parity_tests.harness.names import one_of
+from parity_tests.harness.remedies import NOT_JAX
+from parity_tests.harness.report import ORACLE
 from parity_tests.harness.spec import OpSpec
 from parity_tests.harness.spec_kinds import check_text
-
-# How JAX says that it was given a tensor.
-_GIVEN_A_TENSOR = re.compile(
-    r"(interpreting argument to|is not a valid JAX type|requires ndarray or scalar arguments).*torch\.Tensor|"
-    r"Argument 'tensor\(|Cannot interpret 'torch\.\w+' as a data type",
-    re.DOTALL,
-)
-# How PyTorch says that it was given what JAX traces with.
-_GIVEN_A_TRACER = re.compile(r"must be Tensor, not \w*Tracer")
-# How JAX says that what it traces with was given to NumPy, or must have a value while it has none.
-_GIVEN_TO_NUMPY = re.compile(r"(jax\.errors\.)?TracerArrayConversionError: .*? with shape \S+")
-_WITHOUT_A_VALUE = re.compile(
-    r"(jax\.errors\.)?(ConcretizationTypeError|TracerBoolConversionError|TracerIntegerConversionError): "
-    r".*?traced array with shape [^\s.]+\.?"
-)
-_NOT_JAX = "must be written in JAX: the oracle is to be independent of PyTorch"
 
 
 def check_candidate(call: object, name: str) -> None:
@@ -76,7 +60,7 @@ def check_primal(spec: OpSpec) -> None:
         there = f"; write jnp.{name}" if hasattr(jax.numpy, name) else ""
         raise TypeError(f"OpSpec {spec.name}: primal is NumPy's {name}, which JAX cannot differentiate{there}")
     if is_torch(spec.primal):
-        raise TypeError(f"OpSpec {spec.name}: primal is a PyTorch callable; it {_NOT_JAX}")
+        raise TypeError(f"OpSpec {spec.name}: primal is a PyTorch callable; it {NOT_JAX}")
 
 
 def is_jax(call: object) -> bool:
@@ -94,44 +78,6 @@ def is_torch(call: object) -> bool:
     owner = getattr(call, "__objclass__", None)  # of a method such as torch.Tensor.tanh
     names = (type(call).__module__, getattr(call, "__module__", None), getattr(owner, "__module__", None))
     return (owner is not None and issubclass(torch.Tensor, owner)) or any(_is_of(name, "torch") for name in names)
-
-
-class NotOnTensors(Exception):
-    """A candidate is a function of JAX arrays, as its first row shows; the message has the remedy."""
-
-
-def check_first_row(row: Row, seen: set[str]) -> None:
-    """Raise `NotOnTensors` if the first row of a candidate shows JAX's own error about tensors.
-
-    `seen` are the candidates whose first row has been looked at. A later row with that error is about the candidate.
-    """
-    if row.candidate == ORACLE or row.candidate in seen:
-        return
-    seen.add(row.candidate)
-    texts = [row.reason, *(wrong.pattern for wrong in (row.failure.wrong if row.failure else ()))]
-    if any(map(_GIVEN_A_TENSOR.search, texts)):
-        name = row.candidate
-        raise NotOnTensors(f"{name} hands tensors to JAX; if it is a function of JAX arrays, give JaxCandidate({name})")
-
-
-def of_oracle_error(error: Exception) -> str:
-    """The text of an `OracleError`, with the remedy if the primal calls PyTorch or NumPy."""
-    return with_remedy(str(error))
-
-
-def with_remedy(text: str) -> str:
-    """What is said of an exception of the oracle's, with the remedy if its code calls PyTorch or NumPy."""
-    if _GIVEN_A_TRACER.search(text):
-        return f"{text}; the primal {_NOT_JAX}"
-    if _GIVEN_TO_NUMPY.search(text):
-        text = _GIVEN_TO_NUMPY.sub("it gives an array of JAX's to NumPy", text)
-        return f"{text}; the oracle must be written in JAX: write jnp where it says np"
-    if _WITHOUT_A_VALUE.search(text):
-        text = _WITHOUT_A_VALUE.sub(
-            "it asks for the value of an array of JAX's, which has none while it is traced", text
-        )
-        return f"{text}; write jnp.where in place of an if, and leave out float() and int()"
-    return text
 
 
 def _unwrapped(call: object) -> object:

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from parity_tests.harness import bridge
-from parity_tests.harness.candidate import Candidate, NotBuilt, Refused
+from parity_tests.harness.candidate import Candidate, Refused
 from parity_tests.harness.checks import Check
 from parity_tests.harness.consequences import Failed
 from parity_tests.harness.court import Court, is_beyond, not_a_function, only_real, title, with_findings
@@ -21,6 +21,8 @@ from parity_tests.harness.explaining import explain
 from parity_tests.harness.failures import described, explained, smallest_of, wrong_result
 from parity_tests.harness.findings import Comparison, Finding, Verdict
 from parity_tests.harness.jax_candidate import JaxCandidate
+from parity_tests.harness.limits import held_to_limit
+from parity_tests.harness.not_built import NotBuilt
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle
 from parity_tests.harness.outcome import REFUSALS, End, Outcome, deciding, raised, run
@@ -385,15 +387,3 @@ def _decider(outcomes: Sequence[Outcome]) -> Outcome:
     _, outcome = deciding(outcomes)
     assert outcome is not None
     return outcome
-
-
-def held_to_limit(row: Row, reason: str | None) -> Row:
-    """A check that is listed as a limit, for this reason, must fail; what fails must not be excused otherwise."""
-    if reason is None:
-        return row
-    if row.verdict is Verdict.PASS:
-        return replace(row, verdict=Verdict.MISMATCH, reason=f"listed as a limit ({reason}), but it passes: unlist it")
-    if row.verdict in (Verdict.UNRESOLVED, Verdict.SKIPPED):
-        return row
-    found = "" if row.verdict is Verdict.UNSUPPORTED else f" (found: {row.verdict})"
-    return replace(row, verdict=Verdict.UNSUPPORTED, listed=True, declared=False, reason=reason + found, failure=None)

@@ -11,6 +11,7 @@ so every order is the first order of the one below, and one pair of construction
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 ORDERS: dict[str, tuple[str, ...]] = {  # how a map is made from the operator, innermost first
@@ -25,6 +26,11 @@ ORDERS: dict[str, tuple[str, ...]] = {  # how a map is made from the operator, i
     "jvp_of_vjp_of_vjp": ("vjp", "vjp", "jvp"),  # by which the oracle's own third order is certified
 }
 BASES = {name: next(b for b, o in ORDERS.items() if o == order[:-1]) for name, order in ORDERS.items() if order}
+
+
+def rests_on(check: str, maps: Sequence[str]) -> frozenset[str]:
+    """The checks of what a check is made of: of the maps that it uses, and of those that these differentiate."""
+    return frozenset({*maps, *(BASES[name] for name in maps), "forward"} - {check})
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,30 @@ from collections.abc import Iterable, Sequence
 DEVICES = ("cpu", "cuda")
 
 # The keys of `checks.CHECKS`, and of `precision.FORMATS`, in their order; tests hold them together.
-CHECKS = (
-    *("forward", "vjp", "vjp_partial", "jvp", "adjoint"),
-    *("vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp"),
-    *("input_subsets", "points", "points_second_order", "exact", "layouts", "linearity"),
-    *("purity", "in_place", "retain_graph", "interleaved", "determinism", "saved_tensors", "checkpoint", "leaks"),
-    *("vmap", "functorch", "fake", "make_fx", "compile", "autocast", "opcheck", "third_order"),
-)
+MAPS = {  # by check: see `Check.maps`
+    "forward": (),
+    **{name: ("vjp",) for name in ("vjp", "vjp_partial")},
+    "jvp": ("jvp",),
+    "adjoint": ("vjp", "jvp"),
+    **{name: (name,) for name in ("vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")},
+    "input_subsets": ("vjp",),
+    "points": ("vjp", "jvp"),
+    "points_second_order": ("vjp", "vjp_of_vjp", "jvp_of_vjp"),
+    "exact": ("vjp", "jvp", "vjp_of_vjp"),
+    "layouts": ("vjp", "jvp"),
+    "linearity": ("vjp",),
+    "purity": (),
+    **{name: ("vjp",) for name in ("in_place", "retain_graph", "interleaved", "determinism")},
+    **{name: ("vjp",) for name in ("saved_tensors", "checkpoint")},
+    "leaks": (),
+    "vmap": ("vjp", "jvp"),
+    "functorch": ("vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp"),
+    "fake": (),
+    **{name: ("vjp",) for name in ("make_fx", "compile", "autocast")},
+    "opcheck": (),
+    "third_order": ("vjp_of_vjp_of_vjp",),
+}
+CHECKS = tuple(MAPS)
 FORMATS = ("float64", "float32", "bfloat16", "float16", "complex128", "complex64")
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # this module is imported, and processes are started, before PyTorch and JAX are imported here
+    from parity_tests.harness.messages import Survey, Work
     from parity_tests.harness.resume import Earlier
-    from parity_tests.harness.worker import Survey, Work
 
 # What OpenMP, MKL, OpenBLAS and XLA read when they start.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PJRT_NPROC")
@@ -36,7 +36,8 @@ class Worker:
 
     Attributes:
         ended: has it ended, and all that it said been received?
-        heard: when it last said something, by `time.monotonic`.
+        ready: has it said anything yet? It takes seconds to start.
+        heard: when it last did, or was last spoken to, by `time.monotonic`.
     """
 
     def __init__(self, threads: int | None, trace: Path) -> None:
@@ -46,7 +47,7 @@ class Worker:
         self.process = context.Process(target=_work, args=(there, threads, str(trace)), daemon=True)
         self.process.start()
         there.close()  # so that the end of the process is the end of the connection
-        self.ended, self.heard = False, time.monotonic()
+        self.ended, self.ready, self.heard = False, False, time.monotonic()
         self._asked: float | None = None  # when it was asked where it is
 
     def give(self, job: Work, earlier: Earlier) -> None:
@@ -68,7 +69,7 @@ class Worker:
             alive = self.process.is_alive()  # asked before: what it said until then can be received
             while self.connection.poll():
                 said = self.connection.recv()
-                self.heard = time.monotonic()
+                self.ready, self.heard = True, time.monotonic()
                 yield said
             self.ended = not alive
         except (EOFError, ConnectionError):
@@ -109,7 +110,7 @@ class Worker:
 class Pool:
     """The processes of a run, each with its share of the machine's cores; they are ended with it.
 
-    `count`: how many will judge at a time.
+    `count`: how many may judge at a time.
     """
 
     def __init__(self, count: int = 1) -> None:
@@ -121,13 +122,14 @@ class Pool:
     def __enter__(self) -> Pool:
         return self
 
-    def start(self) -> None:
-        """Start as many as will judge, which takes them seconds, and do not wait."""
-        self._idle += self._started(self.count)
+    def start(self, count: int = 1) -> None:
+        """Start so many, which takes them seconds, and do not wait; others are started when there is work for them."""
+        self._idle += self._started(min(count, self.count))
 
     def prepare(self, meanwhile: Callable[[], object] = lambda: None) -> None:
-        """Wait until as many as will judge can; they are started if they are not. `meanwhile` is called often."""
-        self._idle += self._started(self.count - len(self._idle))
+        """Wait until those that are started can judge; one is started if there is none. `meanwhile` is called often."""
+        if not self._idle:
+            self.start()
         for worker in self._idle:
             while not worker.connection.poll(_POLL):
                 meanwhile()

@@ -12,10 +12,11 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.consequences import follows
 from parity_tests.harness.digits import apart
 from parity_tests.harness.findings import Verdict
+from parity_tests.harness.maps import rests_on
+from parity_tests.harness.names import MAPS
 from parity_tests.harness.precision import FORMATS
 from parity_tests.harness.printable import PrintableConsole, in_a_line
 from parity_tests.harness.report import ORACLE, Failure, Report, Row, Smallest, WrongResult
@@ -276,8 +277,11 @@ def told(failures: Sequence[Failure]) -> tuple[list[list[Failure]], list[list[Fa
 
 
 def _follows(failure: Failure, other: Failure) -> bool:
-    check = CHECKS.get(failure.check)
-    return check is not None and follows(check, FORMATS[failure.dtype], other.check, FORMATS[other.dtype])
+    return follows(_rests_on(failure.check), FORMATS[failure.dtype], other.check, FORMATS[other.dtype])
+
+
+def _rests_on(check: str) -> frozenset[str]:
+    return rests_on(check, MAPS[check]) if check in MAPS else frozenset()
 
 
 def _rank(failure: Failure) -> tuple[int, float]:
@@ -300,8 +304,7 @@ def _place(failure: Failure) -> int:
 
 def _depth(check: str) -> int:
     """How many checks rest on one another below it: 0 for `forward`."""
-    rests_on = CHECKS[check].rests_on if check in CHECKS else ()
-    return max((1 + _depth(other) for other in rests_on), default=0)
+    return max((1 + _depth(other) for other in _rests_on(check)), default=0)
 
 
 def summary(consequences: Sequence[Sequence[Failure]]) -> dict[tuple[str, str, str], str]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from parity_tests.harness.candidate import NotBuilt
 from parity_tests.harness.explaining import explain
 from parity_tests.harness.findings import Verdict
+from parity_tests.harness.not_built import NotBuilt
 from parity_tests.harness.whole_file import write_text
 
 SCHEMA = 1

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from parity_tests.harness.findings import Finding
-from parity_tests.harness.maps import BASES
+from parity_tests.harness.maps import rests_on
 from parity_tests.harness.samples import Sample
 from parity_tests.harness.trial import Trial
 
@@ -45,8 +45,7 @@ class Check:
     @property
     def rests_on(self) -> frozenset[str]:
         """The checks of what this one is made of: of the maps that it uses, and of those that these differentiate."""
-        maps = {*self.maps, *(BASES[name] for name in self.maps), "forward"}
-        return frozenset(maps - {self.name})
+        return rests_on(self.name, self.maps)
 
     def looks_at(self, sample: Sample) -> bool:
         """Does it run on this sample?"""

@@ -13,8 +13,8 @@ from parity_tests.harness.crash import Place
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.frames import Frame
 from parity_tests.harness.guard import _take_last, _Task
+from parity_tests.harness.messages import At, Found
 from parity_tests.harness.report import ORACLE, Report, Row
-from parity_tests.harness.worker import At, Found
 from parity_tests.order import Order
 
 from ._program import FEW, RIGHT, SPEC, case, here

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -53,7 +54,44 @@ def test_a_question_about_options_imports_nothing_slow() -> None:
     assert "Traceback" not in ran.stderr
 
 
+TELLS = """
+import sys
+from parity_tests.cli import app
+if __name__ == "__main__":
+    try:
+        app(["check", "case.py", *sys.argv[1:]])
+    except SystemExit as end:
+        assert end.code == 1, end.code
+    slow = {"torch", "jax", "scipy"} & sys.modules.keys()
+    assert not slow, slow
+"""
+
+
+def test_what_tells_of_a_run_imports_nothing_slow() -> None:
+    code = "import sys, parity_tests.session; print({'torch', 'jax', 'scipy'} & sys.modules.keys())"
+    ran = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)
+    assert ran.stdout == "set()\n", ran.stderr
+
+
+@pytest.mark.slow
+def test_nor_does_a_run_that_other_processes_judge(tmp_path: Path) -> None:
+    """PyTorch and JAX are imported once, by the process that judges; the page has what each check catches."""
+    case(tmp_path, WRONG)
+    script = tmp_path / "tells.py"
+    script.write_text(TELLS)
+    options = [*FEW, "--json", "report.json", "--html", "report.html"]
+    ran = subprocess.run(
+        [sys.executable, str(script), *options], env=environment(), cwd=tmp_path, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert checks.CHECKS["forward"].catches[:20] in (tmp_path / "report.html").read_text()
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["environment"]["torch"]
+    assert 0 < report["seconds"]["starting"] < report["seconds"]["total"]
+
+
 def test_the_names_are_those_of_what_they_stand_for() -> None:
+    assert {name: check.maps for name, check in checks.CHECKS.items()} == names.MAPS
     assert tuple(checks.CHECKS) == names.CHECKS
     assert tuple(precision.FORMATS) == names.FORMATS
     assert {op: operators.names(op) for op in operators.SPECS} == IMPLEMENTATIONS
@@ -140,7 +178,7 @@ def test_a_defect_in_a_run_is_exit_code_2(tmp_path: Path, monkeypatch: pytest.Mo
         raise AttributeError("a defect")
         yield
 
-    monkeypatch.setattr("parity_tests.order.judge", defect)
+    monkeypatch.setattr("parity_tests.harness.judge.judge", defect)
     result = here("check", case(tmp_path, WRONG), *HERE)
     assert result.exit_code == 2
     assert "Could not judge: AttributeError: a defect (at test_exit_codes.py:" in result.stdout

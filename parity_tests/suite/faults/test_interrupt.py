@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from parity_tests import session
 from parity_tests.interruption import INTERRUPTED, SIGNALS, Interruption
 
-from ._program import FEW, SPEC, case, command, environment, here
+from ._program import FEW, RIGHT, SPEC, case, command, environment, here
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="this system has no such signals")
 
@@ -60,6 +61,35 @@ def test_a_signal_may_only_be_noted_but_not_twice(interruption: Recorded) -> Non
             interruption.check()
         signal.raise_signal(signal.SIGTERM)
         assert interruption.ends == 1
+
+
+def test_a_signal_when_all_is_told_is_too_late(interruption: Recorded) -> None:
+    """While the interpreter is taken down, Python would have it end the process, by the signal."""
+    interruption.finish()
+    for number in SIGNALS:
+        assert signal.getsignal(number) is signal.SIG_IGN
+        signal.raise_signal(number)
+    assert (interruption.came, interruption.ends) == (False, 0)
+
+
+def test_a_report_that_is_being_written_says_that_it_was_interrupted(
+    tmp_path: Path, interruption: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With exit code 130 it does not pass; once it is written, a signal is too late."""
+    monkeypatch.setattr("parity_tests.cli._interruption", lambda context: interruption)
+    shown = session.costs
+
+    def costs(report: object) -> object:
+        signal.raise_signal(signal.SIGINT)
+        return shown(report)
+
+    monkeypatch.setattr(session, "costs", costs)
+    report = tmp_path / "report.json"
+    here("check", case(tmp_path, RIGHT), *FEW, "--no-isolate", "--json", report)
+    assert json.loads(report.read_text())["error"] == "interrupted"
+    assert interruption.ends == 1
+    signal.raise_signal(signal.SIGINT)
+    assert interruption.ends == 1
 
 
 def test_a_signal_that_is_ignored_stays_so() -> None:
@@ -259,7 +289,12 @@ main()
     ran = subprocess.run(
         [sys.executable, "-c", code, *arguments], cwd=tmp_path, env=environment(), capture_output=True, text=True
     )
-    assert (ran.returncode, ran.stdout, ran.stderr) == (INTERRUPTED, "", "gradparity: interrupted\n")
+    assert ran.returncode == INTERRUPTED
+    if module == "torch":  # in the run
+        assert ran.stdout.endswith("\nCould not judge: interrupted\n")
+        assert ran.stderr == ""
+    else:
+        assert (ran.stdout, ran.stderr) == ("", "gradparity: interrupted\n")
     assert (tmp_path / "report.json").exists() == (module == "torch")
     if module == "torch":
         assert json.loads((tmp_path / "report.json").read_text())["error"] == "interrupted"

@@ -19,8 +19,8 @@ from parity_tests.cli import app
 from parity_tests.harness import crash, guard
 from parity_tests.harness.by_name import Calls, pickled
 from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.messages import At, Began, Done, Found
 from parity_tests.harness.report import Row
-from parity_tests.harness.worker import At, Began, Done, Found
 from parity_tests.order import Order
 
 from ._ops import MADE_PAIR, PAIR, SQUARE, pair, pair_function

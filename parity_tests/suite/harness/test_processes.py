@@ -11,11 +11,13 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from parity_tests.cli import app
+from parity_tests.harness import processes
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.guard import _in_order, _Task
 from parity_tests.harness.processes import _interruptions_held_back, cores
@@ -101,6 +103,27 @@ def test_nobody_to_judge(command: list[str], jobs: str) -> None:
 
 def _row(candidate: str, check: str, device: str = "cpu") -> Row:
     return Row("op", candidate, check, "float64", device, Verdict.PASS, 0.0, 1)
+
+
+@pytest.mark.parametrize(("jobs", "candidates", "started"), [(4, 1, 1), (4, 3, 3), (2, 6, 2), (1, 1, 1)])
+def test_no_process_is_started_for_which_there_is_no_candidate(
+    monkeypatch: pytest.MonkeyPatch, jobs: int, candidates: int, started: int
+) -> None:
+    begun = []
+
+    def worker(threads: int | None, trace: Path) -> SimpleNamespace:
+        begun.append(trace)
+        ready = SimpleNamespace(poll=lambda timeout: True)
+        return SimpleNamespace(connection=ready, kill=lambda: None, process=SimpleNamespace(join=lambda: None))
+
+    monkeypatch.setattr(processes, "Worker", worker)
+    with processes.Pool(jobs) as pool:
+        pool.start(candidates)
+        pool.prepare()
+        assert len(begun) == started
+        for count in range(1, jobs + 1):  # who takes more has more
+            pool.take()
+            assert len(begun) == max(started, count)
 
 
 def test_the_order_of_rows_is_that_of_one_process() -> None:

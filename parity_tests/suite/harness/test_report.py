@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, ParityError, Report, Verdict, crosscheck
-from parity_tests.harness.candidate import Candidate, NotBuilt
+from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.digits import apart
 from parity_tests.harness.judge import Docket, judge
+from parity_tests.harness.not_built import NotBuilt
 from parity_tests.harness.render import SHORT, as_text, told
 from parity_tests.harness.report import ORACLE, Failure, Row, Smallest, WrongResult
 
