@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness import evaluation_indexing
+from parity_tests.harness import evaluation_indexing, evaluation_linear
 
 
 def _scipy(name: str) -> Callable[..., np.ndarray]:
@@ -240,6 +240,7 @@ _BY_PARAMETERS: dict[str, tuple[Callable[..., np.ndarray], Callable[..., bool]]]
     "dot_general": (contracted, lambda eqn, x: _all_floating(x)),
     "conv_general_dilated": (convolved, lambda eqn, x: _all_floating(x)),
     **evaluation_indexing.BY_PARAMETERS,
+    **evaluation_linear.BY_PARAMETERS,
 }
 
 
