@@ -95,7 +95,8 @@ def run(
 ) -> None:
     """Judge every implementation of attn, or of --op: a table of checks x candidates, and every failure explained.
 
-    Exit codes: 0 all agree, 1 a candidate disagrees, 2 something could not be judged, 130 interrupted.
+    Exit codes: 0 all agree, 1 a candidate disagrees, 2 something could not be judged, 130 interrupted. A defect of
+    gradparity itself is 2, and the line that tells it names a file with the traceback.
     """
     try:
         known = IMPLEMENTATIONS[one_of("op", op, [*IMPLEMENTATIONS])]
