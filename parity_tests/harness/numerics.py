@@ -137,7 +137,7 @@ def _one_torch_thread() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _rare_collections() -> Iterator[None]:
-    # JAX has XLA collect, too, whenever Python does: a sixth of an ordinary operator's time at Python's own threshold.
+    # JAX has XLA collect, too, whenever Python does, which takes up to a sixth of the time at Python's own threshold.
     youngest, *older = gc.get_threshold()
     gc.set_threshold(max(youngest, _ALLOCATIONS) if youngest else 0, *older)  # 0: somebody has turned it off
     try:
