@@ -187,7 +187,8 @@ def _interrupted(
     """The exit code, the output, the report, and the seconds that it took to end."""
     case(folder, text)
     report = folder / "report.json"
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+    handled = [each for each in SIGNALS if each == number]  # SIGKILL cannot be
+    before = [signal.signal(each, signal.default_int_handler) for each in handled]  # a shell, or nohup, may ignore it
     try:
         process = subprocess.Popen(
             command(arguments[0], "case.py", "--json", str(report), *arguments[1:]),
@@ -200,7 +201,8 @@ def _interrupted(
             start_new_session=True,
         )
     finally:
-        signal.signal(signal.SIGINT, before)
+        for each, handler in zip(handled, before, strict=True):
+            signal.signal(each, handler)
     try:
         while not (folder / "ready").exists():
             assert process.poll() is None, process.communicate()[0]
@@ -213,6 +215,9 @@ def _interrupted(
         output, _ = process.communicate(timeout=60)
     finally:
         process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
     return process.returncode, output, json.loads(report.read_text()), time.monotonic() - start
 
 
