@@ -64,3 +64,17 @@ def program(folder: Path, *arguments: object, **more: str) -> subprocess.Complet
         check=False,
         timeout=300,
     )
+
+
+def started(folder: Path, *arguments: object) -> subprocess.Popen[str]:
+    """In another process, in a folder and a process group of its own, for whoever sends it signals."""
+    return subprocess.Popen(
+        command(*arguments),
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parity_tests.interruption import INTERRUPTED
-from parity_tests.suite.faults._program import RIGHT, case, command, environment
+from parity_tests.suite.faults._program import RIGHT, case, started
 
 _SEED = 0
 _ALLOWED = 2.0  # seconds
@@ -57,16 +57,7 @@ def interrupted(folder: Path, moment: float) -> End:
     """Start a run in this folder, and interrupt it so many seconds after its first report."""
     report = folder / "report.json"
     report.unlink(missing_ok=True)
-    process = subprocess.Popen(
-        command("check", "case.py", *_OPTIONS),
-        cwd=folder,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    process = started(folder, "check", "case.py", *_OPTIONS)
     while not report.exists() and process.poll() is None:
         time.sleep(0.005)
     began = time.monotonic()

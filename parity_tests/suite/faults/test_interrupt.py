@@ -17,7 +17,7 @@ import pytest
 from parity_tests import session
 from parity_tests.interruption import INTERRUPTED, SIGNALS, Interruption
 
-from ._program import FEW, RIGHT, SPEC, case, command, environment, here
+from ._program import FEW, RIGHT, SPEC, case, environment, here, started
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="this system has no such signals")
 
@@ -190,16 +190,7 @@ def _interrupted(
     handled = [each for each in SIGNALS if each == number]  # SIGKILL cannot be
     before = [signal.signal(each, signal.default_int_handler) for each in handled]  # a shell, or nohup, may ignore it
     try:
-        process = subprocess.Popen(
-            command(arguments[0], "case.py", "--json", str(report), *arguments[1:]),
-            cwd=folder,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        process = started(folder, arguments[0], "case.py", "--json", report, *arguments[1:])
     finally:
         for each, handler in zip(handled, before, strict=True):
             signal.signal(each, handler)
