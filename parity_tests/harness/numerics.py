@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 import torch
+from torch._C import _autograd
 from torch.autograd import forward_ad
 
 # Every PyTorch switch that lets a float32 product run in TF32 or bfloat16, or a 16-bit product add up in 16 bits.
@@ -89,6 +90,7 @@ def _put_back() -> Iterator[None]:
         (_flushes_denormals, torch.set_flush_denormal),
         (sys.getrecursionlimit, sys.setrecursionlimit),
         (np.geterr, lambda before: np.seterr(**before)),
+        (_saved_tensors_hooks, _set_saved_tensors_hooks),
     ]
     before = [read() for read, _ in settings]
     level = forward_ad._current_level
@@ -105,6 +107,36 @@ def _put_back() -> Iterator[None]:
 def _flushes_denormals() -> bool:
     """Does this thread take numbers below the normal ones for zero? PyTorch does not tell."""
     return sys.float_info.min * 0.5 == 0.0
+
+
+_Hooks = tuple[list[tuple[Callable, Callable]], str | None]
+
+
+def _saved_tensors_hooks() -> _Hooks:
+    """The pairs of `torch.autograd.graph.saved_tensors_hooks` that are entered, the innermost last.
+
+    And the message by which `disable_saved_tensors_hooks` forbids them; None where they may be entered.
+    """
+    message = _autograd._saved_tensors_hooks_get_disabled_error_message()
+    entered: list[tuple[Callable, Callable]] = []
+    while (innermost := _autograd._top_saved_tensors_default_hooks(True)) is not None:
+        entered.insert(0, innermost)
+        _autograd._pop_saved_tensors_default_hooks()
+    if entered:  # PyTorch shows the innermost only, and the others when those within have left
+        _set_saved_tensors_hooks((entered, message))
+    return entered, message
+
+
+def _set_saved_tensors_hooks(hooks: _Hooks) -> None:
+    """Have these entered and no others, or forbidden."""
+    entered, message = hooks
+    while _autograd._top_saved_tensors_default_hooks(True) is not None:
+        _autograd._pop_saved_tensors_default_hooks()
+    _autograd._saved_tensors_hooks_enable()
+    for pack, unpack in entered:
+        _autograd._push_saved_tensors_default_hooks(pack, unpack)
+    if message is not None:
+        _autograd._saved_tensors_hooks_disable(message, fail_if_non_empty=False)
 
 
 def _default_device() -> torch.device | None:

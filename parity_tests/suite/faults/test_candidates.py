@@ -114,6 +114,8 @@ CHANGES = [
     "torch.autograd.set_detect_anomaly(True)",
     "torch.autograd.forward_ad.enter_dual_level()",
     "torch.set_flush_denormal(True)",
+    "torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: 2 * x).__enter__()",
+    "torch.autograd.graph.disable_saved_tensors_hooks('no').__enter__()",
     "torch.set_num_threads(2)",
     "np.seterr(all='raise')",
     "jax.config.update('jax_enable_x64', False)",
@@ -133,6 +135,6 @@ def test_the_next_candidate_is_not_blamed(tmp_path: Path, change: str, monkeypat
         "def depends(x):\n    assert torch.ones(1).dtype is torch.float32\n    return torch.sin(x) * torch.ones(())\n"
     )
     with warnings.catch_warnings():
-        ran = check(tmp_path, f"{SINE}{text}candidates = [changes, depends]\n", only="forward,vjp,jvp")
+        ran = check(tmp_path, f"{SINE}{text}candidates = [changes, depends]\n", only="forward,vjp,jvp,saved_tensors")
     assert ran.code in (0, 1), ran.printed
     assert {v for (name, _), v in ran.verdicts.items() if name == "depends"} == {"PASS"}, ran.printed

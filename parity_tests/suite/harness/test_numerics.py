@@ -146,6 +146,26 @@ def test_blocks_nest():
     assert state() == before
 
 
+def test_hooks_of_saved_tensors_are_put_back_in_their_order():
+    """Those of whoever calls stay entered, and what was entered inside, or forbidden, is no longer."""
+
+    def saved() -> int:
+        x = torch.ones(1, requires_grad=True)
+        return int(x.sin().grad_fn._saved_self)
+
+    hooks = torch.autograd.graph.saved_tensors_hooks
+    with hooks(lambda x: x + 1, lambda x: x), hooks(lambda x: 10 * x, lambda x: x):
+        with pinned():
+            assert saved() == 10
+            hooks(lambda x: x * 0, lambda x: x).__enter__()
+            numerics._autograd._saved_tensors_hooks_disable("no", fail_if_non_empty=False)
+        assert saved() == 10
+        numerics._autograd._pop_saved_tensors_default_hooks()
+        assert saved() == 2
+        hooks(lambda x: x, lambda x: x).__enter__()
+    assert saved() == 1
+
+
 def test_the_record_names_every_switch_with_its_value():
     expected = {f"torch.backends.{path}": value for path, (value, _) in TORCH_SWITCHES.items()}
     others = {"jax_enable_x64": True, "jax_default_matmul_precision": "highest", "torch_num_threads": 1}
