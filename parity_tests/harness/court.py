@@ -23,6 +23,7 @@ from parity_tests.harness.errors import first_line, where_of
 from parity_tests.harness.failures import described
 from parity_tests.harness.findings import Comparison, Convention, Finding, Verdict
 from parity_tests.harness.free_axes import check_free_axes
+from parity_tests.harness.names_of_results import check_names_of_results
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle, OracleError
 from parity_tests.harness.precision import FLOAT64, Precision
@@ -95,7 +96,9 @@ class Bench:
             # Constants are part of what is traced, and are drawn by the seed.
             self.oracle = before.oracle.afresh() if before and not every[0].constants else Oracle(spec, every[0])
             _check_memory(self.oracle, every[0])
-            self._values = DrawnValues()
+            check_names_of_results(self.oracle)
+            axes = every[0].sizes
+            self._values = DrawnValues(always_empty=tuple(a for a in axes if not any(s.sizes[a] for s in every)))
             defined = [sample for sample in every if is_defined(self.oracle, sample, self.skipped, self._values)]
             check_free_axes(self.oracle, defined)
             self.unusable = self._values.unusable() or self._why_not_a_function(every)
@@ -180,7 +183,7 @@ def is_defined(oracle: Oracle, sample: Sample, skipped: list[str], values: Drawn
                 f"{oracle.spec.name}, sample {sample.name}: an intermediate of the oracle has more than 2^20 entries"
             )
             return False
-        if values is not None and not empty:
+        if values is not None and (values.always_empty or not empty):
             values.add(oracle, sample)
         if not empty and 1 not in sample.sizes.values():
             reason = _why_undefined(oracle, sample)
@@ -299,10 +302,7 @@ def _certificate(
         if row.comparisons == 0 and raised:
             row = replace(row, verdict=Verdict.ERROR, reason=remedies.with_remedy(raised[0]))
         elif row.comparisons == 0:
-            reason = "autodiff of the primal is finite at no sample"
-            if values.nan:
-                reason = f"at every sample the oracle's value, or its derivative, is NaN somewhere; {values.remedy()}"
-            row = replace(row, verdict=Verdict.UNRESOLVED, reason=reason)
+            row = replace(row, verdict=Verdict.UNRESOLVED, reason=values.why_never_finite())
         elif oracle.is_surrogate(name):
             row = replace(row, reason=_SURROGATE[name])
         elif (contradiction := special.contradiction(name)) is not None:

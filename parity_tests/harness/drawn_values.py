@@ -26,12 +26,14 @@ class DrawnValues:
         samples: how many there are, without those at which the primal raises.
         entries: how many there are; nan: of these, how many are NaN.
         examples: a sample that has such, and the oracle there.
+        always_empty: the axes of size 0 at every sample. Where another axis is, the operator may have no value.
     """
 
     samples: int = 0
     entries: int = 0
     nan: int = 0
     examples: list[tuple[Oracle, Sample]] = field(default_factory=list)
+    always_empty: tuple[str, ...] = ()
 
     def add(self, oracle: Oracle, sample: Sample) -> None:
         """Count the entries of one more sample; where the primal raises, there are none, and the rows say so."""
@@ -48,11 +50,23 @@ class DrawnValues:
 
     def unusable(self) -> str | None:
         """Why nothing can be judged; None if something may be."""
-        if self.samples and not self.entries:
+        if self.samples and not self.entries and not self.always_empty:
             return "every output of the oracle is empty at every sample, so that there is nothing to compare"
+        if self.samples and self.always_empty and self.nan == self.entries:
+            return self.why_never_finite()
         if self.all_nan:
             return f"the oracle's value is NaN at all of {self._which()}; {self.remedy()}"
         return None
+
+    def why_never_finite(self) -> str:
+        """Why no sample has a derivative to compare, although the oracle has raised nowhere."""
+        if self.always_empty:
+            axes = " and ".join(self.always_empty)
+            are, rule = ("is", f"{axes} >= 1") if len(self.always_empty) == 1 else ("are", "sizes >= 1")
+            return f"every sample has an empty axis ({axes} {are} 0), so that there is nothing to compare; allow {rule}"
+        if self.nan:
+            return f"at every sample the oracle's value, or its derivative, is NaN somewhere; {self.remedy()}"
+        return "autodiff of the primal is finite at no sample"
 
     @property
     def all_nan(self) -> bool:

@@ -178,6 +178,15 @@ FORMULAS = [  # as they are written in the case, and what is told
         "vjp=lambda x, w: (w * jnp.cos(x)).astype(jnp.float32)",
         "Could not judge: the JAX function computes in float32 (primitive 'convert_element_type') although its",
     ),
+    (
+        "conventions={'z': 'why'}",
+        "Could not judge: op: conventions names 'z'; the inputs are x, the outputs are output",
+    ),
+    ("conventions={'x_bar': 'why'}", "conventions names 'x_bar'; the inputs are x, the outputs are output"),
+    ("equations={'x': '(1)'}", "equations names 'x'; the results are output, x_bar, output_dot, and those of second"),
+    ("equations={'x_bar_dot': '(1)'}", 'written with their map, such as "vjp_of_vjp/x_bar"'),
+    ("equations={'jvp_of_jvp/x_bar': '(1)'}", "equations names 'jvp_of_jvp/x_bar'; the results are output, x_bar"),
+    ("equations={'vpj/x_bar': '(1)'}", "equations names 'vpj/x_bar'; the results are output, x_bar, output_dot"),
     ("params={'x': 2.0}", "got multiple values for argument 'x'"),
     ("params={'s': 2.0}", "got an unexpected keyword argument 's'"),
 ]

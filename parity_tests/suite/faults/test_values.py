@@ -74,8 +74,13 @@ def test_a_certificate_that_no_sample_gives_names_the_domain():
         (OpSpec("op", lambda x: x, "(0)->(0)"), "every output of the oracle is empty at every sample"),
         (OpSpec("op", lambda x: x[:0], "(n)->(0)"), "every output of the oracle is empty at every sample"),
         (OpSpec("op", lambda x: x, inputs=(np.zeros((0, 3)),)), "every output of the oracle is empty at every sample"),
+        (
+            OpSpec("op", lambda x: x, "(n)->(n)", sizes="n = 0"),
+            "every sample has an empty axis (n is 0), so that there",
+        ),
+        (OpSpec("op", lambda x: x.mean(-1), "(m,n)->(m)", sizes="n = 0"), "; allow n >= 1"),
     ],
-    ids=["NaN", "NaN of a number", "(0)->(0)", "empty output", "empty input"],
+    ids=["NaN", "NaN of a number", "(0)->(0)", "empty output", "empty input", "n = 0", "a mean at n = 0"],
 )
 def test_where_there_is_nothing_to_compare_each_row_says_why(spec, reason):
     report = judged(lambda x: x, spec)

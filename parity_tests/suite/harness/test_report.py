@@ -269,7 +269,8 @@ def test_the_simplest_the_widest_the_worst_first():
 
 
 def test_the_equation_the_sizes_and_the_agreement_are_told():
-    spec = OpSpec("op", primal=lambda x, y: x * y, signature="(n),(n)->(n)", equations={"x_bar": "equation (4)"})
+    equations = {"x_bar": "equation (4)", "vjp_of_vjp/y_bar": "equation (5)", "points/x_bar": "equation (6)"}
+    spec = OpSpec("op", primal=lambda x, y: x * y, signature="(n),(n)->(n)", equations=equations)
 
     class Half(torch.autograd.Function):
         @staticmethod
