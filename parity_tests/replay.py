@@ -21,7 +21,7 @@ from parity_tests.harness.numerics import cuda_missing
 from parity_tests.harness.precision import COMPLEX
 from parity_tests.harness.printable import in_a_line
 from parity_tests.harness.report import Report
-from parity_tests.harness.reproducer import is_run_unnamed
+from parity_tests.harness.reproducer_files import is_run_unnamed
 from parity_tests.harness.samples import Sample
 from parity_tests.harness.selection import DEVICES, one_of, select_checks, select_precisions
 from parity_tests.harness.spec import OpSpec

@@ -7,7 +7,7 @@ import io
 import pickle
 import types
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 from parity_tests.harness.candidate import Candidate
 from parity_tests.harness.court import Court
 from parity_tests.harness.docket import Docket
+from parity_tests.harness.explaining import explain
 from parity_tests.harness.jax_candidate import JaxCandidate
 from parity_tests.harness.not_built import NotBuilt
 from parity_tests.harness.report import Report, Row
@@ -82,7 +83,12 @@ class Calls:
         )
 
     def save(self, report: Report) -> None:
-        """Nothing: no folder was named."""
+        """Make the files of the last row's reproducer, which need a candidate; whoever has the report writes them."""
+        row = report.rows[-1]
+        if row.failure is not None and row.failure.evidence is not None:
+            lost = list(row.failure.unexplained)
+            files = explain("the reproducer", row.failure.evidence.files, lost)
+            report.rows[-1] = replace(row, failure=replace(row.failure, evidence=files, unexplained=tuple(lost)))
 
     def again(self, row: Row) -> str:
         """How to judge a row again."""

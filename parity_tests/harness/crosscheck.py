@@ -81,8 +81,7 @@ def crosscheck(
         progress: show a bar on stderr, if that is a terminal.
         isolate: judge in another process, so that a candidate that crashes, ends its process or hangs costs its own row
             and not this process. The process imports the candidates and what the spec refers to: they must be defined
-            at the top level of a module, and a script must have its `if __name__ == "__main__"`. Failures then come
-            without a reproducer.
+            at the top level of a module, and a script must have its `if __name__ == "__main__"`.
         trial_seconds: with `isolate`, how long the candidate may take at one sample before it is said to hang.
 
     Returns:

@@ -64,7 +64,7 @@ class Work(Protocol):
         ...
 
     def save(self, report: Report) -> None:
-        """Write a reproducer of every failure, or say in the report why there is none."""
+        """Write a reproducer of every failure, or keep its files in the failure, or say why there is none."""
         ...
 
     def again(self, row: Row) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from parity_tests.harness.explaining import explain
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.not_built import NotBuilt
+from parity_tests.harness.reproducer_files import ReproducerFiles
 from parity_tests.harness.whole_file import write_text
 
 SCHEMA = 1
@@ -60,6 +61,10 @@ class Smallest:
 
 class Evidence(Protocol):
     """What a failure can be shown with, while the candidate is still at hand: see `reproducer.py`."""
+
+    def files(self) -> ReproducerFiles:
+        """The arrays and the script as plain data, which needs the candidate no longer."""
+        ...
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the arrays and a script that needs no harness; returns the path of the arrays."""

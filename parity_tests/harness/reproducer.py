@@ -10,7 +10,6 @@ import keyword
 import os
 import platform
 import re
-import shlex
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,10 +32,10 @@ from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.numerics import pinned
 from parity_tests.harness.printable import in_a_line
 from parity_tests.harness.recorder import Call, Recorder
+from parity_tests.harness.reproducer_files import ReproducerFiles, replay_command
 from parity_tests.harness.spec import OpSpec
 from parity_tests.harness.torch_log import TorchLog
 from parity_tests.harness.trial import Trial
-from parity_tests.harness.whole_file import write_bytes, write_text
 
 FORMAT = 1
 FACTS = "facts"  # the array of the file that is text
@@ -60,8 +59,8 @@ class Reproducer:
     wrong: Finding
     case: Path | None
 
-    def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Write both files into a folder, which is made if need be; returns the path of the arrays."""
+    def files(self) -> ReproducerFiles:
+        """Both files, which need the candidate no longer."""
         with pinned(self.trial.device), TorchLog():
             call = _the_call(self.trial, self.check, self.wrong)
             arrays, facts = self._arrays(call), self._facts(call)
@@ -70,20 +69,18 @@ class Reproducer:
             digest.update(name.encode() + arrays[name].tobytes())
         words = (self.spec.name, self.candidate.name, self.check.name, self.trial.precision.name)
         stem = "-".join([*(_in_a_path(word) for word in words), digest.hexdigest()[:8]])
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
         memory = io.BytesIO()
         _write_arrays(memory, {FACTS: np.array(json.dumps(facts)), **arrays})
-        write_bytes(folder / f"{stem}.npz", memory.getvalue())
-        if self.candidate.framework == "torch":
-            write_text(folder / f"{stem}.py", self._script(stem, call))
-        return folder / f"{stem}.npz"
+        script = self._script(stem, call) if self.candidate.framework == "torch" else None
+        return ReproducerFiles(stem, memory.getvalue(), script, self.case)
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write both files into a folder, which is made if need be; returns the path of the arrays."""
+        return self.files().save(folder)
 
     def command(self, arrays: Path, start: Path) -> str:
         """The command that judges it again, in the folder `start`, by the path of the arrays."""
-        unnamed = self.case is None or is_run_unnamed(Path(start, self.case), start)
-        case = "" if unnamed else f" --case {shlex.quote(str(self.case))}"
-        return f"gradparity replay {shlex.quote(str(arrays))}{case}"
+        return replay_command(self.case, arrays, start)
 
     def _facts(self, call: Call | None) -> dict[str, Any]:
         sample = self.trial.sample
@@ -220,11 +217,6 @@ def _write_arrays(file: io.BytesIO, arrays: Mapping[str, np.ndarray]) -> None:
                 npy.write_array(member, np.asarray(array), allow_pickle=False)
 
 
-def is_run_unnamed(case: Path, start: Path) -> bool:
-    """Does a replay in the folder `start` run the case that a failure names, unasked? Only if it is there, or below."""
-    return case.resolve().is_relative_to(start.resolve())
-
-
 def _the_call(trial: Trial, check: Check, wrong: Finding) -> Call | None:
     """The one call of the candidate that shows what is wrong; None where one call does not show it.
 
@@ -281,7 +273,7 @@ def importable(call: Callable) -> tuple[str, str] | None:
         module, name = owner.__module__, f"{owner.__qualname__}.{name.rsplit('.', 1)[-1]}"
     else:
         module = getattr(call, "__module__", None)
-    if not module or not name or module == "__main__":
+    if not module or not name or module in ("__main__", "__mp_main__"):  # the second in a process that judges
         return None
     try:
         found: Any = importlib.import_module(module)

@@ -32,6 +32,7 @@ from parity_tests.harness.messages import (
 from parity_tests.harness.oracle import OracleError
 from parity_tests.harness.remedies import of_oracle_error
 from parity_tests.harness.report import Report, Row
+from parity_tests.harness.reproducer_files import ReproducerFiles
 from parity_tests.harness.resume import Earlier
 from parity_tests.harness.rounding import NotFloat64
 from parity_tests.harness.samples import Sample
@@ -97,7 +98,9 @@ def _carry_out(job: Work, docket: Docket, connection: Connection) -> None:
     for _ in judge(docket, report):
         job.save(report)  # at once: another check may hang
         row = report.rows[-1]
-        failure = row.failure and replace(row.failure, evidence=None)  # which holds the candidate
+        failure = row.failure
+        if failure is not None and not isinstance(failure.evidence, ReproducerFiles):  # it holds the candidate
+            failure = replace(failure, evidence=None)
         connection.send(Found(replace(row, failure=failure), tuple(report.skipped[told:])))
         told = len(report.skipped)
     connection.send(Done(tuple(report.skipped[told:])))

@@ -6,6 +6,8 @@ import json
 import math
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -212,6 +214,34 @@ def test_assert_parity_in_another_process() -> None:
     assert report.error == "the budget of 5 s is spent"
     (line,) = report.skipped
     assert line.startswith("pair: sleeps, forward, float64, which was being judged at sample given at test_guard.py:")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("shrinking")
+def test_a_failure_in_another_process_has_the_reproducer_of_this_one(tmp_path: Path) -> None:
+    """Byte by byte; and the script, which needs no harness, shows the failure."""
+    few = {"checks": ["forward"], "dtypes": ["float64"]}
+    reports = {isolate: crosscheck(half, PAIR, isolate=isolate, **few) for isolate in (True, False)}
+    for isolate, report in reports.items():
+        report.save_failures(tmp_path / str(isolate))
+    there, here = (sorted((tmp_path / str(isolate)).iterdir()) for isolate in (True, False))
+    assert [path.name for path in there] == [path.name for path in here]
+    assert [path.suffix for path in there] == [".npz", ".py"]
+    assert [path.read_bytes() for path in there] == [path.read_bytes() for path in here]
+    (failure,) = reports[True].failures
+    assert (failure.script, failure.replay) == (str(there[1]), f"gradparity replay {there[0]}")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    ran = subprocess.run(
+        [sys.executable, there[1]], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert ran.returncode == 1, ran.stderr
+    assert "second: they differ" in ran.stdout
+
+
+def half(x, y):
+    """Half of the second output."""
+    first, second = pair(x, y)
+    return first, second / 2
 
 
 def leaves(x, y):

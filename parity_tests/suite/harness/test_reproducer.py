@@ -10,6 +10,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -500,6 +501,14 @@ class _Here(torch.autograd.Function):
 )
 def test_what_a_script_can_import(call, name):
     assert importable(call) == (None if name is None else (__name__, name))
+
+
+@pytest.mark.parametrize("main", ["__main__", "__mp_main__"])
+def test_a_script_cannot_import_what_a_script_defines(main, monkeypatch):
+    """Neither by its name there, nor by that in a process which it has started."""
+    monkeypatch.setattr(half_trace, "__module__", main)
+    monkeypatch.setitem(sys.modules, main, SimpleNamespace(half_trace=half_trace))
+    assert importable(half_trace) is None
 
 
 SURROGATE = """
