@@ -47,7 +47,7 @@ class Comparison:
         same = (self.candidate == self.oracle) | (np.isnan(self.candidate) & np.isnan(self.oracle))
         return np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
 
-    @property
+    @functools.cached_property
     def wrong(self) -> np.ndarray:
         """The entries that rounding does not explain."""
         return self.error > self.bound
@@ -59,7 +59,7 @@ class Comparison:
             ratio = np.where(self.error == 0, 0.0, self.error / self.bound)
         return float(np.max(np.where(np.isnan(ratio), 0.0, ratio), initial=0.0))
 
-    @property
+    @functools.cached_property
     def holds(self) -> bool:
         """Every entry is within its bound."""
         return not self.wrong.any()

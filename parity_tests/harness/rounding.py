@@ -204,7 +204,8 @@ def _rule_of(name: str, complex_numbers: bool) -> Rule:
 
 
 def _unknown_if(bound: np.ndarray, e: np.ndarray) -> np.ndarray:
-    return np.where(np.isinf(e), np.inf, bound)
+    infinite = np.isinf(e)
+    return np.where(infinite, np.inf, bound) if infinite.any() else bound
 
 
 # Rules: (eqn, values of the operands, their bounds, values of the results, precision) -> bounds of the results.

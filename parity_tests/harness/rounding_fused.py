@@ -95,6 +95,8 @@ class Sums:
     ) -> np.ndarray | float:
         """What the result of an equation may have lost besides what its rule counts; the result is remembered."""
         name = eqn.primitive.name
+        if name not in CONTRACTIONS and not self._known:
+            return 0.0
         known = [self._of(atom) for atom in eqn.invars]
         if name not in CONTRACTIONS and not any(known):
             return 0.0

@@ -25,6 +25,7 @@ from parity_tests.harness.precision import Precision
 SUMS = ("add", "sub", "add_any")
 MOVES = ("reshape", "transpose", "broadcast_in_dim", "squeeze", "expand_dims", "slice", "rev", "concatenate", "pad")
 UNSIGNED = ("neg", "copy", "copy_p", "stop_gradient", "convert_element_type")
+_CARRIES = frozenset((*SUMS, *MOVES, *UNSIGNED, "select_n"))
 
 
 class Product(NamedTuple):
@@ -47,11 +48,13 @@ class Products:
         largest = np.maximum(np.abs(value), 1.0)
         return Product(largest if np.isfinite(largest).all() else np.where(np.isfinite(value), largest, 1.0), 0)
 
+    def _knows_any(self, atoms: Sequence[Any]) -> bool:
+        return any(not _is_literal(x) and x in self._known for x in atoms)
+
     def lost(self, eqn: core.JaxprEqn, operands: Sequence[tuple], precision: Precision) -> np.ndarray | float:
         """What the result of an equation may have lost besides the one η that its rule counts; it is remembered."""
         name = eqn.primitive.name
-        moves = name in MOVES or name in UNSIGNED or name in SUMS or name == "select_n"
-        if name != "mul" and not (moves and any(x in self._known for x in eqn.invars if not _is_literal(x))):
+        if name != "mul" and not (self._known and name in _CARRIES and self._knows_any(eqn.invars)):
             return 0.0
         x = [value for value, _ in operands]
         if any(a.dtype.kind not in "fc" for a in x[name == "select_n" :]):
