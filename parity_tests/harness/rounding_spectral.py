@@ -12,8 +12,18 @@ so that the magnitudes are bounded by the least solution of
 
 found by iteration from 0; and |λ_j' - λ_j| <= ‖ΔA‖₂ whatever the gaps (Weyl). A vector is bounded up to its sign: the
 bound is right for any result that no sign, and within a repeated eigenvalue no rotation, changes; without a gap it is
-infinite. Singular values and vectors of A are those of the symmetric matrix [[0, A], [Aᵀ, 0]], whose eigenvalues are
-±σ and zeros, and whose eigenvectors are (u, ±v) / √2.
+infinite.
+
+Singular values and vectors of A, m by n, are those of the symmetric matrix [[0, A], [Aᵀ, 0]], whose eigenvalues are ±σ,
+and |m - n| zeros if A is not square, and whose eigenvectors are (u, ±v) / √2. The zeros belong to a space that has no
+basis of its own. With any orthonormal basis N of it, the part of the change of v_j that lies in it is N κ_j with
+
+    (0 - λ_j') κ_j = -Nᵀ ΔA v_j - Σ_l Nᵀ ΔA v_l k_lj - Nᵀ ΔA N κ_j
+
+so that with norms in place of magnitudes, the space counts as one more vector (G. Stewart, SIAM Review 15, 1973,
+theorem 4.1; G. Stewart, J. Sun, Matrix Perturbation Theory, 1990, chapter V): k_0j = ‖κ_j‖, M_0j = ‖E_A |v_j|‖₂ + ρ on
+the side of N, M_00 = ρ, and the magnitudes of this vector are the norms of the rows of N, the square roots of the
+diagonal of the projector I - U Uᵀ. The factors with min(m, n) columns, which is what is bounded, are all that it takes.
 
 A general matrix A = V Λ V⁻¹ likewise, with V⁻¹ for Vᵀ and without Weyl's bound. LAPACK's solver scales A by a diagonal
 matrix S first (balancing), B = S⁻¹ A S, and is stable for B. Others do not, so that either may be what is perturbed:
@@ -58,8 +68,7 @@ def _perturbed(w: np.ndarray, V: np.ndarray, e_A: np.ndarray, n: int, p: Precisi
     own = (p.gamma(n) + 2 * p.u) * np.abs(w).max(-1, initial=0.0)[..., None, None]
     weyl = np.broadcast_to(_at_most_norm(e_A)[..., 0] + own[..., 0], w.shape)
     of_values, K = _coefficients(w, magnitude.mT @ e_A @ magnitude + own, weyl)
-    length = np.minimum((K * K).sum(-2, keepdims=True) / 2, 1.0)
-    return of_values, _turned(magnitude, K, length)
+    return of_values, _turned(magnitude, K)
 
 
 def _coefficients(w: np.ndarray, M: np.ndarray, weyl: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -81,8 +90,13 @@ def _coefficients(w: np.ndarray, M: np.ndarray, weyl: np.ndarray) -> tuple[np.nd
     return of_values(K), K
 
 
-def _turned(magnitude: np.ndarray, K: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """Bounds of the eigenvectors v_j + Σ k_ij v_i, after their length was changed by a factor within 1 ± length."""
+def _turned(magnitude: np.ndarray, K: np.ndarray, length: np.ndarray | None = None) -> np.ndarray:
+    """Bounds of the eigenvectors v_j + Σ k_ij v_i, after their length was changed by a factor within 1 ± length.
+
+    By default v_i are orthonormal: the sum is then √(1 + Σ k_ij²) long.
+    """
+    if length is None:
+        length = np.minimum((K * K).sum(-2, keepdims=True) / 2, 1.0)
     finite = np.isfinite(K).all(-2, keepdims=True)
     turned = np.where(finite, K, 0.0)
     return np.where(finite, magnitude @ turned + (magnitude + magnitude @ turned) * length, np.inf)
@@ -135,29 +149,47 @@ def svd(eqn, x, e, y, p):
         return [np.full(a.shape, np.inf) for a in y]
     # NumPy refuses a matrix with an infinity or a NaN, whose results are NaN, without a bound.
     finite = np.isfinite(x[0]).all((-1, -2), keepdims=True)
-    U, s, Wt = np.linalg.svd(np.where(finite, x[0], 0.0), full_matrices=True)
+    U, s, Wt = np.linalg.svd(np.where(finite, x[0], 0.0), full_matrices=False)
+    k = min(m, n)
     if len(y) > 1:  # the oracle's own choice of signs
-        _, U_given, Wt_given = y
-        U, Wt = U.copy(), Wt.copy()
-        U[..., : U_given.shape[-1]], Wt[..., : Wt_given.shape[-2], :] = U_given, Wt_given
-    k, r = min(m, n), m + n
-    W = Wt.mT
-    V = np.zeros((*s.shape[:-1], r, r))
-    for first, sign in ((0, 1), (k, -1)):
-        V[..., :m, first : first + k] = U[..., :k] / math.sqrt(2)
-        V[..., m:, first : first + k] = sign * W[..., :k] / math.sqrt(2)
-    V[..., :m, 2 * k : k + m], V[..., m:, k + m :] = U[..., k:], W[..., k:]
-    w = np.concatenate([s, -s, np.zeros((*s.shape[:-1], r - 2 * k))], -1)
-    E = np.zeros(V.shape)
-    E[..., :m, m:], E[..., m:, :m] = e[0], e[0].mT
-    of_values, of_vectors = _perturbed(w, V, E, r, p)
-    bounds = [of_values[..., :k] + 2 * p.u * s]
+        U, Wt = y[1][..., :k], y[2][..., :k, :]
+    of_values, of_left, of_right = _perturbed_svd(np.abs(U), s, np.abs(Wt.mT), e[0], p)
+    bounds = [of_values + 2 * p.u * s]
     if len(y) > 1:
-        columns = math.sqrt(2) * of_vectors[..., :k]
         full = [np.full(a.shape, np.inf) for a in y[1:]]
-        full[0][..., :k], full[1][..., :k, :] = columns[..., :m, :], columns[..., m:, :].mT
+        full[0][..., :k], full[1][..., :k, :] = of_left, of_right.mT
         bounds += [b + 2 * p.u * np.abs(a) for b, a in zip(full, y[1:], strict=True)]
     return bounds
+
+
+def _perturbed_svd(U: np.ndarray, s: np.ndarray, W: np.ndarray, e_A: np.ndarray, p: Precision):
+    """Bounds of values, left and right vectors before they are stored; U and W are the magnitudes of thin factors."""
+    (m, k), n = U.shape[-2:], W.shape[-2]
+    scale = math.sqrt(2)
+    own = (p.gamma(m + n) + 2 * p.u) * s.max(-1, initial=0.0)[..., None, None]
+    pairs = (U.mT @ e_A @ W) / 2
+    M = np.tile(pairs + pairs.mT, (2, 2))
+    magnitude = np.concatenate([np.tile(U, 2), np.tile(W, 2)], -2) / scale
+    w = np.concatenate([s, -s], -1)
+    if m != n:
+        moved = np.linalg.norm(e_A @ W if m > n else e_A.mT @ U, axis=-2) / scale
+        across = np.tile(moved, 2)[..., None, :]
+        M = np.block([[M, across.mT], [across, np.zeros((*s.shape[:-1], 1, 1))]])
+        lengths = [_lengths_outside(U), np.zeros((*s.shape[:-1], n, 1))]
+        if m < n:
+            lengths = [np.zeros((*s.shape[:-1], m, 1)), _lengths_outside(W)]
+        magnitude = np.concatenate([magnitude, np.concatenate(lengths, -2)], -1)
+        w = np.concatenate([w, np.zeros((*s.shape[:-1], 1))], -1)
+    weyl = np.broadcast_to(_at_most_norm(e_A)[..., 0] + own[..., 0], w.shape)
+    of_values, K = _coefficients(w, M + own, weyl)
+    of_vectors = scale * _turned(magnitude, K)[..., :k]
+    return of_values[..., :k], of_vectors[..., :m, :], of_vectors[..., m:, :]
+
+
+def _lengths_outside(U: np.ndarray) -> np.ndarray:
+    """The norm of each row of an orthonormal basis of all that is orthogonal to the columns of U, rounded up."""
+    inside = (U * U).sum(-1, keepdims=True)
+    return np.sqrt(np.maximum(1 - inside, 0.0) + 4 * U.shape[-1] * np.finfo(U.dtype).eps)
 
 
 def fft(eqn, x, e, y, p):
