@@ -30,7 +30,7 @@ it out of a product, say, is judged by an oracle that does so, too, in an explic
 Where nothing can round, the sum or product of small integers, the bound is 0: see `rounding_exact`.
 
 An entry whose value may overflow the format gets an infinite bound: it cannot be judged. Nor can a sum of which a
-partial sum may, in whatever order.
+partial sum may, in whatever order. An intermediate may, if only because of a constant: see `rounding_scales`.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from parity_tests.harness import (
     rounding_indexing,
     rounding_matrix,
     rounding_order,
+    rounding_scales,
     rounding_spectral,
     rounding_sums,
 )
@@ -97,35 +98,51 @@ def bounded(
     with np.errstate(all="ignore"):  # an infinity or a NaN is a result here, as it is in JAX
         pairs = [(np.asarray(x), np.where(np.isfinite(x), inputs * precision.u * np.abs(x), 0.0)) for x in args]
         outputs = _interpret(closed.jaxpr, closed.consts, pairs, precision)
+        if any(np.isinf(e[np.abs(x) <= precision.largest]).any() for x, e in outputs):
+            outputs = _by_scales(closed, pairs, outputs, precision)
         # The bound is proportional to the roundoff to first order, so the reference's own error is u64 / u of it.
         return [(x, e * (1 + FLOAT64.u / precision.u)) for x, e in outputs]
 
 
+def _by_scales(closed: core.ClosedJaxpr, pairs: Sequence[tuple], outputs: Sequence[tuple], p: Precision) -> list[tuple]:
+    """The outputs with a bound where they have none because of a constant beyond the format: see `rounding_scales`."""
+    if not rounding_scales.has_constants_beyond(closed, p):
+        return list(outputs)
+    scaled = _interpret(closed.jaxpr, closed.consts, pairs, p, scaled=True)
+    bounds = [rounding_scales.itself(pair, p)[1] for pair in scaled]
+    return [(x, np.where(np.isinf(e), other, e)) for (x, e), other in zip(outputs, bounds, strict=True)]
+
+
 def _interpret(
-    jaxpr, consts: Sequence, args: Sequence[tuple], precision: Precision, sums: Sums | None = None
+    jaxpr, consts: Sequence, args: Sequence[tuple], precision: Precision, sums: Sums | None = None, scaled: bool = False
 ) -> list[tuple]:
     environment: dict = {}
     sums = sums or Sums()
 
-    def read(atom):
-        if isinstance(atom, core.Literal):
-            return _constant_of(np.asarray(atom.val), precision)
-        return environment[atom]
+    def constant(x):
+        pair = _constant_of(np.asarray(x), precision)
+        return rounding_scales.constant(pair, precision) if scaled else pair
 
-    for var, const in zip(jaxpr.constvars, consts, strict=True):
-        environment[var] = _constant_of(np.asarray(const), precision)
+    def read(atom):
+        return constant(atom.val) if isinstance(atom, core.Literal) else environment[atom]
+
+    environment.update(zip(jaxpr.constvars, map(constant, consts), strict=True))
     environment.update(zip(jaxpr.invars, args, strict=True))
     logs = [eqn.invars[0] for eqn in jaxpr.eqns if eqn.primitive.name == "log"]
     products = Products()
     for eqn in jaxpr.eqns:
-        operands = [read(x) for x in eqn.invars]
-        outputs = applied(eqn, operands, precision, sums)
+        operands, scale = [read(x) for x in eqn.invars], 0
+        if scaled:
+            eqn, operands, scale = rounding_scales.prepared(eqn, operands, precision)
+        outputs = applied(eqn, operands, precision, sums, scaled)
         lost = products.lost(eqn, operands, precision) + sums.lost(eqn, operands, outputs, precision)
         if eqn.primitive.name == "div" and any(eqn.invars[1] is x for x in logs):
             lost = _by_logarithm(operands[1][0], outputs[0][0], precision)
         # What cannot round cannot in another order either: `rounding_exact`.
         if np.count_nonzero(lost) and np.count_nonzero(outputs[0][1]):
             outputs = [(y, capped(y, e + lost, precision)) for y, e in outputs]
+        if scale:
+            outputs = rounding_scales.with_scale(eqn, outputs, scale)
         environment.update(zip(eqn.outvars, outputs, strict=True))
     return [read(x) for x in jaxpr.outvars]
 
@@ -151,23 +168,26 @@ def _constant_of(x: np.ndarray, precision: Precision) -> tuple[np.ndarray, np.nd
     return x, np.where(np.isfinite(error), error, 0.0)
 
 
-def applied(eqn, operands: list[tuple], precision: Precision, sums: Sums | None = None) -> list[tuple]:
+def applied(
+    eqn, operands: list[tuple], precision: Precision, sums: Sums | None = None, scaled: bool = False
+) -> list[tuple]:
     """The results of an equation and their bounds, of operands and theirs.
 
     Must run inside `np.errstate(all="ignore")`: an infinite or undefined bound is a result here, too.
 
-    `sums`: those among the variables of its jaxpr, which a call goes on with.
+    `sums`: those among the variables of its jaxpr, which a call goes on with. `scaled`: see `rounding_scales`.
     """
     sums = sums or Sums()
     name = eqn.primitive.name
     inner = called(eqn)
     if inner is not None:
         within = sums.entering(eqn, inner.jaxpr)
-        outputs = _interpret(inner.jaxpr, inner.consts, operands, precision, within)
+        outputs = _interpret(inner.jaxpr, inner.consts, operands, precision, within, scaled)
         sums.leaving(eqn, inner.jaxpr, within)
         return outputs
     if name in rounding_control.RULES:
-        return rounding_control.RULES[name](eqn, operands, precision, _interpret)
+        interpret = functools.partial(_interpret, scaled=scaled and name == "cond")
+        return rounding_control.RULES[name](eqn, operands, precision, interpret)
     x = [value for value, _ in operands]
     values = evaluated(eqn, *x)
     values = [np.asarray(y) for y in (values if eqn.primitive.multiple_results else [values])]
@@ -326,6 +346,8 @@ def _constant(eqn, x, e, y, p):
 @_rule("eq", "ne", "lt", "le", "gt", "ge", "lt_to", "le_to")
 def _comparison(eqn, x, e, y, p):
     """1 where rounding may change the answer, else 0."""
+    if x[0].dtype.kind == "b":
+        return np.maximum(e[0], e[1])
     if x[0].dtype.kind in "iu":
         return _comparison_of_integers(eqn.primitive.name.removesuffix("_to"), x, e)
     # An exact tie comes from the structure (x against itself, or against the maximum it is part of), not by accident.

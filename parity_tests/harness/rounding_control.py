@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parity_tests.harness import rounding_matrix
+from parity_tests.harness import rounding_matrix, rounding_scales
 from parity_tests.harness.evaluation import closed
 from parity_tests.harness.precision import Precision
 from parity_tests.harness.rounding_elementary import capped
@@ -60,10 +60,12 @@ def _cond(eqn, operands, precision, interpret):
 
 def _either(taken: tuple, other: tuple, precision: Precision) -> tuple:
     """A value with a bound that covers another one with its bound, too."""
-    (y, bound), (z, further) = taken, other
+    scale = rounding_scales.common([taken, other])
+    (y, bound), (z, further) = (rounding_scales.at(pair, scale, precision) for pair in (taken, other))
     with np.errstate(invalid="ignore"):
         apart = np.where(y == z, 0.0, np.abs(y * 1.0 - z * 1.0))
-    return y, capped(y, np.maximum(bound, apart + further), precision)
+    pair = y, capped(y, np.maximum(bound, apart + further), precision)
+    return rounding_scales.Scaled(pair, scale) if scale else pair
 
 
 def _while(eqn, operands, precision, interpret):

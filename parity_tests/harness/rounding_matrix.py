@@ -57,7 +57,9 @@ def _carried(A: np.ndarray, change: np.ndarray, X: np.ndarray, e_B: np.ndarray, 
         series = np.linalg.inv(np.eye(n) - inverse @ change)
     except np.linalg.LinAlgError:
         return np.full(X.shape, np.inf)
-    converges = np.all(series >= -1e-9, axis=(-1, -2), keepdims=True)
+    # I + G + G² + ... has a diagonal of 1 at least; where G is enormous the inverse is negative, and may be next to 0.
+    diagonal = np.diagonal(series, axis1=-2, axis2=-1)[..., None]
+    converges = np.all((series >= -1e-9) & (diagonal > 0.5), axis=(-1, -2), keepdims=True)
     return np.where(converges, series @ (inverse @ (e_B + change @ np.abs(X) + n * p.tiny)), np.inf)
 
 
