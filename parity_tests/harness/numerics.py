@@ -49,7 +49,7 @@ def pinned(device: str = "cpu") -> Iterator[None]:
         stack.enter_context(_rare_collections())
         # PyTorch's first use of forward AD calls what PyTorch deprecates; no candidate should be blamed for it.
         stack.enter_context(warnings.catch_warnings())
-        warnings.filterwarnings("ignore", r"`torch\.jit\.\w+` is deprecated", DeprecationWarning)
+        warnings.filterwarnings("ignore", r"`torch\.jit\.\w+` is deprecated")
         # So does Dynamo, of what it looks at while it compiles; a graph that it breaks is no mistake either.
         warnings.filterwarnings("ignore", module=r"torch\._dynamo\.")
         # AOTAutograd looks for errors in backward with anomaly detection, which warns of what is then raised anyway.

@@ -30,8 +30,9 @@ class TorchLog:
 
     def __enter__(self) -> TorchLog:
         if "TORCH_LOGS" not in os.environ:
-            # PyTorch's own handlers, each of which writes to stderr: files, and what a user has added, go on.
-            self._handlers = [h for h in _internal.handlers if type(h) is logging.StreamHandler]
+            # PyTorch's own handlers that write to stderr: files, and what a user has added, go on.
+            files = (logging.FileHandler, _internal.LazyTraceHandler)
+            self._handlers = [h for h in _internal.handlers if not isinstance(h, files)]
         for handler in self._handlers:
             handler.addFilter(self._keep)
         if "TORCH_TRACE" not in os.environ:

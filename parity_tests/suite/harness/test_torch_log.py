@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import logging
@@ -26,14 +27,18 @@ def _does_not_fit_if_fake(x):
     return torch.ops.aten.mm(x, torch.ones(9, 9, dtype=x.dtype)) if isinstance(x, FakeTensor) else x * x
 
 
+def _write(handler: logging.Handler, stream: io.StringIO, record: logging.LogRecord) -> None:
+    stream.write(handler.format(record) + "\n")
+
+
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """What PyTorch's handlers write to in place of stderr."""
     monkeypatch.delenv("TORCH_LOGS", raising=False)
     stream = io.StringIO()
     for handler in _internal.handlers:
-        if type(handler) is logging.StreamHandler:
-            monkeypatch.setattr(handler, "stream", stream)
+        if not isinstance(handler, (logging.FileHandler, _internal.LazyTraceHandler)):
+            monkeypatch.setattr(handler, "emit", functools.partial(_write, handler, stream))
     return stream
 
 

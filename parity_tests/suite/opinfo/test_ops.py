@@ -100,7 +100,7 @@ class TestOps(TestCase):
             return True
 
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "ComplexHalf support is experimental", UserWarning)
+            warnings.filterwarnings("ignore", "(ComplexHalf|BComplex32) support is experimental", UserWarning)
             forward = {dtype for dtype in every_dtype() if works(dtype, backward=False)}
             backward = {dtype for dtype in forward if works(dtype, backward=True)}
         assert forward == set(op.supported_dtypes(device))

@@ -12,7 +12,7 @@ from torch_impl.native.build import ToolchainMissing
 
 with warnings.catch_warnings():
     # The first use of forward mode compiles decompositions with torch.jit, which torch itself deprecates.
-    warnings.simplefilter("ignore", DeprecationWarning)
+    warnings.simplefilter("ignore")
     import torch._decomp.decompositions_for_jvp  # noqa: F401 (imported for its effect)
 
 

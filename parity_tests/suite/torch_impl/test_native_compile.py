@@ -338,7 +338,16 @@ def test_compiled_autograd_of_second_order(attn: Attn):
 
 @reads_grad
 @pytest.mark.parametrize("attn", ["native"], indirect=True)
-@pytest.mark.parametrize("operator", ["native_group_norm", "attn"])
+@pytest.mark.parametrize(
+    "operator",
+    [
+        "attn",
+        pytest.param(
+            "native_group_norm",
+            marks=pytest.mark.skipif(torch.__version__ >= "2.14", reason="PyTorch has mended its group norm"),
+        ),
+    ],
+)
 def test_compiled_autograd_adds_gradients_that_are_not_there(attn: Attn, operator):
     """PyTorch does not expect a node to leave a gradient undefined where another one adds to it: group norm's does so,
     too, for the weight if only the mean has a cotangent."""

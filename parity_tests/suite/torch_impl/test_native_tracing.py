@@ -309,12 +309,12 @@ def test_export(attn: Attn):
 
 
 @native_implementations
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
 def test_jit_trace(attn: Attn):
     """One node of the trace, and a trace that differentiates twice."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", ".*torch.jit", DeprecationWarning)
+        warnings.filterwarnings("ignore", ".*torch.jit")
         traced = torch.jit.trace(lambda q, k, v: attn(q, k, v), tuple(draw(PRIMALS)))
     assert f"gradparity::{attn.__name__}(" in str(traced.graph)
     groups = [draw(PRIMALS, OTHER_SIZES, requires_grad=PRIMALS)]

@@ -37,7 +37,8 @@ Tensor times_slope(const Tensor& T, const Tensor& attn) {
 
 Tensor cotangent_of_attn(const Tensor& v, const Tensor& output_bar, const Tensor& attn_bar) {
   if (present(output_bar) && present(attn_bar)) {
-    return at::addmm(attn_bar, output_bar, v.mH()); // (8)
+    // For meta tensors PyTorch 2.15 has an addmm in Python only, which C++ cannot call with symbolic sizes.
+    return v.is_meta() ? attn_bar + at::mm(output_bar, v.mH()) : at::addmm(attn_bar, output_bar, v.mH()); // (8)
   }
   return present(output_bar) ? at::mm(output_bar, v.mH()) : present(attn_bar) ? attn_bar : Tensor();
 }
