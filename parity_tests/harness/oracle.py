@@ -21,6 +21,7 @@ from jax.extend import core
 from parity_tests.harness import jaxprs
 from parity_tests.harness.errors import described, where_of
 from parity_tests.harness.evaluation import evaluate
+from parity_tests.harness.fingerprint import fingerprint
 from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
 from parity_tests.harness.outputs import Outputs, leaves
 from parity_tests.harness.precision import FLOAT64, Precision
@@ -86,8 +87,7 @@ class Oracle:
         """The oracle for a sample: this one, unless the sample has constants, or keyword parameters, of its own."""
         if not sample.constants and not self.spec.params_have_sizes:
             return self
-        constants = ((i, x.shape, x.dtype.str, x.tobytes()) for i, x in sample.constants.items())
-        key = (sample.name, *sample.sizes.items(), *constants)
+        key = (sample.name, *sample.sizes.items(), *((i, fingerprint(x)) for i, x in sample.constants.items()))
         if key not in self._others:
             self._others[key] = Oracle(self.spec, sample)
         return self._others[key]
@@ -393,7 +393,7 @@ class Oracle:
 
     def truth(self, name: str, args: Arrays, precision: Precision, inputs: int = INPUT) -> list[Truth]:
         """`evaluate` by the formula that judges, remembered: every candidate is judged by the same truth."""
-        key = (name, precision.name, inputs, *((None,) if x is None else (x.shape, x.tobytes()) for x in args))
+        key = (name, precision.name, inputs, *(None if x is None else fingerprint(x) for x in args))
         if key not in self._truths:
             self._truths[key] = self.evaluate(name, args, precision, inputs=inputs)
         return self._truths[key]

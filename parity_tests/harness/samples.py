@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import math
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -256,7 +256,7 @@ def _plans(spec: OpSpec, signature: Signature, rules: SizeRules) -> Iterator[Pla
     square = {axis for argument in signature.inputs for axis in argument if argument.count(axis) > 1}
     for axis in axes:
         yield from _of_many_sizes(small, axis, axis in square)
-    yield from _long(axes, bool(square))
+    yield from _long(signature, rules, small, bool(square))
 
 
 def _broadcast(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> Iterator[Plan]:
@@ -287,14 +287,60 @@ def _of_many_sizes(small: dict[str, int], axis: str, square: bool) -> Iterator[P
     yield replace(many, scale=_MANY**-0.5, one_sign=True, first_order_only=True), (axis,)
 
 
-def _long(axes: Axes, square: bool) -> Iterator[Plan]:
-    """All axes at once, to every order; a single axis has more entries, unless they are those of square matrices."""
-    if len(axes) > 1 or square:
-        # A quarter of the usual size, so that long sums of products stay as moderate as the short ones.
-        yield _plan("long_axes", "the tail beyond a block of 32", dict(zip(axes, _LONG, strict=False)), scale=0.25), ()
-    elif axes:
+def _long(signature: Signature, rules: SizeRules, small: dict[str, int], square: bool) -> Iterator[Plan]:
+    """All axes at once, to every order; a single axis has more entries, unless they are those of square matrices.
+
+    Where the outputs would be too large, as those of a Kronecker product, every two axes at once that can be.
+    """
+    axes = signature.axes
+    if not axes:
+        return
+    if len(axes) == 1 and not square:
         why = "the tail beyond a block of 32; a branch that only entries of some size take"
         yield _plan("long_axes", why, {axes[0]: _LONG_ALONE}, scale=2.0, octaves=3), ()
+        return
+    long = dict(zip(axes, _LONG, strict=False))
+    for i, together in enumerate(_long_together(signature, rules, small, long)):
+        name = "_".join(["long_axes", *(together if i else ())])
+        sizes = {axis: long[axis] if axis in together else small[axis] for axis in axes}
+        # A quarter of the usual size, so that long sums of products stay as moderate as the short ones.
+        plan = _plan(name, "the tail beyond a block of 32", sizes, scale=0.25)
+        yield replace(plan, first_order_only=i > 0), ()
+
+
+def _long_together(
+    signature: Signature, rules: SizeRules, small: Mapping[str, int], long: Mapping[str, int]
+) -> Iterator[tuple[str, ...]]:
+    """Sets of axes that are long at once: all of them, or as many as the outputs allow until every two have been.
+
+    Whether the inputs are too large is not asked here: `samples` leaves such a sample out.
+    """
+    axes = signature.axes
+
+    def largest(arguments: Sequence[Axes], chosen: Collection[str]) -> int:
+        try:
+            sizes = rules.nearest({axis: (long if axis in chosen else small)[axis] for axis in axes})
+        except Empty:
+            return 0  # there is no such sample
+        sizes |= {axis: int(axis) for argument in arguments for axis in argument if axis.isdigit()}
+        return max((math.prod(sizes.get(axis, 1) for axis in argument) for argument in arguments), default=0)
+
+    def fits(chosen: Collection[str]) -> bool:
+        return largest(signature.outputs, chosen) <= _LARGEST
+
+    if len(axes) < 3 or fits(axes) or largest(signature.inputs, axes) > _LARGEST:
+        yield axes
+        return
+    seen: set[tuple[str, str]] = set()
+    for pair in itertools.combinations(axes, 2):
+        if pair not in seen and fits(pair):
+            together = set(pair)
+            for axis in axes:
+                if fits({*together, axis}):
+                    together.add(axis)
+            chosen = tuple(axis for axis in axes if axis in together)
+            seen.update(itertools.combinations(chosen, 2))
+            yield chosen
 
 
 def _plan(name: str, why: str, sizes: Mapping[str, int], scale: float = 1.0, octaves: int = 0) -> Sample:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
 
-from parity_tests import OpSpec, integer
+from parity_tests import OpSpec, crosscheck, integer
 from parity_tests.harness.domains import Empty
 from parity_tests.harness.samples import Sample, at_sizes, few_samples, samples
 
@@ -92,6 +93,16 @@ def test_no_sample_is_too_large():
     assert max(np.prod(shape) for sample in by_name(images).values() for shape in sample.shapes) < 2**17
     in_turn = ("larger", "two", "blocks", "tail", "many")
     assert {name.split("_")[0] for name, sample in by_name().items() if sample.first_order_only} == set(in_turn)
+
+
+def test_axes_are_long_two_at_a_time_where_all_at_once_make_an_output_too_large():
+    spec = OpSpec("kron", primal=jnp.kron, signature="(n,m),(k,l)->(i,j)", sizes="i = n*k, j = m*l")
+    long = {name: sample for name, sample in by_name(spec).items() if name.startswith("long_axes")}
+    assert all(sample.sizes["i"] * sample.sizes["j"] <= 2**17 for sample in long.values())
+    together = [{axis for axis in "nmkl" if sample.sizes[axis] > 32} for sample in long.values()]
+    for pair in itertools.combinations("nmkl", 2):
+        assert any(set(pair) <= axes for axes in together), pair
+    assert [name for name, sample in long.items() if not sample.first_order_only] == ["long_axes"]
 
 
 def test_an_operator_with_one_axis_gets_entries_of_several_sizes():
@@ -261,3 +272,15 @@ def test_at_other_sizes():
     assert sample.constants[1].max() < 2
     with pytest.raises(Empty):
         at_sizes(spec, sample, {"n": 0, "k": 1, "m": 6})
+
+
+def test_a_mistake_where_two_axes_are_long_is_seen_although_not_all_are_long_at_once():
+    def kron(a, b):
+        return torch.kron(a, b) * (1.5 if a.shape[0] > 32 and b.shape[1] > 32 else 1.0)
+
+    spec = OpSpec(
+        "kron", primal=jnp.kron, signature="(n,m),(k,l)->(i,j)", sizes="i = n*k, j = m*l", dtypes=("float64",)
+    )
+    report = crosscheck(kron, spec, checks=["forward"])
+    assert not report.passed
+    assert crosscheck(torch.kron, spec, checks=["forward"]).passed
