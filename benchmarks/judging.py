@@ -29,7 +29,7 @@ from torch.autograd import gradcheck
 import jax_ref
 from benchmarks.faults import FAULTS, NONE, Fault, in_jax, in_torch
 from benchmarks.figures import rounded
-from parity_tests import OpSpec, crosscheck
+from gradparity import OpSpec, crosscheck
 
 SIZES = (5, 20, 60, 256, 1024)
 D = 16

@@ -10,7 +10,7 @@ CASE = '''\
 import jax.numpy as jnp
 import torch
 
-from parity_tests import OpSpec
+from gradparity import OpSpec
 
 
 # 1. What it should compute, in plain JAX. Its derivatives are what the candidate is judged by.
@@ -29,7 +29,7 @@ spec = OpSpec("tanh_linear", primal=tanh_linear, signature="(n,d),(d,e)->(n,e)",
 
 
 # 3. Who stands trial: a function of tensors. Here an autograd.Function; an operator, a module, a compiled or a plain
-#    function will do, and so will a function in JAX: candidate = JaxCandidate(f), from parity_tests.
+#    function will do, and so will a function in JAX: candidate = JaxCandidate(f), from gradparity.
 class TanhLinear(torch.autograd.Function):
     generate_vmap_rule = True  # left out, vmap is reported as UNSUPPORTED; so is forward mode without a jvp
 

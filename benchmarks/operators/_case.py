@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from parity_tests import OpSpec
+from gradparity import OpSpec
 from parity_tests.harness.report import Row, WrongResult
 
 REAL = ("float64", "float32", "bfloat16", "float16")

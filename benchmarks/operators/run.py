@@ -68,7 +68,7 @@ def judge_one(name: str, path: Path, seed: int) -> None:
     import torch
 
     from benchmarks.operators.survey import CASES
-    from parity_tests import crosscheck
+    from gradparity import crosscheck
 
     torch.set_num_threads(1)
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, resource.RLIM_INFINITY))

@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 
+import gradparity
 import parity_tests
 from parity_tests.suite.attn import SPEC
 
@@ -25,7 +26,7 @@ def _lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
 def test_the_arrows_hold() -> None:
     result = _lint_imports(ROOT)
     assert result.returncode == 0, result.stdout
-    assert "5 kept, 0 broken" in result.stdout
+    assert "6 kept, 0 broken" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -35,11 +36,12 @@ def test_the_arrows_hold() -> None:
         ("torch_impl/_attn_composite.py", "import jax", "What stands trial sees torch only"),
         ("derivation/__init__.py", "import jax_ref", "The derivation sees neither"),
         ("parity_tests/harness/trial.py", "import parity_tests.suite.attn", "The harness knows no op"),
+        ("parity_tests/cli.py", "import gradparity", "The face is for users"),
         ("parity_tests/cli.py", "import benchmarks.run", "Nothing rests on the benchmarks"),
     ],
 )
 def test_a_wrong_arrow_is_noticed(tmp_path: Path, file: str, line: str, contract: str) -> None:
-    for name in ("jax_ref", "torch_impl", "derivation", "parity_tests"):
+    for name in ("gradparity", "jax_ref", "torch_impl", "derivation", "parity_tests"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     with (tmp_path / file).open("a") as f:
@@ -78,6 +80,15 @@ def test_public_names() -> None:
     public = {name for name in dir(parity_tests) if not name.startswith("_")} - modules
     assert public - {"TYPE_CHECKING", "annotations"} == names
     assert all(getattr(parity_tests, name) is not None for name in names)
+
+
+def test_gradparity_has_the_public_names() -> None:
+    assert set(dir(gradparity)) == set(gradparity.__all__)
+    assert {name: getattr(gradparity, name) for name in gradparity.__all__} == {
+        name: getattr(parity_tests, name) for name in parity_tests._MODULES
+    }
+    with pytest.raises(AttributeError, match="module 'gradparity' has no attribute 'crosschek'"):
+        _ = gradparity.crosschek
 
 
 TESTS = ".venv/bin/pytest -n 2 --dist loadfile"

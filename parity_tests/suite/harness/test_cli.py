@@ -421,7 +421,7 @@ def test_as_a_program(case, tmp_path):
     """With nothing but a pipe for a terminal, and from another folder."""
     options = ("--device", "cpu", "--failures", str(tmp_path / "failures"), *QUICK)
     result = subprocess.run(
-        [sys.executable, "-m", "parity_tests", "check", case(WRONG), *options],
+        [sys.executable, "-m", "gradparity", "check", case(WRONG), *options],
         capture_output=True,
         text=True,
         check=False,
