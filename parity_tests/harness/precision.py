@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import ml_dtypes
 import numpy as np
 
+from parity_tests.harness.jumps import Jumps
 from parity_tests.harness.real_parts import by_parts
 
 # Right code may exceed the bounds of long sums by chance: of this many sums, which is more than one report compares,
@@ -33,6 +34,7 @@ class Precision:
         part: the name of the format of a real or imaginary part; its own, if its numbers are real.
         any_choice: of an error analysis: does a bound cover every choice between exactly equal keys of a sort, or the
             oracle's choice alone? See `rounding_order`.
+        jumps: of an error analysis: the sides of jumps on which it is made. See `rounding_jumps`.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Precision:
     largest: float
     part: str
     any_choice: bool = False
+    jumps: Jumps | None = field(default=None, compare=False, repr=False)
 
     @property
     def with_any_choice(self) -> Precision:

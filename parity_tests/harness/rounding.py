@@ -50,6 +50,7 @@ from parity_tests.harness import (
     rounding_elementary,
     rounding_exact,
     rounding_indexing,
+    rounding_jumps,
     rounding_matrix,
     rounding_order,
     rounding_scales,
@@ -97,17 +98,17 @@ def bounded(
     # An infinite or undefined input is exact.
     with np.errstate(all="ignore"):  # an infinity or a NaN is a result here, as it is in JAX
         pairs = [(np.asarray(x), np.where(np.isfinite(x), inputs * precision.u * np.abs(x), 0.0)) for x in args]
-        outputs = _interpret(closed.jaxpr, closed.consts, pairs, precision)
-        if any(np.isinf(e[np.abs(x) <= precision.largest]).any() for x, e in outputs):
-            outputs = _by_scales(closed, pairs, outputs, precision)
+        outputs = rounding_jumps.on_every_side(functools.partial(_analysed, closed, pairs), precision)
         # The bound is proportional to the roundoff to first order, so the reference's own error is u64 / u of it.
         return [(x, e * (1 + FLOAT64.u / precision.u)) for x, e in outputs]
 
 
-def _by_scales(closed: core.ClosedJaxpr, pairs: Sequence[tuple], outputs: Sequence[tuple], p: Precision) -> list[tuple]:
-    """The outputs with a bound where they have none because of a constant beyond the format: see `rounding_scales`."""
-    if not rounding_scales.has_constants_beyond(closed, p):
-        return list(outputs)
+def _analysed(closed: core.ClosedJaxpr, pairs: Sequence[tuple], p: Precision) -> list[tuple]:
+    """The outputs; where a constant beyond the format has left them without a bound, by `rounding_scales`."""
+    outputs = _interpret(closed.jaxpr, closed.consts, pairs, p)
+    unknown = any(np.isinf(e[np.abs(x) <= p.largest]).any() for x, e in outputs)
+    if not unknown or not rounding_scales.has_constants_beyond(closed, p):
+        return outputs
     scaled = _interpret(closed.jaxpr, closed.consts, pairs, p, scaled=True)
     bounds = [rounding_scales.itself(pair, p)[1] for pair in scaled]
     return [(x, np.where(np.isinf(e), other, e)) for (x, e), other in zip(outputs, bounds, strict=True)]
@@ -196,6 +197,10 @@ def applied(
         raise NotFloat64(name, str(low[0]))
     if all(y.dtype.kind not in "fc" for y in values) and not any(np.any(e) for _, e in operands):
         return [(y, np.zeros(y.shape)) for y in values]
+    if precision.jumps is not None:
+        integers = rounding_jumps.on_chosen_side(eqn, operands, values[0], precision.jumps)
+        if integers is not None:
+            return [integers]
     complex_numbers = any(np.iscomplexobj(y) for y in [*x, *values])
     rule, e = _rule_of(name, complex_numbers), [e for _, e in operands]
     many = eqn.primitive.multiple_results
