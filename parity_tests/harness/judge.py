@@ -27,6 +27,7 @@ from parity_tests.harness.numerics import pinned
 from parity_tests.harness.oracle import Oracle
 from parity_tests.harness.outcome import REFUSALS, End, Outcome, deciding, raised, run
 from parity_tests.harness.precision import Precision
+from parity_tests.harness.remedies import with_remedy
 from parity_tests.harness.report import ORACLE, Failure, Report, Row, Smallest
 from parity_tests.harness.reproducer import Reproducer
 from parity_tests.harness.resume import key_of
@@ -325,7 +326,7 @@ class _Judging:
                 return replace(row, verdict=verdict, reason=str(outcome.error), listed=declared, declared=declared)
             reason = str(outcome.error)
             if verdict is Verdict.ERROR:
-                reason = f"{where_of(outcome.error)} [{title(outcome.trial.sample)}]"
+                reason = with_remedy(f"{where_of(outcome.error)} [{title(outcome.trial.sample)}]")
             return replace(row, verdict=verdict, reason=reason)
         inapplicable = [str(o.error) for o in outcomes if o.end is End.INAPPLICABLE]
         if inapplicable and all(o.end is not End.COMPLETE for o in outcomes):

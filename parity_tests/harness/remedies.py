@@ -20,6 +20,8 @@ _WITHOUT_A_VALUE = re.compile(
     r"(jax\.errors\.)?(ConcretizationTypeError|TracerBoolConversionError|TracerIntegerConversionError): "
     r".*?traced array with shape [^\s.]+\.?"
 )
+# How XLA says that its own passes have made a program that is none.
+_NOT_COMPILED = re.compile(r"JaxRuntimeError: INTERNAL: ")
 NOT_JAX = "must be written in JAX: the oracle is to be independent of PyTorch"
 
 
@@ -47,7 +49,12 @@ def of_oracle_error(error: Exception) -> str:
 
 
 def with_remedy(text: str) -> str:
-    """What is said of an exception of the oracle's, with the remedy if its code calls PyTorch or NumPy."""
+    """What is said of an exception of the oracle's, with the remedy if its code calls PyTorch or NumPy.
+
+    Or if it is XLA's defect, and no mistake of whoever wrote the oracle.
+    """
+    if _NOT_COMPILED.search(text):
+        return f"{text}; XLA fails to compile the oracle's program, which is a defect of XLA: write it in another way"
     if _GIVEN_A_TRACER.search(text):
         return f"{text}; the primal {NOT_JAX}"
     if _GIVEN_TO_NUMPY.search(text):

@@ -46,6 +46,20 @@ def test_one_exception_is_told_in_one_line(tmp_path):
     assert ran.below.count("out of luck") == 1
 
 
+def test_what_xla_fails_to_compile_is_said_to_be_its_defect(tmp_path):
+    """docs/found.md, 33: index vectors without a component, to an array without an axis."""
+    primal = (
+        "numbers = jax.lax.ScatterDimensionNumbers((), (), ())\n"
+        "def total(x):\n"
+        "    return jax.lax.scatter_add(jnp.zeros(()), jnp.zeros((x.shape[0], 0), int), x, numbers)\n"
+    )
+    ran = check(tmp_path, f"{primal}spec = OpSpec('op', total, '(n)->()')\ncandidate = torch.sum\n", only="forward")
+    assert ran.code == 2
+    assert "forward, f64: ERROR: JaxRuntimeError: INTERNAL: " in ran.printed
+    assert "XLA fails to compile the oracle's program, which is a defect of XLA: write it in another way" in ran.printed
+    assert "raceback" not in ran.printed
+
+
 def test_what_refuses_an_empty_axis_only_is_told(tmp_path):
     candidate = "def candidate(x):\n    if not x.numel():\n        raise ValueError('empty')\n    return torch.cos(x)\n"
     ran = check(tmp_path, f"spec = OpSpec('op', jnp.sin, '(n)->(n)')\n{candidate}", only="forward")
