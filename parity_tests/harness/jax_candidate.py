@@ -6,7 +6,7 @@ import contextlib
 import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ import torch
 from parity_tests.harness import bridge
 from parity_tests.harness.candidate import BadOutput, MaybeTensors, Refused, Tensors
 from parity_tests.harness.defects import message_of
+from parity_tests.harness.jax_programs import Programs
 from parity_tests.harness.jaxprs import has_custom_vjp
 from parity_tests.harness.numerics import pinned_jax
 from parity_tests.harness.outputs import Outputs
@@ -49,7 +50,8 @@ UNBATCHED_OUTPUT = (
 class JaxCandidate:
     """A function of JAX arrays to be judged: plain, jitted, a `custom_vjp`, a `custom_jvp`, a Pallas kernel, ...
 
-    It offers the maps of `candidate.Candidate`, on tensors, by `jax.vjp`, `jax.jvp` and `jax.vmap` of the function.
+    It offers the maps of `candidate.Candidate`, on tensors, by `jax.vjp`, `jax.jvp` and `jax.vmap` of the function, run
+    operation by operation, but for what is under `jax.jit` itself.
 
     Attributes:
         call: the function: (inputs...) -> array or tuple of arrays.
@@ -57,12 +59,14 @@ class JaxCandidate:
         returns: what the operator returns, if that is more than a tuple of numbers; the harness finds out.
         limits: the checks that it is known to fail, each with the reason. `None`: where it has no rule of its own
             (forward mode of a `custom_vjp`, ...).
+        programs: what has been compiled of it, for all checks; see `jax_programs`.
     """
 
     call: Callable
     name: str = ""
     limits: Mapping[str, str] | None = None
     returns: Outputs | None = None
+    programs: Programs = field(default_factory=Programs, repr=False, compare=False)
 
     framework = "jax"
 
@@ -142,8 +146,9 @@ class JaxCandidate:
                 )
                 return outputs if present is None else _chosen(outputs, present)
 
-            outputs, pullback = jax.vjp(varied, *(x for x, flag in zip(arrays, flags, strict=True) if flag))
-            return Pullback(primals, tuple(map(bridge.from_jax, outputs)), flags, pullback)
+            chosen = [x for x, flag in zip(arrays, flags, strict=True) if flag]
+            outputs, pullback = self.programs.run(lambda *x: jax.vjp(varied, *x), *chosen)
+            return Pullback(primals, tuple(map(bridge.from_jax, outputs)), flags, pullback, self.programs)
 
     def vjp_undefined(self, primals: Sequence[torch.Tensor]) -> MaybeTensors | None:
         """Reverse mode when every cotangent is zero."""
@@ -250,7 +255,7 @@ class JaxCandidate:
 
     def _evaluated(self, f: Callable, args: Sequence[torch.Tensor], required: bool = False) -> Tensors:
         with _pinned(args), _refusals(required):
-            return tuple(bridge.from_jax(y) for y in f(*map(bridge.to_jax, args)))
+            return tuple(bridge.from_jax(y) for y in self.programs.run(f, *map(bridge.to_jax, args)))
 
 
 @dataclass(frozen=True)
@@ -261,13 +266,15 @@ class Pullback:
     outputs: Tensors
     flags: Sequence[bool]
     pullback: Callable
+    programs: Programs
 
     def vjp(self, cotangents: Sequence[torch.Tensor], retain_graph: bool = False) -> MaybeTensors:
         """The gradients, as often as one likes."""
         if len(cotangents) != len(self.outputs):
             raise BadOutput(f"returned {len(self.outputs)} outputs, expected {len(cotangents)}")
         with _pinned(self.inputs), _refusals(required=True):
-            gradients = iter(_adjoint(self.pullback, map(bridge.to_jax, cotangents)))
+            arrays = map(bridge.to_jax, cotangents)
+            gradients = iter(self.programs.run(lambda *w: _adjoint(self.pullback, w), *arrays))
             return tuple(bridge.from_jax(next(gradients)) if flag else None for flag in self.flags)
 
 
