@@ -32,7 +32,7 @@ def _rounded_in_between(x):
 
 def _many(x):
     y = jnp.where(x > 0, jnp.tanh(x) * 3 - x, x / 7)
-    return y @ y.T, jax.nn.softmax(y), jnp.exp(x) * jnp.exp(x), jax.nn.relu(x).sum(1), jnp.cbrt(x[:, ::2])
+    return y @ y.T, jax.nn.softmax(y), jnp.exp(x) * jnp.exp(x), jax.nn.relu(x).sum(1), x[:, ::2]
 
 
 def _loop(x):
