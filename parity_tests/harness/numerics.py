@@ -9,13 +9,16 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 import torch
 from torch._C import _autograd
 from torch.autograd import forward_ad
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 # Every PyTorch switch that lets a float32 product run in TF32 or bfloat16, or a 16-bit product add up in 16 bits.
 _TORCH_SWITCHES: dict[str, object] = {
@@ -35,7 +38,8 @@ _ALLOCATIONS = 10_000  # between two collections of the youngest objects; Python
 
 @contextlib.contextmanager
 def pinned(device: str = "cpu") -> Iterator[None]:
-    """float64 in JAX, full matmul precision in both frameworks, one torch thread, JAX on `device` ("cpu" or "cuda").
+    """float64 in JAX, full matmul precision in both frameworks, one thread of torch and of NumPy, and JAX on
+    `device` ("cpu" or "cuda").
 
     Python's garbage collector runs less often. JAX is kept from reserving most of a GPU's memory, if this block is the
     first to use the GPU. Everything is as before when the block is left.
@@ -46,6 +50,7 @@ def pinned(device: str = "cpu") -> Iterator[None]:
         stack.enter_context(_put_back())
         stack.enter_context(torch.enable_grad())
         stack.enter_context(_one_torch_thread())
+        stack.enter_context(_one_thread_of_numpy())
         stack.enter_context(_rare_collections())
         # PyTorch's first use of forward AD calls what PyTorch deprecates; no candidate should be blamed for it.
         stack.enter_context(warnings.catch_warnings())
@@ -165,6 +170,23 @@ def _one_torch_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def _one_thread_of_numpy() -> contextlib.AbstractContextManager[object]:
+    # The error bounds multiply small matrices. A second thread gains nothing, and waits busily: an operator that
+    # multiplies matrices took three times as much CPU time (measured).
+    libraries = _libraries("scipy.linalg" in sys.modules)
+    return contextlib.nullcontext() if libraries is None else libraries.limit(limits=1, user_api="blas")
+
+
+@functools.cache
+def _libraries(with_scipy: bool) -> ThreadpoolController | None:
+    """The BLAS libraries of this process, which are looked for again when SciPy has loaded its own."""
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:  # in a checkout that is not installed: then it only takes longer
+        return None
+    return ThreadpoolController()
 
 
 @contextlib.contextmanager

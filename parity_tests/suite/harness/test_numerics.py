@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import importlib
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 import jax
 import jax.numpy as jnp
 import pytest
+import threadpoolctl
 import torch
 
 from parity_tests.harness import numerics
@@ -134,6 +136,24 @@ def test_the_second_half_of_a_16_bit_reduction_setting():
         assert getattr(owner, f"{name}_split_k") is False
     finally:
         setattr(owner, name, (True, True))
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_numpy_multiplies_in_one_thread(raises):
+    """SciPy's library, which is another one than NumPy's, is there when the block is entered."""
+    importlib.import_module("scipy.linalg")
+
+    def threads() -> list[int]:
+        return [library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
+
+    with threadpoolctl.threadpool_limits(3, user_api="blas"):
+        before = threads()
+        with contextlib.suppress(ZeroDivisionError), pinned():
+            assert set(threads()) == {1}
+            if raises:
+                raise ZeroDivisionError
+        assert threads() == before
+        assert 3 in before
 
 
 def test_blocks_nest():
