@@ -155,7 +155,9 @@ def main(
     unknown = [name for name in names or () if name not in OPERATORS]
     if unknown:
         raise typer.BadParameter(f"unknown operator {unknown[0]!r}; there are {', '.join(OPERATORS)}")
-    console, known = Console(), read(out) if resume else {}
+    console, known = Console(), read(out) if resume or names else {}
+    if names and not resume:  # the results of the others stay
+        known = {key: found for key, found in known.items() if found.operator not in names}
     measured, judging = facts(), commit()
     about = {key: measured[key] for key in ("date", "machine", "versions")} | {"schema": 1, "seeds": seeds}
     for name in names or OPERATORS:

@@ -58,6 +58,19 @@ def test_a_run_that_is_resumed_judges_what_is_missing(tmp_path: Path) -> None:
     assert set(kept) == {("tanh", version, seed) for version in versions_of("tanh") for seed in (0, 1)}
 
 
+def test_operators_that_are_named_are_judged_again_and_the_others_kept(tmp_path: Path) -> None:
+    path, other = tmp_path / "seeds.json", Judged("softplus", 0)
+    write(FACTS, [RIGHT, other], path)
+    with (
+        mock.patch.object(seeds, "judged", lambda name, version, court, seed: Judged(name, seed, version)),
+        mock.patch.object(seeds, "Court"),
+    ):
+        CliRunner().invoke(app, ["tanh", "--seeds", "1", "--out", str(path)])
+    kept = read(path)
+    assert kept[other.key] == other
+    assert kept[RIGHT.key].commit != RIGHT.commit
+
+
 def test_an_alarm_is_told_and_fails(tmp_path: Path) -> None:
     with mock.patch.object(seeds, "judged", return_value=ACCUSED):
         result = CliRunner().invoke(app, ["tanh", "--seeds", "1", "--out", str(tmp_path / "seeds.json")])
