@@ -36,9 +36,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ordered = sorted((items[i] for i in of_cases), key=lambda item: first[id(_case_of(item))])
     for i, item in zip(of_cases, ordered, strict=True):
         items[i] = item
-    for item in items:  # what shares a cache stays in one process under `--dist loadgroup`
-        case = _case_of(item)
-        item.add_marker(pytest.mark.xdist_group(item.path.stem if case is None else case.spec.name))
 
 
 def _case_of(item: pytest.Item) -> Case | None:
