@@ -16,6 +16,7 @@ from parity_tests.harness.checks import Check
 from parity_tests.harness.court import is_defined
 from parity_tests.harness.findings import NotApplicable
 from parity_tests.harness.jax_candidate import JaxCandidate
+from parity_tests.harness.jax_programs import Programs
 from parity_tests.harness.maps import BASES
 from parity_tests.harness.mutate import Mutation, mutated, mutations
 from parity_tests.harness.numerics import pinned
@@ -65,6 +66,7 @@ class KillMatrix:
         self.spec = spec
         self.checks = [check for check in checks if not check.torch_only]
         self._sound: dict[tuple, bool] = {}
+        self._programs = Programs()  # shared by all mutants, which differ in one operation
         with pinned():
             cases = list(samples(spec, seed))
             self.oracle = Oracle(spec, cases[0])
@@ -141,7 +143,7 @@ class KillMatrix:
     def _trial(self, mutation: Mutation, sample: Sample, planted: bool = True) -> Trial:
         oracle, precision = self.oracle.at(sample), PRECISIONS[mutation.dtype]
         call = _with_derivative(_in(oracle, precision), mutation, planted)
-        return Trial(JaxCandidate(call, "mutant"), oracle, sample, precision, "cpu")
+        return Trial(JaxCandidate(call, "mutant", programs=self._programs), oracle, sample, precision, "cpu")
 
 
 def _in(oracle: Oracle, precision: Precision) -> Oracle:
