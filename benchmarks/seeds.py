@@ -21,15 +21,15 @@ import typer
 from rich.console import Console
 
 from benchmarks.run import commit, facts
-from parity_tests.harness.candidate import Candidate
-from parity_tests.harness.court import Court
+from parity_tests.harness.candidates.not_built import NotBuilt
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.judge import Docket, judge
-from parity_tests.harness.not_built import NotBuilt
-from parity_tests.harness.report import Report, Row
-from parity_tests.harness.spec import OpSpec
-from parity_tests.harness.whole_file import write_text
+from parity_tests.harness.judging.court import Court
+from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.report.report import Report, Row
+from parity_tests.harness.report.whole_file import write_text
+from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite import attn
 from parity_tests.suite.collection import COLLECTION, MORE, Case
 from parity_tests.suite.collection._case import Mistake

@@ -9,32 +9,32 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from parity_tests.harness.candidate import Candidate as Candidate
+    from parity_tests.harness.candidates.jax_candidate import JaxCandidate as JaxCandidate
+    from parity_tests.harness.candidates.torch_candidate import Candidate as Candidate
     from parity_tests.harness.crosscheck import assert_parity as assert_parity
     from parity_tests.harness.crosscheck import crosscheck as crosscheck
-    from parity_tests.harness.domains import Domain as Domain
-    from parity_tests.harness.domains import integer as integer
     from parity_tests.harness.findings import Verdict as Verdict
-    from parity_tests.harness.jax_candidate import JaxCandidate as JaxCandidate
-    from parity_tests.harness.oracle import OracleError as OracleError
-    from parity_tests.harness.report import ParityError as ParityError
-    from parity_tests.harness.report import Report as Report
-    from parity_tests.harness.size_rules import AxisSize as AxisSize
-    from parity_tests.harness.spec import OpSpec as OpSpec
+    from parity_tests.harness.oracle.oracle import OracleError as OracleError
+    from parity_tests.harness.report.report import ParityError as ParityError
+    from parity_tests.harness.report.report import Report as Report
+    from parity_tests.harness.specs.domains import Domain as Domain
+    from parity_tests.harness.specs.domains import integer as integer
+    from parity_tests.harness.specs.size_rules import AxisSize as AxisSize
+    from parity_tests.harness.specs.spec import OpSpec as OpSpec
 
 _MODULES = {
-    "AxisSize": "size_rules",
-    "Candidate": "candidate",
-    "Domain": "domains",
-    "JaxCandidate": "jax_candidate",
-    "OpSpec": "spec",
-    "OracleError": "oracle",
-    "ParityError": "report",
-    "Report": "report",
+    "AxisSize": "specs.size_rules",
+    "Candidate": "candidates.torch_candidate",
+    "Domain": "specs.domains",
+    "JaxCandidate": "candidates.jax_candidate",
+    "OpSpec": "specs.spec",
+    "OracleError": "oracle.oracle",
+    "ParityError": "report.report",
+    "Report": "report.report",
     "Verdict": "findings",
     "assert_parity": "crosscheck",
     "crosscheck": "crosscheck",
-    "integer": "domains",
+    "integer": "specs.domains",
 }
 
 

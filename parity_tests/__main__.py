@@ -45,7 +45,7 @@ def _run(interruption: Interruption) -> int:
         raise
     except BaseException as error:
         code = COULD_NOT_RUN
-        from parity_tests.harness.defects import told_in_full
+        from parity_tests.harness.exceptions.defects import told_in_full
 
         complain(f"{'' if isinstance(error, OSError) else 'this is a defect of gradparity: '}{told_in_full(error)}")
     if not flushed():

@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from parity_tests.case_file import CaseError, load_module
-from parity_tests.harness.captures import Capture, Effect, captures
-from parity_tests.harness.printable import PrintableConsole
+from parity_tests.harness.captures.captures import Capture, Effect, captures
+from parity_tests.harness.report.printable import PrintableConsole
 
 _STYLE = {Effect.FINE: "green", Effect.WRONG: "bold red", Effect.UNKNOWN: "bold yellow"}
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 
-from parity_tests.harness import hints
-from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.candidates.jax_candidate import JaxCandidate
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.crosscheck import as_candidate, name_of, named
-from parity_tests.harness.jax_candidate import JaxCandidate
-from parity_tests.harness.messages import CannotLoad
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.isolation.messages import CannotLoad
+from parity_tests.harness.judging import hints
+from parity_tests.harness.specs.spec import OpSpec
 
 
 class CaseError(CannotLoad):

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parity_tests.harness.budget import TRIAL_SECONDS
+from parity_tests.harness.isolation.budget import TRIAL_SECONDS
+from parity_tests.harness.isolation.processes import Pool, cores
 from parity_tests.harness.names import CHECKS, one_of, selected
-from parity_tests.harness.processes import Pool, cores
 from parity_tests.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.options import Options
 from parity_tests.report_files import ReportFile, empty_report
@@ -146,8 +146,8 @@ def replay(
     Exit codes: 0 the failure is gone, 1 the candidate still disagrees, 2 it could not be judged, 130
     interrupted.
     """
-    from parity_tests.harness.messages import CannotLoad
-    from parity_tests.harness.render import below
+    from parity_tests.harness.isolation.messages import CannotLoad
+    from parity_tests.harness.report.render import below
     from parity_tests.replay import ReplayError
     from parity_tests.replay import replay as judge_again
 
@@ -186,10 +186,10 @@ def mutate(
     except ValueError as error:
         raise _unusable(error) from error
     from parity_tests.case_file import load_spec
-    from parity_tests.harness.messages import CannotLoad
-    from parity_tests.harness.oracle import OracleError
-    from parity_tests.harness.rounding import NoRule, NotFloat64
-    from parity_tests.harness.selection import select_checks
+    from parity_tests.harness.isolation.messages import CannotLoad
+    from parity_tests.harness.judging.selection import select_checks
+    from parity_tests.harness.oracle.oracle import OracleError
+    from parity_tests.harness.rounding.analysis import NoRule, NotFloat64
     from parity_tests.mutate import judge_mutants
 
     try:
@@ -215,8 +215,8 @@ def captures(
     It reads the source and runs nothing. Exit codes: 0 all is fine, 1 something is wrong, 2 it cannot tell.
     """
     from parity_tests.captures import show_captures
-    from parity_tests.harness.messages import CannotLoad
-    from parity_tests.harness.provenance import Unreadable
+    from parity_tests.harness.captures.provenance import Unreadable
+    from parity_tests.harness.isolation.messages import CannotLoad
 
     try:
         code = show_captures(formula)
@@ -338,7 +338,7 @@ def _judge(options: Options, context: typer.Context) -> None:
                 write("not finished: nothing is judged yet")
             if pool is not None:
                 pool.start(len(options.names or ("unknown",)))  # one for each candidate; of a file, none is known yet
-            from parity_tests.harness.messages import CannotLoad
+            from parity_tests.harness.isolation.messages import CannotLoad
             from parity_tests.session import Session
 
             try:

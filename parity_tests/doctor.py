@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from rich.table import Table
 
-from parity_tests.harness.numerics import cuda_missing, settings
+from parity_tests.harness.numbers.numerics import cuda_missing, settings
 from torch_impl.native.build import library_path, toolchain_missing
 
 

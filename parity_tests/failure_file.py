@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from parity_tests.harness.reproducer import FORMAT
+from parity_tests.harness.judging.reproducer import FORMAT
 
 MOST_BYTES = 2**32  # of all arrays together; a failure is shrunk, and given inputs are held a dozen times at once
 _KINDS = "biufc?"  # of arrays: booleans and numbers

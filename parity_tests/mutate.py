@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from parity_tests.harness.checks import Check
-from parity_tests.harness.kill_matrix import Fate, KillMatrix, Outcome
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.mutation.kill_matrix import Fate, KillMatrix, Outcome
+from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.report_files import ReportFile
 from parity_tests.terminal import Output, complain

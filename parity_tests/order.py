@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parity_tests.harness.messages import CannotLoad
-from parity_tests.harness.not_built import NotBuilt
-from parity_tests.harness.report import Report, Row
+from parity_tests.harness.candidates.not_built import NotBuilt
+from parity_tests.harness.isolation.messages import CannotLoad
+from parity_tests.harness.report.report import Report, Row
 
 # Who only orders imports nothing slow: PyTorch and JAX are for the process that carries it out.
 if TYPE_CHECKING:
     from parity_tests.harness.checks import Check
-    from parity_tests.harness.court import Court
-    from parity_tests.harness.judge import Docket
-    from parity_tests.harness.messages import Candidates
-    from parity_tests.harness.precision import Precision
-    from parity_tests.harness.spec import OpSpec
+    from parity_tests.harness.isolation.messages import Candidates
+    from parity_tests.harness.judging.court import Court
+    from parity_tests.harness.judging.judge import Docket
+    from parity_tests.harness.numbers.precision import Precision
+    from parity_tests.harness.specs.spec import OpSpec
 
 
 @dataclass(frozen=True)
@@ -96,15 +96,15 @@ class Order:
 
     def court(self, spec: OpSpec) -> Court:
         """The oracle of all orders that differ in the candidates and the formats only."""
-        from parity_tests.harness.court import Court
-        from parity_tests.harness.selection import select_samples
+        from parity_tests.harness.judging.court import Court
+        from parity_tests.harness.judging.selection import select_samples
 
         return Court(spec, self.device, self.seed, select_samples(self.quick))
 
     def docket(self, spec: OpSpec, candidates: Candidates, court: Court | None = None) -> Docket:
         """What is to be judged; by a court that has judged others, if there is one."""
-        from parity_tests.harness.judge import Docket
-        from parity_tests.harness.selection import select_samples
+        from parity_tests.harness.judging.judge import Docket
+        from parity_tests.harness.judging.selection import select_samples
 
         return Docket(
             spec,
@@ -123,7 +123,7 @@ class Order:
 
     def selected(self) -> list[Check]:
         """The checks to run."""
-        from parity_tests.harness.selection import select_checks
+        from parity_tests.harness.judging.selection import select_checks
 
         return select_checks(self.checks or None, self.quick)
 
@@ -133,7 +133,7 @@ class Order:
         Raises:
             ValueError: the spec has no inputs of one that is named.
         """
-        from parity_tests.harness.selection import select_precisions
+        from parity_tests.harness.judging.selection import select_precisions
 
         return select_precisions(self.dtypes, spec, self.quick)
 
@@ -144,9 +144,9 @@ class Order:
             CannotLoad: nothing in the formats that are named.
         """
         from parity_tests.harness.checks import CHECKS
-        from parity_tests.harness.environment import environment
-        from parity_tests.harness.numerics import cuda_missing
-        from parity_tests.harness.selection import left_out
+        from parity_tests.harness.judging.selection import left_out
+        from parity_tests.harness.numbers.numerics import cuda_missing
+        from parity_tests.harness.report.environment import environment
 
         try:
             precisions = self.precisions(spec)
@@ -170,7 +170,7 @@ class Order:
 
     def judge(self, spec: OpSpec, candidates: Candidates, report: Report, court: Court | None = None) -> Iterator[Row]:
         """Carry it out: `harness.judge.judge`, with the reproducer of a failure written before its row is yielded."""
-        from parity_tests.harness.judge import judge
+        from parity_tests.harness.judging.judge import judge
 
         for _ in judge(self.docket(spec, candidates, court), report):
             self.save(report)  # at once: another check may hang

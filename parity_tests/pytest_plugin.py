@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from parity_tests.harness.report import Report
+    from parity_tests.harness.report.report import Report
 
 _SENT = "gradparity"
 
@@ -72,13 +72,13 @@ class _Collector:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """A worker of xdist has ended: take what it sent."""
-        from parity_tests.harness.report import Report
+        from parity_tests.harness.report.report import Report
 
         for data in json.loads(getattr(node, "workeroutput", {}).get(_SENT, "[]")):
             self.reports.append(Report.from_dict(data))
 
     def pytest_sessionfinish(self) -> None:
-        from parity_tests.harness.report import Report
+        from parity_tests.harness.report.report import Report
 
         sent = getattr(self.config, "workeroutput", None)  # only a worker of xdist has it
         if sent is not None:

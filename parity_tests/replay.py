@@ -12,19 +12,19 @@ import typer
 
 from parity_tests.case_file import load_case
 from parity_tests.failure_file import ReplayError, read
-from parity_tests.harness.candidate import Candidate
-from parity_tests.harness.environment import environment
-from parity_tests.harness.jax_candidate import JaxCandidate
-from parity_tests.harness.judge import NOTHING_TOLD, Docket, judge_at
-from parity_tests.harness.not_built import NotBuilt
-from parity_tests.harness.numerics import cuda_missing
-from parity_tests.harness.precision import COMPLEX
-from parity_tests.harness.printable import in_a_line
-from parity_tests.harness.report import Report
-from parity_tests.harness.reproducer_files import is_run_unnamed
-from parity_tests.harness.samples import Sample
-from parity_tests.harness.selection import DEVICES, one_of, select_checks, select_precisions
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.candidates.jax_candidate import JaxCandidate
+from parity_tests.harness.candidates.not_built import NotBuilt
+from parity_tests.harness.candidates.torch_candidate import Candidate
+from parity_tests.harness.judging.judge import NOTHING_TOLD, Docket, judge_at
+from parity_tests.harness.judging.selection import DEVICES, one_of, select_checks, select_precisions
+from parity_tests.harness.numbers.numerics import cuda_missing
+from parity_tests.harness.numbers.precision import COMPLEX
+from parity_tests.harness.report.environment import environment
+from parity_tests.harness.report.printable import in_a_line
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.report.reproducer_files import is_run_unnamed
+from parity_tests.harness.specs.samples import Sample
+from parity_tests.harness.specs.spec import OpSpec
 
 
 def replay(path: Path, case: Path | None = None) -> tuple[Report, bool]:

@@ -11,15 +11,16 @@ from dataclasses import replace
 from rich.console import Group
 from rich.live import Live
 
-from parity_tests.harness import html, progress, remedies
-from parity_tests.harness.budget import Check, Spent, budget, clock
-from parity_tests.harness.defects import told_in_full
-from parity_tests.harness.guard import judge_guarded, surveyed
-from parity_tests.harness.messages import CannotLoad, WorkerError
+from parity_tests.harness.exceptions.defects import told_in_full
+from parity_tests.harness.isolation.budget import Check, Spent, budget, clock
+from parity_tests.harness.isolation.guard import judge_guarded, surveyed
+from parity_tests.harness.isolation.messages import CannotLoad, WorkerError
+from parity_tests.harness.isolation.processes import Pool
+from parity_tests.harness.judging import remedies
 from parity_tests.harness.names import DEVICES
-from parity_tests.harness.processes import Pool
-from parity_tests.harness.render import below, costs, row_line, table
-from parity_tests.harness.report import Report, Row
+from parity_tests.harness.report import html, progress
+from parity_tests.harness.report.render import below, costs, row_line, table
+from parity_tests.harness.report.report import Report, Row
 from parity_tests.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.options import Options
 from parity_tests.order import Order, Survey
@@ -244,8 +245,8 @@ class Session:
 @contextlib.contextmanager
 def _oracle_errors() -> Iterator[None]:
     """What says in this process that the oracle cannot judge, as the processes that judge say it."""
-    from parity_tests.harness.oracle import OracleError
-    from parity_tests.harness.rounding import NotFloat64
+    from parity_tests.harness.oracle.oracle import OracleError
+    from parity_tests.harness.rounding.analysis import NotFloat64
 
     try:
         yield

@@ -8,7 +8,7 @@ import sys
 
 from rich.text import Text
 
-from parity_tests.harness.printable import PrintableConsole
+from parity_tests.harness.report.printable import PrintableConsole
 
 
 class OutputLost(Exception):

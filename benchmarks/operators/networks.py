@@ -9,7 +9,7 @@ from jax import lax
 from torch.nn import functional
 
 from benchmarks.operators._case import SECOND_ORDER, Defect, case
-from parity_tests.harness.domains import integer
+from parity_tests.harness.specs.domains import integer
 
 _EPSILON = "13. binary_cross_entropy: derivatives"
 EPSILON = (

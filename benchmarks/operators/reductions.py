@@ -9,7 +9,7 @@ import torch
 from jax.scipy.integrate import trapezoid
 
 from benchmarks.operators._case import COMPLEX, Defect, case
-from parity_tests.harness.domains import integer
+from parity_tests.harness.specs.domains import integer
 
 NEIGHBOURS = Defect(
     "26. view_as_complex of strided memory",

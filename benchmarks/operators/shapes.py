@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from benchmarks.operators._case import case
-from parity_tests.harness.domains import integer
+from parity_tests.harness.specs.domains import integer
 
 CASES = (
     case("__getitem__", lambda x: x[:, ::2], lambda x: x[:, ::2], "(n,m)->(n,k)", sizes="k = (m + 1) // 2"),

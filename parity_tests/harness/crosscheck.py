@@ -9,22 +9,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from parity_tests.harness import hints, remedies
-from parity_tests.harness.budget import Check, Spent, clock
-from parity_tests.harness.by_name import Calls, pickled, replay_line
-from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.candidates.jax_candidate import JaxCandidate
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.environment import environment
-from parity_tests.harness.guard import TRIAL_SECONDS, judge_guarded
-from parity_tests.harness.jax_candidate import JaxCandidate
-from parity_tests.harness.judge import Docket, judge
-from parity_tests.harness.messages import WorkerError
-from parity_tests.harness.numerics import cuda_missing
-from parity_tests.harness.oracle import OracleError
-from parity_tests.harness.processes import Pool
-from parity_tests.harness.progress import shown
-from parity_tests.harness.report import Report, Row
-from parity_tests.harness.selection import (
+from parity_tests.harness.isolation.budget import Check, Spent, clock
+from parity_tests.harness.isolation.by_name import Calls, pickled, replay_line
+from parity_tests.harness.isolation.guard import TRIAL_SECONDS, judge_guarded
+from parity_tests.harness.isolation.messages import WorkerError
+from parity_tests.harness.isolation.processes import Pool
+from parity_tests.harness.judging import hints, remedies
+from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.judging.selection import (
     DEVICES,
     left_out,
     one_of,
@@ -32,7 +27,12 @@ from parity_tests.harness.selection import (
     select_precisions,
     select_samples,
 )
-from parity_tests.harness.spec import ArrayLike, OpSpec
+from parity_tests.harness.numbers.numerics import cuda_missing
+from parity_tests.harness.oracle.oracle import OracleError
+from parity_tests.harness.report.environment import environment
+from parity_tests.harness.report.progress import shown
+from parity_tests.harness.report.report import Report, Row
+from parity_tests.harness.specs.spec import ArrayLike, OpSpec
 
 Callables = Callable | JaxCandidate | Mapping[str, Callable | JaxCandidate] | Sequence[Callable | JaxCandidate]
 

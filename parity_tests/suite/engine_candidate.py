@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from derivation.engine import Variable, pull, push
-from parity_tests.harness.candidate import MaybeTensors, Refused, Tensors
-from parity_tests.harness.outputs import Outputs
+from parity_tests.harness.candidates.outputs import Outputs
+from parity_tests.harness.candidates.torch_candidate import MaybeTensors, Refused, Tensors
 
 Variables = Sequence[Variable | None]
 NO_VMAP = "derivation/engine.py has no vmap"

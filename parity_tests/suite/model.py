@@ -15,10 +15,10 @@ import jax.numpy as jnp
 
 import torch_impl
 from jax_ref import _masked, dot_product_attention, dot_product_attention_ad
-from parity_tests.harness.candidate import Candidate
-from parity_tests.harness.domains import integer
-from parity_tests.harness.jax_candidate import JaxCandidate
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.candidates.jax_candidate import JaxCandidate
+from parity_tests.harness.candidates.torch_candidate import Candidate
+from parity_tests.harness.specs.domains import integer
+from parity_tests.harness.specs.spec import OpSpec
 
 SCALE = 0.75
 BLOCK = 3  # so that the small samples have several blocks, and one in part

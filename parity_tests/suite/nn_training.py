@@ -13,8 +13,8 @@ import torch
 from flax import nnx
 
 from jax_ref.nn import flax as jax_layers
-from parity_tests.harness.precision import PRECISIONS
-from parity_tests.harness.rounding import bounded
+from parity_tests.harness.numbers.precision import PRECISIONS
+from parity_tests.harness.rounding.analysis import bounded
 from torch_impl import nn as torch_layers
 
 STEPS, LAYERS, HEADS, FEATURES = 100, 2, 2, 4

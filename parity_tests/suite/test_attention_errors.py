@@ -13,7 +13,7 @@ import torch
 
 import jax_ref
 import torch_impl
-from parity_tests.harness.numerics import pinned
+from parity_tests.harness.numbers.numerics import pinned
 
 SHAPES = {"query": (2, 5, 4, 3), "key": (2, 6, 2, 3), "value": (2, 6, 2, 7)}
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from parity_tests.harness.candidate import Candidate
-from parity_tests.harness.court import Court
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.judge import Docket, judge
-from parity_tests.harness.precision import PRECISIONS
-from parity_tests.harness.report import Report
+from parity_tests.harness.judging.court import Court
+from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.numbers.precision import PRECISIONS
+from parity_tests.harness.report.report import Report
 from parity_tests.suite.collection import COLLECTION, MORE, Case
 
 ALARMS = (Verdict.MISMATCH, Verdict.ERROR)

@@ -35,7 +35,7 @@ def test_the_arrows_hold() -> None:
         ("jax_ref/_attn.py", "import torch", "The oracle sees JAX only"),
         ("torch_impl/_attn_composite.py", "import jax", "What stands trial sees torch only"),
         ("derivation/__init__.py", "import jax_ref", "The derivation sees neither"),
-        ("parity_tests/harness/trial.py", "import parity_tests.suite.attn", "The harness knows no op"),
+        ("parity_tests/harness/trial/trial.py", "import parity_tests.suite.attn", "The harness knows no op"),
         ("parity_tests/cli.py", "import gradparity", "The face is for users"),
         ("parity_tests/cli.py", "import benchmarks.run", "Nothing rests on the benchmarks"),
     ],

@@ -10,15 +10,15 @@ import jax.numpy as jnp
 import pytest
 
 from jax_ref import _blockwise, dot_product_attention
-from parity_tests.harness.candidate import Candidate
-from parity_tests.harness.court import Court
+from parity_tests.harness.candidates.jax_candidate import JaxCandidate
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.jax_candidate import JaxCandidate
-from parity_tests.harness.judge import Docket, judge
-from parity_tests.harness.report import ORACLE, Report
-from parity_tests.harness.samples import Sample, samples
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.judging.court import Court
+from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.report.report import ORACLE, Report
+from parity_tests.harness.specs.samples import Sample, samples
+from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite import model
 from parity_tests.suite.collection.model import CASES
 from parity_tests.suite.model import BLOCK, IN_JAX, SPECS, as_unbatched

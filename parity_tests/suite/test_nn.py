@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.harness.numerics import pinned
+from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.suite.model import plain
 from torch_impl import nn as torch_layers
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from parity_tests.harness.numerics import pinned
+from parity_tests.harness.numbers.numerics import pinned
 
 pytestmark = pytest.mark.slow
 for _package in ("flax", "optax"):

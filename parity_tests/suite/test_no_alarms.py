@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from parity_tests.harness.candidate import Candidate
-from parity_tests.harness.court import Court
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
-from parity_tests.harness.judge import Docket, judge
-from parity_tests.harness.numerics import pinned
-from parity_tests.harness.precision import PRECISIONS
-from parity_tests.harness.report import Report
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.judging.court import Court
+from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import PRECISIONS
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection import COLLECTION, MORE, Case
 from parity_tests.suite.collection._case import function
 from parity_tests.suite.test_collection import ALARMS

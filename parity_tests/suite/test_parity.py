@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.numerics import cuda_missing
-from parity_tests.harness.precision import PRECISIONS
-from parity_tests.harness.render import as_text
-from parity_tests.harness.report import ORACLE, Report, Row
+from parity_tests.harness.numbers.numerics import cuda_missing
+from parity_tests.harness.numbers.precision import PRECISIONS
+from parity_tests.harness.report.render import as_text
+from parity_tests.harness.report.report import ORACLE, Report, Row
 from parity_tests.suite.attn import NAMES
 from parity_tests.suite.attn import candidate as attn_candidate
 from parity_tests.suite.conftest import run_attn

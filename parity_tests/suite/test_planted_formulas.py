@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.findings import Verdict
 from parity_tests.suite.conftest import run_attn
 from torch_impl.native.build import HERE as NATIVE

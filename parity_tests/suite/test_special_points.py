@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from parity_tests.harness.candidate import Candidate
-from parity_tests.harness.court import Court
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.judge import Docket, judge
-from parity_tests.harness.precision import PRECISIONS
-from parity_tests.harness.report import Report
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.judging.court import Court
+from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.numbers.precision import PRECISIONS
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection._case import Case, Mistake
 from parity_tests.suite.collection.special_points import CASES
 from parity_tests.suite.test_collection import ALARMS

@@ -6,10 +6,10 @@ its rounding. Of complex arrays the product is Re(conj(a) b), by which PyTorch's
 
 import numpy as np
 
-from parity_tests.harness import bridge
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.real_parts import by_parts, products
+from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers.real_parts import by_parts, products
 
 
 def _run(trial):

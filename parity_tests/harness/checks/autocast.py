@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import torch
 
-from parity_tests.harness import bridge
-from parity_tests.harness.candidate import Refused
+from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.errors import under
+from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Fact, NotApplicable
-from parity_tests.harness.kinks import settled
-from parity_tests.harness.precision import PRECISIONS
+from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers.precision import PRECISIONS
+from parity_tests.harness.oracle.kinks import settled
 
 _FLOAT32, _BFLOAT16 = PRECISIONS["float32"], PRECISIONS["bfloat16"]
 _TWO_DTYPES = r"same dtype|expected scalar type|dtype of .* must match|to have the same .*type"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from parity_tests.harness.findings import Finding
 from parity_tests.harness.maps import rests_on
-from parity_tests.harness.samples import Sample
-from parity_tests.harness.trial import Trial
+from parity_tests.harness.specs.samples import Sample
+from parity_tests.harness.trial.trial import Trial
 
 
 @dataclass(frozen=True)

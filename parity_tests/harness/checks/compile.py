@@ -12,9 +12,9 @@ import logging
 
 import torch
 
-from parity_tests.harness.candidate import Candidate, refusals
+from parity_tests.harness.candidates.torch_candidate import Candidate, refusals
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.errors import under
+from parity_tests.harness.exceptions.errors import under
 
 
 def _run(trial):

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch.autograd import forward_ad
 
-from parity_tests.harness import bridge
-from parity_tests.harness.candidate import Refused
+from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
+from parity_tests.harness.numbers import bridge
 
 _RUNS = 3
 _THREADS = 4

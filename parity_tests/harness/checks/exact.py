@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from parity_tests.harness.candidate import Refused
+from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.defined import has_one_value
-from parity_tests.harness.domains import EXTENDED
-from parity_tests.harness.errors import under
+from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Comparison, NotApplicable
-from parity_tests.harness.kinks import settled
+from parity_tests.harness.oracle.defined import has_one_value
+from parity_tests.harness.oracle.kinks import settled
+from parity_tests.harness.specs.domains import EXTENDED
 
 _MAPS = ("forward", "vjp", "jvp", "vjp_of_vjp")
 _INTEGERS = {

@@ -11,9 +11,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from parity_tests.harness.candidate import Refused, refusals
+from parity_tests.harness.candidates.torch_candidate import Refused, refusals
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.errors import under
+from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Fact
 
 _OTHER_DEVICE = r"expected device \w+|same device|different devices"

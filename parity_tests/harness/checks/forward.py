@@ -1,7 +1,7 @@
 """forward: the outputs."""
 
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.integers import integer_outputs
+from parity_tests.harness.trial.integers import integer_outputs
 
 
 def _run(trial):

@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from torch.func import jvp, vjp, vmap
 
-from parity_tests.harness.candidate import Refused, refusals
+from parity_tests.harness.candidates.torch_candidate import Refused, refusals
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.checks.jvp import has_forward_mode
 from parity_tests.harness.checks.vmap import of_examples
-from parity_tests.harness.errors import under
-from parity_tests.harness.generated_vmap import judged
+from parity_tests.harness.exceptions.errors import under
+from parity_tests.harness.trial.generated_vmap import judged
 
 _EXAMPLES = 2
 

@@ -2,9 +2,9 @@
 
 import re
 
-from parity_tests.harness.candidate import may_be_written
+from parity_tests.harness.candidates.torch_candidate import may_be_written
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.errors import under
+from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Fact
 
 _RAISED = "modified (by an )?inplace"  # the words of autograd's version counter, and of its views

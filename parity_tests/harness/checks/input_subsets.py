@@ -3,7 +3,7 @@
 import itertools
 
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.errors import under
+from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Fact
 
 _ALL_SUBSETS_UP_TO = 4  # inputs; beyond, the subsets of one and of all but one

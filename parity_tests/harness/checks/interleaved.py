@@ -7,7 +7,7 @@ memory, as that of parameters after a step of an optimizer.
 from concurrent.futures import ThreadPoolExecutor
 
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.errors import under
+from parity_tests.harness.exceptions.errors import under
 
 _ORDERS = {"first in, first out": (0, 1), "last in, first out": (1, 0)}
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from parity_tests.harness.candidate import Refused
+from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.errors import under
+from parity_tests.harness.exceptions.errors import under
 
 
 def has_forward_mode(trial):

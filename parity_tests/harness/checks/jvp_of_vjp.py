@@ -7,9 +7,9 @@ factorization there. A composition of PyTorch's own operations is not charged wi
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from parity_tests.harness.candidate import Refused
+from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.errors import under
+from parity_tests.harness.exceptions.errors import under
 
 
 class _Namespaces(TorchDispatchMode):

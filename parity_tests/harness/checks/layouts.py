@@ -8,11 +8,11 @@ import re
 
 import numpy as np
 
-from parity_tests.harness.candidate import Refused
+from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.errors import under
+from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Fact
-from parity_tests.harness.layouts import LAYOUTS, OF_COMPLEX
+from parity_tests.harness.trial.layouts import LAYOUTS, OF_COMPLEX
 
 
 def _run(trial):

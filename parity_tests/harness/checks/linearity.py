@@ -5,9 +5,9 @@ A power of two changes no rounding, so that Jᵀ(s w) and s Jᵀ w agree bit for
 
 import numpy as np
 
-from parity_tests.harness import bridge
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.errors import under
+from parity_tests.harness.exceptions.errors import under
+from parity_tests.harness.numbers import bridge
 
 _SCALES = {"-1": -1.0, "2^-10": 2.0**-10, "-2^10": -(2.0**10)}
 _GRID = 2.0**14  # multiples of 2^-14 are normal or subnormal numbers of every format even after a scaling by 2^-10

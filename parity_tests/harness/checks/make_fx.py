@@ -10,9 +10,9 @@ import threading
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from parity_tests.harness.candidate import Refused, refusals
+from parity_tests.harness.candidates.torch_candidate import Refused, refusals
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.errors import under
+from parity_tests.harness.exceptions.errors import under
 
 
 def _run(trial):

@@ -3,9 +3,9 @@
 import torch
 from torch._library.custom_ops import CustomOpDef
 
+from parity_tests.harness.candidates.torch_refusals import refusal_of
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Fact, NotApplicable
-from parity_tests.harness.torch_refusals import refusal_of
 
 
 def _run(trial):

@@ -9,16 +9,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from parity_tests.harness.candidate import Refused
+from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.defined import has_one_value
-from parity_tests.harness.domains import EXTENDED, as_constant
-from parity_tests.harness.errors import under
+from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Comparison, Convention, Finding, NotApplicable
-from parity_tests.harness.kinks import of_nan, settled
-from parity_tests.harness.points import Placement, placements
-from parity_tests.harness.trial import Trial
-from parity_tests.harness.unlimited import truths_of_any_range
+from parity_tests.harness.oracle.defined import has_one_value
+from parity_tests.harness.oracle.kinks import of_nan, settled
+from parity_tests.harness.oracle.points import Placement, placements
+from parity_tests.harness.specs.domains import EXTENDED, as_constant
+from parity_tests.harness.trial.trial import Trial
+from parity_tests.harness.trial.unlimited import truths_of_any_range
 
 _MAPS = ("forward", "vjp", "jvp")
 

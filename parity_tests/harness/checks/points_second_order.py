@@ -10,15 +10,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from parity_tests.harness.candidate import Refused
+from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.domains import as_constant
-from parity_tests.harness.errors import under
+from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Comparison, Finding, NotApplicable
-from parity_tests.harness.kinks import is_kink
-from parity_tests.harness.oracle import Arrays, Truth
-from parity_tests.harness.points import Placement, placements
-from parity_tests.harness.trial import Trial
+from parity_tests.harness.oracle.kinks import is_kink
+from parity_tests.harness.oracle.oracle import Arrays, Truth
+from parity_tests.harness.oracle.points import Placement, placements
+from parity_tests.harness.specs.domains import as_constant
+from parity_tests.harness.trial.trial import Trial
 
 _MAPS = ("vjp_of_vjp", "jvp_of_vjp")
 _GROSS = 2.0**-10  # of the largest entry

@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 
-from parity_tests.harness import bridge
-from parity_tests.harness.candidate import Refused, refusals
+from parity_tests.harness.candidates.torch_candidate import Refused, refusals
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Fact
+from parity_tests.harness.numbers import bridge
 
 
 def _unwritten(names, tensors, before, circumstance):

@@ -1,8 +1,8 @@
 """retain_graph: one graph, several backwards with different cotangents, and gradients that the caller writes to."""
 
-from parity_tests.harness.candidate import may_be_written
+from parity_tests.harness.candidates.torch_candidate import may_be_written
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.errors import under
+from parity_tests.harness.exceptions.errors import under
 
 
 def _run(trial):

@@ -7,10 +7,10 @@ than through `save_for_backward` is lost. So are the strides of the inputs, whic
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
-from parity_tests.harness.candidate import may_be_written
+from parity_tests.harness.candidates.torch_candidate import may_be_written
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.errors import under
-from parity_tests.harness.layouts import transposed
+from parity_tests.harness.exceptions.errors import under
+from parity_tests.harness.trial.layouts import transposed
 
 _MOVED = "saved tensors moved by hooks"
 

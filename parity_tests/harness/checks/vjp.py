@@ -6,9 +6,9 @@ cotangent, or wrong only when two cotangents meet, passes there.
 
 import numpy as np
 
-from parity_tests.harness import bridge
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Convention
+from parity_tests.harness.numbers import bridge
 
 
 def _run(trial):

@@ -1,7 +1,7 @@
 """vjp_of_vjp: reverse over reverse, the double backward."""
 
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.residuals import residuals
+from parity_tests.harness.trial.residuals import residuals
 
 
 def _run(trial):

@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 
-from parity_tests.harness import bridge
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.errors import under
+from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Fact
+from parity_tests.harness.numbers import bridge
 
 _ALL_SUBSETS_UP_TO = 4  # outputs; beyond, the subsets of one, of all but one, and of none
 

@@ -5,13 +5,13 @@ import itertools
 
 import numpy as np
 
-from parity_tests.harness.candidate import Refused
+from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.checks.jvp import has_forward_mode
-from parity_tests.harness.errors import under
+from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Fact
-from parity_tests.harness.generated_vmap import judged
-from parity_tests.harness.kinks import jumps
+from parity_tests.harness.oracle.kinks import jumps
+from parity_tests.harness.trial.generated_vmap import judged
 
 _EXAMPLES = 2
 _ALL_IN_DIMS_UP_TO = 3  # inputs; beyond, one input at a time and all of them

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.specs.spec import OpSpec
 
 
 @dataclass(frozen=True)

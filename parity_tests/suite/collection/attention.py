@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import torch
 
-from parity_tests.harness.domains import integer
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.specs.domains import integer
+from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection._case import Case, Mistake, function
 
 FAR = -8192.0  # instead of -∞, so that a row without any key still has a value; every format has it

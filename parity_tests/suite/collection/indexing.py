@@ -8,8 +8,8 @@ import torch
 from jax import lax
 from torch.nn import functional
 
-from parity_tests.harness.domains import integer
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.specs.domains import integer
+from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection._case import Case, Mistake, function
 
 # An embedding: rows of a table, times 2.

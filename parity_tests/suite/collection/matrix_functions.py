@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import torch
 
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection._case import Case, Mistake
 
 

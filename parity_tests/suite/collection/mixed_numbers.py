@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import torch
 
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection._case import Case, Mistake, function
 
 # The half spectrum of real numbers. Its adjoint: of n/2 + 1 numbers w, Re Σ_k w_k exp(2πi jk/n), no term twice.

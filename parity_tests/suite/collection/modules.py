@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import torch
 
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection._case import Case, Mistake
 
 _MEAN, _VARIANCE = torch.tensor([0.3, -1.1, 0.7]), torch.tensor([0.6, 1.9, 1.2])

@@ -10,7 +10,7 @@ import torch
 from jax import lax
 from torch.nn import functional
 
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection._case import Case, Mistake, function, saving
 
 # mish(x) = x tanh(softplus(x))

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import torch
 from torch.nn import functional
 
-from parity_tests.harness.domains import integer
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.specs.domains import integer
+from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection._case import Case, Mistake, function
 
 # focal loss of logits: (1 - p_t)² times the cross-entropy

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import torch
 
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection._case import Case, Mistake
 
 _K = 3

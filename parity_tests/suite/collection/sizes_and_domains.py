@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import torch
 from torch.nn import functional
 
-from parity_tests.harness.size_rules import AxisSize
-from parity_tests.harness.spec import OpSpec
+from parity_tests.harness.specs.size_rules import AxisSize
+from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection._case import Case, Mistake, function
 
 # A gated linear unit: two halves of an axis, which must be even.

@@ -13,7 +13,7 @@ import pytest
 import sympy
 import torch
 
-from parity_tests.harness.numerics import pinned
+from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.suite.derivation import _pages
 
 # A map, what it is the JVP or VJP of, and the shapes of that one's arguments, in letters.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from derivation import engine
-from parity_tests.harness.captures import Effect, captures
+from parity_tests.harness.captures.captures import Effect, captures
 
 FORMULAS = {name: f.__wrapped__ for name, f in vars(engine).items() if hasattr(f, "__wrapped__")}
 

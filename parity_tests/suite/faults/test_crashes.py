@@ -8,18 +8,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from parity_tests.harness import budget
-from parity_tests.harness.crash import Place
+from parity_tests.harness.exceptions.frames import Frame
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.frames import Frame
-from parity_tests.harness.guard import _take_last, _Task
-from parity_tests.harness.messages import At, Found
-from parity_tests.harness.report import ORACLE, Report, Row
+from parity_tests.harness.isolation import budget
+from parity_tests.harness.isolation.crash import Place
+from parity_tests.harness.isolation.guard import _take_last, _Task
+from parity_tests.harness.isolation.messages import At, Found
+from parity_tests.harness.report.report import ORACLE, Report, Row
 from parity_tests.order import Order
 
 from ._program import FEW, RIGHT, SPEC, case, here
 
-HARNESS = Path(budget.__file__).parent
+HARNESS = Path(budget.__file__).parents[1]
 
 
 # What has been said when a run ends is not lost.
@@ -45,9 +45,9 @@ def test_what_nobody_has_listened_to_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "who"),
     [
-        (["/mine/case.py", HARNESS / "candidate.py", HARNESS / "trial.py"], "the candidate"),
-        (["/mine/case.py", HARNESS / "oracle.py", HARNESS / "trial.py"], "the oracle"),
-        (["/numpy.py", HARNESS / "rounding_sums.py", HARNESS / "oracle.py"], "the oracle"),
+        (["/mine/case.py", HARNESS / "candidates" / "torch_candidate.py", HARNESS / "trial" / "trial.py"], "the candidate"),
+        (["/mine/case.py", HARNESS / "oracle" / "oracle.py", HARNESS / "trial" / "trial.py"], "the oracle"),
+        (["/numpy.py", HARNESS / "rounding" / "sums.py", HARNESS / "oracle" / "oracle.py"], "the oracle"),
         (["/mine/case.py", HARNESS.parent / "case_file.py"], "the run"),
     ],
 )

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from parity_tests.harness import checks, names, precision
-from parity_tests.harness.defects import told_in_full
+from parity_tests.harness import checks, names
+from parity_tests.harness.exceptions.defects import told_in_full
+from parity_tests.harness.numbers import precision
 from parity_tests.suite import operators
 from parity_tests.suite.names import IMPLEMENTATIONS
 from parity_tests.terminal import Output, OutputLost
@@ -178,7 +179,7 @@ def test_a_defect_in_a_run_is_exit_code_2(tmp_path: Path, monkeypatch: pytest.Mo
         raise AttributeError("a defect")
         yield
 
-    monkeypatch.setattr("parity_tests.harness.judge.judge", defect)
+    monkeypatch.setattr("parity_tests.harness.judging.judge.judge", defect)
     result = here("check", case(tmp_path, WRONG), *HERE)
     assert result.exit_code == 2
     assert "Could not judge: AttributeError: a defect (at test_exit_codes.py:" in result.stdout

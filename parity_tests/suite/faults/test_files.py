@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from parity_tests.harness import whole_file
-from parity_tests.harness.kill_matrix import Fate, KillMatrix, Outcome
-from parity_tests.harness.whole_file import write_text
+from parity_tests.harness.mutation.kill_matrix import Fate, KillMatrix, Outcome
+from parity_tests.harness.report import whole_file
+from parity_tests.harness.report.whole_file import write_text
 from parity_tests.report_files import ReportFile, empty_report, report_files
 
 from ._program import FEW, RIGHT, SPEC, WRONG, case, here
@@ -110,7 +110,7 @@ def test_only_a_report_is_replaced(tmp_path: Path, option: str, text: str, taken
 
 
 def test_a_page_of_ours_is_replaced(tmp_path: Path) -> None:
-    from parity_tests.harness.report import Report
+    from parity_tests.harness.report.report import Report
 
     Report({}).to_html(tmp_path / "page.html")
     assert ReportFile.of("--html", tmp_path / "page.html") is not None

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, crosscheck
-from parity_tests.harness.oracle import OracleError
+from parity_tests.harness.oracle.oracle import OracleError
 from parity_tests.suite.faults._run import check
 
 

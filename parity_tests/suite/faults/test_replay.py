@@ -17,8 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 from parity_tests.cli import app
-from parity_tests.harness import shrink
-from parity_tests.harness.samples import Sample
+from parity_tests.harness.judging import shrink
+from parity_tests.harness.specs.samples import Sample
 from parity_tests.suite.faults._run import SINE, check
 
 Arrays = dict[str, np.ndarray]

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 from parity_tests import OpSpec
-from parity_tests.harness.spec_kinds import MOST_ENTRIES
+from parity_tests.harness.specs.spec_kinds import MOST_ENTRIES
 from parity_tests.suite.faults._run import check
 
 

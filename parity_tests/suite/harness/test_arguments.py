@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from parity_tests import JaxCandidate, OpSpec, Verdict, crosscheck
 from parity_tests.cli import app
-from parity_tests.harness.arguments import as_code, leaves, mapped
+from parity_tests.harness.specs.arguments import as_code, leaves, mapped
 
 from ._ops import judged
 

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from parity_tests import OpSpec
-from parity_tests.harness.blame import blame
-from parity_tests.harness.candidate import Candidate
-from parity_tests.harness.numerics import pinned
-from parity_tests.harness.oracle import Oracle
-from parity_tests.harness.precision import PRECISIONS
-from parity_tests.harness.samples import samples
-from parity_tests.harness.trial import Trial
+from parity_tests.harness.candidates.torch_candidate import Candidate
+from parity_tests.harness.diagnosis.blame import blame
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import PRECISIONS
+from parity_tests.harness.oracle.oracle import Oracle
+from parity_tests.harness.specs.samples import samples
+from parity_tests.harness.trial.trial import Trial
 
 from ._ops import unary_function
 

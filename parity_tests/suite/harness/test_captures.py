@@ -11,8 +11,8 @@ from torch.autograd.function import once_differentiable
 from typer.testing import CliRunner
 
 from parity_tests.cli import app
-from parity_tests.harness.captures import Effect, captures
-from parity_tests.harness.provenance import Unreadable
+from parity_tests.harness.captures.captures import Effect, captures
+from parity_tests.harness.captures.provenance import Unreadable
 from parity_tests.suite import mutants, protocol_mutants
 from parity_tests.suite.collection import COLLECTION, MORE
 from parity_tests.suite.harness import _captures as shapes
@@ -308,7 +308,7 @@ def test_the_command(tmp_path):
         ("no_such_module:Attn", "No module named"),
         ("no_such.py:Attn", "no such file"),
         ("torch_impl:NoSuch", "has no function or class NoSuch"),
-        ("parity_tests.harness.captures:captures", "returns no closure"),
+        ("parity_tests.harness.captures.captures:captures", "returns no closure"),
     ],
 )
 def test_the_command_refuses(target, message):

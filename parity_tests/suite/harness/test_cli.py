@@ -14,8 +14,8 @@ import torch
 from typer.testing import CliRunner, Result
 
 from parity_tests.cli import app
+from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.not_built import NotBuilt
 from parity_tests.suite import attn
 
 ROOT = Path(__file__).parents[3]

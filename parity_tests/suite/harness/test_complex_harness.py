@@ -14,19 +14,19 @@ import torch
 
 from parity_tests import JaxCandidate, OpSpec, crosscheck
 from parity_tests.case_file import load_case
-from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.court import Court
 from parity_tests.harness.crosscheck import select_checks, select_precisions
-from parity_tests.harness.environment import environment
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.judge import Docket, judge
-from parity_tests.harness.kill_matrix import KillMatrix
-from parity_tests.harness.numerics import pinned
-from parity_tests.harness.oracle import Oracle
-from parity_tests.harness.precision import COMPLEX, FLOAT64, PRECISIONS
-from parity_tests.harness.report import ORACLE, Report
-from parity_tests.harness.samples import samples
+from parity_tests.harness.judging.court import Court
+from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.mutation.kill_matrix import KillMatrix
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import COMPLEX, FLOAT64, PRECISIONS
+from parity_tests.harness.oracle.oracle import Oracle
+from parity_tests.harness.report.environment import environment
+from parity_tests.harness.report.report import ORACLE, Report
+from parity_tests.harness.specs.samples import samples
 from parity_tests.replay import replay
 from parity_tests.suite.attn import IN_TORCH
 from parity_tests.suite.attn import SPEC as ATTN

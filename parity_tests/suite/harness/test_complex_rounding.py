@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from parity_tests.harness import bridge
-from parity_tests.harness.numerics import pinned
-from parity_tests.harness.precision import COMPLEX, COMPLEX128, FORMATS
-from parity_tests.harness.rounding import NoRule, bounded
-from parity_tests.harness.rounding_complex import RULES
+from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import COMPLEX, COMPLEX128, FORMATS
+from parity_tests.harness.rounding.analysis import NoRule, bounded
+from parity_tests.harness.rounding.complex import RULES
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:

@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.harness import certificate, court, diagnosis
-from parity_tests.harness.numerics import pinned
-from parity_tests.harness.precision import FLOAT64
+from parity_tests.harness.diagnosis import diagnosis
+from parity_tests.harness.judging import court
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import FLOAT64
+from parity_tests.harness.oracle import certificate
 
 from ._ops import SQUARE, judged, rows
 

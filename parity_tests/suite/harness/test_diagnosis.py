@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from parity_tests import OpSpec
-from parity_tests.harness.fit import written
-from parity_tests.harness.report import WrongResult
+from parity_tests.harness.diagnosis.fit import written
+from parity_tests.harness.report.report import WrongResult
 
 from ._ops import judged, normal
 

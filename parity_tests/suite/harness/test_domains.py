@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.harness.domains import DOMAINS, Domain, Empty, constant, domain_of, integer
-from parity_tests.harness.numerics import pinned
-from parity_tests.harness.oracle import Oracle
-from parity_tests.harness.precision import FLOAT64, PRECISIONS
-from parity_tests.harness.samples import samples
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import FLOAT64, PRECISIONS
+from parity_tests.harness.oracle.oracle import Oracle
+from parity_tests.harness.specs.domains import DOMAINS, Domain, Empty, constant, domain_of, integer
+from parity_tests.harness.specs.samples import samples
 
 from ._ops import judged, normal, unary_function
 

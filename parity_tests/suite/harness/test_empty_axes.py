@@ -9,10 +9,10 @@ from jax import lax
 from torch.nn import functional
 
 from parity_tests import OpSpec, Report, crosscheck
-from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
-from parity_tests.harness.judge import Docket, judge
-from parity_tests.harness.samples import samples
+from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.specs.samples import samples
 
 CONVOLUTION = OpSpec(
     "convolution",

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from jax import lax
 from jax.extend import core
 
-from parity_tests.harness import evaluation
-from parity_tests.harness.evaluation import evaluate, evaluated
-from parity_tests.harness.numerics import pinned
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.rounding import evaluation
+from parity_tests.harness.rounding.evaluation import evaluate, evaluated
 
 from ._ops import normal
 

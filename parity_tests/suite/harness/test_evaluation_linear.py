@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from parity_tests.harness.evaluation import evaluate
-from parity_tests.harness.numerics import pinned
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.rounding.evaluation import evaluate
 
 from ._ops import normal
 from .test_evaluation import compare

@@ -11,10 +11,12 @@ from typer.testing import CliRunner
 
 from parity_tests import OpSpec, Report, Verdict, crosscheck
 from parity_tests.cli import app
-from parity_tests.harness import diagnosis, failures, html, judge, reproducer
-from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
-from parity_tests.harness.explaining import explain
+from parity_tests.harness.diagnosis import diagnosis, failures
+from parity_tests.harness.exceptions.explaining import explain
+from parity_tests.harness.judging import judge, reproducer
+from parity_tests.harness.report import html
 
 from ._ops import rows, unary_function
 

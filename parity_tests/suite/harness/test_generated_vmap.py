@@ -8,7 +8,7 @@ from torch._functorch import autograd_function
 from torch.func import grad, vmap
 
 from parity_tests import OpSpec, Verdict
-from parity_tests.harness.generated_vmap import COUNTED_OFTEN, outputs_batched
+from parity_tests.harness.trial.generated_vmap import COUNTED_OFTEN, outputs_batched
 
 from ._ops import judged, normal
 

@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 
 from parity_tests import JaxCandidate, Verdict, assert_parity, crosscheck
 from parity_tests.cli import app
-from parity_tests.harness import crash, guard
-from parity_tests.harness.by_name import Calls, pickled
-from parity_tests.harness.candidate import Candidate
-from parity_tests.harness.messages import At, Began, Done, Found
-from parity_tests.harness.report import Row
+from parity_tests.harness.candidates.torch_candidate import Candidate
+from parity_tests.harness.isolation import crash, guard
+from parity_tests.harness.isolation.by_name import Calls, pickled
+from parity_tests.harness.isolation.messages import At, Began, Done, Found
+from parity_tests.harness.report.report import Row
 from parity_tests.order import Order
 
 from ._ops import MADE_PAIR, PAIR, SQUARE, pair, pair_function
@@ -301,7 +301,7 @@ def _trace(*places: str) -> str:
     return "Fatal Python error: Aborted\n\n" + other + lines(("/other.py",)) + "\n" + current + lines(places) + "\n"
 
 
-HARNESS = Path(crash.__file__).parent
+HARNESS = Path(crash.__file__).parents[1]
 
 
 def _place(name: str = "zero_n", generic: bool = False, shrinking: bool = False) -> crash.Place:
@@ -331,8 +331,8 @@ def test_the_candidate_is_to_blame_unless_the_oracle_was_called() -> None:
     def verdict(trace: str) -> Verdict:
         return crash.row_of(_blank(), _place(), "crashed (SIGSEGV)", trace, None, "").verdict
 
-    candidate, oracle = str(HARNESS / "candidate.py"), str(HARNESS / "oracle.py")
-    trial, rounding = str(HARNESS / "trial.py"), str(HARNESS / "rounding_sums.py")
+    candidate, oracle = str(HARNESS / "candidates" / "torch_candidate.py"), str(HARNESS / "oracle" / "oracle.py")
+    trial, rounding = str(HARNESS / "trial" / "trial.py"), str(HARNESS / "rounding" / "sums.py")
     assert verdict("") is Verdict.MISMATCH
     assert verdict(_trace("/mine/case.py", candidate, trial)) is Verdict.MISMATCH
     assert verdict(_trace("/mine/oracle.py", candidate, trial)) is Verdict.MISMATCH  # the user's own file
@@ -341,7 +341,7 @@ def test_the_candidate_is_to_blame_unless_the_oracle_was_called() -> None:
 
 
 def test_a_failure_names_the_innermost_calls() -> None:
-    trace = _trace("/lib/c.py", "/mine/case.py", str(HARNESS / "candidate.py"))
+    trace = _trace("/lib/c.py", "/mine/case.py", str(HARNESS / "candidates" / "torch_candidate.py"))
     row = crash.row_of(_blank(), _place(), "crashed (SIGSEGV)", trace, Path("calls.txt"), "again")
     assert row.reason == "crashed (SIGSEGV) at sample zero_n (n=0)"
     assert row.failure is not None

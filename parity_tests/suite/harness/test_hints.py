@@ -12,7 +12,7 @@ import torch
 
 from parity_tests import JaxCandidate, OpSpec, OracleError, crosscheck
 from parity_tests.case_file import CaseError, load_case
-from parity_tests.harness import hints
+from parity_tests.harness.judging import hints
 
 from ._ops import SQUARE, normal, pair_function, rows
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Report, Verdict, crosscheck
-from parity_tests.harness.html import as_html, length, shade
-from parity_tests.harness.not_built import NotBuilt
-from parity_tests.harness.report import ORACLE, Row
+from parity_tests.harness.candidates.not_built import NotBuilt
+from parity_tests.harness.report.html import as_html, length, shade
+from parity_tests.harness.report.report import ORACLE, Row
 
 from ._ops import SQUARE, unary_function
 

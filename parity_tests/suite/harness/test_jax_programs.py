@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from parity_tests import JaxCandidate, OpSpec, crosscheck
-from parity_tests.harness import jax_programs
-from parity_tests.harness.jax_programs import Programs
-from parity_tests.harness.numerics import pinned_jax
+from parity_tests.harness.candidates import jax_programs
+from parity_tests.harness.candidates.jax_programs import Programs
+from parity_tests.harness.numbers.numerics import pinned_jax
 
 
 @pytest.fixture(autouse=True)

@@ -11,13 +11,13 @@ import torch
 from jax import lax
 
 from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.harness.candidate import Candidate, Refused
+from parity_tests.harness.candidates.torch_candidate import Candidate, Refused
 from parity_tests.harness.checks import CHECKS, Check
 from parity_tests.harness.crosscheck import select_precisions
-from parity_tests.harness.domains import integer
 from parity_tests.harness.findings import Fact, NotApplicable
-from parity_tests.harness.judge import Docket, judge
-from parity_tests.harness.report import Report, Row
+from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.report.report import Report, Row
+from parity_tests.harness.specs.domains import integer
 
 from ._ops import (
     PAIR,

@@ -12,7 +12,7 @@ import torch
 
 from parity_tests import OpSpec, Verdict
 from parity_tests.harness.checks import layouts as check
-from parity_tests.harness.layouts import LAYOUTS, Layout
+from parity_tests.harness.trial.layouts import LAYOUTS, Layout
 from parity_tests.suite.misreadings import (
     MISREADINGS,
     channels_last_taken_for_contiguous,

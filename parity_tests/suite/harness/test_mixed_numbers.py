@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from parity_tests import JaxCandidate, OpSpec, Verdict, crosscheck
-from parity_tests.harness.samples import samples
+from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.collection._case import function
 
 from ._ops import judged, normal, rows

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from parity_tests.cli import app
 from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.spec import FORMULAS
+from parity_tests.harness.specs.spec import FORMULAS
 
 
 def gradparity(*args: str):

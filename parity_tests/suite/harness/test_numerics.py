@@ -19,8 +19,8 @@ import pytest
 import threadpoolctl
 import torch
 
-from parity_tests.harness import numerics
-from parity_tests.harness.numerics import cuda_missing, pinned, settings
+from parity_tests.harness.numbers import numerics
+from parity_tests.harness.numbers.numerics import cuda_missing, pinned, settings
 
 PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from parity_tests import JaxCandidate, OpSpec, Verdict, crosscheck
-from parity_tests.harness.outputs import Outputs, leaves
+from parity_tests.harness.candidates.outputs import Outputs, leaves
 
 from ._ops import judged
 

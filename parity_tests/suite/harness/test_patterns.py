@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from parity_tests.harness.diagnosis.patterns import pattern
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.patterns import pattern
 
 from ._ops import normal
 

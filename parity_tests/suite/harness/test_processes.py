@@ -17,11 +17,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from parity_tests.cli import app
-from parity_tests.harness import processes
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.guard import _in_order, _Task
-from parity_tests.harness.processes import _interruptions_held_back, cores
-from parity_tests.harness.report import ORACLE, Row
+from parity_tests.harness.isolation import processes
+from parity_tests.harness.isolation.guard import _in_order, _Task
+from parity_tests.harness.isolation.processes import _interruptions_held_back, cores
+from parity_tests.harness.report.report import ORACLE, Row
 from parity_tests.order import Order
 
 CASE = """\
@@ -190,7 +190,7 @@ def test_the_suite_by_two_processes(tmp_path: Path) -> None:
 def test_the_processes_share_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     before = dict(os.environ)
-    for module in ("parity_tests.cli", "parity_tests.harness.processes"):
+    for module in ("parity_tests.cli", "parity_tests.harness.isolation.processes"):
         monkeypatch.setattr(f"{module}.cores", lambda: 7)
     result = _check(_case(tmp_path, "[threads, right]"), 2)
     assert "RuntimeError: 3 3 3" in result.output

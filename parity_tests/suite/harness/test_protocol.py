@@ -19,7 +19,7 @@ import torch.nn.functional as F
 
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.domains import integer
+from parity_tests.harness.specs.domains import integer
 from parity_tests.suite.slow_but import slow_but
 
 from ._ops import PAIR, SQUARE, judged, normal, pair, pair_backward, rows

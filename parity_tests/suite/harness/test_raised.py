@@ -9,13 +9,13 @@ import torch
 from torch.nn import functional
 
 from parity_tests import JaxCandidate, OpSpec, Report, Verdict, crosscheck
-from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks import Check
 from parity_tests.harness.crosscheck import select_precisions
-from parity_tests.harness.errors import circumstance_of, place_of, under
+from parity_tests.harness.exceptions.errors import circumstance_of, place_of, under
 from parity_tests.harness.findings import Fact
-from parity_tests.harness.judge import Docket, judge
-from parity_tests.harness.report import Row
+from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.report.report import Row
 
 from ._ops import MADE_PAIR, PAIR, SQUARE, pair_backward, pair_function, pair_jvp, rows, unary_function
 

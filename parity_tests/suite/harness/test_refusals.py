@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.harness.torch_refusals import NESTED_FORWARD
+from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD
 
 from ._ops import SQUARE, judged, normal, rows, unary_function
 

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, ParityError, Report, Verdict, crosscheck
-from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.candidates.not_built import NotBuilt
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
-from parity_tests.harness.digits import apart
-from parity_tests.harness.judge import Docket, judge
-from parity_tests.harness.not_built import NotBuilt
-from parity_tests.harness.render import SHORT, as_text, told
-from parity_tests.harness.report import ORACLE, Failure, Row, Smallest, WrongResult
+from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.numbers.digits import apart
+from parity_tests.harness.report.render import SHORT, as_text, told
+from parity_tests.harness.report.report import ORACLE, Failure, Row, Smallest, WrongResult
 
 from ._ops import SQUARE, unary_function
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from parity_tests import JaxCandidate, OpSpec, Report, crosscheck
 from parity_tests.cli import app
-from parity_tests.harness.reproducer import importable
+from parity_tests.harness.judging.reproducer import importable
 from parity_tests.suite.slow_but import slow_but
 
 from ._ops import unary_function
@@ -409,7 +409,7 @@ def test_a_module(tmp_path):
 
 
 def test_the_suite_s_own_implementations_can_be_replayed(tmp_path, monkeypatch):
-    from parity_tests.harness.candidate import Candidate
+    from parity_tests.harness.candidates.torch_candidate import Candidate
     from parity_tests.suite import attn
 
     def wrong(q, k, v):

@@ -7,13 +7,13 @@ from dataclasses import replace
 import torch
 
 from parity_tests import OpSpec, Report, Verdict
-from parity_tests.harness.candidate import Candidate
-from parity_tests.harness.court import Court
-from parity_tests.harness.docket import Docket
-from parity_tests.harness.judge import judge
-from parity_tests.harness.report import ORACLE
-from parity_tests.harness.resume import Earlier, key_of
-from parity_tests.harness.selection import select_checks, select_precisions
+from parity_tests.harness.candidates.torch_candidate import Candidate
+from parity_tests.harness.judging.court import Court
+from parity_tests.harness.judging.docket import Docket
+from parity_tests.harness.judging.judge import judge
+from parity_tests.harness.judging.resume import Earlier, key_of
+from parity_tests.harness.judging.selection import select_checks, select_precisions
+from parity_tests.harness.report.report import ORACLE
 
 SPEC = OpSpec("square", primal=lambda x: x * x, signature="(n)->(n)")
 

@@ -18,11 +18,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from jax import lax
 
-from parity_tests.harness import bridge, rounding_missing
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.numerics import pinned
-from parity_tests.harness.precision import FLOAT64, LAMBDA, PRECISIONS, Precision
-from parity_tests.harness.rounding import NoRule, NotFloat64, bounded
+from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import FLOAT64, LAMBDA, PRECISIONS, Precision
+from parity_tests.harness.rounding import missing as rounding_missing
+from parity_tests.harness.rounding.analysis import NoRule, NotFloat64, bounded
 
 from ._ops import normal
 
@@ -380,10 +381,10 @@ def test_an_entry_that_cannot_be_judged_does_not_excuse_its_neighbour():
 @pytest.mark.parametrize(
     ("f", "primitive", "file"),
     [
-        pytest.param(lambda x: lax.nextafter(x, 2 * x), "nextafter", "rounding_elementary.py", id="next"),
-        pytest.param(lambda x: jnp.linalg.qr(jnp.outer(x, x))[1], "qr", "rounding_matrix.py", id="qr"),
+        pytest.param(lambda x: lax.nextafter(x, 2 * x), "nextafter", "elementary.py", id="next"),
+        pytest.param(lambda x: jnp.linalg.qr(jnp.outer(x, x))[1], "qr", "matrix.py", id="qr"),
         pytest.param(
-            jax.jit(lambda x: 2 * lax.nextafter(x, 2 * x)), "nextafter", "rounding_elementary.py", id="inside a call"
+            jax.jit(lambda x: 2 * lax.nextafter(x, 2 * x)), "nextafter", "elementary.py", id="inside a call"
         ),
     ],
 )
@@ -392,7 +393,7 @@ def test_a_primitive_without_a_rule_is_named_and_the_file_where_it_belongs(f, pr
         NoRule, match=f"^no rounding-error rule for the JAX primitive '{primitive}'; one can be"
     ) as caught:
         bound_of(f, [np.array([0.5, -1.0, 2.0])], F32)
-    assert f"parity_tests/harness/{file}, as CONTRIBUTING.md says under 'A primitive'" in str(caught.value)
+    assert f"parity_tests/harness/rounding/{file}, as CONTRIBUTING.md says under 'A primitive'" in str(caught.value)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
@@ -425,7 +426,7 @@ def test_what_cannot_be_the_largest_has_no_part_in_the_error_of_the_largest():
 
 
 def test_the_file_where_a_rule_belongs_exists_and_so_does_the_paragraph():
-    root = Path(rounding_missing.__file__).parents[2]
+    folder = Path(rounding_missing.__file__).parent
     for _, file in rounding_missing._FILES:
-        assert (root / "parity_tests" / "harness" / file).is_file()
-    assert "\n**A primitive** that `rounding.NoRule` names" in (root / "CONTRIBUTING.md").read_text()
+        assert (folder / file).is_file()
+    assert "\n**A primitive** that `rounding.NoRule` names" in (folder.parents[2] / "CONTRIBUTING.md").read_text()

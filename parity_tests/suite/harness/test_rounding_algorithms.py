@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from parity_tests.harness import bridge
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.numerics import pinned
-from parity_tests.harness.precision import PRECISIONS, Precision
-from parity_tests.harness.rounding import bounded
+from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import PRECISIONS, Precision
+from parity_tests.harness.rounding.analysis import bounded
 
 F16, BF16 = PRECISIONS["float16"], PRECISIONS["bfloat16"]
 # Of which (x y) z has no partial product below the normal numbers of float16, and x (y z) has.

@@ -11,11 +11,11 @@ import pytest
 import torch
 from jax import lax
 
-from parity_tests.harness import bridge
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.numerics import pinned
-from parity_tests.harness.precision import COMPLEX, PRECISIONS, Precision
-from parity_tests.harness.rounding import NoRule, bounded
+from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import COMPLEX, PRECISIONS, Precision
+from parity_tests.harness.rounding.analysis import NoRule, bounded
 
 F32, F16 = PRECISIONS["float32"], PRECISIONS["float16"]
 SEEDS = 25

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.harness.numerics import pinned
-from parity_tests.harness.precision import COMPLEX, PRECISIONS
-from parity_tests.harness.rounding import bounded
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import COMPLEX, PRECISIONS
+from parity_tests.harness.rounding.analysis import bounded
 
 
 @pytest.fixture(autouse=True)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from parity_tests.harness import bridge
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.numerics import pinned
-from parity_tests.harness.precision import PRECISIONS, Precision
-from parity_tests.harness.rounding import bounded
+from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import PRECISIONS, Precision
+from parity_tests.harness.rounding.analysis import bounded
 
 F32, F64 = PRECISIONS["float32"], PRECISIONS["float64"]
 SEEDS = 5

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from parity_tests.harness import rounding_jumps
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.numerics import pinned
-from parity_tests.harness.precision import PRECISIONS
-from parity_tests.harness.rounding import bounded
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import PRECISIONS
+from parity_tests.harness.rounding import integer_jumps as rounding_jumps
+from parity_tests.harness.rounding.analysis import bounded
 
 F32 = PRECISIONS["float32"]
 SORTED = np.arange(11.0) ** 2 / 8 - 3

@@ -16,12 +16,12 @@ import pytest
 import torch
 from jax import lax
 
-from parity_tests.harness import bridge
-from parity_tests.harness.domains import DOMAINS
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.numerics import pinned
-from parity_tests.harness.precision import FLOAT64, PRECISIONS, Precision
-from parity_tests.harness.rounding import INPUT, NoRule, bounded
+from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import FLOAT64, PRECISIONS, Precision
+from parity_tests.harness.rounding.analysis import INPUT, NoRule, bounded
+from parity_tests.harness.specs.domains import DOMAINS
 
 SEEDS = 25
 ALL = tuple(PRECISIONS.values())

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from parity_tests.harness import bridge
-from parity_tests.harness.numerics import pinned
-from parity_tests.harness.precision import PRECISIONS, Precision
-from parity_tests.harness.rounding import INPUT, bounded
+from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import PRECISIONS, Precision
+from parity_tests.harness.rounding.analysis import INPUT, bounded
 
 SEEDS = 20
 SHAPES = [(5, 3), (3, 5), (40, 3), (3, 300), (4, 4), (6, 1), (1, 6)]

@@ -12,15 +12,15 @@ import pytest
 from jax import lax
 
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.numerics import pinned
-from parity_tests.harness.precision import (
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import (
     CHANCE_OF_AN_ALARM,
     LAMBDA,
     PRECISIONS,
     SUMS_OF_A_REPORT,
 )
-from parity_tests.harness.rounding import bounded
-from parity_tests.harness.rounding_terms import equal_pairs, most_equal
+from parity_tests.harness.rounding.analysis import bounded
+from parity_tests.harness.rounding.terms import equal_pairs, most_equal
 
 F32, BF16 = PRECISIONS["float32"], PRECISIONS["bfloat16"]
 K = 4096

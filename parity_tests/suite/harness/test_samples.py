@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, crosscheck, integer
-from parity_tests.harness.domains import Empty
-from parity_tests.harness.samples import Sample, at_sizes, few_samples, samples
+from parity_tests.harness.specs.domains import Empty
+from parity_tests.harness.specs.samples import Sample, at_sizes, few_samples, samples
 
 SPEC = OpSpec("op", primal=lambda x, y: x @ y, signature="(n,k),(k,m)->(n,m)")
 NAMES = ("x", "y")

@@ -12,17 +12,17 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Report, crosscheck
-from parity_tests.harness import shrink
-from parity_tests.harness.candidate import Candidate
-from parity_tests.harness.diagnosis import plain_factor
-from parity_tests.harness.domains import integer
+from parity_tests.harness.candidates.torch_candidate import Candidate
+from parity_tests.harness.diagnosis.diagnosis import plain_factor
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.numerics import pinned
-from parity_tests.harness.oracle import Oracle
-from parity_tests.harness.precision import PRECISIONS
-from parity_tests.harness.report import Failure
-from parity_tests.harness.samples import samples
-from parity_tests.harness.trial import Trial
+from parity_tests.harness.judging import shrink
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import PRECISIONS
+from parity_tests.harness.oracle.oracle import Oracle
+from parity_tests.harness.report.report import Failure
+from parity_tests.harness.specs.domains import integer
+from parity_tests.harness.specs.samples import samples
+from parity_tests.harness.trial.trial import Trial
 
 from ._ops import PAIR, pair_backward, pair_function, rows, unary_function
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parity_tests.harness.signature import Signature
+from parity_tests.harness.specs.signature import Signature
 
 ATTN = Signature.parse("(n,d),(m,d),(m,e)->(n,e),(n,m)")
 

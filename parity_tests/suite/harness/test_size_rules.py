@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from parity_tests import AxisSize, OpSpec, Verdict, crosscheck
-from parity_tests.harness.domains import Empty
-from parity_tests.harness.samples import Sample, at_sizes, samples
-from parity_tests.harness.size_rules import SizeRules, resolved
+from parity_tests.harness.specs.domains import Empty
+from parity_tests.harness.specs.samples import Sample, at_sizes, samples
+from parity_tests.harness.specs.size_rules import SizeRules, resolved
 
 from ._ops import judged
 

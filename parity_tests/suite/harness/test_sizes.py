@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.harness.candidate import Candidate
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
-from parity_tests.harness.judge import Docket, judge
-from parity_tests.harness.report import Report
-from parity_tests.harness.samples import samples
+from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.specs.samples import samples
 
 from ._ops import judged, unary_function
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from parity_tests import OpSpec
-from parity_tests.harness.spec import FORMULAS
+from parity_tests.harness.specs.spec import FORMULAS
 
 X = np.ones(3)
 

@@ -11,11 +11,11 @@ import pytest
 
 from parity_tests import OpSpec
 from parity_tests.harness.maps import BASES, ORDERS
-from parity_tests.harness.numerics import pinned
-from parity_tests.harness.oracle import Oracle
-from parity_tests.harness.precision import FLOAT64
-from parity_tests.harness.samples import samples
-from parity_tests.harness.taylor import TaylorTest, taylor_test
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import FLOAT64
+from parity_tests.harness.oracle.oracle import Oracle
+from parity_tests.harness.oracle.taylor import TaylorTest, taylor_test
+from parity_tests.harness.specs.samples import samples
 
 from ._ops import PAIR, normal
 

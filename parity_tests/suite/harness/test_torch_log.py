@@ -14,7 +14,7 @@ from torch._logging import _internal
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from parity_tests import OpSpec, Report, Verdict, crosscheck
-from parity_tests.harness.torch_log import TorchLog
+from parity_tests.harness.candidates.torch_log import TorchLog
 
 from ._ops import rows
 

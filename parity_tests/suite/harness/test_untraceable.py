@@ -11,8 +11,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional
 
 from parity_tests import OpSpec, Verdict
-from parity_tests.harness.candidate import Candidate
-from parity_tests.harness.torch_refusals import Refused, refusal_of, refusals
+from parity_tests.harness.candidates.torch_candidate import Candidate
+from parity_tests.harness.candidates.torch_refusals import Refused, refusal_of, refusals
 
 from ._ops import SQUARE, judged, normal
 

@@ -10,7 +10,7 @@ import torch
 from jax.scipy.special import erfc
 
 from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.harness.captures import captures
+from parity_tests.harness.captures.captures import captures
 from parity_tests.harness.checks import CHECKS
 from torch_impl.examples import scipy_function
 from torch_impl.native.build import ToolchainMissing

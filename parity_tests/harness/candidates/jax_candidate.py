@@ -1,0 +1,335 @@
+"""A candidate in JAX: a function of JAX arrays, and the maps that JAX makes of it by its own transforms."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import jax
+import jax.numpy as jnp
+import torch
+
+from parity_tests.harness.candidates.jax_programs import Programs
+from parity_tests.harness.candidates.outputs import Outputs
+from parity_tests.harness.candidates.torch_candidate import BadOutput, MaybeTensors, Refused, Tensors
+from parity_tests.harness.exceptions.defects import message_of
+from parity_tests.harness.jaxprs import has_custom_vjp
+from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers.numerics import pinned_jax
+
+Arrays = tuple[jax.Array, ...]
+
+# A rule that nobody has written cannot be wrong; JAX's own words say which. Of these an author decides, ...
+_NO_RULE = (
+    (
+        "is a custom_vjp, which JAX cannot differentiate forward",
+        r"can't apply forward-mode .* to a custom_vjp function|Differentiation rule for 'custom_lin' not implemented",
+    ),
+    (
+        "goes through what JAX cannot differentiate in reverse (a Pallas kernel or a custom_vmap without a custom_vjp)",
+        r"Linearization failed to produce known values",
+    ),
+    ("goes through a callback without a rule", r"callbacks do not support (JVP|transpose)"),
+    ("goes through a callback without a vmap_method", r"vmap is only supported for the \w+ primitive when vmap_method"),
+)
+# ... and of these JAX.
+_REFUSED = (
+    r"[Rr]ule (\(for reverse-mode differentiation\) )?for '.*' not implemented",
+    r"Reverse-mode differentiation does not work for",
+    r"Unsupported dtype",
+)
+UNBATCHED_OUTPUT = (
+    "JAX's VJP of a vmapped custom_vjp counts the cotangents of an output that is not batched once for every example"
+)
+
+
+@dataclass(frozen=True)
+class JaxCandidate:
+    """A function of JAX arrays to be judged: plain, jitted, a `custom_vjp`, a `custom_jvp`, a Pallas kernel, ...
+
+    It offers the maps of `candidate.Candidate`, on tensors, by `jax.vjp`, `jax.jvp` and `jax.vmap` of the function, run
+    operation by operation, but for what is under `jax.jit` itself.
+
+    Attributes:
+        call: the function: (inputs...) -> array or tuple of arrays.
+        name: its name in reports.
+        returns: what the operator returns, if that is more than a tuple of numbers; the harness finds out.
+        limits: the checks that it is known to fail, each with the reason. `None`: where it has no rule of its own
+            (forward mode of a `custom_vjp`, ...).
+        programs: what has been compiled of it, for all checks; see `jax_programs`.
+    """
+
+    call: Callable
+    name: str = ""
+    limits: Mapping[str, str] | None = None
+    returns: Outputs | None = None
+    programs: Programs = field(default_factory=Programs, repr=False, compare=False)
+
+    framework = "jax"
+
+    @property
+    def source(self) -> Callable:
+        """What its author wrote."""
+        return self.call
+
+    batch_axes = (0,)  # JAX moves any other to the front before it calls anybody's rule
+
+    def __post_init__(self) -> None:
+        if not callable(self.call):
+            raise TypeError(f"JaxCandidate: needs a function of JAX arrays, got {type(self.call).__name__}")
+
+    def bound(
+        self,
+        constants: Mapping[int, torch.Tensor],
+        params: Mapping[str, object],
+        returns: Outputs | None = None,
+        arranged: Callable[[Sequence], Sequence] | None = None,
+    ) -> JaxCandidate:
+        """The same as a function of the other inputs: with these, by their position, and these keyword parameters.
+
+        `returns`: what the operator returns, by default what is known of it already; `arranged`: its inputs as the
+        arguments that it takes, by default as they are.
+        """
+        returns = self.returns if returns is None or returns.is_plain else returns
+        if not constants and not params and arranged is None:
+            return replace(self, returns=returns)
+
+        def call(*args: jax.Array) -> object:
+            remaining, count = iter(args), len(args) + len(constants)
+            given = [bridge.to_jax(constants[i]) if i in constants else next(remaining) for i in range(count)]
+            return self.call(*(given if arranged is None else arranged(given)), **params)
+
+        return replace(self, call=call, returns=returns)
+
+    def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
+        """The outputs that are differentiable, as a tuple.
+
+        Raises:
+            BadOutput: they are not arrays.
+            Refused: JAX says that it does not support this.
+        """
+        return self._evaluated(self._outputs, args, required=True)
+
+    def every_output(self, args: Sequence[torch.Tensor]) -> Tensors:
+        """All outputs, integers included, in the order of the oracle's; raises what `forward` does."""
+        return self._evaluated(self._every_output, args, required=True)
+
+    def vjp(
+        self,
+        primals: Sequence[torch.Tensor],
+        cotangents: Sequence[torch.Tensor | None],
+        requires_grad: Sequence[bool] | None = None,
+    ) -> MaybeTensors:
+        """Reverse mode; an absent cotangent is a symbolic zero. `requires_grad`: with respect to which inputs."""
+        present = [w is not None for w in cotangents]
+        graph = self.record(primals, requires_grad, present)
+        return graph.vjp([w for w in cotangents if w is not None])
+
+    def record(
+        self,
+        primals: Sequence[torch.Tensor],
+        requires_grad: Sequence[bool] | None = None,
+        present: Sequence[bool] | None = None,
+    ) -> Pullback:
+        """The outputs (those that are `present`) and the function that pulls cotangents back, by one `jax.vjp`."""
+        flags = [True] * len(primals) if requires_grad is None else requires_grad
+        with _pinned(primals), _refusals(required=True):
+            arrays = [bridge.to_jax(x) for x in primals]
+
+            def varied(*some: jax.Array) -> Arrays:
+                remaining = iter(some)
+                outputs = self._outputs(
+                    *(next(remaining) if flag else x for x, flag in zip(arrays, flags, strict=True))
+                )
+                return outputs if present is None else _chosen(outputs, present)
+
+            chosen = [x for x, flag in zip(arrays, flags, strict=True) if flag]
+            outputs, pullback = self.programs.run(lambda *x: jax.vjp(varied, *x), *chosen)
+            return Pullback(primals, tuple(map(bridge.from_jax, outputs)), flags, pullback, self.programs)
+
+    def vjp_undefined(self, primals: Sequence[torch.Tensor]) -> MaybeTensors | None:
+        """Reverse mode when every cotangent is zero."""
+        graph = self.record(primals)
+        return graph.vjp([torch.zeros_like(y) for y in graph.outputs])
+
+    def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> MaybeTensors:
+        """Forward mode."""
+        return self._evaluated(_jvp(self._outputs, len(primals)), [*primals, *tangents])
+
+    def vjp_of_vjp(
+        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
+    ) -> MaybeTensors:
+        """Reverse over reverse; `count` is the number of the operator's inputs."""
+        return self._evaluated(_vjp(_vjp(self._outputs, count), len(arguments)), [*arguments, *cotangents])
+
+    def jvp_of_vjp(
+        self,
+        count: int,
+        arguments: Sequence[torch.Tensor],
+        tangents: Sequence[torch.Tensor],
+        create_graph: bool = True,
+    ) -> MaybeTensors:
+        """Forward over reverse."""
+        if not create_graph:
+            raise Refused("JAX records no graph that could be left out", declared=True)
+        return self._evaluated(_jvp(_vjp(self._outputs, count), len(arguments)), [*arguments, *tangents])
+
+    def vjp_of_jvp(
+        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
+    ) -> MaybeTensors:
+        """Reverse over forward."""
+        return self._evaluated(_vjp(_jvp(self._outputs, count), len(arguments)), [*arguments, *cotangents])
+
+    def jvp_of_jvp(
+        self, count: int, arguments: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]
+    ) -> MaybeTensors:
+        """Forward over forward."""
+        return self._evaluated(_jvp(_jvp(self._outputs, count), len(arguments)), [*arguments, *tangents])
+
+    def vjp_of_vjp_of_vjp(
+        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
+    ) -> MaybeTensors:
+        """Reverse over reverse over reverse."""
+        gradients = _vjp(_vjp(self._outputs, count), len(arguments) - count)
+        return self._evaluated(_vjp(gradients, len(arguments)), [*arguments, *cotangents])
+
+    def vmap(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> Tensors:
+        """The outputs for a batch, which is the first axis of each."""
+        return self._evaluated(jax.vmap(self._outputs, tuple(in_dims)), args)
+
+    def vmap_of_vjp(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> MaybeTensors:
+        """The gradients of every example; the batch is the first axis of each cotangent and of each result."""
+        count = len(in_dims)
+        dims = (*in_dims, *(0,) * (len(args) - count))
+        return self._evaluated(jax.vmap(_vjp(self._outputs, count), dims), args)
+
+    def vmap_of_jvp(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> MaybeTensors:
+        """The tangents of every example; the batch is the first axis of each tangent and of each result."""
+        count = len(in_dims)
+        dims = (*in_dims, *(0,) * (len(args) - count))
+        return self._evaluated(jax.vmap(_jvp(self._outputs, count), dims), args)
+
+    def vjp_of_vmap(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> MaybeTensors:
+        """The gradients of a vmapped call; of an input that is not batched, the sum over the examples.
+
+        Raises:
+            Refused: where JAX's own answer would be wrong for a right rule.
+        """
+        with _pinned(args):
+            if self._meets_unbatched_output(in_dims, [bridge.to_jax(x) for x in args[: len(in_dims)]]):
+                raise Refused(UNBATCHED_OUTPUT, declared=True)
+        return self._evaluated(_vjp(jax.vmap(self._outputs, tuple(in_dims)), len(in_dims)), args)
+
+    def _meets_unbatched_output(self, in_dims: Sequence[int | None], args: Sequence[jax.Array]) -> bool:
+        """Does it go through a custom_vjp, with an output that none of the batched inputs takes part in?"""
+        example = [x if dim is None else jnp.take(x, 0, dim) for x, dim in zip(args, in_dims, strict=True)]
+        closed = jax.make_jaxpr(self._outputs)(*example)
+
+        def unbatched(i: int) -> bool:
+            try:
+                jax.eval_shape(jax.vmap(lambda *x: self._outputs(*x)[i], tuple(in_dims), out_axes=None), *args)
+            except ValueError as error:
+                if "out_axes" not in str(error):
+                    raise
+                return False
+            return True
+
+        return has_custom_vjp(closed.jaxpr) and any(map(unbatched, range(len(closed.out_avals))))
+
+    def _outputs(self, *args: jax.Array) -> Arrays:
+        outputs = self._every_output(*args)
+        return outputs if self.returns is None else self.returns.real(outputs)
+
+    def _every_output(self, *args: jax.Array) -> Arrays:
+        outputs = self.call(*args)
+        if self.returns is not None:
+            outputs = self.returns.arranged(outputs)
+        outputs = tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
+        for y in outputs:
+            if not isinstance(y, jax.Array):
+                raise BadOutput(f"returned {type(y).__name__} where an array, or a tuple of arrays, is expected")
+        return outputs
+
+    def _evaluated(self, f: Callable, args: Sequence[torch.Tensor], required: bool = False) -> Tensors:
+        with _pinned(args), _refusals(required):
+            return tuple(bridge.from_jax(y) for y in self.programs.run(f, *map(bridge.to_jax, args)))
+
+
+@dataclass(frozen=True)
+class Pullback:
+    """A call, and the linear function that takes its cotangents back; `flags`: to which of the inputs."""
+
+    inputs: Sequence[torch.Tensor]
+    outputs: Tensors
+    flags: Sequence[bool]
+    pullback: Callable
+    programs: Programs
+
+    def vjp(self, cotangents: Sequence[torch.Tensor], retain_graph: bool = False) -> MaybeTensors:
+        """The gradients, as often as one likes."""
+        if len(cotangents) != len(self.outputs):
+            raise BadOutput(f"returned {len(self.outputs)} outputs, expected {len(cotangents)}")
+        with _pinned(self.inputs), _refusals(required=True):
+            arrays = map(bridge.to_jax, cotangents)
+            gradients = iter(self.programs.run(lambda *w: _adjoint(self.pullback, w), *arrays))
+            return tuple(bridge.from_jax(next(gradients)) if flag else None for flag in self.flags)
+
+
+def _vjp(f: Callable, count: int) -> Callable:
+    """The VJP on flat arguments: `count` primals, then a cotangent for each result."""
+
+    def vjp(*args: jax.Array) -> Arrays:
+        outputs, pullback = jax.vjp(f, *args[:count])
+        if len(outputs) != len(args) - count:
+            raise BadOutput(f"returned {len(outputs)} outputs, expected {len(args) - count}")
+        return _adjoint(pullback, args[count:])
+
+    return vjp
+
+
+def _adjoint(pullback: Callable, cotangents: Iterable[jax.Array]) -> Arrays:
+    """The cotangents, pulled back by PyTorch's convention: JAX's VJP is the transpose, which has no conjugates."""
+    return tuple(map(_conjugate, pullback(tuple(map(_conjugate, cotangents)))))
+
+
+def _conjugate(x: jax.Array) -> jax.Array:
+    return jax.lax.conj(x) if jnp.iscomplexobj(x) else x
+
+
+def _jvp(f: Callable, count: int) -> Callable:
+    return lambda *args: jax.jvp(f, args[:count], args[count:])[1]
+
+
+def _chosen(outputs: Arrays, present: Sequence[bool]) -> Arrays:
+    if len(outputs) != len(present):
+        raise BadOutput(f"returned {len(outputs)} outputs, expected {len(present)}")
+    return tuple(y for y, flag in zip(outputs, present, strict=True) if flag)
+
+
+def _pinned(tensors: Sequence[torch.Tensor]) -> contextlib.AbstractContextManager[None]:
+    """JAX's settings belong to a thread, and a check may run a candidate in several."""
+    return pinned_jax(tensors[0].device.type)
+
+
+@contextlib.contextmanager
+def _refusals(required: bool) -> Iterator[None]:
+    """Turns the errors by which JAX says "not supported" into `Refused`.
+
+    `required`: an operator must have a value and a VJP; further maps its author declines by writing no rule for them.
+    """
+    try:
+        yield
+    except (TypeError, ValueError, NotImplementedError, AssertionError) as error:
+        text = message_of(error)
+        for reason, pattern in _NO_RULE:
+            if re.search(pattern, text):
+                raise Refused(reason, declared=not required) from error
+        where = traceback.extract_tb(error.__traceback__)[-1].filename.replace("\\", "/")
+        if isinstance(error, AssertionError | NotImplementedError) and "/jax/_src/pallas/" in where:
+            raise Refused("goes through a Pallas kernel without a rule", declared=not required) from error
+        if any(re.search(pattern, text) for pattern in _REFUSED):
+            raise Refused(f"{type(error).__name__}: {text.splitlines()[0]}", declared=False) from error
+        raise

@@ -1,0 +1,379 @@
+"""The candidate: a PyTorch callable, and the maps that PyTorch makes of it."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch.autograd import forward_ad
+
+from parity_tests.harness.candidates.outputs import Outputs
+from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD, BadOutput, Refused, refusals
+from parity_tests.harness.candidates.writes import WRITTEN, Writes
+
+Tensors = tuple[torch.Tensor, ...]
+MaybeTensors = tuple[torch.Tensor | None, ...]
+
+
+class Candidate:
+    """A callable on tensors, with its name, its known limits, and how many outputs it must have.
+
+    Args:
+        call: the callable: a function, an `autograd.Function.apply`, an operator; or an `nn.Module`, whose parameters,
+            in the order of `named_parameters`, are inputs after those of its `forward` if the spec has so many.
+        name: its name in reports.
+        limits: the checks that it is known to fail, each with the reason; a limit that does not hold is a failure.
+            `None`: those that its author declares by PyTorch's own means (no `jvp`, no vmap rule, ...), and what
+            PyTorch's operators lack themselves (a format, forward mode of a gradient).
+    """
+
+    def __init__(self, call: Callable, name: str, limits: Mapping[str, str] | None = None) -> None:
+        if not callable(call):
+            raise TypeError(f"candidate {name!r} must be callable on tensors, got {type(call).__name__}")
+        self.source, self.call, self.name, self.limits = call, _with_parameters(call), name, limits
+        self.constants: Mapping[int, torch.Tensor] = {}
+        self.params: Mapping[str, object] = {}
+        self.returns: Outputs | None = None
+        self.arranged: Callable[[Sequence], Sequence] | None = None
+
+    framework = "torch"
+    batch_axes = (0, -1)  # for PyTorch hands a vmap staticmethod the axis as it is
+
+    def bound(
+        self,
+        constants: Mapping[int, torch.Tensor],
+        params: Mapping[str, object],
+        returns: Outputs | None = None,
+        arranged: Callable[[Sequence], Sequence] | None = None,
+    ) -> Candidate:
+        """The same as a function of the other inputs: with these, by their position, and these keyword parameters.
+
+        `returns`: what the operator returns; `arranged`: its inputs as the arguments that it takes. By default what is
+        known of them already.
+        """
+        candidate = Candidate(self.call, self.name, self.limits)
+        candidate.source, candidate.constants, candidate.params = self.source, constants, params
+        candidate.returns = self.returns if returns is None or returns.is_plain else returns
+        candidate.arranged = arranged or self.arranged
+        return candidate
+
+    def positional(self, args: Sequence[torch.Tensor]) -> Sequence:
+        """What the callable itself is given for these inputs: them, and the bound constants, as it takes them."""
+        full = list(args)
+        for i in sorted(self.constants):
+            full.insert(i, self.constants[i])
+        return full if self.arranged is None else self.arranged(full)
+
+    def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
+        """The outputs that are differentiable, as a tuple.
+
+        Raises:
+            BadOutput: they are not tensors.
+            Refused: the candidate, or PyTorch for it, says that it does not support this.
+        """
+        outputs = self.every_output(args)
+        return outputs if self.returns is None else self.returns.real(outputs)
+
+    def every_output(self, args: Sequence[torch.Tensor]) -> Tensors:
+        """All outputs, integers included, in the order of the oracle's; raises what `forward` does."""
+        with refusals():
+            outputs = self.call(*self.positional(args), **self.params)
+        if self.returns is not None:
+            outputs = self.returns.arranged(outputs)
+        outputs = tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
+        for y in outputs:
+            if not isinstance(y, torch.Tensor):
+                raise BadOutput(f"returned {type(y).__name__} where a tensor, or a tuple of tensors, is expected")
+            if y.is_nested or y.layout is not torch.strided:
+                kind = "nested" if y.is_nested else str(y.layout).removeprefix("torch.")
+                raise BadOutput(f"returned a tensor that is {kind}, where a dense one is expected")
+        return outputs
+
+    def vjp(
+        self,
+        primals: Sequence[torch.Tensor],
+        cotangents: Sequence[torch.Tensor | None],
+        requires_grad: Sequence[bool] | None = None,
+    ) -> MaybeTensors:
+        """Reverse mode; an absent cotangent reaches the backward undefined. `requires_grad`: of which inputs."""
+        return self.record(primals, requires_grad).vjp(cotangents)
+
+    def record(self, primals: Sequence[torch.Tensor], requires_grad: Sequence[bool] | None = None) -> Graph:
+        """The forward alone, recorded by autograd; the leaves share the memory of the primals."""
+        leaves = _leaves(primals, requires_grad)
+        return Graph(leaves, self.forward(leaves))
+
+    def vjp_undefined(self, primals: Sequence[torch.Tensor]) -> MaybeTensors | None:
+        """Reverse mode when no cotangent at all is defined; None if nothing can be differentiated."""
+        leaves = _leaves(primals)
+        results = [y for y in self.forward(leaves) if y.requires_grad]
+        if not results:
+            return None
+        absent = _Undefined.apply(*results)
+        return torch.autograd.grad(absent, leaves, [torch.ones_like(y) for y in absent], allow_unused=True)
+
+    def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor | None]) -> MaybeTensors:
+        """Forward mode; an input may be without a tangent."""
+        with forward_ad.dual_level():
+            results = tuple(forward_ad.unpack_dual(y).tangent for y in self.forward(_duals(primals, tangents)))
+            if all(y_dot is None for y_dot in results):
+                # PyTorch asks an operator by `torch.library.custom_op` for its jvp only while gradients are recorded.
+                self.forward(_duals(_leaves(primals), tangents))
+            return results
+
+    def vjp_of_vjp(
+        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
+    ) -> MaybeTensors:
+        """Reverse over reverse (double backward); `count` is the number of the operator's inputs."""
+        arguments = _leaves(arguments)
+        primals, inner = arguments[:count], arguments[count:]
+        gradients = _twice(_pullback(self.forward(primals), primals, inner, create_graph=True))
+        with _once():
+            return _pullback(gradients, arguments, cotangents, create_graph=False)
+
+    def vjp_of_vjp_of_vjp(
+        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
+    ) -> MaybeTensors:
+        """Reverse over reverse over reverse."""
+        arguments = _leaves(arguments)
+        first, second = arguments[:-count], arguments[-count:]
+        primals, inner = first[:count], first[count:]
+        gradients = _twice(_pullback(self.forward(primals), primals, inner, create_graph=True))
+        with _once():
+            gradients = _twice(_pullback(gradients, first, second, create_graph=True))
+            return _pullback(gradients, arguments, cotangents, create_graph=False)
+
+    def jvp_of_vjp(
+        self,
+        count: int,
+        arguments: Sequence[torch.Tensor],
+        tangents: Sequence[torch.Tensor],
+        create_graph: bool = True,
+    ) -> MaybeTensors:
+        """Forward over reverse. Without `create_graph` the backward runs with gradients off, as for a bare HVP."""
+        with forward_ad.dual_level():
+            duals = _duals(_leaves(arguments), tangents)
+            primals, inner = duals[:count], duals[count:]
+            gradients = _twice(_pullback(self.forward(primals), primals, inner, create_graph))
+            return tuple(None if g is None else forward_ad.unpack_dual(g).tangent for g in gradients)
+
+    def vjp_of_jvp(
+        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
+    ) -> MaybeTensors:
+        """Reverse over forward.
+
+        Raises:
+            Refused: PyTorch's own formula for a JVP writes to what its derivative needs, as that of logsumexp does.
+        """
+        arguments = _leaves(arguments)
+
+        def pulled_back() -> MaybeTensors:
+            tangents = self.jvp(arguments[:count], arguments[count:])
+            return _pullback(tangents, arguments, cotangents, create_graph=False)
+
+        try:
+            return pulled_back()
+        except RuntimeError as error:
+            if WRITTEN not in str(error):
+                raise
+            with Writes() as writes, contextlib.suppress(RuntimeError):
+                pulled_back()
+            if writes.seen:  # the candidate's own code may be to blame
+                raise
+            raise Refused(
+                f"RuntimeError: {str(error).split(': ')[0]}, by PyTorch's own formula", declared=True
+            ) from error
+
+    def jvp_of_jvp(
+        self, count: int, arguments: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]
+    ) -> MaybeTensors:
+        """Forward over forward, which PyTorch has in torch.func only.
+
+        Raises:
+            Refused: the candidate goes through a Python `autograd.Function`, where PyTorch's answer would be wrong.
+        """
+        outputs = self.forward(_leaves(arguments[:count]))
+        if any(isinstance(node, torch.autograd.function.BackwardCFunction) for node in nodes(outputs)):
+            raise Refused(NESTED_FORWARD, declared=True)
+
+        def inner(*args: torch.Tensor) -> Tensors:
+            return torch.func.jvp(lambda *x: self.forward(x), args[:count], args[count:])[1]
+
+        with refusals():
+            return torch.func.jvp(inner, tuple(arguments), tuple(tangents))[1]
+
+    def vmap(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> Tensors:
+        """The outputs for a batch, which is the first axis of each."""
+
+        def outputs(*example: torch.Tensor) -> Tensors:
+            return self.forward(example)
+
+        with refusals():
+            return torch.func.vmap(outputs, in_dims=tuple(in_dims))(*args)  # type: ignore[arg-type]
+
+    def vmap_of_vjp(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> MaybeTensors:
+        """The gradients of every example; the batch is the first axis of each cotangent and of each result."""
+        count = len(in_dims)
+
+        def gradients(*example: torch.Tensor) -> Tensors:
+            return torch.func.vjp(lambda *x: self.forward(x), *example[:count])[1](tuple(example[count:]))
+
+        with refusals():
+            return torch.func.vmap(gradients, in_dims=(*in_dims, *(0,) * (len(args) - count)))(*args)
+
+    def vmap_of_jvp(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> MaybeTensors:
+        """The tangents of every example; the batch is the first axis of each tangent and of each result."""
+        count = len(in_dims)
+
+        def tangents(*example: torch.Tensor) -> Tensors:
+            return torch.func.jvp(lambda *x: self.forward(x), example[:count], example[count:])[1]
+
+        with refusals():
+            return torch.func.vmap(tangents, in_dims=(*in_dims, *(0,) * (len(args) - count)))(*args)
+
+    def vjp_of_vmap(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> MaybeTensors:
+        """The gradients of a vmapped call by autograd; of an input that is not batched, the sum over the examples."""
+        leaves, cotangents = _leaves(args[: len(in_dims)]), args[len(in_dims) :]
+        return _pullback(self.vmap(in_dims, leaves), leaves, cotangents, create_graph=False)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A call that autograd has recorded; its backward may run later, and, if retained, again."""
+
+    inputs: Sequence[torch.Tensor]
+    outputs: Tensors
+
+    def vjp(self, cotangents: Sequence[torch.Tensor | None], retain_graph: bool = False) -> MaybeTensors:
+        """The gradients; an absent cotangent reaches the backward undefined."""
+        return _pullback(self.outputs, self.inputs, cotangents, create_graph=False, retain_graph=retain_graph)
+
+
+class _Undefined(torch.autograd.Function):
+    """The identity, whose backward returns an undefined gradient: how no cotangent at all reaches a backward."""
+
+    @staticmethod
+    def forward(ctx, *args):
+        return tuple(x.view_as(x) for x in args)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        return (None,) * len(cotangents)
+
+
+def _with_parameters(call: Callable) -> Callable:
+    """A module as a function of its inputs and its parameters; anything else as it is.
+
+    Each call starts from the buffers that the module has, so that what a call writes to them (running statistics, a
+    counter) reaches no other call, nor the module.
+    """
+    if not isinstance(call, torch.nn.Module):
+        return call
+    names, lock = [name for name, _ in call.named_parameters()], threading.Lock()
+    own = [p for p in inspect.signature(call.forward).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    required = sum(p.default is p.empty for p in own)
+
+    def function(*args: torch.Tensor, **params: object) -> object:
+        count = len(args) - len(names)
+        if count >= required:
+            parameters, args = dict(zip(names, args[count:], strict=True)), args[:count]
+        else:  # the spec is about the inputs of its forward only
+            parameters = {name: p.detach() for name, p in call.named_parameters()}
+        buffers = {name: _copied(buffer, args) for name, buffer in call.named_buffers()}
+        with lock:  # PyTorch puts the parameters into the one module
+            return torch.func.functional_call(call, parameters | buffers, args, params)
+
+    return function
+
+
+def _copied(buffer: torch.Tensor, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    """A buffer where the inputs are; in their format, too, unless it holds integers, as by `module.to(...)`."""
+    like = next((x for x in inputs if x.is_floating_point() or x.is_complex()), buffer)
+    dtype = buffer.dtype
+    if buffer.is_floating_point():
+        dtype = like.dtype.to_real()
+    elif buffer.is_complex():
+        dtype = like.dtype.to_complex()
+    return buffer.detach().to(like.device, dtype, copy=True)
+
+
+def _leaves(args: Sequence[torch.Tensor], requires_grad: Sequence[bool] | None = None) -> list[torch.Tensor]:
+    flags = [True] * len(args) if requires_grad is None else requires_grad
+    return [x.detach().requires_grad_(flag) for x, flag in zip(args, flags, strict=True)]
+
+
+def _duals(primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor | None]) -> list[torch.Tensor]:
+    return [x if t is None else forward_ad.make_dual(x, t) for x, t in zip(primals, tangents, strict=True)]
+
+
+def _pullback(
+    results: Sequence[torch.Tensor | None],
+    arguments: Sequence[torch.Tensor],
+    cotangents: Sequence[torch.Tensor | None],
+    create_graph: bool,
+    retain_graph: bool | None = None,
+) -> MaybeTensors:
+    """autograd.grad where results or cotangents may be missing and arguments may not require a gradient."""
+    if len(results) != len(cotangents):
+        raise BadOutput(f"returned {len(results)} outputs, expected {len(cotangents)}")
+    pairs = [
+        (y, w) for y, w in zip(results, cotangents, strict=True) if y is not None and w is not None and y.requires_grad
+    ]
+    wanted = [x for x in arguments if x.requires_grad]
+    if not pairs or not wanted:
+        return (None,) * len(arguments)
+    with refusals():
+        gradients = iter(
+            torch.autograd.grad(
+                [y for y, _ in pairs],
+                wanted,
+                [w for _, w in pairs],
+                retain_graph=retain_graph,
+                create_graph=create_graph,
+                allow_unused=True,
+            )
+        )
+    return tuple(next(gradients) if x.requires_grad else None for x in arguments)
+
+
+def _twice(gradients: MaybeTensors) -> MaybeTensors:
+    """The gradients, if they may be differentiated again.
+
+    The node by which `once_differentiable` raises is cut off from the inputs, so that `autograd.grad` never runs it.
+    """
+    if any(node.name() == "torch::autograd::Error" for node in nodes(gradients)):
+        raise Refused("its backward is marked once_differentiable", declared=True)
+    return gradients
+
+
+@contextlib.contextmanager
+def _once() -> Iterator[None]:
+    """What a backward goes through may lack a derivative of its own, as by `once_differentiable`."""
+    try:
+        yield
+    except Refused as refusal:
+        if "no autograd formula" not in str(refusal):
+            raise
+        reason = "its backward goes through an operator that has no derivative itself (register_autograd)"
+        raise Refused(reason, declared=True) from refusal
+
+
+def nodes(results: Sequence[torch.Tensor | None]) -> Iterator[torch.autograd.graph.Node]:
+    """The graph of these tensors, each node once."""
+    seen, stack = set(), [y.grad_fn for y in results if y is not None]
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        yield node
+        seen.add(node)
+        stack.extend(parent for parent, _ in node.next_functions)
+
+
+def may_be_written(x: torch.Tensor) -> bool:
+    """Does each entry have memory of its own? PyTorch refuses to write to what `expand` made."""
+    return all(stride != 0 or size <= 1 for stride, size in zip(x.stride(), x.shape, strict=True))

@@ -1,0 +1,1 @@
+"""What a wrong result looks like, and who is right."""

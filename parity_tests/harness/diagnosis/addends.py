@@ -1,0 +1,124 @@
+"""The terms that a map of the oracle adds up, read off its jaxpr: what a formula with a term missing has lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from jax.extend import core
+
+from parity_tests.harness.numbers.precision import FLOAT64
+from parity_tests.harness.rounding.analysis import applied
+from parity_tests.harness.rounding.evaluation import called
+
+_MOST = 8  # terms of one value; of more, it is taken as a whole
+_LONGEST = 60  # characters of a term's formula
+_REARRANGES = {
+    "reshape",
+    "transpose",
+    "squeeze",
+    "expand_dims",
+    "copy",
+    "copy_p",
+    "convert_element_type",
+    "rev",
+    "slice",
+}
+_LINEAR = _REARRANGES | {"neg", "reduce_sum", "broadcast_in_dim", "cumsum"}
+_BILINEAR = {"mul", "dot_general"}
+_SHORT = {"dot_general": "dot", "reduce_sum": "sum"}
+
+
+@dataclass(frozen=True)
+class Term:
+    """One term: its formula in the jaxpr's own primitives, and its value."""
+
+    text: str
+    value: np.ndarray
+
+
+def addends(
+    closed: core.ClosedJaxpr, args: Sequence[np.ndarray], labels: Sequence[str], named: Sequence[Term] = ()
+) -> list[list[Term]]:
+    """The terms of each output of a jaxpr at these arguments, which are called by their labels.
+
+    Sums are followed through whatever is linear: products with another factor, contractions, rearrangements, calls.
+    A value that comes up again, such as an output of the operator in its derivative, is called as it is `named`.
+    """
+    arguments = [[Term(label, np.asarray(x))] for label, x in zip(labels, args, strict=True)]
+    with np.errstate(all="ignore"):
+        return _interpret(closed.jaxpr, closed.consts, arguments, named)
+
+
+def _interpret(jaxpr, consts: Sequence, args: Sequence[list[Term]], named: Sequence[Term]) -> list[list[Term]]:
+    environment: dict = {}
+
+    def read(atom) -> list[Term]:
+        if isinstance(atom, core.Literal):
+            value = np.asarray(atom.val)
+            return [Term(f"{value.item():.4g}" if value.ndim == 0 else "constant", value)]
+        return environment[atom]
+
+    for var, const in zip(jaxpr.constvars, consts, strict=True):
+        environment[var] = [Term("constant", np.asarray(const))]
+    environment.update(zip(jaxpr.invars, args, strict=True))
+    for eqn in jaxpr.eqns:
+        values = _terms(eqn, [read(x) for x in eqn.invars], named)
+        environment.update(zip(eqn.outvars, [_by_name(terms, named) for terms in values], strict=True))
+    return [read(x) for x in jaxpr.outvars]
+
+
+def _by_name(terms: list[Term], named: Sequence[Term]) -> list[Term]:
+    if len(terms) > 1:
+        return terms
+    (term,) = terms
+    names = [known.text for known in named if term.value.size > 1 and np.array_equal(term.value, known.value)]
+    return [Term(names[0], term.value)] if names else terms
+
+
+def _terms(eqn, operands: list[list[Term]], named: Sequence[Term]) -> list[list[Term]]:
+    name = eqn.primitive.name
+    inner = called(eqn)
+    if inner is not None:
+        return _interpret(inner.jaxpr, inner.consts, operands, named)
+    if name in ("add", "add_any", "sub"):
+        first, second = operands
+        shape = np.broadcast_shapes(*(np.shape(x.value) for x in (first[0], second[0])))
+        minus = [Term(f"-{x.text}", -x.value) for x in second] if name == "sub" else second
+        terms = [Term(x.text, np.broadcast_to(x.value, shape)) for x in (*first, *minus)]
+        return [terms if len(terms) <= _MOST else [_whole(terms)]]
+    if name in _LINEAR:
+        return [[_evaluated(eqn, [x])[0] for x in operands[0]]]
+    if name in _BILINEAR and len(operands[0]) * len(operands[1]) <= _MOST:
+        return [[_evaluated(eqn, pair)[0] for pair in product(*operands)]]
+    if name == "div":
+        return [[_evaluated(eqn, [x, _whole(operands[1])])[0] for x in operands[0]]]
+    return [[term] for term in _evaluated(eqn, [_whole(x) for x in operands])]
+
+
+def _whole(terms: list[Term]) -> Term:
+    if len(terms) == 1:
+        return terms[0]
+    text = " + ".join(x.text for x in terms)
+    return Term(f"({text})" if len(text) <= _LONGEST else "...", np.asarray(sum(x.value for x in terms)))
+
+
+def _evaluated(eqn, operands: Sequence[Term]) -> list[Term]:
+    results = applied(eqn, [(x.value, np.zeros(np.shape(x.value))) for x in operands], FLOAT64)
+    texts = [x.text for x in operands]
+    text = _text(eqn.primitive.name, texts)
+    if len(text) > _LONGEST:
+        text = _text(eqn.primitive.name, [x if len(x) <= _LONGEST / 4 else "..." for x in texts])
+    return [Term(text, y) for y, _ in results]
+
+
+def _text(name: str, texts: list[str]) -> str:
+    if name in _REARRANGES or name == "broadcast_in_dim":
+        return texts[0]
+    if name == "neg":
+        return f"-{texts[0]}"
+    if name == "mul":
+        return " * ".join(x for x in texts if x != "1") or "1"
+    return f"{_SHORT.get(name, name)}({', '.join(texts)})"

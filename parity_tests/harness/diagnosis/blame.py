@@ -1,0 +1,104 @@
+"""Who is right, the candidate or the oracle? A third witness: the functions themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from parity_tests.harness.exceptions.errors import first_line
+from parity_tests.harness.maps import BASES
+from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers.real_parts import by_parts
+from parity_tests.harness.oracle.oracle import Arrays
+from parity_tests.harness.oracle.taylor import TaylorTest, taylor_test
+from parity_tests.harness.trial.trial import Trial
+
+_SHORTEST = 2.0**-10  # of the longest: smaller entries of a direction are left out, so that x + h p stays exact
+
+
+def blame(name: str, trial: Trial) -> str | None:
+    """Who is right, by the Taylor remainders of both sides' own functions in float64; None where that says nothing."""
+    if name not in BASES:
+        return None
+    if trial.oracle.is_surrogate(name):
+        return "OpSpec.surrogate is binding: it is a choice and no derivative, so that no third witness can tell"
+    exact = trial.widened()
+    try:
+        return _verdict(name, exact, trial.precision.name)
+    except Exception as error:
+        return f"no Taylor rate in {exact.precision.name}: {type(error).__name__}: {first_line(error)}"
+
+
+def _verdict(name: str, exact: Trial, format_name: str) -> str:
+    double = exact.precision.name
+    args = exact.arguments(name)
+    off = _differences(exact, name, args)
+    if not all(np.isfinite(x).all() for x in off):
+        return f"in {double} the candidate has a result that is not finite where the oracle's is"
+    differ = any(x.any() for x in off)
+    weights = _scaled(off) if differ else _random(exact, name)
+    ours, theirs = (_tested(exact, name, args, weights, side) for side in ("oracle", "candidate"))
+    if ours is None or theirs is None:
+        return f"no Taylor rate in {double}: the function is not finite, or has no error bound"
+    rates = f"Taylor rate in {double}: oracle {_rate(ours)}, candidate {_rate(theirs)}"
+    if ours.right and not theirs.right:
+        return f"{rates} -> the oracle is right"
+    if not ours.right:
+        return f"{rates} -> {'the oracle is wrong' if theirs.right else 'neither is right'}"
+    if not differ and format_name == double:
+        return f"{rates} -> called once more, the candidate agrees with the oracle"
+    if not differ:
+        return f"{rates} -> both formulas are right in {double}; the candidate's {format_name} is not"
+    base = BASES[name]
+    if any(x.any() for x in _differences(exact, base, args[: exact.oracle.map(name).base])):
+        return f"{rates} -> each is the derivative of its own function: compare the functions first (see {base})"
+    return f"{rates} -> the two derivatives differ by less than values in {double} can tell; {base} agrees"
+
+
+def _rate(test: TaylorTest) -> str:
+    """The rate; of a wrong derivative whose rate does not show it, also by how much it is off."""
+    if test.right or test.shows_in_rate:
+        return f"{test.rate:.2f}"
+    return f"{test.rate:.2f} (its derivative is off by {test.relative_error:.1g} of its size)"
+
+
+def _differences(exact: Trial, name: str, args: Arrays) -> list[np.ndarray]:
+    """Candidate minus oracle, of every result; 0 where rounding explains it."""
+    differences = []
+    slots = exact.oracle.map(name).results
+    for slot, y, (truth, bound) in zip(slots, _candidate(exact, name, args), exact.truth(name, args), strict=True):
+        value = np.zeros_like(truth) if y is None else y
+        if name != "forward":
+            value, truth, bound = (exact.oracle.directed(slot.like, x) for x in (value, truth, bound))
+        with np.errstate(invalid="ignore"):
+            same = (np.abs(value - truth) <= bound) | (value == truth) | (np.isnan(value) & np.isnan(truth))
+            differences.append(np.where(same, 0.0, value - truth))
+    return differences
+
+
+def _scaled(differences: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Weights that bring the whole difference to light: itself, so that no part of it cancels another."""
+    largest = max(float(np.abs(x).max(initial=0)) for x in differences)
+    return [by_parts(lambda a: np.where(np.abs(a) < _SHORTEST, 0.0, a), x / largest) for x in differences]
+
+
+def _random(exact: Trial, name: str) -> list[np.ndarray]:
+    shapes = exact.oracle.shapes(tuple(x.shape for x in exact.primals))
+    return [
+        exact.oracle.direction(exact.sample, f"taylor {slot.label}", slot.like, shapes)
+        for slot in exact.oracle.map(name).results
+    ]
+
+
+def _candidate(exact: Trial, name: str, args: Arrays) -> list[np.ndarray | None]:
+    return [None if y is None else bridge.to_numpy(y) for y in exact.evaluate(name, args)]
+
+
+def _tested(exact: Trial, name: str, args: list[np.ndarray], weights: list[np.ndarray], side: str) -> TaylorTest | None:
+    def evaluate(which: str, point: list[np.ndarray]) -> Arrays:
+        if side == "oracle":
+            return [value for value, _ in exact.truth(which, point)]
+        return _candidate(exact, which, point)
+
+    return taylor_test(exact.oracle, name, evaluate, args, weights)

@@ -1,0 +1,139 @@
+"""A failure, told: what is wrong, where, what it looks like, what agrees, and who is right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from parity_tests.harness.diagnosis import diagnosis
+from parity_tests.harness.diagnosis.blame import blame
+from parity_tests.harness.diagnosis.rounds_more import rounds_more
+from parity_tests.harness.exceptions.explaining import explain
+from parity_tests.harness.findings import Comparison, Finding
+from parity_tests.harness.judging.shrink import entries
+from parity_tests.harness.maps import ORDERS
+from parity_tests.harness.report.report import Failure, Row, Smallest, WrongResult
+from parity_tests.harness.specs.samples import Sample
+from parity_tests.harness.specs.spec import OpSpec
+from parity_tests.harness.trial.trial import Trial
+
+
+def explained(row: Row, trial: Trial, findings: list[Finding]) -> Failure:
+    """What a failing row found on a trial, with every explanation that fits.
+
+    An explanation that raises leaves a line in the failure's `unexplained`.
+    """
+    wrong = [f for f in findings if not f.holds]
+    worst: dict[str, Finding] = {}
+    for finding in wrong:  # the same result may be wrong under many circumstances: tell the first
+        worst.setdefault(finding.label, finding)
+    comparisons = [f for f in findings if isinstance(f, Comparison)]
+    failure = described(row, trial.sample, list(worst.values()), trial.oracle.spec)
+    lost = list(failure.unexplained)
+    results = [
+        _recognized(result, finding, trial, comparisons, lost) if isinstance(finding, Comparison) else result
+        for result, finding in zip(failure.wrong, worst.values(), strict=True)
+    ]
+    right = {f.label: f for f in comparisons if f.label not in worst and f.evidence}
+    agrees = tuple(f"{label} ({f.error_over_bound:.2g} of its bound)" for label, f in right.items())
+    numbers_differ = any(isinstance(f, Comparison) for f in wrong)  # else there is none to be right about
+    judge = explain("the third witness", lambda: blame(row.check, trial), lost) if numbers_differ else None
+    return replace(failure, wrong=tuple(results), agrees=agrees, judge=judge, unexplained=tuple(lost))
+
+
+def _recognized(
+    result: WrongResult, finding: Comparison, trial: Trial, comparisons: list[Comparison], lost: list[str]
+) -> WrongResult:
+    """A wrong result, with which entries are wrong by the values of the arguments, and what it looks like."""
+    label = finding.label
+    looks_like = explain(f"what {label} looks like", lambda: diagnosis.looks_like(trial, comparisons, finding), lost)
+    if looks_like == f"{label} = 0":
+        looks_like = f"{label} = 0{explain(f'why {label} is 0', lambda: _not_differentiable(trial), lost) or ''}"
+    if looks_like is None:
+        looks_like = explain(f"whether {label} rounds more", lambda: rounds_more(trial, finding), lost)
+    pattern = explain(f"the pattern of {label}", lambda: diagnosis.pattern(finding, trial), lost)
+    return replace(result, pattern=pattern or result.pattern, looks_like=looks_like)
+
+
+def _not_differentiable(trial: Trial) -> str:
+    """Why a gradient is zero, if the reason is that an output does not come from the inputs by any derivative."""
+    if trial.candidate.framework != "torch":
+        return ""
+    outputs = trial.candidate.record(trial.tensors(trial.arguments("forward"))).outputs
+    detached = [name for name, y in zip(trial.oracle.outputs, outputs, strict=True) if y.grad_fn is None]
+    if not detached:
+        return ""
+    names = " and ".join(detached)
+    verb = "has" if len(detached) == 1 else "have"
+    return f": the candidate is not differentiable: {names} {verb} no grad_fn (detached, or computed under no_grad)"
+
+
+def described(row: Row, sample: Sample, wrong: Sequence[Finding], spec: OpSpec) -> Failure:
+    """A failure that tells what is wrong at a sample, and no more."""
+    lost: list[str] = []
+    results = tuple(wrong_result(finding, spec, row.check, lost) for finding in wrong)
+    return Failure(
+        op=row.op,
+        candidate=row.candidate,
+        check=row.check,
+        dtype=row.dtype,
+        device=row.device,
+        sample=sample.name,
+        why=sample.why,
+        sizes=dict(sample.sizes),
+        seed=sample.seed,
+        wrong=results,
+        unexplained=tuple(lost),
+    )
+
+
+def smallest_of(failure: Failure, trial: Trial, wrong: Finding, lost: list[str]) -> Smallest:
+    """The smallest trial that fails, in words; what its result looks like, where that of the failure is not known."""
+    result = replace(wrong_result(wrong, trial.oracle.spec, failure.check, lost), heat=None)
+    known = any(other.looks_like for other in failure.wrong if other.label == wrong.label)
+    if isinstance(wrong, Comparison) and not known:
+        looks_like = explain(
+            f"what {wrong.label} looks like",
+            lambda: diagnosis.looks_like(trial, [wrong], wrong) or diagnosis.plain_factor(wrong),
+            lost,
+        )
+        result = replace(result, looks_like=looks_like)
+    return Smallest(dict(trial.sample.sizes), entries(trial, wrong), result)
+
+
+def wrong_result(finding: Finding, spec: OpSpec, check: str, lost: list[str]) -> WrongResult:
+    """One finding that does not hold, under a check of this name; `lost` gets a line for what cannot be told of it."""
+    if not isinstance(finding, Comparison):
+        return WrongResult(finding.label, finding.violation, finding.circumstance)
+    pattern = explain(f"the pattern of {finding.label}", lambda: diagnosis.pattern(finding), lost)
+    # An entry that cannot be judged, with an infinite bound, is none of the wrong ones.
+    excess = np.where(finding.wrong, finding.error, -np.inf) - np.where(finding.wrong, finding.bound, 0.0)
+    index = tuple(int(i) for i in np.unravel_index(int(excess.argmax()), excess.shape))
+    equation = spec.equations.get(f"{check}/{finding.label}") or (
+        spec.equations.get(finding.label) if len(ORDERS.get(check, ())) <= 1 else None
+    )
+    return WrongResult(
+        label=finding.label,
+        pattern=pattern or "differs",
+        circumstance=finding.circumstance,
+        index=index,
+        candidate=finding.candidate[index].item(),
+        oracle=finding.oracle[index].item(),
+        error=float(finding.error[index]),
+        allowed=float(finding.bound[index]),
+        equation=equation,
+        heat=explain(f"the heat map of {finding.label}", lambda: _heat(finding), lost),
+    )
+
+
+def _heat(finding: Comparison) -> tuple[tuple[float, ...], ...]:
+    """Error over bound of every entry, with leading axes as rows; of at most 48 x 48 blocks, the worst in each."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(finding.error == 0, 0.0, finding.error / finding.bound)
+    matrix = np.atleast_2d(ratio.reshape(-1, ratio.shape[-1]) if ratio.ndim else ratio)
+    for axis in (0, 1):
+        edges = np.unique(np.linspace(0, matrix.shape[axis], min(matrix.shape[axis], 48), endpoint=False, dtype=int))
+        matrix = np.maximum.reduceat(matrix, edges, axis=axis)
+    return tuple(tuple(float(x) for x in row) for row in matrix)

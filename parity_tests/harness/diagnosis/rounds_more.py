@@ -1,0 +1,107 @@
+"""Is a wrong result that of a formula which is right, and only rounds more than the oracle's?"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from parity_tests.harness.candidates.torch_refusals import Refused
+from parity_tests.harness.findings import Comparison
+from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers.precision import Precision
+from parity_tests.harness.specs.spec import FORMULAS
+from parity_tests.harness.trial.trial import Trial
+
+# Roundings of the largest entry, about as many as a formula has operations. The verdict does not depend on it: it only
+# keeps the remark from gross errors, which code has that does something else in the narrow format.
+_MODEST = 16
+# How far two formats may be apart in the roundings that are lost in each, which are random. The roundings of double and
+# single precision differ by 2^29, so that an error of any other kind is not that near in both.
+_ALIKE = 16
+
+
+def rounds_more(trial: Trial, wrong: Comparison) -> str | None:
+    """Say so if the same call shows that an error is rounding.
+
+    In a narrow format: if the result is right in the double one, and the error a few roundings of the largest entry.
+    Otherwise: if it is wrong in the double and in the single format, and its error is proportional to the roundoff.
+    """
+    precision = trial.precision
+    if wrong.call is None:
+        return None
+    roundings = _roundings(wrong, precision.u)
+    narrow = precision is not precision.double
+    double = _again(trial, wrong, precision.double) if narrow else wrong
+    if narrow and double is not None and double.holds:
+        return _right_in_double(wrong, precision, roundings) if roundings <= _MODEST and double.evidence else None
+    return _in_proportion(trial, wrong, roundings)
+
+
+def _right_in_double(wrong: Comparison, precision: Precision, roundings: float) -> str:
+    return (
+        f"{wrong.label} is right in {precision.double.name} at the same arguments, and here off by at most "
+        f"{math.ceil(roundings)} roundings of its largest entry: a formula that equals the oracle's and rounds more in "
+        f"{precision.name}; if that loss is intended, give the formula as {_where_to_give_it(wrong)}"
+    )
+
+
+def _in_proportion(trial: Trial, wrong: Comparison, roundings: float) -> str | None:
+    """What to say of an error that goes with the roundoff, between the double and the single format."""
+    precision = trial.precision
+    other = precision.single if precision is precision.double else precision.double
+    if other.name not in trial.oracle.spec.formats:
+        return None
+    try:
+        again = _again(trial, wrong, other)
+    except Refused:
+        return None
+    if again is None or again.holds:
+        return None
+    there = _roundings(again, other.u)
+    if not (math.isfinite(roundings) and roundings / _ALIKE <= there <= _ALIKE * roundings):
+        return None
+    return (
+        f"{wrong.label} is off by {_told(roundings)} roundings of its largest entry, and in {other.name} by "
+        f"{_told(there)}: the error goes with the roundoff, so the formula equals the oracle's and loses digits that "
+        f"the oracle's does not; if that loss is intended, give the formula as {_where_to_give_it(wrong)}"
+    )
+
+
+def _told(roundings: float) -> str:
+    return f"{math.ceil(roundings)}" if roundings < 1000 else f"{roundings:.1g}"
+
+
+def _where_to_give_it(wrong: Comparison) -> str:
+    assert wrong.call is not None
+    name = wrong.call[0]
+    return f"the primal, or as {name}=" if name in FORMULAS else "the primal"
+
+
+def _roundings(wrong: Comparison, u: float) -> float:
+    """The largest error, in roundings of the oracle's largest entry; infinite if either is not finite."""
+    judged = np.isfinite(wrong.bound)
+    largest = float(np.max(np.abs(wrong.oracle), initial=0.0, where=judged))
+    error = float(np.max(wrong.error, initial=0.0, where=judged))
+    return error / (u * largest) if 0 < largest < math.inf and math.isfinite(error) else math.inf
+
+
+def _again(trial: Trial, wrong: Comparison, precision: Precision) -> Comparison | None:
+    """The same call in another format, compared; None if its result has another shape.
+
+    Raises:
+        Refused: the candidate does not support the format.
+    """
+    assert wrong.call is not None
+    name, args = wrong.call
+    there = trial.in_format(precision)
+    args = [None if x is None else precision.rounded(x) for x in args]
+    slots = there.oracle.map(name).results
+    index = next(i for i, slot in enumerate(slots) if slot.label == wrong.label)
+    result, (truth, bound) = there.evaluate(name, args)[index], there.truth(name, args)[index]
+    value = np.zeros_like(truth) if result is None else bridge.to_numpy(result)
+    if value.shape != truth.shape:
+        return None
+    if name != "forward":
+        value, truth, bound = (there.oracle.directed(slots[index].like, x) for x in (value, truth, bound))
+    return Comparison(wrong.label, value, truth, bound)

@@ -1,0 +1,118 @@
+"""An exception: whose it is, where it was raised, and under which circumstance the candidate was called."""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from pathlib import Path
+
+import jax
+import numpy as np
+import torch
+
+from parity_tests.harness.exceptions.defects import first_line as first_line
+from parity_tests.harness.exceptions.defects import where_of as where_of
+
+_HARNESS = Path(__file__).parents[1]
+_CALLS_CANDIDATE = {
+    str(_HARNESS / "candidates" / name) for name in ("torch_candidate.py", "jax_candidate.py", "recorder.py")
+}
+_READS_RESULTS = {(str(_HARNESS / "numbers" / "bridge.py"), name) for name in ("to_numpy", "from_jax")}
+_ORACLE = str(_HARNESS / "oracle" / "oracle.py")
+_CHECKS = (str(_HARNESS / "checks") + "/", str(_HARNESS / "trial" / "trial.py"))
+_TORCH = str(Path(torch.__file__).parent)
+_LIBRARIES = tuple(
+    f"{folder}/"
+    for folder in (
+        str(_HARNESS),
+        _TORCH,
+        *(str(Path(module.__file__ or "").parent) for module in (jax, np)),
+        str(Path(jax.__file__ or "").parent.parent / "jaxlib"),
+    )
+)
+_STANDARD = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib"))
+_INSTALLED = tuple(f"{sysconfig.get_path(name)}/" for name in ("purelib", "platlib"))  # inside of the standard library
+_CIRCUMSTANCE = "_gradparity_circumstance"
+
+
+def described(error: BaseException) -> str:
+    """What to say of an exception out of somebody's code: its type, its first line, and the line of code.
+
+    What the harness itself raises is a sentence already.
+    """
+    frames = _frames(error)
+    if not frames or (frames[-1].filename.startswith(f"{_HARNESS}/") and (frames[-1].line or "").startswith("raise")):
+        return first_line(error)
+    return f"{type(error).__name__}: {first_line(error)} ({place_of(error)})"
+
+
+class under:
+    """An exception that is raised in this block remembers the circumstance, as findings have it; the innermost one."""
+
+    def __init__(self, circumstance: str) -> None:
+        self.circumstance = circumstance
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is not None:
+            vars(error).setdefault(_CIRCUMSTANCE, self.circumstance)
+
+
+def circumstance_of(error: BaseException) -> str:
+    """Under which circumstance an exception was raised; empty if under none."""
+    return vars(error).get(_CIRCUMSTANCE, "")
+
+
+def is_candidates(error: BaseException) -> bool:
+    """Does an exception come out of the candidate, or out of PyTorch's or JAX's transforms of it?
+
+    The innermost frame of the harness tells. In those methods of `Candidate` that call it, it does. In a check it does
+    if PyTorch, called from there, or somebody else's code raised it: a check may run the candidate's backward itself.
+    """
+    frames = [f for f in _frames(error) if (f.filename, f.name) not in _READS_RESULTS]
+    ours = [i for i, frame in enumerate(frames) if frame.filename.startswith(f"{_HARNESS}/")]
+    if not ours:
+        return False
+    innermost = frames[ours[-1]].filename
+    if innermost in _CALLS_CANDIDATE:
+        return True
+    beyond = frames[ours[-1] + 1 :]
+    called = any(frame.filename.startswith(f"{_TORCH}/") or _is_own(frame.filename) for frame in beyond)
+    return innermost.startswith(_CHECKS) and called
+
+
+def is_oracles(error: BaseException) -> bool:
+    """Does an exception come out of the oracle?"""
+    return any(frame.filename == _ORACLE for frame in _frames(error))
+
+
+def map_of(error: BaseException) -> str:
+    """The method of the candidate that was called when it raised an exception: "vjp", "vmap_of_jvp"; or nothing."""
+    names = [frame.name for frame in _frames(error) if frame.filename in _CALLS_CANDIDATE]
+    name = next((name for name in names if not name.startswith("_")), "")
+    return {"record": "forward", "vjp_undefined": "vjp"}.get(name, name)
+
+
+def place_of(error: BaseException) -> str:
+    """The innermost place in the candidate's own code where an exception was raised: "at case.py:12, in backward".
+
+    An exception that passes through nobody's own code was raised at its innermost place.
+    """
+    frames = _frames(error)
+    if not frames:
+        return ""
+    frame = next((frame for frame in reversed(frames) if _is_own(frame.filename)), frames[-1])
+    return f"at {frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}, in {frame.name}"
+
+
+def _is_own(path: str) -> bool:
+    """Is a file neither the harness', nor PyTorch's, JAX's, NumPy's or Python's?"""
+    if path.startswith("<") or path.startswith(_LIBRARIES):
+        return False
+    return path.startswith(_INSTALLED) or not path.startswith(_STANDARD)
+
+
+def _frames(error: BaseException) -> traceback.StackSummary:
+    return traceback.extract_tb(error.__traceback__)

@@ -1,0 +1,55 @@
+"""The calls that a process was in when it crashed or hung, and whose they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$', re.MULTILINE)
+_HARNESS = Path(__file__).parents[1]
+# Where the harness calls the oracle, or works out a bound, and where it calls the candidate.
+_OF_ORACLE = frozenset(_HARNESS / name for name in ("oracle", "rounding", "specs"))
+_OF_CANDIDATE = frozenset(_HARNESS / "candidates" / name for name in ("torch_candidate.py", "jax_candidate.py"))
+_TOLD = 4  # of the innermost calls
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A call in a trace of `faulthandler`."""
+
+    file: Path
+    line: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.file.name}:{self.line} in {self.name}"
+
+
+def frames(trace: str) -> list[Frame]:
+    """The calls of the thread that crashed, the innermost first; none if there is no trace."""
+    threads = re.split(r"^(?=(?:Current thread|Thread) )", trace, flags=re.MULTILINE)
+    current = next((thread for thread in threads if thread.startswith("Current thread")), "")
+    return [Frame(Path(m["file"]), int(m["line"]), m["name"]) for m in _FRAME.finditer(current)]
+
+
+def is_candidate_s(calls: Sequence[Frame]) -> bool:
+    """Was the candidate called?"""
+    return any(call.file in _OF_CANDIDATE for call in calls)
+
+
+def is_oracle_s(calls: Sequence[Frame]) -> bool:
+    """Was it the oracle that was called, and not the candidate? It is the candidate if there is no trace."""
+    for call in calls:
+        if call.file in _OF_CANDIDATE:
+            return False
+        if call.file.parent in _OF_ORACLE:
+            return True
+    return False
+
+
+def told(calls: Sequence[Frame]) -> str:
+    """The innermost calls outside of the harness: " at case.py:11 in backward, called by case.py:20 in apply"."""
+    outside = [str(call) for call in calls if _HARNESS not in call.file.parents][:_TOLD]
+    return f" at {', called by '.join(outside)}" if outside else ""

@@ -1,0 +1,1 @@
+"""Judging in other processes, so that a candidate that crashes or hangs costs its own rows only."""

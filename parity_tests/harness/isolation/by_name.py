@@ -1,0 +1,141 @@
+"""Sending callables to another process: each by the name under which it can be imported there."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import pickle
+import types
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+
+from parity_tests.harness.candidates.jax_candidate import JaxCandidate
+from parity_tests.harness.candidates.not_built import NotBuilt
+from parity_tests.harness.candidates.torch_candidate import Candidate
+from parity_tests.harness.exceptions.explaining import explain
+from parity_tests.harness.judging.court import Court
+from parity_tests.harness.judging.docket import Docket
+from parity_tests.harness.judging.selection import select_checks, select_precisions, select_samples
+from parity_tests.harness.report.report import Report, Row
+from parity_tests.harness.specs.spec import OpSpec
+
+REMEDY = (
+    "with isolate=True another process judges, which imports what it is given: define it at the top level of a module "
+    "(no lambda, no function within a function), or give isolate=False"
+)
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Callables to judge, in another process: see `messages.Work`.
+
+    Attributes:
+        pickled: the spec and the candidates, as `pickled` makes them.
+        checks, dtypes, seed, deadline: those of a `Docket`, by name.
+        quick: at a few samples.
+    """
+
+    pickled: bytes
+    device: str
+    checks: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    seed: int
+    deadline: float
+    quick: bool
+    folder: Path | None = None
+
+    @property
+    def source(self) -> Hashable:
+        """What `load` depends on."""
+        return self.pickled
+
+    def load(self) -> tuple[OpSpec, list[Candidate | JaxCandidate]]:
+        """The spec and the candidates, imported."""
+        try:
+            spec, calls = pickle.loads(self.pickled)
+        except Exception as error:
+            raise ImportError(f"{type(error).__name__}: {error}; {REMEDY}") from error
+        return spec, [
+            JaxCandidate(call, name, limits) if framework == "jax" else Candidate(call, name, limits)
+            for framework, call, name, limits in calls
+        ]
+
+    def court(self, spec: OpSpec) -> Court:
+        """The oracle of all candidates."""
+        return Court(spec, self.device, self.seed, select_samples(self.quick))
+
+    def docket(self, spec: OpSpec, candidates: Sequence[Candidate | JaxCandidate | NotBuilt], court: Court) -> Docket:
+        """What is to be judged."""
+        return Docket(
+            spec=spec,
+            candidates=candidates,
+            checks=select_checks(self.checks),
+            precisions=select_precisions(self.dtypes, spec),
+            device=self.device,
+            seed=self.seed,
+            replay=self.again,
+            samples=select_samples(self.quick),
+            deadline=self.deadline,
+            court=court,
+        )
+
+    def save(self, report: Report) -> None:
+        """Make the files of the last row's reproducer, which need a candidate; whoever has the report writes them."""
+        row = report.rows[-1]
+        if row.failure is not None and row.failure.evidence is not None:
+            lost = list(row.failure.unexplained)
+            files = explain("the reproducer", row.failure.evidence.files, lost)
+            report.rows[-1] = replace(row, failure=replace(row.failure, evidence=files, unexplained=tuple(lost)))
+
+    def again(self, row: Row) -> str:
+        """How to judge a row again."""
+        return replay_line(self.quick, row)
+
+
+def replay_line(quick: bool, row: Row) -> str:
+    """How to judge a row of a `crosscheck` again."""
+    options = f'checks=["{row.check}"], dtypes=["{row.dtype}"], device="{row.device}"{", quick=True" if quick else ""}'
+    return f"crosscheck(..., {options})  # and the same seed"
+
+
+def pickled(spec: OpSpec, candidates: Iterable[Candidate | JaxCandidate]) -> bytes:
+    """A spec and candidates, for `Calls`.
+
+    Raises:
+        TypeError: one of them cannot be sent; the message names it, and the remedy.
+    """
+    calls = [(c.framework, c.source, c.name, c.limits) for c in candidates]
+    for what, thing in ((f"OpSpec {spec.name}", spec), *((f"candidate {call[2]!r}", call) for call in calls)):
+        try:
+            _dumped(thing)
+        except Exception as error:  # an object's own __reduce__ may raise anything
+            raise TypeError(f"{what} cannot be sent to another process ({error}); {REMEDY}") from error
+    return _dumped((spec, calls))
+
+
+class _Pickler(pickle.Pickler):
+    """Pickle, which also sends objects by name that are no functions, as `jax.jit` and `jax.custom_vjp` make them."""
+
+    def reducer_override(self, obj: object) -> object:
+        module, name = getattr(obj, "__module__", None), getattr(obj, "__qualname__", getattr(obj, "__name__", None))
+        wrapped = not isinstance(obj, types.FunctionType | types.BuiltinFunctionType | types.MethodType | type)
+        if callable(obj) and wrapped and isinstance(module, str) and isinstance(name, str):
+            try:
+                if _imported(module, name) is obj:
+                    return partial(_imported, module, name), ()
+            except (ImportError, AttributeError):
+                pass  # it has no name of its own
+        return NotImplemented
+
+
+def _imported(module: str, name: str) -> object:
+    return attrgetter(name)(importlib.import_module(module))
+
+
+def _dumped(thing: object) -> bytes:
+    file = io.BytesIO()
+    _Pickler(file).dump(thing)
+    return file.getvalue()

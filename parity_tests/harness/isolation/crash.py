@@ -1,0 +1,70 @@
+"""How a process that judges came to its end, and the row that tells it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from parity_tests.harness.exceptions.frames import frames as frames
+from parity_tests.harness.exceptions.frames import is_oracle_s as is_oracle_s
+from parity_tests.harness.exceptions.frames import told as told
+from parity_tests.harness.findings import Verdict
+from parity_tests.harness.report.report import Failure, Row, WrongResult
+
+
+@dataclass(frozen=True)
+class Place:
+    """A sample at which a candidate is called, as plain data.
+
+    Attributes:
+        title: its name with its sizes.
+        generic: see `samples.Sample.generic`.
+        shrinking: has the row failed already, at a sample of which this is a smaller version?
+    """
+
+    name: str
+    title: str
+    why: str
+    sizes: Mapping[str, int]
+    seed: int
+    generic: bool
+    shrinking: bool
+
+
+def end_of(exit_code: int | None) -> str:
+    """What a process did that ended with this exit code, which is a signal's number below zero."""
+    if exit_code is None or exit_code >= 0:
+        return f"ended the process (exit code {exit_code})"
+    try:
+        name = signal.Signals(-exit_code).name
+    except ValueError:
+        name = f"signal {-exit_code}"
+    return "was killed (SIGKILL; out of memory?)" if name == "SIGKILL" else f"crashed ({name})"
+
+
+def row_of(blank: Row, place: Place, how: str, trace: str, file: Path | None, replay: str) -> Row:
+    """The row of a candidate that has ended a process at a sample.
+
+    `how`: see `end_of`. `trace`: of `faulthandler`; `file`: where it is kept.
+    """
+    calls = frames(trace)
+    reason = f"{how} at sample {place.title}"
+    if is_oracle_s(calls):
+        return replace(blank, verdict=Verdict.ERROR, reason=f"the oracle {reason}{told(calls)}")
+    pattern = f"{how}{told(calls)}" + (f"; all calls: {file}" if file else "")
+    failure = Failure(
+        op=blank.op,
+        candidate=blank.candidate,
+        check=blank.check,
+        dtype=blank.dtype,
+        device=blank.device,
+        sample=place.name,
+        why=place.why,
+        sizes=place.sizes,
+        seed=place.seed,
+        wrong=(WrongResult("the process", pattern),),
+        replay=replay,
+    )
+    return replace(blank, verdict=Verdict.MISMATCH, comparisons=1, reason=reason, failure=failure)

@@ -1,0 +1,269 @@
+"""Judging in other processes: a candidate that crashes, ends the process or hangs costs its own rows, and no others."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Generator, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from pathlib import Path
+
+from parity_tests.harness.isolation import crash
+from parity_tests.harness.isolation.budget import TRIAL_SECONDS as TRIAL_SECONDS
+from parity_tests.harness.isolation.messages import (
+    At,
+    Began,
+    CannotLoad,
+    Done,
+    Found,
+    Survey,
+    Surveyable,
+    Surveyed,
+    Work,
+    WorkerError,
+)
+from parity_tests.harness.isolation.processes import Pool, Worker
+from parity_tests.harness.judging.limits import held_to_limit
+from parity_tests.harness.judging.resume import Earlier, Key, key_of
+from parity_tests.harness.report.report import ORACLE, Report, Row
+from parity_tests.harness.report.whole_file import write_text
+
+POLL = 0.25  # seconds, after which whoever waits for a row may look at the clock
+_CRASHES = 8  # of a candidate, each of which costs the start of a process, after which it is not called any more
+
+
+@dataclass
+class _Task:
+    """Work, and what is known of it, by whatever process."""
+
+    work: Work
+    length: int | None = None
+    rows: dict[Key, Row] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
+    at: At | None = None  # where the process is that judges it
+    crashes: Counter[str] = field(default_factory=Counter)  # of each candidate
+    crashes_at: Counter[tuple[str, str]] = field(default_factory=Counter)  # of each candidate at each sample
+    avoided: dict[str, frozenset[str]] = field(default_factory=lambda: defaultdict(frozenset))
+    unshrunk: set[str] = field(default_factory=set)
+    given_up: dict[str, str] = field(default_factory=dict)
+    done: bool = False
+
+    @property
+    def judged_by(self) -> Hashable:
+        """Whose work has the same oracle."""
+        return self.work.source, self.work.device
+
+    def note(self, *lines: str) -> None:
+        """Remember what was skipped, each line once."""
+        self.skipped.extend(line for line in lines if line not in self.skipped)
+
+    @property
+    def earlier(self) -> Earlier:
+        """What the next process is told."""
+        return Earlier(dict(self.rows), dict(self.avoided), frozenset(self.unshrunk), dict(self.given_up))
+
+
+def judge_guarded(
+    works: Sequence[Work], report: Report, pool: Pool, trial_seconds: float = TRIAL_SECONDS
+) -> Generator[Row | None, None, None]:
+    """Carry out work in the processes of a pool.
+
+    Each row is added to the report and yielded as soon as it is known, the oracle's once for each source and device;
+    None is yielded now and then while there is none. In the end the rows are in the order in which one process would
+    have found them.
+
+    A candidate that ends its process, or does not answer for `trial_seconds` at one sample, has a row that says so, and
+    another process goes on. If the generator is closed early, a line of the report says where each process was.
+
+    Raises:
+        WorkerError: the oracle cannot judge, or a process ended while no candidate was called.
+    """
+    tasks = [_Task(work) for work in works]
+    busy: dict[Worker, _Task] = {}
+    try:
+        yield from _shared_out(tasks, busy, report, pool, trial_seconds)
+        report.rows[:] = _in_order(tasks)
+    except GeneratorExit:
+        for worker, task in busy.items():
+            worker.ask_where()
+            _take_last(worker, task, report)
+        for worker, task in busy.items():
+            if task.at is not None:
+                worker.stop()
+                row, calls = task.at.row, crash.frames(worker.trace())
+                task.note(
+                    f"{row.op}: {row.candidate}, {row.check}, {row.dtype}, which was being judged at sample "
+                    f"{task.at.place.title}{', by the oracle' if crash.is_oracle_s(calls) else ''}{crash.told(calls)}"
+                )
+            elif not task.done:
+                worker.stop()
+                task.note(f"no candidate was being called: the process that judges was{_where(worker)}")
+        raise
+    finally:
+        lines = dict.fromkeys(line for task in tasks for line in task.skipped)
+        report.skipped.extend(line for line in lines if line not in report.skipped)
+
+
+def surveyed(
+    work: Surveyable, pool: Pool, report: Report, seconds: float = TRIAL_SECONDS
+) -> Generator[None, None, object]:
+    """Load work in a process of a pool, which keeps it; yields while it waits, and returns what `work.surveyed` does.
+
+    If the generator is closed early, a line of the report says where the process was.
+
+    Raises:
+        CannotLoad: it cannot be loaded: its message says why; or the process has ended, or has not answered for so many
+            seconds.
+        WorkerError: a defect of the harness.
+    """
+    worker = pool.take()
+    worker.ask(Survey(work))
+    while True:
+        for said in worker.messages():
+            match said:
+                case WorkerError() | CannotLoad():
+                    raise said
+                case Surveyed(found):
+                    pool.give_back(worker)
+                    return found
+        how = crash.end_of(worker.process.exitcode) if worker.ended else ""
+        if not worker.ended and time.monotonic() - worker.heard > seconds:
+            worker.stop()
+            how = f"gave no answer for {seconds:g} s"
+        if how:
+            raise CannotLoad(f"what is to be judged {how} while it was loaded{_where(worker)}")
+        try:
+            if not wait([worker.connection, worker.process.sentinel], timeout=POLL):
+                yield
+        except GeneratorExit:
+            worker.stop()
+            report.skipped.append(f"what is to be judged was being loaded{_where(worker)}")
+            raise
+
+
+def _take_last(worker: Worker, task: _Task, report: Report) -> None:
+    """What a process has said that nobody has listened to: candidates' rows, and whom it judges now."""
+    for said in worker.messages():
+        match said:
+            case At():
+                task.at = said
+            case Found(row, skipped):
+                task.at = None
+                task.note(*skipped)
+                report.rows.extend([row] if row.candidate != ORACLE else [])
+
+
+def _where(worker: Worker) -> str:
+    return crash.told(crash.frames(worker.trace()))
+
+
+def _shared_out(
+    tasks: Sequence[_Task], busy: dict[Worker, _Task], report: Report, pool: Pool, trial_seconds: float
+) -> Iterator[Row | None]:
+    """Have each process of the pool carry out one task after the other; `busy` is which has which."""
+    waiting = list(tasks)
+    of_oracle: dict[Hashable, _Task] = {}  # of each source and device the task whose rows of the oracle are taken
+
+    def begin(worker: Worker, task: _Task) -> None:
+        busy[worker] = task
+        task.at = None
+        worker.give(task.work, task.earlier)
+
+    for _ in range(min(pool.count, len(tasks))):
+        begin(pool.take(), waiting.pop(0))
+    while busy:
+        if not wait([x for worker in busy for x in (worker.connection, worker.process.sentinel)], timeout=POLL):
+            yield None
+        for worker, task in list(busy.items()):
+            for row in _heard(worker, task, trial_seconds):
+                if row.candidate != ORACLE or of_oracle.setdefault(task.judged_by, task) is task:
+                    report.rows.append(row)
+                    yield row
+            if worker.ended or task.done:
+                del busy[worker]
+                following = task if not task.done else waiting.pop(0) if waiting else None
+                if following is not None:
+                    begin(pool.take() if worker.ended else worker, following)
+
+
+def _in_order(tasks: Sequence[_Task]) -> list[Row]:
+    """Of each source and device the oracle's rows, once, then those of its candidates."""
+    rows: list[Row] = []
+    for judged_by in dict.fromkeys(task.judged_by for task in tasks):
+        found = [row for task in tasks if task.judged_by == judged_by for row in task.rows.values()]
+        of_oracle: dict[Key, Row] = {}
+        for row in found:
+            if row.candidate == ORACLE:
+                of_oracle.setdefault(key_of(row), row)
+        rows += of_oracle.values()
+        rows += [row for row in found if row.candidate != ORACLE]
+    return rows
+
+
+def _heard(worker: Worker, task: _Task, trial_seconds: float) -> Iterator[Row]:
+    """The rows that a process has found since; if it has come to its end, or hangs, the row that says so."""
+    for said in worker.messages():
+        match said:
+            case WorkerError() | CannotLoad():
+                raise said
+            case Began(length):
+                task.length = length
+            case At():
+                task.at = said
+            case Found(row, skipped):
+                task.at = None
+                task.rows[key_of(row)] = row
+                task.note(*skipped)
+                yield row
+            case Done(skipped):
+                task.done = True
+                task.note(*skipped)
+    limit = trial_seconds if worker.ready else max(trial_seconds, TRIAL_SECONDS)  # no candidate's, as long as it starts
+    if not worker.ended and not task.done and time.monotonic() - worker.heard > limit:
+        worker.stop()
+        yield from _lost(task, f"gave no answer for {limit:g} s", worker.trace())
+    elif worker.ended and not task.done:
+        yield from _lost(task, crash.end_of(worker.process.exitcode), worker.trace())
+
+
+def _lost(task: _Task, how: str, trace: str) -> Iterator[Row]:
+    """The row of whoever has ended a process, if it has none yet; the next process is not to end in the same way."""
+    if task.at is None:
+        raise WorkerError(
+            f"the process that judges {how}{crash.told(crash.frames(trace))} while no candidate was called: "
+            "the oracle, the spec or the harness is to blame; --no-isolate, or isolate=False, may say more"
+        )
+    row, place, candidate = task.at.row, task.at.place, task.at.row.candidate
+    task.crashes[candidate] += 1
+    task.crashes_at[candidate, place.name] += 1
+    if task.crashes[candidate] >= _CRASHES:
+        task.given_up[candidate] = f"not judged: {candidate} has ended {_CRASHES} processes"
+    if place.shrinking:
+        task.unshrunk.add(candidate)
+        task.note(f"{row.op}: {candidate} {how} at {place.title}, to which a failure was shrunk: its are not shrunk")
+        return
+    # At an ordinary sample one check may do what no other does; what two have done is done again.
+    if task.crashes_at[candidate, place.name] >= (2 if place.generic else 1):
+        task.avoided[candidate] |= {place.name}
+        task.note(f"{row.op}, sample {place.title}: {candidate} {how} there; it is not called there any more")
+    if key_of(row) not in task.rows:
+        file = _kept(task.work.folder, row, trace)
+        found = crash.row_of(row, place, how, trace, file, task.work.again(row))
+        task.rows[key_of(row)] = held_to_limit(found, task.at.limit)
+        yield task.rows[key_of(row)]
+
+
+def _kept(folder: Path | None, row: Row, trace: str) -> Path | None:
+    """The file in which all calls of a crash are kept, if there is a folder for it."""
+    if folder is None or not trace:
+        return None
+    name = "-".join((row.op, row.candidate, row.check, row.dtype, row.device, "calls"))
+    path = folder / f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)}.txt"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(path, trace)
+    except OSError:  # the failure has the innermost calls
+        return None
+    return path

@@ -1,0 +1,137 @@
+"""What a run and the processes that judge say to each other: plain data, which needs neither PyTorch nor JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from parity_tests.harness.isolation.crash import Place
+from parity_tests.harness.report.report import Report, Row
+
+if TYPE_CHECKING:
+    from parity_tests.harness.candidates.jax_candidate import JaxCandidate
+    from parity_tests.harness.candidates.not_built import NotBuilt
+    from parity_tests.harness.candidates.torch_candidate import Candidate
+    from parity_tests.harness.judging.court import Court
+    from parity_tests.harness.judging.docket import Docket
+    from parity_tests.harness.specs.spec import OpSpec
+
+    Candidates = Sequence[Candidate | JaxCandidate | NotBuilt]
+
+
+class WorkerError(RuntimeError):
+    """A process could not go on judging; the message says why."""
+
+
+class CannotLoad(Exception):
+    """What is to be judged cannot be loaded as it is; the message says why, and what to do about it."""
+
+
+class Work(Protocol):
+    """What a process is to judge: plain data, which can be sent to it.
+
+    Attributes:
+        source: what `load` depends on; equal ones are loaded once.
+        device: see `Docket`.
+        folder: for what is written about failures; None if nothing is.
+    """
+
+    @property
+    def source(self) -> Hashable: ...
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def folder(self) -> Path | None: ...
+
+    def load(self) -> tuple[OpSpec, Candidates]:
+        """The spec and the candidates.
+
+        Raises:
+            CannotLoad: there are none.
+        """
+        ...
+
+    def court(self, spec: OpSpec) -> Court:
+        """What judges all work of this source on this device."""
+        ...
+
+    def docket(self, spec: OpSpec, candidates: Candidates, court: Court) -> Docket:
+        """What is to be judged."""
+        ...
+
+    def save(self, report: Report) -> None:
+        """Write a reproducer of every failure, or keep its files in the failure, or say why there is none."""
+        ...
+
+    def again(self, row: Row) -> str:
+        """How to judge a row again, for whoever reads of a failure."""
+        ...
+
+
+class Surveyable(Work, Protocol):
+    """Work of which something is to be known before it is carried out."""
+
+    def surveyed(self, spec: OpSpec, candidates: Candidates) -> object:
+        """That, as plain data.
+
+        Raises:
+            CannotLoad: it cannot be carried out.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The process has started, and waits for work."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Load this work, and say what there is."""
+
+    work: Surveyable
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """The answer: what `Surveyable.surveyed` returns."""
+
+    found: object
+
+
+@dataclass(frozen=True)
+class Began:
+    """The work has begun; it is of so many rows, those that are known included."""
+
+    length: int
+
+
+@dataclass(frozen=True)
+class At:
+    """A candidate is about to be called: for this row, which has no verdict yet, at this sample.
+
+    `limit`: the reason for which the candidate is known to fail the check, if it is.
+    """
+
+    row: Row
+    place: Place
+    limit: str | None
+
+
+@dataclass(frozen=True)
+class Found:
+    """A row, and the lines about what was skipped since the last one."""
+
+    row: Row
+    skipped: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Done:
+    """The work is done."""
+
+    skipped: tuple[str, ...]

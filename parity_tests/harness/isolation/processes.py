@@ -1,0 +1,228 @@
+"""Processes that judge: started, listened to, and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # this module is imported, and processes are started, before PyTorch and JAX are imported here
+    from parity_tests.harness.isolation.messages import Survey, Work
+    from parity_tests.harness.judging.resume import Earlier
+
+# What OpenMP, MKL, OpenBLAS and XLA read when they start.
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PJRT_NPROC")
+_TRACING = 1.0  # seconds in which a process that hangs writes down where
+_POLL = 0.25  # seconds, after which whoever waits for a process may look at the clock
+_HELD_BACK = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Worker:
+    """A process that judges.
+
+    Attributes:
+        ended: has it ended, and all that it said been received?
+        ready: has it said anything yet? It takes seconds to start.
+        heard: when it last did, or was last spoken to, by `time.monotonic`.
+    """
+
+    def __init__(self, threads: int | None, trace: Path) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork of a process in which JAX runs may hang
+        self._trace = trace
+        self.connection, there = context.Pipe()
+        self.process = context.Process(target=_work, args=(there, threads, str(trace)), daemon=True)
+        self.process.start()
+        there.close()  # so that the end of the process is the end of the connection
+        self.ended, self.ready, self.heard = False, False, time.monotonic()
+        self._asked: float | None = None  # when it was asked where it is
+
+    def give(self, job: Work, earlier: Earlier) -> None:
+        """Have it carry out work, of which some is known."""
+        self._send((job, earlier))
+
+    def ask(self, survey: Survey) -> None:
+        """Have it answer a question about work."""
+        self._send(survey)
+
+    def _send(self, message: object) -> None:
+        with contextlib.suppress(ConnectionError):  # it has ended, which `messages` will tell
+            self.connection.send(message)
+        self.heard = time.monotonic()
+
+    def messages(self) -> Iterator[object]:
+        """What it has said since."""
+        try:
+            alive = self.process.is_alive()  # asked before: what it said until then can be received
+            while self.connection.poll():
+                said = self.connection.recv()
+                self.ready, self.heard = True, time.monotonic()
+                yield said
+            self.ended = not alive
+        except (EOFError, ConnectionError):
+            self.process.join()
+            self.ended = True
+
+    def trace(self) -> str:
+        """The calls that were interrupted when it crashed, or when it was asked."""
+        return self._trace.read_text(encoding="utf-8", errors="replace") if self._trace.exists() else ""
+
+    def ask_where(self) -> None:
+        """Have it write down which calls it is in, wherever it hangs; `stop` waits for it."""
+        if hasattr(signal, "SIGUSR1") and self.process.pid is not None and self._asked is None and not self.trace():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGUSR1)
+            self._asked = time.monotonic()
+
+    def stop(self) -> None:
+        """End it, wherever it hangs; it writes down where."""
+        self.ask_where()
+        if self._asked is not None:
+            while time.monotonic() < self._asked + _TRACING and not self.trace().endswith("\n"):
+                time.sleep(0.05)
+            time.sleep(0.05)
+        self.kill()
+        self.process.join()
+        self.ended = True
+
+    def kill(self) -> None:
+        """End it, and what it has started: a compiler, a candidate's own processes."""
+        pid = self.process.pid
+        if pid is not None and hasattr(os, "killpg") and self.process.is_alive():
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # it has no group of its own yet
+                os.killpg(pid, signal.SIGKILL)
+        self.process.kill()
+
+
+class Pool:
+    """The processes of a run, each with its share of the machine's cores; they are ended with it.
+
+    `count`: how many may judge at a time.
+    """
+
+    def __init__(self, count: int = 1) -> None:
+        self.count = count
+        self._workers: list[Worker] = []
+        self._idle: list[Worker] = []
+        self._folder = tempfile.TemporaryDirectory(prefix="gradparity-")
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def start(self, count: int = 1) -> None:
+        """Start so many, which takes them seconds, and do not wait; others are started when there is work for them."""
+        self._idle += self._started(min(count, self.count))
+
+    def prepare(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Wait until those that are started can judge; one is started if there is none. `meanwhile` is called often."""
+        if not self._idle:
+            self.start()
+        for worker in self._idle:
+            while not worker.connection.poll(_POLL):
+                meanwhile()
+
+    def take(self) -> Worker:
+        """One that waits for work; it is started if there is none."""
+        return self._idle.pop() if self._idle else self._started(1)[0]
+
+    def _started(self, count: int) -> list[Worker]:
+        threads = None if self.count == 1 else max(1, cores() // self.count)
+        environment = {} if threads is None else {name: str(threads) for name in _THREADS}
+        started: list[Worker] = []
+        with _environment(environment), _interruptions_held_back():
+            for _ in range(count):
+                trace = Path(self._folder.name) / f"{len(self._workers)}.txt"
+                started.append(Worker(threads, trace))
+                self._workers.append(started[-1])
+        return started
+
+    def give_back(self, worker: Worker) -> None:
+        """It waits for work again."""
+        self._idle.append(worker)
+
+    def kill(self) -> None:
+        """End them all, at whatever moment."""
+        for worker in self._workers:
+            worker.kill()
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        for worker in self._workers:
+            worker.process.join()
+        self._folder.cleanup()
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _work(connection: Connection, threads: int | None, trace: str) -> None:
+    """What a process does: see `worker.work`, which it imports itself."""
+    if hasattr(os, "setpgid"):
+        os.setpgid(0, 0)  # so that it can be ended with all that it starts, and gets no signal of the terminal's
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    from parity_tests.harness.isolation.worker import work
+
+    work(connection, threads, trace)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    if hasattr(os, "killpg"):
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+@contextlib.contextmanager
+def _interruptions_held_back() -> Iterator[None]:
+    """A process that is started meanwhile never gets one: it is sent to all, and its parent ends it.
+
+    This process gets it at the end: one that is half started would complain. It is not enough that this thread blocks
+    the signals, since another thread may take one, and Python calls the handler in this one.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # the first process would start it, which unblocks SIGINT (cpython#127586)
+    held: list[int] = []
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
+    handlers = {number: signal.getsignal(number) for number in _HELD_BACK}
+    # A handler can be set in the main thread only; that of the system needs none, since it is a signal to all threads.
+    ours = {number: handler for number, handler in handlers.items() if callable(handler)}
+    if threading.current_thread() is not threading.main_thread():
+        ours = {}
+    for number in ours:
+        signal.signal(number, lambda number, _: held.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in ours.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number in dict.fromkeys(held):
+            signal.raise_signal(number)

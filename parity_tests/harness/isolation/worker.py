@@ -1,0 +1,125 @@
+"""In a process of its own: carry out work as it comes, and say what is found, and where the process is."""
+
+from __future__ import annotations
+
+import faulthandler
+import signal
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from parity_tests.harness.exceptions.defects import told_in_full
+from parity_tests.harness.isolation.crash import Place
+from parity_tests.harness.isolation.messages import (
+    At,
+    Began,
+    CannotLoad,
+    Done,
+    Found,
+    Ready,
+    Survey,
+    Surveyed,
+    Work,
+    WorkerError,
+)
+from parity_tests.harness.judging.court import Court, title
+from parity_tests.harness.judging.docket import Docket
+from parity_tests.harness.judging.judge import judge
+from parity_tests.harness.judging.remedies import of_oracle_error
+from parity_tests.harness.judging.resume import Earlier
+from parity_tests.harness.oracle.oracle import OracleError
+from parity_tests.harness.report.report import Report, Row
+from parity_tests.harness.report.reproducer_files import ReproducerFiles
+from parity_tests.harness.rounding.analysis import NotFloat64
+from parity_tests.harness.specs.samples import Sample
+from parity_tests.harness.specs.spec import OpSpec
+
+if TYPE_CHECKING:
+    from parity_tests.harness.isolation.messages import Candidates
+
+
+def work(connection: Connection, threads: int | None, trace: str) -> None:
+    """Carry out work until there is no parent any more.
+
+    Args:
+        connection: over which work comes, each with what is known of it, and messages go back: `Ready`; then for each
+            work `Began`, `At` and `Found` as they come, and `Done`. If it cannot be carried out, a `WorkerError`, or
+            `CannotLoad`. A `Survey` may come instead, which is answered by `Surveyed`.
+        threads: of PyTorch; None for as many as it takes by itself.
+        trace: the file for the calls that a crash interrupts.
+    """
+    with Path(trace).open("w", encoding="utf-8") as file:
+        faulthandler.enable(file)
+        if hasattr(faulthandler, "register"):
+            faulthandler.register(signal.SIGUSR1, file)  # by which the parent asks where a process hangs
+        if threads is not None:
+            torch.set_num_threads(threads)
+        _serve(connection)
+
+
+def _serve(connection: Connection) -> None:
+    loaded: dict[Hashable, tuple[OpSpec, Candidates]] = {}
+    courts: dict[Hashable, Court] = {}  # what an oracle has found out serves the next candidate, too
+    connection.send(Ready())
+
+    def load(job: Work) -> tuple[OpSpec, Candidates]:
+        if job.source not in loaded:
+            loaded[job.source] = job.load()
+        return loaded[job.source]
+
+    try:
+        while True:
+            message: Survey | tuple[Work, Earlier] = connection.recv()
+            if isinstance(message, Survey):
+                connection.send(Surveyed(message.work.surveyed(*load(message.work))))
+                continue
+            job, earlier = message
+            spec, candidates = load(job)
+            court = courts.setdefault((job.source, job.device), job.court(spec))
+            docket = replace(job.docket(spec, candidates, court), earlier=earlier)
+            _carry_out(job, replace(docket, on_trial=_announcing(docket, court, connection.send)), connection)
+    except OracleError as error:
+        connection.send(WorkerError(of_oracle_error(error)))
+    except NotFloat64 as error:
+        connection.send(WorkerError(str(error)))
+    except CannotLoad as error:
+        connection.send(CannotLoad(str(error)))
+    except Exception as error:  # a sampler of the user's, or a defect of the harness: whoever reads it must see where
+        connection.send(WorkerError(told_in_full(error)))
+
+
+def _carry_out(job: Work, docket: Docket, connection: Connection) -> None:
+    report, told = Report({}), 0
+    connection.send(Began(docket.length))
+    for _ in judge(docket, report):
+        job.save(report)  # at once: another check may hang
+        row = report.rows[-1]
+        failure = row.failure
+        if failure is not None and not isinstance(failure.evidence, ReproducerFiles):  # it holds the candidate
+            failure = replace(failure, evidence=None)
+        connection.send(Found(replace(row, failure=failure), tuple(report.skipped[told:])))
+        told = len(report.skipped)
+    connection.send(Done(tuple(report.skipped[told:])))
+
+
+def _announcing(docket: Docket, court: Court, send: Callable[[At], None]) -> Callable[[Row, Sample], None]:
+    """What is called before a candidate is."""
+    limits = {candidate.name: candidate.limits or {} for candidate in docket.present}
+    precisions = {precision.name: precision for precision in docket.precisions}
+
+    def announce(row: Row, sample: Sample) -> None:
+        cases = court.bench(precisions[row.dtype].double).cases
+        shrinking = not any(sample is case for case in cases)
+        checks = [check.name for check in docket.checks_in(precisions[row.dtype])]
+        if row.check not in checks:  # the candidate is asked whether it accepts a sample, and "forward" is not judged
+            row = replace(row, check=checks[0])
+        place = Place(
+            sample.name, title(sample), sample.why, dict(sample.sizes), sample.seed, sample.generic, shrinking
+        )
+        send(At(row, place, limits[row.candidate].get(row.check)))
+
+    return announce

@@ -1,0 +1,1 @@
+"""From a plan to rows: certificates, checks, verdicts, the smallest failing input, and its reproducer."""

@@ -1,0 +1,354 @@
+"""The court before anybody stands trial: the oracle, the samples, and the oracle's certificates."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from parity_tests.harness.diagnosis.failures import described
+from parity_tests.harness.exceptions.errors import described as described_error
+from parity_tests.harness.exceptions.errors import first_line, where_of
+from parity_tests.harness.findings import Comparison, Convention, Finding, Verdict
+from parity_tests.harness.judging import remedies
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import FLOAT64, Precision
+from parity_tests.harness.oracle.certificate import certify
+from parity_tests.harness.oracle.certificate_at_ties import SpecialPoints
+from parity_tests.harness.oracle.defined import why_undefined
+from parity_tests.harness.oracle.drawn_values import DrawnValues
+from parity_tests.harness.oracle.free_axes import check_free_axes
+from parity_tests.harness.oracle.names_of_results import check_names_of_results
+from parity_tests.harness.oracle.oracle import Oracle, OracleError
+from parity_tests.harness.oracle.repeats import why_not_a_function
+from parity_tests.harness.report.report import ORACLE, Row
+from parity_tests.harness.rounding.analysis import NoRule, NotFloat64
+from parity_tests.harness.specs.domains import COMPLEX_NUMBERS, REAL
+from parity_tests.harness.specs.samples import Sample, samples
+from parity_tests.harness.specs.spec import OpSpec
+from parity_tests.harness.specs.spec_kinds import MOST_ENTRIES
+
+_LARGEST = 2**20  # entries, beyond which a sample is not worth its time
+_DRAWS, _EXAMPLES = 32, 3
+_SURROGATE = {
+    "vjp": "is a surrogate gradient (no derivative of the primal): compared with OpSpec.surrogate",
+    "jvp": "is the transpose of a surrogate gradient (no derivative of the primal): compared with OpSpec.surrogate",
+}
+
+
+class Court:
+    """An operator's oracles on a device, and the samples of a seed. It may try many candidates, one after the other."""
+
+    def __init__(
+        self, spec: OpSpec, device: str, seed: int, samples: Callable[[OpSpec, int], Iterable[Sample]] = samples
+    ) -> None:
+        self._spec, self._device = spec, device
+        self._samples = functools.partial(samples, spec, seed)
+        self._benches: dict[Precision, Bench] = {}
+        self._before: Court | None = None  # of another seed
+
+    def bench(self, kind: Precision) -> Bench:
+        """What judges the formats of real numbers (float64), or those of complex ones (complex128).
+
+        Raises:
+            OracleError: the primal does not run, does not fit its signature, or is not a function of float64.
+        """
+        if kind not in self._benches:
+            with drawing(self._spec):
+                every = [sample.as_complex() if kind.is_complex else sample for sample in self._samples()]
+            before = None if self._before is None else self._before.bench(kind)
+            self._benches[kind] = Bench(self._spec, self._device, kind, every, before)
+        return self._benches[kind]
+
+    def at_seed(self, seed: int) -> Court:
+        """The same court at the samples of another seed: what the oracle has traced is not traced again.
+
+        Nor is it certified again: its certificates are of the same maps.
+        """
+        court = Court(self._spec, self._device, seed, self._samples.func)
+        court._before = self
+        return court
+
+
+class Bench:
+    """The oracle of one kind of numbers.
+
+    Attributes:
+        oracle: see `oracle.Oracle`.
+        cases: the samples at which the operator is defined.
+        skipped: a line for each of the others, with the reason; and one for entries that have no value.
+        unusable: why the oracle can judge nobody; None if it can.
+    """
+
+    def __init__(
+        self, spec: OpSpec, device: str, kind: Precision, every: Sequence[Sample], before: Bench | None = None
+    ) -> None:
+        self._device, self._kind = device, kind
+        self._certificates: dict[str, Row] = before._certificates if before else {}
+        self.skipped: list[str] = []
+        with pinned(device):
+            # Constants are part of what is traced, and are drawn by the seed.
+            self.oracle = before.oracle.afresh() if before and not every[0].constants else Oracle(spec, every[0])
+            _check_memory(self.oracle, every[0])
+            check_names_of_results(self.oracle)
+            axes = every[0].sizes
+            self._values = DrawnValues(always_empty=tuple(a for a in axes if not any(s.sizes[a] for s in every)))
+            defined = [sample for sample in every if is_defined(self.oracle, sample, self.skipped, self._values)]
+            check_free_axes(self.oracle, defined)
+            self.unusable = self._values.unusable() or self._why_not_a_function(every)
+            if self._values.all_nan:
+                self.skipped.clear()  # the reason of each row says it, once
+            elif self.unusable is None and (line := self._values.line()) is not None:
+                self.skipped.append(f"{spec.name}: {line}")
+            self.cases = [_telling(self.oracle.at(sample), sample) if sample.generic else sample for sample in defined]
+        self._special_points = SpecialPoints(self.oracle, self.cases)
+
+    def _why_not_a_function(self, every: Sequence[Sample]) -> str | None:
+        """Two samples are enough to see most of what is random; `_Judging.row` looks where a candidate disagrees."""
+        for sample in [every[0], *(s for s in every[1:] if s.name == "long_axes")]:
+            reason = not_a_function(self.oracle.at(sample), sample)
+            if reason is not None:
+                return reason
+        return None
+
+    def certificate(self, name: str) -> Row:
+        """What the oracle's witnesses say of one of its maps; they are asked once."""
+        if name not in self._certificates:
+            blank = Row(self.oracle.spec.name, ORACLE, name, self._kind.name, self._device, Verdict.PASS, 0.0, 0)
+            if self.unusable is not None:
+                return replace(blank, verdict=Verdict.UNRESOLVED, reason=self.unusable)
+            with pinned(self._device):
+                self._certificates[name] = _certificate(
+                    self.oracle, name, self.cases, self._special_points, blank, self.skipped, self._values
+                )
+        return self._certificates[name]
+
+
+def _check_memory(oracle: Oracle, sample: Sample) -> None:
+    """Raise an OracleError if the primal makes an array beyond memory of the first sample's inputs."""
+    entries = oracle.at(sample).largest_array(sample.shapes)
+    if entries > MOST_ENTRIES:
+        raise OracleError(
+            f"{oracle.spec.name}: of inputs of shapes {', '.join(map(str, sample.shapes))} the primal makes an array "
+            f"of {entries:,} entries, which is {entries * 8 / 2**30:,.3g} GiB of float64; at most {MOST_ENTRIES:,} "
+            "can be judged: give smaller sizes"
+        )
+
+
+@contextlib.contextmanager
+def drawing(spec: OpSpec) -> Iterator[None]:
+    """Where inputs are drawn: what a sampler of the spec's raises, or draws in a wrong shape, is the spec's fault.
+
+    Raises:
+        OracleError: in place of it.
+    """
+    try:
+        yield
+    except OracleError:
+        raise
+    except Exception as error:
+        raise OracleError(f"{spec.name}: its inputs cannot be drawn: {described_error(error)}") from error
+
+
+def only_real(spec: OpSpec, kind: Precision) -> str | None:
+    """Why an operator cannot be judged at complex numbers; None if it can, or if these are none."""
+    names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
+    for name, domain in zip(names, domains, strict=True):
+        if kind.is_complex and domain.differentiable and domain not in (REAL, COMPLEX_NUMBERS):
+            return f"the domain of {name} is {domain.name}, which has no complex numbers"
+    return None
+
+
+def is_defined(oracle: Oracle, sample: Sample, skipped: list[str], values: DrawnValues | None = None) -> bool:
+    """Does the operator have a value and a derivative at a sample? `values`: counts the values there.
+
+    Where an axis is empty it may have none (a mean, a maximum), and where one has a single entry (a variance); at other
+    sizes see `defined`.
+    """
+    empty = 0 in sample.sizes.values()
+    if not empty:
+        with drawing(oracle.spec):
+            sample.primals(oracle.inputs)
+    try:
+        oracle = oracle.at(sample)
+        oracle.check(sample)
+        if sample.first_order_only and oracle.largest_array(sample.shapes) > _LARGEST:
+            skipped.append(
+                f"{oracle.spec.name}, sample {sample.name}: an intermediate of the oracle has more than 2^20 entries"
+            )
+            return False
+        if values is not None and (values.always_empty or not empty):
+            values.add(oracle, sample)
+        if not empty and 1 not in sample.sizes.values():
+            reason = _why_undefined(oracle, sample)
+            if reason is not None:
+                skipped.append(f"{oracle.spec.name}, sample {sample.name}: {reason}")
+            return reason is None
+        primals = sample.primals(oracle.inputs)
+        shapes = oracle.shapes(tuple(x.shape for x in primals))
+        cotangents = [
+            np.ones(shapes[slot.like], oracle.dtypes[slot.like]) for slot in oracle.map("vjp").arguments[len(primals) :]
+        ]
+        for name, args in (("forward", primals), ("vjp", [*primals, *cotangents])):
+            if not all(np.isfinite(y).all() for y, _ in oracle.evaluate(name, args, FLOAT64)):
+                reason = f"the oracle's {'value' if name == 'forward' else 'derivative'} there is not finite"
+                break
+        else:
+            return True
+    except NoRule:
+        return True  # the rows will say so
+    except Exception as error:
+        if isinstance(error, NotFloat64) or (isinstance(error, OracleError) and not empty):
+            raise
+        if not empty:
+            return True  # the rows will say so
+        reason = first_line(error) or type(error).__name__
+    skipped.append(f"{oracle.spec.name}, sample {sample.name}: {reason}")
+    return False
+
+
+def _why_undefined(oracle: Oracle, sample: Sample) -> str | None:
+    try:
+        return why_undefined(oracle, sample)
+    except NotFloat64:
+        raise
+    except Exception:
+        return None  # what goes wrong is told of each row
+
+
+def _telling(oracle: Oracle, sample: Sample) -> Sample:
+    """A sample whose first examples have gradients, if any have; a loss with a margin may have none by chance.
+
+    The checks that look at one sample only have nothing to judge where all is zero.
+    """
+    if sample.fixed is not None:
+        return sample
+    having = (example for example in range(_DRAWS) if _has_gradient(oracle, sample, example))
+    examples = tuple(itertools.islice(having, _EXAMPLES))
+    return sample if examples == tuple(range(_EXAMPLES)) else replace(sample, examples=examples, drawn={})
+
+
+def _has_gradient(oracle: Oracle, sample: Sample, example: int) -> bool:
+    try:
+        return any(y.any() for y in oracle.values("vjp", oracle.arguments("vjp", sample, example)))
+    except Exception:  # what goes wrong is told of each row
+        return True
+
+
+def not_a_function(oracle: Oracle, sample: Sample) -> str | None:
+    """Why the oracle is no function, as it shows at a sample; None if it may be one."""
+    try:
+        return why_not_a_function(oracle, sample)
+    except Exception:
+        return None  # what goes wrong is told of each row
+
+
+def is_beyond(oracle: Oracle, sample: Sample, precision: Precision) -> bool:
+    """Is every value of the operator at a sample larger than the format's numbers?
+
+    Of infinities, which every format has, it is not.
+    """
+    try:
+        outputs = oracle.truth("forward", [precision.rounded(x) for x in sample.primals(oracle.inputs)], precision)
+    except Exception:
+        return False  # the rows will say so
+    entries = np.concatenate([np.abs(y).ravel() for y, _ in outputs])
+    return entries.size > 0 and bool((np.isfinite(entries) & (entries > precision.largest)).all())
+
+
+def _certificate(
+    oracle: Oracle,
+    name: str,
+    cases: Iterable[Sample],
+    special: SpecialPoints,
+    row: Row,
+    skipped: list[str],
+    values: DrawnValues,
+) -> Row:
+    """The row of one map. A sample at which a witness raises says nothing, and gets a line in `skipped`."""
+    start = time.perf_counter()
+    raised: list[str] = []
+    not_there: list[str] = []
+    for sample in cases:
+        if sample.first_order_only:
+            continue
+        try:
+            findings = list(certify(oracle.at(sample), name, sample))
+        except NoRule as error:
+            return replace(row, verdict=Verdict.UNRESOLVED, reason=str(error))
+        except Exception as error:
+            if isinstance(error, NotFloat64 | OracleError) and 0 not in sample.sizes.values():
+                raise
+            raised.append(f"{where_of(error)} [{title(sample)}]")
+            where = f"{oracle.spec.name}, sample {sample.name}"
+            not_there.append(f"{where}: no certificate of {name} there: {where_of(error)}")
+            continue
+        row = with_findings(row, findings)
+        wrong = [f for f in findings if not f.holds]
+        if wrong and (reason := not_a_function(oracle.at(sample), sample)) is not None:
+            row = replace(row, verdict=Verdict.UNRESOLVED, reason=reason)
+            break
+        if wrong:
+            row = replace(row, verdict=Verdict.MISMATCH, reason=_sentence(wrong[0]) + _remedy(oracle))
+            row = replace(row, failure=described(row, sample, wrong, oracle.spec))
+            break
+    else:
+        if row.comparisons == 0 and raised:
+            row = replace(row, verdict=Verdict.ERROR, reason=remedies.with_remedy(raised[0]))
+        elif row.comparisons == 0:
+            row = replace(row, verdict=Verdict.UNRESOLVED, reason=values.why_never_finite())
+        elif oracle.is_surrogate(name):
+            row = replace(row, reason=_SURROGATE[name])
+        elif (contradiction := special.contradiction(name)) is not None:
+            row = replace(row, verdict=Verdict.UNRESOLVED, reason=contradiction)
+    if row.verdict is not Verdict.ERROR:  # else the reason is that of all of them
+        skipped.extend(not_there)
+    return replace(row, seconds=time.perf_counter() - start)
+
+
+def _remedy(oracle: Oracle) -> str:
+    """What to do where the witnesses disagree for a known reason."""
+    if oracle.spec.surrogate is None and oracle.stops_gradients:
+        return (
+            "; the primal has a stop_gradient: if its gradient is meant to be no derivative, as that of a "
+            "straight-through estimator, give it as OpSpec(surrogate=...)"
+        )
+    return ""
+
+
+def with_findings(row: Row, findings: Sequence[Finding]) -> Row:
+    """A row, and what was found on one more sample."""
+    worst = max((f.error_over_bound for f in findings if isinstance(f, Comparison)), default=0.0)
+    count = sum(f.evidence for f in findings)
+    told = [f"{f.label} ({f.circumstance}) is {f.text}" for f in findings if isinstance(f, Convention)]
+    return replace(
+        row,
+        error_over_bound=max(row.error_over_bound, worst),
+        comparisons=row.comparisons + count,
+        conventions=(*row.conventions, *told),
+    )
+
+
+def sizes_of(sample: Sample) -> str:
+    """ "n=4, d=3"."""
+    return ", ".join(f"{axis}={size}" for axis, size in sample.sizes.items())
+
+
+def title(sample: Sample) -> str:
+    """A sample's name, with its sizes."""
+    sizes = sizes_of(sample)
+    return f"{sample.name} ({sizes})" if sizes else sample.name
+
+
+def _sentence(finding: Finding) -> str:
+    if isinstance(finding, Comparison):
+        times = finding.error_over_bound
+        amount = f"{times:.3g} times what rounding explains" if math.isfinite(times) else "where it must be exact"
+        return f"{finding.label}: {finding.circumstance}: differs by {amount}"
+    return f"{finding.label} {finding.violation}"

@@ -1,0 +1,74 @@
+"""What is to be judged: a spec, candidates, checks, formats, a device and a seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from parity_tests.harness.candidates.jax_candidate import JaxCandidate
+from parity_tests.harness.candidates.not_built import NotBuilt
+from parity_tests.harness.candidates.torch_candidate import Candidate
+from parity_tests.harness.checks import Check
+from parity_tests.harness.judging.court import Court
+from parity_tests.harness.judging.resume import Earlier
+from parity_tests.harness.maps import ORDERS
+from parity_tests.harness.numbers.precision import Precision
+from parity_tests.harness.report.report import Row
+from parity_tests.harness.specs.samples import Sample, samples
+from parity_tests.harness.specs.spec import OpSpec
+
+Replay = Callable[[Row], str]
+OnTrial = Callable[[Row, Sample], None]
+"""Called with the row, still without a verdict, and the sample before the candidate is called at it.
+
+So before a check runs on a sample, also on the smaller ones that shrinking tries; and before the candidate is asked
+whether it accepts a sample with an empty axis: then with a row of the check "forward", whether it is judged or not.
+"""
+
+
+@dataclass(frozen=True)
+class Docket:
+    """What is to be judged."""
+
+    spec: OpSpec
+    candidates: Sequence[Candidate | JaxCandidate | NotBuilt]
+    checks: Sequence[Check]
+    precisions: Sequence[Precision]
+    device: str
+    seed: int
+    replay: Replay
+    case: Path | None = None  # the file that defines spec and candidates, for reproducers
+    samples: Callable[[OpSpec, int], Iterable[Sample]] = samples
+    deadline: float = math.inf  # of time.monotonic, for shrinking
+    court: Court | None = None  # of this spec, device, seed and samples, if it is to be used again
+    on_trial: OnTrial = lambda row, sample: None  # see OnTrial
+    earlier: Earlier = field(default_factory=Earlier)  # what processes before this one have found out
+
+    @property
+    def certificates(self) -> tuple[str, ...]:
+        """The oracle's maps that the checks rely on."""
+        needed = {name for check in self.checks for name in check.maps}
+        return tuple(name for name in ORDERS if name in needed)
+
+    @property
+    def present(self) -> list[Candidate | JaxCandidate]:
+        """The candidates that can be called."""
+        return [candidate for candidate in self.candidates if not isinstance(candidate, NotBuilt)]
+
+    @property
+    def length(self) -> int:
+        """The number of rows, those included that earlier processes have found and `judge` does not yield."""
+        return len(self.kinds) * len(self.certificates) + len(self.present) * sum(
+            len(self.checks_in(p)) for p in self.precisions
+        )
+
+    @property
+    def kinds(self) -> tuple[Precision, ...]:
+        """The double format of real numbers, of complex numbers, or both, in which the oracle judges the formats."""
+        return tuple(dict.fromkeys(precision.double for precision in self.precisions))
+
+    def checks_in(self, precision: Precision) -> list[Check]:
+        """The checks that are run in a format."""
+        return [check for check in self.checks if precision is self.precisions[0] or not check.one_dtype]

@@ -1,0 +1,123 @@
+"""What one check did on one trial: what it found, and how it ended; and the verdict on several of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from parity_tests.harness.candidates.torch_candidate import BadOutput, Refused
+from parity_tests.harness.checks import Check
+from parity_tests.harness.exceptions.defects import message_of
+from parity_tests.harness.exceptions.errors import (
+    circumstance_of,
+    first_line,
+    is_candidates,
+    is_oracles,
+    map_of,
+    place_of,
+)
+from parity_tests.harness.findings import Fact, Finding, NotApplicable, Verdict
+from parity_tests.harness.oracle.oracle import OracleError
+from parity_tests.harness.rounding.analysis import NoRule, NotFloat64
+from parity_tests.harness.specs.samples import Sample
+from parity_tests.harness.trial.trial import Trial
+
+REFUSALS = (RuntimeError, ValueError, IndexError)  # by which an operator says that an axis must not be empty
+_WRONG_SHAPE = "returned an invalid gradient|forward gradient that has a different size"  # PyTorch looks at it itself
+
+
+class End(Enum):
+    """How a check ended on a trial."""
+
+    COMPLETE = auto()
+    INAPPLICABLE = auto()  # it has nothing to say about the operator, or about the candidate
+    REFUSED = auto()  # the candidate does not support the property
+    EMPTY_REFUSED = auto()  # the candidate does not support the sample, which has an empty axis
+    EMPTY_UNDEFINED = auto()  # nor does the oracle
+    UNRESOLVED = auto()  # the oracle cannot tell
+    RAISED = auto()  # the candidate raised an exception
+    BROKEN = auto()  # the oracle or the harness did
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a check found on a trial before it ended. `error`: by which exception, if by one."""
+
+    trial: Trial
+    findings: tuple[Finding, ...]
+    end: End
+    error: BaseException | None = None
+
+    @property
+    def wrong(self) -> list[Finding]:
+        """The findings that do not hold."""
+        return [finding for finding in self.findings if not finding.holds]
+
+    @property
+    def is_final(self) -> bool:
+        """Does it make further samples unnecessary? Not if the candidate raised: elsewhere it may be silently wrong."""
+        return bool(self.wrong) or self.end in (End.REFUSED, End.UNRESOLVED)
+
+
+def run(check: Check, trial: Trial) -> Outcome:
+    """Run a check on a trial. Findings are kept one by one, so that none is lost with what comes after it."""
+    findings: list[Finding] = []
+    try:
+        for finding in check.run(trial):
+            findings.append(finding)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit(), too
+        # Checks are generators, in which Python makes a RuntimeError of a StopIteration that somebody else has raised.
+        own = error.__cause__ if isinstance(error.__cause__, StopIteration) else error
+        return Outcome(trial, tuple(findings), _end(own, trial.sample), own)
+    return Outcome(trial, tuple(findings), End.COMPLETE)
+
+
+def _end(error: BaseException, sample: Sample) -> End:
+    empty = 0 in sample.sizes.values()
+    if isinstance(error, NotApplicable):
+        return End.INAPPLICABLE
+    if isinstance(error, Refused):
+        return End.REFUSED
+    if isinstance(error, BadOutput):
+        return End.RAISED
+    if not isinstance(error, OracleError) and is_candidates(error):
+        refuses = empty and isinstance(error, REFUSALS) and not re.search(_WRONG_SHAPE, message_of(error))
+        return End.EMPTY_REFUSED if refuses else End.RAISED
+    if empty and isinstance(error, Exception) and is_oracles(error) and not isinstance(error, NoRule | NotFloat64):
+        return End.EMPTY_UNDEFINED
+    return End.UNRESOLVED if isinstance(error, NoRule | NotFloat64 | OracleError) else End.BROKEN
+
+
+def raised(outcome: Outcome, check: str) -> Fact:
+    """The exception by which a candidate ended a check of this name, as a fact that does not hold."""
+    error = outcome.error
+    assert error is not None
+    label = map_of(error) or check
+    if isinstance(error, BadOutput):
+        return Fact(label, False, first_line(error), circumstance_of(error))
+    text = f"raises {type(error).__name__}: {first_line(error)} ({place_of(error)})"
+    return Fact(label, False, text, circumstance_of(error))
+
+
+def deciding(outcomes: Sequence[Outcome]) -> tuple[Verdict, Outcome | None]:
+    """The verdict on what a check did on several trials, and the one that decides it; PASS if none does.
+
+    A wrong result comes before an exception of the candidate's, of whichever sample, and both before what the harness
+    could not do.
+    """
+    tests = (
+        (Verdict.MISMATCH, lambda outcome: bool(outcome.wrong)),
+        (Verdict.MISMATCH, lambda outcome: outcome.end is End.RAISED),
+        (Verdict.ERROR, lambda outcome: outcome.end is End.BROKEN),
+        (Verdict.UNRESOLVED, lambda outcome: outcome.end is End.UNRESOLVED),
+        (Verdict.UNSUPPORTED, lambda outcome: outcome.end is End.REFUSED),
+    )
+    for verdict, decides in tests:
+        for outcome in outcomes:
+            if decides(outcome):
+                return verdict, outcome
+    return Verdict.PASS, None

@@ -1,0 +1,36 @@
+"""What a process that judges is told of those before it, which a candidate has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from parity_tests.harness.report.report import Row
+
+Key = tuple[str, str, str]  # candidate, check, dtype
+
+
+def key_of(row: Row) -> Key:
+    """What tells the rows of a docket apart."""
+    return row.candidate, row.check, row.dtype
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What earlier processes have found out about the same docket.
+
+    Attributes:
+        rows: those that are known; they are not judged again.
+        avoided: of a candidate, by its name: the names of the samples at which it is not called any more.
+        unshrunk: candidates that have ended a process while one of their failures was shrunk.
+        given_up: candidates that are not called any more, each with the reason.
+    """
+
+    rows: Mapping[Key, Row] = field(default_factory=dict)
+    avoided: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    unshrunk: frozenset[str] = frozenset()
+    given_up: Mapping[str, str] = field(default_factory=dict)
+
+    def avoids(self, candidate: str, sample: str) -> bool:
+        """Is a candidate not to be called at a sample?"""
+        return sample in self.avoided.get(candidate, ())

@@ -1,0 +1,60 @@
+"""What a run consists of, by name: checks, formats, devices; and what a quick run leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from parity_tests.harness.checks import CHECKS, Check
+from parity_tests.harness.names import DEVICES as DEVICES
+from parity_tests.harness.names import one_of as one_of
+from parity_tests.harness.names import selected
+from parity_tests.harness.numbers.precision import FORMATS, PRECISIONS, Precision
+from parity_tests.harness.specs.samples import Sample, few_samples, samples
+from parity_tests.harness.specs.spec import OpSpec
+
+QUICK_DTYPES = ("float64", "bfloat16")
+
+
+def select_checks(names: Iterable[str] | None, quick: bool = False) -> list[Check]:
+    """The checks of these names, in the harness's order.
+
+    If None, all but those that are run on request only; of a quick run, not the costly ones either.
+
+    Raises:
+        ValueError: an unknown name, or none at all.
+    """
+    if names is not None:
+        return [CHECKS[name] for name in selected("check", names, tuple(CHECKS))]
+    return [check for check in CHECKS.values() if not check.on_request and not (quick and check.costly)]
+
+
+def select_precisions(names: Iterable[str] | None, spec: OpSpec | None = None, quick: bool = False) -> list[Precision]:
+    """The formats of these names, in the harness's order; if None those of the spec, without one all real ones.
+
+    If None, a quick run has those of `QUICK_DTYPES`; of a spec that has neither, its first.
+
+    Raises:
+        ValueError: an unknown name, or none at all; real formats where the spec's inputs are given as complex numbers.
+    """
+    if names is None:
+        names = PRECISIONS if spec is None else spec.formats
+        if quick:
+            names = [name for name in names if name in QUICK_DTYPES] or list(names)[:1]
+    chosen = selected("dtype", names, tuple(FORMATS))
+    if spec is not None:
+        for name in chosen:
+            spec.check_dtype(name)
+    return [FORMATS[name] for name in chosen]
+
+
+def select_samples(quick: bool) -> Callable[[OpSpec, int], Iterable[Sample]]:
+    """The samples of a run: all, or a few."""
+    return few_samples if quick else samples
+
+
+def left_out(checks: Sequence[Check], precisions: Sequence[Precision]) -> str:
+    """What a quick run with these checks and formats has not judged, as a line for a report's `skipped`."""
+    named = list(checks) != select_checks(None, quick=True)  # what was asked for leaves nothing out by being quick
+    others = "" if named else ", ".join(c.name for c in CHECKS.values() if c not in checks)
+    formats = " and ".join(precision.name for precision in precisions)
+    return f"all but {formats}, a few samples{f', not {others}' if others else ''}: this was a quick run"

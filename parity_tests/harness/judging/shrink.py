@@ -1,0 +1,361 @@
+"""The smallest input at which a check still fails: the sizes of the axes first, then the entries.
+
+By hand, and downwards from the input that has failed. Hypothesis would have to meet a failure again by chance, one of a
+long axis hardly ever; and whatever its settings, drawing an integer makes it parse every module of the user's for
+constants, and write them into .hypothesis/ in the current folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from parity_tests.harness.checks import Check
+from parity_tests.harness.exceptions.defects import message_of
+from parity_tests.harness.findings import Comparison, Finding
+from parity_tests.harness.judging.outcome import End, Outcome, run
+from parity_tests.harness.numbers.real_parts import by_parts
+from parity_tests.harness.specs.domains import EXTENDED, REAL, Empty
+from parity_tests.harness.specs.samples import Sample, at_sizes
+from parity_tests.harness.specs.spec import OpSpec
+from parity_tests.harness.trial.trial import Trial
+
+SECONDS = 5.0  # for one failure; what is smallest by then is it, and with 0 nothing is shrunk
+_SIZES = 0.8  # of that time at most for the sizes: a size that is new makes JAX compile
+_DRAWS = 3  # of integers and masks, at each of the sizes
+_FEW = 8  # entries; more primals than these are rounded, not numbered
+
+Fails = Callable[[Sample], bool]
+TrialAt = Callable[[Sample], Trial]
+
+
+class _Spent(Exception):
+    """The time is up."""
+
+
+class _Search:
+    """The smallest failing sample so far. `share`: of the time, up to which the search may go on."""
+
+    def __init__(self, sample: Sample, fails: Fails, deadline: float) -> None:
+        self.best, self._fails, self._start, self.share = sample, fails, time.monotonic(), 1.0
+        self._seconds = min(SECONDS, deadline - self._start)
+
+    def accepts(self, sample: Sample) -> bool:
+        """Does it fail, too? Then it is the best so far.
+
+        Raises:
+            _Spent: there is no time left to find out.
+        """
+        if time.monotonic() - self._start > self.share * self._seconds:
+            raise _Spent
+        if not self._fails(sample):
+            return False
+        self.best = sample
+        return True
+
+
+def fails_at(
+    spec: OpSpec, trial_at: TrialAt, check: Check, sample: Sample, findings: Sequence[Finding], deadline: float
+) -> tuple[Trial, Finding] | None:
+    """The smallest trial at which one of these findings still does not hold, and that finding there.
+
+    None if it holds when the check is run again, or if there is no time to shrink. `deadline`: of `time.monotonic`.
+    """
+    wrong = {(type(finding), finding.label) for finding in findings if not finding.holds}
+
+    def violated(sample: Sample) -> tuple[Trial, Finding] | None:
+        try:
+            trial = trial_at(sample)
+            trial.oracle.check(sample)
+            found = [f for f in check.run(trial) if not f.holds and (type(f), f.label) in wrong and _is_defined(f)]
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # another failure than the one that is shrunk; or the operator has no value there
+            return None
+        return (trial, found[0]) if found else None
+
+    inputs = trial_at(sample).oracle.inputs
+    smallest = shrunk(spec, sample, inputs, lambda sample: violated(sample) is not None, deadline)
+    return None if smallest is None else violated(replace(smallest, name=f"{sample.name}, shrunk"))
+
+
+def raises_at(spec: OpSpec, trial_at: TrialAt, check: Check, outcome: Outcome, deadline: float) -> Outcome | None:
+    """What the check does at the smallest sizes at which the candidate raises the same exception; numbers may differ.
+
+    `outcome`: of the trial at which the candidate has raised it.
+    """
+    assert outcome.error is not None
+    kind, found = _kind(outcome.error), {}
+
+    def raises(sample: Sample) -> bool:
+        try:
+            trial = trial_at(sample)
+            trial.oracle.check(sample)
+        except Exception:  # the operator has no value there
+            return False
+        again = run(check, trial)
+        if again.end is not End.RAISED or again.error is None or _kind(again.error) != kind:
+            return False
+        found[0] = again
+        return True
+
+    if spec.signature is None:
+        return None
+    smallest = shrunk(spec, outcome.trial.sample, (), raises, deadline, entries=False)
+    return None if smallest is None else found[0]
+
+
+def _kind(error: BaseException) -> tuple[type, str]:
+    return type(error), re.sub(r"\d+", "", message_of(error))
+
+
+def _is_defined(finding: Finding) -> bool:
+    """Is the oracle finite wherever the candidate is wrong? Elsewhere the operator may have no derivative."""
+    return not isinstance(finding, Comparison) or bool(np.isfinite(finding.oracle[finding.wrong]).all())
+
+
+def entries(trial: Trial, wrong: Finding | None = None) -> dict[str, str]:
+    """What each argument of a trial is, in words, by its label; what is not there is zero.
+
+    Where a check puts the inputs elsewhere, at a special point, the arguments of the call whose result is wrong are
+    told. Constants are told even if they are zero: a target, an index or a mask of zeros is a choice.
+    """
+    words = _of_a_placed_call(trial, wrong) or _of_the_sample(trial)
+    names = trial.oracle.spec.names_of_inputs(trial.oracle.spec.count)
+    for i, x in trial.sample.constants.items():
+        words[names[i]] = _words(trial.precision.rounded(x) if x.dtype.kind in "fc" else x)
+    return words
+
+
+def _of_the_sample(trial: Trial) -> dict[str, str]:
+    """Every array that was drawn and is not zero."""
+    arrays = {tuple(role.rsplit(" ", 1)): x for role, x in trial.sample.drawn.items() if x.any()}
+    several = len({example for _, example in arrays}) > 1
+    return {
+        f"{label} of call {int(example) + 1}" if several and example != "0" else label: _words(
+            trial.precision.rounded(x)
+        )
+        for (label, example), x in arrays.items()
+    }
+
+
+def _of_a_placed_call(trial: Trial, wrong: Finding | None) -> dict[str, str]:
+    """The arguments of a call at other inputs than the sample's; none of a call at the sample's."""
+    if not isinstance(wrong, Comparison) or wrong.call is None:
+        return {}
+    name, args = wrong.call
+    count = len(trial.oracle.inputs)
+    drawn = list(trial.sample.drawn.values())
+    if all(x is None or _is_among(x, drawn, trial) for x in args[:count]):
+        return {}
+    labels = [slot.label for slot in trial.oracle.map(name).arguments]
+    return {
+        label: _words(x)
+        for i, (label, x) in enumerate(zip(labels, args, strict=True))
+        if x is not None and (i < count or x.any())
+    }
+
+
+def _is_among(x: np.ndarray, drawn: Sequence[np.ndarray], trial: Trial) -> bool:
+    return any(x.shape == y.shape and np.array_equal(x, trial.precision.rounded(y), True) for y in drawn)
+
+
+def _words(x: np.ndarray) -> str:
+    """ "0.5 e(1, 0)", "ones", "zeros", "[[1, -2]]", or how many numbers there are."""
+    if x.dtype.kind not in "fc":
+        kind = "booleans" if x.dtype.kind == "b" else "integers"
+        return str(x.tolist()) if x.size <= _FEW else f"{' x '.join(map(str, x.shape))} {kind}"
+    hot = np.argwhere(x)
+    if x.size > 1 and len(hot) == 1:
+        (index,) = hot
+        factor = "" if x[tuple(index)] == 1 else f"{x[tuple(index)]:.4g} "
+        return f"{factor}e({', '.join(map(str, index))})"
+    if x.size > 1 and (x == 1).all():
+        return "ones"
+    if x.size > 1 and not len(hot):
+        return "zeros"
+    if x.size > _FEW:
+        return f"{' x '.join(map(str, x.shape))} numbers"
+    return np.array2string(
+        x, separator=", ", formatter={"float_kind": "{:.4g}".format, "complex_kind": "{:.4g}".format}
+    ).replace("\n", "")
+
+
+def shrunk(
+    spec: OpSpec,
+    sample: Sample,
+    inputs: tuple[str, ...],
+    fails: Fails,
+    deadline: float = math.inf,
+    entries: bool = True,
+) -> Sample | None:
+    """A sample that fails and of which, as far as was tried, no smaller one does; None if it does not fail again.
+
+    `inputs`: the names of those that are differentiated. `fails` must draw all that it needs from the sample. Without
+    `entries` only the sizes are shrunk.
+    """
+    search = _Search(sample, fails, deadline)
+    with contextlib.suppress(_Spent):
+        if not search.accepts(replace(sample, drawn={})):
+            return None
+        if spec.signature is not None:
+            search.share = _SIZES
+            with contextlib.suppress(_Spent):
+                _shrink_sizes(spec, search)
+            search.share = 1.0
+        if entries:
+            _shrink_directions(search, inputs)
+            _shrink_primals(search, inputs)
+            _shrink_constants(spec, search)
+    return search.best if search.best is not sample else None
+
+
+def _shrink_sizes(spec: OpSpec, search: _Search) -> None:
+    sample = search.best.name
+
+    def accepts(changed: Mapping[str, int]) -> bool:
+        # A short index or mask may miss what fails by chance: it is drawn a few times.
+        names = [search.best.name, *(f"{sample}, draw {i}" for i in range(1, _DRAWS) if search.best.constants)]
+        sizes = {**search.best.sizes, **changed}
+        try:
+            return any(search.accepts(at_sizes(spec, replace(search.best, name=name), sizes)) for name in names)
+        except Empty:
+            return False
+
+    sizes, defined = search.best.sizes, spec.size_rules.defined
+    if any(
+        accepts({axis: min(size, n) for axis, size in sizes.items()})
+        for n in (1, 2)
+        if max(sizes.values(), default=0) > n
+    ):
+        sizes = search.best.sizes
+    while True:
+        before = search.best.sizes
+        for axis in sorted((axis for axis in before if axis not in defined), key=lambda axis: -before[axis]):
+            _shrink_size(lambda size, axis=axis: accepts({axis: size}), before[axis])
+        if search.best.sizes == before:
+            return
+
+
+def _shrink_size(accepts: Callable[[int], bool], size: int) -> None:
+    """The small sizes one by one; then their doubles, and bisection, as if whatever is longer failed, too."""
+    passing = -1
+    for n in (0, 1, 2, 3, *(2**i for i in range(2, 16))):
+        if n >= size:
+            break
+        if accepts(n):
+            size = n
+            break
+        passing = n
+    while size - passing > 1:
+        middle = (passing + size) // 2
+        passing, size = (passing, middle) if accepts(middle) else (middle, size)
+
+
+def _is_primal(role: str, inputs: tuple[str, ...]) -> bool:
+    return role.rsplit(" ", 1)[0] in inputs
+
+
+def _shrink_directions(search: _Search, inputs: tuple[str, ...]) -> None:
+    """Cotangents and tangents: as many zeros as can be, then ones."""
+    for role in reversed([role for role in search.best.drawn if not _is_primal(role, inputs)]):
+
+        def accepts(x: np.ndarray, role: str = role) -> bool:
+            return search.accepts(replace(search.best, drawn=search.best.drawn | {role: x}))
+
+        x = search.best.drawn[role]
+        if not x.any() or accepts(np.zeros_like(x)):
+            continue
+        for block in _blocks(x.size):
+            thinner = search.best.drawn[role].copy()
+            thinner.flat[block] = 0.0
+            if (thinner != search.best.drawn[role]).any():
+                accepts(thinner)
+        x = search.best.drawn[role]
+        if not accepts((x != 0).astype(x.dtype)):
+            accepts(by_parts(lambda part: np.sign(part) * np.ceil(np.abs(part)), x))
+
+
+def _blocks(size: int) -> Iterator[slice]:
+    """Halves, quarters, ... and single entries."""
+    length = -(-size // 2)
+    while length:
+        yield from (slice(start, start + length) for start in range(0, size, length))
+        length = -(-length // 2) if length > 1 else 0
+
+
+def _shrink_primals(search: _Search, inputs: tuple[str, ...]) -> None:
+    """Inputs that may be any number: small integers, or few digits.
+
+    Never a zero, and never two alike: an operator may have a kink there, where both sides may be right.
+    """
+    sample = search.best
+    if sample.fixed is not None:
+        return
+    free = {name for name, domain in zip(inputs, sample.domains, strict=True) if domain in (REAL, EXTENDED)}
+    roles = [role for role in sample.drawn if role.rsplit(" ", 1)[0] in free]
+    values = np.concatenate([sample.drawn[role].ravel() for role in roles]) if roles else np.zeros(0)
+    ranks = np.empty(values.size)
+    ranks[np.argsort(np.abs(values), kind="stable")] = np.arange(1, values.size + 1)
+    simpler = [np.sign(values) * ranks] if values.size <= _FEW and not sample.complex else []
+    simpler += [np.round(values * 2**digits) / 2**digits for digits in (0, 2, 4, 6)]
+    for numbers in simpler:
+        if 0 in numbers or len(np.unique(np.abs(numbers))) < numbers.size:
+            continue
+        remaining, drawn = numbers, dict(sample.drawn)
+        for role in roles:
+            x = sample.drawn[role]
+            drawn[role], remaining = remaining[: x.size].reshape(x.shape), remaining[x.size :]
+        if search.accepts(replace(sample, drawn=drawn)):
+            return
+
+
+def _shrink_constants(spec: OpSpec, search: _Search) -> None:
+    """Integers: as near to zero as can be, all of an input at once or one by one.
+
+    Those of a sampler of the user's own stay: nothing is known of what else it may draw.
+    """
+    if search.best.fixed is not None:
+        return
+    domains = spec.domains_of_inputs(spec.count)
+    for i in search.best.constants:
+        nearest_to_zero = domains[i].nearest_to_zero
+        if nearest_to_zero is None:
+            continue
+        target = nearest_to_zero(search.best.sizes)
+
+        def accepts(x: np.ndarray, i: int = i) -> bool:
+            return search.accepts(replace(search.best, constants={**search.best.constants, i: x}))
+
+        x = search.best.constants[i]
+        if (x == target).all() or accepts(np.full_like(x, target)):
+            continue
+        for block in _blocks(x.size):
+            nearer = search.best.constants[i].copy()
+            nearer.flat[block] = target
+            if (nearer != search.best.constants[i]).any():
+                accepts(nearer)
+        for position in range(x.size):
+            _shrink_integer(accepts, search, i, position, target)
+
+
+def _shrink_integer(
+    accepts: Callable[[np.ndarray], bool], search: _Search, i: int, position: int, passing: int
+) -> None:
+    """One entry, by bisection between a value that passes and its own."""
+    while True:
+        x = search.best.constants[i]
+        value = int(x.flat[position])
+        if abs(value - passing) <= 1:
+            return
+        middle = (passing + value) // 2
+        nearer = x.copy()
+        nearer.flat[position] = middle
+        if not accepts(nearer):
+            passing = middle

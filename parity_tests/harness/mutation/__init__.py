@@ -1,0 +1,1 @@
+"""Mutants of an oracle's derivatives, and the checks that catch them."""

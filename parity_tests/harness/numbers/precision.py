@@ -1,0 +1,140 @@
+"""The floating-point formats that a candidate is judged in."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import ml_dtypes
+import numpy as np
+
+from parity_tests.harness.numbers.jumps import Jumps
+from parity_tests.harness.numbers.real_parts import by_parts
+
+# Right code may exceed the bounds of long sums by chance: of this many sums, which is more than one report compares,
+# any of them with this probability at most, since one of them does with 2 exp(-λ² / 2) at most.
+SUMS_OF_A_REPORT = 1e7
+CHANCE_OF_AN_ALARM = 1e-3
+LAMBDA = math.sqrt(2 * math.log(2 * SUMS_OF_A_REPORT / CHANCE_OF_AN_ALARM))  # 6.9
+
+
+@dataclass(frozen=True)
+class Precision:
+    """One format: how it stores numbers and how sums of products are accumulated in it.
+
+    Attributes:
+        name: the dtype's name in JAX, NumPy and PyTorch alike.
+        storage: the NumPy dtype; of complex numbers, that of a real or imaginary part.
+        u: unit roundoff of a stored result (half the spacing at 1).
+        u_acc: unit roundoff of the accumulator: float32's for the 16-bit formats.
+        tiny: what one operation may lose to underflow: the smallest normal number, since XLA and CUDA may flush
+            subnormals to zero; for float16, which both compute in float32, its smallest subnormal.
+        smallest: the smallest positive number, a subnormal.
+        largest: the largest finite number.
+        part: the name of the format of a real or imaginary part; its own, if its numbers are real.
+        any_choice: of an error analysis: does a bound cover every choice between exactly equal keys of a sort, or the
+            oracle's choice alone? See `rounding.order`.
+        jumps: of an error analysis: the sides of jumps on which it is made. See `rounding.integer_jumps`.
+    """
+
+    name: str
+    storage: np.dtype
+    u: float
+    u_acc: float
+    tiny: float
+    smallest: float
+    largest: float
+    part: str
+    any_choice: bool = False
+    jumps: Jumps | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def with_any_choice(self) -> Precision:
+        """The same format, for bounds that cover every choice between exactly equal keys."""
+        return replace(self, any_choice=True)
+
+    @property
+    def is_complex(self) -> bool:
+        """Are its numbers complex? What is real in itself, such as an absolute value, is real there, too."""
+        return self.part != self.name
+
+    @property
+    def double(self) -> Precision:
+        """The format in which the oracle judges this one: float64, or complex128."""
+        return COMPLEX128 if self.is_complex else FLOAT64
+
+    @property
+    def single(self) -> Precision:
+        """float32, or complex64: numbers of the same kind in half the width of `double`."""
+        return FORMATS["complex64" if self.is_complex else "float32"]
+
+    @property
+    def complex_name(self) -> str | None:
+        """The name of the format of complex numbers whose parts are these; None where both frameworks have none."""
+        return {"float64": "complex128", "float32": "complex64"}.get(self.part)
+
+    def covers(self, other: Precision) -> bool:
+        """Is it the same format, or a wider one of numbers of the same kind?"""
+        wider = self.storage.itemsize > other.storage.itemsize
+        return self is other or (wider and self.is_complex == other.is_complex)
+
+    def dtype_of(self, x: np.ndarray) -> str:
+        """The name of the dtype in which an array of float64 or complex128 is stored in this format.
+
+        Raises:
+            ValueError: there are no complex numbers in this format.
+        """
+        if not np.iscomplexobj(x):
+            return self.part
+        if self.complex_name is None:
+            raise ValueError(f"there are no complex numbers in {self.name}")
+        return self.complex_name
+
+    def rounded(self, x: np.ndarray) -> np.ndarray:
+        """x rounded to this format, as float64; complex numbers by their parts, as complex128."""
+        return by_parts(lambda a: np.asarray(a, np.float64).astype(self.storage).astype(np.float64), np.asarray(x))
+
+    def gamma(
+        self, K: int, pairs: np.ndarray | float | None = None, biased: np.ndarray | float | None = None
+    ) -> np.ndarray | float:
+        """γ_K: how far K roundings of the accumulator may add up, relatively; see `rounding`.
+
+        `pairs` (of equal terms) and `biased` (roundings): see `rounding.terms`; by default of K different terms.
+        """
+        independent = LAMBDA * np.sqrt(K if pairs is None else pairs)
+        return np.minimum(K, independent + (2 * self.u_acc * K * K if biased is None else biased)) * self.u_acc
+
+
+def _precision(
+    name: str, storage: type, u_acc: float | None = None, flushes: bool = True, part: str | None = None
+) -> Precision:
+    info = ml_dtypes.finfo(storage)
+    u = float(info.eps) / 2
+    tiny = float(info.smallest_normal if flushes else info.smallest_subnormal)
+    return Precision(
+        name=name,
+        storage=np.dtype(storage),
+        u=u,
+        u_acc=u if u_acc is None else u_acc,
+        tiny=tiny,
+        smallest=float(info.smallest_subnormal),
+        largest=float(info.max),
+        part=part or name,
+    )
+
+
+_U32 = float(np.finfo(np.float32).eps) / 2
+
+PRECISIONS: dict[str, Precision] = {  # of real numbers
+    p.name: p
+    for p in (
+        _precision("float64", np.float64),
+        _precision("float32", np.float32),
+        _precision("bfloat16", ml_dtypes.bfloat16, u_acc=_U32),
+        _precision("float16", np.float16, u_acc=_U32, flushes=False),
+    )
+}
+FLOAT64 = PRECISIONS["float64"]
+COMPLEX128 = _precision("complex128", np.float64, part="float64")
+COMPLEX: dict[str, Precision] = {p.name: p for p in (COMPLEX128, _precision("complex64", np.float32, part="float32"))}
+FORMATS = PRECISIONS | COMPLEX

@@ -1,0 +1,270 @@
+"""The oracle at special points: does its derivative contradict the slopes of its own values?
+
+A JAX rule may be right at generic points and wrong where two numbers are equal, or one is 0:
+`jax.hessian(jnp.hypot)(1.0, 1.0)` is 0. There autodiff is no witness, since formula and autodiff follow the same rule;
+the values of the map that is differentiated are. At a kink, where an operator has no derivative and the oracle's is a
+choice, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from parity_tests.harness.maps import BASES, ORDERS
+from parity_tests.harness.numbers.precision import FLOAT64
+from parity_tests.harness.numbers.real_parts import products
+from parity_tests.harness.oracle.oracle import Oracle
+from parity_tests.harness.oracle.points import Placement, placements
+from parity_tests.harness.oracle.taylor import taylor_test
+from parity_tests.harness.specs.domains import as_constant
+from parity_tests.harness.specs.samples import Sample
+
+_KINDS = ("is 0", "has zeros", "is 1", "has equal entries", "is the same")
+_FAR, _NEAR, _NEARER = 2.0**-9, 2.0**-13, 2.0**-17  # x + h p is exact in float64, as x and p have 8 bits
+# Far below these steps: sqrt(x² + 1e-12) is smooth within 1e-6. Of numbers that are not 0 the last is a few roundings.
+_TINY, _TINY_BESIDE_ZERO = (2.0**-20, 2.0**-30, 2.0**-40, 2.0**-48), (2.0**-64, 2.0**-96)
+_SUSPICIOUS = 2.0**-16  # relatively; a rule that is wrong at ties alone is off by far more
+_SIDES = 16  # random directions, and those against them: of a kink none is missed with a probability that matters
+_ROUGHLY = 2.0**-12  # relatively: two slopes that agree
+_CLEARLY = 16  # times as far from the slope as whatever else should be equal to it
+
+# Primitives whose derivative is a choice where operands are equal, or 0.
+_CHOOSING = ("max", "min", "abs", "sort", "reduce_max", "reduce_min", "cummax", "cummin", "clamp", "top_k", "sign")
+
+
+class SpecialPoints:
+    """Special points made from the first generic one of these samples; none of complex numbers."""
+
+    def __init__(self, oracle: Oracle, cases: Sequence[Sample]) -> None:
+        self._sample = next((s for s in cases if s.generic and s.fixed is None), None)
+        self._oracle = oracle if self._sample is None else oracle.at(self._sample)
+        self._found: dict[str, str | None] = {}
+
+    def contradiction(self, name: str) -> str | None:
+        """How the oracle's derivative contradicts the slopes of its own values there; None if it does not.
+
+        A map is no better than the one that it differentiates: that is tested first.
+        """
+        for which in reversed(list(_differentiated(name))):
+            if which not in self._found:
+                self._found[which] = self._contradiction_of(which)
+            if self._found[which] is not None:
+                return self._found[which]
+        return None
+
+    def _contradiction_of(self, name: str) -> str | None:
+        """Of a map itself."""
+        if self._sample is None or self._oracle.is_complex or self._oracle.spec.surrogate is not None:
+            return None
+        for place in placements(self._oracle, self._sample, FLOAT64):
+            if place.kind not in _KINDS:
+                continue
+            try:
+                found = _contradiction_at(self._oracle, name, self._sample, place)
+            except Exception:  # a solver may refuse such a point, or there is no rounding rule: then nothing is known
+                continue
+            if found is not None:
+                slope, differences = found
+                return (
+                    f"the oracle is wrong here: where {place.name} (sample {self._sample.name}), its {name} along one "
+                    f"direction is {slope:.6g}, the slope of the values of its {BASES[name]} is "
+                    f"{differences:.6g}{_rules(self._oracle, name, self._sample)}"
+                )
+        return None
+
+
+def _differentiated(name: str) -> Iterator[str]:
+    """A map of the first order or more, then the one that it differentiates, and so on."""
+    while name in BASES:
+        yield name
+        name = BASES[name]
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A map F = BASES[name] along a direction p, against weights w: φ(h) = ⟨w, F(x + h p)⟩."""
+
+    oracle: Oracle
+    name: str
+    x: Sequence[np.ndarray]
+    p: Sequence[np.ndarray]
+    w: Sequence[np.ndarray]
+
+    @property
+    def sides(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """What F' takes besides x, and what its results are paired with: of a VJP w and p, of a JVP p and w."""
+        p, w = list(self.p), list(self.w)
+        return (w, p) if ORDERS[self.name][-1] == "vjp" else (p, w)
+
+    def value(self, h: float) -> float:
+        """φ(h)."""
+        return _inner(self.w, self.values(h))
+
+    def values(self, h: float) -> list[np.ndarray]:
+        """F(x + h p)."""
+        return self.oracle.values(BASES[self.name], [a + h * b for a, b in zip(self.x, self.p, strict=True)])
+
+    def difference(self, h: float) -> float:
+        """The slope of φ from -h to h."""
+        return (self.value(h) - self.value(-h)) / (2 * h)
+
+    def derivative(self, x: Sequence[np.ndarray]) -> float:
+        """⟨w, F'(x) p⟩, by the oracle's own derivative."""
+        given, paired = self.sides
+        return _inner(paired, self.oracle.values(self.name, [*x, *given]))
+
+    def contradicts(self) -> bool:
+        """Do the values, with their rounding, exclude the oracle's derivative at x?"""
+        given, paired = self.sides
+
+        def values(name: str, args: list[np.ndarray]) -> list[np.ndarray]:
+            return self.oracle.values(name, args)
+
+        test = taylor_test(self.oracle, self.name, values, [*self.x, *given], paired)
+        return test is not None and not test.right
+
+
+def _inner(weights: Sequence[np.ndarray], values: Sequence[np.ndarray]) -> float:
+    return sum(float(np.sum(products(w, y))) for w, y in zip(weights, values, strict=True))
+
+
+def _contradiction_at(oracle: Oracle, name: str, sample: Sample, place: Placement) -> tuple[float, float] | None:
+    """The oracle's derivative in some direction, and the slope that its values have there, if these contradict.
+
+    They do where everything else agrees: the slopes on both sides, over several steps, and the derivative at points
+    all around. Of a continuous function the derivative at the point itself is the limit of those.
+    """
+    with np.errstate(all="ignore"):
+        for line in _lines(oracle, name, sample, place):
+            slope, between = line.derivative(line.x), line.difference(_NEAR)
+            off = abs(slope - between)
+            if not off > _SUSPICIOUS * (abs(slope) + abs(between)):
+                return None  # they agree, as at most points, or one of them is no number
+            if not off > _CLEARLY * _apart(_one_sided(line), between) or not _settled(line, between):
+                continue
+            around = [line.derivative(x) for x in _around(oracle, sample, line.x, _NEAR, _SIDES)]
+            if not off > _CLEARLY * _apart(around, between) or _changes_beside(line, sample, slope, between):
+                continue
+            if line.contradicts():
+                return slope, between
+    return None
+
+
+def _one_sided(line: _Line) -> list[float]:
+    middle = line.value(0.0)
+    return [(line.value(h) - middle) / h for h in (_NEAR, -_NEAR)]
+
+
+def _settled(line: _Line, between: float) -> bool:
+    """Do the slopes tend to a limit as the step becomes smaller? Those of a pole, say, grow."""
+    change = abs(line.difference(_NEARER) - between)
+    rounding = 2.0**-48 * sum(
+        float(np.abs(products(w, y)).sum()) for w, y in zip(line.w, line.values(0.0), strict=True)
+    )
+    return change <= max(abs(between - line.difference(_FAR)) / 2, _ROUGHLY * abs(between), rounding / _NEARER)
+
+
+def _changes_beside(line: _Line, sample: Sample, slope: float, between: float) -> bool:
+    """Is the oracle's derivative at some distance the one at the point, rather than the slope of the values?
+
+    Then the function changes within that distance, and the slopes do not see it.
+    """
+    distances = (*_TINY, *_TINY_BESIDE_ZERO) if any((x == 0).any() for x in line.x) else _TINY
+    for h in distances:
+        beside = [line.derivative(x) for x in _around(line.oracle, sample, line.x, h, 2)]
+        if all(abs(y - slope) < abs(y - between) for y in beside):
+            return True
+    return False
+
+
+def _apart(numbers: Sequence[float], middle: float) -> float:
+    """How far any of these numbers is from the middle; infinite if one is NaN."""
+    distances = np.abs(np.array(numbers) - middle)
+    return float(distances.max()) if np.isfinite(distances).all() else np.inf
+
+
+def _lines(oracle: Oracle, name: str, sample: Sample, place: Placement) -> Iterator[_Line]:
+    """A random direction, then one entry of each input: a kink may be in what other entries do."""
+    m, count = oracle.map(name), len(oracle.inputs)
+    shapes = oracle.shapes(tuple(x.shape for x in place.primals))
+
+    def draw(what: str, slots: Sequence) -> list[np.ndarray]:
+        roles = ((s, f"certificate at ties {what} {s.label}") for s in slots)
+        return [as_constant(oracle.direction(sample, role, s.like, shapes)) for s, role in roles]
+
+    base = m.arguments[: m.base]
+    x = [*place.primals, *draw("at", base[count:])]
+    p, w = draw("along", base), draw("against", oracle.map(BASES[name]).results)
+    yield _Line(oracle, name, x, p, w)
+    for i in range(count):
+        if p[i].size:
+            q = [np.zeros_like(a) for a in p]
+            q[i].flat[0] = 1.0
+            q[i] = oracle.directed(oracle.inputs[i], q[i])
+            yield _Line(oracle, name, x, q, w)
+
+
+def _around(
+    oracle: Oracle, sample: Sample, x: Sequence[np.ndarray], distance: float, sides: int
+) -> Iterator[list[np.ndarray]]:
+    """Points on both of so many sides of x, in the inputs' domains."""
+    rng = np.random.default_rng(sample.seed)
+    count = len(oracle.inputs)
+    for _ in range(sides):
+        d = [oracle.directed(n, rng.standard_normal(a.shape)) for n, a in zip(oracle.inputs, x, strict=False)]
+        for h in (distance, -distance):
+            yield [*(a + h * b for a, b in zip(x, d, strict=False)), *x[count:]]
+
+
+def _rules(oracle: Oracle, name: str, sample: Sample) -> str:
+    """Whose rule it is, so far as the primal's program tells: " (JAX's rule of hypot)"."""
+    if oracle.has_formula(name):
+        return ""
+    program = oracle.program(sample.shapes)
+    jaxs, own = _named_calls(program)
+    if own:
+        return f" (the primal's own jax.custom_jvp {' or '.join(own)})"
+    names = jaxs or [p for p in _CHOOSING if _has(program, p)]
+    return f" (JAX's rule of {' or '.join(names)})" if names else ""
+
+
+def _named_calls(jaxpr: core.Jaxpr) -> tuple[list[str], list[str]]:
+    """The innermost public functions of JAX that choose, or have a rule of their own; and custom_jvps of others."""
+    jaxs: list[str] = []
+    own: list[str] = []
+    for eqn in jaxpr.eqns:
+        for sub in core.jaxprs_in_params(eqn.params):
+            inner, inner_own = _named_calls(sub)
+            custom = eqn.primitive.name == "custom_jvp_call"
+            function, by_jax = _source(sub)
+            if by_jax and not inner and not function.startswith("_") and (custom or _chooses(sub)):
+                inner = [function]
+            if custom and not by_jax and not inner_own:
+                inner_own = [function]
+            jaxs += [n for n in inner if n not in jaxs]
+            own += [n for n in inner_own if n not in own]
+    return jaxs, own
+
+
+def _source(jaxpr: core.Jaxpr) -> tuple[str, bool]:
+    """The name of the function that a program was traced of, and is it one of JAX's?"""
+    function, _, file = jaxpr.debug_info.func_src_info.partition(" at ")
+    return function, Path(file).is_relative_to(Path(str(jax.__file__)).parent)
+
+
+def _chooses(jaxpr: core.Jaxpr) -> bool:
+    return any(_has(jaxpr, primitive) for primitive in _CHOOSING)
+
+
+def _has(jaxpr: core.Jaxpr, primitive: str) -> bool:
+    """Is a primitive among its equations, or those of the programs that it calls?"""
+    return any(
+        eqn.primitive.name == primitive or any(_has(sub, primitive) for sub in core.jaxprs_in_params(eqn.params))
+        for eqn in jaxpr.eqns
+    )

@@ -1,0 +1,85 @@
+"""Where an operator has one value: elsewhere it has no derivative, and any answer is as good as another.
+
+fmod(x, y) has no value at y = 0, although the quotient rule gives x the slope 1 there. The factors of a singular matrix
+have values of which there are many others: the oracle's have no error bound, as rounding may choose another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from parity_tests.harness.numbers.precision import FLOAT64, Precision
+from parity_tests.harness.oracle.oracle import Arrays, Oracle, Truth
+from parity_tests.harness.specs.samples import Sample
+
+
+def has_one_value(oracle: Oracle, inputs: Sequence[np.ndarray]) -> bool:
+    """Is every entry of the operator's value a number, and the only one? An infinity, which a pole has, is one."""
+    return not _any_nan(oracle.values("forward", inputs)) and not _ambiguous(oracle.truth("forward", inputs, FLOAT64))
+
+
+def why_undefined(oracle: Oracle, sample: Sample) -> str | None:
+    """Why an operator has no derivative at a sample; None if it may have one, in a part of its entries at least.
+
+    A number without an error bound is not enough: a rule that bounds rounding may be too careful. The oracle's
+    derivative must be no number, too. Long samples are asked for their value only, which is cheap.
+    """
+    inputs = sample.primals(oracle.inputs)
+    values = oracle.values("forward", inputs)
+    if any(y.size for y in values) and all(np.isnan(y).all() for y in values):
+        return "the oracle's value there is NaN"
+    if sample.first_order_only or not _ambiguous(oracle.truth("forward", inputs, FLOAT64)):
+        return None
+    derivative = oracle.values("vjp", oracle.arguments("vjp", sample))
+    return None if all(np.isfinite(y).all() for y in derivative) else "the oracle has no derivative there"
+
+
+def where_defined(oracle: Oracle, name: str, args: Arrays, precision: Precision) -> list[Truth]:
+    """The truths of a map, those of a derivative without a bound for what depends on an entry that has no value.
+
+    Of a gradient that is found by a cotangent of NaN for each such entry: what it reaches is NaN. Where there is no
+    derivative at all its zeros have no bound either.
+    """
+    count = len(oracle.inputs)
+    truths = oracle.truth(name, args, precision)
+    if name == "forward":
+        return truths
+    if _only_zeros_known(truths) and _only_zeros_known(oracle.truth(name, args, FLOAT64)):
+        return [(y, np.full(y.shape, np.inf)) for y, _ in truths]
+    values = oracle.truth("forward", args[:count], precision)
+    nans = {output: np.isnan(y) for output, (y, _) in zip(oracle.outputs, values, strict=True)}
+    if not any(nan.any() for nan in nans.values()):
+        return truths
+    m = oracle.map(name)
+    spoilt = [
+        np.where(nans[slot.like], np.nan, x) if slot.like in nans and x is not None else x
+        for slot, x in zip(m.arguments, args, strict=True)
+    ]
+    reached = [nans.get(slot.like, np.isnan(y)) for slot, y in zip(m.results, oracle.values(name, spoilt), strict=True)]
+    return [(y, np.where(r, np.inf, bound)) for (y, bound), r in zip(truths, reached, strict=True)]
+
+
+def _only_zeros_known(truths: Sequence[Truth]) -> bool:
+    """Is there no derivative, which leaves the zeros that it has everywhere by construction?
+
+    The factors of a singular matrix have none, and by any formula what is no number may reach the zeros of their
+    triangles. An infinite derivative, that of a pole or an overflow, is one: beside it a zero is a zero.
+    """
+    unknown = [~np.isfinite(bound) for _, bound in truths]
+    zeros = [(y == 0) & (bound == 0) for y, bound in truths]
+    return (
+        any(u.any() for u in unknown)
+        and all((u | z).all() for u, z in zip(unknown, zeros, strict=True))
+        and not any(np.isinf(y).any() for y, _ in truths)
+    )
+
+
+def _any_nan(values: Sequence[np.ndarray]) -> bool:
+    return any(np.isnan(y).any() for y in values)
+
+
+def _ambiguous(truths: Sequence[Truth]) -> bool:
+    """Is an entry a number that has no bound, however small the unit roundoff?"""
+    return any((np.isfinite(y) & ~np.isfinite(bound)).any() for y, bound in truths)

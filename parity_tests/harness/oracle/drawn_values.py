@@ -1,0 +1,125 @@
+"""The oracle's values at the inputs that are drawn: how many are NaN, and which domain would help.
+
+An operator has no derivative where it has no value, so that such an entry judges nobody: half of them for a square root
+of real numbers. Whoever reads a pass must know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from parity_tests.harness.oracle.oracle import Oracle
+from parity_tests.harness.specs.domains import DOMAINS, Empty
+from parity_tests.harness.specs.samples import Sample
+
+_REMEDIES = ("nonzero", "positive", "unit", "sorted", "definite")  # the widest that helps comes first
+
+
+@dataclass
+class DrawnValues:
+    """A count of the entries of the oracle's values, over all samples.
+
+    Attributes:
+        samples: how many there are, without those at which the primal raises.
+        entries: how many there are; nan: of these, how many are NaN.
+        examples: a sample that has such, and the oracle there.
+        always_empty: the axes of size 0 at every sample. Where another axis is, the operator may have no value.
+    """
+
+    samples: int = 0
+    entries: int = 0
+    nan: int = 0
+    examples: list[tuple[Oracle, Sample]] = field(default_factory=list)
+    always_empty: tuple[str, ...] = ()
+
+    def add(self, oracle: Oracle, sample: Sample) -> None:
+        """Count the entries of one more sample; where the primal raises, there are none, and the rows say so."""
+        try:
+            values = oracle.values("forward", sample.primals(oracle.inputs))
+        except Exception:
+            return
+        self.samples += 1
+        nan = sum(int(np.isnan(y).sum()) for y in values)
+        self.entries += sum(y.size for y in values)
+        self.nan += nan
+        if nan and not self.examples and not sample.first_order_only:
+            self.examples.append((oracle, sample))
+
+    def unusable(self) -> str | None:
+        """Why nothing can be judged; None if something may be."""
+        if self.samples and not self.entries and not self.always_empty:
+            return "every output of the oracle is empty at every sample, so that there is nothing to compare"
+        if self.samples and self.always_empty and self.nan == self.entries:
+            return self.why_never_finite()
+        if self.all_nan:
+            return f"the oracle's value is NaN at all of {self._which()}; {self.remedy()}"
+        return None
+
+    def why_never_finite(self) -> str:
+        """Why no sample has a derivative to compare, although the oracle has raised nowhere."""
+        if self.always_empty:
+            axes = " and ".join(self.always_empty)
+            are, rule = ("is", f"{axes} >= 1") if len(self.always_empty) == 1 else ("are", "sizes >= 1")
+            return f"every sample has an empty axis ({axes} {are} 0), so that there is nothing to compare; allow {rule}"
+        if self.nan:
+            return f"at every sample the oracle's value, or its derivative, is NaN somewhere; {self.remedy()}"
+        return "autodiff of the primal is finite at no sample"
+
+    @property
+    def all_nan(self) -> bool:
+        """Has the oracle no value anywhere?"""
+        return 0 < self.nan == self.entries
+
+    def line(self) -> str | None:
+        """A line about what was left out; None if nothing was."""
+        if not self.nan:
+            return None
+        return (
+            f"{self.nan:,} of {self.entries:,} entries of the oracle's values are NaN at {self._which()}, and were "
+            f"left out; {self.remedy()}"
+        )
+
+    def _which(self) -> str:
+        given = any(sample.fixed is not None for _, sample in self.examples)
+        return "the inputs that were given" if given else "the inputs that were drawn"
+
+    def remedy(self) -> str:
+        """What to do about it: the domain of an input at which there is none, if one of those by name is such."""
+        if any(sample.fixed is not None for _, sample in self.examples):
+            return "give inputs at which it has a value"
+        for domains in self._choices():
+            if all(_has_values(oracle, sample, domains) for oracle, sample in self.examples):
+                given = ", ".join(f'"{name}": "{domain}"' for name, domain in domains.items())
+                return f"with OpSpec(domains={{{given}}}) there are none"
+        return "say by OpSpec.domains where the inputs lie: a domain's name, or a sampler (generator, shape) -> array"
+
+    def _choices(self) -> Iterator[dict[str, str]]:
+        """Domains for one input, then for all that are differentiated."""
+        if not self.examples:
+            return
+        inputs = self.examples[0][0].inputs
+        yield from ({name: domain} for name in inputs for domain in _REMEDIES)
+        if len(inputs) > 1:
+            yield from (dict.fromkeys(inputs, domain) for domain in _REMEDIES)
+
+
+def _has_values(oracle: Oracle, sample: Sample, domains: dict[str, str]) -> bool:
+    """Is none of the values NaN if these inputs are drawn from these domains?"""
+    if sample.fixed is not None:
+        return False
+    rng = np.random.default_rng(0)
+    inputs: list[np.ndarray] = list(sample.primals(oracle.inputs))
+    try:
+        for i, name in enumerate(oracle.inputs):
+            if name in domains:
+                inputs[i] = DOMAINS[domains[name]].draw(rng, inputs[i].shape, sample.sizes)
+    except (Empty, ValueError):  # the domain is not of arrays of this shape
+        return False
+    return not _any_nan(oracle.values("forward", inputs))
+
+
+def _any_nan(values: Sequence[np.ndarray]) -> bool:
+    return any(np.isnan(y).any() for y in values)

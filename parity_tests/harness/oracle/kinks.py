@@ -1,0 +1,301 @@
+"""Where an operator has no derivative: which answers are a convention, and which are wrong.
+
+At a kink a derivative is a choice: |x| at 0 may have any slope from -1 to 1, and JAX and PyTorch choose differently
+(of max(x, y) at x = y, of a sort with ties, of a norm at 0). The choices are what lies between the derivatives nearby:
+F. H. Clarke, Optimization and Nonsmooth Analysis (1983), theorem 2.5.1. Entry by entry, that is an interval from the
+smallest to the largest limit of the oracle's derivative as the point is approached from several sides. The same holds
+for a value at a jump.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parity_tests.harness.findings import Comparison, Convention, Fact, Finding
+from parity_tests.harness.maps import BASES, ORDERS
+from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers.precision import FLOAT64
+from parity_tests.harness.oracle.one_sided import FAR, NEAR, Limit, directed, limits_along, moved
+from parity_tests.harness.oracle.oracle import Arrays, Oracle
+from parity_tests.harness.specs.samples import Sample
+
+if TYPE_CHECKING:
+    from parity_tests.harness.trial.trial import Trial  # which compares by this file
+
+_RANDOM = 32  # directions, besides those along single entries: a tie of n is broken in favour of each of them
+_ENTRIES = 32
+_MORE_RANDOM = 512  # for an entry that is still wrong: none of them favours it in a tie of 12 once in 10**20
+_NUMBERS = 2**22  # in all of these together
+_RESOLVED = 32  # equal entries, each of which some of all these directions favours, but for a chance of 10**-8
+_PROBES = 4  # random directions, and against them, in which a jump is looked for first
+
+
+def settled(trial: Trial, name: str, args: Arrays, findings: Sequence[Finding], circumstance: str) -> Iterator[Finding]:
+    """Findings on a map, where a choice is right if it is one of the oracle's limits, or makes no difference nearby.
+
+    Of hundreds of equal numbers random directions do not put every one in every place: then any choice is right.
+    """
+    if not any(isinstance(f, Comparison) and _in_question(trial, f).any() for f in findings):
+        yield from findings
+        return
+    if _most_equal(args[: len(trial.oracle.inputs)]) > _RESOLVED:
+        findings = _of_any_choice(trial, name, args, findings, where_it_jumps=True)
+    told = list(_at_kinks(trial, name, args, findings, circumstance))
+    yield from _of_any_choice(trial, name, args, told)
+
+
+def _most_equal(inputs: Arrays) -> int:
+    """How many entries of an input are equal at most."""
+    counts = (np.unique(x, return_counts=True)[1] for x in inputs if x is not None)
+    return max((int(c.max(initial=0)) for c in counts), default=0)
+
+
+def _of_any_choice(
+    trial: Trial, name: str, args: Arrays, findings: Sequence[Finding], where_it_jumps: bool = False
+) -> Sequence[Finding]:
+    """Entries that are wrong, compared with every choice between equal keys, where the oracle does not jump.
+
+    Keys that are equal in a whole neighborhood, such as the zeros of a relu, are told apart by nobody: whichever of
+    them a sort puts first is right.
+    """
+    wrong = [f for f in findings if isinstance(f, Comparison) and f.wrong.any()]
+    if not wrong or not trial.oracle.chooses:
+        return findings
+    truths = trial.oracle.evaluate(name, args, trial.precision.with_any_choice)
+    slots = trial.oracle.map(name).results
+    compared = {}
+    for slot, (value, bound) in zip(slots, truths, strict=True):
+        bound = bound if name == "forward" else trial.oracle.directed_errors(slot.like, bound, value)
+        for f in wrong:
+            if f.label == slot.label:
+                allowed = f.wrong & (where_it_jumps or _is_smooth(trial, name, args, f))
+                compared[id(f)] = replace(f, bound=np.where(allowed, np.maximum(f.bound, bound), f.bound))
+    return [compared.get(id(f), f) for f in findings]
+
+
+def _at_kinks(
+    trial: Trial, name: str, args: Arrays, findings: Sequence[Finding], circumstance: str
+) -> Iterator[Finding]:
+    """Findings on a map, where what lies between the one-sided derivatives is right, too.
+
+    Random numbers meet a kink as well: in bfloat16 every other hundred of pairs is a tie. The oracle is asked for its
+    limits only if a comparison fails, or if it has no number of its own, and if it jumps there at all, in some hundred
+    evaluations. An entry that is still wrong then gets more: a random direction favours one of n equal entries with
+    probability 1/n only. Beyond first order nothing is said of an entry that jumps: what two choices make of each other
+    lies between no limits. Complex numbers have no sides: where real
+    inputs have complex outputs nothing is said of an entry that jumps. A surrogate gradient is a choice itself, and
+    binding.
+    """
+    open_questions = [f for f in findings if isinstance(f, Comparison) and _in_question(trial, f).any()]
+    chosen_already = trial.oracle.is_surrogate(name)
+    if chosen_already or trial.precision.is_complex or not any(_may_jump(trial, name, args, f) for f in open_questions):
+        yield from findings
+        return
+    if trial.oracle.is_complex:
+        yield from (_unless_it_jumps(trial, name, args, f) if f in open_questions else f for f in findings)
+        return
+    directions = list(_directions(trial.oracle, trial.sample))
+    told = _by_limits(trial, name, args, findings, open_questions, circumstance, directions)
+    if not all(f.holds for f in told):
+        directions = [*_further_directions(trial, name, told), *directions]
+        told = _by_limits(trial, name, args, findings, open_questions, circumstance, directions)
+    yield from told
+
+
+def _by_limits(
+    trial: Trial,
+    name: str,
+    args: Arrays,
+    findings: Sequence[Finding],
+    open_questions: Sequence[Comparison],
+    circumstance: str,
+    directions: Sequence[Sequence[np.ndarray]],
+) -> list[Finding]:
+    """The findings, those that are in question compared with what the map tends to in these directions."""
+    asked = {f.label: _in_question(trial, f) for f in open_questions}
+    limits, total = limits_along(trial, name, args, directions, asked)
+    binding = {slot.label for slot in trial.oracle.map(name).results if slot.like in trial.oracle.spec.conventions}
+    told: list[Finding] = []
+    chosen: list[Finding] = []
+    for f in findings:
+        if not isinstance(f, Comparison) or f not in open_questions or f.label in binding:
+            told.append(f)
+            continue
+        limit, asked = limits[f.label], _in_question(trial, f)
+        low, high, known = limit.low, limit.high, limit.known
+        compared = _within(trial, name, f, limit)
+        told.append(compared)
+        if not compared.holds or not (asked & known).any():
+            continue
+        if limit.sum is not None and _differs(limit.sum, [compared]):
+            text = f"adds up to {f.candidate.sum():g}, every derivative nearby to {limit.sum:g}"
+            told.append(Fact(f.label, False, text, circumstance))
+        else:
+            i = tuple(int(k) for k in np.argwhere(asked & known)[0])
+            text = f"{f.candidate[i]:g} where the oracle has {f.oracle[i]:g}, and {low[i]:g} to {high[i]:g} nearby"
+            chosen.append(Convention(f.label, text, circumstance or f"sample {trial.sample.name}"))
+    gradients = [f for f in told if isinstance(f, Comparison)]
+    if not all(f.holds for f in told):
+        return told
+    if total is not None and len(gradients) == len(limits) and _differs(total, gradients):
+        together = sum(f.candidate.sum() for f in gradients)
+        text = f"add up to {together:g}, all derivatives nearby to {total:g}"
+        return [*told, Fact(", ".join(f.label for f in gradients), False, text, circumstance)]
+    return [*told, *chosen]
+
+
+def _within(trial: Trial, name: str, f: Comparison, limit: Limit) -> Comparison:
+    """A comparison, its entries that are in question compared with the nearest number between their limits."""
+    asked = _in_question(trial, f)
+    inside = np.clip(np.where(np.isnan(f.candidate), np.inf, f.candidate), limit.low, limit.high)
+    # To first order an error is proportional to the roundoff.
+    near = limit.bound * trial.precision.u / FLOAT64.u + limit.drift
+    allowed = np.where(np.isfinite(f.bound), np.maximum(f.bound, near), near)
+    if len(ORDERS[name]) > 1:
+        allowed = np.where(limit.low < limit.high, np.inf, allowed)
+    return replace(
+        f,
+        oracle=np.where(asked & limit.known, inside, f.oracle),
+        bound=np.where(asked, np.where(limit.known, allowed, np.inf), f.bound),
+    )
+
+
+def _differs(total: float, gradients: Sequence[Comparison]) -> bool:
+    """Do gradients add up to something else, by more than rounding, theirs and that of the sums?"""
+    allowed = sum(f.bound.sum() for f in gradients)
+    terms, size = sum(f.candidate.size for f in gradients), sum(np.abs(f.candidate).sum() for f in gradients)
+    return abs(sum(f.candidate.sum() for f in gradients) - total) > allowed + 2 * terms * FLOAT64.u * (size + allowed)
+
+
+def is_kink(oracle: Oracle, name: str, inputs: Sequence[np.ndarray], sample: Sample) -> bool:
+    """Does a derivative, or the map that it is of, jump at these inputs from one side to another?"""
+    if sample.complex:
+        return False
+    shapes = oracle.shapes(tuple(x.shape for x in inputs))
+    for which in (name, BASES[name]):
+        slots = oracle.map(which).arguments[len(inputs) :]
+        directions = [oracle.direction(sample, f"kink {s.label}", s.like, shapes) for s in slots]
+        for y in _around(oracle, which, [*inputs, *directions], sample):
+            with np.errstate(invalid="ignore"):
+                if (np.abs(y - y[0]).max(0) > FAR * np.abs(y).max(initial=0)).any():
+                    return True
+    return False
+
+
+def beside(oracle: Oracle, inputs: Sequence[np.ndarray], sample: Sample) -> list[np.ndarray]:
+    """The inputs moved a little, in a direction that stays in their domains."""
+    *_, direction = _directions(oracle, sample)
+    return moved(inputs, direction, 2.0**-6)
+
+
+def jumps(trial: Trial, name: str, args: Arrays) -> list[np.ndarray]:
+    """How far each result of a map may be from the oracle's, by a choice at a kink."""
+    if trial.oracle.is_surrogate(name):
+        return [np.zeros(value.shape) for value, _ in trial.truth(name, args)]
+    truths, around = trial.truth(name, args), _around(trial.oracle, name, args, trial.sample)
+    heights = [np.abs(y - value).max(0) for y, (value, _) in zip(around, truths, strict=True)]
+    return [np.where(h > FAR * np.abs(y).max(initial=0), h, 0.0) for h, y in zip(heights, around, strict=True)]
+
+
+def _may_jump(trial: Trial, name: str, args: Arrays, f: Comparison) -> bool:
+    """May a jump of the oracle's be why an entry is wrong? It is at least a 1024th as high then, or there is none."""
+    asked, slots = _in_question(trial, f), trial.oracle.map(name).results
+    index = next(i for i, slot in enumerate(slots) if slot.label == f.label)
+    values = _around(trial.oracle, name, args, trial.sample)[index]
+    with np.errstate(invalid="ignore"):
+        heights = np.abs(values - f.oracle).max(0)[asked]
+        return not (heights < (f.error - f.bound)[asked] / 1024).all()  # or it is NaN
+
+
+def _unless_it_jumps(trial: Trial, name: str, args: Arrays, f: Comparison) -> Comparison:
+    """A comparison without its entries that are in question where the oracle jumps."""
+    jumps = ~_is_smooth(trial, name, args, f)
+    return replace(f, bound=np.where(_in_question(trial, f) & jumps, np.inf, f.bound))
+
+
+def _is_smooth(trial: Trial, name: str, args: Arrays, f: Comparison) -> np.ndarray:
+    """Where does the oracle not jump, or by far less than the entry is wrong?"""
+    index = next(i for i, slot in enumerate(trial.oracle.map(name).results) if slot.label == f.label)
+    values = _around(trial.oracle, name, args, trial.sample)[index]
+    with np.errstate(invalid="ignore"):
+        heights = np.abs(values - f.oracle).max(0)
+        return (heights <= FAR * np.abs(values).max(0)) | (heights < (f.error - f.bound) / 1024)  # neither of a NaN
+
+
+def _around(oracle: Oracle, name: str, args: Arrays, sample: Sample) -> list[np.ndarray]:
+    """Each result of a map at points around its inputs, along a new first axis."""
+    points = []
+    for direction in list(_directions(oracle, sample))[-_PROBES:]:
+        for sign in (1.0, -1.0):
+            values = oracle.values(name, moved(args, [sign * d for d in direction], NEAR))
+            slots = oracle.map(name).results
+            points.append([directed(oracle, name, slot, y) for slot, y in zip(slots, values, strict=True)])
+    return [np.stack(values) for values in zip(*points, strict=True)]
+
+
+def _in_question(trial: Trial, f: Comparison) -> np.ndarray:
+    """The entries that are wrong, or, in float64, where the candidate has a number and the oracle has none."""
+    return f.wrong | (np.isnan(f.oracle) & np.isfinite(f.candidate) & (trial.precision is FLOAT64))
+
+
+def _directions(oracle: Oracle, sample: Sample) -> Iterator[list[np.ndarray]]:
+    """Directions that stay in every input's domain: along each entry and against it, and random ones."""
+    names, shapes = oracle.inputs, sample.shapes
+    rng = np.random.default_rng(sample.seed)
+    entries = [(i, j) for i, shape in enumerate(shapes) for j in range(int(np.prod(shape)))]
+    for k in rng.permutation(len(entries))[:_ENTRIES]:
+        i, j = entries[k]
+        for sign in (1.0, -1.0):
+            direction = [np.zeros(shape) for shape in shapes]
+            direction[i].flat[j] = sign
+            yield [oracle.directed(n, d) for n, d in zip(names, direction, strict=True)]
+    for _ in range(_RANDOM):
+        yield [oracle.directed(n, rng.standard_normal(s)) for n, s in zip(names, shapes, strict=True)]
+
+
+def _further_directions(trial: Trial, name: str, findings: Sequence[Finding]) -> list[list[np.ndarray]]:
+    """Directions for the entries of gradients that are wrong: along each of them, and many more random ones.
+
+    Of a maximum of equal numbers every entry is the largest in its own direction. In a sort of n equal numbers an entry
+    has each place in one of n random directions only. The numbers are fixed, so that the oracle is compiled once more
+    and not for every finding.
+    """
+    oracle, sample, shapes = (
+        trial.oracle,
+        trial.sample,
+        dict(zip(trial.oracle.inputs, trial.sample.shapes, strict=True)),
+    )
+    rng = np.random.default_rng((sample.seed, 1))
+    likes = {slot.label: slot.like for slot in oracle.map(name).results}
+    wrong = [
+        (likes[f.label], j)
+        for f in findings
+        if isinstance(f, Comparison) and likes[f.label] in shapes
+        for j in np.flatnonzero(f.wrong)
+    ]
+    directions = []
+    for like, j in itertools.islice(itertools.cycle(wrong[k] for k in rng.permutation(len(wrong))), _ENTRIES):
+        for sign in (1.0, -1.0):
+            direction = {n: np.zeros(shape) for n, shape in shapes.items()}
+            direction[like].flat[j] = sign
+            directions.append([oracle.directed(n, d) for n, d in direction.items()])
+    count = min(_MORE_RANDOM, _NUMBERS // max(1, sum(math.prod(shape) for shape in shapes.values())))
+    for _ in range(count):
+        directions.append([oracle.directed(n, rng.standard_normal(s)) for n, s in shapes.items()])
+    return directions
+
+
+def of_nan(trial: Trial, args: Sequence[np.ndarray], results: Sequence, circumstance: str) -> Iterator[Finding]:
+    """A convention for each output that is a number where the oracle's is not: a choice, too."""
+    for slot, y, (value, _) in zip(
+        trial.oracle.map("forward").results, results, trial.truth("forward", args), strict=True
+    ):
+        hidden = int((np.isnan(value) & ~np.isnan(bridge.to_numpy(y))).sum())
+        if hidden:
+            yield Convention(slot.label, f"a number in {hidden} entries where the oracle has NaN", circumstance)

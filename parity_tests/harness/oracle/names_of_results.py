@@ -1,0 +1,37 @@
+"""The fields of an OpSpec whose keys name results: a name that is none would have no effect, and nobody would notice.
+
+The names of outputs may be the keys of what the primal returns, so that only the oracle knows them.
+"""
+
+from __future__ import annotations
+
+from parity_tests.harness.maps import ORDERS
+from parity_tests.harness.names import CHECKS
+from parity_tests.harness.oracle.oracle import Oracle, OracleError
+
+
+def check_names_of_results(oracle: Oracle) -> None:
+    """Check that `conventions` names inputs and outputs, and `equations` what some check compares.
+
+    Raises:
+        OracleError: one of them does not; the message has the names that there are.
+    """
+    spec = oracle.spec
+    inputs, outputs = spec.names_of_inputs(spec.count), (*oracle.outputs, *oracle.integers)
+    for name in spec.conventions:
+        if name not in (*inputs, *outputs):
+            raise OracleError(
+                f"{spec.name}: conventions names {name!r}; the inputs are {', '.join(inputs)}, "
+                f"the outputs are {', '.join(outputs)}"
+            )
+    results = {check: [slot.label for slot in oracle.map(check).results] for check in ORDERS}
+    results["forward"] += oracle.integers
+    first_order = [label for check, order in ORDERS.items() if len(order) <= 1 for label in results[check]]
+    for name in spec.equations:
+        check, _, label = name.rpartition("/")
+        known = results.get(check, first_order if check in ("", *CHECKS) else [])
+        if label not in known:
+            raise OracleError(
+                f"{spec.name}: equations names {name!r}; the results are {', '.join(first_order)}, and those of "
+                f'second order are written with their map, such as "vjp_of_vjp/{results["vjp_of_vjp"][0]}"'
+            )

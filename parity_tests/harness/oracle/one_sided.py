@@ -1,0 +1,163 @@
+"""What a map tends to as its inputs are approached from several sides: the interval of its limits, entry by entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parity_tests.harness.maps import ORDERS, Slot
+from parity_tests.harness.numbers.precision import FLOAT64
+from parity_tests.harness.oracle.oracle import Arrays, Oracle
+
+if TYPE_CHECKING:
+    from parity_tests.harness.trial.trial import Trial  # which compares by these limits
+
+# Relative distances. Over the smaller one a smooth derivative changes 2**20 times less, one that jumps as much as over
+# the larger one, and one without limit far more.
+FAR, NEAR = 2.0**-20, 2.0**-40
+_AT_LEAST, _AT_MOST = 3, 8  # directions in which the error of a limit is worked out
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """What a result of a map tends to, entry by entry.
+
+    `low`, `high`: the smallest and the largest limit; `bound`: their error; `drift`: that of asking at a distance;
+    `known`: is there a limit? `sum`: what all entries of a gradient add up to, if that is the same nearby on every
+    side. Then it is so at the point: to give each of n equal numbers the whole gradient of their maximum is wrong,
+    although each might have it alone.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    bound: np.ndarray
+    drift: np.ndarray
+    known: np.ndarray
+    sum: float | None
+
+
+def limits_along(
+    trial: Trial,
+    name: str,
+    args: Arrays,
+    directions: Sequence[Sequence[np.ndarray]],
+    asked: Mapping[str, np.ndarray],
+) -> tuple[dict[str, Limit], float | None]:
+    """The limits of each result of a map, by its label, and the sum of all gradients together, likewise.
+
+    `asked`: the entries whose limits matter.
+    """
+    near, far = (_range(trial, name, args, directions, h, asked) for h in (NEAR, FAR))
+    at = [value for value, _ in trial.truth(name, args)]
+    gradient = bool(ORDERS[name]) and ORDERS[name][-1] == "vjp"
+    limits, widths, totals = {}, [], []
+    for slot, value, (low, high, bound, noise, sums), (low_far, high_far, _, noise_far, _) in zip(
+        trial.oracle.map(name).results, at, near, far, strict=True
+    ):
+        with np.errstate(invalid="ignore"):
+            width, width_far = high - low, high_far - low_far
+            # It grows as the point is approached, by more than the oracle itself errs: there is no derivative at all.
+            size, size_far = np.maximum(np.abs(low), np.abs(high)), np.maximum(np.abs(low_far), np.abs(high_far))
+            unbounded = size > 4 * size_far + noise
+            # A jump is as high from afar. Nearby two numbers may also be equal but for rounding, which is no noise.
+            alike = (width < 4 * width_far) & (width_far > 4 * noise_far)
+            jumps = (width > width_far / 4) & ((width > 4 * noise) | alike)
+            # What is smooth has changed by as much over the smaller distance, to first order.
+            drift = 2 * np.maximum(np.abs(low_far - low), np.abs(high_far - high)) * (NEAR / FAR)
+        known = np.isfinite(width) & np.isfinite(width_far) & np.isfinite(bound + drift)
+        # Where it does not jump, or nothing is known nearby, the oracle's own value stands if there is one.
+        stands = np.isfinite(value) & ~unbounded & ~(known & jumps)
+        # By less than the oracle errs nearby it may jump, if it chooses one of several entries: these err, too.
+        unseen = known & (width > width_far / 4) & trial.oracle.chooses
+        low, high = np.where(stands, value, low), np.where(stands, value, high)
+        bound, drift = np.where(stands, np.where(unseen, noise + width, 0.0), bound), np.where(stands, 0.0, drift)
+        known = (known | stands) & ~unbounded
+        widths.append(np.sum(high - low) if known.all() else np.nan)
+        totals.append(sums)
+        limits[slot.label] = Limit(low, high, bound, drift, known, _constant(sums, widths[-1]) if gradient else None)
+    return limits, _constant(np.sum(totals, axis=0), sum(widths)) if gradient else None
+
+
+def _constant(sums: np.ndarray, width: float) -> float | None:
+    """The sum of a gradient, if it is the same on every side: apart by less than the small distance changes."""
+    return float(sums[0]) if np.isfinite(sums).all() and np.ptp(sums) <= 2.0**-20 * width else None
+
+
+def _range(trial: Trial, name: str, args: Arrays, directions, h: float, asked: Mapping[str, np.ndarray]) -> list[tuple]:
+    """Of each result of a map at a distance h in every direction: smallest, largest, error, largest error, every sum.
+
+    The largest error is that of the oracle where every entry has moved the least: f(x) / x near 0 loses the most there.
+    """
+    count, present = len(trial.oracle.inputs), list(args)
+    steps = [np.stack(d) for d in zip(*directions, strict=True)]
+    least = [np.take_along_axis(d, np.where(d == 0, np.inf, np.abs(d)).argmin(0)[None], 0)[0] for d in steps]
+    there, nearest = (moved(present[:count], d, h) for d in (steps, least))
+    ranges = []
+    values = trial.oracle.values_along(name, there, present[count:])
+    slots = trial.oracle.map(name).results
+    ends = _at_the_ends([(y, asked[slot.label]) for slot, y in zip(slots, values, strict=True) if slot.label in asked])
+    errors = [
+        (i, trial.oracle.evaluate(name, [*(x[i] for x in there), *present[count:]], FLOAT64))
+        for i in dict.fromkeys([*ends, *range(len(steps[0]) - _AT_LEAST, len(steps[0]))])
+    ]
+    bounds = [_error_of_limits(y, [(i, e[k][1]) for i, e in errors]) for k, y in enumerate(values)]
+    largest = trial.oracle.truth(name, [*nearest, *present[count:]], FLOAT64)
+    for slot, several, bound, (_, noise) in zip(slots, values, bounds, largest, strict=True):
+        several = np.stack([directed(trial.oracle, name, slot, x) for x in several])
+        if name != "forward":
+            bound, noise = (trial.oracle.directed_errors(slot.like, e, several[0]) for e in (bound, noise))
+        noise = np.where(np.isfinite(noise), np.maximum(bound, noise), 0.0)
+        outside = np.isnan(several)  # of the domain, where nothing is approached
+        low, high = np.where(outside, np.inf, several).min(0), np.where(outside, -np.inf, several).max(0)
+        with np.errstate(invalid="ignore"):  # infinite of both signs
+            sums = np.where(outside, 0.0, several).reshape(len(several), -1).sum(1)
+        ranges.append((low, high, bound, noise, sums))
+    return ranges
+
+
+def _ends(several: np.ndarray) -> np.ndarray:
+    """Is an entry as small, is it as large as anywhere? With a first axis for these, then one for the directions."""
+    with np.errstate(invalid="ignore"):
+        low, high = np.nanmin(several, 0, initial=np.inf), np.nanmax(several, 0, initial=-np.inf)
+        room = (high - low) / 1024
+        return np.stack([several <= low + room, several >= high - room])
+
+
+def _at_the_ends(results: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[int]:
+    """A few directions in which as many as possible of the entries that matter are the smallest, and the largest."""
+    ends = [_ends(y)[:, :, asked].swapaxes(0, 1).reshape(len(y), -1) for y, asked in results]
+    missing = np.concatenate(ends, axis=1) if ends else np.zeros((0, 0), bool)
+    chosen: list[int] = []
+    while missing.any() and len(chosen) < _AT_MOST:
+        chosen.append(int(missing.sum(1).argmax()))
+        missing = missing & ~missing[chosen[-1]]
+    return chosen
+
+
+def _error_of_limits(several: np.ndarray, errors: Sequence[tuple[int, np.ndarray]]) -> np.ndarray:
+    """The error of the smallest and the largest limit of a result, of its errors in some directions, by their indices.
+
+    Two numbers that are equal but for rounding are so in one of several directions at the most: the direction that
+    knows best counts. So it does of those that have an end, unless all of these know nothing.
+    """
+    where, bounds = np.array([i for i, _ in errors]), np.stack([e for _, e in errors])
+    at_ends, least = _ends(several)[:, where], bounds.min(0)
+    of_ends = np.where(at_ends, bounds, np.inf).min(1)
+    with np.errstate(invalid="ignore"):
+        apart = np.nanmax(several, 0, initial=-np.inf) - np.nanmin(several, 0, initial=np.inf)
+    return np.maximum(least, np.where(of_ends < apart / 1024, of_ends, 0.0).max(0))
+
+
+def directed(oracle: Oracle, name: str, slot: Slot, x: np.ndarray) -> np.ndarray:
+    """What can be told of a result: all of a value; of a derivative the part that its domain has."""
+    return x if name == "forward" else oracle.directed(slot.like, x)
+
+
+def moved(args: Sequence, direction: Sequence[np.ndarray], h: float) -> list:
+    """The arguments of a map, its inputs moved by the relative distance h (or by h, where they are 0)."""
+    with np.errstate(invalid="ignore"):  # infinity less infinity
+        inputs = [x + h * np.where(x == 0, 1.0, np.abs(x)) * d for x, d in zip(args, direction, strict=False)]
+    return [*inputs, *args[len(inputs) :]]

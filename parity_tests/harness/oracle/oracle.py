@@ -1,0 +1,399 @@
+"""The oracle: every map of an operator in float64 JAX, with an error bound for the candidate's format.
+
+Of complex numbers in complex128, beside real ones in float64, by PyTorch's convention: a VJP is the adjoint of the JVP
+under Re(conj(a) b). JAX's is the transpose, so that V(x, w) = conj(V_jax(x, conj(w))). This holds of nested maps, too:
+a cotangent, and the result of a VJP, is conjugated once for every VJP that it comes from; of what is real that does
+nothing. The spec's explicit formulas are JAX's.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend import core
+
+from parity_tests.harness import jaxprs
+from parity_tests.harness.candidates.outputs import Outputs, leaves
+from parity_tests.harness.exceptions.errors import described, where_of
+from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
+from parity_tests.harness.numbers.precision import FLOAT64, Precision
+from parity_tests.harness.oracle.fingerprint import fingerprint
+from parity_tests.harness.oracle.transforms import as_tuple, conjugated, jvp_of, transposed, vjp_of
+from parity_tests.harness.rounding.analysis import INPUT, bounded
+from parity_tests.harness.rounding.evaluation import evaluate
+from parity_tests.harness.specs.samples import Sample
+from parity_tests.harness.specs.spec import FORMULAS, OpSpec
+
+Arrays = Sequence[np.ndarray | None]
+Truth = tuple[np.ndarray, np.ndarray]  # a value and its error bound
+_TOGETHER = 2**22  # entries, of the arrays of points that are evaluated at once
+
+
+class OracleError(ValueError):
+    """The spec's JAX side cannot judge: it fails to run, or does not fit its own signature."""
+
+
+class Oracle:
+    """The maps of one operator. Explicit formulas of the spec take precedence over JAX autodiff of its primal.
+
+    Must be used inside `numerics.pinned()`.
+    """
+
+    def __init__(self, spec: OpSpec, sample: Sample) -> None:
+        """Find out how many outputs the operator has, from one sample.
+
+        Raises:
+            OracleError: the primal does not run on the sample, or its outputs do not fit the signature.
+        """
+        self.spec = spec
+        self.constants: Mapping[int, Any] = sample.constants
+        self.params = spec.params_at(sample.sizes)
+        names = spec.names_of_inputs(spec.count)
+        self.inputs = tuple(name for i, name in enumerate(names) if i not in sample.constants)
+        self.domains = dict(zip(self.inputs, sample.domains, strict=True))
+        self._others: dict[tuple, Oracle] = {}
+        self._truths: dict[tuple, list[Truth]] = {}
+        self._jaxprs: dict[tuple, tuple[core.ClosedJaxpr, list[bool]]] = {}
+        self._batched: dict[core.ClosedJaxpr, Callable] = {}
+        self._returned: dict[tuple, tuple[jax.ShapeDtypeStruct, ...]] = {}
+        self.dtypes = dict(zip(self.inputs, map(np.dtype, sample.numbers), strict=True))
+        self.returns = Outputs((), ())
+        returned = self.outputs_at(sample.shapes)
+        default = spec.names_of_outputs(len(returned))
+        names = default if spec.output_names else self.returns.names(default, names)
+        self.outputs, self.integers = self.returns.real(names), self.returns.integers(names)
+        self.dtypes |= zip(self.outputs, (np.dtype(y.dtype) for y in self.returns.real(returned)), strict=True)
+        self.check(sample)
+        if spec.surrogate is None and jaxprs.has_custom_vjp(self.program(sample.shapes)):
+            raise OracleError(
+                f"{spec.name}: primal goes through a jax.custom_vjp, whose rule would be compared with itself and "
+                "which JAX cannot differentiate forward; give the plain function as primal and the rule as vjp, or as "
+                "surrogate if it is no derivative of the primal"
+            )
+
+    def afresh(self) -> Oracle:
+        """The same oracle, with what it has traced, which depends on shapes alone, but not what it has evaluated."""
+        oracle = copy.copy(self)
+        oracle._truths, oracle._others = {}, {}
+        return oracle
+
+    def at(self, sample: Sample) -> Oracle:
+        """The oracle for a sample: this one, unless the sample has constants, or keyword parameters, of its own."""
+        if not sample.constants and not self.spec.params_have_sizes:
+            return self
+        key = (sample.name, *sample.sizes.items(), *((i, fingerprint(x)) for i, x in sample.constants.items()))
+        if key not in self._others:
+            self._others[key] = Oracle(self.spec, sample)
+        return self._others[key]
+
+    @property
+    def is_complex(self) -> bool:
+        """Is an input or an output complex?"""
+        return any(dtype.kind == "c" for dtype in self.dtypes.values())
+
+    def directed(self, like: str, x: np.ndarray) -> np.ndarray:
+        """The part of x, shaped like this input or output, in which derivatives are compared: see `domains`.
+
+        Of an output that is real although the inputs are complex, the real part.
+        """
+        domain = self.domains.get(like)
+        if domain is None and self.dtypes[like].kind == "f":
+            return np.real(x)
+        return x if domain is None else domain.project(x)
+
+    def directed_errors(self, like: str, errors: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """The error bounds of `directed(like, x)` if x has these errors, with the rounding of the projection."""
+        domain = self.domains.get(like)
+        if domain is None or domain.project_errors is None:
+            return self.directed(like, errors)
+        return domain.project_errors(errors) + 2 * FLOAT64.u * np.abs(self.directed(like, x))
+
+    def check(self, sample: Sample) -> None:
+        """Check that the primal runs on a sample and fits the signature.
+
+        Raises:
+            OracleError: it does not.
+        """
+        shapes, signature = tuple(y.shape for y in self.outputs_at(sample.shapes)), self.spec.parsed
+        wrong = signature and signature.output_mismatch(sample.sizes, shapes)
+        if wrong:
+            sizes = ", ".join(f"{axis} = {size}" for axis, size in sample.sizes.items())
+            raise OracleError(f"{self.spec.name}: primal {wrong} (signature {self.spec.signature} at {sizes})")
+
+    def outputs_at(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[jax.ShapeDtypeStruct, ...]:
+        """The shape and dtype of every output, integers included."""
+        if input_shapes not in self._returned:
+            name = self.spec.name
+            try:
+                outputs = jax.eval_shape(self.every_output, *self._zeros(input_shapes))
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # sys.exit(), too
+                shapes = ", ".join(map(str, input_shapes))
+                raise OracleError(f"{name}: primal fails on inputs of shapes {shapes}: {described(error)}") from error
+            for i, y in enumerate(outputs):
+                if y.dtype not in (jnp.float64, jnp.complex128) and jnp.issubdtype(y.dtype, jnp.inexact):
+                    kinds = " and ".join(dict.fromkeys(str(self.dtypes[x]) for x in self.inputs))
+                    raise OracleError(
+                        f"{name}: primal returns {y.dtype} for output {i} although its inputs are {kinds}; "
+                        "let its dtypes follow those of its inputs"
+                    )
+            if not outputs:
+                raise OracleError(f"{name}: primal returns nothing; it must return an array or a tuple of arrays")
+            if not any(self.returns.differentiable):
+                raise OracleError(f"{name}: primal returns integers only, which have no derivative")
+            self._returned[input_shapes] = outputs
+        return self._returned[input_shapes]
+
+    def shapes(self, input_shapes: tuple[tuple[int, ...], ...]) -> dict[str, tuple[int, ...]]:
+        """The shape of every input and output that is differentiable, by name."""
+        outputs = self.returns.real(self.outputs_at(input_shapes))
+        names, shapes = (*self.inputs, *self.outputs), (*input_shapes, *(y.shape for y in outputs))
+        return dict(zip(names, shapes, strict=True))
+
+    def primal(self, *args: jax.Array) -> tuple[jax.Array, ...]:
+        """The plain primal with a tuple of the outputs that are differentiable."""
+        return self.returns.real(self.every_output(*args))
+
+    def every_output(self, *args: jax.Array) -> tuple[jax.Array, ...]:
+        """All of them; and where they are in what the spec's primal returns, which does not depend on the arguments."""
+        found = dict(leaves(self.spec.primal(*self.spec.arranged(self._with_constants(args)), **self.params)))
+        if not all(hasattr(y, "dtype") for y in found.values()):
+            kinds = [type(y).__name__ for y in found.values()]
+            raise TypeError(f"it must return an array or a tuple of arrays, not {kinds}")
+        differentiable = tuple(bool(jnp.issubdtype(y.dtype, jnp.inexact)) for y in found.values())
+        self.returns = Outputs(tuple(found), differentiable)
+        return tuple(found.values())
+
+    def _with_constants(self, args: Sequence) -> list:
+        remaining, count = iter(args), len(args) + len(self.constants)
+        # NumPy would compare its own arrays before JAX sees it, and with that what rounding may change: u > 0.3.
+        known = {i: jnp.asarray(x) if x.dtype.kind in "fc" else x for i, x in self.constants.items()}
+        return [known[i] if i in known else next(remaining) for i in range(count)]
+
+    def literals(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[float, ...]:
+        """The real numbers in the programs of primal and surrogate, but for 0 and 1; at most 8 of them."""
+        found, shapes = jaxprs.literals(self.program(input_shapes)), self.shapes(input_shapes)
+        if self.spec.surrogate is not None:  # whose thresholds are its own
+            zeros = [np.zeros(shapes[slot.like], self.dtypes[slot.like]) for slot in self.map("vjp").arguments]
+            found |= jaxprs.literals(self._traced("vjp", zeros, by_autodiff=False)[0].jaxpr)
+        return tuple(sorted(found - {0.0, 1.0, -1.0})[:8])
+
+    def divisions(self, input_shapes: tuple[tuple[int, ...], ...]) -> int:
+        """How many divisions the primal's program has; those of a loop count twice, for any number."""
+        return jaxprs.divisions(self.program(input_shapes))
+
+    def largest_array(self, input_shapes: tuple[tuple[int, ...], ...]) -> int:
+        """The size of the largest array that the primal makes of inputs of these shapes, in entries."""
+        return jaxprs.largest(self.program(input_shapes))
+
+    def program(self, input_shapes: tuple[tuple[int, ...], ...]) -> core.Jaxpr:
+        """The primal's own, at inputs of these shapes."""
+        return self._traced("forward", self._zeros(input_shapes), by_autodiff=False)[0].jaxpr
+
+    def map(self, name: str) -> Map:
+        """The names of a map's arguments and results."""
+        return derivative_map(name, self.inputs, self.outputs)
+
+    def arguments(self, name: str, sample: Sample, example: int = 0) -> list[np.ndarray]:
+        """Float64 or complex128 arguments for a map: a sample's primals, then random tangents and cotangents."""
+        inputs = sample.primals(self.inputs, example)
+        shapes = self.shapes(tuple(x.shape for x in inputs))
+        slots = self.map(name).arguments[len(inputs) :]
+        drawn = (self.direction(sample, f"{slot.label} {example}", slot.like, shapes) for slot in slots)
+        return [*inputs, *drawn]
+
+    def direction(self, sample: Sample, role: str, like: str, shapes: Mapping[str, tuple[int, ...]]) -> np.ndarray:
+        """A random tangent or cotangent of an input or output, in its domain; the same for the same sample and role."""
+        return self.directed(like, sample.draw(role, shapes[like], self.dtypes[like].kind == "c"))
+
+    def _zeros(self, input_shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+        return [np.zeros(shape, self.dtypes[name]) for name, shape in zip(self.inputs, input_shapes, strict=True)]
+
+    def explicit(self, name: str) -> Callable | None:
+        """The spec's own formula for a map, on flat arguments; None where the spec has none."""
+        f = getattr(self.spec, name) if name in FORMULAS else None
+        return None if f is None else self._flat(f)
+
+    def is_surrogate(self, name: str) -> bool:
+        """Is a map given by the spec's surrogate gradient, so that it is a choice and no derivative of the primal?"""
+        return self.spec.surrogate is not None and len(ORDERS[name]) == 1
+
+    def _flat(self, f: Callable) -> Callable:
+        """A formula of the spec's, as a function of the differentiated inputs and of directions."""
+        n = len(self.inputs)
+        return lambda *args: as_tuple(f(*self._with_constants(args[:n]), *args[n:], **self.params))
+
+    @property
+    def stops_gradients(self) -> bool:
+        """Has the primal's program a `lax.stop_gradient`?"""
+        return self._has("stop_gradient")
+
+    def _has(self, primitives: str | tuple[str, ...]) -> bool:
+        return any(jaxprs.has_primitive(closed.jaxpr, primitives) for closed, _ in self._jaxprs.values())
+
+    @property
+    def chooses(self) -> bool:
+        """Has a program of the oracle's an operation that puts one of several equal numbers first?"""
+        return self._has(("sort", "top_k", "argmax", "argmin", "select_and_"))
+
+    def has_formula(self, name: str) -> bool:
+        """Does an explicit formula take part in a map, so that autodiff of the primal is a second witness?"""
+        return name != "forward" and (self.explicit(name) is not None or self.has_formula(BASES[name]))
+
+    def autodiff(self, name: str) -> Callable:
+        """A map by JAX autodiff of the plain primal, or of its surrogate gradient, on flat arguments."""
+        if self.is_surrogate(name):
+            return self._surrogate(name)
+        return self.primal if name == "forward" else self._differentiated(name, self.autodiff(BASES[name]))
+
+    def formula(self, name: str) -> Callable:
+        """The map that judges: the explicit formula, or else autodiff of the formula of one order less."""
+        if name == "forward":
+            return self.primal
+        if self.is_surrogate(name):
+            return self._surrogate(name)
+        return self.explicit(name) or self._differentiated(name, self.formula(BASES[name]))
+
+    def _surrogate(self, name: str) -> Callable:
+        """The spec's surrogate gradient; or its transpose, which is the JVP of whoever has this gradient."""
+        assert self.spec.surrogate is not None
+        formula = self._flat(self.spec.surrogate)
+
+        def outputs_at(*inputs):
+            shapes = self.shapes(tuple(x.shape for x in inputs))
+            return [jnp.zeros(shapes[y], self.dtypes[y]) for y in self.outputs]
+
+        return formula if name == "vjp" else transposed(formula, len(self.inputs), outputs_at)
+
+    def _differentiated(self, name: str, base: Callable) -> Callable:
+        """The outermost VJP or JVP of a map, by JAX; `base` is the map of one order less."""
+        count, base_results = self.map(name).base, self.map(BASES[name]).results
+
+        def dense(*args):
+            shapes = self.shapes(tuple(x.shape for x in args[: len(self.inputs)]))
+            results = zip(base(*args), base_results, strict=True)
+            return tuple(
+                jnp.zeros(shapes[slot.like], self.dtypes[slot.like]) if y is None else y for y, slot in results
+            )
+
+        return vjp_of(dense, count) if ORDERS[name][-1] == "vjp" else jvp_of(dense, count)
+
+    def evaluate(
+        self,
+        name: str,
+        args: Arrays,
+        precision: Precision,
+        by_autodiff: bool = False,
+        inputs: int = INPUT,
+    ) -> list[Truth]:
+        """A map's results at float64 or complex128 arguments, each with the error bound of computing in `precision`.
+
+        By the formula that judges, or by autodiff of the plain primal. `None` arguments are exact zeros; so are `None`
+        results, which come back as zeros without error. `inputs`: see `rounding.bounded`.
+
+        Raises:
+            OracleError: a formula returns a wrong number of results, a wrong shape, or complex numbers for
+                real ones.
+            rounding.NoRule: the map uses a primitive whose rounding cannot be bounded yet.
+            rounding.NotFloat64: the map computes in a lower precision than its arguments have.
+        """
+        slots, present = self.map(name).results, [x for x in args if x is not None]
+        shapes = self.shapes(tuple(x.shape for x in args[: len(self.inputs)] if x is not None))
+        closed, zero = self._traced(name, args, by_autodiff)
+        if len(zero) != len(slots):
+            raise OracleError(f"{self.spec.name}: {name} returns {len(zero)} results, expected {len(slots)}")
+        nonzero = iter(bounded(closed, *present, precision=precision, inputs=inputs))
+        results = []
+        for slot, is_zero in zip(slots, zero, strict=True):
+            shape = shapes[slot.like]
+            value, bound = (np.zeros(shape, self.dtypes[slot.like]), np.zeros(shape)) if is_zero else next(nonzero)
+            if value.shape != shape:
+                what = f"shape {value.shape} for {slot.label}, expected {shape}"
+                raise OracleError(f"{self.spec.name}: {name} returns {what}")
+            if np.iscomplexobj(value) and self.dtypes[slot.like].kind != "c":
+                what = f"complex numbers for {slot.label}, which is real: take their real part"
+                raise OracleError(f"{self.spec.name}: {name} returns {what}")
+            results.append((value.astype(self.dtypes[slot.like]), bound))
+        return results
+
+    def values_along(self, name: str, inputs: Sequence[np.ndarray], others: Arrays) -> list[np.ndarray]:
+        """A map's float64 results at many points: along a new first axis of the operator's inputs."""
+        closed, zero = self._traced(name, [*(x[0] for x in inputs), *others], by_autodiff=False)
+        if closed not in self._batched:
+            f = core.jaxpr_as_fun(closed)
+            at_once = max(1, _TOGETHER // max(1, jaxprs.largest(closed.jaxpr)))
+            self._batched[closed] = jax.jit(
+                lambda inputs, others: lax.map(lambda x: f(*x, *others), inputs, batch_size=at_once)
+            )
+        nonzero = iter(self._batched[closed](tuple(inputs), tuple(x for x in others if x is not None)))
+        shapes = self.shapes(tuple(x.shape[1:] for x in inputs))
+        return [
+            np.zeros((len(inputs[0]), *shapes[slot.like])) if is_zero else np.asarray(next(nonzero))
+            for slot, is_zero in zip(self.map(name).results, zero, strict=True)
+        ]
+
+    def values(self, name: str, args: Arrays) -> list[np.ndarray]:
+        """A map's float64 results, without bounds."""
+        closed, zero = self._traced(name, args, by_autodiff=False)
+        nonzero = iter(evaluate(closed, *(x for x in args if x is not None)))
+        shapes = self.shapes(tuple(x.shape for x in args[: len(self.inputs)] if x is not None))
+        return [
+            np.zeros(shapes[slot.like], self.dtypes[slot.like]) if is_zero else next(nonzero)
+            for slot, is_zero in zip(self.map(name).results, zero, strict=True)
+        ]
+
+    def _traced(self, name: str, args: Arrays, by_autodiff: bool) -> tuple[core.ClosedJaxpr, list[bool]]:
+        """A map's jaxpr for arguments such as these, without the absent ones, and which of its results are absent."""
+        key = (name, by_autodiff, *(None if x is None else (np.shape(x), np.result_type(x)) for x in args))
+        if key not in self._jaxprs:
+            f = self._conjugating(name, self.autodiff(name) if by_autodiff else self.formula(name))
+            zero: list[bool] = []
+
+            def f_of_present(*arrays):
+                remaining = iter(arrays)
+                results = f(*(None if x is None else next(remaining) for x in args))
+                zero[:] = [y is None for y in results]
+                return [y for y in results if y is not None]
+
+            try:
+                closed = jax.make_jaxpr(f_of_present)(*(x for x in args if x is not None))
+            except Exception as error:
+                own = self.has_formula(name) or (self.spec.surrogate is not None and name != "forward")
+                if by_autodiff or not own or all(x is not None for x in args):
+                    raise
+                raise OracleError(self._about_none(name, args, error)) from error
+            self._jaxprs[key] = closed if all(self.returns.differentiable) else jaxprs.without_dead_code(closed), zero
+        return self._jaxprs[key]
+
+    def _about_none(self, name: str, args: Arrays, error: Exception) -> str:
+        """What to say of a formula of the spec that raises where arguments are absent; with all of them it runs."""
+        while self.explicit(name) is None and not self.is_surrogate(name):
+            name = BASES[name]
+        field = "surrogate" if self.is_surrogate(name) else name
+        absent = [slot.label for slot, x in zip(self.map(name).arguments, args, strict=False) if x is None]
+        return (
+            f"{self.spec.name}: the oracle's formula {name} (OpSpec({field}=...)) raises {where_of(error)} where "
+            f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} None; "
+            "let it take None for what is exactly zero"
+        )
+
+    def _conjugating(self, name: str, f: Callable) -> Callable:
+        """A map of JAX's in PyTorch's convention; it is the same for real numbers."""
+        if not self.is_complex:
+            return f
+        m = self.map(name)
+        return lambda *args: conjugated(m.results, f(*conjugated(m.arguments, args)))
+
+    def truth(self, name: str, args: Arrays, precision: Precision, inputs: int = INPUT) -> list[Truth]:
+        """`evaluate` by the formula that judges, remembered: every candidate is judged by the same truth."""
+        key = (name, precision.name, inputs, *(None if x is None else fingerprint(x) for x in args))
+        if key not in self._truths:
+            self._truths[key] = self.evaluate(name, args, precision, inputs=inputs)
+        return self._truths[key]

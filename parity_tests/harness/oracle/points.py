@@ -1,0 +1,198 @@
+"""Special points: where formulas divide by zero, overflow, tie, or stand on a kink.
+
+A point is made from a generic one, input by input, and stays in the input's domain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from parity_tests.harness.numbers.precision import FLOAT64, Precision
+from parity_tests.harness.oracle.oracle import Oracle
+from parity_tests.harness.specs.domains import EXTENDED, as_constant
+from parity_tests.harness.specs.samples import Sample
+
+Place = Callable[[np.ndarray, np.random.Generator, Precision], np.ndarray]
+
+_REAL, _SCALED = ("real",), ("real", "positive", "nonzero")
+_ELEMENTWISE = ("real", "positive", "nonzero", "unit")
+_MATRICES = ("symmetric", "definite", "lower")
+
+
+@dataclass(frozen=True)
+class Point:
+    """A kind of special point.
+
+    Attributes:
+        name: what reports say of an input that is put there.
+        domains: the domains that have it.
+        place: (an input at a generic point, generator, format) -> the input at the special one.
+        wide: only in formats of a wide range, float32 and float64? In the others squares of such numbers are lost.
+        alone: also put each input there by itself? For what makes single terms vanish.
+        unlimited: do squares leave the format's range there? See `unlimited`. Only of operators with one quotient,
+            and not in float64, whose range the oracle itself would need.
+    """
+
+    name: str
+    domains: tuple[str, ...]
+    place: Place
+    wide: bool = False
+    alone: bool = False
+    unlimited: bool = False
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A special point of an operator: what reports say of it, its kind (`Point.name`), and the inputs there."""
+
+    name: str
+    kind: str
+    primals: list[np.ndarray]
+    unlimited: bool = False
+
+    @property
+    def finite(self) -> bool:
+        """Is every input finite?"""
+        return all(np.isfinite(x).all() for x in self.primals)
+
+    @property
+    def has_nan(self) -> bool:
+        """Has an input a NaN?"""
+        return any(np.isnan(x).any() for x in self.primals)
+
+    def may_be_flushed(self, precision: Precision) -> bool:
+        """Has an input numbers so small that hardware may take them for zeros?"""
+        return any(((x != 0) & (np.abs(x) < precision.tiny)).any() for x in self.primals)
+
+    @property
+    def flushed(self) -> list[np.ndarray]:
+        """The inputs where hardware did so to all of them."""
+        return [np.zeros_like(x) for x in self.primals]
+
+
+def _some(x: np.ndarray, rng: np.random.Generator, value: float) -> np.ndarray:
+    """The first row, and about a third of the other entries, replaced."""
+    chosen = rng.random(x.shape) < 1 / 3
+    if x.ndim > 1:
+        chosen[0] = True
+    return np.where(chosen, value, x)
+
+
+def _one(x: np.ndarray, rng: np.random.Generator, value: float) -> np.ndarray:
+    """One entry replaced."""
+    y = x.copy()
+    y.flat[rng.integers(x.size)] = value
+    return y
+
+
+def _huge(precision: Precision) -> float:
+    """A power of two whose fourth power does not overflow; in float64 the oracle itself needs more room."""
+    return 2.0 ** (math.log2(min(precision.largest, 2.0**512)) // 4)
+
+
+def _tiny(precision: Precision) -> float:
+    """One whose fourth power does not underflow."""
+    return 2.0 ** -(-math.log2(max(precision.tiny, 2.0**-512)) // 4)
+
+
+def _beyond(precision: Precision) -> float:
+    """A power of two whose square overflows."""
+    return 2.0 ** (math.log2(precision.largest) // 2 + 1)
+
+
+def _below(precision: Precision) -> float:
+    """One whose square underflows, that of four times it too; its reciprocal does not overflow."""
+    return 2.0 ** (math.log2(precision.smallest) // 2 - 2)
+
+
+def _far(x: np.ndarray, scale: float) -> np.ndarray:
+    """Beyond the scale, with the signs of x."""
+    return np.copysign(1 + np.abs(x), x) * scale
+
+
+POINTS = (
+    Point("is 0", (*_REAL, "symmetric"), lambda x, rng, p: np.zeros_like(x), alone=True),
+    Point("is -0", _REAL, lambda x, rng, p: -np.zeros_like(x)),
+    Point("has zeros", _REAL, lambda x, rng, p: _some(x, rng, 0.0), alone=True),
+    Point("is 1", _SCALED, lambda x, rng, p: np.ones_like(x)),
+    Point("is -1", ("real", "nonzero"), lambda x, rng, p: -np.ones_like(x)),
+    Point("has equal entries", _ELEMENTWISE, lambda x, rng, p: np.full_like(x, x.flat[0]), alone=True),
+    Point("has two values", _ELEMENTWISE, lambda x, rng, p: rng.choice(x.flat[:2], x.shape)),
+    Point("is positive", _REAL, lambda x, rng, p: np.abs(x)),
+    Point("is negative", _REAL, lambda x, rng, p: -np.abs(x)),
+    # Where tanh, erf and the logistic function are 1 in every format; the smaller one does not overflow exp in float16.
+    Point("is 10 or -10", _REAL, lambda x, rng, p: np.copysign(10.0, x)),
+    Point("is 40 or -40", _REAL, lambda x, rng, p: np.copysign(40.0, x), wide=True),
+    Point("is large", _SCALED, lambda x, rng, p: _far(x, min(2.0**10, math.sqrt(_huge(p))))),
+    Point("is huge", _SCALED, lambda x, rng, p: _far(x, _huge(p))),
+    Point("is tiny", _ELEMENTWISE, lambda x, rng, p: x * _tiny(p), wide=True),
+    Point(
+        "is subnormal", _SCALED, lambda x, rng, p: np.copysign(rng.integers(1, 9, x.shape) * p.smallest, x), wide=True
+    ),
+    Point("has squares that overflow", _SCALED, lambda x, rng, p: _far(x, _beyond(p)), unlimited=True),
+    Point("has squares that underflow", _SCALED, lambda x, rng, p: _far(x, _below(p)), unlimited=True),
+    Point("is nearly 1", ("unit",), lambda x, rng, p: 1 - rng.integers(1, 9, x.shape) * p.u),
+    Point("is the identity", _MATRICES, lambda x, rng, p: np.broadcast_to(np.eye(x.shape[-1]), x.shape).copy()),
+    Point("has an infinity", _SCALED, lambda x, rng, p: _one(x, rng, np.inf)),
+    Point("has -infinity", _REAL, lambda x, rng, p: _one(x, rng, -np.inf)),
+    Point("has a NaN", _ELEMENTWISE, lambda x, rng, p: _one(x, rng, np.nan)),
+)
+
+
+def placements(oracle: Oracle, sample: Sample, precision: Precision) -> Iterator[Placement]:
+    """Every special point of an operator in a format, made from a sample."""
+    names = oracle.inputs
+    domains = ["real" if domain is EXTENDED else domain.name for domain in sample.domains]
+    generic = [as_constant(precision.rounded(x)) for x in sample.primals(names)]  # the same in every format
+
+    def placed(name: str, inputs: Sequence[int], place: Callable[[np.ndarray], np.ndarray]) -> Placement:
+        primals = [place(x) if i in inputs else x for i, x in enumerate(generic)]
+        each = names[inputs[0]] if len(inputs) == 1 else f"each of {', '.join(names[i] for i in inputs)}"
+        return Placement(f"{each} {name}", name, [precision.rounded(x) for x in primals])
+
+    in_float64 = precision.largest > math.sqrt(FLOAT64.largest)
+    # Of quotients of quotients a cotangent on the way may leave the range, whatever each rule does.
+    is_quotient = oracle.divisions(sample.shapes) == 1
+    for point in (*POINTS, *_of_the_operator(oracle, sample)):
+        if point.unlimited and (in_float64 or not is_quotient):
+            continue
+        if point.wide and precision.u != precision.u_acc:
+            continue
+        eligible = [i for i, domain in enumerate(domains) if domain in point.domains and generic[i].size]
+        groups = [eligible] if eligible else []
+        if point.alone and len(eligible) > 1:
+            groups += [[i] for i in eligible]
+        for group in groups:
+            rng = np.random.default_rng(sample.seed)
+            placement = placed(point.name, group, lambda x, rng=rng, p=point: p.place(x, rng, precision))
+            if not placement.may_be_flushed(FLOAT64):  # by the oracle itself
+                yield replace(placement, unlimited=point.unlimited)
+    alike = [i for i, domain in enumerate(domains) if domain in _ELEMENTWISE and domain == domains[0]]
+    if len(alike) > 1:
+        # With a last axis in common whole rows are equal: two points at distance 0.
+        yield placed("is the same", alike, lambda x: np.resize(generic[0], x.shape))
+    for i, name in enumerate(names):
+        if values := oracle.spec.kinks.get(name):
+            rng = np.random.default_rng(sample.seed)
+            yield placed("is at its kinks", [i], lambda x, rng=rng, v=values: rng.choice(v, x.shape))
+
+
+def _of_the_operator(oracle: Oracle, sample: Sample) -> Sequence[Point]:
+    """The numbers that the oracle's program has in it: its thresholds are among them."""
+    numbers = oracle.literals(sample.shapes)
+    if not numbers:
+        return ()
+    listed = ", ".join(f"{x:g}" for x in numbers)
+    positive, unit = [x for x in numbers if x > 0], [x for x in numbers if 0 < x < 1]
+    by_domain = (("real", numbers), ("positive", positive), ("unit", unit))
+    return [
+        Point(
+            f"has the program's own numbers ({listed})", (domain,), lambda x, rng, p, v=values: rng.choice(v, x.shape)
+        )
+        for domain, values in by_domain
+        if values
+    ]

@@ -1,0 +1,1 @@
+"""What a run found, as data, text, HTML and JSON."""

@@ -1,0 +1,41 @@
+"""Which failures follow from others: of a check that rests on one that fails, in the same format or in a wider one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from parity_tests.harness.numbers.precision import Precision
+
+if TYPE_CHECKING:
+    from parity_tests.harness.checks import Check
+
+
+def follows(rests_on: Collection[str], precision: Precision, cause: str, of_cause: Precision) -> bool:
+    """Does a failure of a check that rests on these, in a format, follow from one of the check `cause` in another?
+
+    Never from a narrower one: rounding, or code that is run in that format only, may be what is wrong there.
+    """
+    return cause in rests_on and of_cause.covers(precision)
+
+
+class Failed:
+    """The checks that have failed so far, in the order of the formats, of one candidate."""
+
+    def __init__(self) -> None:
+        self._news: dict[tuple[str, Precision], bool] = {}
+
+    def is_news(self, check: Check, precision: Precision) -> bool:
+        """Would a failure follow from none so far, and has none of this check been news in a format as wide?
+
+        These are the failures that a report tells first, so that they are worth shrinking.
+        """
+        return not any(
+            (news and name == check.name and other.storage.itemsize >= precision.storage.itemsize)
+            or follows(check.rests_on, precision, name, other)
+            for (name, other), news in self._news.items()
+        )
+
+    def add(self, check: Check, precision: Precision) -> None:
+        """It has failed in this format."""
+        self._news[check.name, precision] = self.is_news(check, precision)

@@ -1,0 +1,112 @@
+"""A report as one self-contained HTML file: no script, no font and no picture from elsewhere."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from parity_tests.harness.report.render import SHORT, explanations, failure_text, summary, told, verdict_line
+from parity_tests.harness.report.report import ORACLE, Failure, Report, Row
+from parity_tests.harness.report.whole_file import write_text
+
+_TEMPLATES = Path(__file__).parent
+_DECADES = 6  # of error over bound that the colours of a heat map and the bars tell apart, on either side of 1
+
+
+def as_html(report: Report, catches: Mapping[str, str] | None = None) -> str:
+    """The whole report as an HTML document. `catches`: `Check.catches` by check, if the checks are not imported."""
+    if catches is None:
+        from parity_tests.harness.checks import CHECKS
+
+        catches = {name: check.catches for name, check in CHECKS.items()}
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(shade=shade, length=length, cell=cell, short=lambda dtype: SHORT[dtype])
+    ops = dict.fromkeys(row.op for row in report.rows)
+    tables = {op: Table.of([row for row in report.rows if row.op == op], catches) for op in ops}
+    causes, consequences = told(report.failures)
+    followed: dict[tuple[str, str, str], list[tuple[Failure, str]]] = {}
+    for group in consequences:
+        followed.setdefault((group[0].op, group[0].candidate, group[0].device), []).append(_in_words(group))
+    return environment.get_template("report.html").render(
+        report=report,
+        title=" / ".join(tables) or "nothing judged",
+        verdict=verdict_line(report).plain,
+        tables=tables,
+        dtypes=[dtype for dtype in SHORT if any(row.dtype == dtype for row in report.rows)],
+        several_devices=len({row.device for row in report.rows}) > 1,
+        anchors={_place(group[0]): f"failure-{i}" for i, group in enumerate([*causes, *consequences], 1)},
+        causes=[(*_in_words(group), tables[group[0].op].cells[_place(group[0])[1:]]) for group in causes],
+        consequences=[(line, followed[key]) for key, line in summary(consequences).items()],
+        explanations=[text.plain for text in explanations(report)],
+    )
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of one operator: checks, with what they catch, x candidates on devices."""
+
+    columns: list[tuple[str, str]]
+    checks: dict[str, str]
+    cells: dict[tuple[str, str, str], list[Row]]
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], catches: Mapping[str, str]) -> Table:
+        """The oracle's certificates come first among the columns, the checks in the order of the candidates' rows."""
+        checks = dict.fromkeys(row.check for row in sorted(rows, key=lambda row: row.candidate == ORACLE))
+        cells: dict[tuple[str, str, str], list[Row]] = {}
+        for row in rows:
+            cells.setdefault((row.candidate, row.device, row.check), []).append(row)
+        return cls(
+            columns=list(dict.fromkeys((row.candidate, row.device) for row in rows)),
+            checks={check: catches.get(check, "") for check in checks},
+            cells=cells,
+        )
+
+
+def _place(failure: Failure) -> tuple[str, str, str, str]:
+    return failure.op, failure.candidate, failure.device, failure.check
+
+
+def _in_words(group: Sequence[Failure]) -> tuple[Failure, str]:
+    return group[0], failure_text(group[0], also=[SHORT[f.dtype] for f in group[1:]]).plain
+
+
+def to_html(report: Report, path: str | os.PathLike[str]) -> None:
+    """Write `as_html(report)` to a file, whole or not at all."""
+    write_text(path, as_html(report))
+
+
+def shade(ratio: float | None) -> str:
+    """The colour of an error in units of its bound: white for none, blue up to the bound, red beyond it."""
+    if ratio is None or math.isnan(ratio):
+        return "#999"
+    if ratio == 0:
+        return "#fff"
+    decades = _DECADES if math.isinf(ratio) else max(-_DECADES, min(_DECADES, math.log10(ratio)))
+    if decades <= 0:
+        return f"hsl(215 70% {95 - 30 * (1 + decades / _DECADES):.0f}%)"
+    return f"hsl(0 80% {75 - 40 * decades / _DECADES:.0f}%)"
+
+
+def cell(heat: Sequence[Sequence[float]]) -> float:
+    """The size of a heat map's cell, in rem: small enough for the map to fit a telephone."""
+    return min(0.8, 18 / max(len(heat), len(heat[0])))
+
+
+def length(ratio: float) -> float:
+    """How long the bar of an error is, in percent, on a scale of decades; the bound is at 50."""
+    if ratio == 0:
+        return 0.0
+    decades = _DECADES if math.isinf(ratio) else max(-_DECADES, min(_DECADES, math.log10(ratio)))
+    return 50 + 50 * decades / _DECADES

@@ -1,0 +1,364 @@
+"""A report as text: a table of checks x candidates, and below it every failure, told."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from parity_tests.harness.findings import Verdict
+from parity_tests.harness.maps import rests_on
+from parity_tests.harness.names import MAPS
+from parity_tests.harness.numbers.digits import apart
+from parity_tests.harness.numbers.precision import FORMATS
+from parity_tests.harness.report.consequences import follows
+from parity_tests.harness.report.printable import PrintableConsole, in_a_line
+from parity_tests.harness.report.report import ORACLE, Failure, Report, Row, Smallest, WrongResult
+
+_STYLE = {
+    Verdict.PASS: "green",
+    Verdict.MISMATCH: "bold red",
+    Verdict.UNRESOLVED: "bold yellow",
+    Verdict.UNSUPPORTED: "cyan",
+    Verdict.ERROR: "bold red",
+    Verdict.SKIPPED: "dim",
+}
+_WORST_FIRST = (Verdict.ERROR, Verdict.MISMATCH, Verdict.UNRESOLVED, Verdict.UNSUPPORTED, Verdict.PASS, Verdict.SKIPPED)
+_CELL = 10  # "PASS 0.23" has 9
+_REASON = 160  # characters of a row's reason in a line; all of it comes at the end
+_WIDE = 5  # columns that fit a terminal of 80 columns with every word and line; more of them only without
+_NARROW = {Verdict.UNSUPPORTED: "UNSUPP.", Verdict.UNRESOLVED: "UNRES."}  # told in full below the table
+SHORT = {
+    "float64": "f64",
+    "float32": "f32",
+    "bfloat16": "bf16",
+    "float16": "f16",
+    "complex128": "c128",
+    "complex64": "c64",
+}
+
+
+def table(report: Report) -> Table:
+    """Checks x candidates. A number is the largest error over all dtypes, in units of what rounding explains."""
+    rows = report.rows
+    columns = list(dict.fromkeys((row.candidate, row.device) for row in rows))
+    devices = {device for _, device in columns}
+    title = Text(in_a_line(" / ".join(dict.fromkeys(row.op for row in rows))))
+    narrow = len(columns) + len(report.not_built) > _WIDE
+    layout = {"box": box.SIMPLE_HEAD, "padding": (0, 0)} if narrow else {}
+    grid = Table(title=title, title_justify="left", **layout)
+    grid.add_column("check", no_wrap=True)
+    names = [candidate if len(devices) == 1 else f"{candidate} {device}" for candidate, device in columns]
+    for name in [*names, *(candidate.name for candidate in report.not_built)]:
+        # A name of several words takes several lines, so that the table fits a terminal of 80 columns.
+        name = in_a_line(name)
+        lines = name if len(name) <= _CELL else name.replace("_", "_\n")
+        grid.add_column(Text(lines), overflow="fold", min_width=min(_CELL, max(map(len, lines.split("\n")))))
+    for check in dict.fromkeys(row.check for row in sorted(rows, key=lambda row: row.candidate == ORACLE)):
+        cells = ([r for r in rows if r.check == check and (r.candidate, r.device) == column] for column in columns)
+        not_built = (Text("not built", style="dim") for _ in report.not_built)
+        grid.add_row(check, *(_cell(cell, narrow) for cell in cells), *not_built)
+    return grid
+
+
+def _cell(rows: list[Row], narrow: bool) -> Text:
+    if not rows:
+        return Text("")
+    text = Text()
+    for verdict in _WORST_FIRST:
+        group = [row for row in rows if row.verdict is verdict]
+        if not group:
+            continue
+        if text:
+            text.append("\n")
+        text.append(_NARROW.get(verdict, verdict.value) if narrow else verdict.value, style=_STYLE[verdict])
+        if len(group) < len(rows):
+            text.append(" " + " ".join(SHORT[row.dtype] for row in group))
+        if verdict is Verdict.PASS:
+            text.append(f" {max(row.error_over_bound for row in group):.2f}", style="dim")
+    return text
+
+
+def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
+    """A failure as a diagnosis; `also`: the other dtypes in which the same check fails."""
+    sizes = ", ".join(f"{axis}={size}" for axis, size in failure.sizes.items())
+    where = [failure.check, failure.sample + (f" ({sizes})" if sizes else ""), failure.dtype, failure.device]
+    judged = "its own certificate" if failure.candidate == ORACLE else "the oracle"
+    text = Text()
+    text.append(f"{failure.op}: {failure.candidate} disagrees with {judged}", style="bold red")
+    text.append(f"   [{', '.join(where)}, seed {failure.seed}]\n")
+    for result in failure.wrong:
+        text.append(f"  {result.label}", style="bold")
+        if result.circumstance:
+            text.append(f"  ({result.circumstance})")
+        text.append(f"  {result.pattern}")
+        if result.index is not None and result.oracle is not None and result.candidate is not None:
+            candidate, oracle = apart(result.candidate, result.oracle)
+            text.append(f"; worst {result.index}: candidate {candidate}, oracle {oracle}\n")
+            error, allowed = apart(result.error, result.allowed, digits=3, sign="")
+            text.append(f"      error {error}, rounding explains {allowed}")
+            text.append(f"; {result.equation}" if result.equation else "")
+        text.append("\n")
+        if result.looks_like:
+            text.append(f"  looks like  {result.looks_like}\n", style="yellow")
+    if failure.agrees:
+        text.append(f"  agrees  {', '.join(failure.agrees)}\n")
+    if failure.smallest and (smallest := _smallest(failure.smallest, failure.wrong)):
+        text.append(f"  smallest  {smallest}\n")
+    if failure.judge:
+        text.append(f"  judge   {failure.judge}\n")
+    if also:
+        text.append(f"  also in {' '.join(also)}\n")
+    if failure.replay:
+        text.append(f"  replay  {failure.replay}\n")
+    if failure.script:
+        text.append(f"  script  python {failure.script}\n")
+    for line in failure.unexplained:
+        text.append(f"  not explained  {line}\n")
+    return text
+
+
+def _smallest(smallest: Smallest, known: Sequence[WrongResult]) -> str:
+    """In a line: "n=1, m=2; output_bar = e(0, 1), q = [[1]], else 0: k_bar (1, 0) is +1, oracle +0.5".
+
+    What is said of the failure already, as that it raises some exception, is not said again.
+    """
+    sizes = ", ".join(f"{axis}={size}" for axis, size in smallest.sizes.items())
+    entries = ", ".join(f"{label} = {what}" for label, what in smallest.entries.items())
+    wrong = smallest.wrong
+    found = f"{wrong.label} {wrong.pattern}"
+    if wrong.index is not None and wrong.candidate is not None and wrong.oracle is not None:
+        where = f" {wrong.index}" if wrong.index else ""
+        candidate, oracle = apart(wrong.candidate, wrong.oracle)
+        found = f"{wrong.label}{where}: candidate {candidate}, oracle {oracle}"
+    found += f", {wrong.looks_like}" if wrong.looks_like else ""
+    found += f"  ({wrong.circumstance})" if wrong.circumstance else ""
+    if wrong.index is None and any((w.label, w.pattern) == (wrong.label, wrong.pattern) for w in known):
+        found = ""
+    return "; ".join(part for part in (sizes, entries, found) if part)
+
+
+def costs(report: Report) -> Text:
+    """A line: how long it took, and what took most of it: checks, and whatever else there was to do."""
+    seconds: dict[str, float] = defaultdict(float)
+    for row in report.rows:
+        seconds["the oracle's certificates" if row.candidate == ORACLE else row.check] += row.seconds
+    costliest = sorted(seconds, key=lambda check: -seconds[check])
+    phases = {name: report.seconds[name] for name in ("starting", "loading") if name in report.seconds}
+    judging = sum(seconds.values())
+    told = {**phases, **{name: seconds[name] for name in costliest[:5]}}
+    if len(costliest) > 5:
+        told["other checks"] = sum(seconds[name] for name in costliest[5:])
+    total = report.seconds.get("total", judging)
+    rest = total - judging - sum(phases.values())
+    if rest >= 0.05:  # with several processes there may be none
+        told["samples, their bounds, and explaining failures"] = rest
+    most = ", ".join(f"{name} {amount:.1f} s" for name, amount in told.items())
+    return Text(f"{total:.1f} s" + (f": {most}" if most else ""), style="dim")
+
+
+def row_line(row: Row) -> Text:
+    """A row as a line, for whoever reads along."""
+    line = f"{row.op}, {row.candidate}, {row.check}, {row.dtype}, {row.device}: {row.verdict}"
+    if row.verdict is Verdict.PASS:
+        line += f" {row.error_over_bound:.2f}"
+    reason = row.reason
+    if row.failure is not None and not reason:
+        wrong = row.failure.wrong[0]
+        reason = f"{wrong.label} {wrong.pattern}"
+    reason = reason.partition("\n")[0]
+    line += f": {reason if len(reason) <= _REASON else reason[:_REASON] + '...'}" if reason else ""
+    return Text(line)
+
+
+def below(report: Report) -> Group:
+    """Everything under the table: failures, what else did not pass and why, limits, what was skipped, the verdict."""
+    return Group(*_told(report.failures), *explanations(report), verdict_line(report))
+
+
+def explanations(report: Report) -> list[Text]:
+    """A line for everything that has a reason: what did not pass, what is not built, what was skipped."""
+    parts: list[Text] = []
+    reasons: dict[tuple, dict[str, list[str]]] = {}
+    of_oracle = {row.reason: row.check for row in reversed(report.rows) if row.candidate == ORACLE and row.reason}
+    for row in report.rows:
+        if row.reason:
+            reason = row.reason if row.candidate == ORACLE else _shortened(row.reason, of_oracle)
+            key = (row.candidate, row.verdict, reason, _means(row))
+            reasons.setdefault(key, {}).setdefault(row.check, []).append(SHORT[row.dtype])
+    for (candidate, verdict, reason, means), checks in reasons.items():
+        text = Text(f"{candidate}, {_which(checks, verdict)}: ")
+        text.append(verdict.value, style=_STYLE[verdict])
+        text.append(f"{means}: {reason}")
+        parts.append(text)
+    # Of a candidate: of each result, the first that is found at a kink, and the first outside of a domain.
+    conventions: dict[str, dict[tuple[str, bool], str]] = {}
+    for row in report.rows:
+        for line in row.conventions:
+            key = (line.split(" ")[0], "outside of the domain" in line)
+            conventions.setdefault(row.candidate, {}).setdefault(key, f"{row.check}: {line}")
+    for candidate, found in conventions.items():
+        parts.extend(Text(f"{candidate}, a convention in {line}", style="dim") for line in found.values())
+    for candidate in report.not_built:
+        style = "dim" if candidate.expected else "bold red"
+        parts.append(Text(f"{candidate.name}, not built: {candidate.reason}", style=style))
+    raised = [w.pattern for failure in report.failures for w in failure.wrong if w.pattern.startswith("raises ")]
+    lines = (line for line in report.skipped if not _is_said(line, raised))
+    parts.extend(Text(f"skipped: {line}", style="dim") for line in lines)
+    return parts
+
+
+def _is_said(line: str, raised: Sequence[str]) -> bool:
+    """Is a line about an empty axis that a candidate refuses by the exception that it raises wherever it is called?"""
+    _, refuses, rest = line.partition(" refuses an empty axis")
+    message = rest.partition(": ")[2]
+    return bool(refuses) and any(f": {message} (" in pattern for pattern in raised)
+
+
+def _shortened(reason: str, of_oracle: Mapping[str, str]) -> str:
+    """A candidate's reason without what a row of the oracle's says already; `of_oracle`: these, and their checks."""
+    for said, check in of_oracle.items():
+        if reason == said:
+            return f"for the reason that the oracle's {check} has"
+        if reason.endswith(f" has no certificate: {said}"):
+            return reason.removesuffix(f": {said}")
+    return reason
+
+
+def _means(row: Row) -> str:
+    """By what means a refusal was expected: a limit that the caller lists, or what the author's own code declares."""
+    if not row.listed:
+        return ""
+    return ", as declared" if row.declared else ", as listed"
+
+
+def _which(checks: Mapping[str, Sequence[str]], verdict: Verdict) -> str:
+    """The checks, with the formats unless each of many is skipped: "vjp, jvp, f64 f32", "vjp (f64 f32), jvp (f64)"."""
+    formats = {" ".join(dtypes) for dtypes in checks.values()}
+    if len(checks) > 1 and verdict is Verdict.SKIPPED:
+        return ", ".join(checks)
+    if len(formats) == 1:
+        return f"{', '.join(checks)}, {formats.pop()}"
+    return ", ".join(f"{check} ({' '.join(dtypes)})" for check, dtypes in checks.items())
+
+
+def told(failures: Sequence[Failure]) -> tuple[list[list[Failure]], list[list[Failure]]]:
+    """The failures of every check, one per format: those to tell, and those that follow from others.
+
+    A failure follows from one of a check that it rests on, in the same format or in a wider one. A check is told if one
+    of its failures does not follow: that first, in the widest format. The simplest check comes first, then the widest
+    format, then the largest error.
+    """
+    by_check: dict[tuple[str, str, str, str], list[Failure]] = {}
+    for f in failures:
+        by_check.setdefault((f.op, f.candidate, f.device, f.check), []).append(f)
+    causes, consequences = [], []
+    for key, group in by_check.items():
+        others = [f for other, fs in by_check.items() if other[:3] == key[:3] for f in fs]
+        unexpected = [f for f in group if f.candidate == ORACLE or not any(_follows(f, other) for other in others)]
+        if unexpected:
+            first = min(unexpected, key=_rank)
+            causes.append([first, *sorted((f for f in group if f is not first), key=_place)])
+        else:
+            consequences.append(sorted(group, key=_place))
+    columns = list(dict.fromkeys((f.op, f.candidate, f.device) for f in failures))
+
+    def order(group: list[Failure]) -> tuple[int, int, tuple[int, float]]:
+        first = group[0]
+        return columns.index((first.op, first.candidate, first.device)), _depth(first.check), _rank(first)
+
+    return sorted(causes, key=order), sorted(consequences, key=order)
+
+
+def _follows(failure: Failure, other: Failure) -> bool:
+    return follows(_rests_on(failure.check), FORMATS[failure.dtype], other.check, FORMATS[other.dtype])
+
+
+def _rests_on(check: str) -> frozenset[str]:
+    return rests_on(check, MAPS[check]) if check in MAPS else frozenset()
+
+
+def _rank(failure: Failure) -> tuple[int, float]:
+    """The widest format first, then the largest error in units of what rounding explains."""
+    ratios = [_ratio(result) for result in failure.wrong]
+    return -FORMATS[failure.dtype].storage.itemsize, -max(ratios, default=math.inf)
+
+
+def _ratio(result: WrongResult) -> float:
+    """Infinite for a property that does not hold, and where rounding explains nothing."""
+    if result.error is None or not result.allowed:
+        return math.inf
+    return result.error / result.allowed
+
+
+def _place(failure: Failure) -> int:
+    """Of its format, among all in their usual order."""
+    return list(SHORT).index(failure.dtype)
+
+
+def _depth(check: str) -> int:
+    """How many checks rest on one another below it: 0 for `forward`."""
+    return max((1 + _depth(other) for other in _rests_on(check)), default=0)
+
+
+def summary(consequences: Sequence[Sequence[Failure]]) -> dict[tuple[str, str, str], str]:
+    """Of each operator, candidate and device, a line that names the checks and the dtypes."""
+    checks: dict[tuple[str, str, str], list[str]] = {}
+    for group in consequences:
+        dtypes = " ".join(SHORT[f.dtype] for f in group)
+        checks.setdefault((group[0].op, group[0].candidate, group[0].device), []).append(f"{group[0].check} ({dtypes})")
+    return {
+        (op, candidate, device): f"{op}: {candidate} fails, as a consequence or on its own: {', '.join(names)}"
+        for (op, candidate, device), names in checks.items()
+    }
+
+
+def _told(failures: Sequence[Failure]) -> Iterator[Text]:
+    """The first failure of every check in full, except of those that rest on one that fails, too: these in a line."""
+    causes, consequences = told(failures)
+    for group in causes:
+        yield failure_text(group[0], also=[SHORT[f.dtype] for f in group[1:]])
+    yield from (Text(f"{line}\n") for line in summary(consequences).values())
+
+
+def verdict_line(report: Report) -> Text:
+    """One line: does everything agree?"""
+    judged = [row for row in report.rows if row.candidate != ORACLE]
+    failed = [row for row in report.rows if not row.passed]
+    refusals = [row for row in judged if row.verdict is Verdict.UNSUPPORTED and row.listed]
+    listed = sum(not row.declared for row in refusals)
+    skipped = sum(row.verdict is Verdict.SKIPPED for row in judged)
+    compared = sum(row.comparisons for row in judged)
+    if report.error:
+        return Text(f"Could not judge: {report.error}", style="bold red")
+    if report.passed:
+        text = f"All agree: {len(judged) - len(refusals) - skipped} rows, {compared:,} comparisons"
+        text += f", {listed} listed limits" if listed else ""
+        text += f", {len(refusals) - listed} declared limits" if len(refusals) > listed else ""
+        return Text(text, style="bold green")
+    if not failed and judged:
+        return Text(f"{', '.join(a.name for a in report.not_built)} should have been judged", style="bold red")
+    if not failed:
+        return Text("Nothing was judged", style="bold red")
+    return Text(f"{len(failed)} of {len(report.rows)} rows do not pass, {compared:,} comparisons", style="bold red")
+
+
+def as_text(report: Report, width: int = 120) -> str:
+    """The whole report as plain text."""
+    console = PrintableConsole(
+        file=io.StringIO(), width=width, color_system=None, force_terminal=False, legacy_windows=False
+    )
+    if report.rows:
+        console.print(table(report))
+    console.print(below(report), soft_wrap=True)
+    if report.rows:
+        console.print(costs(report), soft_wrap=True)
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue()

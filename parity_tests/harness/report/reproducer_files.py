@@ -1,0 +1,56 @@
+"""The files of a reproducer as plain data: they can be sent to another process, and written without the candidate."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from parity_tests.harness.report.whole_file import write_bytes, write_text
+
+
+@dataclass(frozen=True)
+class ReproducerFiles:
+    """What `reproducer.Reproducer` makes.
+
+    Attributes:
+        stem: the name of both files, without what follows the dot.
+        arrays: the content of the .npz file.
+        script: that of the script; None for a candidate that is none of PyTorch's.
+        case: the file that defines the candidate, if there is one.
+    """
+
+    stem: str
+    arrays: bytes
+    script: str | None
+    case: Path | None
+
+    def files(self) -> ReproducerFiles:
+        """Itself: see `report.Evidence`."""
+        return self
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write both files into a folder, which is made if need be; returns the path of the arrays."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_bytes(folder / f"{self.stem}.npz", self.arrays)
+        if self.script is not None:
+            write_text(folder / f"{self.stem}.py", self.script)
+        return folder / f"{self.stem}.npz"
+
+    def command(self, arrays: Path, start: Path) -> str:
+        """The command that judges it again, in the folder `start`, by the path of the arrays."""
+        return replay_command(self.case, arrays, start)
+
+
+def replay_command(case: Path | None, arrays: Path, start: Path) -> str:
+    """The command that judges a failure again, in the folder `start`, by the path of the arrays."""
+    unnamed = case is None or is_run_unnamed(Path(start, case), start)
+    option = "" if unnamed else f" --case {shlex.quote(str(case))}"
+    return f"gradparity replay {shlex.quote(str(arrays))}{option}"
+
+
+def is_run_unnamed(case: Path, start: Path) -> bool:
+    """Does a replay in the folder `start` run the case that a failure names, unasked? Only if it is there, or below."""
+    return case.resolve().is_relative_to(start.resolve())

@@ -1,0 +1,107 @@
+"""Rounding errors through control flow: calls, loops, branches, and linear solvers with a derivative of their own.
+
+Each rule gets the interpreter of `rounding` as its last argument, by which it evaluates the jaxprs that it runs:
+(jaxpr, constants, pairs of a value and its bound, precision) -> such pairs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parity_tests.harness.numbers.precision import Precision
+from parity_tests.harness.rounding import matrix as rounding_matrix
+from parity_tests.harness.rounding import scales as rounding_scales
+from parity_tests.harness.rounding.elementary import capped
+from parity_tests.harness.rounding.evaluation import closed
+from parity_tests.harness.rounding.missing import NoRule
+
+
+def _scan(eqn, operands, precision, interpret):
+    p, body = eqn.params, closed(eqn.params["jaxpr"])
+    if "ft_in" in p:  # JAX 0.12
+        consts, carry, sequences = map(list, p["ft_in"].update(operands).unpack())
+    else:
+        first, last = p["num_consts"], p["num_consts"] + p["num_carry"]
+        consts, carry, sequences = operands[:first], operands[first:last], operands[last:]
+    num_carry = len(carry)
+    steps: list[list[tuple]] = []
+    order = range(p["length"])
+    for i in reversed(order) if p["reverse"] else order:
+        slices = [(x[i], e[i]) for x, e in sequences]
+        outputs = interpret(body.jaxpr, body.consts, [*consts, *carry, *slices], precision)
+        carry = outputs[:num_carry]
+        steps.append(outputs[num_carry:])
+    if p["reverse"]:
+        steps.reverse()
+    stacked = []
+    for j, var in enumerate(eqn.outvars[num_carry:]):
+        if steps:
+            stacked.append((np.stack([s[j][0] for s in steps]), np.stack([s[j][1] for s in steps])))
+        else:
+            stacked.append((np.zeros(var.aval.shape, var.aval.dtype), np.zeros(var.aval.shape)))
+    return [*carry, *stacked]
+
+
+def _cond(eqn, operands, precision, interpret):
+    """The branch that is taken; where rounding may choose another one, its results are as right."""
+    (index, uncertain), *args = operands
+    branches = eqn.params["branches"]
+    first, last = (int(np.clip(index + shift, 0, len(branches) - 1)) for shift in (-uncertain, uncertain))
+
+    def results(number: int) -> list[tuple]:
+        branch = closed(branches[number])
+        return interpret(branch.jaxpr, branch.consts, args, precision)
+
+    taken = results(int(index))
+    for number in range(first, last + 1):
+        if number != int(index):
+            taken = [_either(mine, other, precision) for mine, other in zip(taken, results(number), strict=True)]
+    return taken
+
+
+def _either(taken: tuple, other: tuple, precision: Precision) -> tuple:
+    """A value with a bound that covers another one with its bound, too."""
+    scale = rounding_scales.common([taken, other])
+    (y, bound), (z, further) = (rounding_scales.at(pair, scale, precision) for pair in (taken, other))
+    with np.errstate(invalid="ignore"):
+        apart = np.where(y == z, 0.0, np.abs(y * 1.0 - z * 1.0))
+    pair = y, capped(y, np.maximum(bound, apart + further), precision)
+    return rounding_scales.Scaled(pair, scale) if scale else pair
+
+
+def _while(eqn, operands, precision, interpret):
+    p = eqn.params
+    test, body = closed(p["cond_jaxpr"]), closed(p["body_jaxpr"])
+    of_test, of_body = p["cond_nconsts"], p["body_nconsts"]
+    test_consts, body_consts = operands[:of_test], operands[of_test : of_test + of_body]
+    carry = operands[of_test + of_body :]
+    while True:
+        ((again, uncertain),) = interpret(test.jaxpr, test.consts, [*test_consts, *carry], precision)
+        if np.any(uncertain):
+            raise NoRule("while (as long as a value says so that rounding may change)")
+        if not again:
+            return carry
+        carry = interpret(body.jaxpr, body.consts, [*body_consts, *carry], precision)
+
+
+def _linear_solve(eqn, operands, precision, interpret):
+    """The solution of a linear system: of one matrix along the last axis, which is how jnp.linalg has it."""
+    lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
+    count = sum(lengths)
+    matrix, ((b, e_b),) = operands[: lengths.matvec], operands[count:]
+    of_solve = operands[lengths.matvec + lengths.vecmat :][: lengths.solve]
+    solve = closed(jaxprs.solve)
+    ((x, e_x),) = interpret(solve.jaxpr, solve.consts, [*of_solve, (b, e_b)], precision)
+    if len(matrix) != 1 or matrix[0][0].shape != 2 * b.shape[-1:] or not b.size or not np.isfinite(x).all():
+        return [(x, e_x)]
+    ((A, e_A),) = matrix
+    rows = x.reshape(-1, x.shape[-1])
+    if not np.allclose(rows @ A.T, b.reshape(rows.shape), rtol=1e-6, atol=1e-6 * np.abs(rows).max(initial=0)):
+        return [
+            (x, e_x)
+        ]  # another operator than the matrix: what the solver itself does bounds the error, if less well
+    bound = rounding_matrix.linear_solve(A, e_A, rows.T, e_b.reshape(rows.shape).T, precision)
+    return [(x, capped(x, bound.T.reshape(x.shape), precision))]
+
+
+RULES = {"scan": _scan, "cond": _cond, "while": _while, "custom_linear_solve": _linear_solve}

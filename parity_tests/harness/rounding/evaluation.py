@@ -1,0 +1,329 @@
+"""The value of a JAX primitive at float64 arguments, in NumPy where that is as good.
+
+JAX compiles an equation that runs by itself anew for every shape, and an operator is judged at dozens of shapes. The
+primitives of most programs are therefore evaluated by NumPy and SciPy: the same IEEE operations, and elementary
+functions of the same accuracy or a better one. All others are run by JAX.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax.extend import core
+
+from parity_tests.harness.rounding import evaluation_indexing, evaluation_linear
+
+
+def _scipy(name: str) -> Callable[..., np.ndarray]:
+    # Imported at the first use: importing scipy.special adds a warning filter, which `numerics.pinned` takes back.
+    def f(*x: np.ndarray) -> np.ndarray:
+        return getattr(importlib.import_module("scipy.special"), name)(*x)
+
+    return f
+
+
+# Operands of any dtype.
+_ANY: dict[str, Callable[..., np.ndarray]] = {
+    "add": np.add,
+    "add_any": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "neg": np.negative,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "not": np.invert,
+}
+# Real and complex operands. Where XLA's float64 is worse than the error bounds say: log1p errs by 240 roundings at
+# -0.41, erf_inv by 290 at 1 - 1e-5; of complex numbers the C library is the better one throughout.
+_FLOATING: dict[str, Callable[..., np.ndarray]] = {
+    "div": np.divide,
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "square": np.square,
+}
+_REAL: dict[str, Callable[..., np.ndarray]] = {
+    "abs": np.abs,
+    "max": np.maximum,
+    "min": np.minimum,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "is_finite": np.isfinite,
+    "pow": np.power,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "cbrt": np.cbrt,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log1p": np.log1p,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "logistic": _scipy("expit"),
+    "erf": _scipy("erf"),
+    "erfc": _scipy("erfc"),
+    "erf_inv": _scipy("erfinv"),
+}
+
+
+def _broadcast(x: np.ndarray, shape: Sequence[int], broadcast_dimensions: Sequence[int], **_: Any) -> np.ndarray:
+    aligned = [1] * len(shape)
+    for axis, size in zip(broadcast_dimensions, np.shape(x), strict=True):
+        aligned[axis] = size
+    return np.broadcast_to(np.reshape(x, aligned), tuple(shape))
+
+
+def _reshaped(x: np.ndarray, new_sizes: Sequence[int], dimensions: Sequence[int] | None, **_: Any) -> np.ndarray:
+    return np.reshape(x if dimensions is None else np.transpose(x, dimensions), tuple(new_sizes))
+
+
+def _sliced(x: np.ndarray, start_indices, limit_indices, strides) -> np.ndarray:
+    steps = strides or [1] * x.ndim
+    return x[tuple(map(slice, start_indices, limit_indices, steps))]
+
+
+def _split(x: np.ndarray, sizes: Sequence[int], axis: int) -> list[np.ndarray]:
+    return np.split(x, np.cumsum(sizes)[:-1], axis)
+
+
+# What only moves the numbers of one operand, of whatever dtype: (operand, the primitive's parameters) -> result.
+_MOVED: dict[str, Callable[..., Any]] = {
+    "broadcast_in_dim": _broadcast,
+    "transpose": lambda x, permutation: np.transpose(x, permutation),
+    "squeeze": lambda x, dimensions: np.squeeze(x, tuple(dimensions)),
+    "expand_dims": lambda x, dimensions: np.expand_dims(x, tuple(dimensions)),
+    "reshape": _reshaped,
+    "rev": lambda x, dimensions: np.flip(x, tuple(dimensions)),
+    "slice": _sliced,
+    "split": _split,
+    "copy": lambda x: x,
+    "stop_gradient": lambda x, **_: x,
+}
+
+
+def _along(accumulate: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    def cumulative(x: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
+        return np.flip(accumulate(np.flip(x, axis), axis=axis), axis) if reverse else accumulate(x, axis=axis)
+
+    return cumulative
+
+
+# Reductions and scans of real numbers.
+_REDUCED: dict[str, Callable[..., np.ndarray]] = {
+    "reduce_sum": lambda x, axes, **_: np.sum(x, tuple(axes)),
+    "reduce_prod": lambda x, axes, **_: np.prod(x, tuple(axes)),
+    "reduce_max": lambda x, axes, **_: np.max(x, tuple(axes), initial=-np.inf),
+    "reduce_min": lambda x, axes, **_: np.min(x, tuple(axes), initial=np.inf),
+    "cumsum": _along(np.cumsum),
+    "cumprod": _along(np.cumprod),
+    "cummax": _along(np.maximum.accumulate),
+    "cummin": _along(np.minimum.accumulate),
+}
+
+
+def _integer_power(x: np.ndarray, y: int) -> np.ndarray:
+    return np.power(x, float(y))
+
+
+def _converted(x: np.ndarray, new_dtype: np.dtype, **_: Any) -> np.ndarray:
+    # Of a complex number JAX takes the real part without a word, and NumPy warns.
+    return (np.real(x) if np.dtype(new_dtype).kind in "fiu" else x).astype(new_dtype)
+
+
+def _selected(which: np.ndarray, no: np.ndarray, yes: np.ndarray) -> np.ndarray:
+    return np.where(which, yes, no)
+
+
+def _clamped(low: np.ndarray, x: np.ndarray, high: np.ndarray) -> np.ndarray:
+    return np.minimum(np.maximum(x, low), high)
+
+
+def _concatenated(*x: np.ndarray, dimension: int) -> np.ndarray:
+    return np.concatenate(x, dimension)
+
+
+def _padded(x: np.ndarray, value: np.ndarray, padding_config: Sequence[tuple[int, int, int]]) -> np.ndarray:
+    """With `value` around the entries, and between them; a negative width cuts off."""
+    sizes = [
+        low + max(n + (n - 1) * inner, 0) + high for n, (low, high, inner) in zip(x.shape, padding_config, strict=True)
+    ]
+    wide = [max(n + (n - 1) * inner, 0) for n, (_, _, inner) in zip(x.shape, padding_config, strict=True)]
+    dilated = np.full(wide, value, x.dtype)
+    dilated[tuple(slice(None, None, inner + 1) for _, _, inner in padding_config)] = x
+    kept = dilated[
+        tuple(slice(max(-low, 0), n - max(-high, 0)) for n, (low, high, _) in zip(wide, padding_config, strict=True))
+    ]
+    padded = np.full(sizes, value, x.dtype)
+    start = [max(low, 0) for low, _, _ in padding_config]
+    padded[tuple(slice(a, a + n) for a, n in zip(start, kept.shape, strict=True))] = kept
+    return padded
+
+
+def contracted(x: np.ndarray, y: np.ndarray, dimension_numbers: Any, **_: Any) -> np.ndarray:
+    """dot_general, as one product of matrices for each entry of the batch."""
+    (axes_x, axes_y), (batch_x, batch_y) = dimension_numbers
+    free_x = [i for i in range(x.ndim) if i not in (*axes_x, *batch_x)]
+    free_y = [i for i in range(y.ndim) if i not in (*axes_y, *batch_y)]
+    batch, K = [x.shape[i] for i in batch_x], math.prod(x.shape[i] for i in axes_x)
+    rows, columns = [x.shape[i] for i in free_x], [y.shape[i] for i in free_y]
+    left = np.transpose(x, (*batch_x, *free_x, *axes_x)).reshape(math.prod(batch), math.prod(rows), K)
+    right = np.transpose(y, (*batch_y, *axes_y, *free_y)).reshape(math.prod(batch), K, math.prod(columns))
+    return (left @ right).reshape((*batch, *rows, *columns))
+
+
+def convolved(
+    x: np.ndarray,
+    w: np.ndarray,
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int],
+    rhs_dilation: Sequence[int],
+    dimension_numbers: Any,
+    feature_group_count: int = 1,
+    batch_group_count: int = 1,
+    **_: Any,
+) -> np.ndarray:
+    """conv_general_dilated, as one product of matrices for each group: of all windows, and of the weights."""
+    of_x, of_w, of_y = dimension_numbers
+    x, w = np.transpose(x, of_x), np.transpose(w, of_w)
+    inner = [(low, high, step - 1) for (low, high), step in zip(padding, lhs_dilation, strict=True)]
+    x = np.ascontiguousarray(_padded(x, np.zeros((), x.dtype), [(0, 0, 0), (0, 0, 0), *inner]))
+    kernel, spatial = w.shape[2:], x.shape[2:]
+    spans = [(k - 1) * step + 1 for k, step in zip(kernel, rhs_dilation, strict=True)]
+    sizes = [max((n - span) // s + 1, 0) for n, span, s in zip(spatial, spans, window_strides, strict=True)]
+    along = x.strides[2:]
+    steps = [stride * s for stride, s in zip(along, window_strides, strict=True)]
+    taps = [stride * s for stride, s in zip(along, rhs_dilation, strict=True)]
+    windows = np.lib.stride_tricks.as_strided(
+        x, (*x.shape[:2], *sizes, *kernel), (*x.strides[:2], *steps, *taps), writeable=False
+    )
+    groups = feature_group_count * batch_group_count  # one of the two is 1
+    N, C, features = x.shape[0] // batch_group_count, x.shape[1] // feature_group_count, w.shape[0] // groups
+    # (batch groups, N, feature groups, C, sizes, kernel) -> (groups, N x sizes, C x kernel)
+    windows = windows.reshape(batch_group_count, N, feature_group_count, C, *sizes, *kernel)
+    d = len(kernel)
+    windows = np.moveaxis(windows, 2, 1).reshape(groups, N, C, *sizes, *kernel)
+    windows = np.moveaxis(windows, 2, 2 + d).reshape(groups, N * math.prod(sizes), C * math.prod(kernel))
+    weights = w.reshape(groups, features, C * math.prod(kernel))
+    y = (windows @ np.swapaxes(weights, 1, 2)).reshape(groups, N, *sizes, features)
+    y = np.moveaxis(np.moveaxis(y, -1, 1), 2, 0).reshape(N, groups * features, *sizes)
+    return np.transpose(y, np.argsort(of_y))
+
+
+# Operands of several kinds: (operands..., the primitive's parameters) -> result, and when NumPy's is the same.
+_BY_PARAMETERS: dict[str, tuple[Callable[..., np.ndarray], Callable[..., bool]]] = {
+    "integer_pow": (_integer_power, lambda eqn, x: _all_real(x)),
+    "convert_element_type": (_converted, lambda eqn, x: _converts_alike(x[0].dtype, np.dtype(eqn.params["new_dtype"]))),
+    "select_n": (_selected, lambda eqn, x: len(x) == 3 and x[0].dtype == np.bool_),
+    "clamp": (_clamped, lambda eqn, x: _all_real(x)),
+    "concatenate": (_concatenated, lambda eqn, x: True),
+    "pad": (_padded, lambda eqn, x: _all_floating(x)),
+    "dot_general": (contracted, lambda eqn, x: _all_floating(x)),
+    "conv_general_dilated": (convolved, lambda eqn, x: _all_floating(x)),
+    **evaluation_indexing.BY_PARAMETERS,
+    **evaluation_linear.BY_PARAMETERS,
+}
+
+
+def _converts_alike(old: np.dtype, new: np.dtype) -> bool:
+    """Does NumPy convert as JAX does? Of real numbers that become integers, not those that are too large."""
+    return new == np.float64 or (old.kind in "biu" and new.kind in "biu" and old.isbuiltin == new.isbuiltin == 1)
+
+
+def _all_real(x: Sequence[np.ndarray]) -> bool:
+    return all(a.dtype == np.float64 for a in x)
+
+
+def _all_floating(x: Sequence[np.ndarray]) -> bool:
+    return all(a.dtype in (np.float64, np.complex128) for a in x)
+
+
+def evaluated(eqn: core.JaxprEqn, *operands: Any) -> Any:
+    """The value of a primitive at its operands, or the values if it has several.
+
+    Must run inside `np.errstate(all="ignore")`: infinity less infinity is NaN in JAX, without a warning. It is entered
+    once for a whole program, since that takes as long as the operation itself.
+
+    Args:
+        eqn: an equation of the primitive, whose parameters are used.
+        operands: arrays as in the equation, or others of the same shapes, such as their magnitudes.
+    """
+    name, x = eqn.primitive.name, [np.asarray(a) for a in operands]
+    if len(x) == 1 and name in _MOVED:
+        return _MOVED[name](x[0], **eqn.params)
+    if name in _ANY:
+        return _ANY[name](*x)
+    if name in _FLOATING and _all_floating(x):
+        return _FLOATING[name](*x)
+    if name in _BY_PARAMETERS:
+        call, applies = _BY_PARAMETERS[name]
+        if applies(eqn, x):
+            return call(*x, **eqn.params)
+    if _all_real(x):
+        if name in _REAL:
+            return _REAL[name](*x)
+        if name in _REDUCED:
+            return _REDUCED[name](x[0], **eqn.params)
+    return eqn.primitive.bind(*operands, **eqn.params)
+
+
+_CONTROL_FLOW = ("scan", "cond", "while", "custom_linear_solve")
+
+
+def called(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
+    """The jaxpr that a call runs (jit, custom_jvp_call, checkpoint, ...); None of any other primitive."""
+    if eqn.primitive.name in _ANY or eqn.primitive.name in _MOVED or eqn.primitive.name in _CONTROL_FLOW:
+        return None
+    for key in ("call_jaxpr", "jaxpr", "fun_jaxpr"):
+        inner = eqn.params.get(key)
+        if isinstance(inner, core.ClosedJaxpr | core.Jaxpr):
+            return closed(inner)
+    return None
+
+
+def closed(jaxpr: core.ClosedJaxpr | core.Jaxpr) -> core.ClosedJaxpr:
+    """The same with its constants, of which an open one has none."""
+    return jaxpr if isinstance(jaxpr, core.ClosedJaxpr) else core.ClosedJaxpr(jaxpr, ())
+
+
+def evaluate(program: core.ClosedJaxpr, *args: np.ndarray) -> list[np.ndarray]:
+    """The outputs of a jaxpr at these arguments, equation by equation; loops and branches are run by JAX."""
+    with np.errstate(all="ignore"):
+        return _evaluate(program, args)
+
+
+def _evaluate(program: core.ClosedJaxpr, args: Sequence[np.ndarray]) -> list[np.ndarray]:
+    known: dict[core.Var, np.ndarray] = dict(zip(program.jaxpr.constvars, map(np.asarray, program.consts), strict=True))
+    known |= zip(program.jaxpr.invars, args, strict=True)
+
+    def read(atom: core.Var | core.Literal) -> np.ndarray:
+        return np.asarray(atom.val) if isinstance(atom, core.Literal) else known[atom]
+
+    for eqn in program.jaxpr.eqns:
+        x, inner = [read(atom) for atom in eqn.invars], called(eqn)
+        if inner is not None:
+            y = _evaluate(inner, x)
+        else:
+            y = evaluated(eqn, *x)
+            y = y if eqn.primitive.multiple_results else [y]
+        known |= zip(eqn.outvars, map(np.asarray, y), strict=True)
+    return [read(atom) for atom in program.jaxpr.outvars]

@@ -1,0 +1,231 @@
+"""What a sum loses that has another sum as a term, and that right code adds up in one go.
+
+`c + a @ b` is one instruction of BLAS (addmm, addmv, a linear layer): its accumulator starts at c, so that all partial
+sums round relative to c, too. Whoever computes a @ b first and adds c at the end rounds relative to c once. Where c is
+large the first loses more, and it is as right. So a sum that has a contraction of K terms among its own is a
+contraction of all of them, in the order that is worst:
+
+    E(c + Σ t_k)  is at least  γ_K+1 (|c| + Σ |t_k|)
+
+For every variable that is such a sum, its number of terms, the sum M of their magnitudes, how much of γ_K M its bound
+holds already, and how many of the terms may be equal are carried along: from one sum to the next, through what only
+moves numbers, through factors, by which the terms may have been multiplied instead, and through calls.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax.extend import core
+
+from parity_tests.harness.numbers.precision import Precision
+from parity_tests.harness.rounding.evaluation import evaluated
+from parity_tests.harness.rounding.products import MOVES, SUMS, UNSIGNED
+from parity_tests.harness.rounding.terms import (
+    equal_pairs,
+    most_equal,
+    pairs_of_contraction,
+    pairs_of_convolution,
+    unless_part_overflows,
+)
+
+CONTRACTIONS = ("dot_general", "conv_general_dilated", "reduce_sum", "cumsum", "reduce_window_sum")
+_CARRIED = ("mul", "div", *MOVES, *UNSIGNED, "select_n")
+
+
+class Sizes(NamedTuple):
+    """Of a sum, entry by entry.
+
+    magnitude: M, the sum of the magnitudes of its terms.
+    charged: what its bound holds of γ M already.
+    pairs: its pairs of equal terms, see `rounding.terms`.
+    density: Σ K² / M of the sums that it is made of: how many terms they have for a spread of 1, summed over the terms.
+        Times the spacing of a total, it is the number of roundings that have no mean of 0, see `rounding.terms`.
+    """
+
+    magnitude: np.ndarray
+    charged: np.ndarray
+    pairs: np.ndarray
+    density: np.ndarray
+
+
+class Sum:
+    """A sum of so many terms. Most are never added to anything, so their sizes are computed when first asked for."""
+
+    def __init__(self, terms: int, compute: Callable[[], Sizes]) -> None:
+        self.terms = terms
+        self._compute = compute
+
+    @functools.cached_property
+    def sizes(self) -> Sizes:
+        return self._compute()
+
+
+class Sums:
+    """Those among the variables of one jaxpr: what is not known by its variable is a number by itself."""
+
+    def __init__(self) -> None:
+        self._known: dict[core.Var, Sum] = {}
+
+    def entering(self, eqn: core.JaxprEqn, jaxpr: core.Jaxpr) -> Sums:
+        """Those among the arguments of a jaxpr that an equation calls."""
+        inner = Sums()
+        inner._take(self, eqn.invars, jaxpr.invars)
+        return inner
+
+    def leaving(self, eqn: core.JaxprEqn, jaxpr: core.Jaxpr, inner: Sums) -> None:
+        """Remember those among the results of the call."""
+        self._take(inner, jaxpr.outvars, eqn.outvars)
+
+    def _take(self, other: Sums, sources: Sequence[Any], targets: Sequence[Any]) -> None:
+        for source, target in zip(sources, targets, strict=True):
+            known = other._of(source)
+            if known is not None:
+                self._known[target] = known
+
+    def _of(self, atom: Any) -> Sum | None:
+        return None if isinstance(atom, core.Literal) else self._known.get(atom)
+
+    def lost(
+        self, eqn: core.JaxprEqn, operands: Sequence[tuple], outputs: Sequence[tuple], precision: Precision
+    ) -> np.ndarray | float:
+        """What the result of an equation may have lost besides what its rule counts; the result is remembered."""
+        name = eqn.primitive.name
+        if name not in CONTRACTIONS and not self._known:
+            return 0.0
+        known = [self._of(atom) for atom in eqn.invars]
+        if name not in CONTRACTIONS and not any(known):
+            return 0.0
+        x = [value for value, _ in operands]
+        if len(eqn.outvars) > 1 or any(a.dtype.kind not in "fc" for a in x[name == "select_n" :]):
+            return 0.0
+        (result,) = eqn.outvars
+        if name in CONTRACTIONS:
+            made = _contraction(eqn, x, known[0] if name == "reduce_sum" else None, precision)
+        elif name in SUMS:
+            made = _added(x, known)
+        elif name in _CARRIED and not (name == "div" and known[1]):
+            made = _carried(eqn, x, known)
+        else:
+            return 0.0
+        if made.terms <= 1:
+            return 0.0
+        if not (name in SUMS or (name == "reduce_sum" and known[0])):
+            self._known[result] = made
+            return 0.0
+        sizes = made.sizes
+        charge = _charge(made.terms, sizes, x, precision)
+        lost = np.maximum(charge - sizes.charged, 0.0)
+        self._known[result] = Sum(made.terms, lambda: sizes._replace(charged=np.maximum(charge, sizes.charged)))
+        if not np.isfinite(lost).all():
+            lost = np.where(np.isfinite(lost), lost, 0.0)  # an infinite term, as of a mask, is exact
+        return unless_part_overflows(lost, sizes.magnitude, outputs[0][0], precision)
+
+
+def _charge(terms: int, sizes: Sizes, x: Sequence[np.ndarray], precision: Precision) -> np.ndarray:
+    """γ M; a complex product is two real ones in each part: see `rounding.complex`."""
+    biased = sizes.density * sizes.magnitude
+    biased = (biased if np.isfinite(biased).all() else np.nan_to_num(biased)) * 2 * precision.u_acc
+    if any(map(np.iscomplexobj, x)):
+        return math.sqrt(2) * precision.gamma(2 * terms, 4 * sizes.pairs, 4 * biased) * sizes.magnitude
+    return precision.gamma(terms, sizes.pairs, biased) * sizes.magnitude
+
+
+def _sizes_of(x: np.ndarray, known: Sum | None) -> Sizes:
+    if known is not None:
+        return known.sizes
+    nothing = np.zeros(x.shape)
+    return Sizes(np.abs(x), nothing, np.ones(x.shape), nothing)  # a number by itself
+
+
+def _contraction(eqn: core.JaxprEqn, x: list[np.ndarray], terms: Sum | None, precision: Precision) -> Sum:
+    """What the rules of `rounding.sums` charge; of a sum of sums, what both of them do."""
+
+    def summed(*a: np.ndarray) -> np.ndarray:
+        return np.asarray(evaluated(eqn, *a))
+
+    def sizes() -> Sizes:
+        magnitude = summed(*map(np.abs, x))
+        pairs = np.broadcast_to(_pairs(eqn, x, K, precision), magnitude.shape)
+        density = np.where(magnitude > 0, float(K) ** 2 / magnitude, 0.0)
+        own = Sizes(magnitude, np.zeros(magnitude.shape), pairs, density)
+        own = own._replace(charged=_charge(K, own, x, precision))
+        if terms is None:
+            return own
+        of_terms = Sizes(*map(summed, terms.sizes))
+        return of_terms._replace(charged=own.charged + of_terms.charged)
+
+    K = terms_of(eqn, x)
+    return Sum(K if terms is None else K * terms.terms, sizes)
+
+
+def _pairs(eqn: core.JaxprEqn, x: Sequence[np.ndarray], K: int, precision: Precision) -> np.ndarray | float:
+    """As `rounding.sums` and `rounding.order` count them."""
+    u = precision.u_acc
+    match eqn.primitive.name:
+        case "dot_general":
+            return pairs_of_contraction(x[0], x[1], eqn.params["dimension_numbers"], precision)
+        case "reduce_sum":
+            axes = tuple(eqn.params["axes"])
+            return equal_pairs(x[0], axes, u).squeeze(axes)
+        case "cumsum":
+            return equal_pairs(x[0], (eqn.params["axis"],), u)
+        case "reduce_window_sum":
+            return float(K * min(K, most_equal(x[0], u)))
+        case _:
+            dims = eqn.params["dimension_numbers"]
+            return pairs_of_convolution(x[0], x[1], (dims.rhs_spec[0], dims.out_spec[1]), precision)
+
+
+def terms_of(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> int:
+    """How many terms the sums of a contraction have, at most."""
+    params = eqn.params
+    match eqn.primitive.name:
+        case "dot_general":
+            return math.prod(x[0].shape[axis] for axis in params["dimension_numbers"][0][0])
+        case "reduce_sum":
+            return math.prod(x[0].shape[axis] for axis in params["axes"])
+        case "cumsum":
+            return x[0].shape[params["axis"]]
+        case "reduce_window_sum":
+            return math.prod(params["window_dimensions"])
+        case _:  # of a convolution: a window, of the channels of one group
+            dims = params["dimension_numbers"].rhs_spec
+            return math.prod(size for axis, size in enumerate(x[1].shape) if axis != dims[0])
+
+
+def _added(x: Sequence[np.ndarray], known: Sequence[Sum | None]) -> Sum:
+    terms = sum(1 if s is None else s.terms for s in known)
+    first, second = (_sizes_of(a, s) for a, s in zip(x, known, strict=True))
+    return Sum(terms, lambda: Sizes(*map(np.add, first, second)))
+
+
+def _carried(eqn: core.JaxprEqn, x: Sequence[np.ndarray], known: Sequence[Sum | None]) -> Sum:
+    """Moved to other places, or multiplied by something, which may be multiplied into each of the terms."""
+    name = eqn.primitive.name
+
+    def sizes() -> Sizes:
+        made = [_sizes_of(a, s) for a, s in zip(x, known, strict=True)]
+        if name == "div":
+            return _scaled(made[0], 1 / np.abs(x[1]))
+        if name == "mul":  # of two sums, whichever is multiplied into the other's terms
+            first, second = _scaled(made[0], np.abs(x[1])), _scaled(made[1], np.abs(x[0]))
+            both = Sizes(*map(np.maximum, first, second))
+            return both._replace(charged=first.charged + second.charged)
+        if name in UNSIGNED:
+            return made[0]
+        if name == "select_n":
+            made[0] = Sizes(*[x[0]] * len(Sizes._fields))
+        return Sizes(*(np.asarray(evaluated(eqn, *each)) for each in zip(*made, strict=True)))
+
+    return Sum(max(s.terms for s in known if s is not None), sizes)
+
+
+def _scaled(sizes: Sizes, factor: np.ndarray) -> Sizes:
+    shape = np.broadcast_shapes(sizes.magnitude.shape, factor.shape)
+    density = np.where(factor > 0, sizes.density / factor, 0.0)
+    return Sizes(sizes.magnitude * factor, sizes.charged * factor, np.broadcast_to(sizes.pairs, shape), density)

@@ -1,0 +1,113 @@
+"""Rounding errors of sums and products of many terms: contractions, running sums and products, convolutions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jax import lax
+
+from parity_tests.harness.rounding import complex as rounding_complex
+from parity_tests.harness.rounding.elementary import ELEMENTARY
+from parity_tests.harness.rounding.evaluation import evaluated
+from parity_tests.harness.rounding.terms import (
+    equal_pairs,
+    pairs_of_contraction,
+    pairs_of_convolution,
+    unless_part_overflows,
+)
+
+
+def contraction(eqn, x, e, y, p):
+    def product(a, b):
+        return np.asarray(evaluated(eqn, a, b))
+
+    (axes, _), _ = eqn.params["dimension_numbers"]
+    K = math.prod(x[0].shape[axis] for axis in axes)
+    X, Y = np.abs(x[0]), np.abs(x[1])
+    magnitude = product(X, Y)
+    passed_on = product(X, e[1]) + product(e[0], Y + e[1])
+    pairs = pairs_of_contraction(x[0], x[1], eqn.params["dimension_numbers"], p)
+    own = (math.sqrt(2) * p.gamma(2 * K, pairs) if np.iscomplexobj(y) else p.gamma(K, pairs)) * magnitude
+    lost = (rounding_complex.PRODUCT if np.iscomplexobj(y) else 1) * K * p.tiny
+    bound = passed_on + own + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, lost)
+    return unless_part_overflows(bound, magnitude, y, p)
+
+
+def sum(eqn, x, e, y, p):
+    axes = tuple(eqn.params["axes"])
+    K = math.prod(x[0].shape[axis] for axis in axes)
+    magnitude = np.abs(x[0]).sum(axes)
+    own = p.gamma(K, equal_pairs(x[0], axes, p.u_acc).squeeze(axes)) * magnitude
+    return unless_part_overflows(e[0].sum(axes) + own + p.u * np.abs(y), magnitude, y, p)
+
+
+def cumulative_sum(eqn, x, e, y, p):
+    def cumulative(a):
+        return np.asarray(evaluated(eqn, a))
+
+    axis = eqn.params["axis"]
+    magnitude = cumulative(np.abs(x[0]))
+    own = p.gamma(x[0].shape[axis], equal_pairs(x[0], (axis,), p.u_acc)) * magnitude
+    return unless_part_overflows(cumulative(e[0]) + own + p.u * np.abs(y), magnitude, y, p)
+
+
+def product_of_all(eqn, x, e, y, p):
+    axes = tuple(eqn.params["axes"])
+    K = math.prod(x[0].shape[axis] for axis in axes)
+    grown = (np.abs(x[0]) + e[0]).prod(axes) - np.abs(x[0]).prod(axes)
+    # In whatever order: see `rounding.products`.
+    lost = np.where((x[0] == 0).any(axes), 0.0, K * p.tiny * np.maximum(np.abs(x[0]), 1.0).prod(axes))
+    return grown + K * p.u * np.abs(y) + lost
+
+
+def cumulative_product(eqn, x, e, y, p):
+    def cumulative(a):
+        return np.asarray(evaluated(eqn, a))
+
+    terms = np.cumsum(np.ones_like(x[0]), eqn.params["axis"])  # how many factors
+    terms = np.flip(terms, eqn.params["axis"]) if eqn.params["reverse"] else terms
+    # In whatever order: see `rounding.products`.
+    lost = np.where(cumulative((x[0] != 0) * 1.0) == 0, 0.0, p.tiny * cumulative(np.maximum(np.abs(x[0]), 1.0)))
+    return cumulative(np.abs(x[0]) + e[0]) - np.abs(y) + terms * (p.u * np.abs(y) + lost)
+
+
+def cumulative_log_sum_exp(eqn, x, e, y, p):
+    def cumulative(a):
+        return np.asarray(evaluated(eqn, a))
+
+    passed_on = np.maximum(cumulative(x[0] + e[0]) - y, y - cumulative(x[0] - e[0]))
+    # y = m + log Σ exp(x - m), m the running maximum. The exponents round by u |x - m| each, which the sum averages by
+    # the weights exp(x - y): to at most log K, since Σ p_i |x_i - m| is the entropy of p less y - m.
+    K = x[0].shape[eqn.params["axis"]]
+    m = np.asarray(lax.cummax_p.bind(x[0], **eqn.params))
+    pairs = equal_pairs(
+        np.exp(x[0] - x[0].max(eqn.params["axis"], keepdims=True, initial=-np.inf)), (eqn.params["axis"],), p.u_acc
+    )
+    of_sum = p.gamma(K, pairs) + 2 * p.u + ELEMENTARY * p.u_acc + p.u * math.log(max(K, 1))
+    return passed_on + of_sum + (2 * p.u + ELEMENTARY * p.u_acc) * (np.abs(y - m) + np.abs(y))
+
+
+def convolution(eqn, x, e, y, p):
+    def convolved(a, b):
+        return np.asarray(evaluated(eqn, a, b))
+
+    X, Y = np.abs(x[0]), np.abs(x[1])
+    K = int(convolved(np.ones_like(X), np.ones_like(Y)).max(initial=0))
+    magnitude = convolved(X, Y)
+    passed_on = convolved(X, e[1]) + convolved(e[0], Y + e[1])
+    dims = eqn.params["dimension_numbers"]
+    own = p.gamma(K, pairs_of_convolution(X, x[1], (dims.rhs_spec[0], dims.out_spec[1]), p)) * magnitude
+    bound = passed_on + own + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, K * p.tiny)
+    return unless_part_overflows(bound, magnitude, y, p)
+
+
+RULES = {
+    "dot_general": contraction,
+    "reduce_sum": sum,
+    "cumsum": cumulative_sum,
+    "reduce_prod": product_of_all,
+    "cumprod": cumulative_product,
+    "cumlogsumexp": cumulative_log_sum_exp,
+    "conv_general_dilated": convolution,
+}

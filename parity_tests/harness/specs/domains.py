@@ -1,0 +1,251 @@
+"""Where an input lies: how its points are drawn, and the directions in which one can leave them.
+
+A derivative is compared in these directions only: two right gradients with respect to a symmetric matrix may differ by
+an antisymmetric one, which no symmetric tangent can tell, and two with respect to probabilities by a constant.
+
+The directions must be the same at every point of a domain. Those of orthogonal matrices are not; for "orthogonal" the
+operator is taken to be a function of all matrices, which is judged at orthogonal ones, in every direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+import ml_dtypes
+import numpy as np
+
+from parity_tests.harness.numbers.real_parts import by_parts
+
+Sizes = Mapping[str, int]
+Sampler = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+
+
+class Empty(Exception):
+    """A domain has no array of some shape, at some sizes of the axes."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A set of arrays.
+
+    Attributes:
+        name: what reports call it.
+        draw: (generator, shape, sizes of the named axes) -> an array of it, float64, complex128, int64 or
+            bool; may raise `Empty`.
+        project: an array of the same shape -> the nearest direction that stays in the set; linear.
+        project_errors: the errors that entries come with -> those of the projection: by its magnitudes; None if
+            that is `project` itself, as of a projection that takes no differences.
+        elementwise: does an array belong to it if each of its entries does? Then rows may be repeated.
+        differentiable: False for integers and booleans, which are handed to both sides as they are.
+        nearest_to_zero: of integers any of which may be at any place: the smallest in magnitude, at some sizes of the
+            axes; None for other sets.
+    """
+
+    name: str
+    draw: Callable[[np.random.Generator, tuple[int, ...], Sizes], np.ndarray]
+    project: Callable[[np.ndarray], np.ndarray] = lambda x: x
+    project_errors: Callable[[np.ndarray], np.ndarray] | None = None
+    elementwise: bool = False
+    differentiable: bool = True
+    nearest_to_zero: Callable[[Sizes], int] | None = None
+
+
+def _symmetric(x: np.ndarray) -> np.ndarray:
+    return (x + np.swapaxes(x, -1, -2)) / 2
+
+
+def _definite(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    n = _square(shape, "definite")
+    A = rng.standard_normal(shape)
+    # Eigenvalues in [1, 1 + 4 or so]: well conditioned, so that rounding is not amplified beyond what can be judged.
+    return _symmetric(A @ np.swapaxes(A, -1, -2) / max(n, 1)) + np.eye(n)
+
+
+def _triangular(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    n = _square(shape, "lower")
+    return np.tril(rng.standard_normal(shape), -1) / max(n, 1) ** 0.5 + np.eye(n) * rng.uniform(1, 2, shape)
+
+
+def _well_conditioned(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    n = _square(shape, "well-conditioned")
+    left, right = (_orthogonal_matrices(rng, shape) for _ in range(2))
+    # Singular values in [1, 2]: a small condition number, so that rounding is not amplified beyond what can be judged.
+    return left * rng.uniform(1, 2, (*shape[:-2], 1, n)) @ right
+
+
+def _orthogonal(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    if len(shape) < 2 or shape[-1] > shape[-2]:
+        if len(shape) >= 2:
+            raise Empty(f"{shape[-1]} columns of {shape[-2]} entries cannot be orthonormal")
+        raise ValueError(f"domain 'orthogonal' is of matrices, got the shape {shape}; write (n,m) in the signature")
+    return _orthogonal_matrices(rng, (*shape[:-1], shape[-2]))[..., : shape[-1]]
+
+
+def _orthogonal_matrices(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Square orthogonal matrices, uniformly distributed: the signs of R's diagonal go into Q."""
+    Q, R = np.linalg.qr(rng.standard_normal(shape))
+    return Q * np.where(np.diagonal(R, axis1=-2, axis2=-1) < 0, -1.0, 1.0)[..., None, :]
+
+
+def _probabilities(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    if not shape:
+        raise ValueError("domain 'probabilities' is of vectors, got a scalar; write (n) in the signature")
+    weights = rng.uniform(1 / 4, 1, shape)
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def _with_sum_zero(x: np.ndarray) -> np.ndarray:
+    return x - x.mean(-1, keepdims=True) if x.size else x
+
+
+def _errors_with_sum_zero(e: np.ndarray) -> np.ndarray:
+    return e + e.mean(-1, keepdims=True) if e.size else e
+
+
+def _sorted(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    if not shape:
+        raise ValueError("domain 'sorted' is of vectors, got a scalar; write (n) in the signature")
+    return np.sort(_distinct(rng, shape, sizes), axis=-1)
+
+
+# Of either sign, with 8 binary digits and 2^-10 <= |x| < 4: numbers of every format, a float16 one included.
+_SHORT_NUMBERS = np.concatenate(
+    [sign * np.ldexp(np.arange(128, 256), k) for sign in (1.0, -1.0) for k in range(-17, -5)]
+)
+
+
+def _distinct(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    count = int(np.prod(shape))
+    if count > _SHORT_NUMBERS.size:  # 16 bits have not so many: some are equal once they are rounded
+        return rng.standard_normal(shape)
+    density = 1 / (1 + np.abs(np.log2(np.abs(_SHORT_NUMBERS))) ** 2)  # most of them of ordinary size
+    return rng.choice(_SHORT_NUMBERS, count, replace=False, p=density / density.sum()).reshape(shape)
+
+
+def _nonzero(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    return np.copysign(np.exp(rng.standard_normal(shape) / 2), rng.standard_normal(shape))
+
+
+def _complex(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+
+
+def _square(shape: tuple[int, ...], name: str) -> int:
+    if len(shape) < 2 or shape[-1] != shape[-2]:
+        raise ValueError(f"domain {name!r} is of square matrices, got the shape {shape}; write (n,n) in the signature")
+    return shape[-1]
+
+
+DOMAINS: dict[str, Domain] = {
+    domain.name: domain
+    for domain in (
+        Domain("real", lambda rng, shape, sizes: rng.standard_normal(shape), elementwise=True),
+        Domain("extended", lambda rng, shape, sizes: rng.standard_normal(shape), elementwise=True),
+        Domain("positive", lambda rng, shape, sizes: np.exp(rng.standard_normal(shape) / 2), elementwise=True),
+        Domain("unit", lambda rng, shape, sizes: rng.uniform(1 / 16, 15 / 16, shape), elementwise=True),
+        Domain("symmetric", lambda rng, shape, sizes: _symmetric(rng.standard_normal(shape)), _symmetric),
+        Domain("definite", _definite, _symmetric),
+        Domain("lower", _triangular, np.tril),
+        Domain("nonzero", _nonzero, elementwise=True),
+        Domain("well-conditioned", _well_conditioned),
+        Domain("orthogonal", _orthogonal),
+        Domain("probabilities", _probabilities, _with_sum_zero, _errors_with_sum_zero),
+        Domain("sorted", _sorted),
+        Domain("distinct", _distinct),
+        Domain("complex", _complex, elementwise=True),
+    )
+}
+REAL, COMPLEX_NUMBERS = DOMAINS["real"], DOMAINS["complex"]
+EXTENDED = DOMAINS["extended"]  # real numbers, and infinities, which are judged at special points
+
+
+def integer(low: int | str, high: int | str) -> Domain:
+    """Integers from low up to, not including, high; either may be the name of an axis: its size."""
+
+    def limits(sizes: Sizes) -> tuple[int, int]:
+        a, b = (sizes[x] if isinstance(x, str) else x for x in (low, high))
+        return a, b
+
+    def nearest_to_zero(sizes: Sizes) -> int:
+        a, b = limits(sizes)
+        return max(a, min(0, b - 1))
+
+    def draw(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+        a, b = limits(sizes)
+        if not np.prod(shape):
+            return np.zeros(shape, np.int64)
+        if a >= b:
+            raise Empty(f"there is no integer from {a} up to {b}")
+        return rng.integers(a, b, shape)
+
+    return Domain(f"integer({low}, {high})", draw, differentiable=False, nearest_to_zero=nearest_to_zero)
+
+
+def constant(domain: Domain) -> Domain:
+    """The same set, but an input that is not differentiated; its points are exact in every format."""
+
+    def draw(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+        return as_constant(domain.draw(rng, shape, sizes))
+
+    return Domain(f"constant {domain.name}", draw, differentiable=False)
+
+
+def as_constant(x: np.ndarray) -> np.ndarray:
+    """x rounded so that it is exact in every format."""
+    return by_parts(lambda a: a.astype(ml_dtypes.bfloat16).astype(np.float16).astype(np.float64), x)
+
+
+def domain_of(what: str | Domain | Sampler) -> Domain:
+    """A domain by its name, itself, or from a sampler of one's own.
+
+    Raises:
+        ValueError: an unknown name. TypeError: neither a name, nor a domain, nor a sampler.
+    """
+    if isinstance(what, Domain):
+        return what
+    if isinstance(what, str):
+        if what not in DOMAINS:
+            raise ValueError(
+                f"unknown domain {what!r}; there are {', '.join(DOMAINS)}, integer(low, high), or a sampler"
+            )
+        return DOMAINS[what]
+    if not is_sampler(what):
+        raise TypeError(f"a domain is a name, a Domain or a sampler (generator, shape) -> array, got {what!r}")
+    name = getattr(what, "__name__", "own sampler")
+    return Domain(name, lambda rng, shape, sizes: _widened(np.asarray(what(rng, shape)), name))
+
+
+def is_sampler(what: object) -> TypeGuard[Sampler]:
+    """Is it a sampler of the user's own: neither a name nor a `Domain`?"""
+    return callable(what) and not isinstance(what, Domain)
+
+
+def draws_integers(sampler: Sampler, shape: tuple[int, ...]) -> bool:
+    """Does a sampler draw integers or booleans, at this shape?
+
+    False if it draws nothing of this shape: where it does draw, `samples` refuses integers that were not expected.
+    """
+    try:
+        return np.asarray(sampler(np.random.default_rng(0), shape)).dtype.kind in "iub"
+    except Exception:
+        return False
+
+
+def undifferentiated(domain: Domain) -> Domain:
+    """The same set of integers or booleans, which are not differentiated."""
+    return replace(domain, differentiable=False)
+
+
+def _widened(x: np.ndarray, name: str) -> np.ndarray:
+    """What a sampler has drawn, as float64, int64 or booleans.
+
+    Raises:
+        TypeError: it is none of these.
+    """
+    if x.dtype.kind in "cOSU":
+        raise TypeError(f"the sampler {name!r} drew {x.dtype}; draw real numbers, integers or booleans")
+    if x.dtype.kind == "b":
+        return x
+    return x.astype(np.int64 if x.dtype.kind in "iu" else np.float64)

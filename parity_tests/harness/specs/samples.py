@@ -1,0 +1,347 @@
+"""The inputs that an operator is judged at: made from its signature, each to catch a named mistake."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from parity_tests.harness.numbers.bridge import as_double, as_given
+from parity_tests.harness.specs.domains import COMPLEX_NUMBERS, EXTENDED, REAL, Domain, Empty
+from parity_tests.harness.specs.signature import Axes, Place, Signature
+from parity_tests.harness.specs.size_rules import SizeRules
+from parity_tests.harness.specs.spec import OpSpec
+
+_SMALL = (4, 3, 5, 2, 7, 6, 9, 8)
+_LONG = (33, 35, 37, 39, 41, 43, 45, 47)
+_LONG_ALONE = 97  # of an operator with one axis: dozens of entries, and past a block of 32 or 64
+_BLOCKS = 128  # whole blocks of 16, 32, 64 and 128: the tail that a kernel handles apart has no entry
+_TAIL = 131  # three more
+_MANY = 2049  # terms of one sign, past which a bfloat16 sum no longer grows, and a float16 one has lost its digits
+_LARGEST = 2**17  # entries of an array, beyond which a sample is not worth its time
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One concrete input: its name, the mistake that it is there to catch, and how its values are drawn.
+
+    `shapes`, `domains` and `fixed` are those of the inputs that are differentiated, in order; `constants` are the
+    others, by their position among all inputs.
+
+    Attributes:
+        scale: of the real inputs, normally distributed: the standard deviation of an entry.
+        octaves: if not 0, their entries are spread over so many octaves below `scale`, and none is larger.
+        one_sign: are all entries positive?
+        first_order_only: are only the operator, its VJP and its JVP judged? As for large sizes, and one of many.
+        broadcast: the axes of inputs that are of size 1 although `sizes` has another.
+        short: the largest size of an axis that is not long.
+        complex: are all numbers complex that are not given? Then their real and imaginary parts are drawn alike.
+        examples: which draws the first examples are; those between told nothing.
+        drawn: every array so far by its role, so that a sample with the same arrays is the same sample; those that are
+            put there are not drawn.
+    """
+
+    name: str
+    why: str
+    sizes: Mapping[str, int]
+    shapes: tuple[tuple[int, ...], ...]
+    domains: tuple[Domain, ...]
+    seed: int
+    scale: float = 1.0
+    octaves: int = 0
+    one_sign: bool = False
+    first_order_only: bool = False
+    broadcast: frozenset[Place] = frozenset()
+    short: int = max(_SMALL)
+    complex: bool = False
+    examples: tuple[int, ...] = ()
+    fixed: tuple[np.ndarray, ...] | None = None
+    constants: Mapping[int, np.ndarray] = field(default_factory=dict)
+    drawn: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def generic(self) -> bool:
+        """Is no axis empty, of size 1, or long? Costly checks try every variant on such a sample only."""
+        ordinary = not self.first_order_only and not self.broadcast
+        return self.fixed is not None or (ordinary and all(1 < size <= self.short for size in self.sizes.values()))
+
+    @property
+    def numbers(self) -> tuple[type, ...]:
+        """Of each input that is differentiated: is it of float64 or of complex128?"""
+        if self.fixed is not None:
+            return tuple(np.complex128 if np.iscomplexobj(x) else np.float64 for x in self.fixed)
+        return tuple(
+            np.complex128 if self.complex or domain is COMPLEX_NUMBERS else np.float64 for domain in self.domains
+        )
+
+    def draw(self, role: str, shape: tuple[int, ...], complex: bool = False) -> np.ndarray:
+        """Standard normal float64 numbers, or their magnitudes; the same for the same seed, sample and role.
+
+        If they are to be complex, complex128, whose parts are such numbers.
+        """
+        x = self._remembered(role, lambda rng: _numbers(rng, shape, self._normal, complex))
+        if x.shape != shape:  # of a failure that is read from a file
+            raise ValueError(f"the array {role!r} has the shape {x.shape}, expected {shape}")
+        return x
+
+    def as_complex(self) -> Sample:
+        """The same with complex numbers, also for what is constant, unless it is integer.
+
+        What is given stays as it is if some of it is complex.
+        """
+        if any(map(np.iscomplexobj, (*(self.fixed or ()), *(self.constants.values() if self.fixed else ())))):
+            return replace(self, complex=True, drawn={})
+        fixed = None if self.fixed is None else tuple(map(_as_complex, self.fixed))
+        constants = {i: _as_complex(x) for i, x in self.constants.items()}
+        return replace(self, complex=True, fixed=fixed, constants=constants, drawn={})
+
+    def primals(self, names: tuple[str, ...], example: int = 0) -> list[np.ndarray]:
+        """The operator's inputs; `example` numbers further ones of the same kind, for a batch."""
+        return [self._primal(i, name, example) for i, name in enumerate(names)]
+
+    def _primal(self, i: int, name: str, example: int) -> np.ndarray:
+        shape, domain, role = self.shapes[i], self.domains[i], f"{name} {example}"
+        if self.fixed is not None:
+            # Scaled copies stay in whatever domain the given inputs are in: positive, bounded, definite, triangular.
+            x = self.fixed[i]
+            return self._remembered(role, lambda rng: x * (1 - example / 8))
+        number = self.examples[example] if example < len(self.examples) else example + sum(self.examples[-1:])
+        source = f"{name} {number}"
+        if domain in (REAL, EXTENDED, COMPLEX_NUMBERS):
+            is_complex = self.numbers[i] is np.complex128
+            return self._remembered(role, lambda rng: self.scale * _numbers(rng, shape, self._real, is_complex), source)
+        return self._remembered(role, lambda rng: _drawn(domain, rng, shape, self.sizes), source)
+
+    def _real(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        if not self.octaves:
+            return self._normal(rng, shape)
+        return rng.uniform(-1, 1, shape) * 2.0 ** -rng.integers(0, self.octaves + 1, shape)
+
+    def _normal(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        x = rng.standard_normal(shape)
+        return np.abs(x) if self.one_sign else x
+
+    def _remembered(
+        self, role: str, make: Callable[[np.random.Generator], np.ndarray], source: str | None = None
+    ) -> np.ndarray:
+        if role not in self.drawn:
+            self.drawn[role] = make(_generator(self.seed, self.name, source or role))
+        return self.drawn[role]
+
+
+def _generator(seed: int, sample: str, role: str) -> np.random.Generator:
+    return np.random.default_rng((seed, zlib.crc32(sample.encode()), zlib.crc32(role.encode())))
+
+
+def _numbers(
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    parts: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray],
+    is_complex: bool,
+) -> np.ndarray:
+    real = parts(rng, shape)
+    return real + 1j * parts(rng, shape) if is_complex else real
+
+
+def _as_complex(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.complex128) if x.dtype.kind == "f" else x
+
+
+def _drawn(domain: Domain, rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> np.ndarray:
+    x = domain.draw(rng, shape, sizes)
+    if x.shape != shape:
+        raise ValueError(f"the domain {domain.name!r} drew an array of shape {x.shape}, asked for {shape}")
+    if domain.differentiable and x.dtype.kind in "iub":
+        raise TypeError(
+            f"the domain {domain.name!r} drew {x.dtype}, which cannot be differentiated; multiply by 1.0 for real "
+            "numbers, or give a Domain(..., differentiable=False)"
+        )
+    return x
+
+
+def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
+    """Every sample of an operator, in a fixed order, the most telling first."""
+    signature = spec.parsed
+    if signature is None:
+        domains = spec.domains_of_inputs(spec.count)
+        varied = [i for i, domain in enumerate(domains) if domain.differentiable]
+        moving = tuple(domains[i] for i in varied)
+        given = spec.inputs or ()
+        fixed = tuple(as_double(given[i]) for i in varied)
+        constants = {i: as_given(given[i]) for i in range(spec.count) if i not in varied}
+        why, shapes = "the inputs that were given", tuple(x.shape for x in fixed)
+        sample = Sample("given", why, {}, shapes, moving, seed, fixed=fixed, constants=constants)
+        yield sample.as_complex() if any(map(np.iscomplexobj, fixed)) else sample
+        return
+    rules, short = spec.size_rules, max(_SMALL)
+    first: Mapping[str, int] | None = None
+    for plan, kept in _plans(spec, signature, rules):
+        with contextlib.suppress(Empty):
+            sizes = rules.nearest(plan.sizes, kept)
+            if first is None:
+                first, short = sizes, max([short, *sizes.values()])
+            elif kept and sizes == first:
+                continue  # the size that it is about is that of the first sample, too
+            entries = max(math.prod(shape) for shape in signature.input_shapes(sizes))
+            if entries <= _LARGEST or max(sizes.values(), default=0) <= short:
+                yield at_sizes(spec, replace(plan, seed=seed, short=short), sizes)
+
+
+def few_samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
+    """Of `samples`, for a quick run: the first, the first with an empty axis, and the one beyond a block."""
+    every = list(samples(spec, seed))
+    empty = [sample for sample in every if 0 in sample.sizes.values()]
+    yield every[0]
+    yield from empty[:1]
+    yield from (sample for sample in every if sample.name == "long_axes")
+
+
+def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:
+    """A sample of the same kind with axes of these sizes, drawn anew. The operator must have a signature.
+
+    Raises:
+        Empty: a domain has no array of that shape, or the spec's rules do not allow these sizes.
+    """
+    signature = spec.parsed
+    assert signature is not None
+    sizes = spec.size_rules.completed(sizes)
+    names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
+    shapes = signature.input_shapes(sizes, sample.broadcast)
+    varied = [i for i, domain in enumerate(domains) if domain.differentiable]
+    resized = replace(
+        sample,
+        sizes=dict(sizes),
+        shapes=tuple(shapes[i] for i in varied),
+        domains=tuple(domains[i] for i in varied),
+        constants={
+            i: _drawn(domains[i], _generator(sample.seed, sample.name, f"{names[i]} 0"), shapes[i], sizes)
+            for i in range(spec.count)
+            if i not in varied
+        },
+        drawn={},
+    )
+    return resized.as_complex() if sample.complex else resized
+
+
+Plan = tuple[Sample, Collection[str]]  # a sample, and the axes whose sizes are what it is about
+
+
+def _plans(spec: OpSpec, signature: Signature, rules: SizeRules) -> Iterator[Plan]:
+    """The samples that a signature asks for: names, sizes and scales."""
+    axes = signature.axes
+    small: dict[str, int] = dict(zip(axes, _SMALL, strict=False))
+    if axes:
+        yield _plan("all_axes_differ", "a transposed or swapped axis", small), ()
+    else:
+        for i in range(8):
+            yield _plan(f"draw_{i}", "one number says little", {}), ()
+    for axis in axes:
+        for size in rules.choices(axis):
+            why = "a size that the operator is written for, as every size that it takes"
+            yield _plan(f"{axis}_{size}", why, small | {axis: size}), (axis,)
+    for axis in axes:
+        yield _plan(f"one_{axis}", "an axis of size 1 squeezed or broadcast", small | {axis: 1}), (axis,)
+    for axis in axes:
+        why = "an empty axis that crashes, or whose gradients are not zero"
+        yield _plan(f"zero_{axis}", why, small | {axis: 0}), (axis,)
+    if axes:
+        why = "a threshold that numbers of the usual size do not reach"
+        yield replace(_plan("larger_numbers", why, small, scale=4.0), first_order_only=True), ()
+    yield from _broadcast(spec, signature, small)
+    square = {axis for argument in signature.inputs for axis in argument if argument.count(axis) > 1}
+    for axis in axes:
+        yield from _of_many_sizes(small, axis, axis in square)
+    yield from _long(signature, rules, small, bool(square))
+
+
+def _broadcast(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> Iterator[Plan]:
+    """Each axis that the signature lets be broadcast in turn, then every two of them."""
+    names = spec.names_of_inputs(spec.count)
+    for count in (1, 2):
+        for places in itertools.combinations(signature.broadcast, count):
+            if signature.sized_without(places):
+                where = "_".join(f"{signature.inputs[i][j]}_of_{names[i]}" for i, j in places)
+                why = "an axis of size 1 that others have longer: a gradient that is not summed over it"
+                plan = _plan(f"broadcast_{where}", why, sizes)
+                yield replace(plan, broadcast=frozenset(places), first_order_only=count > 1), ()
+
+
+def _of_many_sizes(small: dict[str, int], axis: str, square: bool) -> Iterator[Plan]:
+    """One axis in turn at 2, in whole blocks, with a tail, and so long that it is too many for 16 bits."""
+    if small[axis] != 2:  # who has it changes places with this axis, so that no two sizes are alike
+        swapped = {other: small[axis] if size == 2 else size for other, size in small.items()}
+        two = _plan(f"two_{axis}", "an axis of size 2 taken for a pair", swapped | {axis: 2})
+        yield replace(two, first_order_only=True), (axis,)
+    if not square:  # a factorization takes 16 s there in place of 4; for it `long_axes` is long enough
+        blocks = _plan(f"blocks_{axis}", "blocks without a tail", small | {axis: _BLOCKS}, scale=0.25)
+        yield replace(blocks, first_order_only=True), (axis,)
+        why = "the tail beyond a block of up to 128"
+        tail = _plan(f"tail_{axis}", why, small | {axis: _TAIL}, scale=2.0, octaves=3)
+        yield replace(tail, first_order_only=True), (axis,)
+    many = _plan(f"many_{axis}", "a sum of many terms of one sign, added up in 16 bits", small | {axis: _MANY})
+    yield replace(many, scale=_MANY**-0.5, one_sign=True, first_order_only=True), (axis,)
+
+
+def _long(signature: Signature, rules: SizeRules, small: dict[str, int], square: bool) -> Iterator[Plan]:
+    """All axes at once, to every order; a single axis has more entries, unless they are those of square matrices.
+
+    Where the outputs would be too large, as those of a Kronecker product, every two axes at once that can be.
+    """
+    axes = signature.axes
+    if not axes:
+        return
+    if len(axes) == 1 and not square:
+        why = "the tail beyond a block of 32; a branch that only entries of some size take"
+        yield _plan("long_axes", why, {axes[0]: _LONG_ALONE}, scale=2.0, octaves=3), ()
+        return
+    long = dict(zip(axes, _LONG, strict=False))
+    for i, together in enumerate(_long_together(signature, rules, small, long)):
+        name = "_".join(["long_axes", *(together if i else ())])
+        sizes = {axis: long[axis] if axis in together else small[axis] for axis in axes}
+        # A quarter of the usual size, so that long sums of products stay as moderate as the short ones.
+        plan = _plan(name, "the tail beyond a block of 32", sizes, scale=0.25)
+        yield replace(plan, first_order_only=i > 0), ()
+
+
+def _long_together(
+    signature: Signature, rules: SizeRules, small: Mapping[str, int], long: Mapping[str, int]
+) -> Iterator[tuple[str, ...]]:
+    """Sets of axes that are long at once: all of them, or as many as the outputs allow until every two have been.
+
+    Whether the inputs are too large is not asked here: `samples` leaves such a sample out.
+    """
+    axes = signature.axes
+
+    def largest(arguments: Sequence[Axes], chosen: Collection[str]) -> int:
+        try:
+            sizes = rules.nearest({axis: (long if axis in chosen else small)[axis] for axis in axes})
+        except Empty:
+            return 0  # there is no such sample
+        sizes |= {axis: int(axis) for argument in arguments for axis in argument if axis.isdigit()}
+        return max((math.prod(sizes.get(axis, 1) for axis in argument) for argument in arguments), default=0)
+
+    def fits(chosen: Collection[str]) -> bool:
+        return largest(signature.outputs, chosen) <= _LARGEST
+
+    if len(axes) < 3 or fits(axes) or largest(signature.inputs, axes) > _LARGEST:
+        yield axes
+        return
+    seen: set[tuple[str, str]] = set()
+    for pair in itertools.combinations(axes, 2):
+        if pair not in seen and fits(pair):
+            together = set(pair)
+            for axis in axes:
+                if fits({*together, axis}):
+                    together.add(axis)
+            chosen = tuple(axis for axis in axes if axis in together)
+            seen.update(itertools.combinations(chosen, 2))
+            yield chosen
+
+
+def _plan(name: str, why: str, sizes: Mapping[str, int], scale: float = 1.0, octaves: int = 0) -> Sample:
+    return Sample(name, why, sizes, (), (), 0, scale, octaves)

@@ -1,0 +1,98 @@
+"""NumPy gufunc signatures: "(n,d),(m,d)->(n,m)" names the axes of an operator's inputs and outputs.
+
+"(n|1,d),(n,d)->(n,d)" says that the first input may be of size 1 along n: as in NEP 20, whose optional axes, "n?", are
+not served, since they make two operators of one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from parity_tests.harness.specs.signature_grammar import ARGUMENT, AXIS, is_signature, why_not
+
+Axes = tuple[str, ...]
+Place = tuple[int, int]  # an input, and one of its axes, by position
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The axes of every input and output. An axis is a name, or a number where its size is fixed.
+
+    Attributes:
+        inputs, outputs: the axes of each.
+        broadcast: where an input may be of size 1 instead, in order.
+    """
+
+    inputs: tuple[Axes, ...]
+    outputs: tuple[Axes, ...]
+    broadcast: tuple[Place, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Signature:
+        """Read a gufunc signature.
+
+        Raises:
+            ValueError: the text is not a signature, or broadcasts an axis to which nothing gives a size.
+        """
+        if not is_signature(text):
+            raise ValueError(why_not(text))
+        sides = (re.findall(ARGUMENT, side) for side in text.split("->"))
+        inputs, outputs = (tuple(tuple(re.findall(AXIS, argument)) for argument in side) for side in sides)
+        for i, argument in enumerate(outputs):
+            for axis in argument:
+                if "|" in axis:
+                    raise ValueError(
+                        f"signature {text!r} broadcasts axis {_name(axis)} of output {i}; only an input can be of "
+                        "size 1 along an axis that others have longer"
+                    )
+        broadcast = tuple((i, j) for i, axes in enumerate(inputs) for j, axis in enumerate(axes) if "|" in axis)
+        signature = cls(tuple(tuple(map(_name, axes)) for axes in inputs), outputs, broadcast)
+        for place in broadcast:
+            if not signature.sized_without((place,)):
+                i, axis = place[0], signature.inputs[place[0]][place[1]]
+                raise ValueError(
+                    f"signature {text!r} broadcasts axis {axis} of input {i}, but no other axis of an input is named "
+                    f"{axis}; write {axis} without |1, or name it where its size comes from"
+                )
+        return signature
+
+    @property
+    def axes(self) -> Axes:
+        """The named axes of the inputs, in order of first appearance."""
+        return tuple(dict.fromkeys(axis for argument in self.inputs for axis in argument if not axis.isdigit()))
+
+    def sized_without(self, places: Collection[Place]) -> bool:
+        """Is the size of each of these axes known from somewhere else, if they are of size 1 at these places?"""
+        left = {axis for i, axes in enumerate(self.inputs) for j, axis in enumerate(axes) if (i, j) not in places}
+        return all(self.inputs[i][j] in left or self.inputs[i][j].isdigit() for i, j in places)
+
+    def input_shapes(self, sizes: Mapping[str, int], ones: Collection[Place] = ()) -> tuple[tuple[int, ...], ...]:
+        """The inputs' shapes, given the size of every named axis, and where an input is of size 1 instead."""
+        return tuple(
+            tuple(1 if (i, j) in ones else int(a) if a.isdigit() else sizes[a] for j, a in enumerate(axes))
+            for i, axes in enumerate(self.inputs)
+        )
+
+    def output_mismatch(self, sizes: Mapping[str, int], shapes: tuple[tuple[int, ...], ...]) -> str | None:
+        """What is wrong with the outputs' shapes; None if nothing.
+
+        An axis that no input has may have any size here; see `free_axes` for what else is asked of it.
+        """
+        if len(shapes) != len(self.outputs):
+            return f"returns {len(shapes)} outputs, but its signature has {len(self.outputs)}"
+        known = dict(sizes)
+        for i, (axes, shape) in enumerate(zip(self.outputs, shapes, strict=True)):
+            named = f"({','.join(axes)})"
+            if len(axes) != len(shape):
+                return f"returns shape {shape} for output {i}, but its signature has {named}"
+            for axis, size in zip(axes, shape, strict=True):
+                expected = int(axis) if axis.isdigit() else known.setdefault(axis, size)
+                if size != expected:
+                    return f"returns shape {shape} for output {i} {named}, where axis {axis} is {expected}"
+        return None
+
+
+def _name(axis: str) -> str:
+    return axis.split("|")[0].strip()

@@ -1,0 +1,110 @@
+"""The fields of an OpSpec that are of a wrong kind, or too large: refused with the field's name and how to write it."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import sys
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from parity_tests.harness.specs.signature import Signature
+
+LARGEST = sys.float_info.max
+MOST_AXES = 8  # that have names: as many as `samples` gives sizes of their own
+MOST_ENTRIES = 2**26  # of an array: half a gigabyte, of which the harness holds a dozen at once
+_MAPPINGS = {
+    "domains": '{"x": "positive"}',
+    "params": '{"eps": 1e-5}',
+    "kinks": '{"x": (-1.0, 1.0)}',
+    "conventions": '{"x": "the reason"}',
+    "equations": '{"x_bar": "equation (3)"}',
+}
+_SEQUENCES = {"input_names": '("x", "y")', "output_names": '("y",)', "constants": '("mask",)', "dtypes": '("float64",)'}
+
+
+def check_kinds(spec: Any) -> None:
+    """Raise a TypeError if a field holds what it cannot."""
+    check_text("OpSpec: name", spec.name)
+    start = f"OpSpec {spec.name}: "
+    for field, example in (("signature", '"(n,d)->(n)"'), ("sizes", '"n <= m"')):
+        value = getattr(spec, field)
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"{start}{field} must be text, such as {example}, got {value!r}")
+    for field, example in _MAPPINGS.items():
+        _check_mapping(start, field, getattr(spec, field), example)
+    for field, example in _SEQUENCES.items():
+        value = getattr(spec, field)
+        if value is not None:
+            _check_names(start, field, value, example)
+    inputs = spec.inputs
+    if inputs is not None and (isinstance(inputs, str) or not isinstance(inputs, Sequence)):
+        raise TypeError(f"{start}inputs must be a sequence of arrays; write inputs=(x,), got {type(inputs).__name__}")
+    for name, values in spec.kinks.items():
+        plain = isinstance(values, Collection) and not isinstance(values, str)
+        if not plain or not all(isinstance(value, numbers.Real) for value in values):
+            raise TypeError(
+                f'{start}kinks["{name}"] must be a sequence of numbers, such as (-1.0, 1.0), got {values!r}'
+            )
+        for value in values:
+            if not abs(value) <= LARGEST:  # pyright: ignore[reportArgumentType]
+                raise ValueError(f'{start}kinks["{name}"] must be places of finite numbers, got {repr(value)[:40]}')
+    for field in ("conventions", "equations"):
+        for name, text in getattr(spec, field).items():
+            if not isinstance(text, str):
+                raise TypeError(f'{start}{field}["{name}"] must be text, got {text!r}')
+
+
+def _check_mapping(start: str, field: str, value: object, example: str) -> None:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{start}{field} must be a dictionary, such as {example}, got {value!r}")
+    for key in value:
+        if not isinstance(key, str):
+            raise TypeError(f"{start}the keys of {field} must be names, such as {example}, got {key!r}")
+
+
+def _check_names(start: str, field: str, value: object, example: str) -> None:
+    if isinstance(value, str):
+        raise TypeError(f"{start}{field} must be a sequence of names; write {field}=({value!r},)")
+    if not isinstance(value, Collection):
+        raise TypeError(f"{start}{field} must be a sequence of names, such as {example}, got {value!r}")
+    for name in value:
+        if not isinstance(name, str):
+            raise TypeError(f"{start}{field} must be a sequence of names, such as {example}; {name!r} is none")
+        check_text(f"{start}{field}", name)
+
+
+def check_text(what: str, name: str) -> None:
+    """Raise a ValueError if a name cannot be written to a file."""
+    if any("\ud800" <= c <= "\udfff" for c in name):
+        raise ValueError(f"{what} {name!r} has half a character (a lone surrogate), which no file can hold")
+
+
+def check_distinct(
+    name: str, inputs: Sequence[str], outputs: Sequence[str] | None, signature: Signature | None
+) -> None:
+    """Raise a ValueError if two inputs or outputs have one name, or none, or if too many or too few outputs have."""
+    for field, names in (("input_names", inputs), ("output_names", outputs or ())):
+        if "" in names:
+            raise ValueError(f"OpSpec {name}: {field} has an empty name; name each, such as ('x', 'y')")
+        twice = next((one for one, count in Counter(names).items() if count > 1), None)
+        if twice is not None:
+            raise ValueError(f"OpSpec {name}: {field} has {twice!r} twice; the names must differ")
+    if outputs and signature is not None and len(outputs) != len(signature.outputs):
+        raise ValueError(f"OpSpec {name}: {len(outputs)} output_names for {len(signature.outputs)} outputs")
+
+
+def check_extent(name: str, signature: Signature, sizes: Mapping[str, int]) -> None:
+    """Raise a ValueError if a signature has too many axes, or asks for an array beyond memory at its first sizes."""
+    if len(signature.axes) > MOST_AXES:
+        raise ValueError(
+            f"OpSpec {name}: its signature has {len(signature.axes)} named axes, and at most {MOST_AXES} can be told "
+            "apart by their sizes; write a number for those that need no name"
+        )
+    for i, shape in enumerate(signature.input_shapes(sizes)):
+        if math.prod(shape) > MOST_ENTRIES:
+            raise ValueError(
+                f"OpSpec {name}: input {i} has the shape {shape}, which is {math.prod(shape) * 8 / 2**30:,.3g} GiB of "
+                f"float64; at most {MOST_ENTRIES:,} entries can be judged: give smaller sizes"
+            )

@@ -1,0 +1,1 @@
+"""One candidate at one sample, in one format: what a check is given."""

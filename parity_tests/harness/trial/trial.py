@@ -1,0 +1,143 @@
+"""One candidate on one sample, in one format, on one device: what a check is given."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from parity_tests.harness.candidates.jax_candidate import JaxCandidate
+from parity_tests.harness.candidates.torch_candidate import BadOutput, Candidate
+from parity_tests.harness.findings import Comparison, Fact, Finding
+from parity_tests.harness.maps import ORDERS, Slot
+from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers.precision import Precision
+from parity_tests.harness.oracle.defined import where_defined
+from parity_tests.harness.oracle.kinks import settled
+from parity_tests.harness.oracle.oracle import Arrays, Oracle, Truth
+from parity_tests.harness.specs.samples import Sample
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Everything that a check needs, and the comparison itself."""
+
+    candidate: Candidate | JaxCandidate
+    oracle: Oracle
+    sample: Sample
+    precision: Precision
+    device: str
+
+    @property
+    def primals(self) -> list[np.ndarray]:
+        """The operator's inputs: float64 (or complex128) arrays, exact in the format."""
+        return self.arguments("forward")
+
+    def widened(self) -> Trial:
+        """The same in the double format."""
+        return self.in_format(self.precision.double)
+
+    def in_format(self, precision: Precision) -> Trial:
+        """The same in another format, in which its floating-point constants are, too."""
+        candidate = self.candidate
+        if isinstance(candidate, Candidate) and any(x.dtype.kind in "fc" for x in self.sample.constants.values()):
+            constants = bridge.constants(self.sample.constants, precision, self.device)
+            candidate = candidate.bound(constants, candidate.params)
+        return replace(self, candidate=candidate, precision=precision)
+
+    def arguments(self, name: str, example: int = 0) -> list[np.ndarray]:
+        """Arguments for a map: the primals, then random tangents and cotangents; exact in the format."""
+        return [self.precision.rounded(x) for x in self.oracle.arguments(name, self.sample, example)]
+
+    def truth(self, name: str, args: Arrays) -> list[Truth]:
+        """The oracle's results of a map, with their bounds; none of a derivative where there is no value."""
+        return where_defined(self.oracle, name, args, self.precision)
+
+    def tensors(self, arrays: Arrays) -> list[torch.Tensor]:
+        """Fresh contiguous tensors with the arrays' values."""
+        return [bridge.to_torch(x, self.precision, self.device) for x in arrays if x is not None]
+
+    def evaluate(self, name: str, args: Arrays) -> Sequence[torch.Tensor | None]:
+        """A map of the candidate at these arguments, as contiguous tensors.
+
+        Raises:
+            BadOutput: a wrong number of results.
+        """
+        tensors, count, split = self.tensors(args), len(self.oracle.inputs), self.oracle.map(name).base
+        f = getattr(self.candidate, name)
+        if name == "forward":
+            return self.counted(name, f(tensors))
+        if len(ORDERS[name]) == 1:
+            return self.counted(name, f(tensors[:split], tensors[split:]))
+        return self.counted(name, f(count, tensors[:split], tensors[split:]))
+
+    def counted(self, name: str, results: Sequence) -> Sequence:
+        """These results of a map of the candidate, if they are as many as the map has.
+
+        Raises:
+            BadOutput: they are not.
+        """
+        expected = len(self.oracle.map(name).results)
+        if len(results) != expected:
+            raise BadOutput(f"returned {len(results)} outputs, expected {expected}")
+        return results
+
+    def compare(
+        self,
+        name: str,
+        args: Arrays,
+        results: Sequence[torch.Tensor | None],
+        circumstance: str = "",
+        room: float = 0.0,
+        only: Collection[str] | None = None,
+    ) -> Iterator[Finding]:
+        """A map's results against the oracle's, or against what lies between its limits at a kink.
+
+        An absent result is a zero. `room` is added to the bounds. `only`: the labels of the results that are compared.
+
+        Raises:
+            BadOutput: a wrong number of results.
+        """
+        findings = [
+            replace(f, call=(name, args), bound=f.bound + room) if isinstance(f, Comparison) else f
+            for f in self.compare_with(self.truth(name, args), name, results, circumstance)
+            if only is None or f.label in only
+        ]
+        yield from settled(self, name, args, findings, circumstance)
+
+    def compare_with(
+        self, truths: Sequence[Truth], name: str, results: Sequence[torch.Tensor | None], circumstance: str = ""
+    ) -> Iterator[Finding]:
+        """Likewise, against truths that are at hand."""
+        slots = self.oracle.map(name).results
+        for slot, result, (oracle, bound) in zip(slots, self.counted(name, results), truths, strict=True):
+            yield from self.compare_result(slot, result, oracle, bound, circumstance, directed=name != "forward")
+
+    def compare_result(
+        self,
+        slot: Slot,
+        result: torch.Tensor | None,
+        oracle: np.ndarray,
+        bound: np.ndarray,
+        circumstance: str = "",
+        directed: bool = True,
+    ) -> Iterator[Finding]:
+        """One result against its truth; only the part that its domain can tell, if it is `directed`."""
+        dtype = getattr(torch, self.precision.dtype_of(oracle))
+        if result is not None and tuple(result.shape) != oracle.shape:
+            text = f"has shape {tuple(result.shape)}, the oracle's is {oracle.shape}"
+            yield Fact(slot.label, False, text, circumstance)
+            return
+        if result is not None and (result.dtype != dtype or result.device.type != self.device):
+            inputs = getattr(torch, self.precision.name)
+            told = f"its inputs are {dtype}" if dtype == inputs else f"should be {dtype}, for inputs of {inputs},"
+            text = f"is {result.dtype} on {result.device}, {told} on {self.device}"
+            yield Fact(slot.label, False, text, circumstance)
+            return
+        values = np.zeros_like(oracle) if result is None else bridge.to_numpy(result)
+        if directed:
+            bound = self.oracle.directed_errors(slot.like, bound, oracle)
+            values, oracle = self.oracle.directed(slot.like, values), self.oracle.directed(slot.like, oracle)
+        yield Comparison(slot.label, values, oracle, bound, circumstance)
