@@ -27,7 +27,8 @@ from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.judging.court import Court
 from parity_tests.harness.judging.judge import Docket, judge
-from parity_tests.harness.report.report import Report, Row
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.report.results import Row
 from parity_tests.harness.report.whole_file import write_text
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite import attn

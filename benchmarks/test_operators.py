@@ -18,7 +18,7 @@ from benchmarks.operators.run import Outcome, judge_apart
 from benchmarks.operators.survey import CASES
 from benchmarks.operators.table import as_markdown, bars, times
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.report.report import Failure, Row, WrongResult
+from parity_tests.harness.report.results import Failure, Row, WrongResult
 
 MACHINE = {"cpu": "a processor", "cores": 2, "load": [1.0]}
 FACTS = {"machine": MACHINE, "versions": {"torch": "2"}, "date": "today", "seed": 0, "complete": True}

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.isolation.messages import CannotLoad
-from parity_tests.harness.report.report import Report, Row
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.report.results import Row
 
 # Who only orders imports nothing slow: PyTorch and JAX are for the process that carries it out.
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
 from rich.console import Group
@@ -20,7 +20,8 @@ from parity_tests.harness.judging import remedies
 from parity_tests.harness.names import DEVICES
 from parity_tests.harness.report import html, progress
 from parity_tests.harness.report.render import below, costs, row_line, table
-from parity_tests.harness.report.report import Report, Row
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.report.results import Row
 from parity_tests.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.options import Options
 from parity_tests.order import Order, Survey
@@ -45,7 +46,6 @@ class Session:
         self._report = Report({})
         self._console = Output(stderr=any(file is not None and file.path is None for file in files))
         self._kept, self._pause, self._length = -math.inf, _BETWEEN, 0
-        self._catches: Mapping[str, str] = {}
 
     def run(self) -> int:
         """Judge, show, write; returns the exit code.
@@ -147,7 +147,8 @@ class Session:
         report.skipped.extend([f"device cuda: {missing}"] if missing else [])
         report.skipped.extend([survey.left_out] if survey.left_out else [])
         present = [order for order in orders if order.device != "cuda" or not missing]
-        self._catches, self._length = survey.catches, survey.length * len(present)
+        report.catches.update(survey.catches)
+        self._length = survey.length * len(present)
         return present
 
     def _count(self, phase: str) -> None:
@@ -213,7 +214,7 @@ class Session:
         """Write the report in every form; returns whether all are written, and says which are not."""
         forms = (
             (self._json, lambda: self._data(self._report.error)),
-            (self._html, lambda: html.as_html(self._report, self._catches)),
+            (self._html, lambda: html.as_html(self._report)),
         )
         written = True
         for file, text in forms:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradparity import OpSpec
-from parity_tests.harness.report.report import Row, WrongResult
+from parity_tests.harness.report.results import Row, WrongResult
 
 REAL = ("float64", "float32", "bfloat16", "float16")
 COMPLEX = ("complex128", "complex64")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.run import THREAD_COUNTS
-from parity_tests.harness.report.report import Row
+from parity_tests.harness.report.results import Row
 
 CPU_SECONDS = 600  # that an operator may take
 

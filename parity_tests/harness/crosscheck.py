@@ -31,7 +31,8 @@ from parity_tests.harness.numbers.numerics import cuda_missing
 from parity_tests.harness.oracle.oracle import OracleError
 from parity_tests.harness.report.environment import environment
 from parity_tests.harness.report.progress import shown
-from parity_tests.harness.report.report import Report, Row
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.report.results import Row
 from parity_tests.harness.specs.spec import ArrayLike, OpSpec
 
 Callables = Callable | JaxCandidate | Mapping[str, Callable | JaxCandidate] | Sequence[Callable | JaxCandidate]
@@ -109,7 +110,7 @@ def crosscheck(
         replay=partial(replay_line, quick),
         samples=select_samples(quick),
     )
-    report = Report(environment((device,), seed))
+    report = Report(environment((device,), seed), catches={check.name: check.catches for check in docket.checks})
     if quick:
         report.skipped.append(left_out(docket.checks, docket.precisions))
     with contextlib.ExitStack() as stack:

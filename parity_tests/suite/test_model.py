@@ -16,7 +16,8 @@ from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.judging.court import Court
 from parity_tests.harness.judging.judge import Docket, judge
-from parity_tests.harness.report.report import ORACLE, Report
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.report.results import ORACLE
 from parity_tests.harness.specs.samples import Sample, samples
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite import model

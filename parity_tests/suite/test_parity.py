@@ -12,7 +12,8 @@ from parity_tests.harness.findings import Verdict
 from parity_tests.harness.numbers.numerics import cuda_missing
 from parity_tests.harness.numbers.precision import PRECISIONS
 from parity_tests.harness.report.render import as_text
-from parity_tests.harness.report.report import ORACLE, Report, Row
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.report.results import ORACLE, Row
 from parity_tests.suite.attn import NAMES
 from parity_tests.suite.attn import candidate as attn_candidate
 from parity_tests.suite.conftest import run_attn

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from parity_tests.harness.diagnosis import diagnosis
+from parity_tests.harness.diagnosis.arguments_in_words import entries
 from parity_tests.harness.diagnosis.blame import blame
 from parity_tests.harness.diagnosis.rounds_more import rounds_more
 from parity_tests.harness.exceptions.explaining import explain
 from parity_tests.harness.findings import Comparison, Finding
-from parity_tests.harness.judging.shrink import entries
 from parity_tests.harness.maps import ORDERS
-from parity_tests.harness.report.report import Failure, Row, Smallest, WrongResult
+from parity_tests.harness.report.results import Failure, Row, Smallest, WrongResult
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.harness.trial.trial import Trial

@@ -19,7 +19,8 @@ from parity_tests.harness.exceptions.explaining import explain
 from parity_tests.harness.judging.court import Court
 from parity_tests.harness.judging.docket import Docket
 from parity_tests.harness.judging.selection import select_checks, select_precisions, select_samples
-from parity_tests.harness.report.report import Report, Row
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.report.results import Row
 from parity_tests.harness.specs.spec import OpSpec
 
 REMEDY = (

@@ -11,7 +11,7 @@ from parity_tests.harness.exceptions.frames import frames as frames
 from parity_tests.harness.exceptions.frames import is_oracle_s as is_oracle_s
 from parity_tests.harness.exceptions.frames import told as told
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.report.report import Failure, Row, WrongResult
+from parity_tests.harness.report.results import Failure, Row, WrongResult
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ from parity_tests.harness.isolation.messages import (
 from parity_tests.harness.isolation.processes import Pool, Worker
 from parity_tests.harness.judging.limits import held_to_limit
 from parity_tests.harness.judging.resume import Earlier, Key, key_of
-from parity_tests.harness.report.report import ORACLE, Report, Row
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.report.results import ORACLE, Row
 from parity_tests.harness.report.whole_file import write_text
 
 POLL = 0.25  # seconds, after which whoever waits for a row may look at the clock

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from parity_tests.harness.isolation.crash import Place
-from parity_tests.harness.report.report import Report, Row
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.report.results import Row
 
 if TYPE_CHECKING:
     from parity_tests.harness.candidates.jax_candidate import JaxCandidate

@@ -27,7 +27,7 @@ from parity_tests.harness.oracle.free_axes import check_free_axes
 from parity_tests.harness.oracle.names_of_results import check_names_of_results
 from parity_tests.harness.oracle.oracle import Oracle, OracleError
 from parity_tests.harness.oracle.repeats import why_not_a_function
-from parity_tests.harness.report.report import ORACLE, Row
+from parity_tests.harness.report.results import ORACLE, Row
 from parity_tests.harness.rounding.analysis import NoRule, NotFloat64
 from parity_tests.harness.specs.domains import COMPLEX_NUMBERS, REAL
 from parity_tests.harness.specs.samples import Sample, samples

@@ -15,7 +15,7 @@ from parity_tests.harness.judging.court import Court
 from parity_tests.harness.judging.resume import Earlier
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.numbers.precision import Precision
-from parity_tests.harness.report.report import Row
+from parity_tests.harness.report.results import Row
 from parity_tests.harness.specs.samples import Sample, samples
 from parity_tests.harness.specs.spec import OpSpec
 

@@ -11,7 +11,7 @@ import torch
 
 from parity_tests.harness.judging.remedies import NOT_JAX
 from parity_tests.harness.names import one_of
-from parity_tests.harness.report.report import ORACLE
+from parity_tests.harness.report.results import ORACLE
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.harness.specs.spec_kinds import check_text
 

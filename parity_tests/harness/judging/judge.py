@@ -31,7 +31,8 @@ from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.numbers.precision import Precision
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.report.consequences import Failed
-from parity_tests.harness.report.report import ORACLE, Failure, Report, Row, Smallest
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.report.results import ORACLE, Failure, Row, Smallest
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.trial.empty_axes import of_another_shape
 from parity_tests.harness.trial.trial import Trial
@@ -90,7 +91,7 @@ def _unknown(docket: Docket, candidate: str, precision: Precision, failed: Faile
             checks.append(check)
             continue
         if row.verdict in (Verdict.MISMATCH, Verdict.ERROR):
-            failed.add(check, precision)
+            failed.add(check.name, check.rests_on, precision)
         compared |= {check.name} if row.comparisons else set()
     return checks
 
@@ -210,9 +211,11 @@ class _Judging:
                 continue
             with pinned(self.docket.device):
                 excused = check.name in (self.candidate.limits or {}) or name in earlier.unshrunk
-                row = self.row(check, accepted, failed.is_news(check, self.precision) and not excused)
+                row = self.row(
+                    check, accepted, failed.is_news(check.name, check.rests_on, self.precision) and not excused
+                )
             if row.verdict in (Verdict.MISMATCH, Verdict.ERROR):
-                failed.add(check, self.precision)
+                failed.add(check.name, check.rests_on, self.precision)
             if row.comparisons:
                 compared.add(check.name)
             elif row.verdict is Verdict.UNRESOLVED and none_left:

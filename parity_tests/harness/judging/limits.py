@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.report.report import Row
+from parity_tests.harness.report.results import Row
 
 
 def held_to_limit(row: Row, reason: str | None) -> Row:

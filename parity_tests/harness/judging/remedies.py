@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from parity_tests.harness.report.report import ORACLE, Row
+from parity_tests.harness.report.results import ORACLE, Row
 
 # How JAX says that it was given a tensor.
 _GIVEN_A_TENSOR = re.compile(

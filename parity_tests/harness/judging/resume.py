@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from parity_tests.harness.report.report import Row
+from parity_tests.harness.report.results import Row
 
 Key = tuple[str, str, str]  # candidate, check, dtype
 

@@ -7,12 +7,30 @@ have values of which there are many others: the oracle's have no error bound, as
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
 from parity_tests.harness.numbers.precision import FLOAT64, Precision
 from parity_tests.harness.oracle.oracle import Arrays, Oracle, Truth
 from parity_tests.harness.specs.samples import Sample
+
+
+class OracleAtSample(Protocol):
+    """The oracle at one sample, in one format: what the rules of kinks need of a trial."""
+
+    @property
+    def oracle(self) -> Oracle: ...
+
+    @property
+    def sample(self) -> Sample: ...
+
+    @property
+    def precision(self) -> Precision: ...
+
+    def truth(self, name: str, args: Arrays) -> list[Truth]:
+        """As `where_defined`."""
+        ...
 
 
 def has_one_value(oracle: Oracle, inputs: Sequence[np.ndarray]) -> bool:

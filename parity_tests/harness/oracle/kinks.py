@@ -13,7 +13,6 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,12 +20,10 @@ from parity_tests.harness.findings import Comparison, Convention, Fact, Finding
 from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.harness.numbers import bridge
 from parity_tests.harness.numbers.precision import FLOAT64
+from parity_tests.harness.oracle.defined import OracleAtSample
 from parity_tests.harness.oracle.one_sided import FAR, NEAR, Limit, directed, limits_along, moved
 from parity_tests.harness.oracle.oracle import Arrays, Oracle
 from parity_tests.harness.specs.samples import Sample
-
-if TYPE_CHECKING:
-    from parity_tests.harness.trial.trial import Trial  # which compares by this file
 
 _RANDOM = 32  # directions, besides those along single entries: a tie of n is broken in favour of each of them
 _ENTRIES = 32
@@ -36,18 +33,20 @@ _RESOLVED = 32  # equal entries, each of which some of all these directions favo
 _PROBES = 4  # random directions, and against them, in which a jump is looked for first
 
 
-def settled(trial: Trial, name: str, args: Arrays, findings: Sequence[Finding], circumstance: str) -> Iterator[Finding]:
+def settled(
+    point: OracleAtSample, name: str, args: Arrays, findings: Sequence[Finding], circumstance: str
+) -> Iterator[Finding]:
     """Findings on a map, where a choice is right if it is one of the oracle's limits, or makes no difference nearby.
 
     Of hundreds of equal numbers random directions do not put every one in every place: then any choice is right.
     """
-    if not any(isinstance(f, Comparison) and _in_question(trial, f).any() for f in findings):
+    if not any(isinstance(f, Comparison) and _in_question(point, f).any() for f in findings):
         yield from findings
         return
-    if _most_equal(args[: len(trial.oracle.inputs)]) > _RESOLVED:
-        findings = _of_any_choice(trial, name, args, findings, where_it_jumps=True)
-    told = list(_at_kinks(trial, name, args, findings, circumstance))
-    yield from _of_any_choice(trial, name, args, told)
+    if _most_equal(args[: len(point.oracle.inputs)]) > _RESOLVED:
+        findings = _of_any_choice(point, name, args, findings, where_it_jumps=True)
+    told = list(_at_kinks(point, name, args, findings, circumstance))
+    yield from _of_any_choice(point, name, args, told)
 
 
 def _most_equal(inputs: Arrays) -> int:
@@ -57,7 +56,7 @@ def _most_equal(inputs: Arrays) -> int:
 
 
 def _of_any_choice(
-    trial: Trial, name: str, args: Arrays, findings: Sequence[Finding], where_it_jumps: bool = False
+    point: OracleAtSample, name: str, args: Arrays, findings: Sequence[Finding], where_it_jumps: bool = False
 ) -> Sequence[Finding]:
     """Entries that are wrong, compared with every choice between equal keys, where the oracle does not jump.
 
@@ -65,22 +64,22 @@ def _of_any_choice(
     them a sort puts first is right.
     """
     wrong = [f for f in findings if isinstance(f, Comparison) and f.wrong.any()]
-    if not wrong or not trial.oracle.chooses:
+    if not wrong or not point.oracle.chooses:
         return findings
-    truths = trial.oracle.evaluate(name, args, trial.precision.with_any_choice)
-    slots = trial.oracle.map(name).results
+    truths = point.oracle.evaluate(name, args, point.precision.with_any_choice)
+    slots = point.oracle.map(name).results
     compared = {}
     for slot, (value, bound) in zip(slots, truths, strict=True):
-        bound = bound if name == "forward" else trial.oracle.directed_errors(slot.like, bound, value)
+        bound = bound if name == "forward" else point.oracle.directed_errors(slot.like, bound, value)
         for f in wrong:
             if f.label == slot.label:
-                allowed = f.wrong & (where_it_jumps or _is_smooth(trial, name, args, f))
+                allowed = f.wrong & (where_it_jumps or _is_smooth(point, name, args, f))
                 compared[id(f)] = replace(f, bound=np.where(allowed, np.maximum(f.bound, bound), f.bound))
     return [compared.get(id(f), f) for f in findings]
 
 
 def _at_kinks(
-    trial: Trial, name: str, args: Arrays, findings: Sequence[Finding], circumstance: str
+    point: OracleAtSample, name: str, args: Arrays, findings: Sequence[Finding], circumstance: str
 ) -> Iterator[Finding]:
     """Findings on a map, where what lies between the one-sided derivatives is right, too.
 
@@ -92,24 +91,24 @@ def _at_kinks(
     inputs have complex outputs nothing is said of an entry that jumps. A surrogate gradient is a choice itself, and
     binding.
     """
-    open_questions = [f for f in findings if isinstance(f, Comparison) and _in_question(trial, f).any()]
-    chosen_already = trial.oracle.is_surrogate(name)
-    if chosen_already or trial.precision.is_complex or not any(_may_jump(trial, name, args, f) for f in open_questions):
+    open_questions = [f for f in findings if isinstance(f, Comparison) and _in_question(point, f).any()]
+    chosen_already = point.oracle.is_surrogate(name)
+    if chosen_already or point.precision.is_complex or not any(_may_jump(point, name, args, f) for f in open_questions):
         yield from findings
         return
-    if trial.oracle.is_complex:
-        yield from (_unless_it_jumps(trial, name, args, f) if f in open_questions else f for f in findings)
+    if point.oracle.is_complex:
+        yield from (_unless_it_jumps(point, name, args, f) if f in open_questions else f for f in findings)
         return
-    directions = list(_directions(trial.oracle, trial.sample))
-    told = _by_limits(trial, name, args, findings, open_questions, circumstance, directions)
+    directions = list(_directions(point.oracle, point.sample))
+    told = _by_limits(point, name, args, findings, open_questions, circumstance, directions)
     if not all(f.holds for f in told):
-        directions = [*_further_directions(trial, name, told), *directions]
-        told = _by_limits(trial, name, args, findings, open_questions, circumstance, directions)
+        directions = [*_further_directions(point, name, told), *directions]
+        told = _by_limits(point, name, args, findings, open_questions, circumstance, directions)
     yield from told
 
 
 def _by_limits(
-    trial: Trial,
+    point: OracleAtSample,
     name: str,
     args: Arrays,
     findings: Sequence[Finding],
@@ -118,18 +117,18 @@ def _by_limits(
     directions: Sequence[Sequence[np.ndarray]],
 ) -> list[Finding]:
     """The findings, those that are in question compared with what the map tends to in these directions."""
-    asked = {f.label: _in_question(trial, f) for f in open_questions}
-    limits, total = limits_along(trial, name, args, directions, asked)
-    binding = {slot.label for slot in trial.oracle.map(name).results if slot.like in trial.oracle.spec.conventions}
+    asked = {f.label: _in_question(point, f) for f in open_questions}
+    limits, total = limits_along(point, name, args, directions, asked)
+    binding = {slot.label for slot in point.oracle.map(name).results if slot.like in point.oracle.spec.conventions}
     told: list[Finding] = []
     chosen: list[Finding] = []
     for f in findings:
         if not isinstance(f, Comparison) or f not in open_questions or f.label in binding:
             told.append(f)
             continue
-        limit, asked = limits[f.label], _in_question(trial, f)
+        limit, asked = limits[f.label], _in_question(point, f)
         low, high, known = limit.low, limit.high, limit.known
-        compared = _within(trial, name, f, limit)
+        compared = _within(point, name, f, limit)
         told.append(compared)
         if not compared.holds or not (asked & known).any():
             continue
@@ -139,7 +138,7 @@ def _by_limits(
         else:
             i = tuple(int(k) for k in np.argwhere(asked & known)[0])
             text = f"{f.candidate[i]:g} where the oracle has {f.oracle[i]:g}, and {low[i]:g} to {high[i]:g} nearby"
-            chosen.append(Convention(f.label, text, circumstance or f"sample {trial.sample.name}"))
+            chosen.append(Convention(f.label, text, circumstance or f"sample {point.sample.name}"))
     gradients = [f for f in told if isinstance(f, Comparison)]
     if not all(f.holds for f in told):
         return told
@@ -150,12 +149,12 @@ def _by_limits(
     return [*told, *chosen]
 
 
-def _within(trial: Trial, name: str, f: Comparison, limit: Limit) -> Comparison:
+def _within(point: OracleAtSample, name: str, f: Comparison, limit: Limit) -> Comparison:
     """A comparison, its entries that are in question compared with the nearest number between their limits."""
-    asked = _in_question(trial, f)
+    asked = _in_question(point, f)
     inside = np.clip(np.where(np.isnan(f.candidate), np.inf, f.candidate), limit.low, limit.high)
     # To first order an error is proportional to the roundoff.
-    near = limit.bound * trial.precision.u / FLOAT64.u + limit.drift
+    near = limit.bound * point.precision.u / FLOAT64.u + limit.drift
     allowed = np.where(np.isfinite(f.bound), np.maximum(f.bound, near), near)
     if len(ORDERS[name]) > 1:
         allowed = np.where(limit.low < limit.high, np.inf, allowed)
@@ -194,35 +193,35 @@ def beside(oracle: Oracle, inputs: Sequence[np.ndarray], sample: Sample) -> list
     return moved(inputs, direction, 2.0**-6)
 
 
-def jumps(trial: Trial, name: str, args: Arrays) -> list[np.ndarray]:
+def jumps(point: OracleAtSample, name: str, args: Arrays) -> list[np.ndarray]:
     """How far each result of a map may be from the oracle's, by a choice at a kink."""
-    if trial.oracle.is_surrogate(name):
-        return [np.zeros(value.shape) for value, _ in trial.truth(name, args)]
-    truths, around = trial.truth(name, args), _around(trial.oracle, name, args, trial.sample)
+    if point.oracle.is_surrogate(name):
+        return [np.zeros(value.shape) for value, _ in point.truth(name, args)]
+    truths, around = point.truth(name, args), _around(point.oracle, name, args, point.sample)
     heights = [np.abs(y - value).max(0) for y, (value, _) in zip(around, truths, strict=True)]
     return [np.where(h > FAR * np.abs(y).max(initial=0), h, 0.0) for h, y in zip(heights, around, strict=True)]
 
 
-def _may_jump(trial: Trial, name: str, args: Arrays, f: Comparison) -> bool:
+def _may_jump(point: OracleAtSample, name: str, args: Arrays, f: Comparison) -> bool:
     """May a jump of the oracle's be why an entry is wrong? It is at least a 1024th as high then, or there is none."""
-    asked, slots = _in_question(trial, f), trial.oracle.map(name).results
+    asked, slots = _in_question(point, f), point.oracle.map(name).results
     index = next(i for i, slot in enumerate(slots) if slot.label == f.label)
-    values = _around(trial.oracle, name, args, trial.sample)[index]
+    values = _around(point.oracle, name, args, point.sample)[index]
     with np.errstate(invalid="ignore"):
         heights = np.abs(values - f.oracle).max(0)[asked]
         return not (heights < (f.error - f.bound)[asked] / 1024).all()  # or it is NaN
 
 
-def _unless_it_jumps(trial: Trial, name: str, args: Arrays, f: Comparison) -> Comparison:
+def _unless_it_jumps(point: OracleAtSample, name: str, args: Arrays, f: Comparison) -> Comparison:
     """A comparison without its entries that are in question where the oracle jumps."""
-    jumps = ~_is_smooth(trial, name, args, f)
-    return replace(f, bound=np.where(_in_question(trial, f) & jumps, np.inf, f.bound))
+    jumps = ~_is_smooth(point, name, args, f)
+    return replace(f, bound=np.where(_in_question(point, f) & jumps, np.inf, f.bound))
 
 
-def _is_smooth(trial: Trial, name: str, args: Arrays, f: Comparison) -> np.ndarray:
+def _is_smooth(point: OracleAtSample, name: str, args: Arrays, f: Comparison) -> np.ndarray:
     """Where does the oracle not jump, or by far less than the entry is wrong?"""
-    index = next(i for i, slot in enumerate(trial.oracle.map(name).results) if slot.label == f.label)
-    values = _around(trial.oracle, name, args, trial.sample)[index]
+    index = next(i for i, slot in enumerate(point.oracle.map(name).results) if slot.label == f.label)
+    values = _around(point.oracle, name, args, point.sample)[index]
     with np.errstate(invalid="ignore"):
         heights = np.abs(values - f.oracle).max(0)
         return (heights <= FAR * np.abs(values).max(0)) | (heights < (f.error - f.bound) / 1024)  # neither of a NaN
@@ -239,9 +238,9 @@ def _around(oracle: Oracle, name: str, args: Arrays, sample: Sample) -> list[np.
     return [np.stack(values) for values in zip(*points, strict=True)]
 
 
-def _in_question(trial: Trial, f: Comparison) -> np.ndarray:
+def _in_question(point: OracleAtSample, f: Comparison) -> np.ndarray:
     """The entries that are wrong, or, in float64, where the candidate has a number and the oracle has none."""
-    return f.wrong | (np.isnan(f.oracle) & np.isfinite(f.candidate) & (trial.precision is FLOAT64))
+    return f.wrong | (np.isnan(f.oracle) & np.isfinite(f.candidate) & (point.precision is FLOAT64))
 
 
 def _directions(oracle: Oracle, sample: Sample) -> Iterator[list[np.ndarray]]:
@@ -259,7 +258,7 @@ def _directions(oracle: Oracle, sample: Sample) -> Iterator[list[np.ndarray]]:
         yield [oracle.directed(n, rng.standard_normal(s)) for n, s in zip(names, shapes, strict=True)]
 
 
-def _further_directions(trial: Trial, name: str, findings: Sequence[Finding]) -> list[list[np.ndarray]]:
+def _further_directions(point: OracleAtSample, name: str, findings: Sequence[Finding]) -> list[list[np.ndarray]]:
     """Directions for the entries of gradients that are wrong: along each of them, and many more random ones.
 
     Of a maximum of equal numbers every entry is the largest in its own direction. In a sort of n equal numbers an entry
@@ -267,9 +266,9 @@ def _further_directions(trial: Trial, name: str, findings: Sequence[Finding]) ->
     and not for every finding.
     """
     oracle, sample, shapes = (
-        trial.oracle,
-        trial.sample,
-        dict(zip(trial.oracle.inputs, trial.sample.shapes, strict=True)),
+        point.oracle,
+        point.sample,
+        dict(zip(point.oracle.inputs, point.sample.shapes, strict=True)),
     )
     rng = np.random.default_rng((sample.seed, 1))
     likes = {slot.label: slot.like for slot in oracle.map(name).results}
@@ -291,10 +290,12 @@ def _further_directions(trial: Trial, name: str, findings: Sequence[Finding]) ->
     return directions
 
 
-def of_nan(trial: Trial, args: Sequence[np.ndarray], results: Sequence, circumstance: str) -> Iterator[Finding]:
+def of_nan(
+    point: OracleAtSample, args: Sequence[np.ndarray], results: Sequence, circumstance: str
+) -> Iterator[Finding]:
     """A convention for each output that is a number where the oracle's is not: a choice, too."""
     for slot, y, (value, _) in zip(
-        trial.oracle.map("forward").results, results, trial.truth("forward", args), strict=True
+        point.oracle.map("forward").results, results, point.truth("forward", args), strict=True
     ):
         hidden = int((np.isnan(value) & ~np.isnan(bridge.to_numpy(y))).sum())
         if hidden:

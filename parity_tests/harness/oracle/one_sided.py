@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from parity_tests.harness.maps import ORDERS, Slot
 from parity_tests.harness.numbers.precision import FLOAT64
+from parity_tests.harness.oracle.defined import OracleAtSample
 from parity_tests.harness.oracle.oracle import Arrays, Oracle
-
-if TYPE_CHECKING:
-    from parity_tests.harness.trial.trial import Trial  # which compares by these limits
 
 # Relative distances. Over the smaller one a smooth derivative changes 2**20 times less, one that jumps as much as over
 # the larger one, and one without limit far more.
@@ -40,7 +37,7 @@ class Limit:
 
 
 def limits_along(
-    trial: Trial,
+    point: OracleAtSample,
     name: str,
     args: Arrays,
     directions: Sequence[Sequence[np.ndarray]],
@@ -50,12 +47,12 @@ def limits_along(
 
     `asked`: the entries whose limits matter.
     """
-    near, far = (_range(trial, name, args, directions, h, asked) for h in (NEAR, FAR))
-    at = [value for value, _ in trial.truth(name, args)]
+    near, far = (_range(point, name, args, directions, h, asked) for h in (NEAR, FAR))
+    at = [value for value, _ in point.truth(name, args)]
     gradient = bool(ORDERS[name]) and ORDERS[name][-1] == "vjp"
     limits, widths, totals = {}, [], []
     for slot, value, (low, high, bound, noise, sums), (low_far, high_far, _, noise_far, _) in zip(
-        trial.oracle.map(name).results, at, near, far, strict=True
+        point.oracle.map(name).results, at, near, far, strict=True
     ):
         with np.errstate(invalid="ignore"):
             width, width_far = high - low, high_far - low_far
@@ -71,7 +68,7 @@ def limits_along(
         # Where it does not jump, or nothing is known nearby, the oracle's own value stands if there is one.
         stands = np.isfinite(value) & ~unbounded & ~(known & jumps)
         # By less than the oracle errs nearby it may jump, if it chooses one of several entries: these err, too.
-        unseen = known & (width > width_far / 4) & trial.oracle.chooses
+        unseen = known & (width > width_far / 4) & point.oracle.chooses
         low, high = np.where(stands, value, low), np.where(stands, value, high)
         bound, drift = np.where(stands, np.where(unseen, noise + width, 0.0), bound), np.where(stands, 0.0, drift)
         known = (known | stands) & ~unbounded
@@ -86,29 +83,31 @@ def _constant(sums: np.ndarray, width: float) -> float | None:
     return float(sums[0]) if np.isfinite(sums).all() and np.ptp(sums) <= 2.0**-20 * width else None
 
 
-def _range(trial: Trial, name: str, args: Arrays, directions, h: float, asked: Mapping[str, np.ndarray]) -> list[tuple]:
+def _range(
+    point: OracleAtSample, name: str, args: Arrays, directions, h: float, asked: Mapping[str, np.ndarray]
+) -> list[tuple]:
     """Of each result of a map at a distance h in every direction: smallest, largest, error, largest error, every sum.
 
     The largest error is that of the oracle where every entry has moved the least: f(x) / x near 0 loses the most there.
     """
-    count, present = len(trial.oracle.inputs), list(args)
+    count, present = len(point.oracle.inputs), list(args)
     steps = [np.stack(d) for d in zip(*directions, strict=True)]
     least = [np.take_along_axis(d, np.where(d == 0, np.inf, np.abs(d)).argmin(0)[None], 0)[0] for d in steps]
     there, nearest = (moved(present[:count], d, h) for d in (steps, least))
     ranges = []
-    values = trial.oracle.values_along(name, there, present[count:])
-    slots = trial.oracle.map(name).results
+    values = point.oracle.values_along(name, there, present[count:])
+    slots = point.oracle.map(name).results
     ends = _at_the_ends([(y, asked[slot.label]) for slot, y in zip(slots, values, strict=True) if slot.label in asked])
     errors = [
-        (i, trial.oracle.evaluate(name, [*(x[i] for x in there), *present[count:]], FLOAT64))
+        (i, point.oracle.evaluate(name, [*(x[i] for x in there), *present[count:]], FLOAT64))
         for i in dict.fromkeys([*ends, *range(len(steps[0]) - _AT_LEAST, len(steps[0]))])
     ]
     bounds = [_error_of_limits(y, [(i, e[k][1]) for i, e in errors]) for k, y in enumerate(values)]
-    largest = trial.oracle.truth(name, [*nearest, *present[count:]], FLOAT64)
+    largest = point.oracle.truth(name, [*nearest, *present[count:]], FLOAT64)
     for slot, several, bound, (_, noise) in zip(slots, values, bounds, largest, strict=True):
-        several = np.stack([directed(trial.oracle, name, slot, x) for x in several])
+        several = np.stack([directed(point.oracle, name, slot, x) for x in several])
         if name != "forward":
-            bound, noise = (trial.oracle.directed_errors(slot.like, e, several[0]) for e in (bound, noise))
+            bound, noise = (point.oracle.directed_errors(slot.like, e, several[0]) for e in (bound, noise))
         noise = np.where(np.isfinite(noise), np.maximum(bound, noise), 0.0)
         outside = np.isnan(several)  # of the domain, where nothing is approached
         low, high = np.where(outside, np.inf, several).min(0), np.where(outside, -np.inf, several).max(0)

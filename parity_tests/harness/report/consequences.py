@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from parity_tests.harness.numbers.precision import Precision
-
-if TYPE_CHECKING:
-    from parity_tests.harness.checks import Check
 
 
 def follows(rests_on: Collection[str], precision: Precision, cause: str, of_cause: Precision) -> bool:
@@ -25,17 +21,17 @@ class Failed:
     def __init__(self) -> None:
         self._news: dict[tuple[str, Precision], bool] = {}
 
-    def is_news(self, check: Check, precision: Precision) -> bool:
+    def is_news(self, check: str, rests_on: Collection[str], precision: Precision) -> bool:
         """Would a failure follow from none so far, and has none of this check been news in a format as wide?
 
         These are the failures that a report tells first, so that they are worth shrinking.
         """
         return not any(
-            (news and name == check.name and other.storage.itemsize >= precision.storage.itemsize)
-            or follows(check.rests_on, precision, name, other)
+            (news and name == check and other.storage.itemsize >= precision.storage.itemsize)
+            or follows(rests_on, precision, name, other)
             for (name, other), news in self._news.items()
         )
 
-    def add(self, check: Check, precision: Precision) -> None:
+    def add(self, check: str, rests_on: Collection[str], precision: Precision) -> None:
         """It has failed in this format."""
-        self._news[check.name, precision] = self.is_news(check, precision)
+        self._news[check, precision] = self.is_news(check, rests_on, precision)

@@ -11,19 +11,15 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from parity_tests.harness.report.render import SHORT, explanations, failure_text, summary, told, verdict_line
-from parity_tests.harness.report.report import ORACLE, Failure, Report, Row
+from parity_tests.harness.report.results import ORACLE, Failure, Results, Row
 from parity_tests.harness.report.whole_file import write_text
 
 _TEMPLATES = Path(__file__).parent
 _DECADES = 6  # of error over bound that the colours of a heat map and the bars tell apart, on either side of 1
 
 
-def as_html(report: Report, catches: Mapping[str, str] | None = None) -> str:
-    """The whole report as an HTML document. `catches`: `Check.catches` by check, if the checks are not imported."""
-    if catches is None:
-        from parity_tests.harness.checks import CHECKS
-
-        catches = {name: check.catches for name, check in CHECKS.items()}
+def as_html(report: Results) -> str:
+    """The whole report as an HTML document."""
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -33,7 +29,7 @@ def as_html(report: Report, catches: Mapping[str, str] | None = None) -> str:
     )
     environment.filters.update(shade=shade, length=length, cell=cell, short=lambda dtype: SHORT[dtype])
     ops = dict.fromkeys(row.op for row in report.rows)
-    tables = {op: Table.of([row for row in report.rows if row.op == op], catches) for op in ops}
+    tables = {op: Table.of([row for row in report.rows if row.op == op], report.catches) for op in ops}
     causes, consequences = told(report.failures)
     followed: dict[tuple[str, str, str], list[tuple[Failure, str]]] = {}
     for group in consequences:
@@ -82,7 +78,7 @@ def _in_words(group: Sequence[Failure]) -> tuple[Failure, str]:
     return group[0], failure_text(group[0], also=[SHORT[f.dtype] for f in group[1:]]).plain
 
 
-def to_html(report: Report, path: str | os.PathLike[str]) -> None:
+def to_html(report: Results, path: str | os.PathLike[str]) -> None:
     """Write `as_html(report)` to a file, whole or not at all."""
     write_text(path, as_html(report))
 

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from parity_tests.harness.report.printable import PrintableConsole
-from parity_tests.harness.report.report import Row
+from parity_tests.harness.report.results import Row
 
 
 def bar(length: int, console: Console | None = None) -> tuple[Progress, Callable[[Row], None]]:

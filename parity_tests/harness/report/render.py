@@ -19,7 +19,7 @@ from parity_tests.harness.numbers.digits import apart
 from parity_tests.harness.numbers.precision import FORMATS
 from parity_tests.harness.report.consequences import follows
 from parity_tests.harness.report.printable import PrintableConsole, in_a_line
-from parity_tests.harness.report.report import ORACLE, Failure, Report, Row, Smallest, WrongResult
+from parity_tests.harness.report.results import ORACLE, Failure, Results, Row, Smallest, WrongResult
 
 _STYLE = {
     Verdict.PASS: "green",
@@ -44,7 +44,7 @@ SHORT = {
 }
 
 
-def table(report: Report) -> Table:
+def table(report: Results) -> Table:
     """Checks x candidates. A number is the largest error over all dtypes, in units of what rounding explains."""
     rows = report.rows
     columns = list(dict.fromkeys((row.candidate, row.device) for row in rows))
@@ -144,7 +144,7 @@ def _smallest(smallest: Smallest, known: Sequence[WrongResult]) -> str:
     return "; ".join(part for part in (sizes, entries, found) if part)
 
 
-def costs(report: Report) -> Text:
+def costs(report: Results) -> Text:
     """A line: how long it took, and what took most of it: checks, and whatever else there was to do."""
     seconds: dict[str, float] = defaultdict(float)
     for row in report.rows:
@@ -177,12 +177,12 @@ def row_line(row: Row) -> Text:
     return Text(line)
 
 
-def below(report: Report) -> Group:
+def below(report: Results) -> Group:
     """Everything under the table: failures, what else did not pass and why, limits, what was skipped, the verdict."""
     return Group(*_told(report.failures), *explanations(report), verdict_line(report))
 
 
-def explanations(report: Report) -> list[Text]:
+def explanations(report: Results) -> list[Text]:
     """A line for everything that has a reason: what did not pass, what is not built, what was skipped."""
     parts: list[Text] = []
     reasons: dict[tuple, dict[str, list[str]]] = {}
@@ -327,7 +327,7 @@ def _told(failures: Sequence[Failure]) -> Iterator[Text]:
     yield from (Text(f"{line}\n") for line in summary(consequences).values())
 
 
-def verdict_line(report: Report) -> Text:
+def verdict_line(report: Results) -> Text:
     """One line: does everything agree?"""
     judged = [row for row in report.rows if row.candidate != ORACLE]
     failed = [row for row in report.rows if not row.passed]
@@ -349,7 +349,7 @@ def verdict_line(report: Report) -> Text:
     return Text(f"{len(failed)} of {len(report.rows)} rows do not pass, {compared:,} comparisons", style="bold red")
 
 
-def as_text(report: Report, width: int = 120) -> str:
+def as_text(report: Results, width: int = 120) -> str:
     """The whole report as plain text."""
     console = PrintableConsole(
         file=io.StringIO(), width=width, color_system=None, force_terminal=False, legacy_windows=False

@@ -9,158 +9,37 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.exceptions.explaining import explain
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.report.reproducer_files import ReproducerFiles
+from parity_tests.harness.report.html import to_html
+from parity_tests.harness.report.render import as_text
+from parity_tests.harness.report.results import (
+    ORACLE,
+    Failure,
+    Row,
+    WrongResult,
+    failure_as_dict,
+    result_from_dict,
+    smallest_from_dict,
+)
 from parity_tests.harness.report.whole_file import write_text
 
 SCHEMA = 1
-ORACLE = "oracle"
 
 
 class ParityError(AssertionError):
     """A candidate did not agree with the oracle; the message is the report."""
 
 
-@dataclass(frozen=True)
-class WrongResult:
-    """One result that is wrong, or one property that does not hold.
-
-    `candidate`, `oracle`: their values at `index`, floats unless the result is complex.
-    `heat`: the error of every entry in units of its bound, as rows and columns; of a large result, of its blocks.
-    """
-
-    label: str
-    pattern: str
-    circumstance: str = ""
-    index: tuple[int, ...] | None = None
-    candidate: complex | None = None
-    oracle: complex | None = None
-    error: float | None = None
-    allowed: float | None = None
-    looks_like: str | None = None
-    equation: str | None = None
-    heat: tuple[tuple[float, ...], ...] | None = None
-
-
-@dataclass(frozen=True)
-class Smallest:
-    """The smallest input that was found at which the same check fails, and what is wrong there.
-
-    `entries`: what each cotangent, tangent and input is, in words; what is not there is 0.
-    """
-
-    sizes: Mapping[str, int]
-    entries: Mapping[str, str]
-    wrong: WrongResult
-
-
-class Evidence(Protocol):
-    """What a failure can be shown with, while the candidate is still at hand: see `reproducer.py`."""
-
-    def files(self) -> ReproducerFiles:
-        """The arrays and the script as plain data, which needs the candidate no longer."""
-        ...
-
-    def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the arrays and a script that needs no harness; returns the path of the arrays."""
-        ...
-
-    def command(self, arrays: Path, start: Path) -> str:
-        """The command that judges it again, in the folder `start`, by the path of the arrays."""
-        ...
-
-
-@dataclass(frozen=True)
-class Failure:
-    """The diagnosis of one failing row, on the first sample that shows it.
-
-    `unexplained`: a line for each explanation that raised an exception itself. `log`: the last lines that PyTorch
-    logged while the check ran.
-    """
-
-    op: str
-    candidate: str
-    check: str
-    dtype: str
-    device: str
-    sample: str
-    why: str
-    sizes: Mapping[str, int]
-    seed: int
-    wrong: tuple[WrongResult, ...]
-    agrees: tuple[str, ...] = ()
-    judge: str | None = None
-    replay: str | None = None
-    smallest: Smallest | None = None
-    script: str | None = None
-    unexplained: tuple[str, ...] = ()
-    log: str = ""
-    evidence: Evidence | None = field(default=None, compare=False, repr=False)
-
-    def save(self, folder: str | os.PathLike[str], start: str | os.PathLike[str] = "") -> Failure:
-        """Write a reproducer into a folder, which is made if need be: an .npz of arrays, a script, and PyTorch's log.
-
-        The script calls PyTorch: there is none for a candidate of another framework. `start`: where a relative `folder`
-        begins, if that is not the current one, to which a candidate may have changed.
-
-        Returns:
-            The same failure, whose `replay` and `script` say where they are.
-
-        Raises:
-            ValueError: the failure was read from a file, so that there is no candidate to reproduce it with.
-        """
-        if self.evidence is None:
-            raise ValueError(f"{self.op}, {self.candidate}, {self.check}: no reproducer can be made of this failure")
-        arrays = self.evidence.save(Path(start, folder))
-        if self.log:
-            write_text(arrays.with_suffix(".log"), self.log + "\n")
-        told = Path(folder, arrays.name)
-        replay = self.evidence.command(told, Path(start))
-        script = str(told.with_suffix(".py")) if arrays.with_suffix(".py").exists() else None
-        return dataclasses.replace(self, replay=replay, script=script)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One candidate under one check in one dtype on one device.
-
-    `comparisons` counts the entries (and properties) that could have told a wrong answer; `error_over_bound` is the
-    largest error in units of what rounding explains, infinite where rounding explains nothing. `listed`: an UNSUPPORTED
-    that was expected; `declared`: by the means of the candidate's author, and not by `limits`. `conventions`: where the
-    candidate has another derivative than the oracle has at a kink, and is right.
-    """
-
-    op: str
-    candidate: str
-    check: str
-    dtype: str
-    device: str
-    verdict: Verdict
-    error_over_bound: float
-    comparisons: int
-    reason: str = ""
-    listed: bool = False
-    seconds: float = 0.0
-    conventions: tuple[str, ...] = ()
-    failure: Failure | None = None
-    declared: bool = False
-
-    @property
-    def passed(self) -> bool:
-        """PASS, or a limit that is listed, or a check that does not apply."""
-        return self.verdict in (Verdict.PASS, Verdict.SKIPPED) or (self.verdict is Verdict.UNSUPPORTED and self.listed)
-
-
 @dataclass
 class Report:
     """Every row of a run; what was skipped or not built, with the reasons; and, if it ended early, why.
 
-    `seconds`: how long all of it took ("total"), and, of that, what came before the first row.
+    `seconds`: how long all of it took ("total"), and, of that, what came before the first row. `catches`: of each check
+    that was run, the mistakes that it is there to catch.
     """
 
     environment: dict[str, Any]
@@ -169,6 +48,7 @@ class Report:
     not_built: list[NotBuilt] = field(default_factory=list)
     error: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    catches: dict[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -212,8 +92,6 @@ class Report:
             raise ParityError(str(self))
 
     def __str__(self) -> str:
-        from parity_tests.harness.report.render import as_text  # the renderer needs the classes of this file
-
         return as_text(self)
 
     def as_dict(self) -> dict[str, Any]:
@@ -235,8 +113,9 @@ class Report:
                 "not_built": [dataclasses.asdict(candidate) for candidate in self.not_built],
                 "error": self.error,
                 "seconds": self.seconds,
+                "catches": self.catches,
                 "rows": rows,
-                "failures": [_as_dict(failure) for failure in self.failures],
+                "failures": [failure_as_dict(failure) for failure in self.failures],
             }
         )
 
@@ -245,8 +124,8 @@ class Report:
         """The report that `as_dict` was made from; a number that was not finite comes back as infinity."""
         failures = []
         for item in data["failures"]:
-            wrong = tuple(WrongResult(**_restored(result)) for result in item["wrong"])
-            fields = {"wrong": wrong, "smallest": _smallest(item.get("smallest"))}
+            wrong = tuple(WrongResult(**result_from_dict(result)) for result in item["wrong"])
+            fields = {"wrong": wrong, "smallest": smallest_from_dict(item.get("smallest"))}
             fields |= {name: tuple(item.get(name, ())) for name in ("agrees", "unexplained")}
             failures.append(Failure(**item | fields))
         rows = []
@@ -257,7 +136,15 @@ class Report:
             fields = {"verdict": Verdict(item["verdict"]), "error_over_bound": error, "failure": failure}
             rows.append(Row(**item | fields | {"conventions": tuple(item["conventions"])}))
         not_built = [NotBuilt(**item) for item in data["not_built"]]
-        return cls(data["environment"], rows, list(data["skipped"]), not_built, data["error"], data.get("seconds", {}))
+        return cls(
+            environment=data["environment"],
+            rows=rows,
+            skipped=list(data["skipped"]),
+            not_built=not_built,
+            error=data["error"],
+            seconds=data.get("seconds", {}),
+            catches=data.get("catches", {}),
+        )
 
     @classmethod
     def merged(cls, reports: Sequence[Report]) -> Report:
@@ -268,6 +155,7 @@ class Report:
             skipped=list(dict.fromkeys(line for report in reports for line in report.skipped)),
             not_built=list(dict.fromkeys(candidate for report in reports for candidate in report.not_built)),
             error="; ".join(report.error for report in reports if report.error) or None,
+            catches={check: text for report in reports for check, text in report.catches.items()},
         )
 
     def as_json(self) -> str:
@@ -280,8 +168,6 @@ class Report:
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write the report as one self-contained HTML file, whole or not at all."""
-        from parity_tests.harness.report.html import to_html  # the renderer needs the classes of this file
-
         to_html(self, path)
 
 
@@ -302,29 +188,6 @@ def _saved(
     if saved is not None:
         return saved
     return dataclasses.replace(failure, evidence=None, unexplained=(*failure.unexplained, *lost))
-
-
-def _as_dict(failure: Failure) -> dict[str, Any]:
-    fields = dataclasses.asdict(dataclasses.replace(failure, evidence=None))
-    del fields["evidence"]
-    return fields
-
-
-def _smallest(data: Mapping[str, Any] | None) -> Smallest | None:
-    return None if data is None else Smallest(**{**data, "wrong": WrongResult(**_restored(data["wrong"]))})
-
-
-def _restored(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a WrongResult, from JSON: tuples for lists, infinity for None in a heat map, complex for a pair."""
-    index, heat = result["index"], result["heat"]
-    values = {
-        side: complex(*(math.inf if part is None else part for part in result[side]))
-        for side in ("candidate", "oracle")
-        if isinstance(result[side], list)
-    }
-    if heat is not None:
-        heat = tuple(tuple(math.inf if ratio is None else ratio for ratio in line) for line in heat)
-    return {**result, **values, "index": None if index is None else tuple(index), "heat": heat}
 
 
 def _plain(x: Any) -> Any:

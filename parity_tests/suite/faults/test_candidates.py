@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, crosscheck
-from parity_tests.harness.report.report import ORACLE
+from parity_tests.harness.report.results import ORACLE
 from parity_tests.suite.faults._run import SINE, check
 
 SPEC = OpSpec("sine", primal=jnp.sin, signature="(n)->(n)")

@@ -14,7 +14,8 @@ from parity_tests.harness.isolation import budget
 from parity_tests.harness.isolation.crash import Place
 from parity_tests.harness.isolation.guard import _take_last, _Task
 from parity_tests.harness.isolation.messages import At, Found
-from parity_tests.harness.report.report import ORACLE, Report, Row
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.report.results import ORACLE, Row
 from parity_tests.order import Order
 
 from ._program import FEW, RIGHT, SPEC, case, here
@@ -45,7 +46,10 @@ def test_what_nobody_has_listened_to_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "who"),
     [
-        (["/mine/case.py", HARNESS / "candidates" / "torch_candidate.py", HARNESS / "trial" / "trial.py"], "the candidate"),
+        (
+            ["/mine/case.py", HARNESS / "candidates" / "torch_candidate.py", HARNESS / "trial" / "trial.py"],
+            "the candidate",
+        ),
         (["/mine/case.py", HARNESS / "oracle" / "oracle.py", HARNESS / "trial" / "trial.py"], "the oracle"),
         (["/numpy.py", HARNESS / "rounding" / "sums.py", HARNESS / "oracle" / "oracle.py"], "the oracle"),
         (["/mine/case.py", HARNESS.parent / "case_file.py"], "the run"),

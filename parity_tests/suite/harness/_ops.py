@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from parity_tests import OpSpec, Report, crosscheck
-from parity_tests.harness.report.report import ORACLE, Row
+from parity_tests.harness.report.results import ORACLE, Row
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:

@@ -12,7 +12,7 @@ import torch
 
 from parity_tests import OpSpec, OracleError, Verdict, crosscheck
 from parity_tests.harness.maps import ORDERS
-from parity_tests.harness.report.report import ORACLE
+from parity_tests.harness.report.results import ORACLE
 from parity_tests.harness.specs.spec import FORMULAS
 
 from ._ops import normal, rows

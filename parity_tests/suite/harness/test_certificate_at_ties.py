@@ -15,7 +15,7 @@ from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.judging.court import Court
 from parity_tests.harness.numbers.precision import FLOAT64
 from parity_tests.harness.oracle import certificate_at_ties
-from parity_tests.harness.report.report import ORACLE, Row
+from parity_tests.harness.report.results import ORACLE, Row
 from parity_tests.harness.specs.samples import samples
 
 FIRST, SECOND = ("vjp", "jvp"), ("vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")

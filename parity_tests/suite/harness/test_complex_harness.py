@@ -25,7 +25,8 @@ from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.numbers.precision import COMPLEX, FLOAT64, PRECISIONS
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.report.environment import environment
-from parity_tests.harness.report.report import ORACLE, Report
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.report.results import ORACLE
 from parity_tests.harness.specs.samples import samples
 from parity_tests.replay import replay
 from parity_tests.suite.attn import IN_TORCH

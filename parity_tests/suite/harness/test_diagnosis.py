@@ -11,7 +11,7 @@ import torch
 
 from parity_tests import OpSpec
 from parity_tests.harness.diagnosis.fit import written
-from parity_tests.harness.report.report import WrongResult
+from parity_tests.harness.report.results import WrongResult
 
 from ._ops import judged, normal
 

@@ -22,7 +22,7 @@ from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.isolation import crash, guard
 from parity_tests.harness.isolation.by_name import Calls, pickled
 from parity_tests.harness.isolation.messages import At, Began, Done, Found
-from parity_tests.harness.report.report import Row
+from parity_tests.harness.report.results import Row
 from parity_tests.order import Order
 
 from ._ops import MADE_PAIR, PAIR, SQUARE, pair, pair_function

@@ -11,7 +11,7 @@ import torch
 from parity_tests import OpSpec, Report, Verdict, crosscheck
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.report.html import as_html, length, shade
-from parity_tests.harness.report.report import ORACLE, Row
+from parity_tests.harness.report.results import ORACLE, Row
 
 from ._ops import SQUARE, unary_function
 

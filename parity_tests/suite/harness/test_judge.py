@@ -16,7 +16,8 @@ from parity_tests.harness.checks import CHECKS, Check
 from parity_tests.harness.crosscheck import select_precisions
 from parity_tests.harness.findings import Fact, NotApplicable
 from parity_tests.harness.judging.judge import Docket, judge
-from parity_tests.harness.report.report import Report, Row
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.report.results import Row
 from parity_tests.harness.specs.domains import integer
 
 from ._ops import (

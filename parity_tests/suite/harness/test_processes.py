@@ -21,7 +21,7 @@ from parity_tests.harness.findings import Verdict
 from parity_tests.harness.isolation import processes
 from parity_tests.harness.isolation.guard import _in_order, _Task
 from parity_tests.harness.isolation.processes import _interruptions_held_back, cores
-from parity_tests.harness.report.report import ORACLE, Row
+from parity_tests.harness.report.results import ORACLE, Row
 from parity_tests.order import Order
 
 CASE = """\

@@ -15,7 +15,7 @@ from parity_tests.harness.crosscheck import select_precisions
 from parity_tests.harness.exceptions.errors import circumstance_of, place_of, under
 from parity_tests.harness.findings import Fact
 from parity_tests.harness.judging.judge import Docket, judge
-from parity_tests.harness.report.report import Row
+from parity_tests.harness.report.results import Row
 
 from ._ops import MADE_PAIR, PAIR, SQUARE, pair_backward, pair_function, pair_jvp, rows, unary_function
 

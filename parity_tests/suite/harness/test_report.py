@@ -17,7 +17,7 @@ from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.judging.judge import Docket, judge
 from parity_tests.harness.numbers.digits import apart
 from parity_tests.harness.report.render import SHORT, as_text, told
-from parity_tests.harness.report.report import ORACLE, Failure, Row, Smallest, WrongResult
+from parity_tests.harness.report.results import ORACLE, Failure, Row, Smallest, WrongResult
 
 from ._ops import SQUARE, unary_function
 

@@ -13,7 +13,7 @@ from parity_tests.harness.judging.docket import Docket
 from parity_tests.harness.judging.judge import judge
 from parity_tests.harness.judging.resume import Earlier, key_of
 from parity_tests.harness.judging.selection import select_checks, select_precisions
-from parity_tests.harness.report.report import ORACLE
+from parity_tests.harness.report.results import ORACLE
 
 SPEC = OpSpec("square", primal=lambda x: x * x, signature="(n)->(n)")
 

@@ -383,9 +383,7 @@ def test_an_entry_that_cannot_be_judged_does_not_excuse_its_neighbour():
     [
         pytest.param(lambda x: lax.nextafter(x, 2 * x), "nextafter", "elementary.py", id="next"),
         pytest.param(lambda x: jnp.linalg.qr(jnp.outer(x, x))[1], "qr", "matrix.py", id="qr"),
-        pytest.param(
-            jax.jit(lambda x: 2 * lax.nextafter(x, 2 * x)), "nextafter", "elementary.py", id="inside a call"
-        ),
+        pytest.param(jax.jit(lambda x: 2 * lax.nextafter(x, 2 * x)), "nextafter", "elementary.py", id="inside a call"),
     ],
 )
 def test_a_primitive_without_a_rule_is_named_and_the_file_where_it_belongs(f, primitive, file):

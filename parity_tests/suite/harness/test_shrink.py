@@ -13,13 +13,14 @@ import torch
 
 from parity_tests import OpSpec, Report, crosscheck
 from parity_tests.harness.candidates.torch_candidate import Candidate
+from parity_tests.harness.diagnosis.arguments_in_words import _words, entries
 from parity_tests.harness.diagnosis.diagnosis import plain_factor
 from parity_tests.harness.findings import Comparison
 from parity_tests.harness.judging import shrink
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.numbers.precision import PRECISIONS
 from parity_tests.harness.oracle.oracle import Oracle
-from parity_tests.harness.report.report import Failure
+from parity_tests.harness.report.results import Failure
 from parity_tests.harness.specs.domains import integer
 from parity_tests.harness.specs.samples import samples
 from parity_tests.harness.trial.trial import Trial
@@ -287,8 +288,8 @@ def test_no_second_call_where_there_is_one():
             MATRIX, RIGHT, **{"x 0": np.zeros((1, 1)), "x 1": np.ones((1, 1)), "output_bar 1": np.ones((1, 1))}
         )
         both = trial_of(MATRIX, RIGHT, **{"x 0": np.ones((1, 1)), "x 1": np.full((1, 1), 2.0)})
-        assert shrink.entries(one) == {"x": "[[1]]", "output_bar": "[[1]]"}
-        assert shrink.entries(both) == {"x": "[[1]]", "x of call 2": "[[2]]"}
+        assert entries(one) == {"x": "[[1]]", "output_bar": "[[1]]"}
+        assert entries(both) == {"x": "[[1]]", "x of call 2": "[[2]]"}
 
 
 @pytest.mark.usefixtures("shrinking")
@@ -423,7 +424,7 @@ def test_a_mask_is_shown():
     ids=str,
 )
 def test_constants_in_words(array, words):
-    assert shrink._words(array) == words
+    assert _words(array) == words
 
 
 def test_a_changed_constant_is_another_oracle():

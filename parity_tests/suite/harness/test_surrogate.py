@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from parity_tests import JaxCandidate, OpSpec, Verdict, crosscheck
-from parity_tests.harness.report.report import ORACLE
+from parity_tests.harness.report.results import ORACLE
 from parity_tests.suite.collection._case import function
 
 from ._ops import judged, rows

@@ -1,0 +1,79 @@
+"""What a check called a candidate with, in words: "0.5 e(1, 0)", "ones", or how many numbers there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from parity_tests.harness.findings import Comparison, Finding
+from parity_tests.harness.trial.trial import Trial
+
+_FEW = 8  # entries; of more their number is told
+
+
+def entries(trial: Trial, wrong: Finding | None = None) -> dict[str, str]:
+    """What each argument of a trial is, in words, by its label; what is not there is zero.
+
+    Where a check puts the inputs elsewhere, at a special point, the arguments of the call whose result is wrong are
+    told. Constants are told even if they are zero: a target, an index or a mask of zeros is a choice.
+    """
+    words = _of_a_placed_call(trial, wrong) or _of_the_sample(trial)
+    names = trial.oracle.spec.names_of_inputs(trial.oracle.spec.count)
+    for i, x in trial.sample.constants.items():
+        words[names[i]] = _words(trial.precision.rounded(x) if x.dtype.kind in "fc" else x)
+    return words
+
+
+def _of_the_sample(trial: Trial) -> dict[str, str]:
+    """Every array that was drawn and is not zero."""
+    arrays = {tuple(role.rsplit(" ", 1)): x for role, x in trial.sample.drawn.items() if x.any()}
+    several = len({example for _, example in arrays}) > 1
+    return {
+        f"{label} of call {int(example) + 1}" if several and example != "0" else label: _words(
+            trial.precision.rounded(x)
+        )
+        for (label, example), x in arrays.items()
+    }
+
+
+def _of_a_placed_call(trial: Trial, wrong: Finding | None) -> dict[str, str]:
+    """The arguments of a call at other inputs than the sample's; none of a call at the sample's."""
+    if not isinstance(wrong, Comparison) or wrong.call is None:
+        return {}
+    name, args = wrong.call
+    count = len(trial.oracle.inputs)
+    drawn = list(trial.sample.drawn.values())
+    if all(x is None or _is_among(x, drawn, trial) for x in args[:count]):
+        return {}
+    labels = [slot.label for slot in trial.oracle.map(name).arguments]
+    return {
+        label: _words(x)
+        for i, (label, x) in enumerate(zip(labels, args, strict=True))
+        if x is not None and (i < count or x.any())
+    }
+
+
+def _is_among(x: np.ndarray, drawn: Sequence[np.ndarray], trial: Trial) -> bool:
+    return any(x.shape == y.shape and np.array_equal(x, trial.precision.rounded(y), True) for y in drawn)
+
+
+def _words(x: np.ndarray) -> str:
+    """ "0.5 e(1, 0)", "ones", "zeros", "[[1, -2]]", or how many numbers there are."""
+    if x.dtype.kind not in "fc":
+        kind = "booleans" if x.dtype.kind == "b" else "integers"
+        return str(x.tolist()) if x.size <= _FEW else f"{' x '.join(map(str, x.shape))} {kind}"
+    hot = np.argwhere(x)
+    if x.size > 1 and len(hot) == 1:
+        (index,) = hot
+        factor = "" if x[tuple(index)] == 1 else f"{x[tuple(index)]:.4g} "
+        return f"{factor}e({', '.join(map(str, index))})"
+    if x.size > 1 and (x == 1).all():
+        return "ones"
+    if x.size > 1 and not len(hot):
+        return "zeros"
+    if x.size > _FEW:
+        return f"{' x '.join(map(str, x.shape))} numbers"
+    return np.array2string(
+        x, separator=", ", formatter={"float_kind": "{:.4g}".format, "complex_kind": "{:.4g}".format}
+    ).replace("\n", "")
