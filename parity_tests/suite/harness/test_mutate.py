@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from parity_tests import OpSpec
 from parity_tests.cli import app
-from parity_tests.harness import jax_programs
+from parity_tests.harness.candidates import jax_programs
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.crosscheck import select_checks
 from parity_tests.harness.maps import derivative_map
