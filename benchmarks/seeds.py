@@ -21,6 +21,7 @@ import typer
 from rich.console import Console
 
 from benchmarks.run import commit, facts
+from parity_tests.catalog import attn
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
@@ -31,7 +32,6 @@ from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Row
 from parity_tests.harness.report.whole_file import write_text
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite import attn
 from parity_tests.suite.collection import COLLECTION, MORE, Case
 from parity_tests.suite.collection._case import Mistake
 

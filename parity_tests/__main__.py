@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from parity_tests.interruption import Interruption
+from parity_tests.cli.interruption import Interruption
 
 COULD_NOT_RUN = 2
 
@@ -27,8 +27,8 @@ def _run(interruption: Interruption) -> int:
         return COULD_NOT_RUN
     if not _is_open(2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    from parity_tests.cli import app
-    from parity_tests.terminal import OutputLost, complain, flushed
+    from parity_tests.cli.app import app
+    from parity_tests.cli.terminal import OutputLost, complain, flushed
 
     try:
         app(obj=interruption)

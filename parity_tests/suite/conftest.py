@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from parity_tests.catalog.attn import NAMES, SPEC
+from parity_tests.catalog.attn import candidate as attn_candidate
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
@@ -14,8 +16,6 @@ from parity_tests.harness.judging import shrink
 from parity_tests.harness.judging.court import Court
 from parity_tests.harness.judging.judge import Docket, judge
 from parity_tests.harness.report.report import Report
-from parity_tests.suite.attn import NAMES, SPEC
-from parity_tests.suite.attn import candidate as attn_candidate
 from parity_tests.suite.collection import Case
 
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import jax_ref
+from parity_tests.catalog.attn import IN_TORCH
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.suite.attn import IN_TORCH
 
 SHAPES = {"q": (4, 3), "k": (5, 3), "v": (5, 2), "output": (4, 2), "attn": (4, 5)}
 ROUNDINGS = 400  # on both sides together: three products of five complex terms in a row, tanh, and their amplification

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import pytest
 
 from jax_ref import _blockwise, dot_product_attention
+from parity_tests.catalog import model
+from parity_tests.catalog.model import BLOCK, IN_JAX, SPECS, as_unbatched
 from parity_tests.harness.candidates.jax_candidate import JaxCandidate
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
@@ -20,9 +22,7 @@ from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import ORACLE
 from parity_tests.harness.specs.samples import Sample, samples
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite import model
 from parity_tests.suite.collection.model import CASES
-from parity_tests.suite.model import BLOCK, IN_JAX, SPECS, as_unbatched
 from parity_tests.suite.slow_but import slow_but
 
 FIRST_ORDER = ("forward", "vjp", "jvp")

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
+from parity_tests.catalog.model import plain
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.suite.model import plain
 from torch_impl import nn as torch_layers
 
 pytestmark = pytest.mark.slow

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import torch
 
-from parity_tests.suite import model
+from parity_tests.catalog import model
+from parity_tests.catalog.model import SCALE, as_causal, as_grouped, as_head, as_unbatched
 from parity_tests.suite.collection._case import Case, Mistake, function
-from parity_tests.suite.model import SCALE, as_causal, as_grouped, as_head, as_unbatched
 from torch_impl import dot_product_attention
 
 # One head, with a formula written by hand.

@@ -19,6 +19,8 @@ import pytest
 
 from derivation import engine
 from derivation.engine import Node, Variable, attn_composite, attn_formula, cos, mm, mul, pull, push, sin, sum_to, tanh
+from parity_tests.catalog.attn import SPEC
+from parity_tests.catalog.engine_candidate import EngineCandidate
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.numbers.precision import FLOAT64
@@ -26,8 +28,6 @@ from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.specs.samples import samples
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.harness.trial.trial import Trial
-from parity_tests.suite.attn import SPEC
-from parity_tests.suite.engine_candidate import EngineCandidate
 
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "derivation" / "engine.py"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from parity_tests.cli import app
+from parity_tests.cli.app import app
 from parity_tests.suite.derivation import _pages
 
 PAGE = _pages.text("your_own.md")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from parity_tests.cli import app
+from parity_tests.cli.app import app
 
 ROOT = Path(__file__).parents[3]
 SPEC = """\

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from typer.testing import CliRunner
 
-from parity_tests.cli import app
+from parity_tests.cli.app import app
 
 HEAD = """\
 import functools

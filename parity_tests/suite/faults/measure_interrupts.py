@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from parity_tests.interruption import INTERRUPTED
+from parity_tests.cli.interruption import INTERRUPTED
 from parity_tests.suite.faults._program import RIGHT, case, started
 
 _SEED = 0

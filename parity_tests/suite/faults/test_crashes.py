@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from parity_tests.cli.order import Order
 from parity_tests.harness.exceptions.frames import Frame
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.isolation import budget
@@ -16,7 +17,6 @@ from parity_tests.harness.isolation.guard import _take_last, _Task
 from parity_tests.harness.isolation.messages import At, Found
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import ORACLE, Row
-from parity_tests.order import Order
 
 from ._program import FEW, RIGHT, SPEC, case, here
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from parity_tests.catalog import operators
+from parity_tests.catalog.names import IMPLEMENTATIONS
+from parity_tests.cli.terminal import Output, OutputLost
 from parity_tests.harness import checks, names
 from parity_tests.harness.exceptions.defects import told_in_full
 from parity_tests.harness.numbers import precision
-from parity_tests.suite import operators
-from parity_tests.suite.names import IMPLEMENTATIONS
-from parity_tests.terminal import Output, OutputLost
 
 from ._program import FEW, RIGHT, ROOT, WRONG, case, command, environment, here, program
 
@@ -27,7 +27,7 @@ HERE = (*FEW, "--no-isolate")
 
 ANSWERS = """
 import sys
-from parity_tests.cli import app
+from parity_tests.cli.app import app
 questions = [
     ["--help"], ["run", "--help"], ["check", "--help"], ["mutate", "--help"], ["--version"], [],
     ["run", "--op", "atn"], ["run", "--candidate", "atn"], ["run", "--only", "vpj"], ["run", "--dtype", "float8"],
@@ -57,7 +57,7 @@ def test_a_question_about_options_imports_nothing_slow() -> None:
 
 TELLS = """
 import sys
-from parity_tests.cli import app
+from parity_tests.cli.app import app
 if __name__ == "__main__":
     try:
         app(["check", "case.py", *sys.argv[1:]])
@@ -69,7 +69,7 @@ if __name__ == "__main__":
 
 
 def test_what_tells_of_a_run_imports_nothing_slow() -> None:
-    code = "import sys, parity_tests.session; print({'torch', 'jax', 'scipy'} & sys.modules.keys())"
+    code = "import sys, parity_tests.cli.session; print({'torch', 'jax', 'scipy'} & sys.modules.keys())"
     ran = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)
     assert ran.stdout == "set()\n", ran.stderr
 
@@ -137,8 +137,8 @@ def test_a_replay_that_is_interrupted(tmp_path: Path, monkeypatch: pytest.Monkey
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("parity_tests.replay.replay", interrupted)
-    monkeypatch.setattr("parity_tests.case_file.load_spec", interrupted)
+    monkeypatch.setattr("parity_tests.cli.commands.replay.replay", interrupted)
+    monkeypatch.setattr("parity_tests.cli.case_file.load_spec", interrupted)
     for arguments in (("replay", "failure.npz"), ("mutate", case(tmp_path, RIGHT))):
         result = here(*arguments)
         assert (result.exit_code, result.stderr) == (130, "gradparity: interrupted\n")
@@ -187,12 +187,12 @@ def test_a_defect_in_a_run_is_exit_code_2(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 DEFECT = """
-import parity_tests.cli
+import parity_tests.cli.app
 from parity_tests.__main__ import main
 
 def defect(*_): raise AttributeError("a defect")
 
-parity_tests.cli.Options.checked = defect
+parity_tests.cli.app.Options.checked = defect
 main()
 """
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from parity_tests.cli.report_files import ReportFile, empty_report, report_files
 from parity_tests.harness.mutation.kill_matrix import Fate, KillMatrix, Outcome
 from parity_tests.harness.report import whole_file
 from parity_tests.harness.report.whole_file import write_text
-from parity_tests.report_files import ReportFile, empty_report, report_files
 
 from ._program import FEW, RIGHT, SPEC, WRONG, case, here
 
@@ -200,8 +200,8 @@ def test_a_report_is_whole_and_does_not_pass_until_the_run_has_ended(
     monkeypatch.setattr(
         ReportFile, "write", lambda self, text: (written.append(json.loads(text)), write_text(self.path, text))
     )
-    monkeypatch.setattr("parity_tests.session._BETWEEN", 0.0)
-    monkeypatch.setattr("parity_tests.session._SHARE", 0)
+    monkeypatch.setattr("parity_tests.cli.session._BETWEEN", 0.0)
+    monkeypatch.setattr("parity_tests.cli.session._SHARE", 0)
     result = here("check", case(tmp_path, RIGHT), *HERE, "--only", "vjp", "--json", tmp_path / "report.json")
     assert result.exit_code == 0, result.output
     assert [len(report["rows"]) for report in written] == [0, 1, 2, 3, 3]

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from parity_tests import session
-from parity_tests.interruption import INTERRUPTED, SIGNALS, Interruption
+from parity_tests.cli import session
+from parity_tests.cli.interruption import INTERRUPTED, SIGNALS, Interruption
 
 from ._program import FEW, RIGHT, SPEC, case, environment, here, started
 
@@ -76,7 +76,7 @@ def test_a_report_that_is_being_written_says_that_it_was_interrupted(
     tmp_path: Path, interruption: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With exit code 130 it does not pass; once it is written, a signal is too late."""
-    monkeypatch.setattr("parity_tests.cli._interruption", lambda context: interruption)
+    monkeypatch.setattr("parity_tests.cli.app._interruption", lambda context: interruption)
     shown = session.costs
 
     def costs(report: object) -> object:
@@ -142,7 +142,7 @@ def test_an_interrupt_that_is_lost_for_good_ends_the_process(
         def cancel(self) -> None:
             timers.clear()
 
-    monkeypatch.setattr("parity_tests.interruption.threading.Timer", Timer)
+    monkeypatch.setattr("parity_tests.cli.interruption.threading.Timer", Timer)
     monkeypatch.setattr(sys, "gettrace", lambda: None)  # coverage and debuggers are left alone
     with interruption.raised():
         with pytest.raises(KeyboardInterrupt):

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.testing import CliRunner
 
-from parity_tests.cli import app
+from parity_tests.cli.app import app
 from parity_tests.harness.report.printable import PrintableConsole, in_a_line, printable
 from parity_tests.harness.report.report import Report
 from parity_tests.suite.faults._program import here

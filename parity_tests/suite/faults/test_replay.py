@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from parity_tests.cli import app
+from parity_tests.cli.app import app
 from parity_tests.harness.judging import shrink
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.suite.faults._run import SINE, check

@@ -13,7 +13,7 @@ import torch
 from typer.testing import CliRunner
 
 from parity_tests import JaxCandidate, OpSpec, Verdict, crosscheck
-from parity_tests.cli import app
+from parity_tests.cli.app import app
 from parity_tests.harness.specs.arguments import as_code, leaves, mapped
 
 from ._ops import judged

@@ -10,7 +10,7 @@ import torch
 from torch.autograd.function import once_differentiable
 from typer.testing import CliRunner
 
-from parity_tests.cli import app
+from parity_tests.cli.app import app
 from parity_tests.harness.captures.captures import Effect, captures
 from parity_tests.harness.captures.provenance import Unreadable
 from parity_tests.suite import mutants, protocol_mutants

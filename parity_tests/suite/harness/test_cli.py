@@ -13,10 +13,10 @@ import pytest
 import torch
 from typer.testing import CliRunner, Result
 
-from parity_tests.cli import app
+from parity_tests.catalog import attn
+from parity_tests.cli.app import app
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.checks import CHECKS
-from parity_tests.suite import attn
 
 ROOT = Path(__file__).parents[3]
 

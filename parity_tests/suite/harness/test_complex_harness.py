@@ -13,7 +13,10 @@ import pytest
 import torch
 
 from parity_tests import JaxCandidate, OpSpec, crosscheck
-from parity_tests.case_file import load_case
+from parity_tests.catalog.attn import IN_TORCH
+from parity_tests.catalog.attn import SPEC as ATTN
+from parity_tests.cli.case_file import load_case
+from parity_tests.cli.commands.replay import replay
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.crosscheck import select_checks, select_precisions
@@ -28,9 +31,6 @@ from parity_tests.harness.report.environment import environment
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import ORACLE
 from parity_tests.harness.specs.samples import samples
-from parity_tests.replay import replay
-from parity_tests.suite.attn import IN_TORCH
-from parity_tests.suite.attn import SPEC as ATTN
 from parity_tests.suite.harness._ops import judged, rows
 from parity_tests.suite.slow_but import slow_but
 

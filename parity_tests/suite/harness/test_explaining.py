@@ -10,7 +10,7 @@ import torch
 from typer.testing import CliRunner
 
 from parity_tests import OpSpec, Report, Verdict, crosscheck
-from parity_tests.cli import app
+from parity_tests.cli.app import app
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.diagnosis import diagnosis, failures

@@ -17,13 +17,13 @@ import torch
 from typer.testing import CliRunner
 
 from parity_tests import JaxCandidate, Verdict, assert_parity, crosscheck
-from parity_tests.cli import app
+from parity_tests.cli.app import app
+from parity_tests.cli.order import Order
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.isolation import crash, guard
 from parity_tests.harness.isolation.by_name import Calls, pickled
 from parity_tests.harness.isolation.messages import At, Began, Done, Found
 from parity_tests.harness.report.results import Row
-from parity_tests.order import Order
 
 from ._ops import MADE_PAIR, PAIR, SQUARE, pair, pair_function
 

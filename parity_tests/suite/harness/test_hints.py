@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from parity_tests import JaxCandidate, OpSpec, OracleError, crosscheck
-from parity_tests.case_file import CaseError, load_case
+from parity_tests.cli.case_file import CaseError, load_case
 from parity_tests.harness.judging import hints
 
 from ._ops import SQUARE, normal, pair_function, rows

@@ -14,11 +14,11 @@ from jax.experimental import pallas as pl
 
 import jax_ref
 from parity_tests import JaxCandidate, OpSpec, Verdict, crosscheck
-from parity_tests.case_file import load_case
+from parity_tests.catalog.attn import SPEC
+from parity_tests.cli.case_file import load_case
 from parity_tests.harness.candidates.jax_candidate import UNBATCHED_OUTPUT
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.numbers import bridge
-from parity_tests.suite.attn import SPEC
 
 from ._ops import PAIR, judged, normal, rows
 

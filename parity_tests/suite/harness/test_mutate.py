@@ -12,14 +12,14 @@ import pytest
 from typer.testing import CliRunner
 
 from parity_tests import OpSpec
-from parity_tests.cli import app
+from parity_tests.catalog.attn import SPEC
+from parity_tests.cli.app import app
 from parity_tests.harness.candidates import jax_programs
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.crosscheck import select_checks
 from parity_tests.harness.maps import derivative_map
 from parity_tests.harness.mutation.kill_matrix import Fate, KillMatrix
 from parity_tests.harness.mutation.mutate import Mutation, flattened, mutated, mutations
-from parity_tests.suite.attn import SPEC
 from parity_tests.suite.collection import COLLECTION
 
 from ._ops import normal

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from parity_tests.cli import app
+from parity_tests.cli.app import app
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.specs.spec import FORMULAS
 

@@ -277,7 +277,7 @@ CHANGES = {
     "os.environ['XLA_PYTHON_CLIENT_PREALLOCATE'] = 'false'": "environment",
     "warnings.simplefilter('ignore')": "warning filters",
 }
-IMPORTS = ("import gradparity", "import parity_tests.cli")
+IMPORTS = ("import gradparity", "import parity_tests.cli.app")
 
 
 def test_importing_changes_nothing_and_the_probe_would_notice():

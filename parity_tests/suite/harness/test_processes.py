@@ -16,13 +16,13 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner, Result
 
-from parity_tests.cli import app
+from parity_tests.cli.app import app
+from parity_tests.cli.order import Order
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.isolation import processes
 from parity_tests.harness.isolation.guard import _in_order, _Task
 from parity_tests.harness.isolation.processes import _interruptions_held_back, cores
 from parity_tests.harness.report.results import ORACLE, Row
-from parity_tests.order import Order
 
 CASE = """\
 import os
@@ -190,7 +190,7 @@ def test_the_suite_by_two_processes(tmp_path: Path) -> None:
 def test_the_processes_share_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     before = dict(os.environ)
-    for module in ("parity_tests.cli", "parity_tests.harness.isolation.processes"):
+    for module in ("parity_tests.cli.app", "parity_tests.harness.isolation.processes"):
         monkeypatch.setattr(f"{module}.cores", lambda: 7)
     result = _check(_case(tmp_path, "[threads, right]"), 2)
     assert "RuntimeError: 3 3 3" in result.output
@@ -225,7 +225,7 @@ def test_an_interruption_waits_until_all_are_started(thread: str) -> None:
 
 @pytest.mark.slow
 def test_a_candidate_that_ends_its_process_costs_its_own_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parity_tests.cli.cores", lambda: 2)
+    monkeypatch.setattr("parity_tests.cli.app.cores", lambda: 2)
     result = _check(_case(tmp_path, "[dies, right]"), 2, "--json", str(tmp_path / "report.json"))
     assert result.exit_code == 1, result.output
     assert "dies, forward, f64: MISMATCH: ended the process (exit code 7) at sample zero_n (n=0, m=3)" in result.output

@@ -19,7 +19,7 @@ import torch
 from typer.testing import CliRunner
 
 from parity_tests import JaxCandidate, OpSpec, Report, crosscheck
-from parity_tests.cli import app
+from parity_tests.cli.app import app
 from parity_tests.harness.judging.reproducer import importable
 from parity_tests.suite.slow_but import slow_but
 
@@ -409,8 +409,8 @@ def test_a_module(tmp_path):
 
 
 def test_the_suite_s_own_implementations_can_be_replayed(tmp_path, monkeypatch):
+    from parity_tests.catalog import attn
     from parity_tests.harness.candidates.torch_candidate import Candidate
-    from parity_tests.suite import attn
 
     def wrong(q, k, v):
         a = torch.tanh(q @ k.T.detach())

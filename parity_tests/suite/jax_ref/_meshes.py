@@ -16,8 +16,8 @@ from jax.sharding import PartitionSpec as P
 
 from jax_ref import attn_primal
 from jax_ref.sharded import _ring, by_heads, by_heads_ad, by_queries, by_queries_ad, by_sequence, by_sequence_ad
+from parity_tests.catalog.attn import SPEC
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.attn import SPEC
 from parity_tests.suite.jax_ref._cases import Sizes, draw
 
 SIZES = Sizes(n=16, m=24, d=3, e=5)

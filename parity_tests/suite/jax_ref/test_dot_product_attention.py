@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from jax_ref import _blockwise, _dot_product_attention, _masked, dot_product_attention, dot_product_attention_ad
+from parity_tests.catalog.model import plain
 from parity_tests.suite.jax_ref._cases import quick_jit, same
-from parity_tests.suite.model import plain
 from parity_tests.suite.slow_but import slow_but
 
 T, S, N, K, H, E = 5, 4, 4, 2, 3, 2

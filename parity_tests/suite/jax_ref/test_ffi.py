@@ -17,9 +17,9 @@ import jax_ref
 from jax_ref import ffi
 from jax_ref.ffi import _build
 from jax_ref.ffi._attn import _FRESH, _backward_kernel, _forward_kernel
+from parity_tests.catalog.attn import SPEC_FLOAT32
 from parity_tests.harness.candidates.jax_candidate import JaxCandidate
 from parity_tests.harness.crosscheck import crosscheck
-from parity_tests.suite.attn import SPEC_FLOAT32
 from parity_tests.suite.jax_ref._cases import ALL_DIFFER, Sizes, draw
 from parity_tests.suite.jax_ref._cases import shape as shape_of
 

@@ -20,7 +20,7 @@ from jax_ref import gpu
 from jax_ref.gpu import _attn as faces
 from jax_ref.gpu import _kernels
 from parity_tests import JaxCandidate, crosscheck
-from parity_tests.suite.attn import SPEC, SPEC_OUTPUT
+from parity_tests.catalog.attn import SPEC, SPEC_OUTPUT
 from parity_tests.suite.jax_ref._cases import Sizes, draw, jvp_of_vjp, quick_jit, vjp
 from parity_tests.suite.jax_ref._rounding import Bounded, Rounding, error_over_bound
 from parity_tests.suite.jax_ref.test_gemms import gemms

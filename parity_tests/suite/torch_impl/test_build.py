@@ -136,7 +136,7 @@ print(time.perf_counter() - start)
 def test_a_run_without_a_compiler(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     arguments = ["run", "--only", "vjp", "--dtype", "float64", "--json", str(report)]
-    code = f"from parity_tests.cli import app; app({arguments!r})"
+    code = f"from parity_tests.cli.app import app; app({arguments!r})"
     process = start(code, tmp_path / "cache", CXX="no-such-compiler", COLUMNS="200")
     output, _ = process.communicate()
     assert process.returncode == 0, output

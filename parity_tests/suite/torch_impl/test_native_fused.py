@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from parity_tests import crosscheck
+from parity_tests.catalog.attn import SPEC
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.report.report import Report
-from parity_tests.suite.attn import SPEC
 from parity_tests.suite.torch_impl._common import COTANGENTS, PRIMALS, draw, only, pull, shape_of, subsets
 from parity_tests.suite.torch_impl._sources import library, planted, source
 from parity_tests.suite.torch_impl.test_memory import Memory

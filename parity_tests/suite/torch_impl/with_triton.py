@@ -24,8 +24,8 @@ import triton.language as tl
 from torch import Tensor
 
 from parity_tests import crosscheck
+from parity_tests.catalog.attn import SPEC, SPEC_OUTPUT
 from parity_tests.harness.findings import Verdict
-from parity_tests.suite.attn import SPEC, SPEC_OUTPUT
 from parity_tests.suite.torch_impl._common import COTANGENTS, OUTPUTS, PRIMALS, draw, only, pull, subsets
 from parity_tests.suite.torch_impl.test_memory import Memory
 from torch_impl import ATTN_FUNCTION_LIMITS, attn_composite

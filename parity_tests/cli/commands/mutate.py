@@ -11,12 +11,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
+from parity_tests.cli.report_files import ReportFile
+from parity_tests.cli.terminal import Output, complain
 from parity_tests.harness.checks import Check
 from parity_tests.harness.mutation.kill_matrix import Fate, KillMatrix, Outcome
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.interruption import INTERRUPTED, TEXT, Interruption
-from parity_tests.report_files import ReportFile
-from parity_tests.terminal import Output, complain
 
 _STYLE = {Fate.KILLED: "green", Fate.SURVIVED: "bold red", Fate.EQUIVALENT: "dim", Fate.BROKEN: "bold yellow"}
 _OTHERS = (Fate.EQUIVALENT, Fate.SURVIVED, Fate.BROKEN)

@@ -204,10 +204,10 @@ def load(
         CaseError: the file cannot be used.
     """
     if case is not None:
-        from parity_tests.case_file import load_case
+        from parity_tests.cli.case_file import load_case
 
         return load_case(case, start)
     assert op is not None
-    from parity_tests.suite import operators  # the implementations, which `gradparity check` can do without
+    from parity_tests.catalog import operators  # the implementations, which `gradparity check` can do without
 
     return operators.SPECS[op], [operators.candidate(op, name) for name in names or operators.names(op)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from parity_tests.catalog import attn, model
 from parity_tests.harness.candidates.jax_candidate import JaxCandidate
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.candidates.torch_candidate import Candidate
-from parity_tests.suite import attn, model
 
 SPECS = {spec.name: spec for spec in (attn.SPEC, attn.SPEC_FLOAT32)} | model.SPECS
 

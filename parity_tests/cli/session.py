@@ -11,6 +11,11 @@ from dataclasses import replace
 from rich.console import Group
 from rich.live import Live
 
+from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
+from parity_tests.cli.options import Options
+from parity_tests.cli.order import Order, Survey
+from parity_tests.cli.report_files import ReportFile
+from parity_tests.cli.terminal import Output, OutputLost, complain
 from parity_tests.harness.exceptions.defects import told_in_full
 from parity_tests.harness.isolation.budget import Check, Spent, budget, clock
 from parity_tests.harness.isolation.guard import judge_guarded, surveyed
@@ -22,11 +27,6 @@ from parity_tests.harness.report import html, progress
 from parity_tests.harness.report.render import below, costs, row_line, table
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Row
-from parity_tests.interruption import INTERRUPTED, TEXT, Interruption
-from parity_tests.options import Options
-from parity_tests.order import Order, Survey
-from parity_tests.report_files import ReportFile
-from parity_tests.terminal import Output, OutputLost, complain
 
 COULD_NOT_RUN = 2
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import typer
 
-from parity_tests.case_file import load_case
-from parity_tests.failure_file import ReplayError, read
+from parity_tests.cli.case_file import load_case
+from parity_tests.cli.failure_file import ReplayError, read
 from parity_tests.harness.candidates.jax_candidate import JaxCandidate
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.candidates.torch_candidate import Candidate
@@ -84,7 +84,7 @@ def _case(
         typer.echo(in_a_line(f"gradparity: running {case}, which {path} names"), err=True)
     if case is not None:
         return *load_case(case), case
-    from parity_tests.suite import operators  # the implementations, which other cases can do without
+    from parity_tests.catalog import operators  # the implementations, which other cases can do without
 
     op, name = facts["op"], facts["candidate"]
     if op in operators.SPECS and name in operators.names(op):

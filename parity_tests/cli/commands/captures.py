@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.markup import escape
 from rich.table import Table
 
-from parity_tests.case_file import CaseError, load_module
+from parity_tests.cli.case_file import CaseError, load_module
 from parity_tests.harness.captures.captures import Capture, Effect, captures
 from parity_tests.harness.report.printable import PrintableConsole
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parity_tests.catalog.names import IMPLEMENTATIONS
+from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
+from parity_tests.cli.options import Options
+from parity_tests.cli.report_files import ReportFile, empty_report
+from parity_tests.cli.terminal import Output, complain
 from parity_tests.harness.isolation.budget import TRIAL_SECONDS
 from parity_tests.harness.isolation.processes import Pool, cores
 from parity_tests.harness.names import CHECKS, one_of, selected
-from parity_tests.interruption import INTERRUPTED, TEXT, Interruption
-from parity_tests.options import Options
-from parity_tests.report_files import ReportFile, empty_report
-from parity_tests.suite.names import IMPLEMENTATIONS
-from parity_tests.terminal import Output, complain
 
 if TYPE_CHECKING:
     from parity_tests.harness.checks import Check
@@ -146,10 +146,10 @@ def replay(
     Exit codes: 0 the failure is gone, 1 the candidate still disagrees, 2 it could not be judged, 130
     interrupted.
     """
+    from parity_tests.cli.commands.replay import ReplayError
+    from parity_tests.cli.commands.replay import replay as judge_again
     from parity_tests.harness.isolation.messages import CannotLoad
     from parity_tests.harness.report.render import below
-    from parity_tests.replay import ReplayError
-    from parity_tests.replay import replay as judge_again
 
     try:
         with _interruption(context).raised():
@@ -185,12 +185,12 @@ def mutate(
         file = ReportFile.of("--json", json)
     except ValueError as error:
         raise _unusable(error) from error
-    from parity_tests.case_file import load_spec
+    from parity_tests.cli.case_file import load_spec
+    from parity_tests.cli.commands.mutate import judge_mutants
     from parity_tests.harness.isolation.messages import CannotLoad
     from parity_tests.harness.judging.selection import select_checks
     from parity_tests.harness.oracle.oracle import OracleError
     from parity_tests.harness.rounding.analysis import NoRule, NotFloat64
-    from parity_tests.mutate import judge_mutants
 
     try:
         with _interruption(context).raised():
@@ -214,7 +214,7 @@ def captures(
 
     It reads the source and runs nothing. Exit codes: 0 all is fine, 1 something is wrong, 2 it cannot tell.
     """
-    from parity_tests.captures import show_captures
+    from parity_tests.cli.commands.captures import show_captures
     from parity_tests.harness.captures.provenance import Unreadable
     from parity_tests.harness.isolation.messages import CannotLoad
 
@@ -228,7 +228,7 @@ def captures(
 @app.command()
 def new(case: Annotated[Path, typer.Argument(help="The Python file to write.")]) -> None:
     """Write a commented starting file for `gradparity check`, which runs as it is."""
-    from parity_tests.new_case import write_case
+    from parity_tests.cli.commands.new_case import write_case
 
     try:
         write_case(case)
@@ -257,7 +257,7 @@ def checks() -> None:
 @app.command()
 def doctor() -> None:
     """Devices, versions, compiler, precision settings: what this machine can judge."""
-    from parity_tests.doctor import doctor as examine
+    from parity_tests.cli.commands.doctor import doctor as examine
 
     Output().show(examine())
 
@@ -338,8 +338,8 @@ def _judge(options: Options, context: typer.Context) -> None:
                 write("not finished: nothing is judged yet")
             if pool is not None:
                 pool.start(len(options.names or ("unknown",)))  # one for each candidate; of a file, none is known yet
+            from parity_tests.cli.session import Session
             from parity_tests.harness.isolation.messages import CannotLoad
-            from parity_tests.session import Session
 
             try:
                 code = Session(options, files, interruption, pool).run()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from parity_tests.cli.report_files import ReportFile, report_files
 from parity_tests.harness.names import CHECKS, DEVICES, FORMATS, one_of, selected
-from parity_tests.report_files import ReportFile, report_files
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ import jax_ref
 import jax_ref.ffi
 import torch_impl
 from derivation import engine
+from parity_tests.catalog.engine_candidate import EngineCandidate
 from parity_tests.harness.candidates.jax_candidate import JaxCandidate
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.engine_candidate import EngineCandidate
 from torch_impl.native.build import BuildError, ToolchainMissing
 from torch_impl.native.declarations import DeclarationError
 

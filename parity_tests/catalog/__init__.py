@@ -1,0 +1,1 @@
+"""The operators that `gradparity run` judges: their specs, and their implementations."""

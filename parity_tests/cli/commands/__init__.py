@@ -1,0 +1,1 @@
+"""The commands beside `run` and `check`, one file each."""
