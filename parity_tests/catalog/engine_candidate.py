@@ -121,7 +121,7 @@ class EngineCandidate:
         gradients = _vjp(_vjp(self.call, count), len(arguments) - count)
         return _evaluated(_vjp(gradients, len(arguments)), [*arguments, *cotangents])
 
-    def vmap(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> Tensors:
+    def vmap(self, *args: object, **kwargs: object) -> Tensors:
         """The engine has none."""
         raise Refused(NO_VMAP, declared=True)
 

@@ -14,7 +14,7 @@ import torch
 
 from parity_tests.harness.candidates.jax_programs import Programs
 from parity_tests.harness.candidates.outputs import Outputs
-from parity_tests.harness.candidates.torch_candidate import BadOutput, MaybeTensors, Refused, Tensors
+from parity_tests.harness.candidates.torch_candidate import BadOutput, InDims, MaybeTensors, Refused, Tensors
 from parity_tests.harness.exceptions.defects import message_of
 from parity_tests.harness.jaxprs import has_custom_vjp
 from parity_tests.harness.numbers import bridge
@@ -196,23 +196,23 @@ class JaxCandidate:
         gradients = _vjp(_vjp(self._outputs, count), len(arguments) - count)
         return self._evaluated(_vjp(gradients, len(arguments)), [*arguments, *cotangents])
 
-    def vmap(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> Tensors:
-        """The outputs for a batch, which is the first axis of each."""
-        return self._evaluated(jax.vmap(self._outputs, tuple(in_dims)), args)
+    def vmap(self, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None) -> Tensors:
+        """The outputs for a batch, which is the first axis of each. `outer`: those of a vmap around the first."""
+        return self._evaluated(_vmapped(self._outputs, in_dims, outer), args)
 
-    def vmap_of_vjp(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> MaybeTensors:
-        """The gradients of every example; the batch is the first axis of each cotangent and of each result."""
-        count = len(in_dims)
-        dims = (*in_dims, *(0,) * (len(args) - count))
-        return self._evaluated(jax.vmap(_vjp(self._outputs, count), dims), args)
+    def vmap_of_vjp(
+        self, count: int, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None
+    ) -> MaybeTensors:
+        """The gradients of every example; `in_dims` has an axis for each of the `count` inputs and each cotangent."""
+        return self._evaluated(_vmapped(_vjp(self._outputs, count), in_dims, outer), args)
 
-    def vmap_of_jvp(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> MaybeTensors:
-        """The tangents of every example; the batch is the first axis of each tangent and of each result."""
-        count = len(in_dims)
-        dims = (*in_dims, *(0,) * (len(args) - count))
-        return self._evaluated(jax.vmap(_jvp(self._outputs, count), dims), args)
+    def vmap_of_jvp(
+        self, count: int, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None
+    ) -> MaybeTensors:
+        """The tangents of every example; `in_dims` has an axis for each of the `count` inputs and each tangent."""
+        return self._evaluated(_vmapped(_jvp(self._outputs, count), in_dims, outer), args)
 
-    def vjp_of_vmap(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> MaybeTensors:
+    def vjp_of_vmap(self, in_dims: InDims, args: Sequence[torch.Tensor]) -> MaybeTensors:
         """The gradients of a vmapped call; of an input that is not batched, the sum over the examples.
 
         Raises:
@@ -301,6 +301,11 @@ def _conjugate(x: jax.Array) -> jax.Array:
 
 def _jvp(f: Callable, count: int) -> Callable:
     return lambda *args: jax.jvp(f, args[:count], args[count:])[1]
+
+
+def _vmapped(f: Callable, in_dims: InDims, outer: InDims | None) -> Callable:
+    batched = jax.vmap(f, tuple(in_dims))
+    return batched if outer is None else jax.vmap(batched, tuple(outer))
 
 
 def _chosen(outputs: Arrays, present: Sequence[bool]) -> Arrays:

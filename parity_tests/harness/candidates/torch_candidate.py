@@ -17,6 +17,7 @@ from parity_tests.harness.candidates.writes import WRITTEN, Writes
 
 Tensors = tuple[torch.Tensor, ...]
 MaybeTensors = tuple[torch.Tensor | None, ...]
+InDims = Sequence[int | None]  # the axis of each argument that vmap takes for the batch; None: it is in every example
 
 
 class Candidate:
@@ -206,39 +207,47 @@ class Candidate:
         with refusals():
             return torch.func.jvp(inner, tuple(arguments), tuple(tangents))[1]
 
-    def vmap(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> Tensors:
-        """The outputs for a batch, which is the first axis of each."""
+    def vmap(self, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None) -> Tensors:
+        """The outputs for a batch, which is the first axis of each. `outer`: those of a vmap around the first."""
 
         def outputs(*example: torch.Tensor) -> Tensors:
             return self.forward(example)
 
-        with refusals():
-            return torch.func.vmap(outputs, in_dims=tuple(in_dims))(*args)  # type: ignore[arg-type]
+        return _vmapped(outputs, in_dims, outer, args)
 
-    def vmap_of_vjp(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> MaybeTensors:
-        """The gradients of every example; the batch is the first axis of each cotangent and of each result."""
-        count = len(in_dims)
+    def vmap_of_vjp(
+        self, count: int, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None
+    ) -> MaybeTensors:
+        """The gradients of every example; `in_dims` has an axis for each of the `count` inputs and each cotangent."""
 
         def gradients(*example: torch.Tensor) -> Tensors:
             return torch.func.vjp(lambda *x: self.forward(x), *example[:count])[1](tuple(example[count:]))
 
-        with refusals():
-            return torch.func.vmap(gradients, in_dims=(*in_dims, *(0,) * (len(args) - count)))(*args)
+        return _vmapped(gradients, in_dims, outer, args)
 
-    def vmap_of_jvp(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> MaybeTensors:
-        """The tangents of every example; the batch is the first axis of each tangent and of each result."""
-        count = len(in_dims)
+    def vmap_of_jvp(
+        self, count: int, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None
+    ) -> MaybeTensors:
+        """The tangents of every example; `in_dims` has an axis for each of the `count` inputs and each tangent."""
 
         def tangents(*example: torch.Tensor) -> Tensors:
             return torch.func.jvp(lambda *x: self.forward(x), example[:count], example[count:])[1]
 
-        with refusals():
-            return torch.func.vmap(tangents, in_dims=(*in_dims, *(0,) * (len(args) - count)))(*args)
+        return _vmapped(tangents, in_dims, outer, args)
 
-    def vjp_of_vmap(self, in_dims: Sequence[int | None], args: Sequence[torch.Tensor]) -> MaybeTensors:
+    def vjp_of_vmap(self, in_dims: InDims, args: Sequence[torch.Tensor]) -> MaybeTensors:
         """The gradients of a vmapped call by autograd; of an input that is not batched, the sum over the examples."""
         leaves, cotangents = _leaves(args[: len(in_dims)]), args[len(in_dims) :]
         return _pullback(self.vmap(in_dims, leaves), leaves, cotangents, create_graph=False)
+
+
+def _vmapped(f: Callable, in_dims: InDims, outer: InDims | None, args: Sequence[torch.Tensor]) -> Tensors:
+    """A function of examples, for all examples of the batch; if `outer` is given, for a batch of batches."""
+    batched = torch.func.vmap(f, in_dims=tuple(in_dims))
+    if outer is not None:
+        batched = torch.func.vmap(batched, in_dims=tuple(outer))
+    with refusals():
+        return batched(*args)
 
 
 @dataclass(frozen=True)
@@ -248,9 +257,11 @@ class Graph:
     inputs: Sequence[torch.Tensor]
     outputs: Tensors
 
-    def vjp(self, cotangents: Sequence[torch.Tensor | None], retain_graph: bool = False) -> MaybeTensors:
+    def vjp(
+        self, cotangents: Sequence[torch.Tensor | None], retain_graph: bool = False, create_graph: bool = False
+    ) -> MaybeTensors:
         """The gradients; an absent cotangent reaches the backward undefined."""
-        return _pullback(self.outputs, self.inputs, cotangents, create_graph=False, retain_graph=retain_graph)
+        return _pullback(self.outputs, self.inputs, cotangents, create_graph, retain_graph or create_graph)
 
 
 class _Undefined(torch.autograd.Function):

@@ -1,12 +1,14 @@
 """layouts: values and derivatives with inputs, cotangents and tangents in every layout of memory.
 
 `torch.autograd.gradcheck` gives the backward contiguous cotangents; `output.sum().backward()` gives it stride 0. In
-forward mode PyTorch copies a tangent into the layout of its input, so that the two are laid out together.
+forward mode PyTorch copies a tangent into the layout of its input, so that the two are laid out together. What lies
+between the entries belongs to others: nobody may write there.
 """
 
 import re
 
 import numpy as np
+import torch
 
 from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
@@ -14,11 +16,15 @@ from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Fact
 from parity_tests.harness.trial.layouts import LAYOUTS, OF_COMPLEX
 
+_RECORDED = "inputs and cotangents, with create_graph"  # where a backward may take another way
+
 
 def _run(trial):
     groups = [("forward", "inputs"), ("vjp", "inputs"), ("vjp", "cotangents")]
     if _has_jvp(trial):
         groups.append(("jvp", "inputs and tangents"))
+    if trial.sample.generic and _records_the_backward(trial):
+        groups.append(("vjp", _RECORDED))
     for layout in (*LAYOUTS, *(OF_COMPLEX if trial.oracle.is_complex else ())):
         if layout.everywhere or trial.sample.generic:
             wrong = []
@@ -47,6 +53,15 @@ def _has_jvp(trial):
     return True
 
 
+def _records_the_backward(trial):
+    args, count = trial.tensors(trial.arguments("vjp")), len(trial.primals)
+    try:
+        _called(trial.candidate, "vjp", args[:count], args[count:], create_graph=True)
+    except Refused:
+        return False  # the check "vjp_of_vjp" reports it, as of what torch.compile has made for one backward only
+    return True
+
+
 def _laid_out(trial, layout, name, group):
     args, count = trial.arguments(name), len(trial.primals)
     members = range(count if group == "cotangents" else 0, count if group == "inputs" else len(args))
@@ -57,10 +72,11 @@ def _laid_out(trial, layout, name, group):
         return
     arrays = [layout.repeat(x) if layout.repeat and flag else x for x, flag in zip(args, chosen, strict=True)]
     tensors = [layout.arrange(t) if flag else t for t, flag in zip(trial.tensors(arrays), chosen, strict=True)]
-    call, where = getattr(trial.candidate, name), f"{group} {layout.name}"
+    where = f"{group} {layout.name}"
+    before = [_memory(x).clone() for x in tensors]
     try:
         with under(where):
-            results = call(tensors) if name == "forward" else call(tensors[:count], tensors[count:])
+            results = _called(trial.candidate, name, tensors[:count], tensors[count:], group == _RECORDED)
     except (RuntimeError, ValueError) as error:
         handed_out = not layout.refusal or not re.search(layout.refusal, str(error))
         repeated = layout.repeat is not None and group != "cotangents"
@@ -68,6 +84,9 @@ def _laid_out(trial, layout, name, group):
             raise
         yield Fact(group, True, "", where, evidence=0)  # a clear error is no wrong number
         return
+    for slot, tensor, memory in zip(trial.oracle.map(name).arguments, tensors, before, strict=True):
+        if not torch.equal(_memory(tensor), memory):
+            yield Fact(slot.label, False, "was written to, or what lies between its entries", where)
     findings = trial.compare(name, arrays, results, where)
     if not layout.repeat or group == "cotangents":
         yield from findings
@@ -79,6 +98,19 @@ def _laid_out(trial, layout, name, group):
     for finding in findings:
         if finding.label not in differs:
             yield finding
+
+
+def _called(candidate, name, primals, directions, create_graph):
+    if name == "forward":
+        return candidate.forward(primals)
+    if create_graph:
+        return candidate.record(primals).vjp(directions, create_graph=True)
+    return getattr(candidate, name)(primals, directions)
+
+
+def _memory(x):
+    """All bytes of the memory that a tensor is a part of."""
+    return torch.empty(0, dtype=torch.uint8, device=x.device).set_(x.untyped_storage())
 
 
 def _refuses_the_values(trial, name, arrays, error):
@@ -97,7 +129,8 @@ def _refuses_the_values(trial, name, arrays, error):
 
 CHECK = Check(
     "layouts",
-    "a result that is right only for some strides, offset or alignment of an input, a cotangent or a tangent",
+    "a result that is right only for some strides, offset or alignment of an input, a cotangent or a tangent; a write "
+    "between the entries",
     ("vjp", "jvp"),
     _run,
     torch_only="JAX arrays have no strides",

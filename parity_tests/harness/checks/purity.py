@@ -1,4 +1,8 @@
-"""purity: inputs, cotangents and tangents are left as they were, and a second backward says the same as the first."""
+"""purity: inputs, cotangents and tangents are left as they were, and a second backward says the same as the first.
+
+A write that puts the old values back counts, too: another thread may read in between, and autograd refuses to use what
+it has saved.
+"""
 
 import numpy as np
 import torch
@@ -9,21 +13,27 @@ from parity_tests.harness.findings import Fact
 from parity_tests.harness.numbers import bridge
 
 
-def _unwritten(names, tensors, before, circumstance):
-    for name, tensor, values in zip(names, tensors, before, strict=True):
+def _unwritten(names, tensors, before, versions, circumstance):
+    for name, tensor, values, version in zip(names, tensors, before, versions, strict=True):
         same = np.array_equal(bridge.to_numpy(tensor), values, equal_nan=True)
-        yield Fact(name, same, "was written to", circumstance)
+        text = "was written to" + (", and has its old values again" if same else "")
+        yield Fact(name, same and tensor._version == version, text, circumstance)
+
+
+def _versions(tensors):
+    """How often each was written to in place, as autograd counts it."""
+    return [x._version for x in tensors]
 
 
 def _run(trial):
     count = len(trial.primals)
     args, names = trial.arguments("vjp"), [slot.label for slot in trial.oracle.map("vjp").arguments]
     tensors = trial.tensors(args)
-    leaves = [x.requires_grad_() for x in tensors[:count]]
+    leaves, versions = [x.requires_grad_() for x in tensors[:count]], _versions(tensors)
     outputs = trial.counted("forward", trial.candidate.forward(leaves))
-    yield from _unwritten(names[:count], leaves, args[:count], "after the forward")
+    yield from _unwritten(names[:count], leaves, args[:count], versions[:count], "after the forward")
 
-    values = [bridge.to_numpy(y) for y in outputs]
+    values, versions_of_outputs = [bridge.to_numpy(y) for y in outputs], _versions(outputs)
     results = [(y, w) for y, w in zip(outputs, tensors[count:], strict=True) if y.requires_grad]
     if results:
         roots, cotangents = zip(*results, strict=True)
@@ -31,8 +41,8 @@ def _run(trial):
             first, second = (
                 torch.autograd.grad(roots, leaves, cotangents, retain_graph=True, allow_unused=True) for _ in range(2)
             )
-        yield from _unwritten(names, tensors, args, "after the backward")
-        yield from _unwritten(trial.oracle.outputs, outputs, values, "after the backward")
+        yield from _unwritten(names, tensors, args, versions, "after the backward")
+        yield from _unwritten(trial.oracle.outputs, outputs, values, versions_of_outputs, "after the backward")
         for name, x, y in zip(trial.oracle.inputs, first, second, strict=True):
             same = (x is None and y is None) or (
                 x is not None and y is not None and np.array_equal(bridge.to_numpy(x), bridge.to_numpy(y), True)
@@ -41,11 +51,12 @@ def _run(trial):
 
     args, names = trial.arguments("jvp"), [slot.label for slot in trial.oracle.map("jvp").arguments]
     tensors = trial.tensors(args)
+    versions = _versions(tensors)
     try:
         trial.candidate.jvp(tensors[:count], tensors[count:])
     except Refused:
         return  # the check "jvp" reports it
-    yield from _unwritten(names, tensors, args, "after the jvp")
+    yield from _unwritten(names, tensors, args, versions, "after the jvp")
 
 
 CHECK = Check(

@@ -73,8 +73,22 @@ def test_whole_batches(check: str):
         pytest.param(square(none_of), "vmap", "output", "in_dims (0,)", (0, 3, 3), id="none"),
         pytest.param(square(twice), "vmap", "output", "in_dims (0,)", (4, 3, 3), id="twice as many"),
         pytest.param(square(with_the_batch_last), "vmap", "output", "in_dims (0,)", (3, 3, 2), id="the last axis"),
-        pytest.param(square(gradients=first_of), "vmap", "x_bar", "in_dims (0,)", (1, 3, 3), id="a gradient"),
-        pytest.param(square(tangents=twice), "vmap", "output_dot", "in_dims (0,)", (4, 3, 3), id="a tangent"),
+        pytest.param(
+            square(gradients=first_of),
+            "vmap",
+            "x_bar",
+            "in_dims (0,), of the cotangents (-1,)",
+            (1, 3, 3),
+            id="a gradient",
+        ),
+        pytest.param(
+            square(tangents=twice),
+            "vmap",
+            "output_dot",
+            "in_dims (0,), of the tangents (-1,)",
+            (4, 3, 3),
+            id="a tangent",
+        ),
         pytest.param(
             square(gradients=first_of), "functorch", "x_bar", "vmap of vjp, as jacrev", (1, 3, 3), id="a row of jacrev"
         ),

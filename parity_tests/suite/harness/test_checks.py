@@ -16,6 +16,8 @@ from parity_tests import OpSpec, Verdict
 from parity_tests.harness import checks as package
 from parity_tests.harness.checks import CHECKS
 
+from ._batches import BATCH_MISTAKES, MixesExamples
+from ._memory import MEMORY_MISTAKES, KeepsState, first_row_only
 from ._ops import (
     MADE_PAIR,
     PAIR,
@@ -133,112 +135,11 @@ class NeedsBoth(torch.autograd.Function):
         return (x_bar, y_bar) if all(ctx.needs_input_grad) else (0 * x_bar, y_bar)
 
 
-def _as_if_contiguous(x: torch.Tensor) -> torch.Tensor:
-    """What a kernel reads that ignores the strides."""
-    if x.is_contiguous() or 0 in x.stride():
-        return x
-    strides = [x[0].numel(), 1] if x.dim() == 2 else [1]
-    return torch.as_strided(x, x.shape, strides, x.storage_offset())
-
-
-def _cotangent_as_if_contiguous(x, y, g, h):
-    return pair_backward(x, y, _as_if_contiguous(g), _as_if_contiguous(h))
-
-
-def _first_row_only(x, y, g, h):
-    """A cotangent of stride 0 is taken for one row, and what has no stride 0 is right."""
-    if 0 in g.stride():
-        g = torch.cat([g[:1], 0 * g[1:]])
-    return pair_backward(x, y, g, h)
-
-
-def _writes_to_cotangent(x, y, g, h):
-    x_bar, y_bar = pair_backward(x, y, g, h)
-    g.zero_()
-    return x_bar, y_bar
-
-
-def _writes_to_input(x, y):
-    result = pair(x, y)
-    x.data.add_(1)
-    return result
-
-
-def _writes_to_output_in_backward() -> Callable:
-    class Writes(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x, y):
-            first, second = pair(x, y)
-            ctx.save_for_backward(x, y)
-            ctx.kept = second.detach()
-            return first, second
-
-        @staticmethod
-        def backward(ctx, *cotangents):
-            ctx.kept.zero_()
-            return pair_backward(*ctx.saved_tensors, *cotangents)
-
-    return Writes.apply
-
-
-class KeepsState(torch.autograd.Function):
-    """The second backward of a graph gives twice the first."""
-
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.save_for_backward(x, y)
-        ctx.times = 0
-        return pair(x, y)
-
-    @staticmethod
-    def backward(ctx, *cotangents):
-        ctx.times += 1
-        x_bar, y_bar = pair_backward(*ctx.saved_tensors, *cotangents)
-        return ctx.times * x_bar, ctx.times * y_bar
-
-
-def _writes_to_tangent(x, y, x_dot, y_dot):
-    result = pair_jvp(x, y, x_dot, y_dot)
-    x_dot.zero_()
-    return result
-
-
 def _linearised(x, y):
     """Right in value and first derivative; its second derivatives are those of a linear function."""
     x0, y0 = x.detach(), y.detach()
     values = (y.detach() for y in pair(x0, y0))
     return tuple(value + slope for value, slope in zip(values, pair_jvp(x0, y0, x - x0, y - y0), strict=True))
-
-
-class _Batched(torch.autograd.Function):
-    @staticmethod
-    def forward(x, y):
-        return pair(x, y)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx, *cotangents):
-        return pair_backward(*ctx.saved_tensors, *cotangents)
-
-
-class MixesExamples(_Batched):
-    @staticmethod
-    def vmap(info, in_dims, x, y):
-        x, y = (t if d is None else t.movedim(d, 0).flip(0) for t, d in zip((x, y), in_dims, strict=True))
-        return pair(x, y), (0, 0)
-
-
-class OnlyInDimZero(_Batched):
-    @staticmethod
-    def vmap(info, in_dims, x, y):
-        x, y = (
-            t.expand(info.batch_size, *t.shape) if d is None else t.reshape(info.batch_size, 3, 4)
-            for t, d in zip((x, y), in_dims, strict=True)
-        )
-        return pair(x, y), (0, 0)
 
 
 def _with_vjp(change: Callable) -> Callable:
@@ -308,26 +209,6 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
     },
     "jvp_of_jvp": {"linearised": Mistake(_linearised, ("forward", "vjp", "jvp", "adjoint"))},
     "input_subsets": {"a gradient that needs the other": Mistake(NeedsBoth.apply, ("vjp", "vjp_partial", "layouts"))},
-    "layouts": {
-        "a cotangent's strides ignored": Mistake(
-            pair_function(backward=_cotangent_as_if_contiguous).apply, ("vjp", "vjp_partial", "input_subsets")
-        ),
-        "a cotangent of stride 0": Mistake(pair_function(backward=_first_row_only).apply, ("vjp", "input_subsets")),
-        "an input's strides ignored": Mistake(
-            lambda x, y: pair(_as_if_contiguous(x), y), ("forward", "vjp", "jvp", "vjp_of_vjp")
-        ),
-    },
-    "purity": {
-        "writes to its cotangent": Mistake(pair_function(backward=_writes_to_cotangent).apply, ("forward", "vjp")),
-        "writes to its input": Mistake(_writes_to_input, ("forward",)),
-        "writes to its output": Mistake(_writes_to_output_in_backward(), ("forward", "vjp")),
-        "writes to its tangent": Mistake(pair_function(jvp=_writes_to_tangent).apply, ("forward", "vjp", "jvp")),
-        "keeps state": Mistake(KeepsState.apply, ("forward", "vjp")),
-    },
-    "vmap": {
-        "mixes the examples": Mistake(MixesExamples.apply, ("forward", "vjp", "layouts")),
-        "only in_dims 0": Mistake(OnlyInDimZero.apply, ("forward", "vjp", "layouts")),
-    },
     "points": {
         "0 / 0 at zero": Mistake(pair_function(backward=_zero_over_zero).apply, ("forward", "vjp", "jvp"), MADE_PAIR),
         "inf / inf": Mistake(_infinity_over_infinity, ("forward",), MADE_PAIR),
@@ -342,6 +223,8 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
             pair_function(backward=_one_bit_more).apply, ("forward", "vjp", "points"), MADE_PAIR
         ),
     },
+    **MEMORY_MISTAKES,
+    **BATCH_MISTAKES,
     **PROTOCOL_MISTAKES,
     **TRANSFORM_MISTAKES,
 }
@@ -438,7 +321,7 @@ def test_the_circumstance_is_told():
     assert _circumstances(OrForAnd.apply, "vjp_partial") == {"only the cotangent of first is defined"}
     assert _circumstances(NonzeroWithoutCotangents.apply, "vjp_partial") == {"no cotangent is defined"}
     assert _circumstances(NeedsBoth.apply, "input_subsets") == {"gradients of x alone"}
-    assert _circumstances(pair_function(backward=_first_row_only).apply, "layouts") == {"cotangents expanded"}
+    assert _circumstances(pair_function(backward=first_row_only).apply, "layouts") == {"cotangents expanded"}
     assert _circumstances(KeepsState.apply, "purity") == {"backward twice"}
     assert all(where.startswith("in_dims (") for where in _circumstances(MixesExamples.apply, "vmap"))
 
