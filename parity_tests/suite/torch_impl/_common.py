@@ -54,10 +54,15 @@ def draw(
     return tensors
 
 
+def subsets_of(names: Sequence[str], *, empty: bool = False) -> list[tuple[str, ...]]:
+    """Every subset of the names."""
+    chosen = itertools.chain.from_iterable(itertools.combinations(names, r) for r in range(len(names) + 1))
+    return [s for s in chosen if s or empty]
+
+
 def subsets(names: Sequence[str], *, empty: bool = False) -> list[Any]:
     """Every subset of the names as a pytest parameter, with its members as the id."""
-    chosen = itertools.chain.from_iterable(itertools.combinations(names, r) for r in range(len(names) + 1))
-    return [pytest.param(s, id="-".join(s) or "none") for s in chosen if s or empty]
+    return [pytest.param(s, id="-".join(s) or "none") for s in subsets_of(names, empty=empty)]
 
 
 def only(chosen: Collection[str], names: Sequence[str], tensors: Sequence[Tensor]) -> list[Tensor | None]:

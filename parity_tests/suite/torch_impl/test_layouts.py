@@ -1,7 +1,8 @@
-"""Inputs and cotangents in any memory layout: results as for contiguous tensors, and nobody writes to them."""
+"""Where the check "layouts" does not look: with a cotangent absent, to second order, and the bits of what is read."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -11,14 +12,13 @@ from torch import Tensor
 from parity_tests.suite.torch_impl._common import (
     COTANGENTS,
     PRIMALS,
-    TANGENTS,
     Attn,
     assert_same,
     draw,
-    implementations,
+    explicit_formulas,
     only,
     pull,
-    subsets,
+    subsets_of,
 )
 
 
@@ -41,15 +41,12 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "negated": lambda x: torch._C._VariableFunctions._neg_view(-x),
 }
 
-layouts = pytest.mark.parametrize(
-    ("layout", "dtype"),
-    [
-        pytest.param(layout, dtype, id=f"{name}-{str(dtype).removeprefix('torch.')}")
-        for name, layout in LAYOUTS.items()
-        for dtype in (torch.float64, torch.complex128)
-        if dtype.is_complex or name != "conjugated"
-    ],
-)
+CASES = [
+    (name, dtype)
+    for name in LAYOUTS
+    for dtype in (torch.float64, torch.complex128)
+    if dtype.is_complex or name != "conjugated"
+]
 
 
 class Untouched:
@@ -68,7 +65,11 @@ class Untouched:
 
 
 def laid_out(names, layout, **options) -> list[Tensor]:
-    return [layout(x) for x in draw(names, **options)]
+    return [LAYOUTS[layout](x) for x in draw(names, **options)]
+
+
+def contiguous(x: Tensor) -> Tensor:
+    return x.clone(memory_format=torch.contiguous_format)
 
 
 def test_untouched_would_notice():
@@ -81,37 +82,31 @@ def test_untouched_would_notice():
         x.mul_(1)  # leaves the bits alone
 
 
-@implementations
-@layouts
-@pytest.mark.parametrize("defined", subsets(COTANGENTS))
+@explicit_formulas
 @pytest.mark.parametrize("create_graph", [False, True], ids=["first_order", "create_graph"])
-def test_backward(attn: Attn, layout, dtype, defined, create_graph):
-    primals = [x.requires_grad_() for x in laid_out(PRIMALS, layout, dtype=dtype)]
-    cotangents = only(defined, COTANGENTS, laid_out(COTANGENTS, layout, dtype=dtype, seed=1))
-    with Untouched(*primals, *cotangents):
-        outputs = attn(*primals)
-        with Untouched(*outputs):
-            grads = pull(outputs, primals, cotangents, create_graph=create_graph)
+def test_backward(attn: Attn, create_graph, subtests):
+    for (layout, dtype), defined in itertools.product(CASES, subsets_of(COTANGENTS)):
+        primals = [x.requires_grad_() for x in laid_out(PRIMALS, layout, dtype=dtype)]
+        cotangents = only(defined, COTANGENTS, laid_out(COTANGENTS, layout, dtype=dtype, seed=1))
+        with subtests.test(layout=layout, dtype=dtype, defined=defined):
+            with Untouched(*primals, *cotangents):
+                outputs = attn(*primals)
+                with Untouched(*outputs):
+                    grads = pull(outputs, primals, cotangents, create_graph=create_graph)
 
-    same_primals = [x.detach().clone(memory_format=torch.contiguous_format).requires_grad_() for x in primals]
-    same_cotangents = [x if x is None else x.clone(memory_format=torch.contiguous_format) for x in cotangents]
-    same_outputs = attn(*same_primals)
-    assert_same(outputs, same_outputs)
-    assert_same(grads, pull(same_outputs, same_primals, same_cotangents, create_graph=create_graph), zeros=True)
+            same_primals = [contiguous(x.detach()).requires_grad_() for x in primals]
+            same_cotangents = [x if x is None else contiguous(x) for x in cotangents]
+            same_outputs = attn(*same_primals)
+            expected = pull(same_outputs, same_primals, same_cotangents, create_graph=create_graph)
+            assert_same(outputs, same_outputs)
+            assert_same(grads, expected, zeros=True)
 
 
-@implementations
-@layouts
-def test_double_backward(attn: Attn, layout, dtype):
+@explicit_formulas
+def test_double_backward(attn: Attn, subtests):
     """Arguments, cotangents and the directions of the second order, all of one layout."""
 
-    def both_orders(contiguous: bool):
-        groups = [
-            laid_out(names, layout, dtype=dtype, seed=seed)
-            for names, seed in ((PRIMALS, 0), (COTANGENTS, 1), (PRIMALS, 2))
-        ]
-        if contiguous:
-            groups = [[x.clone(memory_format=torch.contiguous_format) for x in xs] for xs in groups]
+    def both_orders(groups):
         primals, cotangents, directions = groups
         for x in (*primals, *cotangents):
             x.requires_grad_()
@@ -119,38 +114,35 @@ def test_double_backward(attn: Attn, layout, dtype):
             grads = pull(attn(*primals), primals, cotangents, create_graph=True)
             return grads, pull(grads, [*primals, *cotangents], directions)
 
-    assert_same(both_orders(contiguous=False), both_orders(contiguous=True))
+    for layout, dtype in CASES:
+        groups = [
+            laid_out(names, layout, dtype=dtype, seed=seed)
+            for names, seed in ((PRIMALS, 0), (COTANGENTS, 1), (PRIMALS, 2))
+        ]
+        same = [[contiguous(x) for x in xs] for xs in groups]
+        with subtests.test(layout=layout, dtype=dtype):
+            assert_same(both_orders(groups), both_orders(same))
 
 
-@implementations
-@layouts
-def test_jvp(attn: Attn, layout, dtype):
-    primals = tuple(laid_out(PRIMALS, layout, dtype=dtype))
-    tangents = tuple(laid_out(TANGENTS, layout, dtype=dtype, seed=1))
-    with Untouched(*primals, *tangents):
-        results = torch.func.jvp(attn, primals, tangents)
-    contiguous = [tuple(x.clone(memory_format=torch.contiguous_format) for x in xs) for xs in (primals, tangents)]
-    assert_same(results, torch.func.jvp(attn, *contiguous))
-
-
-@implementations
-@pytest.mark.parametrize("defined", subsets(COTANGENTS))
-def test_vmap_over_cotangents(attn: Attn, defined):
+@explicit_formulas
+def test_vmap_over_cotangents(attn: Attn, subtests):
     """Expanded along the batch axis: the same memory for every sample."""
-    primals = draw(PRIMALS, requires_grad=PRIMALS)
-    cotangents = only(defined, COTANGENTS, [x.expand(3, *x.shape) for x in draw(COTANGENTS, seed=1)])
-    outputs = attn(*primals)
-    with Untouched(*primals, *cotangents, *outputs):
-        pull(outputs, primals, cotangents, is_grads_batched=True)
+    for defined in subsets_of(COTANGENTS):
+        primals = draw(PRIMALS, requires_grad=PRIMALS)
+        cotangents = only(defined, COTANGENTS, [x.expand(3, *x.shape) for x in draw(COTANGENTS, seed=1)])
+        outputs = attn(*primals)
+        with subtests.test(defined=defined), Untouched(*primals, *cotangents, *outputs):
+            pull(outputs, primals, cotangents, is_grads_batched=True)
 
 
-@implementations
-@pytest.mark.parametrize("defined", subsets(COTANGENTS))
-def test_gradients_own_their_memory(attn: Attn, defined):
+@explicit_formulas
+def test_gradients_own_their_memory(attn: Attn, subtests):
     """A caller may write to a gradient, as `zero_grad` and optimizers do, without changing anything else."""
-    primals = draw(PRIMALS, requires_grad=PRIMALS)
-    cotangents = only(defined, COTANGENTS, draw(COTANGENTS, seed=1))
-    outputs = attn(*primals)
-    tensors = (*primals, *outputs, *cotangents, *pull(outputs, primals, cotangents))
-    owners = [x.untyped_storage().data_ptr() for x in tensors if x is not None]
-    assert len(set(owners)) == len(owners)
+    for defined in subsets_of(COTANGENTS):
+        primals = draw(PRIMALS, requires_grad=PRIMALS)
+        cotangents = only(defined, COTANGENTS, draw(COTANGENTS, seed=1))
+        outputs = attn(*primals)
+        tensors = (*primals, *outputs, *cotangents, *pull(outputs, primals, cotangents))
+        owners = [x.untyped_storage().data_ptr() for x in tensors if x is not None]
+        with subtests.test(defined=defined):
+            assert len(set(owners)) == len(owners)
