@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
-from parity_tests.suite.torch_impl._common import COTANGENTS, PRIMALS, Attn, draw, implementations, only, pull, subsets
+from parity_tests.suite.torch_impl._common import (
+    COTANGENTS,
+    PRIMALS,
+    Attn,
+    draw,
+    implementations,
+    only,
+    pull,
+    subsets_of,
+)
 from parity_tests.suite.torch_impl._exact import assert_exact, attn_gradients, attn_jvp, attn_matrix, point, tensors
 
 LOWER = torch.bfloat16
@@ -15,22 +26,21 @@ dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["
 
 @implementations
 @dtypes
-@pytest.mark.parametrize("defined", subsets(COTANGENTS))
-@pytest.mark.parametrize("create_graph", [False, True], ids=["first_order", "create_graph"])
-@pytest.mark.parametrize("inside", [False, True], ids=["backward_outside", "backward_inside"])
-def test_values_and_gradients(attn: Attn, inside, create_graph, defined, dtype):
+def test_values_and_gradients(attn: Attn, dtype, subtests):
+    """The backward inside of autocast and outside of it."""
     primals, _, cotangents = point(is_complex=False)
-    inputs = [x.requires_grad_() for x in tensors(primals, dtype)]
-    with torch.autocast("cpu", dtype=LOWER):
-        outputs = attn(*inputs)
-    with torch.autocast("cpu", dtype=LOWER, enabled=inside):
-        bars = only(defined, COTANGENTS, tensors(cotangents, LOWER))
-        grads = pull(outputs, inputs, bars, create_graph=create_graph)
-
     q, k, v = primals
     A = attn_matrix(q, k)
-    assert_exact(outputs, (A @ v, A), LOWER)
-    assert_exact(grads, attn_gradients(primals, cotangents, defined), dtype)
+    for defined, create_graph, inside in itertools.product(subsets_of(COTANGENTS), (False, True), (False, True)):
+        inputs = [x.requires_grad_() for x in tensors(primals, dtype)]
+        with torch.autocast("cpu", dtype=LOWER):
+            outputs = attn(*inputs)
+        with torch.autocast("cpu", dtype=LOWER, enabled=inside):
+            bars = only(defined, COTANGENTS, tensors(cotangents, LOWER))
+            grads = pull(outputs, inputs, bars, create_graph=create_graph)
+        with subtests.test(defined=defined, create_graph=create_graph, inside=inside):
+            assert_exact(outputs, (A @ v, A), LOWER)
+            assert_exact(grads, attn_gradients(primals, cotangents, defined), dtype)
 
 
 @implementations

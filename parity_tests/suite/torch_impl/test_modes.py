@@ -1,7 +1,11 @@
-"""Every nesting of reverse and forward mode that an implementation supports, against the plain composite."""
+"""Nestings of reverse and forward mode where no check looks: of some inputs, with cotangents absent, to third order.
+
+Both orders of everything at once are for the checks of first and second order and for "functorch".
+"""
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import pytest
@@ -14,13 +18,13 @@ from parity_tests.suite.torch_impl._common import (
     PRIMALS,
     TANGENTS,
     Attn,
-    all_but_the_composite,
     assert_same,
     draw,
+    explicit_formulas,
     loss,
     only,
     pull,
-    subsets,
+    subsets_of,
     zeros_for_none,
 )
 from torch_impl import attn_composite
@@ -48,13 +52,11 @@ def in_arguments(function, names):
 # torch.autograd
 
 
-@all_but_the_composite
-@pytest.mark.parametrize("requires_grad", subsets(PRIMALS))
-@pytest.mark.parametrize("defined", subsets(COTANGENTS))
-def test_double_backward(attn: Attn, defined, requires_grad):
+@explicit_formulas
+def test_double_backward(attn: Attn, subtests):
     """Differentiated a second time in the primals and in the cotangents."""
 
-    def compute(attn):
+    def compute(attn, requires_grad, defined):
         primals = draw(PRIMALS, requires_grad=requires_grad)
         cotangents = only(defined, COTANGENTS, draw(COTANGENTS, seed=1, requires_grad=COTANGENTS))
         inputs = [x for x in primals if x.requires_grad]
@@ -64,7 +66,9 @@ def test_double_backward(attn: Attn, defined, requires_grad):
         directions = [x for x in only(requires_grad, PRIMALS, draw(PRIMALS, seed=2)) if x is not None]
         return grads, zeros_for_none(pull(grads, seconds, directions), seconds)
 
-    same_by_both(compute, attn, zeros=True)  # v_bar does not depend on v, attn not on v
+    for requires_grad, defined in itertools.product(subsets_of(PRIMALS), subsets_of(COTANGENTS)):
+        with subtests.test(requires_grad=requires_grad, defined=defined):  # v_bar does not depend on v, attn not on v
+            same_by_both(functools.partial(compute, requires_grad=requires_grad, defined=defined), attn, zeros=True)
 
 
 def duals(names, defined, **options):
@@ -76,38 +80,27 @@ def duals(names, defined, **options):
     ]
 
 
-@all_but_the_composite
-@pytest.mark.parametrize("defined", subsets(TANGENTS))
-def test_forward_mode(attn: Attn, defined):
-    def compute(attn):
-        with dual_level():
-            outputs = attn(*duals(PRIMALS, defined))
-            return zeros_for_none([unpack_dual(y).tangent for y in outputs], outputs)
-
-    same_by_both(compute, attn, zeros=defined == ("v_dot",))
-
-
 DIRECTIONS = (*TANGENTS, "output_bar_dot", "attn_bar_dot")
 
 
-@all_but_the_composite
+@explicit_formulas
 @create_graph
-@pytest.mark.parametrize("given", subsets(COTANGENTS))
-@pytest.mark.parametrize("defined", [*((x,) for x in DIRECTIONS), DIRECTIONS], ids=[*DIRECTIONS, "all"])
-def test_forward_over_reverse(attn: Attn, defined, given, create_graph):
+def test_forward_over_reverse(attn: Attn, create_graph, subtests):
     """The tangent of a gradient; also of one that is not itself recorded, where the backward may work in place."""
 
-    def compute(attn):
+    def compute(attn, defined, given):
         with dual_level():
             primals = duals(PRIMALS, defined, requires_grad=PRIMALS)
             cotangents = only(given, COTANGENTS, duals(COTANGENTS, defined))
             grads = zeros_for_none(pull(attn(*primals), primals, cotangents, create_graph=create_graph), primals)
             return zeros_for_none([unpack_dual(x).tangent for x in grads], primals)
 
-    same_by_both(compute, attn, zeros=True)  # v_bar does not depend on v, nothing on a tangent of what is not given
+    for defined, given in itertools.product([*((x,) for x in DIRECTIONS), DIRECTIONS], subsets_of(COTANGENTS)):
+        with subtests.test(defined=defined, given=given):  # zero: v_bar along v, and along what is not given
+            same_by_both(functools.partial(compute, defined=defined, given=given), attn, zeros=True)
 
 
-@all_but_the_composite
+@explicit_formulas
 @pytest.mark.parametrize("strategy", ["reverse-mode", "forward-mode"])
 def test_autograd_functional_hessian(attn: Attn, strategy):
     """`torch.autograd.functional` vectorises both orders."""
@@ -123,50 +116,35 @@ def test_autograd_functional_hessian(attn: Attn, strategy):
 # torch.func
 
 
-@all_but_the_composite
-@pytest.mark.parametrize("names", subsets(PRIMALS))
-def test_func_jvp(attn: Attn, names):
-    chosen = only(names, PRIMALS, draw(PRIMALS)), only(names, PRIMALS, draw(PRIMALS, seed=3))
-    primals, tangents = (tuple(x for x in xs if x is not None) for xs in chosen)
+@explicit_formulas
+def test_func_jvp(attn: Attn, subtests):
+    for names in subsets_of(PRIMALS):
+        chosen = only(names, PRIMALS, draw(PRIMALS)), only(names, PRIMALS, draw(PRIMALS, seed=3))
+        primals, tangents = (tuple(x for x in xs if x is not None) for xs in chosen)
 
-    def compute(attn):
-        return torch.func.jvp(in_arguments(attn, names), primals, tangents)
+        def compute(attn, names=names, primals=primals, tangents=tangents):
+            return torch.func.jvp(in_arguments(attn, names), primals, tangents)
 
-    same_by_both(compute, attn, zeros=names == ("v",))
+        with subtests.test(names=names):
+            same_by_both(compute, attn, zeros=names == ("v",))
 
 
-@all_but_the_composite
-@pytest.mark.parametrize("names", subsets(PRIMALS))
-@pytest.mark.parametrize("used", subsets(OUTPUTS))
-def test_func_vjp(attn: Attn, used, names):
+@explicit_formulas
+def test_func_vjp(attn: Attn, subtests):
     """Of both results or of one alone, whose other has no cotangent."""
-    primals = [x for x in only(names, PRIMALS, draw(PRIMALS)) if x is not None]
-    cotangents = [x for x in only(used, OUTPUTS, draw(COTANGENTS, seed=1)) if x is not None]
 
-    def compute(attn):
+    def compute(attn, used, names):
+        primals = [x for x in only(names, PRIMALS, draw(PRIMALS)) if x is not None]
+        cotangents = [x for x in only(used, OUTPUTS, draw(COTANGENTS, seed=1)) if x is not None]
+
         def chosen(q, k, v):
             return tuple(y for y in only(used, OUTPUTS, attn(q, k, v)) if y is not None)
 
         return torch.func.vjp(in_arguments(chosen, names), *primals)[1](tuple(cotangents))
 
-    same_by_both(compute, attn, zeros=used == ("attn",))
-
-
-@all_but_the_composite
-@pytest.mark.parametrize("names", subsets(PRIMALS))
-@pytest.mark.parametrize("transform", [torch.func.jacrev, torch.func.jacfwd], ids=["jacrev", "jacfwd"])
-def test_jacobians_of_both_outputs(attn: Attn, transform, names):
-    primals = [x for x in only(names, PRIMALS, draw(PRIMALS)) if x is not None]
-
-    def compute(attn):
-        return transform(in_arguments(attn, names), argnums=tuple(range(len(names))))(*primals)
-
-    same_by_both(compute, attn, zeros="v" in names)  # attn does not depend on v
-
-
-@all_but_the_composite
-def test_jacrev_in_chunks(attn: Attn):
-    same_by_both(lambda attn: torch.func.jacrev(attn, argnums=ALL, chunk_size=2)(*draw(PRIMALS)), attn, zeros=True)
+    for used, names in itertools.product(subsets_of(OUTPUTS), subsets_of(PRIMALS)):
+        with subtests.test(used=used, names=names):
+            same_by_both(functools.partial(compute, used=used, names=names), attn, zeros=used == ("attn",))
 
 
 MODES = {"rev": torch.func.jacrev, "fwd": torch.func.jacfwd}
@@ -178,7 +156,7 @@ NESTINGS = [n for depth in (1, 2, 3) for n in itertools.product(MODES, repeat=de
     [
         pytest.param(nesting, attn, id=f"{'-of-'.join(nesting)}-{attn}")
         for nesting in NESTINGS
-        for attn in ("function", "native_implicit", "native")
+        for attn in ("function", "native")
         # Two forward modes give wrong results through any Function, in whatever order: see test_limits.
         if attn != "function" or nesting.count("fwd") <= 1
     ],
@@ -196,49 +174,7 @@ def test_nested_jacobians(attn: Attn, nesting):
     same_by_both(compute, attn)
 
 
-@all_but_the_composite
-def test_hessian(attn: Attn):
-    same_by_both(lambda attn: torch.func.hessian(loss(attn), argnums=ALL)(*draw(PRIMALS)), attn)
-
-
-@all_but_the_composite
-def test_grad_of_grad(attn: Attn):
-    def compute(attn):
-        directions = draw(PRIMALS, seed=3)
-
-        def directional(*primals):
-            grads = torch.func.grad(loss(attn), argnums=ALL)(*primals)
-            return sum((x * y).sum() for x, y in zip(grads, directions, strict=True))
-
-        return torch.func.grad(directional, argnums=ALL)(*draw(PRIMALS))
-
-    same_by_both(compute, attn)
-
-
-@all_but_the_composite
-def test_vjp_of_jvp(attn: Attn):
-    def compute(attn):
-        def jvp(*args):
-            return torch.func.jvp(attn, args[:3], args[3:])[1]
-
-        return torch.func.vjp(jvp, *draw(PRIMALS), *draw(TANGENTS, seed=3))[1](tuple(draw(OUTPUTS, seed=4)))
-
-    same_by_both(compute, attn)
-
-
-@all_but_the_composite
-def test_jvp_of_vjp(attn: Attn):
-    def compute(attn):
-        def vjp(*args):
-            return torch.func.vjp(attn, *args[:3])[1](args[3:])
-
-        names = (*PRIMALS, *COTANGENTS)
-        return torch.func.jvp(vjp, tuple(draw(names)), tuple(draw(names, seed=3)))
-
-    same_by_both(compute, attn)
-
-
-@all_but_the_composite
+@explicit_formulas
 def test_func_inside_autograd(attn: Attn):
     """torch.func differentiates inside, `torch.autograd` outside."""
 
@@ -250,7 +186,7 @@ def test_func_inside_autograd(attn: Attn):
     same_by_both(compute, attn)
 
 
-@all_but_the_composite
+@explicit_formulas
 def test_func_of_autograd(attn: Attn):
     """`torch.autograd` differentiates inside; its cotangents are those of torch.func's forward mode."""
 

@@ -24,6 +24,7 @@ from parity_tests.suite.torch_impl._common import (
     only,
     pull,
     subsets,
+    subsets_of,
 )
 
 MATRIX_PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}
@@ -100,35 +101,35 @@ def test_counter(compute, count):
 
 
 @implementations
-@pytest.mark.parametrize("wanted", subsets(PRIMALS))
-@pytest.mark.parametrize("defined", subsets(COTANGENTS))
-def test_products_of_the_backward(attn: Attn, wanted, defined):
-    expected = needed(BACKWARD, wanted, defined)
-    assert count_in_backward(attn, wanted, wanted, defined) == len(expected), expected
+def test_products_of_the_backward(attn: Attn, subtests):
+    for wanted, defined in itertools.product(subsets_of(PRIMALS), subsets_of(COTANGENTS)):
+        expected = needed(BACKWARD, wanted, defined)
+        with subtests.test(wanted=wanted, defined=defined):
+            assert count_in_backward(attn, wanted, wanted, defined) == len(expected), expected
 
 
 @implementations
-@pytest.mark.parametrize("wanted", subsets(PRIMALS))
-@pytest.mark.parametrize("defined", subsets(COTANGENTS))
-def test_products_when_all_require_grad_but_some_are_asked_for(attn: Attn, wanted, defined):
+def test_products_when_all_require_grad_but_some_are_asked_for(attn: Attn, subtests):
     """`torch.autograd.grad(inputs=...)`: autograd's own nodes know what is asked for, a Function is not told."""
-    # A limit, see test_limits: the values are right, the other products are wasted.
-    expected = needed(BACKWARD, PRIMALS if attn is torch_impl.attn_function else wanted, defined)
-    assert count_in_backward(attn, PRIMALS, wanted, defined) == len(expected), expected
+    for wanted, defined in itertools.product(subsets_of(PRIMALS), subsets_of(COTANGENTS)):
+        # A limit, see test_limits: the values are right, the other products are wasted.
+        expected = needed(BACKWARD, PRIMALS if attn is torch_impl.attn_function else wanted, defined)
+        with subtests.test(wanted=wanted, defined=defined):
+            assert count_in_backward(attn, PRIMALS, wanted, defined) == len(expected), expected
 
 
 @explicit_formulas
-@pytest.mark.parametrize("wanted", subsets(PRIMALS))
-@pytest.mark.parametrize("defined", subsets(COTANGENTS, empty=True))
-def test_other_gradients_are_none(attn: Attn, wanted, defined):
+def test_other_gradients_are_none(attn: Attn, subtests):
     """The backward by itself, also with both cotangents absent, where autograd may not even call it."""
-    node = attn(*draw(PRIMALS, requires_grad=wanted))[0].grad_fn
-    backward: Any = getattr(node, "apply", node)  # a Function's node has it as a method, a native one is it
-    with products() as counted:
-        grads = backward(*only(defined, COTANGENTS, draw(COTANGENTS)))
-    reached = {"q": bool(defined), "k": bool(defined), "v": "output_bar" in defined}
-    assert [x is not None for x in grads] == [name in wanted and reached[name] for name in PRIMALS]
-    assert len(counted) == len(needed(BACKWARD, wanted, defined))
+    for wanted, defined in itertools.product(subsets_of(PRIMALS), subsets_of(COTANGENTS, empty=True)):
+        node = attn(*draw(PRIMALS, requires_grad=wanted))[0].grad_fn
+        backward: Any = getattr(node, "apply", node)  # a Function's node has it as a method, a native one is it
+        with products() as counted:
+            grads = backward(*only(defined, COTANGENTS, draw(COTANGENTS)))
+        reached = {"q": bool(defined), "k": bool(defined), "v": "output_bar" in defined}
+        with subtests.test(wanted=wanted, defined=defined):
+            assert [x is not None for x in grads] == [name in wanted and reached[name] for name in PRIMALS]
+            assert len(counted) == len(needed(BACKWARD, wanted, defined))
 
 
 def duals(tensors: Mapping[str, torch.Tensor | None], defined: Collection[str]) -> list[torch.Tensor | None]:
@@ -139,15 +140,16 @@ def duals(tensors: Mapping[str, torch.Tensor | None], defined: Collection[str]) 
 
 
 @explicit_formulas
-@pytest.mark.parametrize("defined", subsets(TANGENTS))
-def test_products_of_the_jvp(attn: Attn, defined):
+def test_products_of_the_jvp(attn: Attn, subtests):
     """The compositions are left out: they take twice as many, as PyTorch fills absent tangents with zeros."""
     primals = dict(zip(PRIMALS, draw(PRIMALS), strict=True))
-    with dual_level(), products() as counted:
-        attn(*duals(primals, defined))
     primal = 2  # (1) and (3)
-    expected = needed(FORWARD_MODE, {"output", "attn"}, defined)
-    assert len(counted) - primal == len(expected), expected
+    for defined in subsets_of(TANGENTS):
+        with dual_level(), products() as counted:
+            attn(*duals(primals, defined))
+        expected = needed(FORWARD_MODE, {"output", "attn"}, defined)
+        with subtests.test(defined=defined):
+            assert len(counted) - primal == len(expected), expected
 
 
 # The second order of the native operator: derivatives of attn_backward, with attn as an input like the others
@@ -191,13 +193,15 @@ def products_of_double_backward(defined: Collection[str], given: set[str], wante
 
 
 @pytest.mark.parametrize("attn", ["native"], indirect=True)
-@pytest.mark.parametrize(
-    "given",
-    [pytest.param(s, id="-".join(sorted(s))) for s in nonempty_subsets(("q_bar_bar", "k_bar_bar", "v_bar_bar"))],
-)
 @pytest.mark.parametrize("defined", subsets(COTANGENTS))
 @pytest.mark.usefixtures("attn")
-def test_products_of_the_double_backward(defined, given):
+def test_products_of_the_double_backward(defined, subtests):
+    for given in nonempty_subsets(("q_bar_bar", "k_bar_bar", "v_bar_bar")):
+        with subtests.test(given=given):
+            assert_only_needed_in_the_double_backward(defined, given)
+
+
+def assert_only_needed_in_the_double_backward(defined, given):
     for wanted in nonempty_subsets(name for name in ARGUMENTS if name in defined or name not in COTANGENTS):
         arguments = arguments_of_backward(defined)
         for name in wanted:
@@ -241,10 +245,15 @@ def products_of_forward_over_reverse(defined: Collection[str], dots: set[str], m
 
 
 @pytest.mark.parametrize("attn", ["native"], indirect=True)
-@pytest.mark.parametrize("mask", subsets(PRIMALS))
 @pytest.mark.parametrize("defined", subsets(COTANGENTS))
 @pytest.mark.usefixtures("attn")
-def test_products_of_forward_over_reverse(defined, mask):
+def test_products_of_forward_over_reverse(defined, subtests):
+    for mask in subsets_of(PRIMALS):
+        with subtests.test(mask=mask):
+            assert_only_needed_in_forward_over_reverse(defined, mask)
+
+
+def assert_only_needed_in_forward_over_reverse(defined, mask):
     for names in nonempty_subsets(name for name in ARGUMENTS if name in defined or name not in COTANGENTS):
         dots = {f"{name}_dot" for name in names}
         with dual_level():

@@ -10,7 +10,7 @@ from parity_tests.suite.torch_impl._common import (
     Attn,
     assert_same,
     draw,
-    implementations,
+    explicit_formulas,
     only,
     pull,
     subsets,
@@ -18,7 +18,7 @@ from parity_tests.suite.torch_impl._common import (
 from torch_impl import attn_composite
 
 
-@implementations
+@explicit_formulas
 @pytest.mark.parametrize("defined", subsets(COTANGENTS))
 def test_backward_repeats_to_the_bit(attn: Attn, defined):
     primals = draw(PRIMALS, requires_grad=PRIMALS)
@@ -34,7 +34,7 @@ def test_backward_repeats_to_the_bit(attn: Attn, defined):
     assert_same(first, kept, atol=0)
 
 
-@implementations
+@explicit_formulas
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["first_in_first_out", "last_in_first_out"])
 def test_interleaved_calls(attn: Attn, order):
     """Two calls of different sizes are open at once; each backward belongs to its own call."""
@@ -49,7 +49,7 @@ def test_interleaved_calls(attn: Attn, order):
         assert_same(pull(outputs[i], primals, cotangents), alone[i], atol=0)
 
 
-@implementations
+@explicit_formulas
 def test_one_tensor_as_several_arguments(attn: Attn):
     """q, k and v may be one tensor, as in self-attention; its gradient is the sum of the three."""
     (x,) = draw(["q"], requires_grad=["q"])

@@ -18,10 +18,10 @@ from parity_tests.suite.torch_impl._common import (
     Attn,
     assert_same,
     draw,
-    implementations,
+    explicit_formulas,
     only,
     pull,
-    subsets,
+    subsets_of,
     zeros_for_none,
 )
 
@@ -32,7 +32,7 @@ def owners(tensors, named):
     return [names.get(x.untyped_storage().data_ptr()) for x in tensors]
 
 
-@implementations
+@explicit_formulas
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=["float64", "complex128"])
 def test_only_inputs_and_outputs_are_saved(attn: Attn, dtype):
     primals = draw(PRIMALS, dtype=dtype, requires_grad=PRIMALS)
@@ -52,19 +52,19 @@ def test_function_saves_each_once_and_nothing_on_the_side():
     assert vars(node) == {}  # an attribute of ctx escapes hooks, version counters and double backward
 
 
-@implementations
-@pytest.mark.parametrize("modified", ["q", "k", "v", "attn"])
-def test_modified_before_backward_raises(attn: Attn, modified):
-    primals = draw(PRIMALS, requires_grad=PRIMALS)
-    outputs = attn(*primals)
-    named = dict(zip((*PRIMALS, *OUTPUTS), (*primals, *outputs), strict=True))
-    with torch.no_grad():
-        named[modified].add_(1)
-    with pytest.raises(RuntimeError, match="has been modified by an inplace operation"):
-        pull(outputs, primals, draw(COTANGENTS))
+@explicit_formulas
+def test_modified_before_backward_raises(attn: Attn):
+    for modified in ("q", "k", "v", "attn"):
+        primals = draw(PRIMALS, requires_grad=PRIMALS)
+        outputs = attn(*primals)
+        named = dict(zip((*PRIMALS, *OUTPUTS), (*primals, *outputs), strict=True))
+        with torch.no_grad():
+            named[modified].add_(1)
+        with pytest.raises(RuntimeError, match="has been modified by an inplace operation"):
+            pull(outputs, primals, draw(COTANGENTS))
 
 
-@implementations
+@explicit_formulas
 def test_output_may_be_modified(attn: Attn):
     """output is no part of any formula, so a caller may reuse its memory."""
     primals = draw(PRIMALS, requires_grad=PRIMALS)
@@ -75,7 +75,7 @@ def test_output_may_be_modified(attn: Attn):
     assert_same(pull(outputs, primals, draw(COTANGENTS)), expected, atol=0)
 
 
-@implementations
+@explicit_formulas
 def test_nothing_outlives_the_outputs(attn: Attn):
     """No reference cycle: the memory is free when the outputs are dropped, not when the collector comes by."""
     gc.collect()
@@ -90,21 +90,22 @@ def test_nothing_outlives_the_outputs(attn: Attn):
         gc.enable()
 
 
-@implementations
-@pytest.mark.parametrize("defined", subsets(COTANGENTS))
+@explicit_formulas
 @pytest.mark.parametrize("use_reentrant", [True, False], ids=["reentrant", "non_reentrant"])
-def test_checkpoint(attn: Attn, use_reentrant, defined):
-    cotangents = only(defined, COTANGENTS, draw(COTANGENTS, seed=1))
-    primals = draw(PRIMALS, requires_grad=PRIMALS)
-    expected = pull(attn(*primals), primals, cotangents)
-    outputs = checkpoint(attn, *primals, use_reentrant=use_reentrant)
-    used = [(y, y_bar) for y, y_bar in zip(outputs, cotangents, strict=True) if y_bar is not None]
-    torch.autograd.backward(*zip(*used, strict=True))  # reentrant checkpointing refuses torch.autograd.grad
-    grads, expected = (zeros_for_none(xs, primals) for xs in ([x.grad for x in primals], expected))
-    assert_same(grads, expected, zeros="output_bar" not in defined)
+def test_checkpoint(attn: Attn, use_reentrant, subtests):
+    for defined in subsets_of(COTANGENTS):
+        cotangents = only(defined, COTANGENTS, draw(COTANGENTS, seed=1))
+        primals = draw(PRIMALS, requires_grad=PRIMALS)
+        expected = pull(attn(*primals), primals, cotangents)
+        outputs = checkpoint(attn, *primals, use_reentrant=use_reentrant)
+        used = [(y, y_bar) for y, y_bar in zip(outputs, cotangents, strict=True) if y_bar is not None]
+        torch.autograd.backward(*zip(*used, strict=True))  # reentrant checkpointing refuses torch.autograd.grad
+        grads, expected = (zeros_for_none(xs, primals) for xs in ([x.grad for x in primals], expected))
+        with subtests.test(defined=defined):
+            assert_same(grads, expected, zeros="output_bar" not in defined)
 
 
-@implementations
+@explicit_formulas
 def test_checkpoint_twice_differentiated(attn: Attn):
     cotangents, directions = draw(COTANGENTS, seed=1), draw(PRIMALS, seed=2)
     primals = draw(PRIMALS, requires_grad=PRIMALS)
@@ -115,7 +116,7 @@ def test_checkpoint_twice_differentiated(attn: Attn):
     assert_same(second_order(checkpoint(attn, *primals, use_reentrant=False)), second_order(attn(*primals)))
 
 
-@implementations
+@explicit_formulas
 def test_saved_on_cpu(attn: Attn):
     cotangents, directions = draw(COTANGENTS, seed=1), draw(PRIMALS, seed=2)
     primals = draw(PRIMALS, requires_grad=PRIMALS)

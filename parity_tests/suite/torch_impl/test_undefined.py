@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ from parity_tests.suite.torch_impl._common import (
     only,
     pull,
     shape_of,
-    subsets,
+    subsets_of,
     zeros_for_none,
 )
 
@@ -44,51 +44,34 @@ def pull_undefined(outputs, inputs, cotangents, **options):
     return pull(outputs, inputs, anything, **options)
 
 
-routes = pytest.mark.parametrize(
-    "pull_back", [pytest.param(pull, id="unused"), pytest.param(pull_undefined, id="given_none")]
-)
-create_graph = pytest.mark.parametrize("create_graph", [False, True], ids=["first_order", "create_graph"])
+ROUTES = {"unused": pull, "given_none": pull_undefined}
 
 
 @implementations
-@routes
-@create_graph
-@pytest.mark.parametrize("defined", subsets(COTANGENTS))
-def test_undefined_equals_zeros(attn: Attn, pull_back, create_graph: bool, defined):
-    primals = draw(PRIMALS, requires_grad=PRIMALS)
-    cotangents = only(defined, COTANGENTS, draw(COTANGENTS, seed=1))
-    grads = pull_back(attn(*primals), primals, cotangents, create_graph=create_graph)
-    zeros = zeros_for_none(cotangents, [torch.empty(shape_of(name), dtype=torch.float64) for name in COTANGENTS])
-    expected = pull(attn(*primals), primals, zeros, create_graph=create_graph)
+def test_undefined_equals_zeros(attn: Attn, subtests):
+    for route, create_graph, defined in itertools.product(ROUTES, (False, True), subsets_of(COTANGENTS)):
+        primals = draw(PRIMALS, requires_grad=PRIMALS)
+        cotangents = only(defined, COTANGENTS, draw(COTANGENTS, seed=1))
+        grads = ROUTES[route](attn(*primals), primals, cotangents, create_graph=create_graph)
+        zeros = zeros_for_none(cotangents, [torch.empty(shape_of(name), dtype=torch.float64) for name in COTANGENTS])
+        expected = pull(attn(*primals), primals, zeros, create_graph=create_graph)
 
-    v_is_reached = "output_bar" in defined
-    assert [x is None for x in grads] == [False, False, not v_is_reached]
-    assert all(x.requires_grad == create_graph for x in grads if x is not None)
-    assert_same(zeros_for_none(grads, primals), expected, zeros=not v_is_reached)
+        v_is_reached = "output_bar" in defined
+        with subtests.test(route=route, create_graph=create_graph, defined=defined):
+            assert [x is None for x in grads] == [False, False, not v_is_reached]
+            assert all(x.requires_grad == create_graph for x in grads if x is not None)
+            assert_same(zeros_for_none(grads, primals), expected, zeros=not v_is_reached)
 
 
 @implementations
-@create_graph
+@pytest.mark.parametrize("create_graph", [False, True], ids=["first_order", "create_graph"])
 def test_both_undefined_gives_none(attn: Attn, create_graph: bool):
     primals = draw(PRIMALS, requires_grad=PRIMALS)
     assert pull_undefined(attn(*primals), primals, (None, None), create_graph=create_graph) == (None, None, None)
 
 
 @explicit_formulas
-@pytest.mark.parametrize("defined", subsets(COTANGENTS, empty=True))
-def test_backward_returns_none_exactly_where_nothing_flows(attn: Attn, defined):
-    """The backward by itself: autograd turns some of its zeros to `None` and the reverse, so ask it directly."""
-    node = attn(*draw(PRIMALS, requires_grad=PRIMALS))[0].grad_fn
-    backward: Any = getattr(node, "apply", node)  # a Function's node has it as a method, a native one is it
-    grads = backward(*only(defined, COTANGENTS, draw(COTANGENTS, seed=1)))
-    flows = bool(defined)
-    assert [x is not None for x in grads] == [flows, flows, "output_bar" in defined]
-
-
-@implementations
-@routes
-@pytest.mark.parametrize("defined", subsets(COTANGENTS))
-def test_gradients_pass_through_create_graph(attn: Attn, pull_back, defined):
+def test_gradients_pass_through_create_graph(attn: Attn, subtests):
     """Second order with a cotangent missing at first order, against zeros in its place in the plain composite."""
     directions = draw(PRIMALS, seed=2)
 
@@ -99,11 +82,13 @@ def test_gradients_pass_through_create_graph(attn: Attn, pull_back, defined):
         inputs = [*primals, *defined_cotangents]
         return zeros_for_none(pull(zeros_for_none(grads, primals), inputs, directions), inputs)
 
-    cotangents = only(defined, COTANGENTS, draw(COTANGENTS, seed=1, requires_grad=defined))
-    zeros = zeros_for_none(cotangents, draw(COTANGENTS))
-    actual = second_order(attn, pull_back, cotangents)
-    expected = second_order(torch_impl.attn_composite, pull, zeros)
-    assert_same(actual, expected, zeros="output_bar" not in defined)  # attn does not depend on v
+    for route, defined in itertools.product(ROUTES, subsets_of(COTANGENTS)):
+        cotangents = only(defined, COTANGENTS, draw(COTANGENTS, seed=1, requires_grad=defined))
+        zeros = zeros_for_none(cotangents, draw(COTANGENTS))
+        with subtests.test(route=route, defined=defined):
+            actual = second_order(attn, ROUTES[route], cotangents)
+            expected = second_order(torch_impl.attn_composite, pull, zeros)
+            assert_same(actual, expected, zeros="output_bar" not in defined)  # attn does not depend on v
 
 
 @explicit_formulas
