@@ -1,5 +1,8 @@
-"""Runs the code blocks of the documents as tests: what a page shows is what happens."""
+"""Runs the code blocks of the documents as tests, and says which tests run in one process."""
 
+from typing import Any
+
+import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
@@ -7,3 +10,19 @@ pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), SkipParser()],
     patterns=["derivation/*.md", "docs/*.md", "README.md"],
 ).pytest()
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`--dist loadgroup` by `groups.py`: with pytest 9.2 the marker of pytest-xdist 3.8 has no effect."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    from parity_tests.suite.groups import group_of
+
+    class ByGroup(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return ByGroup(config, log)

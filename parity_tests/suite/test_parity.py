@@ -79,7 +79,7 @@ def test_no_false_alarm_at_another_seed() -> None:
     assert report.passed, as_text(report)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(2, 6))
 def test_no_false_alarm_in_numbers(seed: int) -> None:
     """What is compared differs from seed to seed; how it is run (in threads, in batches) does not."""

@@ -94,8 +94,18 @@ RIGHT = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RIGHT)
 def test_right(name):
+    _is_right(name, ["float64"])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_in_every_format(name):
+    _is_right(name, ["float64", "float32", "bfloat16", "float16"])
+
+
+def _is_right(name: str, dtypes: list[str]) -> None:
     f, spec, unsupported = RIGHT[name]
-    report = crosscheck(JaxCandidate(f), spec)
+    report = crosscheck(JaxCandidate(f), spec, dtypes=dtypes)
     assert report.passed, str(report)
     assert {row.check for row in rows(report) if row.verdict is Verdict.UNSUPPORTED} <= set(unsupported), str(report)
     skipped = {row.check for row in rows(report) if row.verdict is Verdict.SKIPPED}
@@ -104,7 +114,7 @@ def test_right(name):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("f", [jax_ref.attn, jax_ref.attn_ad], ids=["attn", "attn_ad"])
 def test_the_oracle_s_own_faces(f):
     """At another seed than `test_right`, which judges all formats at fewer sizes: XLA compiles for each."""

@@ -208,9 +208,15 @@ def test_what_cannot_run(tmp_path, text, options, message):
     assert "Traceback" not in result.output
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "spec", [SPEC, *(COLLECTION[name].spec for name in ("huber", "gather", "logsumexp"))], ids=lambda spec: spec.name
+    "spec",
+    [
+        pytest.param(SPEC, marks=pytest.mark.slow),
+        pytest.param(COLLECTION["gather"].spec, marks=pytest.mark.slow),
+        pytest.param(COLLECTION["huber"].spec, marks=pytest.mark.soak),
+        pytest.param(COLLECTION["logsumexp"].spec, marks=pytest.mark.soak),
+    ],
+    ids=lambda spec: spec.name,
 )
 def test_no_mutant_survives(spec):
     outcomes = list(KillMatrix(spec, list(CHECKS.values())).outcomes())

@@ -148,12 +148,20 @@ def vmapped_gradients(face: Callable, in_axes: tuple, return_attn: bool) -> tupl
 
 IN_AXES = [axes for axes in itertools.product((None, 0), repeat=5) if axes != (None,) * 5]
 VALUE_ALONE = (None, None, 0, None, None)
+
+
+def _mark_of(name: str, axes: tuple) -> tuple[pytest.MarkDecorator, ...]:
+    """All arguments batched, or all but one, or one alone: with the slow tests. Two and three of the five: soak."""
+    if axes == VALUE_ALONE and not name.endswith("_ad"):
+        return ()
+    return (pytest.mark.soak if axes.count(0) in (2, 3) else pytest.mark.slow,)
+
+
 VMAPS = [
-    pytest.param(name, axes, attn, id=f"{name}-{axes}-{attn}", marks=() if fast else pytest.mark.slow)
+    pytest.param(name, axes, attn, id=f"{name}-{axes}-{attn}", marks=_mark_of(name, axes))
     for name in FACES
     for axes in IN_AXES
     for attn in ((False,) if "blockwise" in name else (False, True))
-    for fast in [axes == VALUE_ALONE and not name.endswith("_ad")]
 ]
 
 

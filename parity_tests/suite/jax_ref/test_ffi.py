@@ -199,7 +199,7 @@ def test_tanh_at_special_values():
     assert list(np.signbit(y[:2])) == [False, False]  # 0 + 1 · -0, as a sum that starts with 0
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_tanh_at_every_float():
     """From the smallest normal number to the largest, of either sign; from 10 on it is 1."""
     step, worst = 2**16, 0.0  # NumPy keeps memory of that size

@@ -119,8 +119,7 @@ def test_every_check(native: Callable, sizes):
     assert {verdict for verdict in left.values()} <= {Verdict.UNRESOLVED, Verdict.SKIPPED}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [1024, 4096])
+@pytest.mark.parametrize("n", [pytest.param(1024, marks=pytest.mark.slow), pytest.param(4096, marks=pytest.mark.soak)])
 def test_large(native: Callable, n: int):
     """But the VJP of 4096 in bfloat16: of sums so long rounding explains any, and nothing could be told."""
     dtypes = ["float64", "float32", "float16"] + ["bfloat16"] * (n < 4096)

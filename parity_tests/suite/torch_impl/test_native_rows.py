@@ -88,13 +88,16 @@ def test_tanh(compiled: Callable[[str], Rows], level: str) -> None:
     np.testing.assert_array_equal(np.signbit(y[1:]), np.signbit(expected[1:]))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("level", "stride"), [("best", 1), ("second", 11), ("any", 11)])
-def test_tanh_of_every_number(compiled: Callable[[str], Rows], level: str, stride: int) -> None:
-    """All 2^32 but the NaNs: those up to 10 against float64, those above exactly, and the sign apart.
+# The levels that this machine does not take need minutes even for every eleventh number.
+SAMPLED = [pytest.param(level, 101, marks=pytest.mark.slow) for level in LEVELS]
+EVERY = [
+    pytest.param(level, stride, marks=pytest.mark.soak) for level, stride in (("best", 1), ("second", 11), ("any", 11))
+]
 
-    Of the levels that are not taken on this machine every eleventh, since each takes minutes.
-    """
+
+@pytest.mark.parametrize(("level", "stride"), [*SAMPLED, *EVERY])
+def test_tanh_of_every_number(compiled: Callable[[str], Rows], level: str, stride: int) -> None:
+    """Of all 2^32 but the NaNs one in `stride`: up to 10 against float64, above it exactly, and the sign apart."""
     rows, step, worst = compiled(at_level(level)), stride << 16, 0.0  # NumPy keeps memory of that size
     for begin in range(0, 0x7F80_0001, step):
         x = bits(begin, min(begin + step, 0x7F80_0001), stride)

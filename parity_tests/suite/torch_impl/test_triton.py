@@ -41,20 +41,28 @@ def run_pytest(file: str, marks: str, environment: Mapping[str, str], seconds: f
 
 @needs_triton
 def test_with_triton() -> None:
-    run_pytest("with_triton.py", "not slow", INTERPRET, 300)
+    run_pytest("with_triton.py", "not slow and not soak", INTERPRET, 300)
 
 
 @needs_triton
 @pytest.mark.slow
 def test_with_triton_at_length() -> None:
-    run_pytest("with_triton.py", "slow", INTERPRET, 1800)
+    run_pytest("with_triton.py", "slow and not soak", INTERPRET, 1800)
 
 
 @needs_triton
-@pytest.mark.slow
+@pytest.mark.soak
+def test_with_triton_for_hours() -> None:
+    run_pytest("with_triton.py", "soak", INTERPRET, 7200)
+
+
+@needs_triton
 @pytest.mark.skipif(sys.platform != "linux", reason="only Triton for Linux has NVIDIA's assembler")
-def test_for_hopper(tmp_path: Path) -> None:
-    run_pytest("for_hopper.py", "", {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}, 1200)
+@pytest.mark.parametrize(
+    "marks", [pytest.param("not soak", marks=pytest.mark.slow), pytest.param("soak", marks=pytest.mark.soak)]
+)
+def test_for_hopper(marks: str, tmp_path: Path) -> None:
+    run_pytest("for_hopper.py", marks, {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}, 1200)
 
 
 def run_python(source: str) -> subprocess.CompletedProcess[str]:

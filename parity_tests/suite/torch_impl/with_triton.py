@@ -99,27 +99,67 @@ def test_first_order(face: Callable) -> None:
     all_pass(judged(face, SIZES["tails"], checks=["forward", "vjp", "vjp_partial"], dtypes=DTYPES))
 
 
-@pytest.mark.slow
-@faces
-@pytest.mark.parametrize("scale", [0.5, 6.0], ids=["", "saturated"])
-@pytest.mark.parametrize("name", SIZES)
-def test_first_order_at_every_size(face: Callable, name: str, scale: float) -> None:
+# Each size, each face and each scale once or more; all of their combinations are soak tests.
+AT_SIZES = {
+    ("one_block", attn_output_triton, 6.0),
+    ("tails", attn_triton, 6.0),
+    ("whole_blocks", attn_triton, 0.5),
+    ("one", attn_output_triton, 0.5),
+    ("widest", attn_triton, 6.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "face", "scale"),
+    [
+        pytest.param(
+            name,
+            face,
+            scale,
+            id=f"{name}-{face.__name__}-{scale}",
+            marks=pytest.mark.slow if (name, face, scale) in AT_SIZES else pytest.mark.soak,
+        )
+        for name in SIZES
+        for face in SPECS
+        for scale in (0.5, 6.0)
+    ],
+)
+def test_first_order_at_every_size(name: str, face: Callable, scale: float) -> None:
     all_pass(judged(face, SIZES[name], scale=scale, checks=FIRST, dtypes=DTYPES))
 
 
-@pytest.mark.slow
-def test_every_other_check() -> None:
+one_or_all_dtypes = pytest.mark.parametrize(
+    "dtypes",
+    [
+        pytest.param(DTYPES[:1], marks=pytest.mark.slow, id="float32"),
+        pytest.param(DTYPES, marks=pytest.mark.soak, id="all"),
+    ],
+)
+
+
+@one_or_all_dtypes
+def test_every_other_check(dtypes: Sequence[str]) -> None:
     """Second order, forward mode, vmap, torch.func, layouts, what is saved and what is written to."""
     all_pass(
-        judged(attn_triton, SIZES["one_block"], checks=OTHERS, dtypes=DTYPES, limits=LIMITS), but=["jvp_of_jvp"]
+        judged(attn_triton, SIZES["one_block"], checks=OTHERS, dtypes=dtypes, limits=LIMITS), but=["jvp_of_jvp"]
     )  # listed, so that it must fail
+
+
+@pytest.mark.slow
+def test_second_order_of_the_output_alone() -> None:
+    checks = ("vjp_of_vjp", "jvp_of_vjp", "layouts", "purity", "vmap")
+    all_pass(judged(attn_output_triton, SIZES["one_block"], checks=checks, dtypes=["float32"]))
+
+
+@pytest.mark.soak
+def test_every_other_check_of_the_output_alone() -> None:
     others = [check for check in OTHERS if check != "jvp_of_jvp"]
     all_pass(judged(attn_output_triton, SIZES["one_block"], checks=others, dtypes=["float32"]))
 
 
-@pytest.mark.slow
+@one_or_all_dtypes
 @unwarned
-def test_the_whole_spec() -> None:
+def test_the_whole_spec(dtypes: Sequence[str]) -> None:
     """The harness's own sizes and points, infinities among them; more features than the kernels hold are not tried."""
 
     def narrow(q: Tensor, k: Tensor, v: Tensor):
@@ -127,7 +167,7 @@ def test_the_whole_spec() -> None:
         return attn_composite(q, k, v) if wide else on_device(attn_triton, q, k, v)
 
     checks = ["forward", "vjp", "points", "exact"]
-    all_pass(crosscheck(narrow, SPEC, name="attn_triton", checks=checks, dtypes=DTYPES))
+    all_pass(crosscheck(narrow, SPEC, name="attn_triton", checks=checks, dtypes=dtypes))
 
 
 @pytest.mark.parametrize("empty", range(4), ids=["n", "d", "m", "e"])

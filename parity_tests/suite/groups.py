@@ -1,0 +1,19 @@
+"""Which tests run in one process with `--dist loadgroup`: those that share what takes long to prepare."""
+
+from __future__ import annotations
+
+# A fixture of the module compiles a library, or runs processes, for all of its tests.
+FILES = ("test_dtensor.py", "test_planted_formulas.py", "test_wave.py")
+COLLECTION = "test_collection.py"  # an operator is traced and certified once for all of its tests
+
+
+def group_of(nodeid: str) -> str:
+    """The name of a test's group, which is its own where it shares nothing: "test_x.py::test_y[operator-mistake]"."""
+    path, _, test = nodeid.partition("::")
+    file = path.rsplit("/", 1)[-1]
+    if file in FILES:
+        return file
+    if file == COLLECTION and "[" in test:
+        operator = test.partition("[")[2].rstrip("]").partition("-")[0]
+        return f"{file}[{operator}]"
+    return nodeid

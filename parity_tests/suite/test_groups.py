@@ -1,0 +1,32 @@
+"""The tests that share what takes long to prepare are in one group, and no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parity_tests.suite.collection import COLLECTION, MORE
+from parity_tests.suite.groups import FILES, group_of
+
+HERE = "parity_tests/suite/test_collection.py"
+
+
+@pytest.mark.parametrize("operator", COLLECTION | MORE)
+def test_the_tests_of_an_operator_are_a_group(operator: str) -> None:
+    (mistake, *_) = (COLLECTION | MORE)[operator].mistakes or ["none"]
+    group = group_of(f"{HERE}::test_a_right_version_raises_no_alarm[{operator}]")
+    assert group == group_of(f"{HERE}::test_a_mistake_is_caught[{operator}-{mistake}]")
+    assert group == f"test_collection.py[{operator}]"
+
+
+def test_a_file_with_one_library_is_a_group() -> None:
+    suite = Path(__file__).parent
+    for file in FILES:
+        (path,) = suite.rglob(file)
+        assert group_of(f"{path}::test_x") == group_of(f"{path}::test_y[z]") == file
+
+
+def test_any_other_test_is_alone() -> None:
+    for nodeid in (f"{HERE}::test_the_collection_is_large", "x/test_y.py::test_z[a-b]", "README.md::line:3,column:1"):
+        assert group_of(nodeid) == nodeid
