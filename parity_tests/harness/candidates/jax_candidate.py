@@ -124,9 +124,14 @@ class JaxCandidate:
         requires_grad: Sequence[bool] | None = None,
     ) -> MaybeTensors:
         """Reverse mode; an absent cotangent is a symbolic zero. `requires_grad`: with respect to which inputs."""
+        flags = [True] * len(primals) if requires_grad is None else requires_grad
         present = [w is not None for w in cotangents]
-        graph = self.record(primals, requires_grad, present)
-        return graph.vjp([w for w in cotangents if w is not None])
+        with _pinned(primals), _refusals(required=True):
+            varied, chosen = self._varied(primals, flags, present)
+            arrays = [bridge.to_jax(w) for w in cotangents if w is not None]
+            results = self.programs.run(_vjp(varied, len(chosen)), *chosen, *arrays)
+            gradients = iter(results)
+            return tuple(bridge.from_jax(next(gradients)) if flag else None for flag in flags)
 
     def record(
         self,
@@ -137,18 +142,22 @@ class JaxCandidate:
         """The outputs (those that are `present`) and the function that pulls cotangents back, by one `jax.vjp`."""
         flags = [True] * len(primals) if requires_grad is None else requires_grad
         with _pinned(primals), _refusals(required=True):
-            arrays = [bridge.to_jax(x) for x in primals]
-
-            def varied(*some: jax.Array) -> Arrays:
-                remaining = iter(some)
-                outputs = self._outputs(
-                    *(next(remaining) if flag else x for x, flag in zip(arrays, flags, strict=True))
-                )
-                return outputs if present is None else _chosen(outputs, present)
-
-            chosen = [x for x, flag in zip(arrays, flags, strict=True) if flag]
+            varied, chosen = self._varied(primals, flags, present)
             outputs, pullback = self.programs.run(lambda *x: jax.vjp(varied, *x), *chosen)
             return Pullback(primals, tuple(map(bridge.from_jax, outputs)), flags, pullback, self.programs)
+
+    def _varied(
+        self, primals: Sequence[torch.Tensor], flags: Sequence[bool], present: Sequence[bool] | None
+    ) -> tuple[Callable, list[jax.Array]]:
+        """The outputs that are `present` as a function of the inputs that `flags` chooses, and those inputs."""
+        arrays = [bridge.to_jax(x) for x in primals]
+
+        def varied(*some: jax.Array) -> Arrays:
+            remaining = iter(some)
+            outputs = self._outputs(*(next(remaining) if flag else x for x, flag in zip(arrays, flags, strict=True)))
+            return outputs if present is None else _chosen(outputs, present)
+
+        return varied, [x for x, flag in zip(arrays, flags, strict=True) if flag]
 
     def vjp_undefined(self, primals: Sequence[torch.Tensor]) -> MaybeTensors | None:
         """Reverse mode when every cotangent is zero."""
@@ -225,7 +234,10 @@ class JaxCandidate:
 
     def _meets_unbatched_output(self, in_dims: Sequence[int | None], args: Sequence[jax.Array]) -> bool:
         """Does it go through a custom_vjp, with an output that none of the batched inputs takes part in?"""
-        example = [x if dim is None else jnp.take(x, 0, dim) for x, dim in zip(args, in_dims, strict=True)]
+        example = [
+            x if dim is None else jax.eval_shape(lambda x, dim=dim: jnp.take(x, 0, dim), x)
+            for x, dim in zip(args, in_dims, strict=True)
+        ]
         closed = jax.make_jaxpr(self._outputs)(*example)
 
         def unbatched(i: int) -> bool:

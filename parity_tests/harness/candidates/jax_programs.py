@@ -1,4 +1,4 @@
-"""A function of JAX arrays, run as JAX runs it outside of `jax.jit`, but with each small program compiled only once.
+"""A function of JAX arrays, run as JAX runs it outside of `jax.jit`, with as few programs compiled as possible.
 
 Outside of `jax.jit` JAX runs one operation after the other, and has XLA compile each by itself, for every shape. What a
 function under `jax.jit` is made of is one operation here. That is kept, since XLA would rewrite a function as a whole
@@ -6,7 +6,9 @@ function under `jax.jit` is made of is one operation here. That is kept, since X
 
 JAX compiles the same operation again for every function of jax.numpy that it comes from, and keeps what it has
 compiled, 1.4 MB each, for the rest of the process: thousands of programs in a report. Here each is compiled once, and
-the last ones are kept. A program of one operation in which IEEE 754 leaves no choice is compiled with less effort.
+the last ones are kept. On the CPU, what leaves XLA no choice is computed by NumPy, with the same bits
+(`jax_arithmetic`), and products of matrices and elementwise functions run at sizes that many shapes have in common
+(`jax_common_sizes`).
 
 A function that branches in Python on the values of its arrays, or that has effects, is run by JAX itself.
 """
@@ -14,15 +16,18 @@ A function that branches in Python on the values of its arrays, or that has effe
 from __future__ import annotations
 
 import functools
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 from jax.extend import core
+
+from parity_tests.harness.candidates import jax_arithmetic, jax_common_sizes
+from parity_tests.harness.exceptions.defects import message_of
 
 MOST = 512  # programs that are kept
 
@@ -33,11 +38,11 @@ _CALLS = {
     "closed_call": "call_jaxpr",
     "checkpoint": "jaxpr",
 }
-# Of real numbers: one correct result, whatever the code that computes it.
-_ROUNDS_ONCE = {"add", "add_any", "sub", "mul", "div", "convert_element_type"}
-_MOVES = {"neg", "broadcast_in_dim", "reshape", "transpose", "squeeze", "expand_dims", "select_n", "concatenate"}
-_MOVES |= {"slice", "pad", "rev", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"}
-_LITTLE_EFFORT = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+
+# A custom_vjp, differentiated forward: an error that no values change.
+_NO_VALUES = (
+    r"can't apply forward-mode .* to a custom_vjp function|Differentiation rule for 'custom_lin' not implemented"
+)
 
 
 class Programs:
@@ -50,13 +55,19 @@ class Programs:
         """f(*args), arrays in whatever containers JAX knows; it raises what f does."""
         try:
             closed, shapes = jax.make_jaxpr(f, return_shape=True)(*args)
-        except Exception:
+        except Exception as error:
+            if re.search(_NO_VALUES, message_of(error)):
+                raise
             return f(*args)  # values decide in it, or it raises this by itself
         if closed.effects:
             return f(*args)
-        return jax.tree.unflatten(jax.tree.structure(shapes), self._run(closed.jaxpr, closed.consts, args))
+        with np.errstate(all="ignore"):
+            results = self._run(closed.jaxpr, closed.consts, args)
+        arrays = [x if isinstance(x, jax.Array) else jax.device_put(x) for x in results]
+        return jax.tree.unflatten(jax.tree.structure(shapes), arrays)
 
-    def _run(self, jaxpr: core.Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[jax.Array]:
+    def _run(self, jaxpr: core.Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+        """The results: arrays of JAX, or of NumPy where that has computed them."""
         known: dict[core.Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
         known |= zip(jaxpr.invars, args, strict=True)
 
@@ -72,11 +83,21 @@ class Programs:
             else:
                 results = self._operation(eqn, operands)
             known |= zip(eqn.outvars, results, strict=True)
-        results = map(read, jaxpr.outvars)
-        return [x if isinstance(x, jax.Array) else jnp.asarray(x) for x in results]
+        return [read(x) for x in jaxpr.outvars]
 
-    def _operation(self, eqn: core.JaxprEqn, operands: Sequence[Any]) -> Sequence[jax.Array]:
-        inner, key = _jitted(eqn), _key(eqn)
+    def _operation(self, eqn: core.JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
+        inner = _jitted(eqn)
+        if _on_the_default_cpu(operands):
+            if inner is not None and _is_one_operation(inner):
+                return self._run(inner, (), operands)
+            results = jax_arithmetic.computed(eqn, operands)
+            if results is not None:
+                return results
+            extended = jax_common_sizes.extended(eqn, operands)
+            if extended is not None:
+                program = self._compiled_once(extended.key, extended.call, extended.operands)
+                return [extended.cut(np.asarray(program(*extended.operands)))]
+        key = _key(eqn)
         devices = {device for x in operands if isinstance(x, jax.Array) for device in x.devices()}
         if key is None or len(devices) > 1:
             return _bound(eqn, *operands)
@@ -84,16 +105,35 @@ class Programs:
             given: dict[Any, Any] = dict(zip(inner.invars, operands, strict=True))
             if all(isinstance(atom, core.Var) for atom in inner.outvars):
                 return [given[atom] for atom in inner.outvars]
+        return self._compiled_once((key, *devices), functools.partial(_bound, eqn), operands)(*operands)
+
+    def _compiled_once(self, key: Hashable, call: Callable, operands: Sequence[Any]) -> Callable:
         settings: Any = jax.config
-        key = (key, str(settings.jax_default_device), *devices)
+        key = (key, str(settings.jax_default_device))
         program = self._compiled.pop(key, None)
         if program is None:
-            lowered = jax.jit(functools.partial(_bound, eqn)).lower(*operands)
-            program = lowered.compile(_options([eqn] if inner is None else inner.eqns))
+            program = jax.jit(call).lower(*operands).compile()
         self._compiled[key] = program  # the last one, again
         if len(self._compiled) > MOST:
             self._compiled.popitem(last=False)
-        return program(*operands)
+        return program
+
+
+def _on_the_default_cpu(operands: Sequence[Any]) -> bool:
+    """Are all of them where a new array would be, and is that the CPU?"""
+    settings: Any = jax.config
+    default = settings.jax_default_device or jax.devices()[0]
+    if getattr(default, "platform", None) != "cpu":
+        return False
+    return all(x.devices() == {default} for x in operands if isinstance(x, jax.Array))
+
+
+def _is_one_operation(jaxpr: core.Jaxpr) -> bool:
+    """Is it a single operation but for what moves numbers, so that XLA has nothing to rewrite?"""
+    others = [eqn for eqn in jaxpr.eqns if not jax_arithmetic.moves(eqn)]
+    if not jaxpr.eqns or len(others) > 1:
+        return False
+    return all(jax_arithmetic.rounds_once(eqn) or jax_common_sizes.is_extended(eqn) for eqn in others)
 
 
 def _bound(eqn: core.JaxprEqn, *operands: Any) -> Sequence[jax.Array]:
@@ -106,24 +146,6 @@ def _jitted(eqn: core.JaxprEqn) -> core.Jaxpr | None:
     if eqn.primitive.name not in ("jit", "pjit") or eqn.params["jaxpr"].consts:
         return None
     return eqn.params["jaxpr"].jaxpr
-
-
-def _options(eqns: Sequence[core.JaxprEqn]) -> dict[str, Any] | None:
-    names = [eqn.primitive.name for eqn in eqns]
-    atoms: list[Any] = [x for eqn in eqns for x in (*eqn.invars, *eqn.outvars)]
-    sure = all(name in _ROUNDS_ONCE or name in _MOVES for name in names)
-    sure = sure and not any(jnp.issubdtype(x.aval.dtype, jnp.complexfloating) for x in atoms)
-    return _little_effort() if sure and sum(name in _ROUNDS_ONCE for name in names) <= 1 else None
-
-
-@functools.cache
-def _little_effort() -> dict[str, Any] | None:
-    """The options, if this version of XLA knows them."""
-    try:
-        jax.jit(lambda x: x).lower(np.zeros(1)).compile(_LITTLE_EFFORT)
-    except jax.errors.JaxRuntimeError:
-        return None
-    return _LITTLE_EFFORT
 
 
 class _Unknown(Exception):

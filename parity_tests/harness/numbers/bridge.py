@@ -38,9 +38,10 @@ def to_numpy(x: torch.Tensor) -> np.ndarray:
 
 def to_jax(x: torch.Tensor) -> jax.Array:
     """A JAX array with a tensor's values, in its dtype, on JAX's default device."""
+    # device_put and not jnp.asarray, which has XLA compile a program for every shape.
     if not x.is_floating_point():
-        return jnp.asarray(x.detach().resolve_conj().cpu().numpy().copy())
-    return jnp.asarray(to_numpy(x).astype(FORMATS[str(x.dtype).removeprefix("torch.")].storage))
+        return jax.device_put(x.detach().resolve_conj().cpu().numpy().copy())
+    return jax.device_put(to_numpy(x).astype(FORMATS[str(x.dtype).removeprefix("torch.")].storage))
 
 
 def from_jax(x: jax.Array) -> torch.Tensor:
