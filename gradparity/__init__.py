@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import parity_tests
 
 if TYPE_CHECKING:
+    from parity_tests import ArrayCandidate as ArrayCandidate
     from parity_tests import AxisSize as AxisSize
     from parity_tests import Candidate as Candidate
     from parity_tests import Domain as Domain
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
     from parity_tests import ParityError as ParityError
     from parity_tests import Report as Report
     from parity_tests import Verdict as Verdict
+    from parity_tests import WarpCandidate as WarpCandidate
     from parity_tests import assert_parity as assert_parity
     from parity_tests import crosscheck as crosscheck
     from parity_tests import integer as integer
 
 __all__ = [
+    "ArrayCandidate",
     "AxisSize",
     "Candidate",
     "Domain",
@@ -35,6 +38,7 @@ __all__ = [
     "ParityError",
     "Report",
     "Verdict",
+    "WarpCandidate",
     "assert_parity",
     "crosscheck",
     "integer",

@@ -9,8 +9,10 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from parity_tests.harness.candidates.array_candidate import ArrayCandidate as ArrayCandidate
     from parity_tests.harness.candidates.jax_candidate import JaxCandidate as JaxCandidate
     from parity_tests.harness.candidates.torch_candidate import Candidate as Candidate
+    from parity_tests.harness.candidates.warp_candidate import WarpCandidate as WarpCandidate
     from parity_tests.harness.crosscheck import assert_parity as assert_parity
     from parity_tests.harness.crosscheck import crosscheck as crosscheck
     from parity_tests.harness.findings import Verdict as Verdict
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from parity_tests.harness.specs.spec import OpSpec as OpSpec
 
 _MODULES = {
+    "ArrayCandidate": "candidates.array_candidate",
     "AxisSize": "specs.size_rules",
     "Candidate": "candidates.torch_candidate",
     "Domain": "specs.domains",
@@ -32,6 +35,7 @@ _MODULES = {
     "ParityError": "report.report",
     "Report": "report.report",
     "Verdict": "findings",
+    "WarpCandidate": "candidates.warp_candidate",
     "assert_parity": "crosscheck",
     "crosscheck": "crosscheck",
     "integer": "specs.domains",

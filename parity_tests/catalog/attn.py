@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import cast
 
 import jax.numpy as jnp
 
@@ -13,6 +12,7 @@ import jax_ref.ffi
 import torch_impl
 from derivation import engine
 from parity_tests.catalog.engine_candidate import EngineCandidate
+from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.jax_candidate import JaxCandidate
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.candidates.torch_candidate import Candidate
@@ -80,10 +80,10 @@ IN_JAX = {"attn_ffi": jax_ref.ffi.attn_fused}  # of SPEC_FLOAT32
 
 
 @functools.cache
-def candidate(name: str) -> Candidate | NotBuilt:
+def candidate(name: str) -> AnyCandidate | NotBuilt:
     """The implementation of this name; a native one is compiled when it is first asked for."""
     if name in IN_NUMPY:
-        return cast(Candidate, EngineCandidate(IN_NUMPY[name], name))  # a Candidate in all but its class
+        return EngineCandidate(IN_NUMPY[name], name)
     try:
         return Candidate(getattr(torch_impl, name), name, LIMITS.get(name, {}))
     except ToolchainMissing as error:

@@ -12,18 +12,18 @@ import numpy as np
 import torch
 
 from derivation.engine import Variable, pull, push
+from parity_tests.harness.candidates.base import AnyCandidate, MaybeTensors, Tensors
 from parity_tests.harness.candidates.outputs import Outputs
-from parity_tests.harness.candidates.torch_candidate import MaybeTensors, Refused, Tensors
+from parity_tests.harness.candidates.torch_refusals import Refused
 
 Variables = Sequence[Variable | None]
-NO_VMAP = "derivation/engine.py has no vmap"
 NO_GPU = "derivation/engine.py is in NumPy, which computes on the CPU"
 quiet = np.errstate(all="ignore")  # of infinities PyTorch and JAX say nothing either; a decorator
 
 
 @dataclass(frozen=True)
-class EngineCandidate:
-    """A function of the engine's variables to be judged; it offers the maps of `harness.candidate.Candidate`.
+class EngineCandidate(AnyCandidate):
+    """A function of the engine's variables to be judged.
 
     Attributes:
         call: the function: (variables...) -> tuple of variables.
@@ -35,13 +35,16 @@ class EngineCandidate:
     name: str
     limits: Mapping[str, str] | None = None
 
-    framework = "numpy"
-    batch_axes = (0,)
+    framework = "NumPy"
 
     @property
     def source(self) -> Callable:
         """What its author wrote."""
         return self.call
+
+    def named(self, name: str, limits: Mapping[str, str] | None) -> EngineCandidate:
+        """The same under this name, with these limits."""
+        return EngineCandidate(self.call, name, limits)
 
     def bound(
         self,
@@ -120,12 +123,6 @@ class EngineCandidate:
         """Reverse over reverse over reverse."""
         gradients = _vjp(_vjp(self.call, count), len(arguments) - count)
         return _evaluated(_vjp(gradients, len(arguments)), [*arguments, *cotangents])
-
-    def vmap(self, *args: object, **kwargs: object) -> Tensors:
-        """The engine has none."""
-        raise Refused(NO_VMAP, declared=True)
-
-    vmap_of_vjp = vmap_of_jvp = vjp_of_vmap = vmap
 
 
 @dataclass(frozen=True)

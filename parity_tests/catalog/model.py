@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 import torch_impl
 from jax_ref import _masked, dot_product_attention, dot_product_attention_ad
+from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.jax_candidate import JaxCandidate
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.specs.domains import integer
@@ -164,7 +165,7 @@ def names(op: str) -> tuple[str, ...]:
     return "attention_composite", *(name for name in IN_JAX if not ("blockwise" in name and returns_attn))
 
 
-def candidate(op: str, name: str) -> Candidate | JaxCandidate:
+def candidate(op: str, name: str) -> AnyCandidate:
     """The implementation of this name, of this spec."""
     if name in IN_JAX:
         return JaxCandidate(jax.jit(AS[op](IN_JAX[name])), name)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from parity_tests.catalog import attn, model
-from parity_tests.harness.candidates.jax_candidate import JaxCandidate
+from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.not_built import NotBuilt
-from parity_tests.harness.candidates.torch_candidate import Candidate
 
 SPECS = {spec.name: spec for spec in (attn.SPEC, attn.SPEC_FLOAT32)} | model.SPECS
 
@@ -16,7 +15,7 @@ def names(op: str) -> tuple[str, ...]:
     return of_attn[op] if op in of_attn else model.names(op)
 
 
-def candidate(op: str, name: str) -> Candidate | JaxCandidate | NotBuilt:
+def candidate(op: str, name: str) -> AnyCandidate | NotBuilt:
     """The implementation of this name; a native one is compiled when it is first asked for."""
     of_attn = {attn.SPEC.name: attn.candidate, attn.SPEC_FLOAT32.name: attn.candidate_float32}
     return of_attn[op](name) if op in of_attn else model.candidate(op, name)

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 
-from parity_tests.harness.candidates.jax_candidate import JaxCandidate
-from parity_tests.harness.candidates.torch_candidate import Candidate
+from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.crosscheck import as_candidate, name_of, named
 from parity_tests.harness.isolation.messages import CannotLoad
@@ -21,7 +20,7 @@ class CaseError(CannotLoad):
     """The case file cannot be used; the message names the file, the line where there is one, and the remedy."""
 
 
-def load_case(path: Path, start: Path | None = None) -> tuple[OpSpec, list[Candidate | JaxCandidate]]:
+def load_case(path: Path, start: Path | None = None) -> tuple[OpSpec, list[AnyCandidate]]:
     """The spec and the candidates that a file defines.
 
     The file defines `spec` (an `OpSpec`), and `candidate` (a callable on tensors, or a `JaxCandidate`) or `candidates`
@@ -95,7 +94,7 @@ def _spec(path: Path, module: ModuleType) -> OpSpec:
     return spec
 
 
-def _candidates(path: Path, module: object) -> Mapping[str, Callable | JaxCandidate]:
+def _candidates(path: Path, module: object) -> Mapping[str, Callable | AnyCandidate]:
     single, several = getattr(module, "candidate", None), getattr(module, "candidates", None)
     if (single is None) == (several is None):
         found = "neither is" if single is None else "both are"

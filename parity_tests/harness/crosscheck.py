@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from parity_tests.harness.candidates.jax_candidate import JaxCandidate
+from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.isolation.budget import Check, Spent, clock
@@ -35,7 +35,7 @@ from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Row
 from parity_tests.harness.specs.spec import ArrayLike, OpSpec
 
-Callables = Callable | JaxCandidate | Mapping[str, Callable | JaxCandidate] | Sequence[Callable | JaxCandidate]
+Callables = Callable | AnyCandidate | Mapping[str, Callable | AnyCandidate] | Sequence[Callable | AnyCandidate]
 
 DEFAULTS: dict[str, Any] = {}  # of assert_parity: options that a pytest run gives where a call does not
 
@@ -155,9 +155,7 @@ def _sent(docket: Docket, quick: bool) -> Calls:
     )
 
 
-def _candidates(
-    candidate: Callables, name: str | None, limits: Mapping[str, str] | None
-) -> list[Candidate | JaxCandidate]:
+def _candidates(candidate: Callables, name: str | None, limits: Mapping[str, str] | None) -> list[AnyCandidate]:
     if isinstance(candidate, Sequence):
         candidate = named(candidate)
     if not isinstance(candidate, Mapping):
@@ -203,31 +201,29 @@ def assert_parity(candidate: Callables, spec: OpSpec | Callable, **options: Any)
     return report
 
 
-def as_candidate(
-    call: Callable | JaxCandidate, name: str, limits: Mapping[str, str] | None
-) -> Candidate | JaxCandidate:
-    """A callable on tensors, or a function in JAX, under this name and with these limits.
+def as_candidate(call: Callable | AnyCandidate, name: str, limits: Mapping[str, str] | None) -> AnyCandidate:
+    """A callable on tensors, or a candidate of another framework, under this name and with these limits.
 
     Raises:
         TypeError: it is neither; the message has the remedy.
     """
     hints.check_candidate(call, name)
-    return JaxCandidate(call.call, name, limits) if isinstance(call, JaxCandidate) else Candidate(call, name, limits)
+    return call.named(name, limits) if isinstance(call, AnyCandidate) else Candidate(call, name, limits)
 
 
-def name_of(call: Callable | JaxCandidate) -> str:
+def name_of(call: Callable | AnyCandidate) -> str:
     """The name that a callable goes by: a Function's class for its `apply`, else its own ("lambda" if it has none)."""
-    if isinstance(call, JaxCandidate):
-        return call.name or name_of(call.call)
+    if isinstance(call, AnyCandidate):
+        return call.name or name_of(call.source)
     owner = getattr(call, "__self__", None)
     if isinstance(owner, type) and getattr(call, "__name__", "") == "apply":
         return owner.__name__
     return (getattr(call, "__name__", None) or type(call).__name__).strip("<>")
 
 
-def named(calls: Iterable[Callable | JaxCandidate]) -> dict[str, Callable | JaxCandidate]:
+def named(calls: Iterable[Callable | AnyCandidate]) -> dict[str, Callable | AnyCandidate]:
     """Callables by the names that they go by; of several with one name, the second is "name#2", and so on."""
-    found: dict[str, Callable | JaxCandidate] = {}
+    found: dict[str, Callable | AnyCandidate] = {}
     for call in calls:
         name = numbered = name_of(call)
         count = 1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -95,19 +97,30 @@ def test_every_cited_equation_is_derived() -> None:
 
 
 def test_public_names() -> None:
-    classes = {"Candidate", "Domain", "JaxCandidate", "OpSpec", "OracleError", "ParityError", "Report", "Verdict"}
-    names = classes | {"AxisSize", "assert_parity", "crosscheck", "integer"}
+    candidates = {"ArrayCandidate", "Candidate", "JaxCandidate", "WarpCandidate"}
+    classes = {"AxisSize", "Domain", "OpSpec", "OracleError", "ParityError", "Report", "Verdict"}
+    names = candidates | classes | {"assert_parity", "crosscheck", "integer"}
     modules = {name for name, value in vars(parity_tests).items() if isinstance(value, ModuleType)}
     public = {name for name in dir(parity_tests) if not name.startswith("_")} - modules
     assert public - {"TYPE_CHECKING", "annotations"} == names
-    assert all(getattr(parity_tests, name) is not None for name in names)
+    assert all(getattr(parity_tests, name) is not None for name in _present(names))
+
+
+def _present(names: Iterable[str]) -> set[str]:
+    """Without what needs a package that is not installed."""
+    return {name for name in names if name != "WarpCandidate" or importlib.util.find_spec("warp")}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("warp") is not None, reason="Warp is installed")
+def test_without_warp_the_error_says_what_to_install() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'gradparity\[warp\]'"):
+        _ = gradparity.WarpCandidate
 
 
 def test_gradparity_has_the_public_names() -> None:
     assert set(dir(gradparity)) == set(gradparity.__all__)
-    assert {name: getattr(gradparity, name) for name in gradparity.__all__} == {
-        name: getattr(parity_tests, name) for name in parity_tests._MODULES
-    }
+    assert set(gradparity.__all__) == set(parity_tests._MODULES)
+    assert all(getattr(gradparity, name) is getattr(parity_tests, name) for name in _present(gradparity.__all__))
     with pytest.raises(AttributeError, match="module 'gradparity' has no attribute 'crosschek'"):
         _ = gradparity.crosschek
 

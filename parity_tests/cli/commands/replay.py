@@ -12,9 +12,8 @@ import typer
 
 from parity_tests.cli.case_file import load_case
 from parity_tests.cli.failure_file import ReplayError, read
-from parity_tests.harness.candidates.jax_candidate import JaxCandidate
+from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.not_built import NotBuilt
-from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.judging.judge import NOTHING_TOLD, Docket, judge_at
 from parity_tests.harness.judging.selection import DEVICES, one_of, select_checks, select_precisions
 from parity_tests.harness.numbers.numerics import cuda_missing
@@ -78,7 +77,7 @@ def replay(path: Path, case: Path | None = None) -> tuple[Report, bool]:
 
 def _case(
     facts: dict[str, Any], path: Path, case: Path | None
-) -> tuple[OpSpec, Sequence[Candidate | JaxCandidate | NotBuilt], Path | None]:
+) -> tuple[OpSpec, Sequence[AnyCandidate | NotBuilt], Path | None]:
     if case is None and facts["case"] is not None:
         case = _named_case(path, facts["case"])
         typer.echo(in_a_line(f"gradparity: running {case}, which {path} names"), err=True)

@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 import torch
 
+from parity_tests.harness.candidates.base import AnyCandidate, InDims, MaybeTensors, Tensors
 from parity_tests.harness.candidates.jax_programs import Programs
 from parity_tests.harness.candidates.outputs import Outputs
-from parity_tests.harness.candidates.torch_candidate import BadOutput, InDims, MaybeTensors, Refused, Tensors
+from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused
 from parity_tests.harness.exceptions.defects import message_of
 from parity_tests.harness.jaxprs import has_custom_vjp
 from parity_tests.harness.numbers import bridge
@@ -47,11 +48,11 @@ UNBATCHED_OUTPUT = (
 
 
 @dataclass(frozen=True)
-class JaxCandidate:
+class JaxCandidate(AnyCandidate):
     """A function of JAX arrays to be judged: plain, jitted, a `custom_vjp`, a `custom_jvp`, a Pallas kernel, ...
 
-    It offers the maps of `candidate.Candidate`, on tensors, by `jax.vjp`, `jax.jvp` and `jax.vmap` of the function, run
-    operation by operation, but for what is under `jax.jit` itself.
+    It has all maps, by `jax.vjp`, `jax.jvp` and `jax.vmap` of the function, run operation by operation, but for what is
+    under `jax.jit` itself. Batches are along the first axis: JAX moves any other there before it calls anybody's rule.
 
     Attributes:
         call: the function: (inputs...) -> array or tuple of arrays.
@@ -75,11 +76,17 @@ class JaxCandidate:
         """What its author wrote."""
         return self.call
 
-    batch_axes = (0,)  # JAX moves any other to the front before it calls anybody's rule
-
     def __post_init__(self) -> None:
         if not callable(self.call):
             raise TypeError(f"JaxCandidate: needs a function of JAX arrays, got {type(self.call).__name__}")
+
+    def __reduce__(self) -> tuple:
+        """Without what has been compiled: see `isolation.by_name`."""
+        return JaxCandidate, (self.call, self.name, self.limits)
+
+    def named(self, name: str, limits: Mapping[str, str] | None) -> JaxCandidate:
+        """The same under this name, with these limits."""
+        return JaxCandidate(self.call, name, limits)
 
     def bound(
         self,

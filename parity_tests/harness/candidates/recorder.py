@@ -40,7 +40,7 @@ class Recorder(Candidate):
 
     def __init__(self, candidate: Candidate) -> None:
         super().__init__(candidate.call, candidate.name, candidate.limits)
-        self.source, self.constants, self.params = candidate.source, candidate.constants, candidate.params
+        self.given, self.constants, self.params = candidate.given, candidate.constants, candidate.params
         self.returns, self.arranged = candidate.returns, candidate.arranged
         self.last: Call | None = None
         self._inside = False

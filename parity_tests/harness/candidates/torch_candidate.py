@@ -11,16 +11,13 @@ from dataclasses import dataclass
 import torch
 from torch.autograd import forward_ad
 
+from parity_tests.harness.candidates.base import AnyCandidate, InDims, MaybeTensors, Tensors
 from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD, BadOutput, Refused, refusals
 from parity_tests.harness.candidates.writes import WRITTEN, Writes
 
-Tensors = tuple[torch.Tensor, ...]
-MaybeTensors = tuple[torch.Tensor | None, ...]
-InDims = Sequence[int | None]  # the axis of each argument that vmap takes for the batch; None: it is in every example
 
-
-class Candidate:
+class Candidate(AnyCandidate):
     """A callable on tensors, with its name, its known limits, and how many outputs it must have.
 
     Args:
@@ -35,7 +32,7 @@ class Candidate:
     def __init__(self, call: Callable, name: str, limits: Mapping[str, str] | None = None) -> None:
         if not callable(call):
             raise TypeError(f"candidate {name!r} must be callable on tensors, got {type(call).__name__}")
-        self.source, self.call, self.name, self.limits = call, _with_parameters(call), name, limits
+        self.given, self.call, self.name, self.limits = call, _with_parameters(call), name, limits
         self.constants: Mapping[int, torch.Tensor] = {}
         self.params: Mapping[str, object] = {}
         self.returns: Outputs | None = None
@@ -43,6 +40,23 @@ class Candidate:
 
     framework = "torch"
     batch_axes = (0, -1)  # for PyTorch hands a vmap staticmethod the axis as it is
+
+    def __reduce__(self) -> tuple:
+        """By what its author wrote: see `isolation.by_name`."""
+        return Candidate, (self.source, self.name, self.limits)
+
+    @property
+    def source(self) -> Callable:
+        """What its author wrote."""
+        return self.given
+
+    def named(self, name: str, limits: Mapping[str, str] | None) -> Candidate:
+        """The same under this name, with these limits."""
+        return Candidate(self.source, name, limits)
+
+    def with_constants(self, constants: Mapping[int, torch.Tensor]) -> Candidate:
+        """The same, bound to these constants."""
+        return self.bound(constants, self.params)
 
     def bound(
         self,
@@ -57,7 +71,7 @@ class Candidate:
         known of them already.
         """
         candidate = Candidate(self.call, self.name, self.limits)
-        candidate.source, candidate.constants, candidate.params = self.source, constants, params
+        candidate.given, candidate.constants, candidate.params = self.given, constants, params
         candidate.returns = self.returns if returns is None or returns.is_plain else returns
         candidate.arranged = arranged or self.arranged
         return candidate

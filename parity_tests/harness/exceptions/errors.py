@@ -14,9 +14,7 @@ from parity_tests.harness.exceptions.defects import first_line as first_line
 from parity_tests.harness.exceptions.defects import where_of as where_of
 
 _HARNESS = Path(__file__).parents[1]
-_CALLS_CANDIDATE = {
-    str(_HARNESS / "candidates" / name) for name in ("torch_candidate.py", "jax_candidate.py", "recorder.py")
-}
+_CALLS_CANDIDATE = f"{_HARNESS / 'candidates'}/"
 _READS_RESULTS = {(str(_HARNESS / "numbers" / "bridge.py"), name) for name in ("to_numpy", "from_jax")}
 _ORACLE = str(_HARNESS / "oracle" / "oracle.py")
 _CHECKS = (str(_HARNESS / "checks") + "/", str(_HARNESS / "trial" / "trial.py"))
@@ -76,7 +74,7 @@ def is_candidates(error: BaseException) -> bool:
     if not ours:
         return False
     innermost = frames[ours[-1]].filename
-    if innermost in _CALLS_CANDIDATE:
+    if innermost.startswith(_CALLS_CANDIDATE):
         return True
     beyond = frames[ours[-1] + 1 :]
     called = any(frame.filename.startswith(f"{_TORCH}/") or _is_own(frame.filename) for frame in beyond)
@@ -90,7 +88,7 @@ def is_oracles(error: BaseException) -> bool:
 
 def map_of(error: BaseException) -> str:
     """The method of the candidate that was called when it raised an exception: "vjp", "vmap_of_jvp"; or nothing."""
-    names = [frame.name for frame in _frames(error) if frame.filename in _CALLS_CANDIDATE]
+    names = [frame.name for frame in _frames(error) if frame.filename.startswith(_CALLS_CANDIDATE)]
     name = next((name for name in names if not name.startswith("_")), "")
     return {"record": "forward", "vjp_undefined": "vjp"}.get(name, name)
 

@@ -12,9 +12,8 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
-from parity_tests.harness.candidates.jax_candidate import JaxCandidate
+from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.not_built import NotBuilt
-from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.exceptions.explaining import explain
 from parity_tests.harness.judging.court import Court
 from parity_tests.harness.judging.docket import Docket
@@ -53,22 +52,18 @@ class Calls:
         """What `load` depends on."""
         return self.pickled
 
-    def load(self) -> tuple[OpSpec, list[Candidate | JaxCandidate]]:
+    def load(self) -> tuple[OpSpec, list[AnyCandidate]]:
         """The spec and the candidates, imported."""
         try:
-            spec, calls = pickle.loads(self.pickled)
+            return pickle.loads(self.pickled)
         except Exception as error:
             raise ImportError(f"{type(error).__name__}: {error}; {REMEDY}") from error
-        return spec, [
-            JaxCandidate(call, name, limits) if framework == "jax" else Candidate(call, name, limits)
-            for framework, call, name, limits in calls
-        ]
 
     def court(self, spec: OpSpec) -> Court:
         """The oracle of all candidates."""
         return Court(spec, self.device, self.seed, select_samples(self.quick))
 
-    def docket(self, spec: OpSpec, candidates: Sequence[Candidate | JaxCandidate | NotBuilt], court: Court) -> Docket:
+    def docket(self, spec: OpSpec, candidates: Sequence[AnyCandidate | NotBuilt], court: Court) -> Docket:
         """What is to be judged."""
         return Docket(
             spec=spec,
@@ -102,19 +97,19 @@ def replay_line(quick: bool, row: Row) -> str:
     return f"crosscheck(..., {options})  # and the same seed"
 
 
-def pickled(spec: OpSpec, candidates: Iterable[Candidate | JaxCandidate]) -> bytes:
+def pickled(spec: OpSpec, candidates: Iterable[AnyCandidate]) -> bytes:
     """A spec and candidates, for `Calls`.
 
     Raises:
         TypeError: one of them cannot be sent; the message names it, and the remedy.
     """
-    calls = [(c.framework, c.source, c.name, c.limits) for c in candidates]
-    for what, thing in ((f"OpSpec {spec.name}", spec), *((f"candidate {call[2]!r}", call) for call in calls)):
+    candidates = list(candidates)
+    for what, thing in ((f"OpSpec {spec.name}", spec), *((f"candidate {c.name!r}", c) for c in candidates)):
         try:
             _dumped(thing)
         except Exception as error:  # an object's own __reduce__ may raise anything
             raise TypeError(f"{what} cannot be sent to another process ({error}); {REMEDY}") from error
-    return _dumped((spec, calls))
+    return _dumped((spec, candidates))
 
 
 class _Pickler(pickle.Pickler):

@@ -12,14 +12,13 @@ from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Row
 
 if TYPE_CHECKING:
-    from parity_tests.harness.candidates.jax_candidate import JaxCandidate
+    from parity_tests.harness.candidates.base import AnyCandidate
     from parity_tests.harness.candidates.not_built import NotBuilt
-    from parity_tests.harness.candidates.torch_candidate import Candidate
     from parity_tests.harness.judging.court import Court
     from parity_tests.harness.judging.docket import Docket
     from parity_tests.harness.specs.spec import OpSpec
 
-    Candidates = Sequence[Candidate | JaxCandidate | NotBuilt]
+    Candidates = Sequence[AnyCandidate | NotBuilt]
 
 
 class WorkerError(RuntimeError):

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parity_tests.harness.candidates.jax_candidate import JaxCandidate
+from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.not_built import NotBuilt
-from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks import Check
 from parity_tests.harness.judging.court import Court
 from parity_tests.harness.judging.resume import Earlier
@@ -33,7 +32,7 @@ class Docket:
     """What is to be judged."""
 
     spec: OpSpec
-    candidates: Sequence[Candidate | JaxCandidate | NotBuilt]
+    candidates: Sequence[AnyCandidate | NotBuilt]
     checks: Sequence[Check]
     precisions: Sequence[Precision]
     device: str
@@ -53,7 +52,7 @@ class Docket:
         return tuple(name for name in ORDERS if name in needed)
 
     @property
-    def present(self) -> list[Candidate | JaxCandidate]:
+    def present(self) -> list[AnyCandidate]:
         """The candidates that can be called."""
         return [candidate for candidate in self.candidates if not isinstance(candidate, NotBuilt)]
 

@@ -9,9 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from parity_tests.harness.candidates.jax_candidate import JaxCandidate
+from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.not_built import NotBuilt
-from parity_tests.harness.candidates.torch_candidate import Candidate, Refused
+from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.candidates.torch_log import TorchLog
 from parity_tests.harness.checks import Check
 from parity_tests.harness.diagnosis.failures import described, explained, smallest_of, wrong_result
@@ -177,7 +177,7 @@ class _Judging:
     """One candidate in one format. `skipped`: gets a line for each sample that is not judged."""
 
     docket: Docket
-    candidate: Candidate | JaxCandidate
+    candidate: AnyCandidate
     oracle: Oracle
     precision: Precision
     skipped: list[str]

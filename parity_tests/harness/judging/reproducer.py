@@ -22,7 +22,7 @@ import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from numpy.lib import format as npy
 
-from parity_tests.harness.candidates.jax_candidate import JaxCandidate
+from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.recorder import Call, Recorder
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.candidates.torch_log import TorchLog
@@ -52,7 +52,7 @@ class Reproducer:
     """
 
     spec: OpSpec
-    candidate: Candidate | JaxCandidate
+    candidate: AnyCandidate
     position: int
     check: Check
     trial: Trial

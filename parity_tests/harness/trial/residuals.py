@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import torch
 
-from parity_tests.harness.candidates.jax_candidate import Pullback
-from parity_tests.harness.candidates.torch_candidate import Graph, nodes
+from parity_tests.harness.candidates.base import Recorded
+from parity_tests.harness.candidates.torch_candidate import nodes
 from parity_tests.harness.findings import Fact
 from parity_tests.harness.trial.trial import Trial
 
@@ -29,7 +29,7 @@ def residuals(trial: Trial) -> Iterator[Fact]:
             yield Fact(name, False, text)
 
 
-def _constants(graph: Graph | Pullback) -> Iterator[tuple[str, torch.Tensor]]:
+def _constants(graph: Recorded) -> Iterator[tuple[str, torch.Tensor]]:
     known = {x.untyped_storage().data_ptr() for x in (*graph.inputs, *graph.outputs)}
     for node in nodes(graph.outputs):
         if not isinstance(node, torch.autograd.function.BackwardCFunction):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from parity_tests.harness.candidates.jax_candidate import JaxCandidate
-from parity_tests.harness.candidates.torch_candidate import BadOutput, Candidate
+from parity_tests.harness.candidates.base import AnyCandidate
+from parity_tests.harness.candidates.torch_candidate import BadOutput
 from parity_tests.harness.findings import Comparison, Fact, Finding
 from parity_tests.harness.maps import ORDERS, Slot
 from parity_tests.harness.numbers import bridge
@@ -24,7 +24,7 @@ from parity_tests.harness.specs.samples import Sample
 class Trial:
     """Everything that a check needs, and the comparison itself."""
 
-    candidate: Candidate | JaxCandidate
+    candidate: AnyCandidate
     oracle: Oracle
     sample: Sample
     precision: Precision
@@ -42,9 +42,8 @@ class Trial:
     def in_format(self, precision: Precision) -> Trial:
         """The same in another format, in which its floating-point constants are, too."""
         candidate = self.candidate
-        if isinstance(candidate, Candidate) and any(x.dtype.kind in "fc" for x in self.sample.constants.values()):
-            constants = bridge.constants(self.sample.constants, precision, self.device)
-            candidate = candidate.bound(constants, candidate.params)
+        if any(x.dtype.kind in "fc" for x in self.sample.constants.values()):
+            candidate = candidate.with_constants(bridge.constants(self.sample.constants, precision, self.device))
         return replace(self, candidate=candidate, precision=precision)
 
     def arguments(self, name: str, example: int = 0) -> list[np.ndarray]:

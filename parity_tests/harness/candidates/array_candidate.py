@@ -1,0 +1,155 @@
+"""A candidate that is formulas on NumPy arrays: a value, a VJP and a JVP that somebody has written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+
+from parity_tests.harness.candidates.base import AnyCandidate, MaybeTensors, Tensors
+from parity_tests.harness.candidates.outputs import Outputs
+from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused
+
+
+class ArrayCandidate(AnyCandidate):
+    """Formulas on NumPy arrays to be judged.
+
+    They get arrays in the format that is judged, of every input, in the order of the spec. NumPy has no bfloat16: there
+    they get float32, and each result is rounded once.
+
+    Args:
+        forward: (inputs..., **params) -> array or tuple of arrays.
+        vjp: (inputs..., cotangents..., **params) -> the gradients of the differentiated inputs, as an array or a tuple;
+            None is a zero. A cotangent that is absent is an array of zeros. Complex gradients are by PyTorch's
+            convention, the conjugate of JAX's. None: it has no VJP.
+        jvp: (inputs..., tangents..., **params) -> the tangents of the outputs. None: it has no JVP.
+        name: its name in reports; by default that of `forward`.
+        limits: the checks that it is known to fail, each with the reason.
+
+    Raises:
+        TypeError: a formula is no function.
+    """
+
+    framework = "NumPy"
+
+    def __init__(
+        self,
+        forward: Callable,
+        vjp: Callable | None = None,
+        jvp: Callable | None = None,
+        name: str = "",
+        limits: Mapping[str, str] | None = None,
+    ) -> None:
+        for what, formula in (("forward", forward), ("vjp", vjp), ("jvp", jvp)):
+            if not callable(formula) and (formula is not None or what == "forward"):
+                raise TypeError(f"ArrayCandidate: {what} must be a function of arrays, got {type(formula).__name__}")
+        self.formulas, self.name, self.limits = (forward, vjp, jvp), name, limits
+        self.constants: Mapping[int, torch.Tensor] = {}
+        self.params: Mapping[str, object] = {}
+        self.returns: Outputs | None = None
+        self.arranged: Callable[[Sequence], Sequence] | None = None
+
+    def __reduce__(self) -> tuple:
+        """By what its author wrote: see `isolation.by_name`."""
+        return ArrayCandidate, (*self.formulas, self.name, self.limits)
+
+    @property
+    def source(self) -> Callable:
+        """What its author wrote."""
+        return self.formulas[0]
+
+    def named(self, name: str, limits: Mapping[str, str] | None) -> ArrayCandidate:
+        """The same under this name, with these limits."""
+        return ArrayCandidate(*self.formulas, name, limits)
+
+    def bound(
+        self,
+        constants: Mapping[int, torch.Tensor],
+        params: Mapping[str, object],
+        returns: Outputs | None = None,
+        arranged: Callable[[Sequence], Sequence] | None = None,
+    ) -> ArrayCandidate:
+        """The same as a function of the differentiated inputs alone; see `AnyCandidate.bound`."""
+        candidate = self.named(self.name, self.limits)
+        candidate.constants, candidate.params = constants, params
+        candidate.returns = self.returns if returns is None or returns.is_plain else returns
+        candidate.arranged = arranged or self.arranged
+        return candidate
+
+    def with_constants(self, constants: Mapping[int, torch.Tensor]) -> ArrayCandidate:
+        """The same, bound to these constants."""
+        return self.bound(constants, self.params)
+
+    def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
+        """The outputs that are differentiable."""
+        outputs = self.every_output(args)
+        return outputs if self.returns is None else self.returns.real(outputs)
+
+    def every_output(self, args: Sequence[torch.Tensor]) -> Tensors:
+        """All outputs, integers included."""
+        outputs = self._called(self.formulas[0], args, ())
+        if self.returns is not None:
+            outputs = self.returns.arranged(outputs)
+        return tuple(_tensor(y, args) for y in _as_tuple(outputs))
+
+    def vjp(
+        self,
+        primals: Sequence[torch.Tensor],
+        cotangents: Sequence[torch.Tensor | None],
+        requires_grad: Sequence[bool] | None = None,
+    ) -> MaybeTensors:
+        """Reverse mode, by the formula for all inputs."""
+        formula = self.formulas[1]
+        if formula is None:
+            self._refuse("reverse mode")
+        if any(w is None for w in cotangents):
+            outputs = self.forward(primals)
+            pairs = zip(cotangents, outputs, strict=True)
+            cotangents = [torch.zeros_like(y) if w is None else w for w, y in pairs]
+        gradients = _as_tuple(self._called(formula, primals, cotangents))
+        if len(gradients) != len(primals):
+            raise BadOutput(f"its vjp returned {len(gradients)} gradients, expected {len(primals)}")
+        wanted = [True] * len(primals) if requires_grad is None else requires_grad
+        return tuple(
+            _tensor(g, primals) if flag and g is not None else None for g, flag in zip(gradients, wanted, strict=True)
+        )
+
+    def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> MaybeTensors:
+        """Forward mode."""
+        formula = self.formulas[2]
+        if formula is None:
+            self._refuse("forward mode")
+        results = _as_tuple(self._called(formula, primals, tangents))
+        return tuple(None if y is None else _tensor(y, primals) for y in results)
+
+    def _called(self, formula: Callable, primals: Sequence[torch.Tensor], directions: Sequence) -> object:
+        """A formula at all inputs, the bound constants among them, and the cotangents or tangents."""
+        inputs = list(primals)
+        for i in sorted(self.constants):
+            inputs.insert(i, self.constants[i])
+        arrays = [_array(x) for x in inputs]
+        arguments = arrays if self.arranged is None else self.arranged(arrays)
+        with np.errstate(all="ignore"):  # of an infinity PyTorch and JAX do not warn either
+            return formula(*arguments, *map(_array, directions), **self.params)
+
+
+def _array(x: torch.Tensor) -> np.ndarray:
+    """A new array with a tensor's values, in its format; float32 for bfloat16, which NumPy does not have."""
+    if x.device.type != "cpu":
+        raise Refused("NumPy computes on the CPU", declared=True)
+    x = x.detach().resolve_conj().resolve_neg()
+    return (x.float() if x.dtype is torch.bfloat16 else x).numpy().copy()
+
+
+def _tensor(y: object, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    """A tensor in the array's own format, but for bfloat16."""
+    if not isinstance(y, np.ndarray | np.generic):
+        raise BadOutput(f"returned {type(y).__name__} where an array, or a tuple of arrays, is expected")
+    tensor = torch.from_numpy(np.array(y, order="C"))
+    judged_in_bfloat16 = any(x.dtype is torch.bfloat16 for x in inputs)
+    return tensor.bfloat16() if judged_in_bfloat16 and tensor.dtype is torch.float32 else tensor
+
+
+def _as_tuple(results: object) -> tuple:
+    return tuple(results) if isinstance(results, tuple | list) else (results,)

@@ -1,0 +1,129 @@
+"""A candidate in NVIDIA Warp: a function that launches kernels, and the adjoints that `wp.Tape` makes of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from parity_tests.harness.candidates.base import AnyCandidate, MaybeTensors, Tensors
+from parity_tests.harness.candidates.outputs import Outputs
+from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused
+
+try:
+    import warp as wp
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("WarpCandidate needs NVIDIA Warp: pip install 'gradparity[warp]'") from error
+
+_MOST_AXES = 4  # of a wp.array
+_ONE_TAPE = threading.Lock()  # for all threads of a process, which would record what others launch
+
+
+@dataclass(frozen=True)
+class WarpCandidate(AnyCandidate):
+    """A function of Warp arrays to be judged, with the VJP that `wp.Tape` records of it.
+
+    Needs `pip install 'gradparity[warp]'`. Warp has no forward mode, no second order and no vmap: these are refused.
+
+    Attributes:
+        call: (inputs..., **params) -> array or tuple of arrays, made with `requires_grad=True`. The inputs are
+            `wp.array`s in the format that is judged, on its device; kernels that take `dtype=Any` run in all of them.
+        name: its name in reports; by default that of `call`.
+        limits: the checks that it is known to fail, each with the reason.
+    """
+
+    call: Callable
+    name: str = ""
+    limits: Mapping[str, str] | None = None
+    constants: Mapping[int, torch.Tensor] = field(default_factory=dict, repr=False)
+    params: Mapping[str, object] = field(default_factory=dict, repr=False)
+    returns: Outputs | None = field(default=None, repr=False)
+    arranged: Callable[[Sequence], Sequence] | None = field(default=None, repr=False)
+
+    framework = "Warp"
+
+    def __post_init__(self) -> None:
+        if not callable(self.call) or isinstance(self.call, wp.Kernel):
+            kind = type(self.call).__name__
+            raise TypeError(f"WarpCandidate: needs a function that launches kernels and returns arrays, got {kind}")
+
+    @property
+    def source(self) -> Callable:
+        """What its author wrote."""
+        return self.call
+
+    def named(self, name: str, limits: Mapping[str, str] | None) -> WarpCandidate:
+        """The same under this name, with these limits."""
+        return replace(self, name=name, limits=limits)
+
+    def bound(
+        self,
+        constants: Mapping[int, torch.Tensor],
+        params: Mapping[str, object],
+        returns: Outputs | None = None,
+        arranged: Callable[[Sequence], Sequence] | None = None,
+    ) -> WarpCandidate:
+        """The same as a function of the differentiated inputs alone; see `AnyCandidate.bound`."""
+        returns = self.returns if returns is None or returns.is_plain else returns
+        return replace(self, constants=constants, params=params, returns=returns, arranged=arranged or self.arranged)
+
+    def with_constants(self, constants: Mapping[int, torch.Tensor]) -> WarpCandidate:
+        """The same, bound to these constants."""
+        return replace(self, constants=constants)
+
+    def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
+        """The outputs that are differentiable."""
+        outputs = self.every_output(args)
+        return outputs if self.returns is None else self.returns.real(outputs)
+
+    def every_output(self, args: Sequence[torch.Tensor]) -> Tensors:
+        """All outputs, integers included."""
+        with _ONE_TAPE:
+            return tuple(wp.to_torch(y, requires_grad=False).clone() for y in self._called([_array(x) for x in args]))
+
+    def vjp(
+        self,
+        primals: Sequence[torch.Tensor],
+        cotangents: Sequence[torch.Tensor | None],
+        requires_grad: Sequence[bool] | None = None,
+    ) -> MaybeTensors:
+        """Reverse mode, by a tape; an absent cotangent is one that the tape is not given."""
+        flags = [True] * len(primals) if requires_grad is None else requires_grad
+        arrays = [_array(x, flag) for x, flag in zip(primals, flags, strict=True)]
+        with _ONE_TAPE, wp.Tape() as tape:
+            outputs = self._called(arrays)
+        real = outputs if self.returns is None else self.returns.real(outputs)
+        if len(real) != len(cotangents):
+            raise BadOutput(f"returned {len(real)} outputs, expected {len(cotangents)}")
+        given = {y: _array(w) for y, w in zip(real, cotangents, strict=True) if w is not None}
+        if not all(y.requires_grad for y in given):
+            raise BadOutput("returned an array without requires_grad=True, through which a tape goes no further")
+        tape.backward(grads=given)
+        return tuple(wp.to_torch(x.grad, requires_grad=False).clone() if flag else None for x, flag in zip(arrays, flags, strict=True))
+
+    def _called(self, arrays: Sequence[wp.array]) -> tuple[wp.array, ...]:
+        """What the function returns at these inputs and the bound constants."""
+        inputs = list(arrays)
+        for i in sorted(self.constants):
+            inputs.insert(i, _array(self.constants[i]))
+        outputs = self.call(*(inputs if self.arranged is None else self.arranged(inputs)), **self.params)
+        if self.returns is not None:
+            outputs = self.returns.arranged(outputs)
+        outputs = tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
+        for y in outputs:
+            if not isinstance(y, wp.array):
+                raise BadOutput(f"returned {type(y).__name__} where a wp.array, or a tuple of them, is expected")
+        return outputs
+
+
+def _array(x: torch.Tensor, requires_grad: bool = False) -> wp.array:
+    """A Warp array with a tensor's values, in its format, on its device, in memory of its own."""
+    if not 1 <= x.ndim <= _MOST_AXES:
+        raise Refused(f"a wp.array has from 1 to {_MOST_AXES} axes, and an input has {x.ndim}", declared=True)
+    if x.is_complex():
+        raise Refused("Warp has no complex numbers", declared=True)
+    wp.init()  # which does nothing but the first time
+    own = x.detach().resolve_neg().clone(memory_format=torch.contiguous_format)
+    return wp.from_torch(own, requires_grad=requires_grad)
