@@ -81,7 +81,7 @@ class WarpCandidate(AnyCandidate):
     def every_output(self, args: Sequence[torch.Tensor]) -> Tensors:
         """All outputs, integers included."""
         with _ONE_TAPE:
-            return tuple(wp.to_torch(y, requires_grad=False).clone() for y in self._called([_array(x) for x in args]))
+            return tuple(_tensor(y) for y in self._called([_array(x) for x in args]))
 
     def vjp(
         self,
@@ -100,8 +100,9 @@ class WarpCandidate(AnyCandidate):
         given = {y: _array(w) for y, w in zip(real, cotangents, strict=True) if w is not None}
         if not all(y.requires_grad for y in given):
             raise BadOutput("returned an array without requires_grad=True, through which a tape goes no further")
-        tape.backward(grads=given)
-        return tuple(wp.to_torch(x.grad, requires_grad=False).clone() if flag else None for x, flag in zip(arrays, flags, strict=True))
+        with _ONE_TAPE:
+            tape.backward(grads=given)
+        return tuple(None if x.grad is None else _tensor(x.grad) for x in arrays)
 
     def _called(self, arrays: Sequence[wp.array]) -> tuple[wp.array, ...]:
         """What the function returns at these inputs and the bound constants."""
@@ -127,3 +128,8 @@ def _array(x: torch.Tensor, requires_grad: bool = False) -> wp.array:
     wp.init()  # which does nothing but the first time
     own = x.detach().resolve_neg().clone(memory_format=torch.contiguous_format)
     return wp.from_torch(own, requires_grad=requires_grad)
+
+
+def _tensor(y: wp.array) -> torch.Tensor:
+    """A tensor with an array's values, in memory of its own."""
+    return wp.to_torch(y, requires_grad=False).clone()

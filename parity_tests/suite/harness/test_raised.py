@@ -84,7 +84,7 @@ def test_an_operator_of_pytorchs_alone_has_no_line_of_its_own():
     spec = OpSpec("same", primal=lambda x: x, signature="(n)->(n)")
     failure, _ = the_failure(torch.cholesky_inverse, spec, "forward")
     assert failure.wrong[0].pattern.startswith("raises RuntimeError: ")
-    assert "(at candidate.py:" in failure.wrong[0].pattern
+    assert "(at torch_candidate.py:" in failure.wrong[0].pattern
 
 
 @pytest.mark.parametrize(

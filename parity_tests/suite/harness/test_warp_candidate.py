@@ -21,8 +21,9 @@ def test_a_right_kernel_passes() -> None:
     report = crosscheck(WarpCandidate(kernels.scores), SPEC, dtypes=["float64", "float32"])
     assert report.passed, str(report)
     rows = {(row.check, row.dtype): row.verdict for row in report.rows if row.candidate == "scores"}
-    for check in ("forward", "vjp", "linearity", "retain_graph", "points"):
+    for check in ("forward", "vjp", "linearity", "determinism", "points"):
         assert {rows[check, dtype] for dtype in ("float64", "float32")} == {Verdict.PASS}, check
+    assert rows["retain_graph", "float64"] is Verdict.PASS
     assert rows["jvp", "float64"] is Verdict.UNSUPPORTED
     assert rows["vmap", "float64"] is Verdict.UNSUPPORTED
 
