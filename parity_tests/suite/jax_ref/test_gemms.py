@@ -8,6 +8,7 @@ import pytest
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from jax_ref import attn, attn_ad, attn_jvp, attn_primal, attn_vjp
+from jax_ref._products import mm
 from parity_tests.suite.jax_ref._cases import FORMULAS, Formula, Sizes, draw
 
 # All axes differ and none is so small that XLA would write a product as a sum.
@@ -153,3 +154,15 @@ def test_the_counter_finds_nested_products():
         return jax.lax.cond(S[0, 0] > 0, lambda: jax.lax.scan(lambda c, _: (c, q @ k.T), 0.0, None, 2)[1][0], lambda: S)
 
     assert gemms(nested, *PRIMALS[:2]) == 2
+
+
+def test_a_product_is_one_operation():
+    """An einsum is a function under jit by itself, which JAX traces anew for every call."""
+    names = [eqn.primitive.name for eqn in jax.make_jaxpr(attn_primal)(*PRIMALS).eqns]
+    assert names == ["dot_general", "tanh", "dot_general"]
+
+
+def test_no_product_needs_a_transposition():
+    q, k, _ = PRIMALS
+    with pytest.raises(ValueError, match="without a transposition"):
+        mm("nd,md->mn", q, k)
