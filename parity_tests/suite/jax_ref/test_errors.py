@@ -1,5 +1,6 @@
 """What is refused, word for word: every message names the argument, the axis, the sizes and the remedy."""
 
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -113,23 +114,12 @@ def refuses(f: Callable, case: Refused) -> None:
     assert str(info.value) == case.text
 
 
-@pytest.mark.parametrize("case", cases(REFUSED | NOT_ARRAYS))
-@pytest.mark.parametrize("entry", cases(ENTRIES))
-def test_refused_primals(entry: Callable, case: Refused):
-    refuses(entry, case)
-
-
-@pytest.mark.parametrize("case", cases(REFUSED))
-@pytest.mark.parametrize("entry", cases(DIFFERENTIATED))
-def test_refused_primals_of_a_derivative(entry: Callable, case: Refused):
-    """The rules run in the place of the function, so they have to check, too."""
-    refuses(entry, case)
-
-
-@pytest.mark.parametrize("case", cases(NOT_ARRAYS))
-@pytest.mark.parametrize("entry", cases(DIFFERENTIATED))
-def test_not_an_array_in_a_derivative(entry: Callable, case: Refused):
-    refuses(entry, case)
+# In a derivative the rules run in the place of the function, so they have to check, too.
+@pytest.mark.parametrize("entry", cases(ENTRIES | DIFFERENTIATED))
+def test_refused_primals(entry: Callable, subtests):
+    for name, case in (REFUSED | NOT_ARRAYS).items():
+        with subtests.test(name):
+            refuses(entry, case)
 
 
 def test_vmap_counts_the_axes_that_it_leaves():
@@ -137,59 +127,56 @@ def test_vmap_counts_the_axes_that_it_leaves():
     refuses(jax.vmap(attn, (0, None, None)), Refused((Q, K, V), ValueError, _rank("q", "n, d", Q[0])))
 
 
-each_direction = pytest.mark.parametrize(
-    ("formula", "direction"),
-    [
-        pytest.param(formula, direction, id=f"{name}-{direction}")
-        for name, formula in FORMULAS.items()
-        for direction in formula.directions
-    ],
-)
+each_formula = pytest.mark.parametrize("formula", cases(FORMULAS))
 
 
 def arguments(formula: Formula) -> dict[str, np.ndarray]:
     return dict(zip(formula.arguments, draw(SIZES, formula.arguments, seed=71), strict=True))
 
 
-@each_direction
-def test_a_direction_of_the_wrong_shape(formula: Formula, direction: str):
+@each_formula
+def test_a_direction_of_the_wrong_shape(formula: Formula, subtests):
     """Transposed, with a batch, or with an axis of 1 or none that NumPy would broadcast."""
     args = arguments(formula)
-    x, primal = args[direction], direction.split("_")[0]
-    for wrong in (x.T, x[None], x[:1], x[0, 0]):
-        text = f"attn: {direction} must have the shape of {primal}, {x.shape}, got {wrong.shape}"
-        case = Refused(tuple((args | {direction: wrong}).values()), ValueError, text)
-        refuses(formula.explicit, case)
-        refuses(jax.jit(formula.explicit), case)
+    for direction in formula.directions:
+        x, primal = args[direction], direction.split("_")[0]
+        for wrong in (x.T, x[None], x[:1], x[0, 0]):
+            text = f"attn: {direction} must have the shape of {primal}, {x.shape}, got {wrong.shape}"
+            case = Refused(tuple((args | {direction: wrong}).values()), ValueError, text)
+            with subtests.test(direction, shape=wrong.shape):
+                refuses(formula.explicit, case)
+                refuses(jax.jit(formula.explicit), case)
 
 
-@each_direction
-def test_a_direction_of_the_wrong_dtype(formula: Formula, direction: str):
+@each_formula
+def test_a_direction_of_the_wrong_dtype(formula: Formula, subtests):
     args = arguments(formula)
-    for dtype in ("float32", "int64", "complex128"):
+    for direction, dtype in itertools.product(formula.directions, ("float32", "int64", "complex128")):
         wrong = args[direction].astype(dtype)
         text = f"attn: {direction} must have the dtype of q, float64, got {dtype}; convert it before calling"
         case = Refused(tuple((args | {direction: wrong}).values()), TypeError, text)
-        refuses(formula.explicit, case)
-        refuses(jax.jit(formula.explicit), case)
+        with subtests.test(direction, dtype=dtype):
+            refuses(formula.explicit, case)
+            refuses(jax.jit(formula.explicit), case)
 
 
-@each_direction
-def test_a_direction_that_is_no_array(formula: Formula, direction: str):
+@each_formula
+def test_a_direction_that_is_no_array(formula: Formula, subtests):
     """Not even 0, which is so near to what None means."""
     args = arguments(formula)
-    for wrong in ([0.0], 0, 0.0):
+    for direction, wrong in itertools.product(formula.directions, ([0.0], 0, 0.0)):
         text = f"attn: {direction} must be an array or None, got {type(wrong).__name__}"
-        refuses(formula.explicit, Refused(tuple((args | {direction: wrong}).values()), TypeError, text))
+        with subtests.test(direction, wrong=wrong):
+            refuses(formula.explicit, Refused(tuple((args | {direction: wrong}).values()), TypeError, text))
 
 
-@pytest.mark.parametrize("layout", cases({"rows": np.ascontiguousarray, "columns": np.asfortranarray}))
 @pytest.mark.parametrize("name", ["attn", "attn_ad", "attn_primal", *FORMULAS])
-def test_numpy_arrays_work(name, layout):
+def test_numpy_arrays_work(name):
     """Everywhere, in either order of storage, and what comes back is a JAX array."""
     names = FORMULAS[name].arguments if name in FORMULAS else ("q", "k", "v")
     f = FORMULAS[name].explicit if name in FORMULAS else ENTRIES[name]
     args = draw(SIZES, names, seed=72)
-    results = f(*(layout(x) for x in args))
-    assert all(isinstance(x, jax.Array) for x in results)
-    same(results, f(*map(jnp.asarray, args)))
+    for layout in (np.ascontiguousarray, np.asfortranarray):
+        results = f(*(layout(x) for x in args))
+        assert all(isinstance(x, jax.Array) for x in results)
+        same(results, f(*map(jnp.asarray, args)))
