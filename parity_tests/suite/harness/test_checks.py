@@ -34,6 +34,8 @@ from ._ops import (
 from ._protocol import PROTOCOL_MISTAKES
 from ._transforms import RIGHT_OPERATOR, TRANSFORM_MISTAKES
 
+pytestmark = pytest.mark.usefixtures("certified_once")
+
 # The mistakes.
 
 

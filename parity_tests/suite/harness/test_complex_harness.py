@@ -34,6 +34,8 @@ from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.harness._ops import judged, rows
 from parity_tests.suite.slow_but import slow_but
 
+pytestmark = pytest.mark.usefixtures("certified_once")
+
 MAPS = ("forward", "vjp", "jvp", "adjoint", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp", "linearity")
 OF_REAL_NUMBERS = {"points", "points_second_order", "exact", "autocast"}
 

@@ -15,6 +15,8 @@ from parity_tests.harness.report.results import WrongResult
 
 from ._ops import judged, normal
 
+pytestmark = pytest.mark.usefixtures("certified_once")
+
 # Explanations.
 
 

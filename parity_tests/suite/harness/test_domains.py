@@ -20,6 +20,8 @@ from parity_tests.harness.specs.samples import samples
 
 from ._ops import judged, normal, unary_function
 
+pytestmark = pytest.mark.usefixtures("certified_once")
+
 SHAPES = ((5, 5), (3, 1, 1), (2, 4, 4), (0, 0))
 SIZES = {"n": 4, "v": 7}
 

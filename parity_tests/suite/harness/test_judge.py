@@ -33,6 +33,8 @@ from ._ops import (
     unary_function,
 )
 
+pytestmark = pytest.mark.usefixtures("certified_once")
+
 
 def wrong_square(backward: Callable) -> Callable:
     return unary_function(lambda x: x * x, backward)

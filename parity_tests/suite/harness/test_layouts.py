@@ -22,6 +22,8 @@ from parity_tests.suite.misreadings import (
 
 from ._ops import PAIR, judged, normal, pair, pair_backward, pair_function, pair_jvp
 
+pytestmark = pytest.mark.usefixtures("certified_once")
+
 NAMED: dict[str, Layout] = {layout.name: layout for layout in LAYOUTS}
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 PAIR_4D = replace(PAIR, inputs=(normal(2, 3, 4, 5), normal(2, 3, 4, 5, seed=1)))

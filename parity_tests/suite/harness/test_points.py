@@ -14,6 +14,8 @@ from parity_tests.suite.slow_but import slow_but
 
 from ._ops import judged
 
+pytestmark = pytest.mark.usefixtures("certified_once")
+
 ELEMENTWISE = "(n,m)->(n,m)"
 
 
