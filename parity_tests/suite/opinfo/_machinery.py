@@ -96,18 +96,24 @@ def arguments(sample: SampleInput) -> tuple[Tensor, ...]:
     return (sample.input, *sample.args)
 
 
+# One of each kind, for what takes long and does not depend on sizes: those are for the samples of the harness.
+FEW = ("all_axes_equal", "one_of_all", "no_key", "transposed", "expanded")
+
+
 def samples(
-    op: OpInfo, device: str, dtype: torch.dtype, *, requires_grad: bool = False
+    op: OpInfo, device: str, dtype: torch.dtype, *, requires_grad: bool = False, few: bool = False
 ) -> Iterator[tuple[Tensor, ...]]:
-    """q, k and v of each sample."""
-    return map(arguments, op.sample_inputs(device, dtype, requires_grad=requires_grad))
+    """q, k and v of each sample; `few`: of those in `FEW`."""
+    every = op.sample_inputs(device, dtype, requires_grad=requires_grad)
+    return (arguments(sample) for sample in every if not few or sample.name in FEW)
 
 
 def references(
-    op: OpInfo, device: str, dtype: torch.dtype, *, requires_grad: bool = False
+    op: OpInfo, device: str, dtype: torch.dtype, *, requires_grad: bool = False, few: bool = False
 ) -> Iterator[tuple[Tensor, ...]]:
     """The same of what OpInfo calls reference inputs, which are more."""
-    return map(arguments, op.reference_inputs(device, dtype, requires_grad=requires_grad))
+    every = op.reference_inputs(device, dtype, requires_grad=requires_grad)
+    return (arguments(sample) for sample in every if not few or sample.name in FEW)
 
 
 def directions(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -43,7 +43,7 @@ class TestCompositeCompliance(TestCase):
             return partial(overload._op_dk, DispatchKey.CompositeExplicitAutograd)
 
         forward, backward = kernel(overload(op)), kernel(torch.ops.gradparity.attn_backward.default)
-        for q, k, v in references(op, device, dtype):
+        for q, k, v in references(op, device, dtype, few=True):
             output, attn = op(q, k, v)
             backward_args = (*directions((output, attn)), q, k, v, attn, [True] * 3)
             for function, args in ((forward, (q, k, v)), (backward, backward_args)):
@@ -52,12 +52,12 @@ class TestCompositeCompliance(TestCase):
 
     @ops(OPS, allowed_dtypes=(torch.complex128,))  # what real tensors do is part of that
     def test_backward(self, device, dtype, op):
-        for args in references(op, device, dtype, requires_grad=True):
+        for args in references(op, device, dtype, requires_grad=True, few=True):
             composite_compliance.check_backward_formula(op, args, {}, assert_equal_fn=self.assertEqual)
 
     @ops(OPS, allowed_dtypes=(torch.complex128,))  # what real tensors do is part of that
     def test_forward_ad(self, device, dtype, op):
-        for args in samples(op, device, dtype, requires_grad=True):
+        for args in samples(op, device, dtype, requires_grad=True, few=True):
             composite_compliance.check_forward_ad_formula(op, args, {}, assert_equal_fn=self.assertEqual)
 
     @ops(OPS, allowed_dtypes=DOUBLE)
