@@ -73,12 +73,14 @@ def test_the_jax_faces_agree(name: str) -> None:
 # Which JAX refuses on a custom_vjp.
 FORWARD_FIRST = {"jvp", "vjp_of_jvp", "jvp_of_jvp"}
 ALARMS = (Verdict.MISMATCH, Verdict.ERROR)
+SMALL = ("attention_head", "attention_causal")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("op", SPECS)
+@pytest.mark.parametrize(
+    "op", [pytest.param(op, marks=pytest.mark.slow if op in SMALL else pytest.mark.soak) for op in SPECS]
+)
 def test_every_implementation_agrees(op: str) -> None:
-    """Of the JAX faces under vmap see `jax_ref/test_dot_product_attention.py`."""
+    """Of the JAX faces under vmap, and of their second order, see `jax_ref/test_dot_product_attention.py`, too."""
     composite, *faces = [model.candidate(op, name) for name in model.names(op)]
     of_torch = [*FIRST_ORDER, *SECOND_ORDER, "vjp_partial", "input_subsets", "vmap"]
     report = judged(op, [composite], of_torch, ["float64", "bfloat16"], SOME)

@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -298,13 +297,13 @@ def test_memory(native: Callable, defined):
 FUSED = source("fused.cpp")
 FACE = """
 using M = gradparity::Matrix<float>;
-extern "C" void attn_forward(const M& q, const M& k, const M& v, float* output, float* attn) {
-  gradparity::fused::forward(q, k, v, output, attn);
+extern "C" void attn_forward_NUMBER(const M& q, const M& k, const M& v, float* output, float* attn) {
+  gradparity::fused_NUMBER::forward(q, k, v, output, attn);
 }
-extern "C" void attn_backward(
+extern "C" void attn_backward_NUMBER(
     const M* output_bar, const M* attn_bar, const M& q, const M& k, const M& v, const M& attn, float* q_bar,
     float* k_bar, float* v_bar) {
-  gradparity::fused::backward(output_bar, attn_bar, q, k, v, attn, q_bar, k_bar, v_bar);
+  gradparity::fused_NUMBER::backward(output_bar, attn_bar, q, k, v, attn, q_bar, k_bar, v_bar);
 }
 """
 
@@ -316,8 +315,10 @@ class Matrix(ctypes.Structure):
     )
 
 
-def operators_of(kernels: ctypes.CDLL) -> tuple[Callable, Callable]:
-    """attn and attn_backward by these kernels, from matrices that have gaps between their columns."""
+def operators_of(kernels: ctypes.CDLL, number: int) -> tuple[Callable, Callable]:
+    """attn and attn_backward by the copy of this number, from matrices that have gaps between their columns."""
+    attn_forward_of_copy = getattr(kernels, f"attn_forward_{number}")
+    attn_backward_of_copy = getattr(kernels, f"attn_backward_{number}")
 
     def matrix(x: Tensor | None):
         return None if x is None else ctypes.byref(Matrix(x.data_ptr(), *x.shape, *x.stride()))
@@ -328,14 +329,14 @@ def operators_of(kernels: ctypes.CDLL) -> tuple[Callable, Callable]:
     def attn(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         given = [with_gaps(x) for x in (q, k, v)]
         output, attn = q.new_empty(len(q), v.shape[1]), q.new_empty(len(q), len(k))
-        kernels.attn_forward(*map(matrix, given), data(output), data(attn))
+        attn_forward_of_copy(*map(matrix, given), data(output), data(attn))
         return output, attn
 
     def attn_backward(output_bar, attn_bar, q, k, v, attn, mask) -> tuple[Tensor | None, ...]:
         given = [None if x is None else with_gaps(x) for x in (output_bar, attn_bar, q, k, v, attn)]
         asked = [*mask[:2], mask[2] and output_bar is not None]
         x_bar = [torch.empty_like(x) if wanted else None for x, wanted in zip((q, k, v), asked, strict=True)]
-        kernels.attn_backward(*map(matrix, given), *map(data, x_bar))
+        attn_backward_of_copy(*map(matrix, given), *map(data, x_bar))
         return tuple(x_bar)
 
     return attn, attn_backward
@@ -369,15 +370,32 @@ MISTAKES = {
 }
 
 
+COPIES = ["no mistake", *MISTAKES]
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The kernels for float32 once without a mistake, and once with each, in namespaces of their own.
+
+    They are one source, since most of the time the compiler reads PyTorch's headers.
+    """
+    texts = []
+    for number, name in enumerate(COPIES):
+        text = planted(FUSED, *MISTAKES[name][:2]) if name in MISTAKES else FUSED
+        for narrow in ("INSTANTIATE(c10::BFloat16)\n", "INSTANTIATE(c10::Half)\n"):
+            text = planted(text, narrow, "")
+        text = text.replace("namespace gradparity::fused", f"namespace gradparity::fused_{number}")
+        texts.append(text + FACE.replace("NUMBER", str(number)))
+    folder = tmp_path_factory.mktemp("fused")
+    return library(folder, {"fused.cpp": "\n".join(texts), "rows.cpp": source("rows.cpp")})
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(toolchain_missing() is not None, reason=f"compiles: {toolchain_missing()}")
-@pytest.mark.parametrize("name", ["no mistake", *MISTAKES])
-def test_a_planted_mistake_is_caught(name: str, tmp_path: Path):
+@pytest.mark.parametrize("name", COPIES)
+def test_a_planted_mistake_is_caught(name: str, copies: ctypes.CDLL):
     """Two threads, each with several blocks of rows and of columns."""
-    old, new, wrong = MISTAKES.get(name, ("", "", set()))
-    text = planted(FUSED, old, new) if old else FUSED
-    kernels = library(tmp_path, {"fused.cpp": text + FACE, "rows.cpp": source("rows.cpp")})
-    report = judged(
-        on_threads(2, *operators_of(kernels)), (300, 6, 530, 4), checks=["forward", "vjp"], dtypes=["float32"]
-    )
+    wrong = MISTAKES[name][2] if name in MISTAKES else set()
+    attn, attn_backward = operators_of(copies, COPIES.index(name))
+    report = judged(on_threads(2, attn, attn_backward), (300, 6, 530, 4), checks=["forward", "vjp"], dtypes=["float32"])
     assert {result.label for row in report.failures for result in row.wrong} == wrong
