@@ -212,7 +212,7 @@ def test_what_cannot_run(tmp_path, text, options, message):
     "spec",
     [
         pytest.param(SPEC, marks=pytest.mark.slow),
-        pytest.param(COLLECTION["gather"].spec, marks=pytest.mark.slow),
+        pytest.param(COLLECTION["gather"].spec, marks=pytest.mark.soak),
         pytest.param(COLLECTION["huber"].spec, marks=pytest.mark.soak),
         pytest.param(COLLECTION["logsumexp"].spec, marks=pytest.mark.soak),
     ],

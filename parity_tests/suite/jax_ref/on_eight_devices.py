@@ -58,10 +58,21 @@ def test_it_is_the_oracle_to_rounding(face: Callable) -> None:
     report = crosscheck(JaxCandidate(over(face, mesh_of(8))), SPECS[face], checks=REVERSE_FIRST, dtypes=["float64"])
     report.raise_if_failed()
     assert all(row.verdict is Verdict.PASS for row in report.rows)
+    narrow = JaxCandidate(over(face, mesh_of(8)))
+    crosscheck(narrow, SPECS[face], checks=["forward", "vjp"], dtypes=["bfloat16"]).raise_if_failed()
+
+
+@pytest.mark.soak
+@faces
+def test_it_is_the_oracle_to_rounding_in_every_format(face: Callable) -> None:
     crosscheck(JaxCandidate(over(face, mesh_of(8))), SPECS[face], checks=["forward", "vjp"]).raise_if_failed()
 
 
-@faces
+@pytest.mark.parametrize(
+    "face",
+    [pytest.param(face, marks=() if face is by_sequence else pytest.mark.soak) for face in SPECS],
+    ids=lambda face: face.__name__,
+)
 def test_the_face_for_forward_mode_is_the_oracle_to_rounding(face: Callable) -> None:
     call = JaxCandidate(over(FORWARD_MODE[face], mesh_of(8)))
     report = crosscheck(call, SPECS[face], checks=EVERY_ORDER, dtypes=["float64"], limits={})

@@ -238,8 +238,13 @@ AVX512 = '  if (__builtin_cpu_supports("avx512f")) return KERNELS(avx512);\n'
 AVX2 = '  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return KERNELS(avx2);\n'
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("without", [AVX512, AVX512 + AVX2], ids=["avx2", "any"])
+@pytest.mark.parametrize(
+    "without",
+    [
+        pytest.param(AVX512, id="avx2", marks=pytest.mark.slow),
+        pytest.param(AVX512 + AVX2, id="any", marks=pytest.mark.soak),
+    ],
+)
 def test_other_instruction_sets(variant, without):
     variant(without, "")
     crosscheck(JaxCandidate(ffi.attn_fused), SPEC_FLOAT32, checks=["forward", "vjp", "exact"]).raise_if_failed()

@@ -31,12 +31,14 @@ FACES = [
 ]
 
 
-@pytest.mark.slow
-def test_on_eight_devices() -> None:
+@pytest.mark.parametrize(
+    "marks", [pytest.param("not soak", marks=pytest.mark.slow), pytest.param("soak", marks=pytest.mark.soak)]
+)
+def test_on_eight_devices(marks: str) -> None:
     """XLA reads its flags when it starts, so the tests are run in a process that has them."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(ON_EIGHT_DEVICES)],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", marks, str(ON_EIGHT_DEVICES)],
         env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
         capture_output=True,
         text=True,
