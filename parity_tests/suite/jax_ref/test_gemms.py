@@ -157,7 +157,7 @@ def test_the_counter_finds_nested_products():
 
 
 def test_a_product_is_one_operation():
-    """An einsum is a function under jit by itself, which JAX traces anew for every call."""
+    """Nothing is transposed, and nothing is a function under jit of its own, which JAX would trace at every call."""
     names = [eqn.primitive.name for eqn in jax.make_jaxpr(attn_primal)(*PRIMALS).eqns]
     assert names == ["dot_general", "tanh", "dot_general"]
 
