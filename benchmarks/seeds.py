@@ -22,6 +22,7 @@ from rich.console import Console
 
 from benchmarks.run import commit, facts
 from parity_tests.catalog import attn
+from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
@@ -105,7 +106,7 @@ def judged(operator: str, version: str, court: Court, seed: int) -> Judged:
         court=court,
     )
     report = Report({})
-    for _ in judge(docket, report):
+    for _ in report.collect(judge(docket)):
         pass
     rows = [row for row in report.rows if row.candidate == version] if mistake else report.rows
     alarms = [row for row in rows if _is_an_alarm(row, mistake)]
@@ -121,7 +122,7 @@ def judged(operator: str, version: str, court: Court, seed: int) -> Judged:
     )
 
 
-def _candidate(operator: str, version: str) -> Candidate | NotBuilt:
+def _candidate(operator: str, version: str) -> AnyCandidate | NotBuilt:
     if operator not in CASES:
         return attn.candidate(version)
     mistake = CASES[operator].mistakes.get(version)

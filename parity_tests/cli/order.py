@@ -173,7 +173,7 @@ class Order:
         """Carry it out: `harness.judge.judge`, with the reproducer of a failure written before its row is yielded."""
         from parity_tests.harness.judging.judge import judge
 
-        for _ in judge(self.docket(spec, candidates, court), report):
+        for _ in report.collect(judge(self.docket(spec, candidates, court))):
             self.save(report)  # at once: another check may hang
             yield report.rows[-1]
 

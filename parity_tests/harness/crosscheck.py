@@ -121,7 +121,7 @@ def crosscheck(
             rows = judge_guarded([replace(calls, deadline=deadline)], report, pool, trial_seconds)
         else:
             deadline, check_time = clock(budget)
-            rows = judge(replace(docket, deadline=deadline), report)
+            rows = report.collect(judge(replace(docket, deadline=deadline)))
         stack.enter_context(contextlib.closing(rows))
         _collect(rows, report, stack.enter_context(shown(docket.length, progress)), check_time)
     return report

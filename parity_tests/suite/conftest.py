@@ -77,7 +77,7 @@ def run_attn(
         court=_court(device, seed),
     )
     report = Report({})
-    for _ in judge(docket, report):
+    for _ in report.collect(judge(docket)):
         pass
     return report
 

@@ -57,7 +57,7 @@ def judged(case: Case, call: Callable, checks: list[str] | None, dtypes: list[st
     court = courts(case)[seed]
     docket = Docket(case.spec, candidates, chosen, precisions, "cpu", seed, lambda row: "", court=court)
     report = Report({})
-    for _ in judge(docket, report):
+    for _ in report.collect(judge(docket)):
         pass
     return report
 

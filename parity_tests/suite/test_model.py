@@ -52,7 +52,7 @@ def judged(
     chosen, precisions = select_checks(checks), select_precisions(dtypes, spec)
     docket = Docket(spec, candidates, chosen, precisions, "cpu", 0, lambda row: "", samples=which, court=court)
     report = Report({})
-    for _ in judge(docket, report):
+    for _ in report.collect(judge(docket)):
         pass
     return report
 

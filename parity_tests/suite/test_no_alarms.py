@@ -84,7 +84,7 @@ def _raises_no_alarm(op: str, some: slice) -> None:
         candidates, formats = [Candidate(case.right, "right")], select_precisions(list(PRECISIONS))
         docket = Docket(case.spec, candidates, select_checks(checks), formats, "cpu", seed, lambda row: "", court=court)
         report = Report({})
-        for _ in judge(docket, report):
+        for _ in report.collect(judge(docket)):
             pass
         assert not [row for row in report.rows if row.verdict in ALARMS], f"seed {seed}\n{report}"
 

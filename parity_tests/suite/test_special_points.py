@@ -33,7 +33,7 @@ def reports(case: Case, call: Callable, checks: Sequence[str], dtypes: Sequence[
             case.spec, candidates, chosen, precisions, "cpu", seed, lambda row: "", deadline=0.0, court=court
         )
         report = Report({})
-        for _ in judge(docket, report):
+        for _ in report.collect(judge(docket)):
             pass
         yield seed, report
 

@@ -14,8 +14,9 @@ from parity_tests.cli.case_file import load_case
 from parity_tests.cli.failure_file import ReplayError, read
 from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.not_built import NotBuilt
-from parity_tests.harness.judging.judge import NOTHING_TOLD, Docket, judge_at
+from parity_tests.harness.judging.judge import Docket, judge_at
 from parity_tests.harness.judging.selection import DEVICES, one_of, select_checks, select_precisions
+from parity_tests.harness.judging.verdicts import NOTHING_TOLD
 from parity_tests.harness.numbers.numerics import cuda_missing
 from parity_tests.harness.numbers.precision import COMPLEX
 from parity_tests.harness.report.environment import environment
@@ -71,7 +72,7 @@ def replay(path: Path, case: Path | None = None) -> tuple[Report, bool]:
         if report.environment.get(name) != version:
             here = f"this is {report.environment[name]}" if name in report.environment else "it plays no part here"
             report.skipped.append(f"the failure was found with {name} {version}; {here}")
-    row = judge_at(docket, report)
+    (row,) = report.collect(judge_at(docket))
     return report, row.passed or row.reason == NOTHING_TOLD
 
 

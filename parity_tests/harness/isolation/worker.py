@@ -96,7 +96,7 @@ def _serve(connection: Connection) -> None:
 def _carry_out(job: Work, docket: Docket, connection: Connection) -> None:
     report, told = Report({}), 0
     connection.send(Began(docket.length))
-    for _ in judge(docket, report):
+    for _ in report.collect(judge(docket)):
         job.save(report)  # at once: another check may hang
         row = report.rows[-1]
         failure = row.failure

@@ -10,6 +10,7 @@ from pathlib import Path
 from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.checks import Check
+from parity_tests.harness.findings import Verdict
 from parity_tests.harness.judging.court import Court
 from parity_tests.harness.judging.resume import Earlier
 from parity_tests.harness.maps import ORDERS
@@ -67,6 +68,10 @@ class Docket:
     def kinds(self) -> tuple[Precision, ...]:
         """The double format of real numbers, of complex numbers, or both, in which the oracle judges the formats."""
         return tuple(dict.fromkeys(precision.double for precision in self.precisions))
+
+    def blank(self, candidate: str, check: str, precision: Precision) -> Row:
+        """A row without comparisons: PASS, until something is found."""
+        return Row(self.spec.name, candidate, check, precision.name, self.device, Verdict.PASS, 0.0, 0)
 
     def checks_in(self, precision: Precision) -> list[Check]:
         """The checks that are run in a format."""

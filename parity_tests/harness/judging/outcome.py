@@ -1,9 +1,8 @@
-"""What one check did on one trial: what it found, and how it ended; and the verdict on several of them."""
+"""What one check did on one trial: what it found, and how it ended."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -18,7 +17,7 @@ from parity_tests.harness.exceptions.errors import (
     map_of,
     place_of,
 )
-from parity_tests.harness.findings import Fact, Finding, NotApplicable, Verdict
+from parity_tests.harness.findings import Fact, Finding, NotApplicable
 from parity_tests.harness.oracle.oracle import OracleError
 from parity_tests.harness.rounding.analysis import NoRule, NotFloat64
 from parity_tests.harness.specs.samples import Sample
@@ -61,8 +60,8 @@ class Outcome:
         return bool(self.wrong) or self.end in (End.REFUSED, End.UNRESOLVED)
 
 
-def run(check: Check, trial: Trial) -> Outcome:
-    """Run a check on a trial. Findings are kept one by one, so that none is lost with what comes after it."""
+def outcome_of(check: Check, trial: Trial) -> Outcome:
+    """What a check does on a trial. Findings are kept one by one, so that none is lost with what comes after it."""
     findings: list[Finding] = []
     try:
         for finding in check.run(trial):
@@ -101,23 +100,3 @@ def raised(outcome: Outcome, check: str) -> Fact:
         return Fact(label, False, first_line(error), circumstance_of(error))
     text = f"raises {type(error).__name__}: {first_line(error)} ({place_of(error)})"
     return Fact(label, False, text, circumstance_of(error))
-
-
-def deciding(outcomes: Sequence[Outcome]) -> tuple[Verdict, Outcome | None]:
-    """The verdict on what a check did on several trials, and the one that decides it; PASS if none does.
-
-    A wrong result comes before an exception of the candidate's, of whichever sample, and both before what the harness
-    could not do.
-    """
-    tests = (
-        (Verdict.MISMATCH, lambda outcome: bool(outcome.wrong)),
-        (Verdict.MISMATCH, lambda outcome: outcome.end is End.RAISED),
-        (Verdict.ERROR, lambda outcome: outcome.end is End.BROKEN),
-        (Verdict.UNRESOLVED, lambda outcome: outcome.end is End.UNRESOLVED),
-        (Verdict.UNSUPPORTED, lambda outcome: outcome.end is End.REFUSED),
-    )
-    for verdict, decides in tests:
-        for outcome in outcomes:
-            if decides(outcome):
-                return verdict, outcome
-    return Verdict.PASS, None

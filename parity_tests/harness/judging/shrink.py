@@ -19,7 +19,7 @@ import numpy as np
 from parity_tests.harness.checks import Check
 from parity_tests.harness.exceptions.defects import message_of
 from parity_tests.harness.findings import Comparison, Finding
-from parity_tests.harness.judging.outcome import End, Outcome, run
+from parity_tests.harness.judging.outcome import End, Outcome, outcome_of
 from parity_tests.harness.numbers.real_parts import by_parts
 from parity_tests.harness.specs.domains import EXTENDED, REAL, Empty
 from parity_tests.harness.specs.samples import Sample, at_sizes
@@ -99,7 +99,7 @@ def raises_at(spec: OpSpec, trial_at: TrialAt, check: Check, outcome: Outcome, d
             trial.oracle.check(sample)
         except Exception:  # the operator has no value there
             return False
-        again = run(check, trial)
+        again = outcome_of(check, trial)
         if again.end is not End.RAISED or again.error is None or _kind(again.error) != kind:
             return False
         found[0] = again

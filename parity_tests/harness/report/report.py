@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,9 @@ from parity_tests.harness.report.html import to_html
 from parity_tests.harness.report.render import as_text
 from parity_tests.harness.report.results import (
     ORACLE,
+    Event,
     Failure,
+    Note,
     Row,
     WrongResult,
     failure_as_dict,
@@ -49,6 +52,26 @@ class Report:
     error: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     catches: dict[str, str] = field(default_factory=dict)
+
+    def add(self, event: Event) -> None:
+        """Add a row; or a note, or a candidate that is not built, unless it is there already."""
+        match event:
+            case Row():
+                self.rows.append(event)
+            case NotBuilt():
+                self.not_built.extend([event] if event not in self.not_built else [])
+            case Note(text):
+                self.skipped.extend([text] if text not in self.skipped else [])
+
+    def collect(self, events: Iterable[Event]) -> Generator[Row, None, None]:
+        """Add events as they come, and yield the rows among them, each once it has been added."""
+        with contextlib.ExitStack() as stack:
+            if isinstance(events, Generator):
+                stack.enter_context(contextlib.closing(events))
+            for event in events:
+                self.add(event)
+                if isinstance(event, Row):
+                    yield event
 
     @property
     def passed(self) -> bool:

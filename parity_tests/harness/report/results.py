@@ -148,6 +148,18 @@ class Row:
         return self.verdict in (Verdict.PASS, Verdict.SKIPPED) or (self.verdict is Verdict.UNSUPPORTED and self.listed)
 
 
+@dataclass(frozen=True)
+class Note:
+    """A line of a report about what was not judged, with the reason. `about`: what two notes of one thing share."""
+
+    text: str
+    about: tuple[str, str] = ("", "")
+
+
+Event = Row | Note | NotBuilt
+"""What judging yields as it becomes known."""
+
+
 class Results(Protocol):
     """What a report shows: the fields of `Report`, which has the faces, too."""
 

@@ -123,7 +123,7 @@ def _raises_no_alarm(name: str, seeds: Sequence[int]) -> None:
         court = first.at_seed(seed) if seed else first
         docket = Docket(op, [Candidate(call, name)], checks, formats, "cpu", seed, lambda row: "", court=court)
         report = Report({})
-        for _ in judge(docket, report):
+        for _ in report.collect(judge(docket)):
             pass
         assert rows(report), f"seed {seed}"
         assert report.passed, f"seed {seed}\n{report}"
@@ -402,7 +402,7 @@ def failed(tmp_path, shrinking) -> tuple[Report, str]:
         spec, candidates, select_checks(["vjp"]), select_precisions(None, spec), "cpu", 0, lambda row: "", case=case
     )
     report = Report(environment(("cpu",), 0))
-    list(judge(docket, report))
+    list(report.collect(judge(docket)))
     report.save_failures(tmp_path)
     return report, str(case)
 

@@ -39,7 +39,7 @@ def _judged(call) -> Report:
         samples=lambda spec, seed: [s for s in samples(spec, seed) if s.name in ("all_axes_differ", "zero_c")],
     )
     report = Report({})
-    for _ in judge(docket, report):
+    for _ in report.collect(judge(docket)):
         pass
     return report
 

@@ -15,7 +15,7 @@ from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.diagnosis import diagnosis, failures
 from parity_tests.harness.exceptions.explaining import explain
-from parity_tests.harness.judging import judge, reproducer
+from parity_tests.harness.judging import candidate_rows, judge, reproducer
 from parity_tests.harness.report import html
 
 from ._ops import rows, unary_function
@@ -37,10 +37,10 @@ def _report(**options) -> Report:
 
 
 EXPLANATIONS = [
-    pytest.param(judge, "fails_at", "shrinking", id="shrinking"),
+    pytest.param(candidate_rows, "fails_at", "shrinking", id="shrinking"),
     pytest.param(failures, "entries", "shrinking", id="the entries of the smallest input"),
-    pytest.param(judge, "Reproducer", "the reproducer", id="the reproducer"),
-    pytest.param(judge, "explained", "the diagnosis", id="the diagnosis"),
+    pytest.param(candidate_rows, "Reproducer", "the reproducer", id="the reproducer"),
+    pytest.param(candidate_rows, "explained", "the diagnosis", id="the diagnosis"),
     pytest.param(failures, "blame", "the third witness", id="the third witness"),
     pytest.param(failures, "_heat", "the heat map of x_bar", id="the heat map"),
     pytest.param(diagnosis, "pattern", "the pattern of x_bar", id="the pattern"),
@@ -222,7 +222,7 @@ def test_the_trial_is_told_before_the_candidate_is_called():
         lambda row: "",
         on_trial=lambda row, sample: told.append((row.check, row.verdict, sample.sizes["n"], len(called))),
     )
-    *_, row = judge.judge(docket, Report({}))
+    *_, row = Report({}).collect(judge.judge(docket))
     assert row.verdict is Verdict.PASS
     assert told[0] == ("forward", Verdict.PASS, 0, 0)  # is an empty axis accepted?
     assert told[1] == ("vjp", Verdict.PASS, 4, 1)

@@ -243,7 +243,7 @@ def judged_by(run, limits=None) -> Row:
         0,
         lambda row: "",
     )
-    (row,) = judge(docket, Report({}))
+    (row,) = Report({}).collect(judge(docket))
     return row
 
 

@@ -317,7 +317,7 @@ def judged_by(run) -> Report:
         lambda row: "",
     )
     report = Report({})
-    for _ in judge(docket, report):
+    for _ in report.collect(judge(docket)):
         pass
     return report
 

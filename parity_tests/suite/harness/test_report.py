@@ -369,7 +369,7 @@ def test_who_is_not_built_has_a_column_and_a_reason(expected, code):
         replay=lambda row: "",
     )
     report = Report({})
-    assert len(list(judge(docket, report))) == docket.length == 1
+    assert len(list(report.collect(judge(docket)))) == docket.length == 1
     assert report.not_built == [missing]
     text = as_text(report)
     header, line = text.split("┡")[0], next(line for line in text.splitlines() if "forward" in line)

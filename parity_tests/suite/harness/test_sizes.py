@@ -95,7 +95,7 @@ def test_a_mistake_at_one_size_is_caught_there_only(call, spec, sample):
         lambda row: "",
         samples=lambda spec, seed: (s for s in samples(spec, seed) if not s.name.startswith(sample)),
     )
-    assert [row.verdict for row in judge(docket, Report({})) if row.candidate == "wrong"] == [Verdict.PASS]
+    assert [row.verdict for row in Report({}).collect(judge(docket)) if row.candidate == "wrong"] == [Verdict.PASS]
 
 
 def _one_sided(x, w):

@@ -1,0 +1,286 @@
+"""One candidate in one format: a row for each check, with the verdict, the reason for it, and the failure explained."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from parity_tests.harness.candidates.base import AnyCandidate
+from parity_tests.harness.candidates.torch_log import TorchLog
+from parity_tests.harness.candidates.torch_refusals import Refused
+from parity_tests.harness.checks import Check
+from parity_tests.harness.diagnosis.failures import described, explained, smallest_of, wrong_result
+from parity_tests.harness.exceptions.errors import first_line, map_of, where_of
+from parity_tests.harness.exceptions.explaining import explain
+from parity_tests.harness.findings import Comparison, Finding, Verdict
+from parity_tests.harness.judging.court import is_beyond, not_a_function, title, with_findings
+from parity_tests.harness.judging.docket import Docket
+from parity_tests.harness.judging.limits import held_to_limit
+from parity_tests.harness.judging.outcome import REFUSALS, End, Outcome, outcome_of, raised
+from parity_tests.harness.judging.remedies import with_remedy
+from parity_tests.harness.judging.reproducer import Reproducer
+from parity_tests.harness.judging.shrink import fails_at, raises_at
+from parity_tests.harness.judging.verdicts import NO_BOUND, NOTHING_TOLD, Conclusion, Judged, verdict_of
+from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.precision import Precision
+from parity_tests.harness.oracle.oracle import Oracle
+from parity_tests.harness.report.consequences import Failed
+from parity_tests.harness.report.results import Event, Failure, Note, Row, Smallest
+from parity_tests.harness.specs.samples import Sample
+from parity_tests.harness.trial.empty_axes import of_another_shape
+from parity_tests.harness.trial.trial import Trial
+
+ABOUT_TENSORS = "it is about PyTorch's tensors and what PyTorch does with them"
+
+
+class History:
+    """What is known of a candidate from the formats that have been judged.
+
+    Attributes:
+        failed: the checks that have failed.
+        compared: the checks that have compared something.
+    """
+
+    def __init__(self) -> None:
+        self.failed, self.compared = Failed(), set[str]()
+        self._noted: set[tuple[str, str]] = set()
+
+    def news(self, notes: Iterable[Note]) -> Iterator[Note]:
+        """Of notes those that say something new: the same error may come out of several maps and formats."""
+        for note in notes:
+            if note.about not in self._noted:
+                self._noted.add(note.about)
+                yield note
+
+
+def _has_entries(sample: Sample) -> bool:
+    return 0 not in sample.sizes.values()
+
+
+def _beyond(precision: Precision) -> str:
+    return f"all values of the oracle exceed the largest number of {precision.name}, {precision.largest:g}"
+
+
+@dataclass(frozen=True)
+class CandidateRows:
+    """The rows of one candidate in one format.
+
+    Attributes:
+        docket: what is to be judged.
+        candidate, oracle, precision: whom, by whom, and in which format.
+        history: what is known of the candidate from the formats before.
+    """
+
+    docket: Docket
+    candidate: AnyCandidate
+    oracle: Oracle
+    precision: Precision
+    history: History
+
+    def events(
+        self, checks: Iterable[Check], cases: Iterable[Sample], uncertified: Mapping[str, str]
+    ) -> Iterator[Event]:
+        """A row for each check, and a note for each sample that is not judged; `uncertified`: maps, and why."""
+        earlier, name = self.docket.earlier, self.candidate.name
+        if self.oracle.is_complex and self.precision.complex_name is None:
+            reason = f"complex numbers take part, and {self.precision.name} has none"
+            yield from (replace(self._blank(check.name), verdict=Verdict.SKIPPED, reason=reason) for check in checks)
+            return
+        with pinned(self.docket.device), TorchLog():
+            refusals = [(s, self._refusal(s)) for s in cases if not earlier.avoids(name, s.name)]
+            accepted = [s for s, note in refusals if note is None]
+            beyond = [s for s in accepted if is_beyond(self.oracle.at(s), s, self.precision)]
+        yield from self.history.news(note for _, note in refusals if note is not None)
+        none_left = bool(beyond) and all(s in beyond for s in accepted if _has_entries(s))
+        if not none_left:
+            yield from (self._note(s, _beyond(self.precision)) for s in beyond)
+        for check in checks:
+            lacking = [name for name in check.maps if name in uncertified]
+            if lacking:
+                reason = f"the oracle's {lacking[0]} has no certificate: {uncertified[lacking[0]]}"
+                yield replace(self._blank(check.name), verdict=Verdict.UNRESOLVED, reason=reason)
+                continue
+            with pinned(self.docket.device):
+                excused = check.name in (self.candidate.limits or {}) or name in earlier.unshrunk
+                worth_shrinking = self.history.failed.is_news(check.name, check.rests_on, self.precision)
+                row, notes = self.row(check, accepted, worth_shrinking and not excused)
+            yield from self.history.news(notes)
+            if row.verdict in (Verdict.MISMATCH, Verdict.ERROR):
+                self.history.failed.add(check.name, check.rests_on, self.precision)
+            if row.comparisons:
+                self.history.compared.add(check.name)
+            else:
+                row = self._without_comparisons(row, check, none_left)
+            yield held_to_limit(row, (self.candidate.limits or {}).get(row.check))
+
+    def _without_comparisons(self, row: Row, check: Check, none_left: bool) -> Row:
+        """A row that has compared nothing; `none_left`: the format has none of the operator's values."""
+        elsewhere, avoided = check.name in self.history.compared, self.docket.earlier.avoided.get(self.candidate.name)
+        if row.verdict is Verdict.UNRESOLVED and none_left:
+            # In a format without its values an operator does not exist; elsewhere it has been judged.
+            verdict = Verdict.SKIPPED if elsewhere else Verdict.UNRESOLVED
+            return replace(row, verdict=verdict, reason=f"at every sample {_beyond(self.precision)}")
+        if row.reason not in (NOTHING_TOLD, self._no_bound):
+            return row
+        if check.generic and elsewhere:
+            # A wider format has compared something at the few samples that the check looks at.
+            return replace(row, verdict=Verdict.SKIPPED)
+        if avoided:
+            return replace(row, reason=f"{row.reason}; it is not called any more at {', '.join(sorted(avoided))}")
+        return row
+
+    def row(self, check: Check, cases: Iterable[Sample], shrink: bool) -> tuple[Row, list[Note]]:
+        """The row of a check, with the failure explained, and what is to be noted of samples that it did not judge.
+
+        `shrink`: whether the smallest input that fails is looked for.
+        """
+        start, row = time.perf_counter(), self._blank(check.name)
+        inapplicable = self._inapplicable(check)
+        if inapplicable:
+            return replace(row, verdict=Verdict.SKIPPED, reason=inapplicable), []
+        outcomes: list[Outcome] = []
+        bounded, log = False, TorchLog()
+        for sample in cases:
+            if not check.looks_at(sample):
+                continue
+            with log:
+                outcome = outcome_of(check, self.trial_at(check.name, sample))
+            if outcome.end is End.REFUSED and not _has_entries(sample) and any(o.end is End.COMPLETE for o in outcomes):
+                outcome = replace(outcome, end=End.EMPTY_REFUSED)
+            row = with_findings(row, outcome.findings)
+            bounded |= any(not isinstance(f, Comparison) or np.isfinite(f.bound).any() for f in outcome.findings)
+            outcomes.append(outcome if outcome.wrong else replace(outcome, findings=()))  # which may be large
+            if outcome.is_final:
+                break
+        notes = [note for outcome in outcomes if (note := self._note_of(outcome)) is not None]
+        conclusion = verdict_of(Judged(outcomes, row.comparisons, bounded))
+        row = replace(self._concluded(row, conclusion), seconds=time.perf_counter() - start)
+        if conclusion.verdict is not Verdict.MISMATCH:
+            return row, notes
+        assert conclusion.outcome is not None
+        decider = conclusion.outcome
+        if (reason := not_a_function(decider.trial.oracle, decider.trial.sample)) is not None:
+            return replace(row, verdict=Verdict.UNRESOLVED, reason=reason), notes
+        with TorchLog():  # of what explains it
+            failure = self._failure(row, check, decider, outcomes, shrink)
+        return replace(row, failure=replace(failure, log=log.text)), notes
+
+    def trial_at(self, check: str, sample: Sample) -> Trial:
+        """A trial of the candidate at a sample, under a check of this name."""
+        self.docket.on_trial(self._blank(check), sample)
+        oracle = self.oracle.at(sample)
+        constants = bridge.constants(sample.constants, self.precision, self.docket.device)
+        spec = self.docket.spec
+        call = self.candidate.bound(constants, spec.params_at(sample.sizes), oracle.returns, spec.arranged)
+        return Trial(call, oracle, sample, self.precision, self.docket.device)
+
+    def _blank(self, check: str) -> Row:
+        return self.docket.blank(self.candidate.name, check, self.precision)
+
+    def _inapplicable(self, check: Check) -> str:
+        """Why a check has nothing to say about such a candidate or format; empty if it has."""
+        if check.torch_only and self.candidate.framework != "torch":
+            return check.torch_only if self.candidate.framework == "jax" else ABOUT_TENSORS
+        return check.real_only if self.precision.is_complex else ""
+
+    def _refusal(self, sample: Sample) -> Note | None:
+        """How the candidate's forward refuses a sample with an empty axis, as PyTorch's own often do; None if not."""
+        if _has_entries(sample):
+            return None
+        trial = self.trial_at("forward", sample)
+        try:
+            outputs = trial.candidate.forward(trial.tensors(trial.primals))
+            other = of_another_shape(trial, outputs)
+        except Refused:
+            return None  # the rows will say so, as of whatever else goes wrong
+        except REFUSALS as error:
+            return self._note(sample, f"{self.candidate.name} refuses an empty axis", first_line(error))
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            return None
+        return None if other is None else self._note(sample, self.candidate.name, other)
+
+    def _note_of(self, outcome: Outcome) -> Note | None:
+        """What is to be noted of a sample that a check did not judge; None of one that it did."""
+        sample, error = outcome.trial.sample, outcome.error
+        if error is not None and outcome.end is End.EMPTY_REFUSED:
+            what = f"{self.candidate.name} refuses an empty axis in {map_of(error) or 'a derivative'}"
+            return self._note(sample, what, first_line(error))
+        if error is not None and outcome.end is End.EMPTY_UNDEFINED:
+            return self._note(sample, "the oracle has no derivative there", where_of(error))
+        return None
+
+    def _note(self, sample: Sample, what: str, why: str = "") -> Note:
+        text = f"{self.docket.spec.name}, sample {sample.name}: {what}{': ' if why else ''}{why}"
+        return Note(text, about=(sample.name, why))
+
+    @property
+    def _no_bound(self) -> str:
+        return NO_BOUND.format(largest=self.precision.largest)
+
+    def _concluded(self, row: Row, conclusion: Conclusion) -> Row:
+        """A row with its verdict, and the reason for it."""
+        verdict, outcome = conclusion.verdict, conclusion.outcome
+        if outcome is None:
+            return replace(row, verdict=verdict, reason=conclusion.reason.format(largest=self.precision.largest))
+        if verdict is Verdict.MISMATCH or outcome.error is None:
+            return replace(row, verdict=verdict)
+        if isinstance(outcome.error, Refused):
+            declared = outcome.error.declared and self.candidate.limits is None
+            return replace(row, verdict=verdict, reason=str(outcome.error), listed=declared, declared=declared)
+        if verdict is Verdict.ERROR:
+            reason = with_remedy(f"{where_of(outcome.error)} [{title(outcome.trial.sample)}]")
+            return replace(row, verdict=verdict, reason=reason)
+        return replace(row, verdict=verdict, reason=str(outcome.error))
+
+    def _failure(self, row: Row, check: Check, outcome: Outcome, outcomes: Sequence[Outcome], shrink: bool) -> Failure:
+        """What is wrong at the sample that decides; and at another one, if the candidate raises an exception there."""
+        findings = [*outcome.findings, *([raised(outcome, check.name)] if outcome.end is End.RAISED else [])]
+        failure = self._told(row, outcome.trial, findings)
+        elsewhere = next((o for o in outcomes if o.end is End.RAISED), outcome)
+        if outcome.wrong and elsewhere is not outcome:
+            result = wrong_result(raised(elsewhere, check.name), self.docket.spec, check.name, [])
+            where = "; ".join(part for part in (f"at {title(elsewhere.trial.sample)}", result.circumstance) if part)
+            failure = replace(failure, wrong=(*failure.wrong, replace(result, circumstance=where)))
+        if not shrink:
+            return failure
+        lost = list(failure.unexplained)
+        smaller = self._with_smallest if outcome.wrong else self._with_smallest_sizes
+        failure = explain("shrinking", lambda: smaller(failure, check, outcome, lost), lost) or failure
+        return replace(failure, unexplained=tuple(lost))
+
+    def _told(self, row: Row, trial: Trial, findings: list[Finding]) -> Failure:
+        """What a failing row found on a trial, and how to judge it again."""
+        lost: list[str] = []
+        failure = explain("the diagnosis", lambda: explained(row, trial, findings), lost)
+        if failure is None:
+            failure = described(row, trial.sample, [f for f in findings if not f.holds], self.docket.spec)
+        replay = explain("how to replay it", lambda: self.docket.replay(row), lost)
+        return replace(failure, replay=replay, unexplained=(*failure.unexplained, *lost))
+
+    def _with_smallest(self, failure: Failure, check: Check, outcome: Outcome, lost: list[str]) -> Failure:
+        """With the smallest input that fails, and with what a reproducer of it needs."""
+        docket, trial_at, sample = self.docket, partial(self.trial_at, check.name), outcome.trial.sample
+        found = fails_at(docket.spec, trial_at, check, sample, outcome.findings, docket.deadline)
+        if found is None:  # it does not fail again, or nothing is to be shrunk
+            return failure
+        trial, wrong = found
+        smallest = smallest_of(failure, trial, wrong, lost)
+        position = next(i for i, other in enumerate(docket.candidates) if other is self.candidate)
+        make = partial(Reproducer, docket.spec, self.candidate, position, check, trial, wrong, docket.case)
+        return replace(failure, smallest=smallest, evidence=explain("the reproducer", make, lost))
+
+    def _with_smallest_sizes(self, failure: Failure, check: Check, outcome: Outcome, lost: list[str]) -> Failure:
+        """With the smallest sizes at which the candidate raises the same exception."""
+        trial_at = partial(self.trial_at, check.name)
+        smallest = raises_at(self.docket.spec, trial_at, check, outcome, self.docket.deadline)
+        if smallest is None:
+            return failure
+        result = wrong_result(raised(smallest, check.name), self.docket.spec, check.name, lost)
+        return replace(failure, smallest=Smallest(dict(smallest.trial.sample.sizes), {}, result))

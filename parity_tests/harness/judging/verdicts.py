@@ -1,0 +1,74 @@
+"""The verdict on what a check did at several samples: a table, read from the top."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from parity_tests.harness.findings import Verdict
+from parity_tests.harness.judging.outcome import End, Outcome
+
+NOTHING_TOLD = "nothing was compared that an answer of zeros would fail"
+NO_BOUND = (
+    "no result has an error bound: an intermediate of the oracle may exceed the format's largest number, {largest:g}, "
+    "or be undefined to rounding; give a primal without it, or leave the format out (OpSpec.dtypes)"
+)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a check did at all of its samples.
+
+    Attributes:
+        outcomes: one for each sample.
+        comparisons: the number of entries and properties that could have told a wrong answer.
+        bounded: whether anything that was compared has an error bound.
+    """
+
+    outcomes: Sequence[Outcome]
+    comparisons: int
+    bounded: bool
+
+    def first(self, holds: Callable[[Outcome], bool]) -> Outcome | None:
+        """The first outcome of which something holds; None if there is none."""
+        return next((outcome for outcome in self.outcomes if holds(outcome)), None)
+
+    def ended(self, end: End) -> Outcome | None:
+        """The first outcome that ended so; None if there is none."""
+        return self.first(lambda outcome: outcome.end is end)
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """A verdict. `outcome`: the one that decides it, if one does; `reason`: why, if none does."""
+
+    verdict: Verdict
+    outcome: Outcome | None = None
+    reason: str = ""
+
+
+def _inapplicable(judged: Judged) -> Outcome | None:
+    return None if judged.ended(End.COMPLETE) else judged.ended(End.INAPPLICABLE)
+
+
+# A wrong result comes before an exception of the candidate's, of whichever sample, and both before what the harness
+# could not do. Each line: which outcome decides, and the verdict.
+TABLE: tuple[tuple[Callable[[Judged], Outcome | None], Verdict], ...] = (
+    (lambda judged: judged.first(lambda outcome: bool(outcome.wrong)), Verdict.MISMATCH),
+    (lambda judged: judged.ended(End.RAISED), Verdict.MISMATCH),
+    (lambda judged: judged.ended(End.BROKEN), Verdict.ERROR),
+    (lambda judged: judged.ended(End.UNRESOLVED), Verdict.UNRESOLVED),
+    (lambda judged: judged.ended(End.REFUSED), Verdict.UNSUPPORTED),
+    (_inapplicable, Verdict.SKIPPED),
+)
+
+
+def verdict_of(judged: Judged) -> Conclusion:
+    """The verdict of the first line of `TABLE` that an outcome decides; else PASS, if anything was compared."""
+    for deciding, verdict in TABLE:
+        outcome = deciding(judged)
+        if outcome is not None:
+            return Conclusion(verdict, outcome)
+    if judged.comparisons == 0:
+        return Conclusion(Verdict.UNRESOLVED, reason=NOTHING_TOLD if judged.bounded else NO_BOUND)
+    return Conclusion(Verdict.PASS)

@@ -1,0 +1,78 @@
+"""The table of verdicts, line by line, and which line comes first."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, cast
+
+import pytest
+
+from parity_tests.harness.candidates.torch_refusals import Refused
+from parity_tests.harness.findings import Fact, Finding, NotApplicable, Verdict
+from parity_tests.harness.judging.outcome import End, Outcome
+from parity_tests.harness.judging.verdicts import NO_BOUND, NOTHING_TOLD, TABLE, Judged, verdict_of
+
+RIGHT, WRONG = Fact("x_bar", True, ""), Fact("x_bar", False, "is wrong")
+
+
+def outcome(end: End = End.COMPLETE, *findings: Finding, error: BaseException | None = None) -> Outcome:
+    return Outcome(cast(Any, None), findings, end, error)  # a verdict does not look at the trial
+
+
+COMPLETE = outcome(End.COMPLETE, RIGHT)
+# In the order of the table
+DECIDING = {
+    "a wrong result": (outcome(End.COMPLETE, RIGHT, WRONG), Verdict.MISMATCH),
+    "an exception of the candidate's": (outcome(End.RAISED, error=ValueError("no")), Verdict.MISMATCH),
+    "a defect": (outcome(End.BROKEN, error=KeyError("x")), Verdict.ERROR),
+    "no rule": (outcome(End.UNRESOLVED, error=NotImplementedError("sort")), Verdict.UNRESOLVED),
+    "a refusal": (outcome(End.REFUSED, error=Refused("no jvp", declared=True)), Verdict.UNSUPPORTED),
+    "nothing to say": (outcome(End.INAPPLICABLE, error=NotApplicable("no inputs")), Verdict.SKIPPED),
+}
+
+
+@pytest.mark.parametrize("line", DECIDING)
+def test_each_line_decides(line: str) -> None:
+    decider, verdict = DECIDING[line]
+    judged = Judged([outcome(End.EMPTY_REFUSED), decider], comparisons=3, bounded=True)
+    assert (verdict_of(judged).verdict, verdict_of(judged).outcome) == (verdict, decider)
+
+
+@pytest.mark.parametrize(("first", "second"), [*itertools.combinations(DECIDING, 2)])
+def test_a_line_above_comes_first_at_whichever_sample(first: str, second: str) -> None:
+    (above, verdict), (below, _) = DECIDING[first], DECIDING[second]
+    for outcomes in ([above, below], [below, above]):
+        assert verdict_of(Judged(outcomes, 3, True)).outcome is above
+        assert verdict_of(Judged(outcomes, 3, True)).verdict is verdict
+
+
+def test_every_line_of_the_table_has_its_case() -> None:
+    assert [verdict for _, verdict in TABLE] == [verdict for _, verdict in DECIDING.values()]
+
+
+def test_a_wrong_result_before_an_exception_at_the_same_sample_decides() -> None:
+    both = outcome(End.RAISED, WRONG, error=ValueError("no"))
+    assert verdict_of(Judged([both], 1, True)).verdict is Verdict.MISMATCH
+
+
+def test_what_applies_at_one_sample_is_not_skipped() -> None:
+    inapplicable, _ = DECIDING["nothing to say"]
+    assert verdict_of(Judged([inapplicable, COMPLETE], 1, True)).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("comparisons", "bounded", "verdict", "reason"),
+    [
+        (1, True, Verdict.PASS, ""),
+        (1, False, Verdict.PASS, ""),  # a fact has no bound
+        (0, True, Verdict.UNRESOLVED, NOTHING_TOLD),
+        (0, False, Verdict.UNRESOLVED, NO_BOUND),
+    ],
+)
+def test_without_a_deciding_outcome(comparisons: int, bounded: bool, verdict: Verdict, reason: str) -> None:
+    conclusion = verdict_of(Judged([COMPLETE], comparisons, bounded))
+    assert (conclusion.verdict, conclusion.reason, conclusion.outcome) == (verdict, reason, None)
+
+
+def test_no_samples_at_all_are_no_pass() -> None:
+    assert verdict_of(Judged([], 0, False)).verdict is Verdict.UNRESOLVED
