@@ -36,9 +36,11 @@ def _close(a: np.ndarray, b: np.ndarray) -> bool:
     return a.shape == b.shape and np.allclose(a, b, rtol=1e-12)
 
 
-@pytest.mark.parametrize("number", READ)
-def test_print_and_code_are_one_formula(number: int) -> None:
-    assert _one_formula(number, _pages.equations(READ[number])[number])
+@pytest.mark.parametrize("page", sorted({*READ.values()}))
+def test_print_and_code_are_one_formula(page: str, subtests: pytest.Subtests) -> None:
+    for number in (number for number in READ if READ[number] == page):
+        with subtests.test(number=number):
+            assert _one_formula(number, _pages.equations(page)[number])
 
 
 def _misprints(equation: str) -> Iterator[str]:
@@ -54,11 +56,13 @@ def _misprints(equation: str) -> Iterator[str]:
         yield f"{left}={right[: place.start()]}{right[place.end() :]}"
 
 
-@pytest.mark.parametrize("number", READ)
-def test_a_misprint_is_noticed(number: int) -> None:
-    misprints = [*_misprints(_pages.equations(READ[number])[number])]
-    assert misprints
-    assert [misprint for misprint in misprints if not _noticed(number, misprint)] == []
+@pytest.mark.parametrize("page", sorted({*READ.values()}))
+def test_a_misprint_is_noticed(page: str, subtests: pytest.Subtests) -> None:
+    for number in (number for number in READ if READ[number] == page):
+        misprints = [*_misprints(_pages.equations(page)[number])]
+        with subtests.test(number=number):
+            assert misprints
+            assert [misprint for misprint in misprints if not _noticed(number, misprint)] == []
 
 
 def _noticed(number: int, misprint: str) -> bool:

@@ -116,10 +116,6 @@ NOT_TENSORS = [
 ]
 
 
-def each(mistakes):
-    return pytest.mark.parametrize("mistake", [pytest.param(x, id=x.why) for x in mistakes])
-
-
 def text_of(error: type[Exception], function, args) -> str:
     with pytest.raises(error) as raised:
         function(*args)
@@ -142,20 +138,23 @@ def numpy_zeros(shape, dtype):
 
 
 @implementations
-@each(MISTAKES)
-def test_text(attn: Attn, mistake: Mistake):
-    assert text_of(mistake.error, attn, arguments(mistake, torch_zeros)) == mistake.text
+def test_text(attn: Attn, subtests):
+    for mistake in MISTAKES:
+        with subtests.test(mistake.why):
+            assert text_of(mistake.error, attn, arguments(mistake, torch_zeros)) == mistake.text
 
 
 @pytest.mark.parametrize("attn", [attn_composite, attn_function], ids=["composite", "function"])
-@each(NOT_TENSORS)
-def test_text_of_no_tensor(attn: Attn, mistake: Mistake):
-    assert text_of(mistake.error, attn, arguments(mistake, torch_zeros)) == mistake.text
+def test_text_of_no_tensor(attn: Attn, subtests):
+    for mistake in NOT_TENSORS:
+        with subtests.test(mistake.why):
+            assert text_of(mistake.error, attn, arguments(mistake, torch_zeros)) == mistake.text
 
 
-@each([*MISTAKES, *NOT_TENSORS])
-def test_jax_ref_says_the_same(mistake: Mistake):
-    assert text_of(mistake.error, jax_ref.attn_primal, arguments(mistake, numpy_zeros)) == mistake.text
+def test_jax_ref_says_the_same(subtests):
+    for mistake in (*MISTAKES, *NOT_TENSORS):
+        with subtests.test(mistake.why):
+            assert text_of(mistake.error, jax_ref.attn_primal, arguments(mistake, numpy_zeros)) == mistake.text
 
 
 @pytest.mark.parametrize("attn", [attn_composite, attn_function], ids=["composite", "function"])
