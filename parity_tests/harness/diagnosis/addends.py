@@ -12,22 +12,11 @@ from jax.extend import core
 from parity_tests.harness.numbers.precision import FLOAT64
 from parity_tests.harness.rounding.analysis import applied
 from parity_tests.harness.rounding.evaluation import called
+from parity_tests.harness.rounding.registry import Kind, has
 
 _MOST = 8  # terms of one value; of more, it is taken as a whole
 _LONGEST = 60  # characters of a term's formula
-_REARRANGES = {
-    "reshape",
-    "transpose",
-    "squeeze",
-    "expand_dims",
-    "copy",
-    "copy_p",
-    "convert_element_type",
-    "rev",
-    "slice",
-}
-_LINEAR = _REARRANGES | {"neg", "reduce_sum", "broadcast_in_dim", "cumsum"}
-_BILINEAR = {"mul", "dot_general"}
+_SAME_TEXT = Kind.MOVES | Kind.KEEPS_SIZE  # a formula that is linear and of this kind is called as its operand is
 _SHORT = {"dot_general": "dot", "reduce_sum": "sum"}
 
 
@@ -83,15 +72,15 @@ def _terms(eqn, operands: list[list[Term]], named: Sequence[Term]) -> list[list[
     inner = called(eqn)
     if inner is not None:
         return _interpret(inner.jaxpr, inner.consts, operands, named)
-    if name in ("add", "add_any", "sub"):
+    if has(name, Kind.ADDS):
         first, second = operands
         shape = np.broadcast_shapes(*(np.shape(x.value) for x in (first[0], second[0])))
         minus = [Term(f"-{x.text}", -x.value) for x in second] if name == "sub" else second
         terms = [Term(x.text, np.broadcast_to(x.value, shape)) for x in (*first, *minus)]
         return [terms if len(terms) <= _MOST else [_whole(terms)]]
-    if name in _LINEAR:
+    if has(name, Kind.LINEAR):
         return [[_evaluated(eqn, [x])[0] for x in operands[0]]]
-    if name in _BILINEAR and len(operands[0]) * len(operands[1]) <= _MOST:
+    if has(name, Kind.BILINEAR) and len(operands[0]) * len(operands[1]) <= _MOST:
         return [[_evaluated(eqn, pair)[0] for pair in product(*operands)]]
     if name == "div":
         return [[_evaluated(eqn, [x, _whole(operands[1])])[0] for x in operands[0]]]
@@ -115,10 +104,10 @@ def _evaluated(eqn, operands: Sequence[Term]) -> list[Term]:
 
 
 def _text(name: str, texts: list[str]) -> str:
-    if name in _REARRANGES or name == "broadcast_in_dim":
-        return texts[0]
     if name == "neg":
         return f"-{texts[0]}"
+    if has(name, Kind.LINEAR) and has(name, _SAME_TEXT):
+        return texts[0]
     if name == "mul":
         return " * ".join(x for x in texts if x != "1") or "1"
     return f"{_SHORT.get(name, name)}({', '.join(texts)})"

@@ -1,82 +1,44 @@
-"""How large rounding errors can be: a running error analysis over a function's jaxpr.
-
-`bounded(jaxpr, *args, precision=p)` evaluates it in float64 and carries, next to every intermediate value x, an
-entrywise bound E_x on the error that a computation of the same quantity in the format p makes: each operation passes on
-the errors of its operands, and adds its own rounding. Hence cancellation is excused where the mathematics forces it and
-nowhere else, and no tolerance is chosen. With u the unit roundoff of a stored result and u_acc the accumulator's:
-
-    E(input)  = 2 u |x|
-    E(const)  = |c - c rounded to the format|
-    E(x ± y)  = E_x + E_y + u |x ± y|
-    E(x ∘ y)  = |x| E_y + E_x |y| + E_x E_y + u |x ∘ y|
-    E(X Y)    = |X| E_Y + E_X |Y| + E_X E_Y + γ_K |X| |Y| + u |X Y|,    γ_K = min(K, λ √K) u_acc
-    E(f(x))   = max |f(y) - f(x)| over |y - x| <= E_x, + (2 u + 8 u_acc) |f(x)|
-
-The inputs are exact, but start with an error all the same: an algorithm is called stable if its result is nearly the
-right one for nearly the given inputs (N. Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 1.5).
-So a candidate may distribute c (x - y) to c x - c y, or write 1 - y y where the oracle has (1 - y) (1 + y); it may not
-lose more than the problem's own sensitivity and the oracle's own roundings explain.
-γ_K: K roundings at worst; of more than 47 the probabilistic bound (N. Higham, T. Mary, "A new approach to probabilistic
-rounding error analysis", SIAM J. Sci. Comput. 41, 2019), with more roundings where terms are equal (`rounding.terms`).
-λ = 6.9: of the 10^7 sums that a report may compare, any of independent roundings exceeds it with probability 10^-3 at
-most (`precision`). The 8 covers
-elementary functions: the worst in use, XLA's float32 tanh, errs by 4.7 u.
-
-Where right code may go another way than the oracle, and lose more, that is counted, too: products are multiplied in
-any order (`rounding.products`), sums of sums are added up in any order (`rounding.fused`), and what has a logarithm is
-divided by with that (`_by_logarithm`). What else another algorithm loses is not: one that divides by a factor to take
-it out of a product, say, is judged by an oracle that does so, too, in an explicit formula.
-
-Where nothing can round, the sum or product of small integers, the bound is 0: see `rounding.exact`.
-
-An entry whose value may overflow the format gets an infinite bound: it cannot be judged. Nor can a sum of which a
-partial sum may, in whatever order. An intermediate may, if only because of a constant: see `rounding.scales`.
-"""
+"""The interpreter of the rounding-error analysis, which the docstring of `parity_tests.harness.rounding` derives."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import cast
 
 import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
 from parity_tests.harness.numbers.precision import FLOAT64, Precision
-from parity_tests.harness.rounding import bits as rounding_bits
-from parity_tests.harness.rounding import complex as rounding_complex
-from parity_tests.harness.rounding import control_flow as rounding_control
-from parity_tests.harness.rounding import elementary as rounding_elementary
+from parity_tests.harness.rounding import (
+    arithmetic,
+    bits,
+    control_flow,
+    elementary,
+    indexing,
+    matrix,
+    order,
+    spectral,
+    sums,
+)
 from parity_tests.harness.rounding import exact as rounding_exact
-from parity_tests.harness.rounding import indexing as rounding_indexing
 from parity_tests.harness.rounding import integer_jumps as rounding_jumps
-from parity_tests.harness.rounding import matrix as rounding_matrix
-from parity_tests.harness.rounding import order as rounding_order
 from parity_tests.harness.rounding import scales as rounding_scales
-from parity_tests.harness.rounding import spectral as rounding_spectral
-from parity_tests.harness.rounding import sums as rounding_sums
-from parity_tests.harness.rounding.elementary import capped, change, underflow
+from parity_tests.harness.rounding.base import capped
 from parity_tests.harness.rounding.evaluation import called, evaluated
 from parity_tests.harness.rounding.fused import Sums
 from parity_tests.harness.rounding.missing import NoRule, NotFloat64
 from parity_tests.harness.rounding.products import Products
+from parity_tests.harness.rounding.registry import BY_MODULUS, ControlRule, Kind, Primitive, Rule, has, record_of
+
+# Each registers its primitives when it is imported.
+FAMILIES = (arithmetic, bits, control_flow, elementary, indexing, matrix, order, spectral, sums)
 
 INPUT = 2  # roundings of an input that a stable algorithm may be equivalent to
 
 
 _DOUBLE = frozenset({np.dtype(np.float64), np.dtype(np.complex128)})
-
-Rule = Callable[..., Any]
-_RULES: dict[str, Rule] = (
-    rounding_matrix.RULES
-    | rounding_order.RULES
-    | rounding_elementary.RULES
-    | rounding_spectral.RULES
-    | rounding_sums.RULES
-    | rounding_indexing.RULES
-    | rounding_bits.RULES
-)
 
 
 def bounded(
@@ -184,9 +146,10 @@ def applied(
         outputs = _interpret(inner.jaxpr, inner.consts, operands, precision, within, scaled)
         sums.leaving(eqn, inner.jaxpr, within)
         return outputs
-    if name in rounding_control.RULES:
+    record = record_of(name)
+    if record is not None and has(name, Kind.CONTROL):
         interpret = functools.partial(_interpret, scaled=scaled and name == "cond")
-        return rounding_control.RULES[name](eqn, operands, precision, interpret)
+        return cast(ControlRule, record.rule)(eqn, operands, precision, interpret)
     x = [value for value, _ in operands]
     values = evaluated(eqn, *x)
     values = [np.asarray(y) for y in (values if eqn.primitive.multiple_results else [values])]
@@ -200,13 +163,13 @@ def applied(
         if integers is not None:
             return [integers]
     complex_numbers = any(np.iscomplexobj(y) for y in [*x, *values])
-    rule, e = _rule_of(name, complex_numbers), [e for _, e in operands]
+    rule, e = _rule_of(name, record, complex_numbers), [e for _, e in operands]
     many = eqn.primitive.multiple_results
     bounds = rule(eqn, x, e, values if many else values[0], precision)
     bounds = bounds if many else [bounds]
     if not many and not complex_numbers and rounding_exact.exact(eqn, x, e, values[0], precision):
         bounds = [np.zeros(values[0].shape)]
-    if name in rounding_elementary.RULES or name in rounding_complex.RULES:
+    if has(name, Kind.FUNCTION):
         # What may be anything, infinite or undefined too, has no bounded image.
         bounds = [functools.reduce(_unknown_if, e, bound) for bound in bounds]
     return [(y, capped(y, _of_shape(bound, y.shape), precision)) for y, bound in zip(values, bounds, strict=True)]
@@ -216,171 +179,16 @@ def _of_shape(bound: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return bound if bound.shape == shape else np.broadcast_to(bound, shape)
 
 
-def _rule_of(name: str, complex_numbers: bool) -> Rule:
-    if complex_numbers and name in rounding_complex.RULES:
-        return rounding_complex.RULES[name]
-    if name not in _RULES:
+def _rule_of(name: str, record: Primitive | None, complex_numbers: bool) -> Rule:
+    if record is None:
         raise NoRule(name)
-    if complex_numbers and name not in rounding_complex.BY_MODULUS:
+    if not complex_numbers or record.complex is BY_MODULUS:
+        return cast(Rule, record.rule)
+    if record.complex is None:
         raise NoRule(f"{name} (of complex numbers)")
-    return _RULES[name]
+    return record.complex
 
 
 def _unknown_if(bound: np.ndarray, e: np.ndarray) -> np.ndarray:
     infinite = np.isinf(e)
     return np.where(infinite, np.inf, bound) if infinite.any() else bound
-
-
-# Rules: (eqn, values of the operands, their bounds, values of the results, precision) -> bounds of the results.
-
-
-def _rule(*names: str) -> Callable[[Rule], Rule]:
-    def register(rule: Rule) -> Rule:
-        for name in names:
-            _RULES[name] = rule
-        return rule
-
-    return register
-
-
-@_rule("add", "sub", "add_any")
-def _sum_of_two(eqn, x, e, y, p):
-    bound = e[0] + e[1] + p.u * np.abs(y)
-    return bound if np.isfinite(y).all() else np.where(_exactly_infinite(x, e, y), 0.0, bound)
-
-
-@_rule("mul")
-def _product(eqn, x, e, y, p):
-    passed_on = np.abs(x[0]) * e[1] + e[0] * np.abs(x[1]) + e[0] * e[1]
-    roundings = rounding_complex.PRODUCT if np.iscomplexobj(y) else 1
-    own = roundings * p.u * np.abs(y)
-    lost = np.where((x[0] == 0) | (x[1] == 0), 0.0, roundings * p.tiny)
-    bound = passed_on + own + lost
-    if np.isfinite(y).all():
-        return bound
-    sure = (np.abs(x[0]) > e[0]) & (np.abs(x[1]) > e[1])  # of their signs
-    return np.where(_exactly_infinite(x, e, y) & sure, 0.0, bound)
-
-
-def _exactly_infinite(x, e, y):
-    """Is it infinite because an operand is, exactly, and the other one is certainly finite or as infinite?"""
-    either = (np.isinf(x[0]) & (e[0] == 0)) | (np.isinf(x[1]) & (e[1] == 0))
-    return np.isinf(y) & either & np.isfinite(e[0] + e[1])
-
-
-@_rule("div")
-def _quotient(eqn, x, e, y, p):
-    room = np.abs(x[1]) - e[1]
-    passed_on = np.where(room > 0, (e[0] + np.abs(y) * e[1]) / room, np.where(e[0] + e[1] > 0, np.inf, 0.0))
-    roundings = rounding_complex.QUOTIENT if np.iscomplexobj(y) else 1
-    lost = np.where(x[0] == 0, 0.0, roundings * p.tiny)
-    own = roundings * p.u * np.abs(y)
-    bound = passed_on + own + lost
-    if np.isfinite(x[0]).all():
-        return bound
-    exact = np.isinf(x[0]) & (e[0] == 0) & (room > 0) & np.isfinite(e[1])
-    return np.where(exact, 0.0, bound)
-
-
-@_rule("neg", "copy", "copy_p", "stop_gradient", "reduce_precision", "real", "imag", "conj")
-def _exact(eqn, x, e, y, p):
-    return e[0]
-
-
-@_rule("abs")
-def _magnitude(eqn, x, e, y, p):
-    return e[0] + 4 * p.u * y + underflow(y, p) if np.iscomplexobj(x[0]) else e[0]
-
-
-@_rule("complex")
-def _pair(eqn, x, e, y, p):
-    return np.hypot(e[0], e[1])
-
-
-@_rule("max", "min", "clamp")
-def _extremum_of_operands(eqn, x, e, y, p):
-    return functools.reduce(np.maximum, e)
-
-
-@_rule("reduce_max", "reduce_min")
-def _extremum(eqn, x, e, y, p):
-    # Only the errors of those that may be it: a mask of -1e9, which a short format rounds by millions, never is.
-    axes = tuple(eqn.params["axes"])
-    sign = 1 if eqn.primitive.name == "reduce_max" else -1
-    unknown = np.isinf(e[0])
-    surely = np.where(unknown, -np.inf, sign * x[0] - e[0]).max(axes, initial=-np.inf, keepdims=True)
-    return np.where(unknown | (sign * x[0] + e[0] >= surely), e[0], 0.0).max(axes, initial=0.0)
-
-
-@_rule("reshape", "transpose", "broadcast_in_dim", "squeeze", "expand_dims", "slice", "rev", "concatenate", "pad")
-@_rule("split", "stack", "unstack", "tile")
-def _rearranged(eqn, x, e, y, p):
-    bounds = evaluated(eqn, *e)
-    return [*map(np.asarray, bounds)] if eqn.primitive.multiple_results else np.asarray(bounds)
-
-
-@_rule("rem")
-def _remainder(eqn, x, e, y, p):
-    # x - n y with n = trunc(x / y), as long as rounding does not change n.
-    n = np.trunc(x[0] / x[1])
-    room = np.abs(x[1]) - np.abs(y)
-    error = e[0] + np.abs(n) * e[1]
-    certain = (error < room) & ((error < np.abs(y)) | (n == 0))
-    return np.where(certain | (error == 0), error + p.u * np.abs(y), np.inf)
-
-
-@_rule("argmax", "argmin")
-def _position(eqn, x, e, y, p):
-    (axis,) = eqn.params["axes"]
-    winner = np.expand_dims(y, axis)
-    margin = np.abs(x[0] - np.take_along_axis(x[0], winner, axis))
-    may = margin <= e[0] + np.take_along_axis(e[0], winner, axis)  # the winner itself always may
-    if not p.any_choice:  # see `rounding.order`
-        may &= (may & (margin > 0)).any(axis, keepdims=True)
-    places = np.moveaxis(np.broadcast_to(np.arange(x[0].shape[axis]), np.moveaxis(x[0], axis, -1).shape), -1, axis)
-    return np.where(may, np.abs(places - winner), 0).max(axis)
-
-
-@_rule("iota", "empty2")
-def _constant(eqn, x, e, y, p):
-    return np.zeros(y.shape)
-
-
-@_rule("eq", "ne", "lt", "le", "gt", "ge", "lt_to", "le_to")
-def _comparison(eqn, x, e, y, p):
-    """1 where rounding may change the answer, else 0."""
-    if x[0].dtype.kind == "b":
-        return np.maximum(e[0], e[1])
-    if x[0].dtype.kind in "iu":
-        return _comparison_of_integers(eqn.primitive.name.removesuffix("_to"), x, e)
-    # An exact tie comes from the structure (x against itself, or against the maximum it is part of), not by accident.
-    return ((x[0] != x[1]) & (np.abs(x[0] - x[1]) <= e[0] + e[1])).astype(float)
-
-
-def _comparison_of_integers(name, x, e):
-    """An integer that rounding may change, such as the place of the largest entry, equals another by accident only."""
-    apart, moved = x[0] * 1.0 - x[1] * 1.0, np.floor(e[0] + e[1] + 0.5)
-    if name in ("eq", "ne"):
-        return ((np.abs(apart) <= moved) & (moved > 0)).astype(float)
-    compare = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}[name]
-    return (compare(apart - moved, 0) != compare(apart + moved, 0)).astype(float)
-
-
-@_rule("is_finite")
-def _is_finite(eqn, x, e, y, p):
-    return np.isinf(e[0]).astype(float)
-
-
-@_rule("select_n")
-def _select(eqn, x, e, y, p):
-    chosen = np.asarray(evaluated(eqn, x[0], *e[1:]))
-    other = functools.reduce(
-        np.maximum, (np.abs(case * 1.0 - y * 1.0) + bound for case, bound in zip(x[1:], e[1:], strict=True))
-    )
-    return np.where(np.asarray(e[0]) > 0, other, chosen)
-
-
-@_rule("sign", "floor", "ceil", "round")
-def _step(eqn, x, e, y, p):
-    low, high = (np.asarray(evaluated(eqn, x[0] + shift)) for shift in (-e[0], e[0]))
-    return change(y, low, high)

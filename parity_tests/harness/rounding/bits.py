@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from parity_tests.harness.rounding.elementary import change
+from parity_tests.harness.rounding.base import change
 from parity_tests.harness.rounding.missing import NoRule
+from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, primitive
 
 
+@primitive("convert_element_type", kinds=Kind.KEEPS_SIZE | Kind.LINEAR | Kind.STEP, complex=BY_MODULUS)
 def converted(eqn, x, e, y, p):
     """To another dtype: floating-point numbers lose their fraction if they become integers."""
     (a,), (error,) = x, e
@@ -21,6 +23,7 @@ def converted(eqn, x, e, y, p):
     return change(y.astype(float), np.trunc(a - error), np.trunc(a + error))
 
 
+@primitive("bitcast_convert_type")
 def bits(eqn, x, e, y, p):
     """A floating-point number read as an integer, which rises with its magnitude; its sign is the first bit.
 
@@ -38,6 +41,7 @@ def bits(eqn, x, e, y, p):
     return np.where(crosses, np.inf, np.maximum(np.abs(high - middle), np.abs(middle - low)))
 
 
+@primitive("shift_right_arithmetic")
 def shifted_right(eqn, x, e, y, p):
     """Of signed integers: floor(a / 2^n), which is monotone."""
     if np.any(e[1]):
@@ -49,14 +53,8 @@ def shifted_right(eqn, x, e, y, p):
     return np.where(e[0] > 0, changed, 0.0)
 
 
+@primitive("and", "or", "not", "xor", "reduce_and", "reduce_or")
 def logic(eqn, x, e, y, p):
     if y.dtype.kind != "b" and any(map(np.any, e)):
         raise NoRule(f"{eqn.primitive.name} (of the bits of an integer that rounding may change)")
     return np.full(y.shape, float(any(np.any(bound) for bound in e)))
-
-
-RULES = {
-    "convert_element_type": converted,
-    "bitcast_convert_type": bits,
-    "shift_right_arithmetic": shifted_right,
-} | dict.fromkeys(("and", "or", "not", "xor", "reduce_and", "reduce_or"), logic)

@@ -28,19 +28,10 @@ import math
 
 import numpy as np
 
-from parity_tests.harness.rounding.elementary import integer_power, relative, underflow
+from parity_tests.harness.rounding.base import relative, underflow
 
 PRODUCT = 3  # roundings of a product
 QUOTIENT = 11  # and of a quotient
-
-# Of `rounding` and its parts: the rules that hold for complex numbers, too.
-BY_MODULUS = {
-    *("add", "sub", "add_any", "mul", "div", "dot_general", "eq", "ne", "neg", "abs"),
-    *("real", "imag", "conj", "complex", "fft", "reduce_sum", "cumsum"),
-    *("convert_element_type", "reshape", "transpose", "broadcast_in_dim", "squeeze", "expand_dims", "slice", "rev"),
-    *("concatenate", "pad", "split", "select_n", "copy", "copy_p", "stop_gradient", "gather", "scatter", "scatter-add"),
-    *("dynamic_slice", "dynamic_update_slice", "lu", "triangular_solve", "eig"),
-}
 
 
 def own(y, p):
@@ -48,11 +39,11 @@ def own(y, p):
     return 3 * (relative(p) * np.abs(y) + underflow(y, p))
 
 
-def _exponential(eqn, x, e, y, p):
+def exponential(eqn, x, e, y, p):
     return np.abs(y) * np.expm1(e[0]) + own(y, p)
 
 
-def _of_two(cofunction):
+def of_two(cofunction):
     """Of sine and cosine, hyperbolic or not, by the addition theorem; the other one is `cofunction`."""
 
     def rule(eqn, x, e, y, p):
@@ -68,11 +59,11 @@ def _moved(tangent, slope, error):
     return np.where((error <= 1.5) & (room > 0), s * np.abs(slope) / np.where(room > 0, room, 1), np.inf)
 
 
-def _hyperbolic_tangent(eqn, x, e, y, p):
+def hyperbolic_tangent(eqn, x, e, y, p):
     return _moved(y, 1 / np.cosh(x[0]) ** 2, e[0]) + own(y, p)
 
 
-def _tangent(eqn, x, e, y, p):
+def tangent(eqn, x, e, y, p):
     return _moved(y, 1 / np.cos(x[0]) ** 2, e[0]) + own(y, p)
 
 
@@ -83,50 +74,22 @@ def _from_the_cut(z, error):
     return np.where(meets | ~(share < 1), np.inf, share)
 
 
-def _logarithm(eqn, x, e, y, p):
+def logarithm(eqn, x, e, y, p):
     share = _from_the_cut(x[0], e[0])
     passed_on = np.where(share < 1, -np.log1p(-np.where(share < 1, share, 0)), np.inf)
     # The real part is the logarithm of |z|, which has errors of its own: 4 u, as in `abs`.
     return passed_on + 4 * p.u + own(y, p)
 
 
-def _root(eqn, x, e, y, p):
+def root(eqn, x, e, y, p):
     share = _from_the_cut(x[0], e[0])
     passed_on = np.where(share < 1, np.abs(y) * (1 - np.sqrt(1 - np.where(share < 1, share, 0))), np.inf)
     return passed_on + own(y, p)
 
 
-def _sign(eqn, x, e, y, p):
+def sign(eqn, x, e, y, p):
     """z / |z|, which turns by arcsin(E / |z|) at most, or is anything on the unit circle."""
     share = np.where(e[0] < np.abs(x[0]), e[0] / np.abs(x[0]), 1.0)
     turned = np.where(share < 1, 2 * np.sin(np.arcsin(share) / 2), np.where(e[0] > 0, 2.0, 0.0))
     # The modulus has 4 roundings, as in `abs`; who divides by it may take it for a complex number.
     return turned + (QUOTIENT + 4) * p.u * np.abs(y) + QUOTIENT * underflow(y, p)
-
-
-def _integer_power(eqn, x, e, y, p):
-    n = eqn.params.get("y", 2)
-    more = (PRODUCT - 1) * abs(n) + (QUOTIENT if n < 0 else 0)
-    bound = integer_power(eqn, x, e, y, p) + more * (p.u * np.abs(y) + underflow(y, p))
-    if 0 <= n <= 2:
-        return bound
-    # Who does not multiply has exp(n log z), as the C library and PyTorch do: the logarithm's errors, n times.
-    size = np.abs(np.log(np.where(x[0] == 0, 1, x[0])))
-    of_exponent = abs(n) * (4 * p.u + (relative(p) + p.u) * size)
-    return bound + np.abs(y) * np.expm1(of_exponent) + own(y, p)
-
-
-RULES = {
-    "exp": _exponential,
-    "sin": _of_two(np.cos),
-    "cos": _of_two(np.sin),
-    "sinh": _of_two(np.cosh),
-    "cosh": _of_two(np.sinh),
-    "tan": _tangent,
-    "tanh": _hyperbolic_tangent,
-    "log": _logarithm,
-    "sqrt": _root,
-    "sign": _sign,
-    "integer_pow": _integer_power,
-    "square": _integer_power,
-}

@@ -11,11 +11,13 @@ import numpy as np
 from parity_tests.harness.numbers.precision import Precision
 from parity_tests.harness.rounding import matrix as rounding_matrix
 from parity_tests.harness.rounding import scales as rounding_scales
-from parity_tests.harness.rounding.elementary import capped
+from parity_tests.harness.rounding.base import capped
 from parity_tests.harness.rounding.evaluation import closed
 from parity_tests.harness.rounding.missing import NoRule
+from parity_tests.harness.rounding.registry import Kind, primitive
 
 
+@primitive("scan", kinds=Kind.CONTROL)
 def _scan(eqn, operands, precision, interpret):
     p, body = eqn.params, closed(eqn.params["jaxpr"])
     if "ft_in" in p:  # JAX 0.12
@@ -42,6 +44,7 @@ def _scan(eqn, operands, precision, interpret):
     return [*carry, *stacked]
 
 
+@primitive("cond", kinds=Kind.CONTROL)
 def _cond(eqn, operands, precision, interpret):
     """The branch that is taken; where rounding may choose another one, its results are as right."""
     (index, uncertain), *args = operands
@@ -69,6 +72,7 @@ def _either(taken: tuple, other: tuple, precision: Precision) -> tuple:
     return rounding_scales.Scaled(pair, scale) if scale else pair
 
 
+@primitive("while", kinds=Kind.CONTROL)
 def _while(eqn, operands, precision, interpret):
     p = eqn.params
     test, body = closed(p["cond_jaxpr"]), closed(p["body_jaxpr"])
@@ -84,6 +88,7 @@ def _while(eqn, operands, precision, interpret):
         carry = interpret(body.jaxpr, body.consts, [*body_consts, *carry], precision)
 
 
+@primitive("custom_linear_solve", kinds=Kind.CONTROL)
 def _linear_solve(eqn, operands, precision, interpret):
     """The solution of a linear system: of one matrix along the last axis, which is how jnp.linalg has it."""
     lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
@@ -102,6 +107,3 @@ def _linear_solve(eqn, operands, precision, interpret):
         ]  # another operator than the matrix: what the solver itself does bounds the error, if less well
     bound = rounding_matrix.linear_solve(A, e_A, rows.T, e_b.reshape(rows.shape).T, precision)
     return [(x, capped(x, bound.T.reshape(x.shape), precision))]
-
-
-RULES = {"scan": _scan, "cond": _cond, "while": _while, "custom_linear_solve": _linear_solve}

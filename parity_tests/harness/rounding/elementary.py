@@ -5,62 +5,72 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from parity_tests.harness.numbers.precision import FLOAT64, Precision
+from parity_tests.harness.numbers.precision import FLOAT64
+from parity_tests.harness.rounding import complex as of_complex
+from parity_tests.harness.rounding.base import ELEMENTARY, change, relative, underflow
 from parity_tests.harness.rounding.evaluation import evaluated
+from parity_tests.harness.rounding.registry import Kind, primitive
 
-ELEMENTARY = 8  # roundings (in the accumulator's format) of an elementary function, before two to store and re-use it
-
-
-def capped(y: np.ndarray, e: np.ndarray, precision: Precision) -> np.ndarray:
-    """A bound of y; infinite where y may overflow, or is not defined."""
-    if y.dtype.kind not in "fc":
-        return e
-    largest_possible = np.abs(y) + e
-    if (largest_possible <= precision.largest).all():
-        return e
-    # An infinity that the program has itself, as in a mask, is exact; what has become one is not.
-    exact = np.isinf(y) & (e == 0)
-    return np.where(np.isnan(e) | (largest_possible > precision.largest) & ~exact | np.isnan(y), np.inf, e)
-
-
-def underflow(y, p):
-    """What a product may lose to underflow."""
-    # A result that is exactly zero in float64 comes from a zero operand, and is exact in every format.
-    return np.where(y == 0, 0.0, p.tiny)
-
-
-def relative(p):
-    """An elementary function's own relative error."""
-    return 2 * p.u + ELEMENTARY * p.u_acc
+MONOTONE = Kind.FUNCTION | Kind.MONOTONE
 
 
 def _own(y, p):
     return np.where(np.isinf(y), 0.0, relative(p) * np.abs(y) + underflow(y, p))
 
 
-def change(y, low, high):
-    """How far y may be off if it is one of these, or between them; not at all where all are one infinity."""
-    return np.where((low == y) & (high == y), 0.0, np.maximum(np.abs(high - y), np.abs(low - y)))
-
-
+@primitive(
+    "expm1",
+    "log1p",
+    "cbrt",
+    "rsqrt",
+    "erf",
+    "erf_inv",
+    "asin",
+    "acos",
+    "atan",
+    "asinh",
+    "acosh",
+    "atanh",
+    kinds=MONOTONE,
+)
+@primitive("sinh", kinds=MONOTONE, complex=of_complex.of_two(np.cosh))
+@primitive("tanh", kinds=MONOTONE, complex=of_complex.hyperbolic_tangent)
+@primitive("log", kinds=MONOTONE, complex=of_complex.logarithm)
+@primitive("sqrt", kinds=MONOTONE, complex=of_complex.root)
 def _monotone(eqn, x, e, y, p):
     low, high = (np.asarray(evaluated(eqn, x[0] + shift)) for shift in (-e[0], e[0]))
     return change(y, low, high) + _own(y, p)
 
 
+@primitive("cosh", kinds=Kind.FUNCTION, complex=of_complex.of_two(np.sinh))
 def _even(eqn, x, e, y, p):
     return np.cosh(np.abs(x[0]) + e[0]) - y + _own(y, p)
 
 
+@primitive("sin", kinds=Kind.FUNCTION, complex=of_complex.of_two(np.cos))
 def _sine(eqn, x, e, y, p):
     return np.minimum(np.abs(np.cos(x[0])) * e[0] + e[0] ** 2 / 2, 2) + _own(y, p)
 
 
+@primitive("cos", kinds=Kind.FUNCTION, complex=of_complex.of_two(np.sin))
 def _cosine(eqn, x, e, y, p):
     return np.minimum(np.abs(np.sin(x[0])) * e[0] + e[0] ** 2 / 2, 2) + _own(y, p)
 
 
-def integer_power(eqn, x, e, y, p):
+def _complex_integer_power(eqn, x, e, y, p):
+    n = eqn.params.get("y", 2)
+    more = (of_complex.PRODUCT - 1) * abs(n) + (of_complex.QUOTIENT if n < 0 else 0)
+    bound = _integer_power(eqn, x, e, y, p) + more * (p.u * np.abs(y) + underflow(y, p))
+    if 0 <= n <= 2:
+        return bound
+    # Who does not multiply has exp(n log z), as the C library and PyTorch do: the logarithm's errors, n times.
+    size = np.abs(np.log(np.where(x[0] == 0, 1, x[0])))
+    of_exponent = abs(n) * (4 * p.u + (relative(p) + p.u) * size)
+    return bound + np.abs(y) * np.expm1(of_exponent) + of_complex.own(y, p)
+
+
+@primitive("integer_pow", "square", kinds=Kind.FUNCTION | Kind.PRODUCT, complex=_complex_integer_power)
+def _integer_power(eqn, x, e, y, p):
     """Of x ** n, n an integer: |n| roundings."""
     n = eqn.params.get("y", 2)
     magnitude = np.abs(x[0])
@@ -71,10 +81,12 @@ def integer_power(eqn, x, e, y, p):
     return passed_on + abs(n) * p.u * np.abs(y) + underflow(y, p)
 
 
+@primitive("one_minus_square", kinds=Kind.FUNCTION)
 def _one_minus_square(eqn, x, e, y, p):
     return 2 * np.abs(x[0]) * e[0] + e[0] ** 2 + p.u * (x[0] ** 2 + np.abs(y))
 
 
+@primitive("pow", kinds=Kind.FUNCTION)
 def _power(eqn, x, e, y, p):
     base, exponent = np.abs(x[0]), x[1]
     # The relative error of x ** y = exp(y log x), with log x wrong by at most E_x / (x - E_x).
@@ -83,6 +95,7 @@ def _power(eqn, x, e, y, p):
     return passed_on + _own(y, p)
 
 
+@primitive("atan2", kinds=Kind.FUNCTION)
 def _angle(eqn, x, e, y, p):
     radius = np.hypot(x[0], x[1])
     error = np.hypot(e[0], e[1])
@@ -91,16 +104,20 @@ def _angle(eqn, x, e, y, p):
     )
 
 
+@primitive("exp", kinds=MONOTONE, complex=of_complex.exponential)
+@primitive("exp2", "logistic", kinds=MONOTONE)
 def _decaying(eqn, x, e, y, p):
     """Of functions that are 0 at infinity only: what is 0 elsewhere has underflowed."""
     return _monotone(eqn, x, e, y, p) + np.where((y == 0) & np.isfinite(x[0]), p.tiny, 0.0)
 
 
+@primitive("erfc", kinds=MONOTONE)
 def _complementary(eqn, x, e, y, p):
     # An allowance: nearly everybody's gelu and normal distribution has 1 - erf, whose error is that of its terms.
     return _monotone(eqn, x, e, y, p) + relative(p) * np.abs(1 - y)
 
 
+@primitive("tan", kinds=Kind.FUNCTION, complex=of_complex.tangent)
 def _tangent(eqn, x, e, y, p):
     pole_between = np.floor((x[0] - e[0]) / np.pi + 0.5) != np.floor((x[0] + e[0]) / np.pi + 0.5)
     return np.where(pole_between, np.inf, _monotone(eqn, x, e, y, p))
@@ -124,6 +141,7 @@ def _of_gamma(eqn, x, e, y, p, convex):
     return np.where(apart, moved, np.inf) + _own(y, p)
 
 
+@primitive("lgamma", kinds=Kind.FUNCTION)
 def _log_gamma(eqn, x, e, y, p):
     # Everybody has a sum of a logarithm and corrections, which cancel near a zero of the function: XLA's is Lanczos'.
     z = np.where(x[0] < 0.5, -x[0], x[0] - 1)
@@ -131,12 +149,14 @@ def _log_gamma(eqn, x, e, y, p):
     return _of_gamma(eqn, x, e, y, p, True) + ELEMENTARY * FLOAT64.u * terms
 
 
+@primitive("digamma", kinds=Kind.FUNCTION)
 def _digamma(eqn, x, e, y, p):
     # Likewise: ψ(x) = ψ(x + k) - 1 / x - ... - 1 / (x + k - 1), the first of them a logarithm.
     z = np.where(x[0] < 0.5, -x[0], x[0] - 1)
     return _of_gamma(eqn, x, e, y, p, False) + ELEMENTARY * p.u_acc * (np.log(z + 7.5) + 1)
 
 
+@primitive("polygamma", kinds=Kind.FUNCTION)
 def _polygamma(eqn, x, e, y, p):
     return _of_gamma(eqn, x, e, y, p, np.broadcast_to(x[0] % 2 == 1, y.shape))
 
@@ -165,6 +185,11 @@ def _incomplete_gamma(signs, lower):
     return rule
 
 
+primitive("igamma", kinds=Kind.FUNCTION)(_incomplete_gamma((-1, 1), lower=True))
+primitive("igammac", kinds=Kind.FUNCTION)(_incomplete_gamma((1, -1), lower=False))
+
+
+@primitive("regularized_incomplete_beta", kinds=Kind.FUNCTION)
 def _incomplete_beta(eqn, x, e, y, p):
     low, high = _corners(eqn, [x[0], x[1], np.minimum(x[2], 1.0)], e, (-1, 1, 1))
     a, b, at = x
@@ -174,6 +199,7 @@ def _incomplete_beta(eqn, x, e, y, p):
     return np.where(x[2] + e[2] < 1, np.maximum(high - y, y - low), np.maximum(1 - y, y)) + own + _own(y, p)
 
 
+@primitive("bessel_i0e", kinds=Kind.FUNCTION)
 def _bessel_0(eqn, x, e, y, p):
     """exp(-|x|) I₀(x): even, and falls away from 0."""
     near, far = (np.asarray(evaluated(eqn, np.abs(x[0]) + shift)) for shift in (-e[0], e[0]))
@@ -181,50 +207,8 @@ def _bessel_0(eqn, x, e, y, p):
     return np.maximum(near - y, y - far) + _own(y, p)
 
 
+@primitive("bessel_i1e", kinds=Kind.FUNCTION)
 def _bessel_1(eqn, x, e, y, p):
     """exp(-|x|) I₁(x): its second derivative is -1 at 0, and smaller elsewhere."""
     _, slope = jax.jvp(lambda a: eqn.primitive.bind(a, **eqn.params), (x[0],), (np.ones_like(x[0]),))
     return np.abs(np.asarray(slope)) * e[0] + e[0] ** 2 / 2 + _own(y, p)
-
-
-RULES = {
-    **dict.fromkeys(
-        (
-            "tanh",
-            "expm1",
-            "log",
-            "log1p",
-            "sqrt",
-            "cbrt",
-            "erf",
-            "erf_inv",
-            "asin",
-            "acos",
-            "atan",
-            "sinh",
-            "asinh",
-            "acosh",
-            "atanh",
-            "rsqrt",
-        ),
-        _monotone,
-    ),
-    **dict.fromkeys(("exp", "exp2", "logistic"), _decaying),
-    **dict.fromkeys(("cosh",), _even),
-    **dict.fromkeys(("sin",), _sine),
-    **dict.fromkeys(("cos",), _cosine),
-    **dict.fromkeys(("integer_pow", "square"), integer_power),
-    **dict.fromkeys(("one_minus_square",), _one_minus_square),
-    **dict.fromkeys(("pow",), _power),
-    **dict.fromkeys(("atan2",), _angle),
-    **dict.fromkeys(("erfc",), _complementary),
-    **dict.fromkeys(("tan",), _tangent),
-    **dict.fromkeys(("lgamma",), _log_gamma),
-    **dict.fromkeys(("digamma",), _digamma),
-    **dict.fromkeys(("polygamma",), _polygamma),
-    **dict.fromkeys(("igamma",), _incomplete_gamma((-1, 1), lower=True)),
-    **dict.fromkeys(("igammac",), _incomplete_gamma((1, -1), lower=False)),
-    **dict.fromkeys(("regularized_incomplete_beta",), _incomplete_beta),
-    **dict.fromkeys(("bessel_i0e",), _bessel_0),
-    **dict.fromkeys(("bessel_i1e",), _bessel_1),
-}

@@ -13,16 +13,15 @@ import numpy as np
 
 from parity_tests.harness.numbers.precision import Precision
 from parity_tests.harness.rounding.evaluation import evaluated
+from parity_tests.harness.rounding.registry import Kind, has
 
-_SUMS = ("reduce_sum", "cumsum", "dot_general", "conv_general_dilated", "reduce_window_sum", "scatter-add")
-_PRODUCTS = ("mul", "integer_pow", "square", "reduce_prod", "cumprod")
-_TERMS = ("add", "add_any", "sub")
+_MAY_BE_EXACT = Kind.SUM | Kind.PRODUCT | Kind.ADDS
 
 
 def exact(eqn, x: list[np.ndarray], e: list[np.ndarray], y: np.ndarray, precision: Precision) -> bool:
     """Does an operation on these values, with these errors, make no rounding error, however it is ordered?"""
     name = eqn.primitive.name
-    if name != "div" and name not in _SUMS and name not in _PRODUCTS and name not in _TERMS:
+    if name != "div" and not has(name, _MAY_BE_EXACT):
         return False
     if any(map(np.count_nonzero, e)) or not (np.isfinite(y).all() and _integers(y)):
         return False
@@ -35,11 +34,11 @@ def exact(eqn, x: list[np.ndarray], e: list[np.ndarray], y: np.ndarray, precisio
             return _fits(y, precision)
     if not all(map(_integers, operands)):
         return False
-    if name in _TERMS:
+    if has(name, Kind.ADDS):
         return _fits(np.abs(operands[0]) + np.abs(operands[1]), precision)
-    if name in _PRODUCTS:
+    if has(name, Kind.PRODUCT):
         return _fits(y, precision) and all(_fits(a, precision) for a in operands)
-    if name in _SUMS:
+    if has(name, Kind.SUM):
         magnitude = np.asarray(evaluated(eqn, *(np.abs(a) if a.dtype.kind == "f" else a for a in x)))
         return _fits(magnitude, precision)
     return False

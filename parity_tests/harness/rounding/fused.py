@@ -24,17 +24,10 @@ from jax.extend import core
 
 from parity_tests.harness.numbers.precision import Precision
 from parity_tests.harness.rounding.evaluation import evaluated
-from parity_tests.harness.rounding.products import MOVES, SUMS, UNSIGNED
-from parity_tests.harness.rounding.terms import (
-    equal_pairs,
-    most_equal,
-    pairs_of_contraction,
-    pairs_of_convolution,
-    unless_part_overflows,
-)
+from parity_tests.harness.rounding.registry import Kind, Terms, has, record_of
+from parity_tests.harness.rounding.terms import unless_part_overflows
 
-CONTRACTIONS = ("dot_general", "conv_general_dilated", "reduce_sum", "cumsum", "reduce_window_sum")
-_CARRIED = ("mul", "div", *MOVES, *UNSIGNED, "select_n")
+_CARRIED = Kind.MOVES | Kind.KEEPS_SIZE | Kind.SELECTS
 
 
 class Sizes(NamedTuple):
@@ -95,26 +88,28 @@ class Sums:
     ) -> np.ndarray | float:
         """What the result of an equation may have lost besides what its rule counts; the result is remembered."""
         name = eqn.primitive.name
-        if name not in CONTRACTIONS and not self._known:
+        record = record_of(name)
+        counted = record.terms if record else None
+        if counted is None and not self._known:
             return 0.0
         known = [self._of(atom) for atom in eqn.invars]
-        if name not in CONTRACTIONS and not any(known):
+        if counted is None and not any(known):
             return 0.0
         x = [value for value, _ in operands]
         if len(eqn.outvars) > 1 or any(a.dtype.kind not in "fc" for a in x[name == "select_n" :]):
             return 0.0
         (result,) = eqn.outvars
-        if name in CONTRACTIONS:
-            made = _contraction(eqn, x, known[0] if name == "reduce_sum" else None, precision)
-        elif name in SUMS:
+        if counted is not None:
+            made = _contraction(eqn, counted, x, known[0] if name == "reduce_sum" else None, precision)
+        elif has(name, Kind.ADDS):
             made = _added(x, known)
-        elif name in _CARRIED and not (name == "div" and known[1]):
+        elif name == "mul" or (name == "div" and not known[1]) or has(name, _CARRIED):
             made = _carried(eqn, x, known)
         else:
             return 0.0
         if made.terms <= 1:
             return 0.0
-        if not (name in SUMS or (name == "reduce_sum" and known[0])):
+        if not (has(name, Kind.ADDS) or (name == "reduce_sum" and known[0])):
             self._known[result] = made
             return 0.0
         sizes = made.sizes
@@ -142,7 +137,9 @@ def _sizes_of(x: np.ndarray, known: Sum | None) -> Sizes:
     return Sizes(np.abs(x), nothing, np.ones(x.shape), nothing)  # a number by itself
 
 
-def _contraction(eqn: core.JaxprEqn, x: list[np.ndarray], terms: Sum | None, precision: Precision) -> Sum:
+def _contraction(
+    eqn: core.JaxprEqn, counted: Terms, x: list[np.ndarray], terms: Sum | None, precision: Precision
+) -> Sum:
     """What the rules of `rounding.sums` charge; of a sum of sums, what both of them do."""
 
     def summed(*a: np.ndarray) -> np.ndarray:
@@ -150,7 +147,7 @@ def _contraction(eqn: core.JaxprEqn, x: list[np.ndarray], terms: Sum | None, pre
 
     def sizes() -> Sizes:
         magnitude = summed(*map(np.abs, x))
-        pairs = np.broadcast_to(_pairs(eqn, x, K, precision), magnitude.shape)
+        pairs = np.broadcast_to(counted.pairs(eqn, x, K, precision), magnitude.shape)
         density = np.where(magnitude > 0, float(K) ** 2 / magnitude, 0.0)
         own = Sizes(magnitude, np.zeros(magnitude.shape), pairs, density)
         own = own._replace(charged=_charge(K, own, x, precision))
@@ -159,43 +156,8 @@ def _contraction(eqn: core.JaxprEqn, x: list[np.ndarray], terms: Sum | None, pre
         of_terms = Sizes(*map(summed, terms.sizes))
         return of_terms._replace(charged=own.charged + of_terms.charged)
 
-    K = terms_of(eqn, x)
+    K = counted.count(eqn, x)
     return Sum(K if terms is None else K * terms.terms, sizes)
-
-
-def _pairs(eqn: core.JaxprEqn, x: Sequence[np.ndarray], K: int, precision: Precision) -> np.ndarray | float:
-    """As `rounding.sums` and `rounding.order` count them."""
-    u = precision.u_acc
-    match eqn.primitive.name:
-        case "dot_general":
-            return pairs_of_contraction(x[0], x[1], eqn.params["dimension_numbers"], precision)
-        case "reduce_sum":
-            axes = tuple(eqn.params["axes"])
-            return equal_pairs(x[0], axes, u).squeeze(axes)
-        case "cumsum":
-            return equal_pairs(x[0], (eqn.params["axis"],), u)
-        case "reduce_window_sum":
-            return float(K * min(K, most_equal(x[0], u)))
-        case _:
-            dims = eqn.params["dimension_numbers"]
-            return pairs_of_convolution(x[0], x[1], (dims.rhs_spec[0], dims.out_spec[1]), precision)
-
-
-def terms_of(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> int:
-    """How many terms the sums of a contraction have, at most."""
-    params = eqn.params
-    match eqn.primitive.name:
-        case "dot_general":
-            return math.prod(x[0].shape[axis] for axis in params["dimension_numbers"][0][0])
-        case "reduce_sum":
-            return math.prod(x[0].shape[axis] for axis in params["axes"])
-        case "cumsum":
-            return x[0].shape[params["axis"]]
-        case "reduce_window_sum":
-            return math.prod(params["window_dimensions"])
-        case _:  # of a convolution: a window, of the channels of one group
-            dims = params["dimension_numbers"].rhs_spec
-            return math.prod(size for axis, size in enumerate(x[1].shape) if axis != dims[0])
 
 
 def _added(x: Sequence[np.ndarray], known: Sequence[Sum | None]) -> Sum:
@@ -216,7 +178,7 @@ def _carried(eqn: core.JaxprEqn, x: Sequence[np.ndarray], known: Sequence[Sum | 
             first, second = _scaled(made[0], np.abs(x[1])), _scaled(made[1], np.abs(x[0]))
             both = Sizes(*map(np.maximum, first, second))
             return both._replace(charged=first.charged + second.charged)
-        if name in UNSIGNED:
+        if has(name, Kind.KEEPS_SIZE):
             return made[0]
         if name == "select_n":
             made[0] = Sizes(*[x[0]] * len(Sizes._fields))

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from jax import lax
 
-from parity_tests.harness.rounding.elementary import underflow
+from parity_tests.harness.rounding.base import underflow
 from parity_tests.harness.rounding.evaluation import evaluated
+from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, primitive
 from parity_tests.harness.rounding.terms import in_place, unless_part_overflows
 
 _MOST_PLACES = 512  # that an index may name
@@ -40,6 +41,7 @@ def _places(index: np.ndarray, e: np.ndarray, limits: Sequence[int]) -> Iterator
     return each()
 
 
+@primitive("gather", kinds=Kind.HOMOGENEOUS, complex=BY_MODULUS)
 def selected(eqn, x, e, y, p):
     """All that may be read, and its error."""
 
@@ -61,14 +63,17 @@ def selected(eqn, x, e, y, p):
     return bound
 
 
+@primitive("dynamic_slice", kinds=Kind.HOMOGENEOUS, complex=BY_MODULUS)
 def sliced(eqn, x, e, y, p):
     return _unless_moved(e[1:], np.asarray(evaluated(eqn, e[0], *x[1:])))
 
 
+@primitive("dynamic_update_slice", complex=BY_MODULUS)
 def updated(eqn, x, e, y, p):
     return _unless_moved(e[2:], np.asarray(evaluated(eqn, e[0], e[1], *x[2:])))
 
 
+@primitive("scatter", complex=BY_MODULUS)
 def replaced(eqn, x, e, y, p):
     operand, index, updates = x
     bound = _scattered(eqn, x, e[0], e[2])
@@ -114,6 +119,7 @@ def _unless_moved_in_row(eqn, of_index, bound):
     return np.where(rows.transpose(np.argsort(places)).reshape(shape), np.inf, bound)
 
 
+@primitive("scatter-add", kinds=Kind.SUM, complex=BY_MODULUS)
 def scattered_sum(eqn, x, e, y, p):
     """Added up where it is stored, in the storage format: what PyTorch's index_add and a GPU's atomics do."""
     operand, index, updates = x
@@ -156,6 +162,7 @@ def _to_updates(eqn, of_index: np.ndarray, updates: np.ndarray) -> np.ndarray:
     return np.broadcast_to(np.expand_dims(of_index * 1.0, window), updates.shape)
 
 
+@primitive("scatter-mul", "scatter_mul")
 def scattered_product(eqn, x, e, y, p):
     def scattered(operand, updates):
         return np.asarray(evaluated(eqn, operand, x[1], updates))
@@ -164,14 +171,3 @@ def scattered_product(eqn, x, e, y, p):
     # With e as every factor the product counts them, by its logarithm.
     terms = np.log(scattered(np.ones_like(x[0]), np.full_like(x[2], np.e)))
     return _unless_moved_in_row(eqn, e[1], grown + terms * (p.u * np.abs(y) + underflow(y, p)))
-
-
-RULES = {
-    "gather": selected,
-    "dynamic_slice": sliced,
-    "dynamic_update_slice": updated,
-    "scatter": replaced,
-    "scatter-add": scattered_sum,
-    "scatter-mul": scattered_product,
-    "scatter_mul": scattered_product,
-}

@@ -20,9 +20,9 @@ from jax.extend import core
 from parity_tests.harness.numbers.jumps import ABOVE, AT, BELOW, SIDES, Jumps
 from parity_tests.harness.numbers.precision import Precision
 from parity_tests.harness.rounding.evaluation import evaluated
+from parity_tests.harness.rounding.registry import Kind, has
 
 _MOST = 3  # jumps of one program: each has three sides, in all combinations
-_STEPS = ("floor", "ceil", "round", "convert_element_type")
 
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -49,7 +49,7 @@ def _reach(y: np.ndarray, other: np.ndarray, bound: np.ndarray) -> np.ndarray:
 def on_chosen_side(eqn: core.JaxprEqn, operands: Sequence[Pair], y: np.ndarray, jumps: Jumps) -> Pair | None:
     """The integers that an equation makes, on the sides that are chosen; None where none is."""
     name = eqn.primitive.name
-    if name not in _STEPS or (name == "convert_element_type" and y.dtype.kind not in "iu"):
+    if not has(name, Kind.STEP) or (name == "convert_element_type" and y.dtype.kind not in "iu"):
         return None
     ((x, e),) = operands
     if x.dtype.kind != "f" or not np.any(e):

@@ -30,6 +30,7 @@ import scipy.linalg
 
 from parity_tests.harness.numbers.precision import Precision
 from parity_tests.harness.rounding.complex import QUOTIENT
+from parity_tests.harness.rounding.registry import BY_MODULUS, primitive
 
 _ITERATIONS = 100  # far fewer do where the bound is of any use
 
@@ -63,6 +64,7 @@ def _carried(A: np.ndarray, change: np.ndarray, X: np.ndarray, e_B: np.ndarray, 
     return np.where(converges, series @ (inverse @ (e_B + change @ np.abs(X) + n * p.tiny)), np.inf)
 
 
+@primitive("triangular_solve", complex=BY_MODULUS)
 def triangular_solve(eqn, x, e, y, p):
     q = eqn.params
     T, e_T = (np.tril(a) if q["lower"] else np.triu(a) for a in (x[0], e[0]))
@@ -86,6 +88,7 @@ def linear_solve(A: np.ndarray, e_A: np.ndarray, X: np.ndarray, e_B: np.ndarray,
     return _carried(A, e_A + own, X, e_B, p)
 
 
+@primitive("cholesky")
 def cholesky(eqn, x, e, y, p):
     below = np.tril(np.ones(y.shape))
     L, e_A = y * below, np.tril(e[0]) + np.tril(e[0], -1).mT  # only what is below the diagonal is read
@@ -98,6 +101,7 @@ def cholesky(eqn, x, e, y, p):
     return np.where(below > 0, magnitude @ F, np.inf)
 
 
+@primitive("lu", complex=BY_MODULUS)
 def lu(eqn, x, e, y, p):
     packed, pivots, permutation = y
     # The pivots are the oracle's choice, not a result: determinants and solutions are the same by any.
@@ -122,6 +126,3 @@ def fixed_point(step, like: np.ndarray, axes: tuple[int, ...] = (-1, -2)) -> np.
             break
     settled = np.all(F - before <= 1e-6 * F, axis=axes, keepdims=True)
     return np.where(settled, F, np.inf)
-
-
-RULES = {"triangular_solve": triangular_solve, "cholesky": cholesky, "lu": lu}

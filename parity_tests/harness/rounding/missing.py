@@ -1,4 +1,4 @@
-"""What `rounding` cannot bound, and where the rule that is missing belongs."""
+"""What `rounding` cannot bound, and in which file the record that is missing belongs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FILES = (
 
 
 def file_of(primitive: str) -> str:
-    """The file of this package in which a rule for a primitive belongs."""
+    """The file of this package in which a record of a primitive belongs."""
     fitting = (file for part, file in _FILES if part in primitive)
     return next(fitting, "elementary.py")
 
@@ -44,7 +44,7 @@ class NoRule(NotImplementedError):
 
     def __init__(self, primitive: str) -> None:
         super().__init__(
-            f"no rounding-error rule for the JAX primitive {primitive!r}; one can be added to parity_tests/harness/"
+            f"no rounding-error rule for the JAX primitive {primitive!r}; add one record to parity_tests/harness/"
             f"rounding/{file_of(primitive)}, as CONTRIBUTING.md says under 'A primitive'"
         )
 

@@ -13,15 +13,19 @@ both). Keys that are equal in a whole neighborhood, such as the zeros of a relu,
 from __future__ import annotations
 
 import itertools
+import math
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from parity_tests.harness.rounding.evaluation import evaluated
-from parity_tests.harness.rounding.terms import in_place, unless_part_overflows
+from parity_tests.harness.rounding.registry import Kind, Terms, primitive
+from parity_tests.harness.rounding.terms import in_place, most_equal, unless_part_overflows
 
 
+@primitive("cummax", "cummin", "reduce_window_max", "reduce_window_min", kinds=Kind.MONOTONE)
+@primitive("scatter-max", "scatter-min", kinds=Kind.MONOTONE)
 def monotone(eqn, x, e, y, p):
     """Of a function that is monotone in its floating-point operands, and exact."""
     y, low, high = (
@@ -32,10 +36,17 @@ def monotone(eqn, x, e, y, p):
     return np.where(low == high, 0.0, np.maximum(high - y, y - low))
 
 
+_OF_WINDOW = Terms(
+    lambda eqn, x: math.prod(eqn.params["window_dimensions"]),
+    lambda eqn, x, K, p: float(K * min(K, most_equal(x[0], p.u_acc))),
+)
+
+
 def _of_floats(x, e):
     return [b if a.dtype.kind == "f" else np.zeros(a.shape, a.dtype) for a, b in zip(x, e, strict=True)]
 
 
+@primitive("sort")
 def sort(eqn, x, e, y, p):
     axis, keys = eqn.params["dimension"], eqn.params["num_keys"]
     if keys > 1:  # by several keys in turn: no bound, unless nothing can move
@@ -52,6 +63,7 @@ def sort(eqn, x, e, y, p):
     return [np.moveaxis(b, -1, axis) for b in bounds]
 
 
+@primitive("top_k")
 def top_k(eqn, x, e, y, p):
     axis, k = eqn.params["axis"], eqn.params["k"]
     key, error = (np.moveaxis(-a if sign else a, axis, -1) for sign, a in ((True, x[0]), (False, e[0])))
@@ -86,6 +98,7 @@ def _carried(values, stands, error, may):
 # Windows: pooling, and its derivatives.
 
 
+@primitive("reduce_window_sum", kinds=Kind.SUM, terms=_OF_WINDOW)
 def window_sum(eqn, x, e, y, p):
     def summed(a):
         return np.asarray(eqn.primitive.bind(a, **eqn.params))
@@ -132,6 +145,7 @@ def _may_win(windows, operand, error, params, p):
     return may, others
 
 
+@primitive("select_and_gather_add")
 def select_and_gather_add(eqn, x, e, y, p):
     (tangents, operand), (e_tangents, e_operand) = x, e
     q = eqn.params
@@ -143,6 +157,7 @@ def select_and_gather_add(eqn, x, e, y, p):
     return np.where(may, change, 0.0).max(0)
 
 
+@primitive("select_and_scatter_add")
 def select_and_scatter_add(eqn, x, e, y, p):
     (source, operand), (e_source, e_operand) = x, e
     windows = _Windows(eqn.params, operand.shape)
@@ -151,14 +166,3 @@ def select_and_scatter_add(eqn, x, e, y, p):
     # Added up where it is stored, as by scatter-add.
     terms, magnitude = windows.gathered(may), windows.gathered(may * np.abs(source))
     return unless_part_overflows(passed_on + in_place(terms, source, p.u) * magnitude, magnitude, y, p)
-
-
-RULES = {
-    "sort": sort,
-    "top_k": top_k,
-    "reduce_window_sum": window_sum,
-    "select_and_gather_add": select_and_gather_add,
-    "select_and_scatter_add": select_and_scatter_add,
-} | dict.fromkeys(
-    ("cummax", "cummin", "reduce_window_max", "reduce_window_min", "scatter-max", "scatter-min"), monotone
-)

@@ -21,11 +21,9 @@ from jax.extend import core
 
 from parity_tests.harness.numbers.precision import Precision
 from parity_tests.harness.rounding.evaluation import evaluated
+from parity_tests.harness.rounding.registry import Kind, has
 
-SUMS = ("add", "sub", "add_any")
-MOVES = ("reshape", "transpose", "broadcast_in_dim", "squeeze", "expand_dims", "slice", "rev", "concatenate", "pad")
-UNSIGNED = ("neg", "copy", "copy_p", "stop_gradient", "convert_element_type")
-_CARRIES = frozenset((*SUMS, *MOVES, *UNSIGNED, "select_n"))
+_CARRIES = Kind.ADDS | Kind.MOVES | Kind.KEEPS_SIZE | Kind.SELECTS
 
 
 class Product(NamedTuple):
@@ -54,7 +52,7 @@ class Products:
     def lost(self, eqn: core.JaxprEqn, operands: Sequence[tuple], precision: Precision) -> np.ndarray | float:
         """What the result of an equation may have lost besides the one η that its rule counts; it is remembered."""
         name = eqn.primitive.name
-        if name != "mul" and not (self._known and name in _CARRIES and self._knows_any(eqn.invars)):
+        if name != "mul" and not (self._known and has(name, _CARRIES) and self._knows_any(eqn.invars)):
             return 0.0
         x = [value for value, _ in operands]
         if any(a.dtype.kind not in "fc" for a in x[name == "select_n" :]):
@@ -75,9 +73,9 @@ class Products:
 
 def _moved(eqn: core.JaxprEqn, x: Sequence[np.ndarray], largest: Sequence[np.ndarray]) -> np.ndarray:
     name = eqn.primitive.name
-    if name in UNSIGNED:
+    if has(name, Kind.KEEPS_SIZE):
         return largest[0]
-    if name in SUMS:
+    if has(name, Kind.ADDS):
         return np.maximum(*largest)
     return np.asarray(evaluated(eqn, x[0], *largest[1:]) if name == "select_n" else evaluated(eqn, *largest))
 

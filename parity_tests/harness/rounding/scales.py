@@ -25,14 +25,13 @@ from jax.extend import core
 
 from parity_tests.harness import jaxprs
 from parity_tests.harness.numbers.precision import Precision
-from parity_tests.harness.rounding.elementary import capped
+from parity_tests.harness.rounding.base import capped
 from parity_tests.harness.rounding.evaluation import called
-from parity_tests.harness.rounding.products import MOVES, SUMS, UNSIGNED
+from parity_tests.harness.rounding.registry import Kind, has
 
 Pair = tuple[np.ndarray, np.ndarray]
 
-_MULTIPLIED = ("mul", "dot_general", "conv_general_dilated")
-_ALIKE = (*SUMS, *MOVES, *UNSIGNED, "select_n", "reduce_sum", "cumsum", "gather", "dynamic_slice")
+_ALIKE = Kind.ADDS | Kind.MOVES | Kind.KEEPS_SIZE | Kind.SELECTS | Kind.HOMOGENEOUS
 
 
 class Scaled(tuple[np.ndarray, np.ndarray]):
@@ -105,7 +104,7 @@ def prepared(
     scale = _scale_of_results(eqn, operands)
     if scale is None:
         taken, scale = [itself(x, precision) for x in operands], 0
-    elif eqn.primitive.name in _ALIKE:
+    elif has(eqn.primitive.name, _ALIKE):
         taken = [at(x, scale, precision) for x in operands]
     else:
         taken = [(x, e) for x, e in operands]
@@ -153,13 +152,13 @@ def _scale_of_results(eqn: core.JaxprEqn, operands: Sequence[Pair]) -> int | Non
         return _scale_of_solution(eqn, operands)
     if factors or not jnp.issubdtype(getattr(eqn.outvars[0].aval, "dtype", np.bool_), jnp.inexact):
         return None
-    if name in _MULTIPLIED:
+    if has(name, Kind.BILINEAR):
         return sum(scales)
     if name == "div":
         return scales[0] - scales[1]
     if name == "lu":
         return scales[0]
-    return common(operands) if name in _ALIKE else None
+    return common(operands) if has(name, _ALIKE) else None
 
 
 def _scale_of_solution(eqn: core.JaxprEqn, operands: Sequence[Pair]) -> int | None:

@@ -44,6 +44,7 @@ import scipy.linalg
 
 from parity_tests.harness.numbers.precision import Precision
 from parity_tests.harness.rounding.matrix import fixed_point
+from parity_tests.harness.rounding.registry import BY_MODULUS, primitive
 
 
 def _norm(A: np.ndarray) -> np.ndarray:
@@ -102,6 +103,7 @@ def _turned(magnitude: np.ndarray, K: np.ndarray, length: np.ndarray | None = No
     return np.where(finite, magnitude @ turned + (magnitude + magnitude @ turned) * length, np.inf)
 
 
+@primitive("eigh")
 def eigh(eqn, x, e, y, p):
     V, w = y
     below = np.tril(e[0]) + np.tril(e[0], -1).mT if eqn.params["lower"] else np.triu(e[0]) + np.triu(e[0], 1).mT
@@ -111,6 +113,7 @@ def eigh(eqn, x, e, y, p):
     return [of_vectors + 2 * p.u * np.abs(V), of_values + 2 * p.u * np.abs(w)]
 
 
+@primitive("eig", complex=BY_MODULUS)
 def eig(eqn, x, e, y, p):
     w, V = np.linalg.eig(x[0])
     given = y[0]  # by another solver, perhaps in another order
@@ -143,6 +146,7 @@ def eig(eqn, x, e, y, p):
     return bounds
 
 
+@primitive("svd")
 def svd(eqn, x, e, y, p):
     m, n = x[0].shape[-2:]
     if y[0].shape[-1] != min(m, n):
@@ -192,6 +196,7 @@ def _lengths_outside(U: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum(1 - inside, 0.0) + 4 * U.shape[-1] * np.finfo(U.dtype).eps)
 
 
+@primitive("fft", complex=BY_MODULUS)
 def fft(eqn, x, e, y, p):
     """Every result is a sum of all terms, turned by unit factors.
 
@@ -221,6 +226,3 @@ def _factors(n: int) -> list[int]:
             n //= divisor
         divisor += 1
     return found or [1]
-
-
-RULES = {"eig": eig, "eigh": eigh, "svd": svd, "fft": fft}

@@ -8,8 +8,9 @@ import numpy as np
 from jax import lax
 
 from parity_tests.harness.rounding import complex as rounding_complex
-from parity_tests.harness.rounding.elementary import ELEMENTARY
+from parity_tests.harness.rounding.base import ELEMENTARY
 from parity_tests.harness.rounding.evaluation import evaluated
+from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, Terms, primitive
 from parity_tests.harness.rounding.terms import (
     equal_pairs,
     pairs_of_contraction,
@@ -18,6 +19,40 @@ from parity_tests.harness.rounding.terms import (
 )
 
 
+def _along_axes(eqn, x):
+    return math.prod(x[0].shape[axis] for axis in eqn.params["axes"])
+
+
+def _equal_along_axes(eqn, x, K, p):
+    axes = tuple(eqn.params["axes"])
+    return equal_pairs(x[0], axes, p.u_acc).squeeze(axes)
+
+
+def _of_one_window(eqn, x):
+    """Of a convolution: the places of a window, of the channels of one group."""
+    of_features = eqn.params["dimension_numbers"].rhs_spec[0]
+    return math.prod(size for axis, size in enumerate(x[1].shape) if axis != of_features)
+
+
+def _equal_in_windows(eqn, x, K, p):
+    dims = eqn.params["dimension_numbers"]
+    return pairs_of_convolution(x[0], x[1], (dims.rhs_spec[0], dims.out_spec[1]), p)
+
+
+_OF_CONTRACTION = Terms(
+    lambda eqn, x: math.prod(x[0].shape[axis] for axis in eqn.params["dimension_numbers"][0][0]),
+    lambda eqn, x, K, p: pairs_of_contraction(x[0], x[1], eqn.params["dimension_numbers"], p),
+)
+_OF_SUM = Terms(_along_axes, _equal_along_axes)
+_OF_CUMULATIVE_SUM = Terms(
+    lambda eqn, x: x[0].shape[eqn.params["axis"]],
+    lambda eqn, x, K, p: equal_pairs(x[0], (eqn.params["axis"],), p.u_acc),
+)
+_OF_CONVOLUTION = Terms(_of_one_window, _equal_in_windows)
+SUM = Kind.SUM | Kind.LINEAR | Kind.HOMOGENEOUS
+
+
+@primitive("dot_general", kinds=Kind.SUM | Kind.BILINEAR, complex=BY_MODULUS, terms=_OF_CONTRACTION)
 def contraction(eqn, x, e, y, p):
     def product(a, b):
         return np.asarray(evaluated(eqn, a, b))
@@ -34,6 +69,7 @@ def contraction(eqn, x, e, y, p):
     return unless_part_overflows(bound, magnitude, y, p)
 
 
+@primitive("reduce_sum", kinds=SUM, complex=BY_MODULUS, terms=_OF_SUM)
 def sum(eqn, x, e, y, p):
     axes = tuple(eqn.params["axes"])
     K = math.prod(x[0].shape[axis] for axis in axes)
@@ -42,6 +78,7 @@ def sum(eqn, x, e, y, p):
     return unless_part_overflows(e[0].sum(axes) + own + p.u * np.abs(y), magnitude, y, p)
 
 
+@primitive("cumsum", kinds=SUM, complex=BY_MODULUS, terms=_OF_CUMULATIVE_SUM)
 def cumulative_sum(eqn, x, e, y, p):
     def cumulative(a):
         return np.asarray(evaluated(eqn, a))
@@ -52,6 +89,7 @@ def cumulative_sum(eqn, x, e, y, p):
     return unless_part_overflows(cumulative(e[0]) + own + p.u * np.abs(y), magnitude, y, p)
 
 
+@primitive("reduce_prod", kinds=Kind.PRODUCT)
 def product_of_all(eqn, x, e, y, p):
     axes = tuple(eqn.params["axes"])
     K = math.prod(x[0].shape[axis] for axis in axes)
@@ -61,6 +99,7 @@ def product_of_all(eqn, x, e, y, p):
     return grown + K * p.u * np.abs(y) + lost
 
 
+@primitive("cumprod", kinds=Kind.PRODUCT)
 def cumulative_product(eqn, x, e, y, p):
     def cumulative(a):
         return np.asarray(evaluated(eqn, a))
@@ -72,6 +111,7 @@ def cumulative_product(eqn, x, e, y, p):
     return cumulative(np.abs(x[0]) + e[0]) - np.abs(y) + terms * (p.u * np.abs(y) + lost)
 
 
+@primitive("cumlogsumexp", kinds=Kind.MONOTONE)
 def cumulative_log_sum_exp(eqn, x, e, y, p):
     def cumulative(a):
         return np.asarray(evaluated(eqn, a))
@@ -88,6 +128,7 @@ def cumulative_log_sum_exp(eqn, x, e, y, p):
     return passed_on + of_sum + (2 * p.u + ELEMENTARY * p.u_acc) * (np.abs(y - m) + np.abs(y))
 
 
+@primitive("conv_general_dilated", kinds=Kind.SUM | Kind.BILINEAR, terms=_OF_CONVOLUTION)
 def convolution(eqn, x, e, y, p):
     def convolved(a, b):
         return np.asarray(evaluated(eqn, a, b))
@@ -100,14 +141,3 @@ def convolution(eqn, x, e, y, p):
     own = p.gamma(K, pairs_of_convolution(X, x[1], (dims.rhs_spec[0], dims.out_spec[1]), p)) * magnitude
     bound = passed_on + own + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, K * p.tiny)
     return unless_part_overflows(bound, magnitude, y, p)
-
-
-RULES = {
-    "dot_general": contraction,
-    "reduce_sum": sum,
-    "cumsum": cumulative_sum,
-    "reduce_prod": product_of_all,
-    "cumprod": cumulative_product,
-    "cumlogsumexp": cumulative_log_sum_exp,
-    "conv_general_dilated": convolution,
-}

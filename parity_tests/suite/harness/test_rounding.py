@@ -388,7 +388,7 @@ def test_an_entry_that_cannot_be_judged_does_not_excuse_its_neighbour():
 )
 def test_a_primitive_without_a_rule_is_named_and_the_file_where_it_belongs(f, primitive, file):
     with pytest.raises(
-        NoRule, match=f"^no rounding-error rule for the JAX primitive '{primitive}'; one can be"
+        NoRule, match=f"^no rounding-error rule for the JAX primitive '{primitive}'; add one record to"
     ) as caught:
         bound_of(f, [np.array([0.5, -1.0, 2.0])], F32)
     assert f"parity_tests/harness/rounding/{file}, as CONTRIBUTING.md says under 'A primitive'" in str(caught.value)

@@ -1,0 +1,37 @@
+"""What the rules share: the roundings of elementary functions, underflow, and bounds where a result overflows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parity_tests.harness.numbers.precision import Precision
+
+ELEMENTARY = 8  # roundings (in the accumulator's format) of an elementary function, before two to store and re-use it
+
+
+def capped(y: np.ndarray, e: np.ndarray, precision: Precision) -> np.ndarray:
+    """A bound of y; infinite where y may overflow, or is not defined."""
+    if y.dtype.kind not in "fc":
+        return e
+    largest_possible = np.abs(y) + e
+    if (largest_possible <= precision.largest).all():
+        return e
+    # An infinity that the program has itself, as in a mask, is exact; what has become one is not.
+    exact = np.isinf(y) & (e == 0)
+    return np.where(np.isnan(e) | (largest_possible > precision.largest) & ~exact | np.isnan(y), np.inf, e)
+
+
+def underflow(y, p):
+    """What a product may lose to underflow."""
+    # A result that is exactly zero in float64 comes from a zero operand, and is exact in every format.
+    return np.where(y == 0, 0.0, p.tiny)
+
+
+def relative(p):
+    """An elementary function's own relative error."""
+    return 2 * p.u + ELEMENTARY * p.u_acc
+
+
+def change(y, low, high):
+    """How far y may be off if it is one of these, or between them; not at all where all are one infinity."""
+    return np.where((low == y) & (high == y), 0.0, np.maximum(np.abs(high - y), np.abs(low - y)))

@@ -1,0 +1,191 @@
+"""The primitives of JAX that the error analysis knows: one record each, which says its rule and what it is.
+
+A record is made where the rule is written, in the file of its family:
+
+    @primitive("cumsum", kinds=Kind.SUM | Kind.LINEAR, complex=BY_MODULUS)
+    def cumulative_sum(eqn, x, e, y, p): ...
+
+What follows more than one equation (the order of products and sums in `products` and `fused`, sums of integers in
+`exact`, scales in `scales`, the terms of a result in the diagnosis) asks this module what a primitive is by `has`, and
+holds no names of its own. A rule for complex numbers stands in the same record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, Flag, auto
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from jax.extend import core
+
+from parity_tests.harness.numbers.precision import Precision
+
+
+class Kind(Flag):
+    """What a primitive is, as far as its numbers go; most are of several kinds, and some of none.
+
+    `suite/harness/test_primitives.py` samples every primitive and verifies what its kinds say.
+    """
+
+    MOVES = auto()
+    """Each entry of the result is an entry of an operand. What is known of these entries holds of the result's."""
+    MOVES_UNFOLLOWED = auto()
+    """The same, where what is known of the entries is not followed: they are numbers by themselves."""
+    SELECTS = auto()
+    """Each entry of the result is the entry at its place of one of the operands, which the first operand names."""
+    KEEPS_SIZE = auto()
+    """Each entry of the result is the operand's entry at its place, but for its sign or dtype."""
+    ADDS = auto()
+    """The sum or difference of two operands, entry by entry."""
+    SUM = auto()
+    """Each entry of the result is a sum, of entries or of products of two entries."""
+    PRODUCT = auto()
+    """Each entry of the result is a product of entries, or a power."""
+    LINEAR = auto()
+    """Linear in its only operand."""
+    BILINEAR = auto()
+    """Linear in each of its two operands."""
+    HOMOGENEOUS = auto()
+    """The result is multiplied by c if all floating-point operands are; MOVES, KEEPS_SIZE and ADDS imply it."""
+    MONOTONE = auto()
+    """Of real operands: it rises with all of them, or falls with all of them."""
+    STEP = auto()
+    """Rounds real numbers to integers, and is monotone; a conversion is where its result is of an integer dtype."""
+    FUNCTION = auto()
+    """A function of each entry: where nothing is known of an operand's entry, nothing is known of the result's."""
+    CONSTANT = auto()
+    """Has no floating-point operands, and no errors."""
+    CONTROL = auto()
+    """Runs other jaxprs: a loop, a branch, a solver."""
+
+
+class Rule(Protocol):
+    """Bounds the errors of an equation's results by those of its operands."""
+
+    def __call__(
+        self, eqn: core.JaxprEqn, x: Sequence[np.ndarray], e: Sequence[np.ndarray], y: Any, p: Precision, /
+    ) -> Any:
+        """The bound of the result, in its shape or one that broadcasts to it; a list of them if there are several.
+
+        Args:
+            eqn: the equation, for its parameters.
+            x: the values of its operands, in float64, complex128, integers or booleans.
+            e: entrywise bounds of the errors of these values, in the format p and each in its operand's shape. Of
+                an integer it is how far it may be off, of a boolean 1 where rounding may change it.
+            y: the value of its result; a list of them if the primitive has several results.
+            p: the format that a candidate computes in, with its roundoff `u`, the accumulator's `u_acc`, and `tiny`.
+        """
+        ...
+
+
+# (equation, operands as pairs of a value and its bound, precision, the interpreter) -> pairs of the results.
+ControlRule = Callable[[core.JaxprEqn, list[tuple], Precision, Callable[..., list[tuple]]], list[tuple]]
+
+
+class ByModulus(Enum):
+    """See `BY_MODULUS`."""
+
+    BY_MODULUS = auto()
+
+
+BY_MODULUS = ByModulus.BY_MODULUS  # the rule holds for complex numbers, too, whose bounds are of the modulus
+
+
+class Terms(NamedTuple):
+    """Of a sum of entries whose number the shapes tell.
+
+    count: (equation, values of the operands) -> how many terms each sum has, at most.
+    pairs: (equation, values, that number, precision) -> how many pairs of equal terms, see `rounding.terms`.
+    """
+
+    count: Callable[[core.JaxprEqn, Sequence[np.ndarray]], int]
+    pairs: Callable[[core.JaxprEqn, Sequence[np.ndarray], int, Precision], np.ndarray | float]
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """All that the error analysis knows of a primitive of JAX.
+
+    Attributes:
+        name: what `eqn.primitive.name` is.
+        kinds: what it is.
+        rule: bounds its errors; of what is CONTROL, a `ControlRule`.
+        complex: the rule for complex numbers; BY_MODULUS if `rule` holds for them; None if there is no bound.
+        terms: of a SUM whose terms are followed through further sums, see `rounding.fused`.
+    """
+
+    name: str
+    kinds: Kind
+    rule: Rule | ControlRule
+    complex: Rule | ByModulus | None = None
+    terms: Terms | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse terms of what is no sum.
+
+        Raises:
+            ValueError: it has `terms` and is no SUM.
+        """
+        if self.terms is not None and Kind.SUM not in self.kinds:
+            raise ValueError(f"the primitive {self.name!r} has terms but its kinds lack Kind.SUM")
+
+
+_RECORDS: dict[str, Primitive] = {}
+_NONE = Kind(0)
+AnyRule = TypeVar("AnyRule", bound="Rule | ControlRule")
+
+
+def primitive(
+    *names: str,
+    kinds: Kind = _NONE,
+    complex: Rule | ByModulus | None = None,  # the word for it
+    terms: Terms | None = None,
+) -> Callable[[AnyRule], AnyRule]:
+    """Register primitives that share a rule, which is decorated; the arguments are those of `Primitive`.
+
+    Raises:
+        ValueError: one of them has a record already.
+    """
+
+    def register(rule: AnyRule) -> AnyRule:
+        for name in names:
+            known = _RECORDS.get(name)
+            if known is not None:
+                raise ValueError(
+                    f"the JAX primitive {name!r} has a record already, with the rule {_place(known.rule)}; a primitive "
+                    f"has one record: change that one instead of registering {_place(rule)}"
+                )
+            _RECORDS[name] = Primitive(name, kinds, rule, complex, terms)
+        return rule
+
+    return register
+
+
+def _place(rule: Rule | ControlRule) -> str:
+    return f"{getattr(rule, '__module__', '')}.{getattr(rule, '__qualname__', rule)}"
+
+
+def record_of(name: str) -> Primitive | None:
+    """The record of a primitive; None if it has none."""
+    return _RECORDS.get(name)
+
+
+def kind_of(name: str) -> Kind:
+    """All kinds of a primitive; none of one without a record."""
+    record = _RECORDS.get(name)
+    return _NONE if record is None else record.kinds
+
+
+def has(name: str, kinds: Kind) -> bool:
+    """Is a primitive of this kind, or of one of these?"""
+    record = _RECORDS.get(name)
+    # By their values: an operation of flags takes longer than many of the questions that depend on the answer.
+    return record is not None and bool(record.kinds._value_ & kinds._value_)
+
+
+def records() -> Mapping[str, Primitive]:
+    """All records by name. They are complete once `rounding.analysis` is imported, which imports every family."""
+    return MappingProxyType(_RECORDS)
