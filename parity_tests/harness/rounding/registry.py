@@ -181,9 +181,8 @@ def kind_of(name: str) -> Kind:
 
 def has(name: str, kinds: Kind) -> bool:
     """Is a primitive of this kind, or of one of these?"""
-    record = _RECORDS.get(name)
-    # By their values: an operation of flags takes longer than many of the questions that depend on the answer.
-    return record is not None and bool(record.kinds._value_ & kinds._value_)
+    # It is asked several times an equation. By their values, since an operation of flags is a call in Python.
+    return name in _RECORDS and _RECORDS[name].kinds._value_ & kinds._value_ != 0
 
 
 def records() -> Mapping[str, Primitive]:
