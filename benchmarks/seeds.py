@@ -27,11 +27,11 @@ from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.judging.court import Court
-from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.judging.certified import Oracles
+from parity_tests.harness.judging.judge import Plan, judge
+from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Row
-from parity_tests.harness.report.whole_file import write_text
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection import COLLECTION, MORE, Case
 from parity_tests.suite.collection._case import Mistake
@@ -91,11 +91,11 @@ def versions_of(operator: str) -> tuple[str, ...]:
     return ((RIGHT,) if operator in CASES else tuple(attn.NAMES)) + tuple(mistakes_of(operator))
 
 
-def judged(operator: str, version: str, court: Court, seed: int) -> Judged:
+def judged(operator: str, version: str, oracles: Oracles, seed: int) -> Judged:
     """Judge a right version under all checks in all its formats, or a mistake under the check that must catch it."""
     mistake = mistakes_of(operator).get(version)
     spec, start = spec_of(operator), time.process_time()
-    docket = Docket(
+    plan = Plan(
         spec=spec,
         candidates=[_candidate(operator, version)],
         checks=select_checks([mistake.caught_by] if mistake else None),
@@ -103,10 +103,10 @@ def judged(operator: str, version: str, court: Court, seed: int) -> Judged:
         device="cpu",
         seed=seed,
         replay=lambda row: "",
-        court=court,
+        oracles=oracles,
     )
     report = Report({})
-    for _ in report.collect(judge(docket)):
+    for _ in report.collect(judge(plan)):
         pass
     rows = [row for row in report.rows if row.candidate == version] if mistake else report.rows
     alarms = [row for row in rows if _is_an_alarm(row, mistake)]
@@ -135,11 +135,11 @@ def _is_an_alarm(row: Row, mistake: Mistake | None) -> bool:
 
 def judge_seeds(operator: str, wanted: Sequence[tuple[str, int]]) -> Iterator[Judged]:
     """Judge versions of an operator at some seeds; the oracle is traced and certified once for all of them."""
-    courts: dict[int, Court] = {}
+    courts: dict[int, Oracles] = {}
     for version, seed in sorted(wanted, key=lambda one: one[1]):
         if seed not in courts:
             first = next(iter(courts.values()), None)
-            courts[seed] = first.at_seed(seed) if first else Court(spec_of(operator), "cpu", seed)
+            courts[seed] = first.at_seed(seed) if first else Oracles(spec_of(operator), "cpu", seed)
         yield judged(operator, version, courts[seed], seed)
 
 

@@ -45,8 +45,8 @@ def test_a_run_that_is_resumed_judges_what_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "seeds.json"
     write(FACTS, [RIGHT, MISSED], path)
     with (
-        mock.patch.object(seeds, "judged", lambda name, version, court, seed: Judged(name, seed, version)),
-        mock.patch.object(seeds, "Court"),
+        mock.patch.object(seeds, "judged", lambda name, version, oracles, seed: Judged(name, seed, version)),
+        mock.patch.object(seeds, "Oracles"),
     ):
         result = CliRunner().invoke(app, ["tanh", "--seeds", "2", "--resume", "--out", str(path)])
     assert result.exit_code == 1, result.output  # for the mistake that is kept, and was not caught
@@ -62,8 +62,8 @@ def test_operators_that_are_named_are_judged_again_and_the_others_kept(tmp_path:
     path, other = tmp_path / "seeds.json", Judged("softplus", 0)
     write(FACTS, [RIGHT, other], path)
     with (
-        mock.patch.object(seeds, "judged", lambda name, version, court, seed: Judged(name, seed, version)),
-        mock.patch.object(seeds, "Court"),
+        mock.patch.object(seeds, "judged", lambda name, version, oracles, seed: Judged(name, seed, version)),
+        mock.patch.object(seeds, "Oracles"),
     ):
         CliRunner().invoke(app, ["tanh", "--seeds", "1", "--out", str(path)])
     kept = read(path)

@@ -149,7 +149,7 @@ def replay(
     from parity_tests.cli.commands.replay import ReplayError
     from parity_tests.cli.commands.replay import replay as judge_again
     from parity_tests.harness.isolation.messages import CannotLoad
-    from parity_tests.harness.report.render import below
+    from parity_tests.harness.report.text import details
 
     try:
         with _interruption(context).raised():
@@ -163,7 +163,7 @@ def replay(
         told = f"{row.op}: {row.candidate} agrees with the oracle now: {row.check}, {row.dtype}, {row.device}"
         Output().show(told, soft_wrap=True, highlight=False, markup=False)
         raise typer.Exit(0)
-    Output().show(below(report), soft_wrap=True, highlight=False)
+    Output().show(details(report), soft_wrap=True, highlight=False)
     raise typer.Exit(report.exit_code)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parity_tests.harness.report.whole_file import is_special, write_text
+from parity_tests.harness.report.atomic_file import is_special, write_text
 
 _BEGINNINGS = {"--json": ("{",), "--html": ("<!doctype html", "<html")}
 _LOOKED_AT = 200  # characters of a file that would be replaced

@@ -13,8 +13,8 @@ from rich.live import Live
 
 from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.cli.options import Options
-from parity_tests.cli.order import Order, Survey
 from parity_tests.cli.report_files import ReportFile
+from parity_tests.cli.run_spec import RunSpec, Survey
 from parity_tests.cli.terminal import Output, OutputLost, complain
 from parity_tests.harness.exceptions.defects import told_in_full
 from parity_tests.harness.isolation.budget import Check, Spent, budget, clock
@@ -24,9 +24,9 @@ from parity_tests.harness.isolation.processes import Pool
 from parity_tests.harness.judging import remedies
 from parity_tests.harness.names import DEVICES
 from parity_tests.harness.report import html, progress
-from parity_tests.harness.report.render import below, costs, row_line, table
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Row
+from parity_tests.harness.report.text import details, row_line, table, timing_line
 
 COULD_NOT_RUN = 2
 
@@ -79,7 +79,7 @@ class Session:
         self._report.seconds.setdefault("total", time.perf_counter() - self._interruption.began)
         try:
             if lost is None:
-                text = ("", costs(self._report), "", below(self._report))
+                text = ("", timing_line(self._report), "", details(self._report))
                 self._console.show(*text, sep="\n", soft_wrap=True, highlight=False)
         except OutputLost as error:
             lost = str(error)
@@ -91,15 +91,15 @@ class Session:
             return INTERRUPTED
         return self._report.exit_code if written and lost is None else COULD_NOT_RUN
 
-    def _orders(self) -> list[Order]:
+    def _orders(self) -> list[RunSpec]:
         """One for each device that is asked for, present or not."""
         options = self._options
         wanted = options.devices or DEVICES
         what = (options.case, options.op, options.names, None)
         how = (options.only, options.dtypes or None, options.seed, math.inf, options.quick, options.failures)
-        return [Order(*what, device, *how, options.start, wanted) for device in wanted]
+        return [RunSpec(*what, device, *how, options.start, wanted) for device in wanted]
 
-    def _judge_here(self, orders: list[Order]) -> None:
+    def _judge_here(self, orders: list[RunSpec]) -> None:
         with budget(self._options.budget, self._hangs, COULD_NOT_RUN) as (deadline, check_time):
             self._count("starting")
             spec, candidates = orders[0].load()
@@ -110,7 +110,7 @@ class Session:
             with _oracle_errors():
                 self._take(rows, check_time)
 
-    def _judge_elsewhere(self, pool: Pool, orders: list[Order]) -> None:
+    def _judge_elsewhere(self, pool: Pool, orders: list[RunSpec]) -> None:
         pool.prepare(self._interruption.check)
         self._count("starting")
         deadline, check_time = clock(self._options.budget)
@@ -134,7 +134,7 @@ class Session:
                 self._interruption.check()
                 check_time(None)
 
-    def _present(self, survey: Survey, orders: list[Order]) -> list[Order]:
+    def _present(self, survey: Survey, orders: list[RunSpec]) -> list[RunSpec]:
         """The orders for devices that are there; the report has what else is known once the case is loaded.
 
         Raises:

@@ -18,7 +18,7 @@ from parity_tests.harness.isolation.guard import TRIAL_SECONDS, judge_guarded
 from parity_tests.harness.isolation.messages import WorkerError
 from parity_tests.harness.isolation.processes import Pool
 from parity_tests.harness.judging import hints, remedies
-from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.judging.selection import (
     DEVICES,
     left_out,
@@ -100,7 +100,7 @@ def crosscheck(
     missing = cuda_missing() if one_of("device", device, DEVICES) == "cuda" else None
     if missing:
         raise ValueError(f"crosscheck: device 'cuda' cannot be judged here: {missing}")
-    docket = Docket(
+    plan = Plan(
         spec=spec,
         candidates=candidates,
         checks=select_checks(checks, quick),
@@ -110,20 +110,20 @@ def crosscheck(
         replay=partial(replay_line, quick),
         samples=select_samples(quick),
     )
-    report = Report(environment((device,), seed), catches={check.name: check.catches for check in docket.checks})
+    report = Report(environment((device,), seed), catches={check.name: check.catches for check in plan.checks})
     if quick:
-        report.skipped.append(left_out(docket.checks, docket.precisions))
+        report.skipped.append(left_out(plan.checks, plan.precisions))
     with contextlib.ExitStack() as stack:
         if isolate:
-            calls, pool = _sent(docket, quick), stack.enter_context(Pool())
+            calls, pool = _sent(plan, quick), stack.enter_context(Pool())
             pool.prepare()
             deadline, check_time = clock(budget)
             rows = judge_guarded([replace(calls, deadline=deadline)], report, pool, trial_seconds)
         else:
             deadline, check_time = clock(budget)
-            rows = report.collect(judge(replace(docket, deadline=deadline)))
+            rows = report.collect(judge(replace(plan, deadline=deadline)))
         stack.enter_context(contextlib.closing(rows))
-        _collect(rows, report, stack.enter_context(shown(docket.length, progress)), check_time)
+        _collect(rows, report, stack.enter_context(shown(plan.length, progress)), check_time)
     return report
 
 
@@ -142,14 +142,14 @@ def _collect(rows: Iterable[Row | None], report: Report, move_on: Callable[[Row]
         raise OracleError(remedies.of_oracle_error(error)) from error
 
 
-def _sent(docket: Docket, quick: bool) -> Calls:
-    """The docket, for another process."""
+def _sent(plan: Plan, quick: bool) -> Calls:
+    """The plan, for another process."""
     return Calls(
-        pickled(docket.spec, docket.present),
-        docket.device,
-        tuple(check.name for check in docket.checks),
-        tuple(precision.name for precision in docket.precisions),
-        docket.seed,
+        pickled(plan.spec, plan.present),
+        plan.device,
+        tuple(check.name for check in plan.checks),
+        tuple(precision.name for precision in plan.precisions),
+        plan.seed,
         math.inf,
         quick,
     )

@@ -13,8 +13,8 @@ from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.judging import shrink
-from parity_tests.harness.judging.court import Court
-from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.judging.certified import Oracles
+from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.report.report import Report
 from parity_tests.suite.collection import Case
 
@@ -50,12 +50,12 @@ def shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shrink, "SECONDS", 60.0)
 
 
-_first_court = functools.lru_cache(maxsize=1)(lambda device: Court(SPEC, device, 0))
+_first_oracles = functools.lru_cache(maxsize=1)(lambda device: Oracles(SPEC, device, 0))
 
 
 @functools.lru_cache(maxsize=1)  # certified once, for a hundred mistakes and for all seeds
-def _court(device: str, seed: int) -> Court:
-    return _first_court(device) if seed == 0 else _first_court(device).at_seed(seed)
+def _oracles(device: str, seed: int) -> Oracles:
+    return _first_oracles(device) if seed == 0 else _first_oracles(device).at_seed(seed)
 
 
 def run_attn(
@@ -66,7 +66,7 @@ def run_attn(
     seed: int = 0,
 ) -> Report:
     """Judge implementations of attn, in this process."""
-    docket = Docket(
+    plan = Plan(
         SPEC,
         candidates,
         select_checks(checks),
@@ -74,10 +74,10 @@ def run_attn(
         device,
         seed,
         lambda row: "",
-        court=_court(device, seed),
+        oracles=_oracles(device, seed),
     )
     report = Report({})
-    for _ in report.collect(judge(docket)):
+    for _ in report.collect(judge(plan)):
         pass
     return report
 

@@ -13,7 +13,7 @@ import torch
 from flax import nnx
 
 from jax_ref.nn import flax as jax_layers
-from parity_tests.harness.numbers.precision import PRECISIONS
+from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.rounding.analysis import bounded
 from torch_impl import nn as torch_layers
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from parity_tests.suite import misreadings
+from parity_tests.suite import layout_mutants
 from parity_tests.suite.mutants import Mutant
 from torch_impl._attn_function import Attn
 
@@ -72,11 +72,11 @@ SHAPE_MUTANTS: dict[str, Mutant] = {
     "tangents_taken_for_contiguous": Mutant(
         TangentsTakenForContiguous.apply, "the strides of a tangent ignored", "layouts", (*_FIRST, "adjoint")
     ),
-    "offset_ignored": Mutant(_reading(misreadings.offset_ignored), "a storage offset ignored", "layouts", _FIRST),
+    "offset_ignored": Mutant(_reading(layout_mutants.offset_ignored), "a storage offset ignored", "layouts", _FIRST),
     "gaps_between_rows": Mutant(
-        _reading(misreadings.rows_taken_for_neighbours), "the row stride ignored", "layouts", _FIRST
+        _reading(layout_mutants.rows_taken_for_neighbours), "the row stride ignored", "layouts", _FIRST
     ),
     "mean_for_sum": Mutant(
-        _reading(misreadings.one_number_for_the_mean), "a cotangent of stride 0 divided", "layouts", _FIRST
+        _reading(layout_mutants.one_number_for_the_mean), "a cotangent of stride 0 divided", "layouts", _FIRST
     ),
 }

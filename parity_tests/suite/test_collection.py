@@ -11,9 +11,9 @@ import pytest
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.judging.court import Court
-from parity_tests.harness.judging.judge import Docket, judge
-from parity_tests.harness.numbers.precision import PRECISIONS
+from parity_tests.harness.judging.certified import Oracles
+from parity_tests.harness.judging.judge import Plan, judge
+from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.report.report import Report
 from parity_tests.suite.collection import COLLECTION, MORE, Case
 
@@ -44,9 +44,9 @@ NUMERICAL += ["vjp_of_jvp", "jvp_of_jvp", "points_second_order"]
 
 
 @functools.lru_cache(maxsize=1)  # the tests of a case follow one another: see `pytest_collection_modifyitems`
-def courts(case: Case) -> dict[int, Court]:
+def courts(case: Case) -> dict[int, Oracles]:
     """A court for each seed; the oracle is traced, and certified at seed 0, once for all of them."""
-    first = Court(case.spec, "cpu", SEEDS[0])
+    first = Oracles(case.spec, "cpu", SEEDS[0])
     return {SEEDS[0]: first} | {seed: first.at_seed(seed) for seed in SEEDS[1:]}
 
 
@@ -54,10 +54,10 @@ def judged(case: Case, call: Callable, checks: list[str] | None, dtypes: list[st
     """`crosscheck`, in a court that may have tried others."""
     candidates = [Candidate(call, name)]
     chosen, precisions = select_checks(checks), select_precisions(dtypes)
-    court = courts(case)[seed]
-    docket = Docket(case.spec, candidates, chosen, precisions, "cpu", seed, lambda row: "", court=court)
+    oracles = courts(case)[seed]
+    plan = Plan(case.spec, candidates, chosen, precisions, "cpu", seed, lambda row: "", oracles=oracles)
     report = Report({})
-    for _ in report.collect(judge(docket)):
+    for _ in report.collect(judge(plan)):
         pass
     return report
 

@@ -16,14 +16,14 @@ from parity_tests.harness.candidates.jax_candidate import JaxCandidate
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.judging.court import Court
-from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.judging.certified import Oracles
+from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import ORACLE
 from parity_tests.harness.specs.samples import Sample, samples
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection.model import CASES
-from parity_tests.suite.slow_but import slow_but
+from parity_tests.suite.marks import marks
 
 FIRST_ORDER = ("forward", "vjp", "jvp")
 SECOND_ORDER = ("vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
@@ -37,7 +37,7 @@ def _these(names: tuple[str, ...]) -> Callable[[OpSpec, int], Iterable[Sample]]:
     return lambda spec, seed: [sample for sample in samples(spec, seed) if sample.name in names]
 
 
-_court = functools.cache(lambda op, names: Court(SPECS[op], "cpu", 0, _these(names)))  # certified once
+_oracles = functools.cache(lambda op, names: Oracles(SPECS[op], "cpu", 0, _these(names)))  # certified once
 
 
 def judged(
@@ -48,22 +48,22 @@ def judged(
     names: tuple[str, ...] = FEW,
 ) -> Report:
     """The rows of the candidates, at the samples of these names."""
-    spec, which, court = SPECS[op], _these(names), _court(op, names)
+    spec, which, oracles = SPECS[op], _these(names), _oracles(op, names)
     chosen, precisions = select_checks(checks), select_precisions(dtypes, spec)
-    docket = Docket(spec, candidates, chosen, precisions, "cpu", 0, lambda row: "", samples=which, court=court)
+    plan = Plan(spec, candidates, chosen, precisions, "cpu", 0, lambda row: "", samples=which, oracles=oracles)
     report = Report({})
-    for _ in report.collect(judge(docket)):
+    for _ in report.collect(judge(plan)):
         pass
     return report
 
 
-@pytest.mark.parametrize("op", slow_but([], SPECS))
+@pytest.mark.parametrize("op", marks([], SPECS))
 def test_the_composite_agrees(op: str) -> None:
     report = judged(op, [model.candidate(op, "attention_composite")], FIRST_ORDER, ["float64"])
     assert report.passed, str(report)
 
 
-@pytest.mark.parametrize("name", slow_but([], IN_JAX))
+@pytest.mark.parametrize("name", marks([], IN_JAX))
 def test_the_jax_faces_agree(name: str) -> None:
     checks = ("forward", "vjp", "jvp") if name.endswith("ad") else ("forward", "vjp")
     report = judged("attention_unbatched", [model.candidate("attention_unbatched", name)], checks, ["float64"])
@@ -144,7 +144,7 @@ BLOCK_MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("name", slow_but(["last_block_left_out", "mask_of_the_first_block"], BLOCK_MISTAKES))
+@pytest.mark.parametrize("name", marks(["last_block_left_out", "mask_of_the_first_block"], BLOCK_MISTAKES))
 def test_a_mistake_in_the_blocks_is_caught(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     where, attribute, wrong, caught_by = BLOCK_MISTAKES[name]
     monkeypatch.setattr(where, attribute, wrong)

@@ -8,10 +8,10 @@ from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.findings import Verdict
 from parity_tests.suite.conftest import run_attn
+from parity_tests.suite.marks import marks
 from parity_tests.suite.mutants import MUTANTS as ONE_CALL_MUTANTS
 from parity_tests.suite.protocol_mutants import PROTOCOL_MUTANTS
 from parity_tests.suite.shape_mutants import SHAPE_MUTANTS
-from parity_tests.suite.slow_but import slow_but
 from parity_tests.suite.transform_mutants import TRANSFORM_MUTANTS
 
 KINDS = (ONE_CALL_MUTANTS, PROTOCOL_MUTANTS, SHAPE_MUTANTS, TRANSFORM_MUTANTS)
@@ -21,7 +21,7 @@ MUTANTS = {name: mutant for kind in KINDS for name, mutant in kind.items()}
 SLOW = ("detached_at_third_order",)  # it differentiates what is differentiated twice, and compiles it
 
 
-@pytest.mark.parametrize("name", slow_but({*MUTANTS} - {*SLOW}, MUTANTS))
+@pytest.mark.parametrize("name", marks({*MUTANTS} - {*SLOW}, MUTANTS))
 def test_mutant_is_caught(name: str) -> None:
     mutant = MUTANTS[name]
     report = run_attn([Candidate(mutant.call, name)], [mutant.caught_by, *mutant.passes], [mutant.dtype])

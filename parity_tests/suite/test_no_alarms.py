@@ -12,10 +12,10 @@ import torch
 
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
-from parity_tests.harness.judging.court import Court
-from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.judging.certified import Oracles
+from parity_tests.harness.judging.judge import Plan, judge
+from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import PRECISIONS
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection import COLLECTION, MORE, Case
@@ -78,24 +78,29 @@ def test_a_right_version_raises_no_alarm_at_other_seeds(op):
 def _raises_no_alarm(op: str, some: slice) -> None:
     case, checks, every = CASES[op]
     seeds = every[some]
-    first = Court(case.spec, "cpu", seeds[0])
+    first = Oracles(case.spec, "cpu", seeds[0])
     for seed in seeds:
-        court = first if seed == seeds[0] else first.at_seed(seed)
+        oracles = first if seed == seeds[0] else first.at_seed(seed)
         candidates, formats = [Candidate(case.right, "right")], select_precisions(list(PRECISIONS))
-        docket = Docket(case.spec, candidates, select_checks(checks), formats, "cpu", seed, lambda row: "", court=court)
+        plan = Plan(case.spec, candidates, select_checks(checks), formats, "cpu", seed, lambda row: "", oracles=oracles)
         report = Report({})
-        for _ in report.collect(judge(docket)):
+        for _ in report.collect(judge(plan)):
             pass
         assert not [row for row in report.rows if row.verdict in ALARMS], f"seed {seed}\n{report}"
 
 
 def test_a_court_at_another_seed_judges_by_what_it_draws_there():
     case = COLLECTION["softmax"]
-    court = Court(case.spec, "cpu", 0)
+    oracles = Oracles(case.spec, "cpu", 0)
     format_ = PRECISIONS["float64"]
-    one, again, new = court.bench(format_), court.at_seed(1).bench(format_), Court(case.spec, "cpu", 1).bench(format_)
+    one, again, new = (
+        oracles.certified_oracle(format_),
+        oracles.at_seed(1).certified_oracle(format_),
+        Oracles(case.spec, "cpu", 1).certified_oracle(format_),
+    )
     (at_0, _), (at_1, truths_1), (of_new, truths_new) = (
-        (bench.cases[0].primals(bench.oracle.inputs), bench.oracle.truth) for bench in (one, again, new)
+        (certified_oracle.cases[0].primals(certified_oracle.oracle.inputs), certified_oracle.oracle.truth)
+        for certified_oracle in (one, again, new)
     )
     assert not np.array_equal(at_0[0], at_1[0])
     np.testing.assert_array_equal(at_1[0], of_new[0])

@@ -11,11 +11,11 @@ from parity_tests.catalog.attn import candidate as attn_candidate
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.findings import Verdict
+from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import cuda_missing
-from parity_tests.harness.numbers.precision import PRECISIONS
-from parity_tests.harness.report.render import as_text
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import ORACLE, Row
+from parity_tests.harness.report.text import as_text
 from parity_tests.suite.conftest import run_attn
 
 CUDA_MISSING = cuda_missing()

@@ -9,9 +9,9 @@ import pytest
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.judging.court import Court
-from parity_tests.harness.judging.judge import Docket, judge
-from parity_tests.harness.numbers.precision import PRECISIONS
+from parity_tests.harness.judging.certified import Oracles
+from parity_tests.harness.judging.judge import Plan, judge
+from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection._case import Case, Mistake
@@ -24,16 +24,16 @@ CHECKS = ("vjp", "points", "points_second_order", "exact")
 
 def reports(case: Case, call: Callable, checks: Sequence[str], dtypes: Sequence[str], seeds: Sequence[int]):
     """A report for every seed; none is shrunk, and all are judged in one court."""
-    first = Court(case.spec, "cpu", seeds[0])
+    first = Oracles(case.spec, "cpu", seeds[0])
     for seed in seeds:
-        court = first if seed == seeds[0] else first.at_seed(seed)
+        oracles = first if seed == seeds[0] else first.at_seed(seed)
         chosen, precisions = select_checks(list(checks)), select_precisions(list(dtypes))
         candidates = [Candidate(call, "judged")]
-        docket = Docket(
-            case.spec, candidates, chosen, precisions, "cpu", seed, lambda row: "", deadline=0.0, court=court
+        plan = Plan(
+            case.spec, candidates, chosen, precisions, "cpu", seed, lambda row: "", deadline=0.0, oracles=oracles
         )
         report = Report({})
-        for _ in report.collect(judge(docket)):
+        for _ in report.collect(judge(plan)):
             pass
         yield seed, report
 

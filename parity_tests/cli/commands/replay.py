@@ -14,11 +14,11 @@ from parity_tests.cli.case_file import load_case
 from parity_tests.cli.failure_file import ReplayError, read
 from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.not_built import NotBuilt
-from parity_tests.harness.judging.judge import Docket, judge_at
+from parity_tests.harness.judging.judge import Plan, judge_at
 from parity_tests.harness.judging.selection import DEVICES, one_of, select_checks, select_precisions
 from parity_tests.harness.judging.verdicts import NOTHING_TOLD
+from parity_tests.harness.numbers.formats import COMPLEX
 from parity_tests.harness.numbers.numerics import cuda_missing
-from parity_tests.harness.numbers.precision import COMPLEX
 from parity_tests.harness.report.environment import environment
 from parity_tests.harness.report.printable import in_a_line
 from parity_tests.harness.report.report import Report
@@ -53,7 +53,7 @@ def replay(path: Path, case: Path | None = None) -> tuple[Report, bool]:
     missing = cuda_missing() if facts["device"] == "cuda" else None
     if missing:
         raise ReplayError(f"{path}: device cuda cannot be judged here: {missing}")
-    docket = Docket(
+    plan = Plan(
         spec=spec,
         candidates=[candidate],
         checks=select_checks([facts["check"]]),
@@ -72,7 +72,7 @@ def replay(path: Path, case: Path | None = None) -> tuple[Report, bool]:
         if report.environment.get(name) != version:
             here = f"this is {report.environment[name]}" if name in report.environment else "it plays no part here"
             report.skipped.append(f"the failure was found with {name} {version}; {here}")
-    (row,) = report.collect(judge_at(docket))
+    (row,) = report.collect(judge_at(plan))
     return report, row.passed or row.reason == NOTHING_TOLD
 
 

@@ -18,7 +18,7 @@ from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused
 from parity_tests.harness.exceptions.defects import message_of
 from parity_tests.harness.jaxprs import has_custom_vjp
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.numerics import pinned_jax
 
 Arrays = tuple[jax.Array, ...]
@@ -106,7 +106,7 @@ class JaxCandidate(AnyCandidate):
 
         def call(*args: jax.Array) -> object:
             remaining, count = iter(args), len(args) + len(constants)
-            given = [bridge.to_jax(constants[i]) if i in constants else next(remaining) for i in range(count)]
+            given = [conversion.to_jax(constants[i]) if i in constants else next(remaining) for i in range(count)]
             return self.call(*(given if arranged is None else arranged(given)), **params)
 
         return replace(self, call=call, returns=returns)
@@ -135,10 +135,10 @@ class JaxCandidate(AnyCandidate):
         present = [w is not None for w in cotangents]
         with _pinned(primals), _refusals(required=True):
             varied, chosen = self._varied(primals, flags, present)
-            arrays = [bridge.to_jax(w) for w in cotangents if w is not None]
+            arrays = [conversion.to_jax(w) for w in cotangents if w is not None]
             results = self.programs.run(_vjp(varied, len(chosen)), *chosen, *arrays)
             gradients = iter(results)
-            return tuple(bridge.from_jax(next(gradients)) if flag else None for flag in flags)
+            return tuple(conversion.from_jax(next(gradients)) if flag else None for flag in flags)
 
     def record(
         self,
@@ -151,13 +151,13 @@ class JaxCandidate(AnyCandidate):
         with _pinned(primals), _refusals(required=True):
             varied, chosen = self._varied(primals, flags, present)
             outputs, pullback = self.programs.run(lambda *x: jax.vjp(varied, *x), *chosen)
-            return Pullback(primals, tuple(map(bridge.from_jax, outputs)), flags, pullback, self.programs)
+            return Pullback(primals, tuple(map(conversion.from_jax, outputs)), flags, pullback, self.programs)
 
     def _varied(
         self, primals: Sequence[torch.Tensor], flags: Sequence[bool], present: Sequence[bool] | None
     ) -> tuple[Callable, list[jax.Array]]:
         """The outputs that are `present` as a function of the inputs that `flags` chooses, and those inputs."""
-        arrays = [bridge.to_jax(x) for x in primals]
+        arrays = [conversion.to_jax(x) for x in primals]
 
         def varied(*some: jax.Array) -> Arrays:
             remaining = iter(some)
@@ -235,7 +235,7 @@ class JaxCandidate(AnyCandidate):
             Refused: where JAX's own answer would be wrong for a right rule.
         """
         with _pinned(args):
-            if self._meets_unbatched_output(in_dims, [bridge.to_jax(x) for x in args[: len(in_dims)]]):
+            if self._meets_unbatched_output(in_dims, [conversion.to_jax(x) for x in args[: len(in_dims)]]):
                 raise Refused(UNBATCHED_OUTPUT, declared=True)
         return self._evaluated(_vjp(jax.vmap(self._outputs, tuple(in_dims)), len(in_dims)), args)
 
@@ -274,7 +274,7 @@ class JaxCandidate(AnyCandidate):
 
     def _evaluated(self, f: Callable, args: Sequence[torch.Tensor], required: bool = False) -> Tensors:
         with _pinned(args), _refusals(required):
-            return tuple(bridge.from_jax(y) for y in self.programs.run(f, *map(bridge.to_jax, args)))
+            return tuple(conversion.from_jax(y) for y in self.programs.run(f, *map(conversion.to_jax, args)))
 
 
 @dataclass(frozen=True)
@@ -292,9 +292,9 @@ class Pullback:
         if len(cotangents) != len(self.outputs):
             raise BadOutput(f"returned {len(self.outputs)} outputs, expected {len(cotangents)}")
         with _pinned(self.inputs), _refusals(required=True):
-            arrays = map(bridge.to_jax, cotangents)
+            arrays = map(conversion.to_jax, cotangents)
             gradients = iter(self.programs.run(lambda *w: _adjoint(self.pullback, w), *arrays))
-            return tuple(bridge.from_jax(next(gradients)) if flag else None for flag in self.flags)
+            return tuple(conversion.from_jax(next(gradients)) if flag else None for flag in self.flags)
 
 
 def _vjp(f: Callable, count: int) -> Callable:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from parity_tests.harness.candidates.torch_candidate import Candidate
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,5 +106,5 @@ def _argument(x: torch.Tensor, requires_grad: bool) -> Argument:
     memory = None
     if not x.is_contiguous():
         whole = x.detach().as_strided((x.untyped_storage().nbytes() // x.element_size(),), (1,), 0)
-        memory = bridge.to_numpy(whole)
-    return Argument(bridge.to_numpy(x), requires_grad, x.stride(), int(x.storage_offset()), memory)
+        memory = conversion.to_numpy(whole)
+    return Argument(conversion.to_numpy(x), requires_grad, x.stride(), int(x.storage_offset()), memory)

@@ -12,9 +12,9 @@ import torch
 from torch.autograd import forward_ad
 
 from parity_tests.harness.candidates.base import AnyCandidate, InDims, MaybeTensors, Tensors
+from parity_tests.harness.candidates.inplace_writes import WRITTEN, InplaceWriteDetector
 from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD, BadOutput, Refused, refusals
-from parity_tests.harness.candidates.writes import WRITTEN, Writes
 
 
 class Candidate(AnyCandidate):
@@ -146,8 +146,8 @@ class Candidate(AnyCandidate):
         """Reverse over reverse (double backward); `count` is the number of the operator's inputs."""
         arguments = _leaves(arguments)
         primals, inner = arguments[:count], arguments[count:]
-        gradients = _twice(_pullback(self.forward(primals), primals, inner, create_graph=True))
-        with _once():
+        gradients = _differentiable_again(_pullback(self.forward(primals), primals, inner, create_graph=True))
+        with _refusing_to_differentiate_again():
             return _pullback(gradients, arguments, cotangents, create_graph=False)
 
     def vjp_of_vjp_of_vjp(
@@ -157,9 +157,9 @@ class Candidate(AnyCandidate):
         arguments = _leaves(arguments)
         first, second = arguments[:-count], arguments[-count:]
         primals, inner = first[:count], first[count:]
-        gradients = _twice(_pullback(self.forward(primals), primals, inner, create_graph=True))
-        with _once():
-            gradients = _twice(_pullback(gradients, first, second, create_graph=True))
+        gradients = _differentiable_again(_pullback(self.forward(primals), primals, inner, create_graph=True))
+        with _refusing_to_differentiate_again():
+            gradients = _differentiable_again(_pullback(gradients, first, second, create_graph=True))
             return _pullback(gradients, arguments, cotangents, create_graph=False)
 
     def jvp_of_vjp(
@@ -173,7 +173,7 @@ class Candidate(AnyCandidate):
         with forward_ad.dual_level():
             duals = _duals(_leaves(arguments), tangents)
             primals, inner = duals[:count], duals[count:]
-            gradients = _twice(_pullback(self.forward(primals), primals, inner, create_graph))
+            gradients = _differentiable_again(_pullback(self.forward(primals), primals, inner, create_graph))
             return tuple(None if g is None else forward_ad.unpack_dual(g).tangent for g in gradients)
 
     def vjp_of_jvp(
@@ -195,7 +195,7 @@ class Candidate(AnyCandidate):
         except RuntimeError as error:
             if WRITTEN not in str(error):
                 raise
-            with Writes() as writes, contextlib.suppress(RuntimeError):
+            with InplaceWriteDetector() as writes, contextlib.suppress(RuntimeError):
                 pulled_back()
             if writes.seen:  # the candidate's own code may be to blame
                 raise
@@ -365,7 +365,7 @@ def _pullback(
     return tuple(next(gradients) if x.requires_grad else None for x in arguments)
 
 
-def _twice(gradients: MaybeTensors) -> MaybeTensors:
+def _differentiable_again(gradients: MaybeTensors) -> MaybeTensors:
     """The gradients, if they may be differentiated again.
 
     The node by which `once_differentiable` raises is cut off from the inputs, so that `autograd.grad` never runs it.
@@ -376,7 +376,7 @@ def _twice(gradients: MaybeTensors) -> MaybeTensors:
 
 
 @contextlib.contextmanager
-def _once() -> Iterator[None]:
+def _refusing_to_differentiate_again() -> Iterator[None]:
     """What a backward goes through may lack a derivative of its own, as by `once_differentiable`."""
     try:
         yield

@@ -8,8 +8,8 @@ import numpy as np
 
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.numbers import bridge
-from parity_tests.harness.numbers.real_parts import by_parts, products
+from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers.complex_parts import by_parts, products
 
 
 def _run(trial):
@@ -38,7 +38,7 @@ def _inner(directions, results, truths):
     value = bound = 0.0
     for direction, result, (_, error) in zip(directions, results, truths, strict=True):
         if result is not None:
-            value += float(np.sum(products(direction, bridge.to_numpy(result))))
+            value += float(np.sum(products(direction, conversion.to_numpy(result))))
         bound += float(np.sum(np.abs(direction) * error))
     return value, bound
 

@@ -15,7 +15,7 @@ from torch.autograd import forward_ad
 
 from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
 
 _RUNS = 3
 _THREADS = 4
@@ -75,7 +75,7 @@ def _compared(trial, args, expected, results, where):
     truths = [*trial.truth("forward", args[:count]), *trial.truth("vjp", args)]
     for slot, x, y, (truth, bound) in zip(slots, expected, results, truths, strict=True):
         if trial.device == "cpu":
-            truth = np.zeros_like(truth) if x is None else bridge.to_numpy(x)
+            truth = np.zeros_like(truth) if x is None else conversion.to_numpy(x)
             bound = np.zeros(truth.shape)
         yield from trial.compare_result(slot, y, truth, bound, where)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
 
 _SCALES = {"-1": -1.0, "2^-10": 2.0**-10, "-2^10": -(2.0**10)}
 _GRID = 2.0**14  # multiples of 2^-14 are normal or subnormal numbers of every format even after a scaling by 2^-10
@@ -19,7 +19,7 @@ def _run(trial):
     args = [*primals, *cotangents]
     slots, truths = trial.oracle.map("vjp").results, trial.truth("vjp", args)
     gradients = [
-        np.zeros_like(truth) if x is None else bridge.to_numpy(x)
+        np.zeros_like(truth) if x is None else conversion.to_numpy(x)
         for x, (truth, _) in zip(trial.evaluate("vjp", args), truths, strict=True)
     ]
     for name, scale in _SCALES.items():

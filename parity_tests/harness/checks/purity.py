@@ -10,12 +10,12 @@ import torch
 from parity_tests.harness.candidates.torch_candidate import Refused, refusals
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Fact
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
 
 
 def _unwritten(names, tensors, before, versions, circumstance):
     for name, tensor, values, version in zip(names, tensors, before, versions, strict=True):
-        same = np.array_equal(bridge.to_numpy(tensor), values, equal_nan=True)
+        same = np.array_equal(conversion.to_numpy(tensor), values, equal_nan=True)
         text = "was written to" + (", and has its old values again" if same else "")
         yield Fact(name, same and tensor._version == version, text, circumstance)
 
@@ -33,7 +33,7 @@ def _run(trial):
     outputs = trial.counted("forward", trial.candidate.forward(leaves))
     yield from _unwritten(names[:count], leaves, args[:count], versions[:count], "after the forward")
 
-    values, versions_of_outputs = [bridge.to_numpy(y) for y in outputs], _versions(outputs)
+    values, versions_of_outputs = [conversion.to_numpy(y) for y in outputs], _versions(outputs)
     results = [(y, w) for y, w in zip(outputs, tensors[count:], strict=True) if y.requires_grad]
     if results:
         roots, cotangents = zip(*results, strict=True)
@@ -45,7 +45,7 @@ def _run(trial):
         yield from _unwritten(trial.oracle.outputs, outputs, values, versions_of_outputs, "after the backward")
         for name, x, y in zip(trial.oracle.inputs, first, second, strict=True):
             same = (x is None and y is None) or (
-                x is not None and y is not None and np.array_equal(bridge.to_numpy(x), bridge.to_numpy(y), True)
+                x is not None and y is not None and np.array_equal(conversion.to_numpy(x), conversion.to_numpy(y), True)
             )
             yield Fact(f"{name}_bar", same, "differs between two backwards of the same graph", "backward twice")
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Convention
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
 
 
 def _run(trial):
@@ -30,7 +30,7 @@ def _off_the_domain(trial, args, results):
     ):
         if result is None or tuple(result.shape) != oracle.shape:
             continue
-        values = bridge.to_numpy(result)
+        values = conversion.to_numpy(result)
         with np.errstate(invalid="ignore"):  # infinity less infinity: nothing is said of such an entry
             off, expected = (x - trial.oracle.directed(slot.like, x) for x in (values, oracle))
             room = bound + trial.oracle.directed_errors(slot.like, bound, oracle)

@@ -7,7 +7,7 @@ import numpy as np
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Fact
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
 
 _ALL_SUBSETS_UP_TO = 4  # outputs; beyond, the subsets of one, of all but one, and of none
 
@@ -36,7 +36,7 @@ def _run(trial):
     zeros = trial.truth("vjp", [*primals, *(np.zeros_like(w) for w in cotangents)])
     for name, gradient, (_, bound) in zip(inputs, gradients, zeros, strict=True):
         # Where the operator's own value may overflow the format, 0 times it may be NaN.
-        is_zero = gradient is None or not np.any((bridge.to_numpy(gradient) != 0) & np.isfinite(bound))
+        is_zero = gradient is None or not np.any((conversion.to_numpy(gradient) != 0) & np.isfinite(bound))
         yield Fact(f"{name}_bar", is_zero, "is not zero, nor None", "no cotangent is defined")
 
 

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.numbers.precision import FLOAT64
+from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.rounding.analysis import applied
 from parity_tests.harness.rounding.evaluation import called
 from parity_tests.harness.rounding.registry import Kind, has

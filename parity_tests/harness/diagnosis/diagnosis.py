@@ -13,7 +13,7 @@ import numpy as np
 
 from parity_tests.harness.diagnosis import patterns
 from parity_tests.harness.diagnosis.explanations import by_any_factor, by_complex_values, by_values, less_specific
-from parity_tests.harness.diagnosis.fit import the_one_that_fits
+from parity_tests.harness.diagnosis.fit import unique_fit
 from parity_tests.harness.diagnosis.what_if import WhatIf
 from parity_tests.harness.findings import Comparison
 from parity_tests.harness.trial.trial import Trial
@@ -51,7 +51,7 @@ def looks_like(trial: Trial, findings: Sequence[Comparison], wrong: Comparison) 
             less_specific(wrong),
         )
     for family in chain.from_iterable(families):
-        text, found = the_one_that_fits(wrong, family)
+        text, found = unique_fit(wrong, family)
         if found:
             return text
     if np.count_nonzero(wrong.wrong) > 1 and not wrong.candidate[wrong.wrong].any():

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from parity_tests.harness.diagnosis.fit import SIMPLE_NUMBERS, Explanation, factor, written
+from parity_tests.harness.diagnosis.fit import SIMPLE_NUMBERS, Explanation, as_simple_number, scale_interval
 from parity_tests.harness.findings import Comparison
 
 Family = list[Explanation]
@@ -24,8 +24,8 @@ def by_any_factor(wrong: Comparison) -> Family:
 
 
 def _scaled(wrong: Comparison, sizes: Mapping[str, int], simple: bool) -> Family:
-    interval = factor(wrong.candidate, wrong.bound, wrong.oracle)
-    number = None if interval is None else written(*interval)
+    interval = scale_interval(wrong.candidate, wrong.bound, wrong.oracle)
+    number = None if interval is None else as_simple_number(*interval)
     if number is None or number[2] != simple:
         return []
     c, text, _ = number
@@ -115,8 +115,8 @@ def by_a_factor_of_each_row(wrong: Comparison) -> Family:
 def where_it_is_wrong(wrong: Comparison) -> Family:
     """The wrong entries, and they alone, times a number."""
     part = wrong.wrong
-    interval = factor(wrong.candidate[part], wrong.bound[part], wrong.oracle[part])
-    number = None if interval is None else written(*interval)
+    interval = scale_interval(wrong.candidate[part], wrong.bound[part], wrong.oracle[part])
+    number = None if interval is None else as_simple_number(*interval)
     if part.all() or number is None:
         return []
     c, text, simple = number

@@ -9,8 +9,8 @@ import numpy as np
 
 from parity_tests.harness.diagnosis import diagnosis
 from parity_tests.harness.diagnosis.arguments_in_words import entries
-from parity_tests.harness.diagnosis.blame import blame
 from parity_tests.harness.diagnosis.rounds_more import rounds_more
+from parity_tests.harness.diagnosis.third_witness import arbitrate
 from parity_tests.harness.exceptions.explaining import explain
 from parity_tests.harness.findings import Comparison, Finding
 from parity_tests.harness.maps import ORDERS
@@ -39,7 +39,7 @@ def explained(row: Row, trial: Trial, findings: list[Finding]) -> Failure:
     right = {f.label: f for f in comparisons if f.label not in worst and f.evidence}
     agrees = tuple(f"{label} ({f.error_over_bound:.2g} of its bound)" for label, f in right.items())
     numbers_differ = any(isinstance(f, Comparison) for f in wrong)  # else there is none to be right about
-    judge = explain("the third witness", lambda: blame(row.check, trial), lost) if numbers_differ else None
+    judge = explain("the third witness", lambda: arbitrate(row.check, trial), lost) if numbers_differ else None
     return replace(failure, wrong=tuple(results), agrees=agrees, judge=judge, unexplained=tuple(lost))
 
 

@@ -35,18 +35,18 @@ class Explanation:
     choices: float = 0.0
 
 
-def the_one_that_fits(wrong: Comparison, family: Iterable[Explanation]) -> tuple[str | None, bool]:
+def unique_fit(wrong: Comparison, family: Iterable[Explanation]) -> tuple[str | None, bool]:
     """The text of the one explanation that fits; None if none does, or several: then it is not known which is true.
 
     The second result says whether any fits.
     """
     explanations = list(family)
     needed = _ENOUGH + math.log10(max(len(explanations), 1))
-    texts = [e.text for e in explanations if decades(wrong, e) >= needed]
+    texts = [e.text for e in explanations if log10_odds(wrong, e) >= needed]
     return (texts[0] if len(texts) == 1 else None), bool(texts)
 
 
-def decades(wrong: Comparison, explanation: Explanation) -> float:
+def log10_odds(wrong: Comparison, explanation: Explanation) -> float:
     """How unlikely it is, in powers of ten, that a result is within rounding of an explanation by accident.
 
     A wrong entry is off by its error; that it is within its bound of something else by accident has a chance of bound
@@ -70,7 +70,7 @@ def decades(wrong: Comparison, explanation: Explanation) -> float:
     return float(counts[: len(counts) - explanation.parameters].sum()) - explanation.choices
 
 
-def factor(
+def scale_interval(
     result: np.ndarray, bound: np.ndarray | float, reference: np.ndarray, own: np.ndarray | float = 0.0
 ) -> tuple[float, float] | None:
     """The real numbers c with result = c * reference, to within |c| * bound + own everywhere: an interval.
@@ -92,7 +92,7 @@ def factor(
     return (low, high) if low <= high else None
 
 
-def written(low: float, high: float) -> tuple[float, str, bool] | None:
+def as_simple_number(low: float, high: float) -> tuple[float, str, bool] | None:
     """A number of an interval, its text, and is it one that people write, 3, 0.5, 1/3, and hardly by accident?
 
     None if it is no such number, nor known to six digits: then too many would do.

@@ -8,8 +8,8 @@ import numpy as np
 
 from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.numbers import bridge
-from parity_tests.harness.numbers.precision import Precision
+from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.specs.spec import FORMULAS
 from parity_tests.harness.trial.trial import Trial
 
@@ -99,7 +99,7 @@ def _again(trial: Trial, wrong: Comparison, precision: Precision) -> Comparison 
     slots = there.oracle.map(name).results
     index = next(i for i, slot in enumerate(slots) if slot.label == wrong.label)
     result, (truth, bound) = there.evaluate(name, args)[index], there.truth(name, args)[index]
-    value = np.zeros_like(truth) if result is None else bridge.to_numpy(result)
+    value = np.zeros_like(truth) if result is None else conversion.to_numpy(result)
     if value.shape != truth.shape:
         return None
     if name != "forward":

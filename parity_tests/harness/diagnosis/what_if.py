@@ -10,9 +10,9 @@ import numpy as np
 
 from parity_tests.harness.diagnosis.addends import Term, addends
 from parity_tests.harness.diagnosis.explanations import Family
-from parity_tests.harness.diagnosis.fit import SIMPLE_NUMBERS, Explanation, factor, written
+from parity_tests.harness.diagnosis.fit import SIMPLE_NUMBERS, Explanation, as_simple_number, scale_interval
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.numbers.precision import PRECISIONS, Precision
+from parity_tests.harness.numbers.formats import PRECISIONS, Precision
 from parity_tests.harness.oracle.oracle import Truth
 from parity_tests.harness.trial.trial import Arrays, Trial
 
@@ -164,8 +164,8 @@ class WhatIf:
     def _changed(self, missing: str, part: str, term: np.ndarray, bound: np.ndarray | float) -> Family:
         """The oracle's with one of its terms times another number, which may be 0."""
         label, oracle = self.wrong.label, self.wrong.oracle
-        interval = factor(self.wrong.candidate - oracle, bound, term, own=self.wrong.bound)
-        number = None if interval is None else written(interval[0] + 1, interval[1] + 1)
+        interval = scale_interval(self.wrong.candidate - oracle, bound, term, own=self.wrong.bound)
+        number = None if interval is None else as_simple_number(interval[0] + 1, interval[1] + 1)
         if number is None or not number[2]:
             return []
         c, text, _ = number

@@ -49,7 +49,7 @@ def is_oracle_s(calls: Sequence[Frame]) -> bool:
     return False
 
 
-def told(calls: Sequence[Frame]) -> str:
+def innermost_calls(calls: Sequence[Frame]) -> str:
     """The innermost calls outside of the harness: " at case.py:11 in backward, called by case.py:20 in apply"."""
     outside = [str(call) for call in calls if _HARNESS not in call.file.parents][:_TOLD]
     return f" at {', called by '.join(outside)}" if outside else ""

@@ -15,8 +15,8 @@ from pathlib import Path
 from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.exceptions.explaining import explain
-from parity_tests.harness.judging.court import Court
-from parity_tests.harness.judging.docket import Docket
+from parity_tests.harness.judging.certified import Oracles
+from parity_tests.harness.judging.plan import Plan
 from parity_tests.harness.judging.selection import select_checks, select_precisions, select_samples
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Row
@@ -34,7 +34,7 @@ class Calls:
 
     Attributes:
         pickled: the spec and the candidates, as `pickled` makes them.
-        checks, dtypes, seed, deadline: those of a `Docket`, by name.
+        checks, dtypes, seed, deadline: those of a `Plan`, by name.
         quick: at a few samples.
     """
 
@@ -59,13 +59,13 @@ class Calls:
         except Exception as error:
             raise ImportError(f"{type(error).__name__}: {error}; {REMEDY}") from error
 
-    def court(self, spec: OpSpec) -> Court:
+    def oracles(self, spec: OpSpec) -> Oracles:
         """The oracle of all candidates."""
-        return Court(spec, self.device, self.seed, select_samples(self.quick))
+        return Oracles(spec, self.device, self.seed, select_samples(self.quick))
 
-    def docket(self, spec: OpSpec, candidates: Sequence[AnyCandidate | NotBuilt], court: Court) -> Docket:
+    def plan(self, spec: OpSpec, candidates: Sequence[AnyCandidate | NotBuilt], oracles: Oracles) -> Plan:
         """What is to be judged."""
-        return Docket(
+        return Plan(
             spec=spec,
             candidates=candidates,
             checks=select_checks(self.checks),
@@ -75,7 +75,7 @@ class Calls:
             replay=self.again,
             samples=select_samples(self.quick),
             deadline=self.deadline,
-            court=court,
+            oracles=oracles,
         )
 
     def save(self, report: Report) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from parity_tests.harness.exceptions.frames import frames as frames
+from parity_tests.harness.exceptions.frames import innermost_calls as innermost_calls
 from parity_tests.harness.exceptions.frames import is_oracle_s as is_oracle_s
-from parity_tests.harness.exceptions.frames import told as told
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.report.results import Failure, Row, WrongResult
 
@@ -52,8 +52,8 @@ def row_of(blank: Row, place: Place, how: str, trace: str, file: Path | None, re
     calls = frames(trace)
     reason = f"{how} at sample {place.title}"
     if is_oracle_s(calls):
-        return replace(blank, verdict=Verdict.ERROR, reason=f"the oracle {reason}{told(calls)}")
-    pattern = f"{how}{told(calls)}" + (f"; all calls: {file}" if file else "")
+        return replace(blank, verdict=Verdict.ERROR, reason=f"the oracle {reason}{innermost_calls(calls)}")
+    pattern = f"{how}{innermost_calls(calls)}" + (f"; all calls: {file}" if file else "")
     failure = Failure(
         op=blank.op,
         candidate=blank.candidate,

@@ -27,9 +27,9 @@ from parity_tests.harness.isolation.messages import (
 from parity_tests.harness.isolation.processes import Pool, Worker
 from parity_tests.harness.judging.limits import held_to_limit
 from parity_tests.harness.judging.resume import Earlier, Key, key_of
+from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import ORACLE, Row
-from parity_tests.harness.report.whole_file import write_text
 
 POLL = 0.25  # seconds, after which whoever waits for a row may look at the clock
 _CRASHES = 8  # of a candidate, each of which costs the start of a process, after which it is not called any more
@@ -96,7 +96,8 @@ def judge_guarded(
                 row, calls = task.at.row, crash.frames(worker.trace())
                 task.note(
                     f"{row.op}: {row.candidate}, {row.check}, {row.dtype}, which was being judged at sample "
-                    f"{task.at.place.title}{', by the oracle' if crash.is_oracle_s(calls) else ''}{crash.told(calls)}"
+                    f"{task.at.place.title}{', by the oracle' if crash.is_oracle_s(calls) else ''}"
+                    f"{crash.innermost_calls(calls)}"
                 )
             elif not task.done:
                 worker.stop()
@@ -157,7 +158,7 @@ def _take_last(worker: Worker, task: _Task, report: Report) -> None:
 
 
 def _where(worker: Worker) -> str:
-    return crash.told(crash.frames(worker.trace()))
+    return crash.innermost_calls(crash.frames(worker.trace()))
 
 
 def _shared_out(
@@ -233,7 +234,7 @@ def _lost(task: _Task, how: str, trace: str) -> Iterator[Row]:
     """The row of whoever has ended a process, if it has none yet; the next process is not to end in the same way."""
     if task.at is None:
         raise WorkerError(
-            f"the process that judges {how}{crash.told(crash.frames(trace))} while no candidate was called: "
+            f"the process that judges {how}{crash.innermost_calls(crash.frames(trace))} while no candidate was called: "
             "the oracle, the spec or the harness is to blame; --no-isolate, or isolate=False, may say more"
         )
     row, place, candidate = task.at.row, task.at.place, task.at.row.candidate

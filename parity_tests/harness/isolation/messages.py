@@ -14,8 +14,8 @@ from parity_tests.harness.report.results import Row
 if TYPE_CHECKING:
     from parity_tests.harness.candidates.base import AnyCandidate
     from parity_tests.harness.candidates.not_built import NotBuilt
-    from parity_tests.harness.judging.court import Court
-    from parity_tests.harness.judging.docket import Docket
+    from parity_tests.harness.judging.certified import Oracles
+    from parity_tests.harness.judging.plan import Plan
     from parity_tests.harness.specs.spec import OpSpec
 
     Candidates = Sequence[AnyCandidate | NotBuilt]
@@ -34,7 +34,7 @@ class Work(Protocol):
 
     Attributes:
         source: what `load` depends on; equal ones are loaded once.
-        device: see `Docket`.
+        device: see `Plan`.
         folder: for what is written about failures; None if nothing is.
     """
 
@@ -55,11 +55,11 @@ class Work(Protocol):
         """
         ...
 
-    def court(self, spec: OpSpec) -> Court:
+    def oracles(self, spec: OpSpec) -> Oracles:
         """What judges all work of this source on this device."""
         ...
 
-    def docket(self, spec: OpSpec, candidates: Candidates, court: Court) -> Docket:
+    def plan(self, spec: OpSpec, candidates: Candidates, oracles: Oracles) -> Plan:
         """What is to be judged."""
         ...
 

@@ -26,9 +26,9 @@ from parity_tests.harness.isolation.messages import (
     Work,
     WorkerError,
 )
-from parity_tests.harness.judging.court import Court, title
-from parity_tests.harness.judging.docket import Docket
+from parity_tests.harness.judging.certified import Oracles, title
 from parity_tests.harness.judging.judge import judge
+from parity_tests.harness.judging.plan import Plan
 from parity_tests.harness.judging.remedies import of_oracle_error
 from parity_tests.harness.judging.resume import Earlier
 from parity_tests.harness.oracle.oracle import OracleError
@@ -64,7 +64,7 @@ def work(connection: Connection, threads: int | None, trace: str) -> None:
 
 def _serve(connection: Connection) -> None:
     loaded: dict[Hashable, tuple[OpSpec, Candidates]] = {}
-    courts: dict[Hashable, Court] = {}  # what an oracle has found out serves the next candidate, too
+    courts: dict[Hashable, Oracles] = {}  # what an oracle has found out serves the next candidate, too
     connection.send(Ready())
 
     def load(job: Work) -> tuple[OpSpec, Candidates]:
@@ -80,9 +80,9 @@ def _serve(connection: Connection) -> None:
                 continue
             job, earlier = message
             spec, candidates = load(job)
-            court = courts.setdefault((job.source, job.device), job.court(spec))
-            docket = replace(job.docket(spec, candidates, court), earlier=earlier)
-            _carry_out(job, replace(docket, on_trial=_announcing(docket, court, connection.send)), connection)
+            oracles = courts.setdefault((job.source, job.device), job.oracles(spec))
+            plan = replace(job.plan(spec, candidates, oracles), earlier=earlier)
+            _carry_out(job, replace(plan, on_trial=_announcing(plan, oracles, connection.send)), connection)
     except OracleError as error:
         connection.send(WorkerError(of_oracle_error(error)))
     except NotFloat64 as error:
@@ -93,10 +93,10 @@ def _serve(connection: Connection) -> None:
         connection.send(WorkerError(told_in_full(error)))
 
 
-def _carry_out(job: Work, docket: Docket, connection: Connection) -> None:
+def _carry_out(job: Work, plan: Plan, connection: Connection) -> None:
     report, told = Report({}), 0
-    connection.send(Began(docket.length))
-    for _ in report.collect(judge(docket)):
+    connection.send(Began(plan.length))
+    for _ in report.collect(judge(plan)):
         job.save(report)  # at once: another check may hang
         row = report.rows[-1]
         failure = row.failure
@@ -107,15 +107,15 @@ def _carry_out(job: Work, docket: Docket, connection: Connection) -> None:
     connection.send(Done(tuple(report.skipped[told:])))
 
 
-def _announcing(docket: Docket, court: Court, send: Callable[[At], None]) -> Callable[[Row, Sample], None]:
+def _announcing(plan: Plan, oracles: Oracles, send: Callable[[At], None]) -> Callable[[Row, Sample], None]:
     """What is called before a candidate is."""
-    limits = {candidate.name: candidate.limits or {} for candidate in docket.present}
-    precisions = {precision.name: precision for precision in docket.precisions}
+    limits = {candidate.name: candidate.limits or {} for candidate in plan.present}
+    precisions = {precision.name: precision for precision in plan.precisions}
 
     def announce(row: Row, sample: Sample) -> None:
-        cases = court.bench(precisions[row.dtype].double).cases
+        cases = oracles.certified_oracle(precisions[row.dtype].double).cases
         shrinking = not any(sample is case for case in cases)
-        checks = [check.name for check in docket.checks_in(precisions[row.dtype])]
+        checks = [check.name for check in plan.checks_in(precisions[row.dtype])]
         if row.check not in checks:  # the candidate is asked whether it accepts a sample, and "forward" is not judged
             row = replace(row, check=checks[0])
         place = Place(

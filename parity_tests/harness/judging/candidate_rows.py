@@ -17,17 +17,17 @@ from parity_tests.harness.diagnosis.failures import described, explained, smalle
 from parity_tests.harness.exceptions.errors import first_line, map_of, where_of
 from parity_tests.harness.exceptions.explaining import explain
 from parity_tests.harness.findings import Comparison, Finding, Verdict
-from parity_tests.harness.judging.court import is_beyond, not_a_function, title, with_findings
-from parity_tests.harness.judging.docket import Docket
+from parity_tests.harness.judging.certified import not_a_function, overflows_everywhere, title, with_findings
 from parity_tests.harness.judging.limits import held_to_limit
 from parity_tests.harness.judging.outcome import REFUSALS, End, Outcome, outcome_of, raised
+from parity_tests.harness.judging.plan import Plan
 from parity_tests.harness.judging.remedies import with_remedy
 from parity_tests.harness.judging.reproducer import Reproducer
 from parity_tests.harness.judging.shrink import fails_at, raises_at
 from parity_tests.harness.judging.verdicts import NO_BOUND, NOTHING_TOLD, Conclusion, Judged, verdict_of
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import Precision
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.report.consequences import Failed
 from parity_tests.harness.report.results import Event, Failure, Note, Row, Smallest
@@ -71,12 +71,12 @@ class CandidateRows:
     """The rows of one candidate in one format.
 
     Attributes:
-        docket: what is to be judged.
+        plan: what is to be judged.
         candidate, oracle, precision: whom, by whom, and in which format.
         history: what is known of the candidate from the formats before.
     """
 
-    docket: Docket
+    plan: Plan
     candidate: AnyCandidate
     oracle: Oracle
     precision: Precision
@@ -86,15 +86,15 @@ class CandidateRows:
         self, checks: Iterable[Check], cases: Iterable[Sample], uncertified: Mapping[str, str]
     ) -> Iterator[Event]:
         """A row for each check, and a note for each sample that is not judged; `uncertified`: maps, and why."""
-        earlier, name = self.docket.earlier, self.candidate.name
+        earlier, name = self.plan.earlier, self.candidate.name
         if self.oracle.is_complex and self.precision.complex_name is None:
             reason = f"complex numbers take part, and {self.precision.name} has none"
             yield from (replace(self._blank(check.name), verdict=Verdict.SKIPPED, reason=reason) for check in checks)
             return
-        with pinned(self.docket.device), TorchLog():
+        with pinned(self.plan.device), TorchLog():
             refusals = [(s, self._refusal(s)) for s in cases if not earlier.avoids(name, s.name)]
             accepted = [s for s, note in refusals if note is None]
-            beyond = [s for s in accepted if is_beyond(self.oracle.at(s), s, self.precision)]
+            beyond = [s for s in accepted if overflows_everywhere(self.oracle.at(s), s, self.precision)]
         yield from self.history.news(note for _, note in refusals if note is not None)
         none_left = bool(beyond) and all(s in beyond for s in accepted if _has_entries(s))
         if not none_left:
@@ -105,7 +105,7 @@ class CandidateRows:
                 reason = f"the oracle's {lacking[0]} has no certificate: {uncertified[lacking[0]]}"
                 yield replace(self._blank(check.name), verdict=Verdict.UNRESOLVED, reason=reason)
                 continue
-            with pinned(self.docket.device):
+            with pinned(self.plan.device):
                 excused = check.name in (self.candidate.limits or {}) or name in earlier.unshrunk
                 worth_shrinking = self.history.failed.is_news(check.name, check.rests_on, self.precision)
                 row, notes = self.row(check, accepted, worth_shrinking and not excused)
@@ -120,7 +120,7 @@ class CandidateRows:
 
     def _without_comparisons(self, row: Row, check: Check, none_left: bool) -> Row:
         """A row that has compared nothing; `none_left`: the format has none of the operator's values."""
-        elsewhere, avoided = check.name in self.history.compared, self.docket.earlier.avoided.get(self.candidate.name)
+        elsewhere, avoided = check.name in self.history.compared, self.plan.earlier.avoided.get(self.candidate.name)
         if row.verdict is Verdict.UNRESOLVED and none_left:
             # In a format without its values an operator does not exist; elsewhere it has been judged.
             verdict = Verdict.SKIPPED if elsewhere else Verdict.UNRESOLVED
@@ -172,15 +172,15 @@ class CandidateRows:
 
     def trial_at(self, check: str, sample: Sample) -> Trial:
         """A trial of the candidate at a sample, under a check of this name."""
-        self.docket.on_trial(self._blank(check), sample)
+        self.plan.on_trial(self._blank(check), sample)
         oracle = self.oracle.at(sample)
-        constants = bridge.constants(sample.constants, self.precision, self.docket.device)
-        spec = self.docket.spec
+        constants = conversion.constants(sample.constants, self.precision, self.plan.device)
+        spec = self.plan.spec
         call = self.candidate.bound(constants, spec.params_at(sample.sizes), oracle.returns, spec.arranged)
-        return Trial(call, oracle, sample, self.precision, self.docket.device)
+        return Trial(call, oracle, sample, self.precision, self.plan.device)
 
     def _blank(self, check: str) -> Row:
-        return self.docket.blank(self.candidate.name, check, self.precision)
+        return self.plan.blank(self.candidate.name, check, self.precision)
 
     def _inapplicable(self, check: Check) -> str:
         """Why a check has nothing to say about such a candidate or format; empty if it has."""
@@ -217,7 +217,7 @@ class CandidateRows:
         return None
 
     def _note(self, sample: Sample, what: str, why: str = "") -> Note:
-        text = f"{self.docket.spec.name}, sample {sample.name}: {what}{': ' if why else ''}{why}"
+        text = f"{self.plan.spec.name}, sample {sample.name}: {what}{': ' if why else ''}{why}"
         return Note(text, about=(sample.name, why))
 
     @property
@@ -245,7 +245,7 @@ class CandidateRows:
         failure = self._told(row, outcome.trial, findings)
         elsewhere = next((o for o in outcomes if o.end is End.RAISED), outcome)
         if outcome.wrong and elsewhere is not outcome:
-            result = wrong_result(raised(elsewhere, check.name), self.docket.spec, check.name, [])
+            result = wrong_result(raised(elsewhere, check.name), self.plan.spec, check.name, [])
             where = "; ".join(part for part in (f"at {title(elsewhere.trial.sample)}", result.circumstance) if part)
             failure = replace(failure, wrong=(*failure.wrong, replace(result, circumstance=where)))
         if not shrink:
@@ -260,27 +260,27 @@ class CandidateRows:
         lost: list[str] = []
         failure = explain("the diagnosis", lambda: explained(row, trial, findings), lost)
         if failure is None:
-            failure = described(row, trial.sample, [f for f in findings if not f.holds], self.docket.spec)
-        replay = explain("how to replay it", lambda: self.docket.replay(row), lost)
+            failure = described(row, trial.sample, [f for f in findings if not f.holds], self.plan.spec)
+        replay = explain("how to replay it", lambda: self.plan.replay(row), lost)
         return replace(failure, replay=replay, unexplained=(*failure.unexplained, *lost))
 
     def _with_smallest(self, failure: Failure, check: Check, outcome: Outcome, lost: list[str]) -> Failure:
         """With the smallest input that fails, and with what a reproducer of it needs."""
-        docket, trial_at, sample = self.docket, partial(self.trial_at, check.name), outcome.trial.sample
-        found = fails_at(docket.spec, trial_at, check, sample, outcome.findings, docket.deadline)
+        plan, trial_at, sample = self.plan, partial(self.trial_at, check.name), outcome.trial.sample
+        found = fails_at(plan.spec, trial_at, check, sample, outcome.findings, plan.deadline)
         if found is None:  # it does not fail again, or nothing is to be shrunk
             return failure
         trial, wrong = found
         smallest = smallest_of(failure, trial, wrong, lost)
-        position = next(i for i, other in enumerate(docket.candidates) if other is self.candidate)
-        make = partial(Reproducer, docket.spec, self.candidate, position, check, trial, wrong, docket.case)
+        position = next(i for i, other in enumerate(plan.candidates) if other is self.candidate)
+        make = partial(Reproducer, plan.spec, self.candidate, position, check, trial, wrong, plan.case)
         return replace(failure, smallest=smallest, evidence=explain("the reproducer", make, lost))
 
     def _with_smallest_sizes(self, failure: Failure, check: Check, outcome: Outcome, lost: list[str]) -> Failure:
         """With the smallest sizes at which the candidate raises the same exception."""
         trial_at = partial(self.trial_at, check.name)
-        smallest = raises_at(self.docket.spec, trial_at, check, outcome, self.docket.deadline)
+        smallest = raises_at(self.plan.spec, trial_at, check, outcome, self.plan.deadline)
         if smallest is None:
             return failure
-        result = wrong_result(raised(smallest, check.name), self.docket.spec, check.name, lost)
+        result = wrong_result(raised(smallest, check.name), self.plan.spec, check.name, lost)
         return replace(failure, smallest=Smallest(dict(smallest.trial.sample.sizes), {}, result))

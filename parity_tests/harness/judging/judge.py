@@ -9,50 +9,50 @@ from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.checks import Check
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.judging.candidate_rows import CandidateRows, History
-from parity_tests.harness.judging.court import Court, only_real
-from parity_tests.harness.judging.docket import Docket
+from parity_tests.harness.judging.certified import Oracles, only_real
+from parity_tests.harness.judging.plan import Plan
 from parity_tests.harness.judging.resume import key_of
+from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import Precision
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.report.results import ORACLE, Event, Note
 
 
-def judge(docket: Docket) -> Generator[Event, None, None]:
+def judge(plan: Plan) -> Generator[Event, None, None]:
     """Certify the oracle, then judge every candidate; a map without a certificate judges nobody.
 
-    Yields each row as soon as it is known, but for those that an earlier process has found (`Docket.earlier`); each
+    Yields each row as soon as it is known, but for those that an earlier process has found (`Plan.earlier`); each
     candidate that is not built, first; and a note for each sample that is not judged. `Report.collect` takes them.
 
     Raises:
         OracleError: the primal does not run, does not fit its signature, or is not a function of float64.
     """
-    for candidate in docket.candidates:
+    for candidate in plan.candidates:
         if isinstance(candidate, NotBuilt):
             yield candidate
-    court = docket.court or Court(docket.spec, docket.device, docket.seed, docket.samples)
+    oracles = plan.oracles or Oracles(plan.spec, plan.device, plan.seed, plan.samples)
     uncertified: dict[Precision, dict[str, str]] = {}
-    yield from _certificates(docket, court, uncertified)
-    for candidate in docket.present:
+    yield from _certificates(plan, oracles, uncertified)
+    for candidate in plan.present:
         history = History()
-        for precision in docket.precisions:
-            checks = _unknown(docket, candidate.name, precision, history)
-            fixed = _fixed(docket, court, candidate.name, precision)
+        for precision in plan.precisions:
+            checks = _unknown(plan, candidate.name, precision, history)
+            fixed = _fixed(plan, oracles, candidate.name, precision)
             if fixed is not None:
                 for check in checks:
                     verdict, reason = fixed
-                    yield replace(docket.blank(candidate.name, check.name, precision), verdict=verdict, reason=reason)
+                    yield replace(plan.blank(candidate.name, check.name, precision), verdict=verdict, reason=reason)
             elif checks:
-                bench, without = court.bench(precision.double), uncertified[precision.double]
-                rows = CandidateRows(docket, candidate, bench.oracle, precision, history)
-                yield from rows.events(checks, bench.cases, without)
+                certified_oracle, without = oracles.certified_oracle(precision.double), uncertified[precision.double]
+                rows = CandidateRows(plan, candidate, certified_oracle.oracle, precision, history)
+                yield from rows.events(checks, certified_oracle.cases, without)
 
 
-def _unknown(docket: Docket, candidate: str, precision: Precision, history: History) -> list[Check]:
+def _unknown(plan: Plan, candidate: str, precision: Precision, history: History) -> list[Check]:
     """The checks of a format whose rows no earlier process has found; of the others, what the rows to come rely on."""
     checks = []
-    for check in docket.checks_in(precision):
-        row = docket.earlier.rows.get((candidate, check.name, precision.name))
+    for check in plan.checks_in(precision):
+        row = plan.earlier.rows.get((candidate, check.name, precision.name))
         if row is None:
             checks.append(check)
             continue
@@ -62,43 +62,43 @@ def _unknown(docket: Docket, candidate: str, precision: Precision, history: Hist
     return checks
 
 
-def _fixed(docket: Docket, court: Court, candidate: str, precision: Precision) -> tuple[Verdict, str] | None:
+def _fixed(plan: Plan, oracles: Oracles, candidate: str, precision: Precision) -> tuple[Verdict, str] | None:
     """The verdict, and the reason, where nothing of a candidate is run in a format."""
-    given_up = docket.earlier.given_up.get(candidate)
+    given_up = plan.earlier.given_up.get(candidate)
     if given_up is not None:
         return Verdict.UNRESOLVED, given_up
-    inapplicable = only_real(docket.spec, precision.double)
+    inapplicable = only_real(plan.spec, precision.double)
     if inapplicable is not None:
         return Verdict.SKIPPED, inapplicable
-    unusable = court.bench(precision.double).unusable
+    unusable = oracles.certified_oracle(precision.double).unusable
     return None if unusable is None else (Verdict.UNRESOLVED, unusable)
 
 
-def _certificates(docket: Docket, court: Court, uncertified: dict[Precision, dict[str, str]]) -> Iterator[Event]:
+def _certificates(plan: Plan, oracles: Oracles, uncertified: dict[Precision, dict[str, str]]) -> Iterator[Event]:
     """The oracle's own rows; `uncertified` gets, for each kind of numbers, the maps without a certificate, and why."""
-    known = docket.earlier.rows
-    for kind in docket.kinds:
-        inapplicable = only_real(docket.spec, kind)
+    known = plan.earlier.rows
+    for kind in plan.kinds:
+        inapplicable = only_real(plan.spec, kind)
         if inapplicable:
-            for name in docket.certificates:
-                blank = docket.blank(ORACLE, name, kind)
+            for name in plan.certificates:
+                blank = plan.blank(ORACLE, name, kind)
                 if key_of(blank) not in known:
                     yield replace(blank, verdict=Verdict.SKIPPED, reason=inapplicable)
             continue
-        bench = court.bench(kind)
-        yield from map(Note, bench.skipped)
+        certified_oracle = oracles.certified_oracle(kind)
+        yield from map(Note, certified_oracle.skipped)
         uncertified[kind] = {}
-        for name in docket.certificates:
+        for name in plan.certificates:
             key = (ORACLE, name, kind.name)
-            row = known[key] if key in known else bench.certificate(name)
+            row = known[key] if key in known else certified_oracle.certificate(name)
             if not row.passed:
                 uncertified[kind][name] = row.reason or "the witnesses disagree"
             if key not in known:
                 yield row
-        yield from map(Note, bench.skipped)  # those of the certificates, too; a report has each once
+        yield from map(Note, certified_oracle.skipped)  # those of the certificates, too; a report has each once
 
 
-def judge_at(docket: Docket) -> Iterator[Event]:
+def judge_at(plan: Plan) -> Iterator[Event]:
     """The first candidate under the first check, at the first sample, whatever the check looks at otherwise.
 
     For a replay: the oracle has had its certificate, and what has been shrunk is not shrunk further. Yields one row.
@@ -106,10 +106,10 @@ def judge_at(docket: Docket) -> Iterator[Event]:
     Raises:
         OracleError: the primal does not run at the sample.
     """
-    check, precision = replace(docket.checks[0], large=True, generic=False), docket.precisions[0]
-    sample = next(iter(docket.samples(docket.spec, docket.seed)))
-    with pinned(docket.device):
-        rows = CandidateRows(docket, docket.present[0], Oracle(docket.spec, sample), precision, History())
+    check, precision = replace(plan.checks[0], large=True, generic=False), plan.precisions[0]
+    sample = next(iter(plan.samples(plan.spec, plan.seed)))
+    with pinned(plan.device):
+        rows = CandidateRows(plan, plan.present[0], Oracle(plan.spec, sample), precision, History())
         row, notes = rows.row(check, [sample], shrink=False)
     yield from notes
     yield row

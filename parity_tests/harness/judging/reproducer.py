@@ -29,7 +29,7 @@ from parity_tests.harness.candidates.torch_log import TorchLog
 from parity_tests.harness.checks import Check
 from parity_tests.harness.findings import Comparison, Finding
 from parity_tests.harness.maps import ORDERS
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.report.printable import in_a_line
 from parity_tests.harness.report.reproducer_files import ReproducerFiles, replay_command
@@ -130,7 +130,7 @@ class Reproducer:
             for slot, result, (oracle, bound) in zip(slots.results, call.results, truths, strict=True):
                 arrays[f"oracle.{slot.label}"], arrays[f"bound.{slot.label}"] = oracle, bound
                 if result is not None:
-                    arrays[f"candidate.{slot.label}"] = bridge.to_numpy(result)
+                    arrays[f"candidate.{slot.label}"] = conversion.to_numpy(result)
         return arrays
 
     def _call_arguments(self, variables: Mapping[str, str]) -> str:

@@ -11,13 +11,13 @@ Key = tuple[str, str, str]  # candidate, check, dtype
 
 
 def key_of(row: Row) -> Key:
-    """What tells the rows of a docket apart."""
+    """What tells the rows of a plan apart."""
     return row.candidate, row.check, row.dtype
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """What earlier processes have found out about the same docket.
+    """What earlier processes have found out about the same plan.
 
     Attributes:
         rows: those that are known; they are not judged again.

@@ -8,7 +8,7 @@ from parity_tests.harness.checks import CHECKS, Check
 from parity_tests.harness.names import DEVICES as DEVICES
 from parity_tests.harness.names import one_of as one_of
 from parity_tests.harness.names import selected
-from parity_tests.harness.numbers.precision import FORMATS, PRECISIONS, Precision
+from parity_tests.harness.numbers.formats import FORMATS, PRECISIONS, Precision
 from parity_tests.harness.specs.samples import Sample, few_samples, samples
 from parity_tests.harness.specs.spec import OpSpec
 

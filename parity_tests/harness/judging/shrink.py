@@ -20,8 +20,8 @@ from parity_tests.harness.checks import Check
 from parity_tests.harness.exceptions.defects import message_of
 from parity_tests.harness.findings import Comparison, Finding
 from parity_tests.harness.judging.outcome import End, Outcome, outcome_of
-from parity_tests.harness.numbers.real_parts import by_parts
-from parity_tests.harness.specs.domains import EXTENDED, REAL, Empty
+from parity_tests.harness.numbers.complex_parts import by_parts
+from parity_tests.harness.specs.domains import EXTENDED, REAL, EmptyDomain
 from parity_tests.harness.specs.samples import Sample, at_sizes
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.harness.trial.trial import Trial
@@ -158,7 +158,7 @@ def _shrink_sizes(spec: OpSpec, search: _Search) -> None:
         sizes = {**search.best.sizes, **changed}
         try:
             return any(search.accepts(at_sizes(spec, replace(search.best, name=name), sizes)) for name in names)
-        except Empty:
+        except EmptyDomain:
             return False
 
     sizes, defined = search.best.sizes, spec.size_rules.defined

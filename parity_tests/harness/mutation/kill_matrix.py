@@ -15,12 +15,12 @@ from parity_tests.harness.candidates.jax_programs import Programs
 from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks import Check
 from parity_tests.harness.findings import NotApplicable
-from parity_tests.harness.judging.court import is_defined
+from parity_tests.harness.judging.certified import is_defined
 from parity_tests.harness.maps import BASES
 from parity_tests.harness.mutation.mutate import Mutation, mutated, mutations
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers.formats import PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import PRECISIONS, Precision
 from parity_tests.harness.oracle.oracle import Oracle, OracleError
 from parity_tests.harness.rounding.analysis import NoRule, NotFloat64
 from parity_tests.harness.specs.samples import Sample, samples
@@ -149,8 +149,8 @@ class KillMatrix:
 def _in(oracle: Oracle, precision: Precision) -> Oracle:
     """The oracle's functions as a candidate's: with the constants in the format."""
     own = copy.copy(oracle)
-    constants = bridge.constants(oracle.constants, precision, "cpu")
-    own.constants = {i: bridge.to_jax(x) for i, x in constants.items()}
+    constants = conversion.constants(oracle.constants, precision, "cpu")
+    own.constants = {i: conversion.to_jax(x) for i, x in constants.items()}
     return own
 
 

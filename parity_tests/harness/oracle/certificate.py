@@ -8,9 +8,9 @@ import numpy as np
 
 from parity_tests.harness.findings import Comparison, Fact, Finding
 from parity_tests.harness.maps import ORDERS
-from parity_tests.harness.numbers.precision import FLOAT64
-from parity_tests.harness.numbers.real_parts import products
-from parity_tests.harness.oracle.kinks import beside, is_kink
+from parity_tests.harness.numbers.complex_parts import products
+from parity_tests.harness.numbers.formats import FLOAT64
+from parity_tests.harness.oracle.kinks import is_kink, step_off_kink
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.oracle.taylor import TaylorTest, taylor_test
 from parity_tests.harness.specs.samples import Sample
@@ -32,7 +32,7 @@ def certify(oracle: Oracle, name: str, sample: Sample) -> Iterator[Finding]:
         return  # the operator has no value there, and no derivative
     findings = list(_certified(oracle, name, sample, inputs))
     if not all(f.holds for f in findings) and is_kink(oracle, name, inputs, sample):
-        findings = list(_certified(oracle, name, sample, beside(oracle, inputs, sample)))
+        findings = list(_certified(oracle, name, sample, step_off_kink(oracle, inputs, sample)))
     yield from findings
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from jax.extend import core
 
 from parity_tests.harness.maps import BASES, ORDERS
-from parity_tests.harness.numbers.precision import FLOAT64
-from parity_tests.harness.numbers.real_parts import products
+from parity_tests.harness.numbers.complex_parts import products
+from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.oracle.points import Placement, placements
 from parity_tests.harness.oracle.taylor import taylor_test

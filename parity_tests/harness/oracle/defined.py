@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from parity_tests.harness.numbers.precision import FLOAT64, Precision
+from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.oracle.oracle import Arrays, Oracle, Truth
 from parity_tests.harness.specs.samples import Sample
 

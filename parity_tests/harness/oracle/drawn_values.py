@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from parity_tests.harness.oracle.oracle import Oracle
-from parity_tests.harness.specs.domains import DOMAINS, Empty
+from parity_tests.harness.specs.domains import DOMAINS, EmptyDomain
 from parity_tests.harness.specs.samples import Sample
 
 _REMEDIES = ("nonzero", "positive", "unit", "sorted", "definite")  # the widest that helps comes first
@@ -116,7 +116,7 @@ def _has_values(oracle: Oracle, sample: Sample, domains: dict[str, str]) -> bool
         for i, name in enumerate(oracle.inputs):
             if name in domains:
                 inputs[i] = DOMAINS[domains[name]].draw(rng, inputs[i].shape, sample.sizes)
-    except (Empty, ValueError):  # the domain is not of arrays of this shape
+    except (EmptyDomain, ValueError):  # the domain is not of arrays of this shape
         return False
     return not _any_nan(oracle.values("forward", inputs))
 

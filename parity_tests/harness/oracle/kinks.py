@@ -18,8 +18,8 @@ import numpy as np
 
 from parity_tests.harness.findings import Comparison, Convention, Fact, Finding
 from parity_tests.harness.maps import BASES, ORDERS
-from parity_tests.harness.numbers import bridge
-from parity_tests.harness.numbers.precision import FLOAT64
+from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.oracle.defined import OracleAtSample
 from parity_tests.harness.oracle.one_sided import FAR, NEAR, Limit, directed, limits_along, moved
 from parity_tests.harness.oracle.oracle import Arrays, Oracle
@@ -33,7 +33,7 @@ _RESOLVED = 32  # equal entries, each of which some of all these directions favo
 _PROBES = 4  # random directions, and against them, in which a jump is looked for first
 
 
-def settled(
+def accept_one_sided_derivatives(
     point: OracleAtSample, name: str, args: Arrays, findings: Sequence[Finding], circumstance: str
 ) -> Iterator[Finding]:
     """Findings on a map, where a choice is right if it is one of the oracle's limits, or makes no difference nearby.
@@ -187,7 +187,7 @@ def is_kink(oracle: Oracle, name: str, inputs: Sequence[np.ndarray], sample: Sam
     return False
 
 
-def beside(oracle: Oracle, inputs: Sequence[np.ndarray], sample: Sample) -> list[np.ndarray]:
+def step_off_kink(oracle: Oracle, inputs: Sequence[np.ndarray], sample: Sample) -> list[np.ndarray]:
     """The inputs moved a little, in a direction that stays in their domains."""
     *_, direction = _directions(oracle, sample)
     return moved(inputs, direction, 2.0**-6)
@@ -297,6 +297,6 @@ def of_nan(
     for slot, y, (value, _) in zip(
         point.oracle.map("forward").results, results, point.truth("forward", args), strict=True
     ):
-        hidden = int((np.isnan(value) & ~np.isnan(bridge.to_numpy(y))).sum())
+        hidden = int((np.isnan(value) & ~np.isnan(conversion.to_numpy(y))).sum())
         if hidden:
             yield Convention(slot.label, f"a number in {hidden} entries where the oracle has NaN", circumstance)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parity_tests.harness.maps import ORDERS, Slot
-from parity_tests.harness.numbers.precision import FLOAT64
+from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.oracle.defined import OracleAtSample
 from parity_tests.harness.oracle.oracle import Arrays, Oracle
 

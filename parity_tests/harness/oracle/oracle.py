@@ -22,7 +22,7 @@ from parity_tests.harness import jaxprs
 from parity_tests.harness.candidates.outputs import Outputs, leaves
 from parity_tests.harness.exceptions.errors import described, where_of
 from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
-from parity_tests.harness.numbers.precision import FLOAT64, Precision
+from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.oracle.fingerprint import fingerprint
 from parity_tests.harness.oracle.transforms import as_tuple, conjugated, jvp_of, transposed, vjp_of
 from parity_tests.harness.rounding.analysis import INPUT, bounded
@@ -77,7 +77,7 @@ class Oracle:
                 "surrogate if it is no derivative of the primal"
             )
 
-    def afresh(self) -> Oracle:
+    def without_cached_values(self) -> Oracle:
         """The same oracle, with what it has traced, which depends on shapes alone, but not what it has evaluated."""
         oracle = copy.copy(self)
         oracle._truths, oracle._others = {}, {}

@@ -10,8 +10,8 @@ from itertools import pairwise
 import numpy as np
 
 from parity_tests.harness.maps import BASES, ORDERS
-from parity_tests.harness.numbers.precision import FLOAT64, PRECISIONS
-from parity_tests.harness.numbers.real_parts import products
+from parity_tests.harness.numbers.complex_parts import products
+from parity_tests.harness.numbers.formats import FLOAT64, PRECISIONS
 from parity_tests.harness.oracle.oracle import Oracle
 
 # The smallest step is below almost every kink and shows errors down to one part in 2**20. The larger ones, where less

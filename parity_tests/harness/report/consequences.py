@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from parity_tests.harness.numbers.precision import Precision
+from parity_tests.harness.numbers.formats import Precision
 
 
 def follows(rests_on: Collection[str], precision: Precision, cause: str, of_cause: Precision) -> bool:

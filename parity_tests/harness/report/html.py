@@ -10,9 +10,9 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from parity_tests.harness.report.render import SHORT, explanations, failure_text, summary, told, verdict_line
+from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.results import ORACLE, Failure, Results, Row
-from parity_tests.harness.report.whole_file import write_text
+from parity_tests.harness.report.text import SHORT, explanations, failure_text, grouped_failures, summary, verdict_line
 
 _TEMPLATES = Path(__file__).parent
 _DECADES = 6  # of error over bound that the colours of a heat map and the bars tell apart, on either side of 1
@@ -30,7 +30,7 @@ def as_html(report: Results) -> str:
     environment.filters.update(shade=shade, length=length, cell=cell, short=lambda dtype: SHORT[dtype])
     ops = dict.fromkeys(row.op for row in report.rows)
     tables = {op: Table.of([row for row in report.rows if row.op == op], report.catches) for op in ops}
-    causes, consequences = told(report.failures)
+    causes, consequences = grouped_failures(report.failures)
     followed: dict[tuple[str, str, str], list[tuple[Failure, str]]] = {}
     for group in consequences:
         followed.setdefault((group[0].op, group[0].candidate, group[0].device), []).append(_in_words(group))

@@ -15,8 +15,8 @@ from typing import Any
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.exceptions.explaining import explain
 from parity_tests.harness.findings import Verdict
+from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.html import to_html
-from parity_tests.harness.report.render import as_text
 from parity_tests.harness.report.results import (
     ORACLE,
     Event,
@@ -28,7 +28,7 @@ from parity_tests.harness.report.results import (
     result_from_dict,
     smallest_from_dict,
 )
-from parity_tests.harness.report.whole_file import write_text
+from parity_tests.harness.report.text import as_text
 
 SCHEMA = 1
 

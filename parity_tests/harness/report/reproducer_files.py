@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from parity_tests.harness.report.whole_file import write_bytes, write_text
+from parity_tests.harness.report.atomic_file import write_bytes, write_text
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.findings import Verdict
+from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.reproducer_files import ReproducerFiles
-from parity_tests.harness.report.whole_file import write_text
 
 ORACLE = "oracle"
 

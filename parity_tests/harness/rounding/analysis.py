@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.numbers.precision import FLOAT64, Precision
+from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.rounding import (
     arithmetic,
     bits,

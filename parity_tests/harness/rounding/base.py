@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parity_tests.harness.numbers.precision import Precision
+from parity_tests.harness.numbers.formats import Precision
 
 ELEMENTARY = 8  # roundings (in the accumulator's format) of an elementary function, before two to store and re-use it
 

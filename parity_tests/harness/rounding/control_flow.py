@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parity_tests.harness.numbers.precision import Precision
+from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding import matrix as rounding_matrix
 from parity_tests.harness.rounding import scales as rounding_scales
 from parity_tests.harness.rounding.base import capped

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.numbers.precision import Precision
+from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.evaluation import evaluated
 from parity_tests.harness.rounding.registry import Kind, Terms, has, record_of
 from parity_tests.harness.rounding.terms import unless_part_overflows

@@ -17,8 +17,8 @@ from dataclasses import replace
 import numpy as np
 from jax.extend import core
 
+from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.numbers.jumps import ABOVE, AT, BELOW, SIDES, Jumps
-from parity_tests.harness.numbers.precision import Precision
 from parity_tests.harness.rounding.evaluation import evaluated
 from parity_tests.harness.rounding.registry import Kind, has
 

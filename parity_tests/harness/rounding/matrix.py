@@ -28,7 +28,7 @@ import warnings
 import numpy as np
 import scipy.linalg
 
-from parity_tests.harness.numbers.precision import Precision
+from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.complex import QUOTIENT
 from parity_tests.harness.rounding.registry import BY_MODULUS, primitive
 
@@ -124,5 +124,5 @@ def fixed_point(step, like: np.ndarray, axes: tuple[int, ...] = (-1, -2)) -> np.
         before, F = F, step(F)
         if np.array_equal(before, F):
             break
-    settled = np.all(F - before <= 1e-6 * F, axis=axes, keepdims=True)
-    return np.where(settled, F, np.inf)
+    accept_one_sided_derivatives = np.all(F - before <= 1e-6 * F, axis=axes, keepdims=True)
+    return np.where(accept_one_sided_derivatives, F, np.inf)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.numbers.precision import Precision
+from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.evaluation import evaluated
 from parity_tests.harness.rounding.registry import Kind, has
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.numbers.precision import Precision
+from parity_tests.harness.numbers.formats import Precision
 
 
 class Kind(Flag):

@@ -24,7 +24,7 @@ import numpy as np
 from jax.extend import core
 
 from parity_tests.harness import jaxprs
-from parity_tests.harness.numbers.precision import Precision
+from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.base import capped
 from parity_tests.harness.rounding.evaluation import called
 from parity_tests.harness.rounding.registry import Kind, has

@@ -42,7 +42,7 @@ import math
 import numpy as np
 import scipy.linalg
 
-from parity_tests.harness.numbers.precision import Precision
+from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.matrix import fixed_point
 from parity_tests.harness.rounding.registry import BY_MODULUS, primitive
 

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from parity_tests.harness.numbers.precision import LAMBDA, Precision
+from parity_tests.harness.numbers.formats import LAMBDA, Precision
 
 BINS = 4  # to one u M
 

@@ -16,13 +16,13 @@ from typing import TypeGuard
 import ml_dtypes
 import numpy as np
 
-from parity_tests.harness.numbers.real_parts import by_parts
+from parity_tests.harness.numbers.complex_parts import by_parts
 
 Sizes = Mapping[str, int]
 Sampler = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
 
-class Empty(Exception):
+class EmptyDomain(Exception):
     """A domain has no array of some shape, at some sizes of the axes."""
 
 
@@ -78,7 +78,7 @@ def _well_conditioned(rng: np.random.Generator, shape: tuple[int, ...], sizes: S
 def _orthogonal(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
     if len(shape) < 2 or shape[-1] > shape[-2]:
         if len(shape) >= 2:
-            raise Empty(f"{shape[-1]} columns of {shape[-2]} entries cannot be orthonormal")
+            raise EmptyDomain(f"{shape[-1]} columns of {shape[-2]} entries cannot be orthonormal")
         raise ValueError(f"domain 'orthogonal' is of matrices, got the shape {shape}; write (n,m) in the signature")
     return _orthogonal_matrices(rng, (*shape[:-1], shape[-2]))[..., : shape[-1]]
 
@@ -177,7 +177,7 @@ def integer(low: int | str, high: int | str) -> Domain:
         if not np.prod(shape):
             return np.zeros(shape, np.int64)
         if a >= b:
-            raise Empty(f"there is no integer from {a} up to {b}")
+            raise EmptyDomain(f"there is no integer from {a} up to {b}")
         return rng.integers(a, b, shape)
 
     return Domain(f"integer({low}, {high})", draw, differentiable=False, nearest_to_zero=nearest_to_zero)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from parity_tests.harness.numbers.bridge import as_double, as_given
-from parity_tests.harness.specs.domains import COMPLEX_NUMBERS, EXTENDED, REAL, Domain, Empty
+from parity_tests.harness.numbers.conversion import as_double, as_given
+from parity_tests.harness.specs.domains import COMPLEX_NUMBERS, EXTENDED, REAL, Domain, EmptyDomain
 from parity_tests.harness.specs.signature import Axes, Place, Signature
 from parity_tests.harness.specs.size_rules import SizeRules
 from parity_tests.harness.specs.spec import OpSpec
@@ -181,7 +181,7 @@ def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
     rules, short = spec.size_rules, max(_SMALL)
     first: Mapping[str, int] | None = None
     for plan, kept in _plans(spec, signature, rules):
-        with contextlib.suppress(Empty):
+        with contextlib.suppress(EmptyDomain):
             sizes = rules.nearest(plan.sizes, kept)
             if first is None:
                 first, short = sizes, max([short, *sizes.values()])
@@ -228,10 +228,10 @@ def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:
     return resized.as_complex() if sample.complex else resized
 
 
-Plan = tuple[Sample, Collection[str]]  # a sample, and the axes whose sizes are what it is about
+PlannedSample = tuple[Sample, Collection[str]]  # a sample, and the axes whose sizes are what it is about
 
 
-def _plans(spec: OpSpec, signature: Signature, rules: SizeRules) -> Iterator[Plan]:
+def _plans(spec: OpSpec, signature: Signature, rules: SizeRules) -> Iterator[PlannedSample]:
     """The samples that a signature asks for: names, sizes and scales."""
     axes = signature.axes
     small: dict[str, int] = dict(zip(axes, _SMALL, strict=False))
@@ -259,7 +259,7 @@ def _plans(spec: OpSpec, signature: Signature, rules: SizeRules) -> Iterator[Pla
     yield from _long(signature, rules, small, bool(square))
 
 
-def _broadcast(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> Iterator[Plan]:
+def _broadcast(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> Iterator[PlannedSample]:
     """Each axis that the signature lets be broadcast in turn, then every two of them."""
     names = spec.names_of_inputs(spec.count)
     for count in (1, 2):
@@ -271,7 +271,7 @@ def _broadcast(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> 
                 yield replace(plan, broadcast=frozenset(places), first_order_only=count > 1), ()
 
 
-def _of_many_sizes(small: dict[str, int], axis: str, square: bool) -> Iterator[Plan]:
+def _of_many_sizes(small: dict[str, int], axis: str, square: bool) -> Iterator[PlannedSample]:
     """One axis in turn at 2, in whole blocks, with a tail, and so long that it is too many for 16 bits."""
     if small[axis] != 2:  # who has it changes places with this axis, so that no two sizes are alike
         swapped = {other: small[axis] if size == 2 else size for other, size in small.items()}
@@ -287,7 +287,7 @@ def _of_many_sizes(small: dict[str, int], axis: str, square: bool) -> Iterator[P
     yield replace(many, scale=_MANY**-0.5, one_sign=True, first_order_only=True), (axis,)
 
 
-def _long(signature: Signature, rules: SizeRules, small: dict[str, int], square: bool) -> Iterator[Plan]:
+def _long(signature: Signature, rules: SizeRules, small: dict[str, int], square: bool) -> Iterator[PlannedSample]:
     """All axes at once, to every order; a single axis has more entries, unless they are those of square matrices.
 
     Where the outputs would be too large, as those of a Kronecker product, every two axes at once that can be.
@@ -320,7 +320,7 @@ def _long_together(
     def largest(arguments: Sequence[Axes], chosen: Collection[str]) -> int:
         try:
             sizes = rules.nearest({axis: (long if axis in chosen else small)[axis] for axis in axes})
-        except Empty:
+        except EmptyDomain:
             return 0  # there is no such sample
         sizes |= {axis: int(axis) for argument in arguments for axis in argument if axis.isdigit()}
         return max((math.prod(sizes.get(axis, 1) for axis in argument) for argument in arguments), default=0)

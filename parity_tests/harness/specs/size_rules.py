@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from parity_tests.harness.specs.domains import Empty
+from parity_tests.harness.specs.domains import EmptyDomain
 
 _COMPARISONS: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
     ast.Lt: operator.lt,
@@ -136,9 +136,9 @@ class SizeRules:
             if rule.defines:
                 complete[rule.defines] = int(rule.value(complete))  # type: ignore[call-overload]
                 if complete[rule.defines] < 0:
-                    raise Empty(f"sizes {rule.text!r} is negative at {_written(sizes)}")
+                    raise EmptyDomain(f"sizes {rule.text!r} is negative at {_written(sizes)}")
             elif not rule.value(complete):
-                raise Empty(f"sizes {rule.text!r} does not hold at {_written(sizes)}")
+                raise EmptyDomain(f"sizes {rule.text!r} does not hold at {_written(sizes)}")
         return complete
 
     def nearest(self, wanted: Mapping[str, int], kept: Collection[str] = ()) -> dict[str, int]:
@@ -166,13 +166,13 @@ class SizeRules:
                 break
             try:
                 complete = self.completed(sizes)
-            except Empty:
+            except EmptyDomain:
                 continue
             cost = _cost(complete, wanted)
             if cost < least and all(complete[axis] == wanted[axis] for axis in kept):
                 best, least = complete, cost
         if best is None:
-            raise Empty(f"no sizes near {_written(wanted)} keep to the rules")
+            raise EmptyDomain(f"no sizes near {_written(wanted)} keep to the rules")
         return best
 
     def _tried(self, axis: str, wanted: Mapping[str, int], kept: Collection[str]) -> list[int]:

@@ -12,12 +12,12 @@ import jax
 import numpy as np
 import torch
 
-from parity_tests.harness.numbers.precision import COMPLEX, FORMATS, PRECISIONS
+from parity_tests.harness.numbers.formats import COMPLEX, FORMATS, PRECISIONS
 from parity_tests.harness.specs.arguments import Tree, check_names, is_flat, leaves, mapped
 from parity_tests.harness.specs.domains import (
     COMPLEX_NUMBERS,
     Domain,
-    Empty,
+    EmptyDomain,
     Sampler,
     constant,
     domain_of,
@@ -221,7 +221,7 @@ class OpSpec:
                 sizes = self.size_rules.nearest(sizes) if self.sizes is not None else sizes
             except ValueError as error:
                 raise ValueError(f"OpSpec {self.name}: {error}") from error
-            except Empty as error:
+            except EmptyDomain as error:
                 raise ValueError(f"OpSpec {self.name}: sizes {self.sizes!r}: {error}") from error
             check_extent(self.name, signature, sizes)
         known = {*(signature.axes if signature else ()), *self.size_rules.defined}

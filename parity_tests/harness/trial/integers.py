@@ -10,7 +10,7 @@ from jax.extend import core
 
 from parity_tests.harness import jaxprs
 from parity_tests.harness.findings import Comparison, Fact, Finding
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
 from parity_tests.harness.rounding.analysis import NoRule, bounded
 from parity_tests.harness.trial.trial import Trial
 
@@ -28,7 +28,7 @@ def integer_outputs(trial: Trial) -> Iterator[Finding]:
             yield Fact(name, False, f"is {y.dtype}, the oracle's is {truth.dtype}: it is no integer")
         else:
             bound = np.where(certain, 0.0, np.inf)
-            yield Comparison(name, bridge.to_numpy(y), truth.astype(np.float64), bound)
+            yield Comparison(name, conversion.to_numpy(y), truth.astype(np.float64), bound)
 
 
 def _truths(trial: Trial) -> list[tuple[np.ndarray, np.ndarray]]:

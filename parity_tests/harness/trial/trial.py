@@ -12,10 +12,10 @@ from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.torch_candidate import BadOutput
 from parity_tests.harness.findings import Comparison, Fact, Finding
 from parity_tests.harness.maps import ORDERS, Slot
-from parity_tests.harness.numbers import bridge
-from parity_tests.harness.numbers.precision import Precision
+from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.oracle.defined import where_defined
-from parity_tests.harness.oracle.kinks import settled
+from parity_tests.harness.oracle.kinks import accept_one_sided_derivatives
 from parity_tests.harness.oracle.oracle import Arrays, Oracle, Truth
 from parity_tests.harness.specs.samples import Sample
 
@@ -43,7 +43,7 @@ class Trial:
         """The same in another format, in which its floating-point constants are, too."""
         candidate = self.candidate
         if any(x.dtype.kind in "fc" for x in self.sample.constants.values()):
-            candidate = candidate.with_constants(bridge.constants(self.sample.constants, precision, self.device))
+            candidate = candidate.with_constants(conversion.constants(self.sample.constants, precision, self.device))
         return replace(self, candidate=candidate, precision=precision)
 
     def arguments(self, name: str, example: int = 0) -> list[np.ndarray]:
@@ -56,7 +56,7 @@ class Trial:
 
     def tensors(self, arrays: Arrays) -> list[torch.Tensor]:
         """Fresh contiguous tensors with the arrays' values."""
-        return [bridge.to_torch(x, self.precision, self.device) for x in arrays if x is not None]
+        return [conversion.to_torch(x, self.precision, self.device) for x in arrays if x is not None]
 
     def evaluate(self, name: str, args: Arrays) -> Sequence[torch.Tensor | None]:
         """A map of the candidate at these arguments, as contiguous tensors.
@@ -104,7 +104,7 @@ class Trial:
             for f in self.compare_with(self.truth(name, args), name, results, circumstance)
             if only is None or f.label in only
         ]
-        yield from settled(self, name, args, findings, circumstance)
+        yield from accept_one_sided_derivatives(self, name, args, findings, circumstance)
 
     def compare_with(
         self, truths: Sequence[Truth], name: str, results: Sequence[torch.Tensor | None], circumstance: str = ""
@@ -135,7 +135,7 @@ class Trial:
             text = f"is {result.dtype} on {result.device}, {told} on {self.device}"
             yield Fact(slot.label, False, text, circumstance)
             return
-        values = np.zeros_like(oracle) if result is None else bridge.to_numpy(result)
+        values = np.zeros_like(oracle) if result is None else conversion.to_numpy(result)
         if directed:
             bound = self.oracle.directed_errors(slot.like, bound, oracle)
             values, oracle = self.oracle.directed(slot.like, values), self.oracle.directed(slot.like, oracle)

@@ -22,8 +22,8 @@ from derivation.engine import Node, Variable, attn_composite, attn_formula, cos,
 from parity_tests.catalog.attn import SPEC
 from parity_tests.catalog.engine_candidate import EngineCandidate
 from parity_tests.harness.checks import CHECKS
+from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import FLOAT64
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.specs.samples import samples
 from parity_tests.harness.specs.spec import OpSpec

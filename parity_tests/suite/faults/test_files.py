@@ -14,8 +14,8 @@ import pytest
 
 from parity_tests.cli.report_files import ReportFile, empty_report, report_files
 from parity_tests.harness.mutation.kill_matrix import Fate, KillMatrix, Outcome
-from parity_tests.harness.report import whole_file
-from parity_tests.harness.report.whole_file import write_text
+from parity_tests.harness.report import atomic_file
+from parity_tests.harness.report.atomic_file import write_text
 
 from ._program import FEW, RIGHT, SPEC, WRONG, case, here
 
@@ -168,7 +168,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(whole_file, "_replace", fail)
+    monkeypatch.setattr(atomic_file, "_replace", fail)
 
 
 @pytest.mark.parametrize("text", [RIGHT, WRONG], ids=["right", "wrong"])

@@ -83,7 +83,7 @@ def test_a_report_that_is_being_written_says_that_it_was_interrupted(
         signal.raise_signal(signal.SIGINT)
         return shown(report)
 
-    monkeypatch.setattr(session, "costs", costs)
+    monkeypatch.setattr(session, "timing_line", costs)
     report = tmp_path / "report.json"
     here("check", case(tmp_path, RIGHT), *FEW, "--no-isolate", "--json", report)
     assert json.loads(report.read_text())["error"] == "interrupted"

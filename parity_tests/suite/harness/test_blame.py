@@ -11,9 +11,9 @@ import torch
 
 from parity_tests import OpSpec
 from parity_tests.harness.candidates.torch_candidate import Candidate
-from parity_tests.harness.diagnosis.blame import blame
+from parity_tests.harness.diagnosis.third_witness import arbitrate
+from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import PRECISIONS
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.specs.samples import samples
 from parity_tests.harness.trial.trial import Trial
@@ -36,7 +36,7 @@ def said(call: Callable, spec: OpSpec = TANH, dtype: str = "float64", seed: int 
     sample = next(iter(samples(spec, seed)))
     with pinned():
         candidate = Candidate(call, "mine").bound({}, {})
-        found = blame(check, Trial(candidate, Oracle(spec, sample), sample, PRECISIONS[dtype], "cpu"))
+        found = arbitrate(check, Trial(candidate, Oracle(spec, sample), sample, PRECISIONS[dtype], "cpu"))
     assert found is not None
     return found
 

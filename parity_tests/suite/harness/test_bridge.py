@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from parity_tests.harness.numbers.bridge import to_numpy, to_torch
-from parity_tests.harness.numbers.precision import PRECISIONS
+from parity_tests.harness.numbers.conversion import to_numpy, to_torch
+from parity_tests.harness.numbers.formats import PRECISIONS
 
 from ._ops import normal
 

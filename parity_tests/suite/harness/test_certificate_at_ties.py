@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.harness.judging.court import Court
-from parity_tests.harness.numbers.precision import FLOAT64
+from parity_tests.harness.judging.certified import Oracles
+from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.oracle import certificate_at_ties
 from parity_tests.harness.report.results import ORACLE, Row
 from parity_tests.harness.specs.samples import samples
@@ -24,8 +24,10 @@ HYPOT = OpSpec("hypot", jnp.hypot, "(n),(n)->(n)", input_names=("x", "y"))
 
 def certificates(spec: OpSpec, *names: str, seed: int = 0) -> dict[str, Row]:
     """The oracle's certificates at the first sample, from which special points are made."""
-    bench = Court(spec, "cpu", seed, lambda spec, seed: itertools.islice(samples(spec, seed), 1)).bench(FLOAT64)
-    return {name: bench.certificate(name) for name in names}
+    certified_oracle = Oracles(
+        spec, "cpu", seed, lambda spec, seed: itertools.islice(samples(spec, seed), 1)
+    ).certified_oracle(FLOAT64)
+    return {name: certified_oracle.certificate(name) for name in names}
 
 
 def spec_of(primal: Callable, signature: str = "(n)->(n)", **more) -> OpSpec:
@@ -166,8 +168,10 @@ def test_a_formula_that_is_wrong_at_ties_is_found_out():
 )
 def test_neither_a_kink_nor_a_change_within_a_small_distance_is_a_contradiction(primal, signature):
     spec = spec_of(primal, signature)
-    bench = Court(spec, "cpu", 0, lambda spec, seed: itertools.islice(samples(spec, seed), 1)).bench(FLOAT64)
-    special = certificate_at_ties.SpecialPoints(bench.oracle, bench.cases)
+    certified_oracle = Oracles(
+        spec, "cpu", 0, lambda spec, seed: itertools.islice(samples(spec, seed), 1)
+    ).certified_oracle(FLOAT64)
+    special = certificate_at_ties.SpecialPoints(certified_oracle.oracle, certified_oracle.cases)
     assert {name: special.contradiction(name) for name in (*FIRST, *SECOND)} == dict.fromkeys((*FIRST, *SECOND))
 
 

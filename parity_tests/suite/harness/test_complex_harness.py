@@ -22,18 +22,18 @@ from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.judging.court import Court
-from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.judging.certified import Oracles
+from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.mutation.kill_matrix import KillMatrix
+from parity_tests.harness.numbers.formats import COMPLEX, FLOAT64, PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import COMPLEX, FLOAT64, PRECISIONS
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.report.environment import environment
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import ORACLE
 from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.harness._ops import judged, rows
-from parity_tests.suite.slow_but import slow_but
+from parity_tests.suite.marks import marks
 
 pytestmark = pytest.mark.usefixtures("certified_once")
 
@@ -71,7 +71,7 @@ RIGHT = {
 FAST = ("exp", "abs squared", "a real and a complex output", "matmul")
 
 
-@pytest.mark.parametrize("name", slow_but(FAST, RIGHT))
+@pytest.mark.parametrize("name", marks(FAST, RIGHT))
 def test_right_operators_pass(name: str):
     count, call, primal = RIGHT[name]
     report = crosscheck(call, spec(primal, count), checks=[*MAPS, "layouts", "purity", "determinism"])
@@ -118,12 +118,12 @@ def _raises_no_alarm(name: str, seeds: Sequence[int]) -> None:
     outputs = "(n),(n)" if "output" in name else "(n)"
     op = OpSpec("op", primal=primal, signature=f"{shapes}->{outputs}", dtypes=tuple(COMPLEX))
     checks, formats = select_checks([*MAPS, "layouts", "vmap"]), select_precisions(None, op)
-    first = Court(op, "cpu", 0)  # which traces and certifies the oracle for all seeds
+    first = Oracles(op, "cpu", 0)  # which traces and certifies the oracle for all seeds
     for seed in seeds:
-        court = first.at_seed(seed) if seed else first
-        docket = Docket(op, [Candidate(call, name)], checks, formats, "cpu", seed, lambda row: "", court=court)
+        oracles = first.at_seed(seed) if seed else first
+        plan = Plan(op, [Candidate(call, name)], checks, formats, "cpu", seed, lambda row: "", oracles=oracles)
         report = Report({})
-        for _ in report.collect(judge(docket)):
+        for _ in report.collect(judge(plan)):
             pass
         assert rows(report), f"seed {seed}"
         assert report.passed, f"seed {seed}\n{report}"
@@ -398,11 +398,11 @@ def failed(tmp_path, shrinking) -> tuple[Report, str]:
     case = tmp_path / "case.py"
     case.write_text(_CASE)
     spec, candidates = load_case(case)
-    docket = Docket(
+    plan = Plan(
         spec, candidates, select_checks(["vjp"]), select_precisions(None, spec), "cpu", 0, lambda row: "", case=case
     )
     report = Report(environment(("cpu",), 0))
-    list(report.collect(judge(docket)))
+    list(report.collect(judge(plan)))
     report.save_failures(tmp_path)
     return report, str(case)
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers.formats import COMPLEX, COMPLEX128, FORMATS
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import COMPLEX, COMPLEX128, FORMATS
 from parity_tests.harness.rounding.analysis import NoRule, bounded
 from parity_tests.harness.rounding.registry import BY_MODULUS, records
 
@@ -26,15 +26,15 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
 def test_there_and_back(name: str):
     x = FORMATS[name].rounded(normal(5))
     assert not np.array_equal(x, normal(5)) or name == "complex128"
-    tensor = bridge.to_torch(x, FORMATS[name], "cpu")
+    tensor = conversion.to_torch(x, FORMATS[name], "cpu")
     assert tensor.dtype == getattr(torch, name)
-    np.testing.assert_array_equal(bridge.to_numpy(tensor), x)
-    np.testing.assert_array_equal(bridge.to_numpy(tensor.conj()), x.conj())
+    np.testing.assert_array_equal(conversion.to_numpy(tensor), x)
+    np.testing.assert_array_equal(conversion.to_numpy(tensor.conj()), x.conj())
     with pinned():
-        array = bridge.to_jax(tensor.conj())
+        array = conversion.to_jax(tensor.conj())
         assert str(array.dtype) == name
-        np.testing.assert_array_equal(bridge.to_numpy(bridge.from_jax(array)), x.conj())
-    assert bridge.to_torch(x.real, FORMATS[name], "cpu").dtype == getattr(torch, FORMATS[name].part)
+        np.testing.assert_array_equal(conversion.to_numpy(conversion.from_jax(array)), x.conj())
+    assert conversion.to_torch(x.real, FORMATS[name], "cpu").dtype == getattr(torch, FORMATS[name].part)
 
 
 def test_rounding_keeps_the_parts_apart():
@@ -88,7 +88,7 @@ def test_arithmetic_in_complex64(name: str):
     with pinned():
         ((value, bound),) = bounded(jax.make_jaxpr(OF_TWO[name])(x, y), x, y, precision=p, inputs=0)
     narrow = OF_TWO[name](torch.tensor(x).to(torch.complex64), torch.tensor(y).to(torch.complex64))
-    error = np.abs(bridge.to_numpy(narrow) - value)
+    error = np.abs(conversion.to_numpy(narrow) - value)
     assert bound.dtype == np.float64
     assert (error <= bound).all()
     assert error.max() > p.u / 8 * np.abs(value).min()  # it does round

@@ -12,7 +12,7 @@ import torch
 from parity_tests import OpSpec, Verdict, assert_parity, crosscheck
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.crosscheck import DEFAULTS
-from parity_tests.harness.numbers.precision import PRECISIONS
+from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.report.results import ORACLE
 
 from ._ops import PAIR, SQUARE, normal, pair_function, rows, unary_function

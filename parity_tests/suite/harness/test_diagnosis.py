@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from parity_tests import OpSpec
-from parity_tests.harness.diagnosis.fit import written
+from parity_tests.harness.diagnosis.fit import as_simple_number
 from parity_tests.harness.report.results import WrongResult
 
 from ._ops import judged, normal
@@ -384,5 +384,5 @@ def test_entries_that_are_not_finite():
     ],
 )
 def test_how_a_factor_is_written(low, high, text):
-    number = written(low, high)
+    number = as_simple_number(low, high)
     assert (number[1] if number else None) == text

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
+from parity_tests.harness.numbers.formats import FLOAT64, PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import FLOAT64, PRECISIONS
 from parity_tests.harness.oracle.oracle import Oracle
-from parity_tests.harness.specs.domains import DOMAINS, Domain, Empty, constant, domain_of, integer
+from parity_tests.harness.specs.domains import DOMAINS, Domain, EmptyDomain, constant, domain_of, integer
 from parity_tests.harness.specs.samples import samples
 
 from ._ops import judged, normal, unary_function
@@ -131,7 +131,7 @@ def test_a_domain_of_arrays_has_no_others(name, shape, text):
 
 def test_columns_are_orthonormal_and_at_most_as_many_as_their_entries():
     assert _belongs("orthogonal", drawn(DOMAINS["orthogonal"], (7, 3)))
-    with pytest.raises(Empty, match="4 columns of 3 entries"):
+    with pytest.raises(EmptyDomain, match="4 columns of 3 entries"):
         drawn(DOMAINS["orthogonal"], (3, 4))
 
 
@@ -156,7 +156,7 @@ def test_integers_lie_between_their_ends_and_reach_both(low, high, values):
 
 
 def test_there_may_be_no_integer_to_draw():
-    with pytest.raises(Empty, match="there is no integer from 7 up to 4"):
+    with pytest.raises(EmptyDomain, match="there is no integer from 7 up to 4"):
         drawn(integer("v", "n"), (3,))
     assert drawn(integer("v", "n"), (0, 3)).shape == (0, 3)
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 from parity_tests import OpSpec, Report, crosscheck
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
-from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.specs.samples import samples
 
 CONVOLUTION = OpSpec(
@@ -28,7 +28,7 @@ def _convolution(x, w):
 
 def _judged(call) -> Report:
     """At two samples of the convolution: the bounds of the others take a minute."""
-    docket = Docket(
+    plan = Plan(
         CONVOLUTION,
         [Candidate(call, "mine")],
         select_checks(["forward", "vjp", "purity"]),
@@ -39,7 +39,7 @@ def _judged(call) -> Report:
         samples=lambda spec, seed: [s for s in samples(spec, seed) if s.name in ("all_axes_differ", "zero_c")],
     )
     report = Report({})
-    for _ in report.collect(judge(docket)):
+    for _ in report.collect(judge(plan)):
         pass
     return report
 

@@ -13,8 +13,8 @@ from jax import lax
 from torch.nn import functional
 
 from parity_tests import OpSpec, Verdict
+from parity_tests.harness.numbers.formats import FLOAT64, PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import FLOAT64, PRECISIONS
 from parity_tests.harness.rounding.analysis import bounded
 from parity_tests.suite.collection._case import function
 

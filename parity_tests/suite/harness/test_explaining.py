@@ -41,7 +41,7 @@ EXPLANATIONS = [
     pytest.param(failures, "entries", "shrinking", id="the entries of the smallest input"),
     pytest.param(candidate_rows, "Reproducer", "the reproducer", id="the reproducer"),
     pytest.param(candidate_rows, "explained", "the diagnosis", id="the diagnosis"),
-    pytest.param(failures, "blame", "the third witness", id="the third witness"),
+    pytest.param(failures, "arbitrate", "the third witness", id="the third witness"),
     pytest.param(failures, "_heat", "the heat map of x_bar", id="the heat map"),
     pytest.param(diagnosis, "pattern", "the pattern of x_bar", id="the pattern"),
     pytest.param(diagnosis, "looks_like", "what x_bar looks like", id="what it looks like"),
@@ -212,7 +212,7 @@ def test_the_trial_is_told_before_the_candidate_is_called():
         called.append(len(x))
         return x * x
 
-    docket = judge.Docket(
+    plan = judge.Plan(
         SQUARE,
         [Candidate(candidate, "square")],
         select_checks(["vjp"]),
@@ -222,7 +222,7 @@ def test_the_trial_is_told_before_the_candidate_is_called():
         lambda row: "",
         on_trial=lambda row, sample: told.append((row.check, row.verdict, sample.sizes["n"], len(called))),
     )
-    *_, row = Report({}).collect(judge.judge(docket))
+    *_, row = Report({}).collect(judge.judge(plan))
     assert row.verdict is Verdict.PASS
     assert told[0] == ("forward", Verdict.PASS, 0, 0)  # is an empty axis accepted?
     assert told[1] == ("vjp", Verdict.PASS, 4, 1)

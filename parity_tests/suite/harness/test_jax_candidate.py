@@ -18,7 +18,7 @@ from parity_tests.catalog.attn import SPEC
 from parity_tests.cli.case_file import load_case
 from parity_tests.harness.candidates.jax_candidate import UNBATCHED_OUTPUT
 from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
 
 from ._ops import PAIR, judged, normal, rows
 
@@ -442,9 +442,9 @@ def test_in_a_case_file(tmp_path):
 def test_arrays_cross_unchanged(dtype):
     x = torch.tensor([[0, 1, 2], [3, 4, 5]]).to(dtype).T
     with jax.enable_x64(True):
-        y = bridge.to_jax(x)
+        y = conversion.to_jax(x)
         assert y.dtype.name == str(dtype).removeprefix("torch.")
-        back = bridge.from_jax(y)
+        back = conversion.from_jax(y)
     assert back.dtype == dtype
     assert torch.equal(back, x)
     back.fill_(1)

@@ -15,7 +15,7 @@ from parity_tests.harness.candidates.torch_candidate import Candidate, Refused
 from parity_tests.harness.checks import CHECKS, Check
 from parity_tests.harness.crosscheck import select_precisions
 from parity_tests.harness.findings import Fact, NotApplicable
-from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Row
 from parity_tests.harness.specs.domains import integer
@@ -234,7 +234,7 @@ def test_a_primitive_without_a_rule_is_unresolved():
 
 def judged_by(run, limits=None) -> Row:
     """The one row of a check that is made for the purpose."""
-    docket = Docket(
+    plan = Plan(
         SQUARE,
         [Candidate(torch.square, "square", limits)],
         [Check("made_up", "nothing", (), run)],
@@ -243,7 +243,7 @@ def judged_by(run, limits=None) -> Row:
         0,
         lambda row: "",
     )
-    (row,) = Report({}).collect(judge(docket))
+    (row,) = Report({}).collect(judge(plan))
     return row
 
 

@@ -13,7 +13,7 @@ import torch
 from parity_tests import OpSpec, Verdict
 from parity_tests.harness.checks import layouts as check
 from parity_tests.harness.trial.layouts import LAYOUTS, Layout
-from parity_tests.suite.misreadings import (
+from parity_tests.suite.layout_mutants import (
     MISREADINGS,
     channels_last_taken_for_contiguous,
     columns_taken_for_neighbours,

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.suite.collection._case import function
-from parity_tests.suite.slow_but import slow_but
+from parity_tests.suite.marks import marks
 
 from ._ops import judged
 
@@ -152,7 +152,7 @@ FAST = (
 )
 
 
-@pytest.mark.parametrize("name", slow_but(FAST, MISTAKES))
+@pytest.mark.parametrize("name", marks(FAST, MISTAKES))
 def test_a_mistake_is_caught_at_its_point(name):
     operator, call, dtype, where = MISTAKES[name]
     row = judged(call, operator, "points", dtype)
@@ -193,7 +193,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", slow_but(FAST, RIGHT))
+@pytest.mark.parametrize("name", marks(FAST, RIGHT))
 def test_a_right_one_raises_no_alarm(name, dtype):
     operator, call = RIGHT[name]
     row = judged(call, operator, "points", dtype)
@@ -266,7 +266,7 @@ def test_what_a_tolerance_hides_is_caught(name):
     assert row.failure.wrong[0].allowed == 0
 
 
-@pytest.mark.parametrize("dtype", slow_but(["float64", "bfloat16"], ["float64", "float32", "bfloat16", "float16"]))
+@pytest.mark.parametrize("dtype", marks(["float64", "bfloat16"], ["float64", "float32", "bfloat16", "float16"]))
 @pytest.mark.parametrize(
     ("operator", "call"),
     [

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.specs.domains import integer
-from parity_tests.suite.slow_but import slow_but
+from parity_tests.suite.marks import marks
 
 from ._ops import PAIR, SQUARE, judged, normal, pair, pair_backward, rows
 from ._protocol import PROTOCOL_MISTAKES, ByAddress, Pair
@@ -66,7 +66,7 @@ RIGHT = {
 FAST = ("sigmoid", "layer_norm", "vmap")
 
 
-@pytest.mark.parametrize("name", slow_but(FAST, RIGHT))
+@pytest.mark.parametrize("name", marks(FAST, RIGHT))
 def test_what_pytorch_does_is_no_mistake(name):
     call, spec = RIGHT[name]
     report = crosscheck(call, spec, checks=PROTOCOL_MISTAKES, dtypes=["float64", "float16"], limits={})

@@ -14,7 +14,7 @@ from parity_tests.harness.checks import Check
 from parity_tests.harness.crosscheck import select_precisions
 from parity_tests.harness.exceptions.errors import circumstance_of, place_of, under
 from parity_tests.harness.findings import Fact
-from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.report.results import Row
 
 from ._ops import MADE_PAIR, PAIR, SQUARE, pair_backward, pair_function, pair_jvp, rows, unary_function
@@ -307,7 +307,7 @@ def test_one_refusal_elsewhere_is_a_failure():
 
 
 def judged_by(run) -> Report:
-    docket = Docket(
+    plan = Plan(
         MATRIX,
         [Candidate(torch.square, "square")],
         [Check("made_up", "nothing", (), run)],
@@ -317,7 +317,7 @@ def judged_by(run) -> Report:
         lambda row: "",
     )
     report = Report({})
-    for _ in report.collect(judge(docket)):
+    for _ in report.collect(judge(plan)):
         pass
     return report
 

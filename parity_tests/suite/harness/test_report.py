@@ -14,10 +14,10 @@ from parity_tests import OpSpec, ParityError, Report, Verdict, crosscheck
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
-from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.numbers.digits import apart
-from parity_tests.harness.report.render import SHORT, as_text, told
 from parity_tests.harness.report.results import ORACLE, Failure, Row, Smallest, WrongResult
+from parity_tests.harness.report.text import SHORT, as_text, grouped_failures
 
 from ._ops import SQUARE, unary_function
 
@@ -229,7 +229,7 @@ def failing(check: str, dtype: str, error: float | None = 1.0) -> Row:
 
 
 def order_of(*rows: Row) -> tuple[list[list[tuple[str, str]]], list[list[tuple[str, str]]]]:
-    causes, consequences = told(report_of(*rows).failures)
+    causes, consequences = grouped_failures(report_of(*rows).failures)
     places = [[[(f.check, SHORT[f.dtype]) for f in group] for group in groups] for groups in (causes, consequences)]
     return places[0], places[1]
 
@@ -359,7 +359,7 @@ def test_reasons_and_what_was_skipped_are_told():
 @pytest.mark.parametrize(("expected", "code"), [(True, 0), (False, 2)])
 def test_who_is_not_built_has_a_column_and_a_reason(expected, code):
     missing = NotBuilt("fast_kernel", "no compiler: get one", expected)
-    docket = Docket(
+    plan = Plan(
         SQUARE,
         [Candidate(torch.square, "mine"), missing],
         select_checks(["forward"]),
@@ -369,7 +369,7 @@ def test_who_is_not_built_has_a_column_and_a_reason(expected, code):
         replay=lambda row: "",
     )
     report = Report({})
-    assert len(list(report.collect(judge(docket)))) == docket.length == 1
+    assert len(list(report.collect(judge(plan)))) == plan.length == 1
     assert report.not_built == [missing]
     text = as_text(report)
     header, line = text.split("┡")[0], next(line for line in text.splitlines() if "forward" in line)

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from parity_tests import JaxCandidate, OpSpec, Report, crosscheck
 from parity_tests.cli.app import app
 from parity_tests.harness.judging.reproducer import importable
-from parity_tests.suite.slow_but import slow_but
+from parity_tests.suite.marks import marks
 
 from ._ops import unary_function
 
@@ -166,7 +166,7 @@ def found(folder: Path, check: str, *options: str) -> tuple[Path, str]:
 FAST = ("vjp", "layouts")
 
 
-@pytest.mark.parametrize("check", slow_but(FAST, MISTAKES))
+@pytest.mark.parametrize("check", marks(FAST, MISTAKES))
 def test_from_the_check_to_the_script_and_the_replay(tmp_path, check):
     path, told = found(tmp_path, check, "--dtype", "float64")
     assert f"  replay  gradparity replay {path}\n" in told

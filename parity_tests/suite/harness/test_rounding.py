@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from jax import lax
 
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers.formats import FLOAT64, LAMBDA, PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import FLOAT64, LAMBDA, PRECISIONS, Precision
 from parity_tests.harness.rounding import missing as rounding_missing
 from parity_tests.harness.rounding.analysis import NoRule, NotFloat64, bounded
 
@@ -179,9 +179,9 @@ def test_a_computation_in_the_format_stays_within_the_bound(case, precision):
         assert comparison.evidence, "the bound is so large that zeros would pass"
         assert comparison.error_over_bound <= 1, "JAX"
 
-        y = case.torch(*(bridge.to_torch(x, precision, "cpu") for x in args))
+        y = case.torch(*(conversion.to_torch(x, precision, "cpu") for x in args))
         assert y.dtype == getattr(torch, precision.name)
-        assert compared(case.jax, args, bridge.to_numpy(y), precision).error_over_bound <= 1, "PyTorch"
+        assert compared(case.jax, args, conversion.to_numpy(y), precision).error_over_bound <= 1, "PyTorch"
 
 
 @pytest.mark.parametrize(
@@ -198,8 +198,8 @@ def test_a_result_that_is_a_little_off_exceeds_the_bound(case, precision, relati
 def test_an_answer_in_a_lower_format_exceeds_the_bound(case):
     """float32's bound is not met by a computation in bfloat16 that is converted at the end."""
     args = arguments(case, BF16, 0)
-    y = case.torch(*(bridge.to_torch(x, BF16, "cpu") for x in args))
-    assert not compared(case.jax, args, bridge.to_numpy(y), F32).holds
+    y = case.torch(*(conversion.to_torch(x, BF16, "cpu") for x in args))
+    assert not compared(case.jax, args, conversion.to_numpy(y), F32).holds
 
 
 # Compositions of these, on a pair (a, b): in JAX, and in PyTorch.
@@ -228,8 +228,8 @@ def test_compositions_stay_within_the_bound(precision, steps, seed):
         return functools.reduce(lambda pair, step: STEPS[step][side](*pair), steps, args)[0]
 
     args = [precision.rounded(x) for x in normal(2, 6, seed=seed)]
-    y = composed(1, *(bridge.to_torch(x, precision, "cpu") for x in args))
-    comparison = compared(functools.partial(composed, 0), args, bridge.to_numpy(y), precision)
+    y = composed(1, *(conversion.to_torch(x, precision, "cpu") for x in args))
+    comparison = compared(functools.partial(composed, 0), args, conversion.to_numpy(y), precision)
     assert comparison.error_over_bound <= 1
 
 

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers.formats import PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import PRECISIONS, Precision
 from parity_tests.harness.rounding.analysis import bounded
 
 F16, BF16 = PRECISIONS["float16"], PRECISIONS["bfloat16"]
@@ -90,8 +90,8 @@ def test_in_float64_the_order_hardly_matters():
 
 def softmax_by_the_logarithm(x: np.ndarray, w: np.ndarray, precision: Precision) -> np.ndarray:
     """w exp(x - logsumexp x), with all that has a name stored in the format, as fused attention has it."""
-    t, w_ = (bridge.to_torch(a, precision, "cpu") for a in (x, w))
-    return bridge.to_numpy(w_[..., None] * torch.exp(t - torch.logsumexp(t, -1, keepdim=True)))
+    t, w_ = (conversion.to_torch(a, precision, "cpu") for a in (x, w))
+    return conversion.to_numpy(w_[..., None] * torch.exp(t - torch.logsumexp(t, -1, keepdim=True)))
 
 
 def logsumexp_vjp(x, w):

@@ -12,9 +12,9 @@ import torch
 from jax import lax
 
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers.formats import COMPLEX, PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import COMPLEX, PRECISIONS, Precision
 from parity_tests.harness.rounding.analysis import NoRule, bounded
 
 F32, F16 = PRECISIONS["float32"], PRECISIONS["float16"]
@@ -35,7 +35,7 @@ def bound_of(f: Callable, *args: np.ndarray, precision: Precision = F32) -> tupl
 
 def largest_error(f: Callable, in_torch: Callable, args: list[np.ndarray], precision: Precision) -> float:
     """Of PyTorch's result, over the bound."""
-    y = bridge.to_numpy(in_torch(*(bridge.to_torch(x, precision, "cpu") for x in args)))
+    y = conversion.to_numpy(in_torch(*(conversion.to_torch(x, precision, "cpu") for x in args)))
     return Comparison("y", y, *bound_of(f, *args, precision=precision)).error_over_bound
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
+from parity_tests.harness.numbers.formats import COMPLEX, PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import COMPLEX, PRECISIONS
 from parity_tests.harness.rounding.analysis import bounded
 
 

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers.formats import PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import PRECISIONS, Precision
 from parity_tests.harness.rounding.analysis import bounded
 
 F32, F64 = PRECISIONS["float32"], PRECISIONS["float64"]
@@ -92,7 +92,7 @@ def test_an_accumulator_may_start_at_the_largest_term(case: Case, precision: Pre
         c, a, b = (precision.rounded(rng.standard_normal(shape)) for shape in case.shapes)
         args = [precision.rounded(1e6 * c), a, b]
         ((value, bound),) = bounded(jax.make_jaxpr(case.jax)(*args), *args, precision=precision)
-        y = bridge.to_numpy(case.torch(*(bridge.to_torch(x, precision, "cpu") for x in args)))
+        y = conversion.to_numpy(case.torch(*(conversion.to_torch(x, precision, "cpu") for x in args)))
         compared = Comparison("y", y, value, bound)
         assert compared.holds, seed
         worst = max(worst, compared.error_over_bound)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from parity_tests.harness.findings import Comparison
+from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import PRECISIONS
 from parity_tests.harness.rounding import integer_jumps as rounding_jumps
 from parity_tests.harness.rounding.analysis import bounded
 

@@ -17,9 +17,9 @@ import torch
 from jax import lax
 
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers.formats import FLOAT64, PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import FLOAT64, PRECISIONS, Precision
 from parity_tests.harness.rounding.analysis import INPUT, NoRule, bounded
 from parity_tests.harness.specs.domains import DOMAINS
 
@@ -272,8 +272,8 @@ def test_right_code_meets_the_bound_and_the_bound_is_not_idle(case, precision):
         args = arguments(case, precision, seed)
         compared = judged(case, args, precision)
         nearby = compared(moved(case, args, INPUT, precision, seed))
-        y = case.torch(*(bridge.to_torch(x, precision, "cpu") for x in args)) if case.torch else None
-        in_the_format = nearby if y is None else compared(bridge.to_numpy(y))
+        y = case.torch(*(conversion.to_torch(x, precision, "cpu") for x in args)) if case.torch else None
+        in_the_format = nearby if y is None else compared(conversion.to_numpy(y))
         assert in_the_format.error_over_bound <= 1, f"PyTorch, seed {seed}"
         assert nearby.error_over_bound <= 1, f"exact for inputs nearby, seed {seed}"
         assert in_the_format.evidence or precision.u > 1e-4, "the bound is so large that zeros would pass"

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from parity_tests.harness.numbers import bridge
+from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers.formats import PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import PRECISIONS, Precision
 from parity_tests.harness.rounding.analysis import INPUT, bounded
 
 SEEDS = 20
@@ -70,8 +70,8 @@ def test_singular_values_and_vectors_meet_their_bounds_which_are_not_idle(shape,
         bounds = _bounds(A, precision)
         found = [np.linalg.svd(nearby, full_matrices=False) for nearby in _nearby(A, precision, rng)]
         if precision.name == "float32":  # the narrowest format of LAPACK
-            given = torch.linalg.svd(bridge.to_torch(A, precision, "cpu"), full_matrices=False)
-            found.append(tuple(bridge.to_numpy(a) for a in given))
+            given = torch.linalg.svd(conversion.to_torch(A, precision, "cpu"), full_matrices=False)
+            found.append(tuple(conversion.to_numpy(a) for a in given))
         for one in found:
             ratios = _error_over_bound(one, bounds)
             assert max(ratios) <= 1, (seed, ratios)

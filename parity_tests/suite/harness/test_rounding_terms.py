@@ -12,13 +12,13 @@ import pytest
 from jax import lax
 
 from parity_tests.harness.findings import Comparison
-from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import (
+from parity_tests.harness.numbers.formats import (
     CHANCE_OF_AN_ALARM,
     LAMBDA,
     PRECISIONS,
     SUMS_OF_A_REPORT,
 )
+from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding.analysis import bounded
 from parity_tests.harness.rounding.terms import equal_pairs, most_equal
 

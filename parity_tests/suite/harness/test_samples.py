@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, crosscheck, integer
-from parity_tests.harness.specs.domains import Empty
+from parity_tests.harness.specs.domains import EmptyDomain
 from parity_tests.harness.specs.samples import Sample, at_sizes, few_samples, samples
 
 SPEC = OpSpec("op", primal=lambda x, y: x @ y, signature="(n,k),(k,m)->(n,m)")
@@ -270,7 +270,7 @@ def test_at_other_sizes():
     assert (sample.sizes, sample.shapes, sample.drawn) == ({"n": 2, "k": 1, "m": 6}, ((2, 1),), {})
     assert sample.constants[1].shape == (6,)
     assert sample.constants[1].max() < 2
-    with pytest.raises(Empty):
+    with pytest.raises(EmptyDomain):
         at_sizes(spec, sample, {"n": 0, "k": 1, "m": 6})
 
 

@@ -17,8 +17,8 @@ from parity_tests.harness.diagnosis.arguments_in_words import _words, entries
 from parity_tests.harness.diagnosis.diagnosis import plain_factor
 from parity_tests.harness.findings import Comparison
 from parity_tests.harness.judging import shrink
+from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import PRECISIONS
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.report.results import Failure
 from parity_tests.harness.specs.domains import integer

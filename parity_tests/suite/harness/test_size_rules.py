@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from parity_tests import AxisSize, OpSpec, Verdict, crosscheck
-from parity_tests.harness.specs.domains import Empty
+from parity_tests.harness.specs.domains import EmptyDomain
 from parity_tests.harness.specs.samples import Sample, at_sizes, samples
 from parity_tests.harness.specs.size_rules import SizeRules, resolved
 
@@ -45,7 +45,7 @@ def test_a_rule_holds_or_not(rules, sizes, keep):
     if keep:
         assert read.completed(sizes) == sizes
     else:
-        with pytest.raises(Empty, match="does not hold at n = "):
+        with pytest.raises(EmptyDomain, match="does not hold at n = "):
             read.completed(sizes)
 
 
@@ -139,7 +139,7 @@ def test_a_sample_is_not_made_at_other_sizes():
     spec = OpSpec("op", primal=lambda x, y: x, signature="(n),(m)->(n)", sizes="n <= m")
     first = next(iter(samples(spec, 0)))
     assert at_sizes(spec, first, {"n": 2, "m": 2}).shapes == ((2,), (2,))
-    with pytest.raises(Empty, match="'n <= m' does not hold at n = 3, m = 2"):
+    with pytest.raises(EmptyDomain, match="'n <= m' does not hold at n = 3, m = 2"):
         at_sizes(spec, first, {"n": 3, "m": 2})
 
 
@@ -151,7 +151,7 @@ def test_the_nearest_sizes_keep_to_the_rules(sizes, text):
     assert rules.completed(found) == found
     try:
         assert rules.completed(wanted) != wanted or found == wanted
-    except Empty:
+    except EmptyDomain:
         assert found != wanted
 
 

@@ -9,7 +9,7 @@ import torch
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
-from parity_tests.harness.judging.judge import Docket, judge
+from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.specs.samples import samples
 
@@ -85,7 +85,7 @@ def test_a_mistake_at_one_size_is_caught_there_only(call, spec, sample):
     assert failure is not None
     assert failure.sample == sample
     assert judged(call, spec, "forward").verdict is Verdict.PASS
-    docket = Docket(
+    plan = Plan(
         spec,
         [Candidate(call, "wrong")],
         select_checks(["vjp"]),
@@ -95,7 +95,7 @@ def test_a_mistake_at_one_size_is_caught_there_only(call, spec, sample):
         lambda row: "",
         samples=lambda spec, seed: (s for s in samples(spec, seed) if not s.name.startswith(sample)),
     )
-    assert [row.verdict for row in Report({}).collect(judge(docket)) if row.candidate == "wrong"] == [Verdict.PASS]
+    assert [row.verdict for row in Report({}).collect(judge(plan)) if row.candidate == "wrong"] == [Verdict.PASS]
 
 
 def _one_sided(x, w):

@@ -11,8 +11,8 @@ import pytest
 
 from parity_tests import OpSpec
 from parity_tests.harness.maps import BASES, ORDERS
+from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import FLOAT64
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.oracle.taylor import TaylorTest, taylor_test
 from parity_tests.harness.specs.samples import samples

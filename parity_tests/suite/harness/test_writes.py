@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict
-from parity_tests.harness.candidates.writes import Writes
+from parity_tests.harness.candidates.inplace_writes import Writes
 
 from ._ops import judged, normal
 

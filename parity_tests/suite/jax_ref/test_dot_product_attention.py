@@ -15,7 +15,7 @@ import pytest
 from jax_ref import _blockwise, _dot_product_attention, _masked, dot_product_attention, dot_product_attention_ad
 from parity_tests.catalog.model import plain
 from parity_tests.suite.jax_ref._cases import quick_jit, same
-from parity_tests.suite.slow_but import slow_but
+from parity_tests.suite.marks import marks
 
 T, S, N, K, H, E = 5, 4, 4, 2, 3, 2
 FACES = {
@@ -215,7 +215,7 @@ def test_a_rule_times_three_is_the_derivative_times_three(monkeypatch, module, r
 # Masks.
 
 
-@pytest.mark.parametrize("name", slow_but(["matrix"], FACES))
+@pytest.mark.parametrize("name", marks(["matrix"], FACES))
 def test_what_is_masked_may_be_anything(name: str) -> None:
     """An infinity or NaN in the bias of a masked entry changes nothing, and gets no gradient."""
     query, key, value, _ = ARGS

@@ -23,7 +23,7 @@ from parity_tests.suite.jax_ref import _jax_process
 from parity_tests.suite.jax_ref._cases import same
 from parity_tests.suite.jax_ref._meshes import SPECS, on_one_device, ring_with
 from parity_tests.suite.jax_ref.test_purity import probe
-from parity_tests.suite.several import run_together
+from parity_tests.suite.process_group import run_together
 
 ON_EIGHT_DEVICES = Path(__file__).with_name("on_eight_devices.py")
 FACES = [

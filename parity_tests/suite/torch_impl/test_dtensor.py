@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from parity_tests.catalog.attn import SPEC
+from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import FLOAT64
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.specs.samples import samples
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.several import run_together
+from parity_tests.suite.process_group import run_together
 from parity_tests.suite.torch_impl import _dtensor_process
 from parity_tests.suite.torch_impl._common import COTANGENTS, PRIMALS, draw
 from parity_tests.suite.torch_impl._dtensor_process import SIZES, USED, WAYS

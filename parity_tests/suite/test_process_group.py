@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parity_tests.suite.several import run_together
+from parity_tests.suite.process_group import run_together
 
 
 def _run(tmp_path: Path, *programs: str, seconds: float = 20) -> None:

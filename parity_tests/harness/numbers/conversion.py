@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from parity_tests.harness.numbers.precision import FORMATS, Precision
+from parity_tests.harness.numbers.formats import FORMATS, Precision
 
 
 def to_torch(x: np.ndarray, precision: Precision, device: str) -> torch.Tensor:

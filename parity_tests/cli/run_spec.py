@@ -17,9 +17,9 @@ from parity_tests.harness.report.results import Row
 if TYPE_CHECKING:
     from parity_tests.harness.checks import Check
     from parity_tests.harness.isolation.messages import Candidates
-    from parity_tests.harness.judging.court import Court
-    from parity_tests.harness.judging.judge import Docket
-    from parity_tests.harness.numbers.precision import Precision
+    from parity_tests.harness.judging.certified import Oracles
+    from parity_tests.harness.judging.judge import Plan
+    from parity_tests.harness.numbers.formats import Precision
     from parity_tests.harness.specs.spec import OpSpec
 
 
@@ -47,7 +47,7 @@ class Survey:
 
 
 @dataclass(frozen=True)
-class Order:
+class RunSpec:
     """Candidates to judge on a device.
 
     Attributes:
@@ -55,7 +55,7 @@ class Order:
         op: which of those; None if there is a file.
         names: of its implementations; None for all that the file defines.
         position: of the only candidate to judge; None to judge all.
-        device, dtypes, seed, deadline: those of a `Docket`, by name; no dtypes for those of the spec.
+        device, dtypes, seed, deadline: those of a `Plan`, by name; no dtypes for those of the spec.
         checks: by name; none for the usual ones.
         quick: at a few samples.
         failures: the folder for reproducers.
@@ -95,19 +95,19 @@ class Order:
         """
         return load(self.case, self.op, self.names, self.start)
 
-    def court(self, spec: OpSpec) -> Court:
+    def oracles(self, spec: OpSpec) -> Oracles:
         """The oracle of all orders that differ in the candidates and the formats only."""
-        from parity_tests.harness.judging.court import Court
+        from parity_tests.harness.judging.certified import Oracles
         from parity_tests.harness.judging.selection import select_samples
 
-        return Court(spec, self.device, self.seed, select_samples(self.quick))
+        return Oracles(spec, self.device, self.seed, select_samples(self.quick))
 
-    def docket(self, spec: OpSpec, candidates: Candidates, court: Court | None = None) -> Docket:
+    def plan(self, spec: OpSpec, candidates: Candidates, oracles: Oracles | None = None) -> Plan:
         """What is to be judged; by a court that has judged others, if there is one."""
-        from parity_tests.harness.judging.judge import Docket
+        from parity_tests.harness.judging.judge import Plan
         from parity_tests.harness.judging.selection import select_samples
 
-        return Docket(
+        return Plan(
             spec,
             # Everybody keeps his place, which reproducers tell; the others are another order's.
             [c if self.position in (None, i) else NotBuilt(c.name, "") for i, c in enumerate(candidates)],
@@ -119,7 +119,7 @@ class Order:
             self.case and self.start / self.case,
             select_samples(self.quick),
             self.deadline,
-            court,
+            oracles,
         )
 
     def selected(self) -> list[Check]:
@@ -162,18 +162,20 @@ class Order:
             left_out(self.selected(), precisions) if self.quick else "",
             tuple(i for i, c in enumerate(candidates) if not isinstance(c, NotBuilt)),
             tuple(candidate for candidate in candidates if isinstance(candidate, NotBuilt)),
-            self.docket(spec, candidates).length,
+            self.plan(spec, candidates).length,
         )
 
-    def one_by_one(self, survey: Survey) -> list[Order]:
+    def one_by_one(self, survey: Survey) -> list[RunSpec]:
         """An order for each candidate that can be called."""
         return [replace(self, position=i) for i in survey.positions]
 
-    def judge(self, spec: OpSpec, candidates: Candidates, report: Report, court: Court | None = None) -> Iterator[Row]:
+    def judge(
+        self, spec: OpSpec, candidates: Candidates, report: Report, oracles: Oracles | None = None
+    ) -> Iterator[Row]:
         """Carry it out: `harness.judge.judge`, with the reproducer of a failure written before its row is yielded."""
         from parity_tests.harness.judging.judge import judge
 
-        for _ in report.collect(judge(self.docket(spec, candidates, court))):
+        for _ in report.collect(judge(self.plan(spec, candidates, oracles))):
             self.save(report)  # at once: another check may hang
             yield report.rows[-1]
 
@@ -198,7 +200,7 @@ def load(
 ) -> tuple[OpSpec, Candidates]:
     """The spec, and all candidates, of a file, or of an operator of the suite; native ones are compiled.
 
-    `start`: see `Order`.
+    `start`: see `RunSpec`.
 
     Raises:
         CaseError: the file cannot be used.

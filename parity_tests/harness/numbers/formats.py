@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import ml_dtypes
 import numpy as np
 
+from parity_tests.harness.numbers.complex_parts import by_parts
 from parity_tests.harness.numbers.jumps import Jumps
-from parity_tests.harness.numbers.real_parts import by_parts
 
 # Right code may exceed the bounds of long sums by chance: of this many sums, which is more than one report compares,
 # any of them with this probability at most, since one of them does with 2 exp(-λ² / 2) at most.

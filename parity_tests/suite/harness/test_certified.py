@@ -9,9 +9,9 @@ import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.diagnosis import diagnosis
-from parity_tests.harness.judging import court
+from parity_tests.harness.judging import certified
+from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import FLOAT64
 from parity_tests.harness.oracle import certificate
 
 from ._ops import SQUARE, judged, rows
@@ -71,7 +71,7 @@ def _certify_raising(names: tuple[str, ...] | None):
 
 
 def test_a_certificate_that_raises_at_one_sample(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(court, "certify", _certify_raising(("one_n",)))
+    monkeypatch.setattr(certified, "certify", _certify_raising(("one_n",)))
     report = crosscheck(torch.sin, OpSpec("sin", jnp.sin, "(n)->(n)"), checks=["vjp"], dtypes=["float64"])
     assert report.passed, str(report)
     (line,) = report.skipped
@@ -79,7 +79,7 @@ def test_a_certificate_that_raises_at_one_sample(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_certificate_that_raises_at_every_sample(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(court, "certify", _certify_raising(None))
+    monkeypatch.setattr(certified, "certify", _certify_raising(None))
     report = crosscheck(torch.sin, OpSpec("sin", jnp.sin, "(n)->(n)"), checks=["vjp"], dtypes=["float64"])
     certificate_row, row = report.rows
     assert certificate_row.verdict is Verdict.ERROR
@@ -97,21 +97,24 @@ def test_values_that_are_not_finite_are_no_obstacle_to_a_certificate(value):
 
 def test_courts_at_other_seeds_share_what_is_traced_and_certified(monkeypatch: pytest.MonkeyPatch):
     """Whichever of them is asked first, and in whatever order."""
-    certified: list[str] = []
+    names: list[str] = []
 
     def certify(oracle, name, sample):
-        certified.append(name)
+        names.append(name)
         return original(oracle, name, sample)
 
-    original = court.certify
-    monkeypatch.setattr(court, "certify", certify)
-    first = court.Court(SQUARE, "cpu", 0)
-    benches = [first.at_seed(seed).bench(FLOAT64) for seed in (1, 2)]
+    original = certified.certify
+    monkeypatch.setattr(certified, "certify", certify)
+    first = certified.Oracles(SQUARE, "cpu", 0)
+    certified_oracles = [first.at_seed(seed).certified_oracle(FLOAT64) for seed in (1, 2)]
     with pinned():
-        oracles = [bench.oracle for bench in benches]
+        oracles = [certified_oracle.oracle for certified_oracle in certified_oracles]
         programs = [oracle._traced("vjp", [np.ones((3, 3))] * 2, by_autodiff=False)[0] for oracle in oracles]
     assert programs[0] is programs[1]
-    rows_of = [bench.certificate("vjp") for bench in (*benches, first.bench(FLOAT64))]
+    rows_of = [
+        certified_oracle.certificate("vjp")
+        for certified_oracle in (*certified_oracles, first.certified_oracle(FLOAT64))
+    ]
     assert rows_of[0].passed
     assert rows_of[0] is rows_of[1] is rows_of[2]
-    assert certified == ["vjp"]
+    assert names == ["vjp"]

@@ -17,8 +17,8 @@ from parity_tests.harness.exceptions.errors import described as described_error
 from parity_tests.harness.exceptions.errors import first_line, where_of
 from parity_tests.harness.findings import Comparison, Convention, Finding, Verdict
 from parity_tests.harness.judging import remedies
+from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.numbers.precision import FLOAT64, Precision
 from parity_tests.harness.oracle.certificate import certify
 from parity_tests.harness.oracle.certificate_at_ties import SpecialPoints
 from parity_tests.harness.oracle.defined import why_undefined
@@ -42,7 +42,7 @@ _SURROGATE = {
 }
 
 
-class Court:
+class Oracles:
     """An operator's oracles on a device, and the samples of a seed. It may try many candidates, one after the other."""
 
     def __init__(
@@ -50,33 +50,33 @@ class Court:
     ) -> None:
         self._spec, self._device = spec, device
         self._samples = functools.partial(samples, spec, seed)
-        self._benches: dict[Precision, Bench] = {}
-        self._before: Court | None = None  # of another seed
+        self._certified_oracles: dict[Precision, CertifiedOracle] = {}
+        self._before: Oracles | None = None  # of another seed
 
-    def bench(self, kind: Precision) -> Bench:
+    def certified_oracle(self, kind: Precision) -> CertifiedOracle:
         """What judges the formats of real numbers (float64), or those of complex ones (complex128).
 
         Raises:
             OracleError: the primal does not run, does not fit its signature, or is not a function of float64.
         """
-        if kind not in self._benches:
+        if kind not in self._certified_oracles:
             with drawing(self._spec):
                 every = [sample.as_complex() if kind.is_complex else sample for sample in self._samples()]
-            before = None if self._before is None else self._before.bench(kind)
-            self._benches[kind] = Bench(self._spec, self._device, kind, every, before)
-        return self._benches[kind]
+            before = None if self._before is None else self._before.certified_oracle(kind)
+            self._certified_oracles[kind] = CertifiedOracle(self._spec, self._device, kind, every, before)
+        return self._certified_oracles[kind]
 
-    def at_seed(self, seed: int) -> Court:
+    def at_seed(self, seed: int) -> Oracles:
         """The same court at the samples of another seed: what the oracle has traced is not traced again.
 
         Nor is it certified again: its certificates are of the same maps.
         """
-        court = Court(self._spec, self._device, seed, self._samples.func)
-        court._before = self
-        return court
+        oracles = Oracles(self._spec, self._device, seed, self._samples.func)
+        oracles._before = self
+        return oracles
 
 
-class Bench:
+class CertifiedOracle:
     """The oracle of one kind of numbers.
 
     Attributes:
@@ -87,14 +87,16 @@ class Bench:
     """
 
     def __init__(
-        self, spec: OpSpec, device: str, kind: Precision, every: Sequence[Sample], before: Bench | None = None
+        self, spec: OpSpec, device: str, kind: Precision, every: Sequence[Sample], before: CertifiedOracle | None = None
     ) -> None:
         self._device, self._kind = device, kind
         self._certificates: dict[str, Row] = before._certificates if before else {}
         self.skipped: list[str] = []
         with pinned(device):
             # Constants are part of what is traced, and are drawn by the seed.
-            self.oracle = before.oracle.afresh() if before and not every[0].constants else Oracle(spec, every[0])
+            self.oracle = (
+                before.oracle.without_cached_values() if before and not every[0].constants else Oracle(spec, every[0])
+            )
             _check_memory(self.oracle, every[0])
             check_names_of_results(self.oracle)
             axes = every[0].sizes
@@ -106,7 +108,10 @@ class Bench:
                 self.skipped.clear()  # the reason of each row says it, once
             elif self.unusable is None and (line := self._values.line()) is not None:
                 self.skipped.append(f"{spec.name}: {line}")
-            self.cases = [_telling(self.oracle.at(sample), sample) if sample.generic else sample for sample in defined]
+            self.cases = [
+                _with_nonzero_gradients(self.oracle.at(sample), sample) if sample.generic else sample
+                for sample in defined
+            ]
         self._special_points = SpecialPoints(self.oracle, self.cases)
 
     def _why_not_a_function(self, every: Sequence[Sample]) -> str | None:
@@ -222,7 +227,7 @@ def _why_undefined(oracle: Oracle, sample: Sample) -> str | None:
         return None  # what goes wrong is told of each row
 
 
-def _telling(oracle: Oracle, sample: Sample) -> Sample:
+def _with_nonzero_gradients(oracle: Oracle, sample: Sample) -> Sample:
     """A sample whose first examples have gradients, if any have; a loss with a margin may have none by chance.
 
     The checks that look at one sample only have nothing to judge where all is zero.
@@ -249,7 +254,7 @@ def not_a_function(oracle: Oracle, sample: Sample) -> str | None:
         return None  # what goes wrong is told of each row
 
 
-def is_beyond(oracle: Oracle, sample: Sample, precision: Precision) -> bool:
+def overflows_everywhere(oracle: Oracle, sample: Sample, precision: Precision) -> bool:
     """Is every value of the operator at a sample larger than the format's numbers?
 
     Of infinities, which every format has, it is not.

@@ -7,6 +7,6 @@ from collections.abc import Collection, Iterable
 import pytest
 
 
-def slow_but(fast: Collection[str], every: Iterable[str]) -> list:
+def marks(fast: Collection[str], every: Iterable[str]) -> list:
     """Every name, those that are not fast marked as slow."""
     return [pytest.param(name, marks=() if name in fast else pytest.mark.slow) for name in every]

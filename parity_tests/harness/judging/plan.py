@@ -11,10 +11,10 @@ from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.checks import Check
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.judging.court import Court
+from parity_tests.harness.judging.certified import Oracles
 from parity_tests.harness.judging.resume import Earlier
 from parity_tests.harness.maps import ORDERS
-from parity_tests.harness.numbers.precision import Precision
+from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.report.results import Row
 from parity_tests.harness.specs.samples import Sample, samples
 from parity_tests.harness.specs.spec import OpSpec
@@ -29,7 +29,7 @@ whether it accepts a sample with an empty axis: then with a row of the check "fo
 
 
 @dataclass(frozen=True)
-class Docket:
+class Plan:
     """What is to be judged."""
 
     spec: OpSpec
@@ -42,7 +42,7 @@ class Docket:
     case: Path | None = None  # the file that defines spec and candidates, for reproducers
     samples: Callable[[OpSpec, int], Iterable[Sample]] = samples
     deadline: float = math.inf  # of time.monotonic, for shrinking
-    court: Court | None = None  # of this spec, device, seed and samples, if it is to be used again
+    oracles: Oracles | None = None  # of this spec, device, seed and samples, if it is to be used again
     on_trial: OnTrial = lambda row, sample: None  # see OnTrial
     earlier: Earlier = field(default_factory=Earlier)  # what processes before this one have found out
 

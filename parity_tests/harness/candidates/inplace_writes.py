@@ -13,7 +13,7 @@ _WRITING = ("__setitem__", "__set__", *(f"__i{name}__" for name in ("add", "sub"
 _WRITING += tuple(f"__i{name}__" for name in ("pow", "and", "or", "xor", "lshift", "rshift"))
 
 
-class Writes(TorchFunctionMode):
+class InplaceWriteDetector(TorchFunctionMode):
     """Notes the calls from Python that write to a tensor, or that may: those of operators that are not PyTorch's own.
 
     What PyTorch's own formulas do, in C++, is no such call; what the `jvp` of a `torch.autograd.Function` does, is.

@@ -16,7 +16,7 @@ from parity_tests.harness.findings import Verdict
 from parity_tests.harness.maps import rests_on
 from parity_tests.harness.names import MAPS
 from parity_tests.harness.numbers.digits import apart
-from parity_tests.harness.numbers.precision import FORMATS
+from parity_tests.harness.numbers.formats import FORMATS
 from parity_tests.harness.report.consequences import follows
 from parity_tests.harness.report.printable import PrintableConsole, in_a_line
 from parity_tests.harness.report.results import ORACLE, Failure, Results, Row, Smallest, WrongResult
@@ -144,7 +144,7 @@ def _smallest(smallest: Smallest, known: Sequence[WrongResult]) -> str:
     return "; ".join(part for part in (sizes, entries, found) if part)
 
 
-def costs(report: Results) -> Text:
+def timing_line(report: Results) -> Text:
     """A line: how long it took, and what took most of it: checks, and whatever else there was to do."""
     seconds: dict[str, float] = defaultdict(float)
     for row in report.rows:
@@ -177,7 +177,7 @@ def row_line(row: Row) -> Text:
     return Text(line)
 
 
-def below(report: Results) -> Group:
+def details(report: Results) -> Group:
     """Everything under the table: failures, what else did not pass and why, limits, what was skipped, the verdict."""
     return Group(*_told(report.failures), *explanations(report), verdict_line(report))
 
@@ -248,7 +248,7 @@ def _which(checks: Mapping[str, Sequence[str]], verdict: Verdict) -> str:
     return ", ".join(f"{check} ({' '.join(dtypes)})" for check, dtypes in checks.items())
 
 
-def told(failures: Sequence[Failure]) -> tuple[list[list[Failure]], list[list[Failure]]]:
+def grouped_failures(failures: Sequence[Failure]) -> tuple[list[list[Failure]], list[list[Failure]]]:
     """The failures of every check, one per format: those to tell, and those that follow from others.
 
     A failure follows from one of a check that it rests on, in the same format or in a wider one. A check is told if one
@@ -321,7 +321,7 @@ def summary(consequences: Sequence[Sequence[Failure]]) -> dict[tuple[str, str, s
 
 def _told(failures: Sequence[Failure]) -> Iterator[Text]:
     """The first failure of every check in full, except of those that rest on one that fails, too: these in a line."""
-    causes, consequences = told(failures)
+    causes, consequences = grouped_failures(failures)
     for group in causes:
         yield failure_text(group[0], also=[SHORT[f.dtype] for f in group[1:]])
     yield from (Text(f"{line}\n") for line in summary(consequences).values())
@@ -356,9 +356,9 @@ def as_text(report: Results, width: int = 120) -> str:
     )
     if report.rows:
         console.print(table(report))
-    console.print(below(report), soft_wrap=True)
+    console.print(details(report), soft_wrap=True)
     if report.rows:
-        console.print(costs(report), soft_wrap=True)
+        console.print(timing_line(report), soft_wrap=True)
     file = console.file
     assert isinstance(file, io.StringIO)
     return file.getvalue()

@@ -8,8 +8,8 @@ import numpy as np
 
 from parity_tests.harness.exceptions.errors import first_line
 from parity_tests.harness.maps import BASES
-from parity_tests.harness.numbers import bridge
-from parity_tests.harness.numbers.real_parts import by_parts
+from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers.complex_parts import by_parts
 from parity_tests.harness.oracle.oracle import Arrays
 from parity_tests.harness.oracle.taylor import TaylorTest, taylor_test
 from parity_tests.harness.trial.trial import Trial
@@ -17,7 +17,7 @@ from parity_tests.harness.trial.trial import Trial
 _SHORTEST = 2.0**-10  # of the longest: smaller entries of a direction are left out, so that x + h p stays exact
 
 
-def blame(name: str, trial: Trial) -> str | None:
+def arbitrate(name: str, trial: Trial) -> str | None:
     """Who is right, by the Taylor remainders of both sides' own functions in float64; None where that says nothing."""
     if name not in BASES:
         return None
@@ -92,7 +92,7 @@ def _random(exact: Trial, name: str) -> list[np.ndarray]:
 
 
 def _candidate(exact: Trial, name: str, args: Arrays) -> list[np.ndarray | None]:
-    return [None if y is None else bridge.to_numpy(y) for y in exact.evaluate(name, args)]
+    return [None if y is None else conversion.to_numpy(y) for y in exact.evaluate(name, args)]
 
 
 def _tested(exact: Trial, name: str, args: list[np.ndarray], weights: list[np.ndarray], side: str) -> TaylorTest | None:
