@@ -77,7 +77,7 @@ def test_a_report_that_is_being_written_says_that_it_was_interrupted(
 ) -> None:
     """With exit code 130 it does not pass; once it is written, a signal is too late."""
     monkeypatch.setattr("parity_tests.cli.app._interruption", lambda context: interruption)
-    shown = session.costs
+    shown = session.timing_line
 
     def costs(report: object) -> object:
         signal.raise_signal(signal.SIGINT)
