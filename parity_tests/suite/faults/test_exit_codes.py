@@ -16,7 +16,7 @@ from parity_tests.catalog.names import IMPLEMENTATIONS
 from parity_tests.cli.terminal import Output, OutputLost
 from parity_tests.harness import checks, names
 from parity_tests.harness.exceptions.defects import told_in_full
-from parity_tests.harness.numbers import precision
+from parity_tests.harness.numbers import formats
 
 from ._program import FEW, RIGHT, ROOT, WRONG, case, command, environment, here, program
 
@@ -94,7 +94,7 @@ def test_nor_does_a_run_that_other_processes_judge(tmp_path: Path) -> None:
 def test_the_names_are_those_of_what_they_stand_for() -> None:
     assert {name: check.maps for name, check in checks.CHECKS.items()} == names.MAPS
     assert tuple(checks.CHECKS) == names.CHECKS
-    assert tuple(precision.FORMATS) == names.FORMATS
+    assert tuple(formats.FORMATS) == names.FORMATS
     assert {op: operators.names(op) for op in operators.SPECS} == IMPLEMENTATIONS
 
 

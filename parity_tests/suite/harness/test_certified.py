@@ -40,7 +40,7 @@ def test_a_verdict_stands_without_a_diagnosis(monkeypatch: pytest.MonkeyPatch):
     assert row.verdict is Verdict.MISMATCH
     assert row.failure.wrong[0].looks_like is None
     (line,) = row.failure.unexplained
-    assert line.startswith("what x_bar looks like failed: ZeroDivisionError: by nothing (at test_court.py:")
+    assert line.startswith("what x_bar looks like failed: ZeroDivisionError: by nothing (at test_certified.py:")
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
