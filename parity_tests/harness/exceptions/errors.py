@@ -15,7 +15,7 @@ from parity_tests.harness.exceptions.defects import where_of as where_of
 
 _HARNESS = Path(__file__).parents[1]
 _CALLS_CANDIDATE = f"{_HARNESS / 'candidates'}/"
-_READS_RESULTS = {(str(_HARNESS / "numbers" / "bridge.py"), name) for name in ("to_numpy", "from_jax")}
+_READS_RESULTS = {(str(_HARNESS / "numbers" / "conversion.py"), name) for name in ("to_numpy", "from_jax")}
 _ORACLE = str(_HARNESS / "oracle" / "oracle.py")
 _CHECKS = (str(_HARNESS / "checks") + "/", str(_HARNESS / "trial" / "trial.py"))
 _TORCH = str(Path(torch.__file__).parent)

@@ -20,7 +20,7 @@ def certify(oracle: Oracle, name: str, sample: Sample) -> Iterator[Finding]:
     """Findings on one map of the oracle at one sample, in float64.
 
     The explicit formula, if there is one, against JAX autodiff of the plain primal; a VJP against the JVP of the same
-    map by ⟨w, J u⟩ = ⟨Jᵀ w, u⟩, which is real of complex arrays, too (see `real_parts`); the derivative against the
+    map by ⟨w, J u⟩ = ⟨Jᵀ w, u⟩, which is real of complex arrays, too (see `complex_parts`); the derivative against the
     Taylor remainder of the map that it differentiates. At a kink two right derivatives may differ: they are asked
     beside it. A surrogate gradient, which is no derivative, is certified to be linear in the cotangents.
     """

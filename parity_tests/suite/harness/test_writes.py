@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict
-from parity_tests.harness.candidates.inplace_writes import Writes
+from parity_tests.harness.candidates.inplace_writes import InplaceWriteDetector
 
 from ._ops import judged, normal
 
@@ -80,7 +80,7 @@ def _operator(x):
 
 @pytest.mark.parametrize("write", [_out, _item, _augmented, _data, _method, _operator])
 def test_a_write_is_seen(write):
-    with Writes() as writes:
+    with InplaceWriteDetector() as writes:
         write(torch.ones(3))
     assert writes.seen
 
@@ -90,14 +90,14 @@ def test_an_operator_that_is_not_pytorchs_own_may_write():
     def twice(x: torch.Tensor) -> torch.Tensor:
         return 2 * x
 
-    with Writes() as writes:
+    with InplaceWriteDetector() as writes:
         twice(torch.ones(3))
     assert writes.seen
 
 
 def test_reading_is_no_write():
     x = torch.ones(3)
-    with Writes() as writes:
+    with InplaceWriteDetector() as writes:
         _ = ~(x > 0), x[0], x.sum(), -x, x.exp(), torch.logsumexp(x, 0), torch.ops.aten.exp.default(x)
         x.requires_grad_()
     assert not writes.seen
