@@ -97,14 +97,17 @@ def test_a_right_version_raises_no_alarm(case):
 @pytest.mark.slow
 @pytest.mark.parametrize("case", EVERY_CASE)
 def test_a_right_version_raises_no_alarm_in_a_narrow_format(case):
-    """Each operator in one of them, a third of the operators in each, by what depends on it: the rest is a soak test.
+    """Each operator in one of them that PyTorch has it in, the operators shared out by name: the rest is a soak test.
 
     By chance all that a 16-bit row compares may be too small to tell, which is no alarm.
     """
-    dtype = NARROW[zlib.crc32(case.spec.name.encode()) % len(NARROW)]
-    report = judged(case, case.right, NUMERICAL, [dtype], 1, "right")
-    assert not [row for row in report.rows if row.verdict in ALARMS], str(report)
-    assert any(row.verdict is Verdict.PASS for row in report.rows if row.candidate == "right"), str(report)
+    start = zlib.crc32(case.spec.name.encode()) % len(NARROW)
+    for dtype in (*NARROW[start:], *NARROW[:start]):
+        report = judged(case, case.right, NUMERICAL, [dtype], 1, "right")
+        assert not [row for row in report.rows if row.verdict in ALARMS], str(report)
+        if any(row.verdict is Verdict.PASS for row in report.rows if row.candidate == "right"):
+            return
+    pytest.fail(f"{case.spec.name} passes in none of {', '.join(NARROW)}")
 
 
 @pytest.mark.soak
