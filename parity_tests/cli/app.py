@@ -6,21 +6,24 @@ Each command imports what it needs: PyTorch and JAX take seconds, for which a qu
 from __future__ import annotations
 
 import contextlib
+import inspect
 import shlex
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from parity_tests.catalog.names import IMPLEMENTATIONS
 from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.cli.options import Options
 from parity_tests.cli.report_files import ReportFile, empty_report
+from parity_tests.cli.sources import SOURCES
+from parity_tests.cli.sources.source import Source, SourceCommand
 from parity_tests.cli.terminal import Output, complain
 from parity_tests.harness.isolation.budget import TRIAL_SECONDS
 from parity_tests.harness.isolation.processes import Pool, cores
-from parity_tests.harness.names import CHECKS, one_of, selected
+from parity_tests.harness.names import CHECKS, selected
 
 if TYPE_CHECKING:
     from parity_tests.harness.checks import Check
@@ -75,11 +78,28 @@ BudgetOption = Annotated[
 ]
 
 
-@app.command()
-def run(
-    context: typer.Context,
-    op: Annotated[str, typer.Option(help=f"Whose implementations are judged: {', '.join(IMPLEMENTATIONS)}.")] = "attn",
-    candidate: Annotated[list[str] | None, typer.Option(help="Only this implementation; repeat for more.")] = None,
+def add_command(app: typer.Typer, command: SourceCommand) -> None:
+    """Add the command that judges what a source has: with the source's own arguments, and the options of them all."""
+    own = inspect.signature(command.sources, eval_str=True).parameters
+    shared = inspect.signature(_options, eval_str=True).parameters.values()
+
+    def judge(context: typer.Context, **arguments: Any) -> None:
+        of_source = {name: arguments.pop(name) for name in own}
+        options = _options(**arguments)
+        try:
+            files = options.checked()
+            sources = command.sources(**of_source)
+        except (OSError, ValueError) as error:
+            raise _unusable(error) from error
+        _judge(sources, options, files, context)
+
+    of_context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    judge.__signature__ = inspect.Signature([of_context, *own.values(), *shared])  # type: ignore[attr-defined]
+    app.command(command.name, help=command.help)(judge)
+
+
+def _options(
+    *,
     only: OnlyOption = None,
     quick: QuickOption = False,
     dtype: DtypeOption = None,
@@ -92,45 +112,27 @@ def run(
     jobs: JobsOption = 1,
     isolate: IsolateOption = True,
     trial_timeout: TrialOption = TRIAL_SECONDS,
-) -> None:
-    """Judge every implementation of attn, or of --op: a table of checks x candidates, and every failure explained.
+) -> Options:
+    """The options of every command that judges."""
+    return Options(
+        start=Path.cwd(),
+        only=tuple(_names(only)),
+        dtypes=tuple(dtype or ()),
+        devices=tuple(device or ()),
+        quick=quick,
+        seed=seed,
+        json=json,
+        html=html,
+        failures=failures,
+        budget=seconds,
+        jobs=jobs,
+        isolate=isolate,
+        trial_seconds=trial_timeout,
+    )
 
-    Exit codes: 0 all agree, 1 a candidate disagrees, 2 something could not be judged, 130 interrupted. A defect of
-    gradparity itself is 2, and the line that tells it names a file with the traceback.
-    """
-    try:
-        known = IMPLEMENTATIONS[one_of("op", op, [*IMPLEMENTATIONS])]
-        names = tuple(one_of("candidate", name, known) for name in candidate or known)
-    except ValueError as error:
-        raise _unusable(error) from error
-    files = json, html, failures
-    how = seconds, jobs, isolate, trial_timeout
-    options = _options(None, op, names, only, dtype, device, quick, seed, files, how)
-    _judge(options, context)
 
-
-@app.command()
-def check(
-    context: typer.Context,
-    case: Annotated[Path, typer.Argument(help="A Python file that defines spec and candidate (or candidates).")],
-    only: OnlyOption = None,
-    quick: QuickOption = False,
-    dtype: DtypeOption = None,
-    device: DeviceOption = None,
-    seed: SeedOption = 0,
-    json: JsonOption = None,
-    html: HtmlOption = None,
-    failures: FailuresOption = FAILURES,
-    seconds: BudgetOption = None,
-    jobs: JobsOption = 1,
-    isolate: IsolateOption = True,
-    trial_timeout: TrialOption = TRIAL_SECONDS,
-) -> None:
-    """Judge an operator of your own, defined in a file, in the same way."""
-    files = json, html, failures
-    how = seconds, jobs, isolate, trial_timeout
-    options = _options(case, None, None, only, dtype, device, quick, seed, files, how)
-    _judge(options, context)
+for _command in SOURCES:
+    add_command(app, _command)
 
 
 @app.command()
@@ -297,29 +299,14 @@ def _interruption(context: typer.Context) -> Interruption:
     return context.obj if isinstance(context.obj, Interruption) else Interruption()
 
 
-def _options(
-    case: Path | None,
-    op: str | None,
-    names: tuple[str, ...] | None,
-    only: list[str] | None,
-    dtypes: list[str] | None,
-    devices: list[str] | None,
-    quick: bool,
-    seed: int,
-    files: tuple[Path | None, Path | None, Path],
-    how: tuple[float | None, int, bool, float],
-) -> Options:
-    what = (Path.cwd(), case, op, names, tuple(_names(only)), tuple(dtypes or ()), tuple(devices or ()))
-    return Options(*what, quick, seed, *files, *how)
-
-
-def _judge(options: Options, context: typer.Context) -> None:
-    """Start who judges, which takes seconds, and import meanwhile what tells of it."""
+def _judge(
+    sources: Sequence[Source],
+    options: Options,
+    files: tuple[ReportFile | None, ReportFile | None],
+    context: typer.Context,
+) -> None:
+    """Start the processes that judge, which takes seconds, and import meanwhile what shows their results."""
     interruption = _interruption(context)
-    try:
-        files = options.checked()
-    except (OSError, ValueError) as error:
-        raise _unusable(error) from error
     pool = Pool(min(options.jobs, cores())) if options.isolate else None
 
     def write(text: str) -> None:
@@ -337,12 +324,13 @@ def _judge(options: Options, context: typer.Context) -> None:
             with contextlib.suppress(OSError):  # tried again in the end, and told
                 write("not finished: nothing is judged yet")
             if pool is not None:
-                pool.start(len(options.names or ("unknown",)))  # one for each candidate; of a file, none is known yet
+                # One for each candidate; of a source that must be loaded first, none is known yet.
+                pool.start(sum(len(source.names or ("unknown",)) for source in sources))
             from parity_tests.cli.session import Session
             from parity_tests.harness.isolation.messages import CannotLoad
 
             try:
-                code = Session(options, files, interruption, pool).run()
+                code = Session(sources, options, files, interruption, pool).run()
             except CannotLoad as error:
                 with contextlib.suppress(OSError):
                     write(str(error))

@@ -15,8 +15,6 @@ class Options:
 
     Attributes:
         start: the folder in which the command was started.
-        case: the file that defines spec and candidates; None for an operator of the suite.
-        op, names: which one, and which of its implementations; None if there is a file.
         only, dtypes, devices: by name; none for the usual ones.
         failures: the folder for reproducers.
         budget: seconds, or None.
@@ -25,9 +23,6 @@ class Options:
     """
 
     start: Path
-    case: Path | None
-    op: str | None
-    names: tuple[str, ...] | None
     only: tuple[str, ...]
     dtypes: tuple[str, ...]
     devices: tuple[str, ...]
@@ -62,9 +57,4 @@ class Options:
             selected("dtype", self.dtypes, FORMATS)
         for device in self.devices:
             one_of("device", device, DEVICES)
-        if self.case is not None:
-            if not self.case.is_file():
-                raise ValueError(f"{self.case}: {'is a folder; give a file' if self.case.is_dir() else 'no such file'}")
-            if self.case.suffix != ".py":
-                raise ValueError(f"{self.case}: not a Python file; its name must end in .py")
         return report_files(self.json, self.html)

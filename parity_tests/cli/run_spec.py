@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parity_tests.cli.sources.source import Source
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.isolation.messages import CannotLoad
 from parity_tests.harness.report.report import Report
@@ -51,9 +51,7 @@ class RunSpec:
     """Candidates to judge on a device.
 
     Attributes:
-        case: the file that defines spec and candidates; None for an operator of the suite.
-        op: which of those; None if there is a file.
-        names: of its implementations; None for all that the file defines.
+        source: where the spec and the candidates are found.
         position: of the only candidate to judge; None to judge all.
         device, dtypes, seed, deadline: those of a `Plan`, by name; no dtypes for those of the spec.
         checks: by name; none for the usual ones.
@@ -63,9 +61,7 @@ class RunSpec:
         devices: those of all orders of the run, of which a survey tells.
     """
 
-    case: Path | None
-    op: str | None
-    names: tuple[str, ...] | None
+    source: Source
     position: int | None
     device: str
     checks: tuple[str, ...]
@@ -78,11 +74,6 @@ class RunSpec:
     devices: tuple[str, ...] = ("cpu",)
 
     @property
-    def source(self) -> Hashable:
-        """What `load` depends on."""
-        return self.case, self.op, self.names
-
-    @property
     def folder(self) -> Path:
         """For what is written about failures."""
         return self.start / self.failures
@@ -91,9 +82,9 @@ class RunSpec:
         """The spec and all candidates, those of other orders included.
 
         Raises:
-            CaseError: the file cannot be used.
+            CannotLoad: they cannot be used.
         """
-        return load(self.case, self.op, self.names, self.start)
+        return self.source.load()
 
     def oracles(self, spec: OpSpec) -> Oracles:
         """The oracle of all orders that differ in the candidates and the formats only."""
@@ -116,7 +107,7 @@ class RunSpec:
             self.device,
             self.seed,
             self.again,
-            self.case and self.start / self.case,
+            self.source.file,
             select_samples(self.quick),
             self.deadline,
             oracles,
@@ -190,26 +181,4 @@ class RunSpec:
     def again(self, row: Row) -> str:
         """The command that judges a row again."""
         options = f"--only {row.check} --dtype {row.dtype} --device {row.device} --seed {self.seed}"
-        of_suite = f"run{'' if self.op == 'attn' else f' --op {self.op}'} --candidate {row.candidate}"
-        command = of_suite if self.case is None else f"check {shlex.quote(str(self.case))}"
-        return f"gradparity {command} {options}{' --quick' if self.quick else ''}"
-
-
-def load(
-    case: Path | None, op: str | None, names: Sequence[str] | None, start: Path | None = None
-) -> tuple[OpSpec, Candidates]:
-    """The spec, and all candidates, of a file, or of an operator of the suite; native ones are compiled.
-
-    `start`: see `RunSpec`.
-
-    Raises:
-        CaseError: the file cannot be used.
-    """
-    if case is not None:
-        from parity_tests.cli.case_file import load_case
-
-        return load_case(case, start)
-    assert op is not None
-    from parity_tests.catalog import operators  # the implementations, which `gradparity check` can do without
-
-    return operators.SPECS[op], [operators.candidate(op, name) for name in names or operators.names(op)]
+        return f"gradparity {self.source.command(row.candidate)} {options}{' --quick' if self.quick else ''}"

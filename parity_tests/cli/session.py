@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 
 from rich.console import Group
@@ -15,6 +15,7 @@ from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.cli.options import Options
 from parity_tests.cli.report_files import ReportFile
 from parity_tests.cli.run_spec import RunSpec, Survey
+from parity_tests.cli.sources.source import Source
 from parity_tests.cli.terminal import Output, OutputLost, complain
 from parity_tests.harness.exceptions.defects import told_in_full
 from parity_tests.harness.isolation.budget import Check, Spent, budget, clock
@@ -38,9 +39,21 @@ _SHARE = 20  # and so many times as long as a writing takes
 
 
 class Session:
-    """One run. `pool`: the processes that judge, which may be starting; None to judge in this one."""
+    """One run.
 
-    def __init__(self, options: Options, files: Files, interruption: Interruption, pool: Pool | None) -> None:
+    `sources`: where the operators and their candidates are found. `pool`: the processes that judge, which may be
+    starting; None to judge in this one.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        options: Options,
+        files: Files,
+        interruption: Interruption,
+        pool: Pool | None,
+    ) -> None:
+        self._sources = sources
         self._options, self._interruption, self._pool = options, interruption, pool
         self._json, self._html = files
         self._report = Report({})
@@ -53,14 +66,13 @@ class Session:
         Raises:
             CannotLoad: nothing can be judged; the message says why.
         """
-        orders = self._orders()
         report, lost = self._report, None
         self._interruption.last_words = self._last_words
         holding = self._interruption.noted if self._pool is not None else self._interruption.raised
         with holding():
             try:
                 try:
-                    self._judge_elsewhere(self._pool, orders) if self._pool is not None else self._judge_here(orders)
+                    self._judge_elsewhere(self._pool) if self._pool is not None else self._judge_here()
                 except (WorkerError, Spent, remedies.NotOnTensors) as error:
                     report.error = str(error)
                 except OutputLost as error:
@@ -91,37 +103,44 @@ class Session:
             return INTERRUPTED
         return self._report.exit_code if written and lost is None else COULD_NOT_RUN
 
-    def _orders(self) -> list[RunSpec]:
+    def _orders(self, source: Source) -> list[RunSpec]:
         """One for each device that is asked for, present or not."""
         options = self._options
         wanted = options.devices or DEVICES
-        what = (options.case, options.op, options.names, None)
         how = (options.only, options.dtypes or None, options.seed, math.inf, options.quick, options.failures)
-        return [RunSpec(*what, device, *how, options.start, wanted) for device in wanted]
+        return [RunSpec(source, None, device, *how, options.start, wanted) for device in wanted]
 
-    def _judge_here(self, orders: list[RunSpec]) -> None:
+    def _judge_here(self) -> None:
         with budget(self._options.budget, self._hangs, COULD_NOT_RUN) as (deadline, check_time):
             self._count("starting")
-            spec, candidates = orders[0].load()
-            survey = orders[0].surveyed(spec, candidates)
+            rows: list[Iterator[Row]] = []
+            for source in self._sources:
+                orders = self._orders(source)
+                spec, candidates = orders[0].load()
+                present = self._present(orders[0].surveyed(spec, candidates), orders)
+                dated = [replace(order, deadline=deadline) for order in present]
+                rows += [order.judge(spec, candidates, self._report) for order in dated]
             self._count("loading")
-            dated = [replace(order, deadline=deadline) for order in self._present(survey, orders)]
-            rows = (row for order in dated for row in order.judge(spec, candidates, self._report))
             with _oracle_errors():
-                self._take(rows, check_time)
+                self._take((row for each in rows for row in each), check_time)
 
-    def _judge_elsewhere(self, pool: Pool, orders: list[RunSpec]) -> None:
+    def _judge_elsewhere(self, pool: Pool) -> None:
         pool.prepare(self._interruption.check)
         self._count("starting")
         deadline, check_time = clock(self._options.budget)
-        survey = self._wait(surveyed(orders[0], pool, self._report, self._options.trial_seconds), check_time)
-        assert isinstance(survey, Survey)
+        shared: list[RunSpec] = []
+        alone: list[RunSpec] = []
+        for source in self._sources:
+            orders = self._orders(source)
+            survey = self._wait(surveyed(orders[0], pool, self._report, self._options.trial_seconds), check_time)
+            assert isinstance(survey, Survey)
+            present = self._present(survey, orders)
+            self._report.not_built.extend(survey.not_built)
+            shared += present
+            alone += [one for order in present for one in order.one_by_one(survey)]
         self._count("loading")
-        orders = self._present(survey, orders)
-        self._report.not_built.extend(survey.not_built)
-        alone = [one for order in orders for one in order.one_by_one(survey)]
-        shared = alone if self._options.jobs > 1 and len(alone) > 1 else orders
-        dated = [replace(order, deadline=deadline) for order in shared]
+        works = alone if self._options.jobs > 1 and len(alone) > 1 else shared
+        dated = [replace(order, deadline=deadline) for order in works]
         self._take(judge_guarded(dated, self._report, pool, self._options.trial_seconds), check_time)
 
     def _wait(self, waiting: Generator[None, None, object], check_time: Check) -> object:
@@ -135,7 +154,7 @@ class Session:
                 check_time(None)
 
     def _present(self, survey: Survey, orders: list[RunSpec]) -> list[RunSpec]:
-        """The orders for devices that are there; the report has what else is known once the case is loaded.
+        """The orders for devices that are there; the report has what else is known once the source is loaded.
 
         Raises:
             CannotLoad: a device that was asked for is missing.
@@ -144,11 +163,11 @@ class Session:
         if missing and self._options.devices:
             raise CannotLoad(f"device cuda cannot be judged here: {missing}")
         report.environment.update(survey.environment)
-        report.skipped.extend([f"device cuda: {missing}"] if missing else [])
-        report.skipped.extend([survey.left_out] if survey.left_out else [])
+        lines = [f"device cuda: {missing}" if missing else "", survey.left_out]
+        report.skipped.extend(line for line in lines if line and line not in report.skipped)
         present = [order for order in orders if order.device != "cuda" or not missing]
         report.catches.update(survey.catches)
-        self._length = survey.length * len(present)
+        self._length += survey.length * len(present)
         return present
 
     def _count(self, phase: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,10 @@ from typing import Any
 import numpy as np
 import typer
 
-from parity_tests.cli.case_file import load_case
 from parity_tests.cli.failure_file import ReplayError, read
-from parity_tests.harness.candidates.base import AnyCandidate
+from parity_tests.cli.sources import SOURCES
+from parity_tests.cli.sources.case_files import CaseFile
+from parity_tests.cli.sources.source import FailedCandidate, Source, SourceCommand
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.judging.judge import Plan, judge_at
 from parity_tests.harness.judging.selection import DEVICES, one_of, select_checks, select_precisions
@@ -22,29 +22,31 @@ from parity_tests.harness.numbers.numerics import cuda_missing
 from parity_tests.harness.report.environment import environment
 from parity_tests.harness.report.printable import in_a_line
 from parity_tests.harness.report.report import Report
-from parity_tests.harness.report.reproducer_files import is_run_unnamed
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.specs.spec import OpSpec
 
 
-def replay(path: Path, case: Path | None = None) -> tuple[Report, bool]:
+def replay(path: Path, case: Path | None = None, commands: Sequence[SourceCommand] = SOURCES) -> tuple[Report, bool]:
     """Run the check that failed again, at the arrays of the file.
 
     Args:
         path: an .npz file of a failure.
         case: the file that defines spec and candidate, if not the one that the failure was found with. That one is run
             only if it lies in the current folder, or below it: whoever wrote the file has chosen it.
+        commands: those of the sources in which the candidate is looked for.
 
     Returns:
         The report, of one row, and whether the failure is gone.
 
     Raises:
-        ReplayError, CaseError: the file, or the case, cannot be used.
+        ReplayError, CannotLoad: the file, or the candidate's source, cannot be used.
         ValueError: what the file names is not there: a candidate, a check, a device.
         OracleError: the primal does not run at these arrays.
     """
     facts, arrays = read(path)
-    spec, candidates, case = _case(facts, path, case)
+    failed = FailedCandidate(path, facts["op"], facts["candidate"], facts["case"])
+    source = CaseFile(case) if case is not None else _source(failed, commands)
+    spec, candidates = source.load()
     names = tuple(candidate.name for candidate in candidates)
     one_of("candidate", facts["candidate"], names)
     same = [i for i, name in enumerate(names) if name == facts["candidate"]]  # two lambdas have the same name
@@ -61,7 +63,7 @@ def replay(path: Path, case: Path | None = None) -> tuple[Report, bool]:
         device=facts["device"],
         seed=facts["seed"],
         replay=lambda row: f"gradparity replay {path}",
-        case=case,
+        case=source.file,
         samples=lambda spec, seed: [_sample(path, spec, facts, arrays)],
     )
     report = Report(environment((facts["device"],), facts["seed"]))
@@ -76,37 +78,17 @@ def replay(path: Path, case: Path | None = None) -> tuple[Report, bool]:
     return report, row.passed or row.reason == NOTHING_TOLD
 
 
-def _case(
-    facts: dict[str, Any], path: Path, case: Path | None
-) -> tuple[OpSpec, Sequence[AnyCandidate | NotBuilt], Path | None]:
-    if case is None and facts["case"] is not None:
-        case = _named_case(path, facts["case"])
-        typer.echo(in_a_line(f"gradparity: running {case}, which {path} names"), err=True)
-    if case is not None:
-        return *load_case(case), case
-    from parity_tests.catalog import operators  # the implementations, which other cases can do without
-
-    op, name = facts["op"], facts["candidate"]
-    if op in operators.SPECS and name in operators.names(op):
-        return operators.SPECS[op], [operators.candidate(op, name)], None
+def _source(failed: FailedCandidate, commands: Sequence[SourceCommand]) -> Source:
+    """The source that the failure's candidate is of."""
+    for command in commands:
+        source = command.of_failure(failed)
+        if source is not None:
+            if source.file is not None:
+                typer.echo(in_a_line(f"gradparity: running {source.file}, which {failed.path} names"), err=True)
+            return source
     raise ReplayError(
-        f"{path}: was found from Python, without a file; write one that defines spec and candidate: --case FILE"
+        f"{failed.path}: was found from Python, without a file; write one that defines spec and candidate: --case FILE"
     )
-
-
-def _named_case(path: Path, name: str) -> Path:
-    """The case that a failure names, if it may be run."""
-    if not name.isprintable():
-        raise ReplayError(f"{path}: the name of its case, {name!r}, is no name of a file; say which it is: --case FILE")
-    case = Path(name)
-    if not case.is_file():
-        raise ReplayError(f"{path}: its case {case} is not there any more; say where it is: --case FILE")
-    if not is_run_unnamed(case, Path()):
-        raise ReplayError(
-            f"{path}: its case {case} is outside of the current folder, and would be run; if it is yours, say so: "
-            f"--case {shlex.quote(str(case))}"
-        )
-    return case
 
 
 def _sample(path: Path, spec: OpSpec, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Sample:

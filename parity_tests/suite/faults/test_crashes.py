@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from parity_tests.cli.run_spec import RunSpec
+from parity_tests.cli.sources.catalog import CatalogOperator
 from parity_tests.harness.exceptions.frames import Frame
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.isolation import budget
@@ -33,7 +34,7 @@ def _row(candidate: str, check: str) -> Row:
 def test_what_nobody_has_listened_to_is_told(tmp_path: Path) -> None:
     at = At(_row("mine", "jvp"), Place("all", "all (n=4)", "", {}, 0, True, False), None)
     said = [Found(_row(ORACLE, "vjp"), ()), Found(_row("mine", "vjp"), ("a line",)), at]
-    task, report = _Task(RunSpec(None, "attn", None, None, "cpu", (), (), 0, 0.0, False, tmp_path)), Report({})
+    task, report = _Task(RunSpec(CatalogOperator("attn", ()), None, "cpu", (), (), 0, 0.0, False, tmp_path)), Report({})
     _take_last(SimpleNamespace(messages=lambda: iter(said)), task, report)
     assert [row.check for row in report.rows] == ["vjp"]
     assert task.at is at

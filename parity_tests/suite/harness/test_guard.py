@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from parity_tests import JaxCandidate, Verdict, assert_parity, crosscheck
 from parity_tests.cli.app import app
 from parity_tests.cli.run_spec import RunSpec
+from parity_tests.cli.sources.catalog import CatalogOperator
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.isolation import crash, guard
 from parity_tests.harness.isolation.by_name import Calls, pickled
@@ -354,7 +355,7 @@ def test_a_failure_names_the_innermost_calls() -> None:
 
 
 def _task(folder: Path) -> guard._Task:
-    return guard._Task(RunSpec(None, "attn", None, None, "cpu", (), (), 0, math.inf, False, folder))
+    return guard._Task(RunSpec(CatalogOperator("attn", ()), None, "cpu", (), (), 0, math.inf, False, folder))
 
 
 def _lost(task: guard._Task, row: Row, place: crash.Place, limit: str | None = None) -> list[Row]:

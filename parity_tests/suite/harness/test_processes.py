@@ -18,6 +18,7 @@ from typer.testing import CliRunner, Result
 
 from parity_tests.cli.app import app
 from parity_tests.cli.run_spec import RunSpec
+from parity_tests.cli.sources.catalog import CatalogOperator
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.isolation import processes
 from parity_tests.harness.isolation.guard import _in_order, _Task
@@ -128,7 +129,7 @@ def test_no_process_is_started_for_which_there_is_no_candidate(
 
 def test_the_order_of_rows_is_that_of_one_process() -> None:
     def order(position: int, device: str) -> RunSpec:
-        return RunSpec(None, "attn", None, position, device, (), (), 0, 0.0, False, Path())
+        return RunSpec(CatalogOperator("attn", ()), position, device, (), (), 0, 0.0, False, Path())
 
     orders = [order(position, device) for device in ("cpu", "cuda") for position in (0, 1)]
     found = [

@@ -1,0 +1,96 @@
+"""A case file as a source: a Python file that defines spec and candidates."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parity_tests.cli.sources.source import FailedCandidate, SourceCommand
+
+if TYPE_CHECKING:
+    from parity_tests.harness.isolation.messages import Candidates
+    from parity_tests.harness.specs.spec import OpSpec
+
+
+@dataclass(frozen=True)
+class CaseFile:
+    """All candidates of a case file.
+
+    Attributes:
+        path: of the file, as the user has given it.
+        start: the folder where a relative path begins, if the current one may be another when the file is loaded.
+    """
+
+    path: Path
+    start: Path = Path()
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """None: the file has not been run."""
+        return None
+
+    @property
+    def file(self) -> Path:
+        """The case file."""
+        return self.start / self.path
+
+    def load(self) -> tuple[OpSpec, Candidates]:
+        """Run the file; see `case_file.load_case`."""
+        from parity_tests.cli.case_file import load_case
+
+        return load_case(self.path, self.start)
+
+    def command(self, candidate: str) -> str:
+        """Judge the file, all of whose candidates are judged together."""
+        return f"check {shlex.quote(str(self.path))}"
+
+
+def case_file(
+    case: Annotated[Path, typer.Argument(help="A Python file that defines spec and candidate (or candidates).")],
+) -> Sequence[CaseFile]:
+    """What a file defines.
+
+    Raises:
+        ValueError: there is no such file, or it is not a Python file.
+    """
+    if not case.is_file():
+        raise ValueError(f"{case}: {'is a folder; give a file' if case.is_dir() else 'no such file'}")
+    if case.suffix != ".py":
+        raise ValueError(f"{case}: not a Python file; its name must end in .py")
+    return [CaseFile(case, Path.cwd())]
+
+
+def of_failure(failed: FailedCandidate) -> CaseFile | None:
+    """The case file that a failure names.
+
+    Raises:
+        CannotLoad: it is not there any more, or lies outside of the current folder: whoever wrote the file of the
+            failure has chosen which file would be run.
+    """
+    from parity_tests.harness.isolation.messages import CannotLoad
+    from parity_tests.harness.report.reproducer_files import is_run_unnamed
+
+    path, name = failed.path, failed.case
+    if name is None:
+        return None
+    if not name.isprintable():
+        raise CannotLoad(f"{path}: the name of its case, {name!r}, is no name of a file; say which it is: --case FILE")
+    case = Path(name)
+    if not case.is_file():
+        raise CannotLoad(f"{path}: its case {case} is not there any more; say where it is: --case FILE")
+    if not is_run_unnamed(case, Path()):
+        raise CannotLoad(
+            f"{path}: its case {case} is outside of the current folder, and would be run; if it is yours, say so: "
+            f"--case {shlex.quote(str(case))}"
+        )
+    return CaseFile(case)
+
+
+COMMAND = SourceCommand(
+    "check", "Judge an operator of your own, defined in a file, in the same way.", case_file, of_failure
+)
