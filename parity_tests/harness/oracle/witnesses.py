@@ -1,0 +1,116 @@
+"""The witnesses of the harness: autodiff, the transpose, the Taylor remainder; linearity of a surrogate gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from parity_tests.harness.findings import Comparison, Fact, Finding
+from parity_tests.harness.maps import ORDERS
+from parity_tests.harness.numbers.formats import FLOAT64
+from parity_tests.harness.oracle.oracle import Oracle
+from parity_tests.harness.oracle.taylor import TaylorTest, taylor_test
+from parity_tests.harness.oracle.witness import Place, paired, register
+
+
+@dataclass(frozen=True)
+class Autodiff:
+    """JAX autodiff of the plain primal, against an explicit formula of the spec."""
+
+    name: str = "autodiff"
+
+    def can_judge(self, oracle: Oracle, name: str) -> bool:
+        """It is a second way only where a formula takes part."""
+        return not oracle.is_surrogate(name) and oracle.has_formula(name)
+
+    def findings(self, place: Place) -> Iterator[Finding]:
+        """Every result of the formula against that of autodiff."""
+        oracle = place.oracle
+        results = zip(place.map.results, place.results, place.results_by_autodiff, strict=True)
+        for slot, (explicit, e1), (autodiff, e2) in results:
+            left, right = oracle.directed(slot.like, explicit), oracle.directed(slot.like, autodiff)
+            error = oracle.directed_errors(slot.like, e1 + e2, autodiff)
+            yield Comparison(slot.label, left, right, error, "explicit formula against autodiff of the primal")
+
+
+@dataclass(frozen=True)
+class Transposition:
+    """A VJP against the JVP of the same map, by ⟨w, J p⟩ = ⟨Jᵀ w, p⟩; real of complex arrays, see `complex_parts`."""
+
+    name: str = "transposition"
+
+    def can_judge(self, oracle: Oracle, name: str) -> bool:
+        """It judges VJPs; the JVPs are what they are compared with."""
+        return not oracle.is_surrogate(name) and ORDERS[name][-1] == "vjp"
+
+    def findings(self, place: Place) -> Iterator[Finding]:
+        """The two inner products."""
+        jvp = _jvp_beside(place.name)
+        left, left_error = paired(place.weights, place.results)
+        pushed = place.oracle.evaluate(jvp, [*place.x, *place.weights], FLOAT64)
+        right, right_error = paired(place.directions, pushed)
+        error = np.array([left_error + right_error])
+        yield Comparison(f"⟨{place.name}, p⟩", np.array([left]), np.array([right]), error, f"⟨w, {jvp}⟩")
+
+
+@dataclass(frozen=True)
+class TaylorRate:
+    """The derivative against the Taylor remainder of the map that it differentiates."""
+
+    name: str = "Taylor rate"
+
+    def can_judge(self, oracle: Oracle, name: str) -> bool:
+        """It judges every derivative; a surrogate gradient is none."""
+        return not oracle.is_surrogate(name)
+
+    def findings(self, place: Place) -> Iterator[Finding]:
+        """Is the remainder that of a right derivative?"""
+        if any(d.size for d in place.directions) and any(w.size for w in place.weights):
+            test = taylor_test(place.oracle, place.name, None, [*place.x, *place.directions], place.weights)
+            if test is not None:
+                yield Fact(f"Taylor rate of {place.name}", test.right, _violation(test))
+
+
+@dataclass(frozen=True)
+class Linearity:
+    """A surrogate gradient, of which nobody can say that it is right, is at least linear in its cotangents."""
+
+    name: str = "linearity"
+
+    def can_judge(self, oracle: Oracle, name: str) -> bool:
+        """It judges surrogates, and their transposes."""
+        return oracle.is_surrogate(name)
+
+    def findings(self, place: Place) -> Iterator[Finding]:
+        """Sums and multiples of two random directions."""
+        m, inputs = place.map, place.x
+        p, q = (place.draw(m.arguments[m.base :], which) for which in ("first", "second"))
+        of_p, of_q = (place.oracle.evaluate(place.name, [*inputs, *directions], FLOAT64) for directions in (p, q))
+        for scale in (1.0, -(2.0**10)):
+            together = [scale * a + b for a, b in zip(p, q, strict=True)]
+            of_both = place.oracle.evaluate(place.name, [*inputs, *together], FLOAT64)
+            for slot, (a, e_a), (b, e_b), (both, e) in zip(m.results, of_p, of_q, of_both, strict=True):
+                apart = scale * a + b
+                error = abs(scale) * e_a + e_b + e + 2 * FLOAT64.u * (np.abs(scale * a) + np.abs(b))
+                text = f"of the sum {scale:g} p + q, against {scale:g} times that of p, plus that of q"
+                yield Comparison(slot.label, both, apart, error, f"OpSpec.surrogate must be linear: {text}")
+
+
+def _jvp_beside(name: str) -> str:
+    """The JVP of the map that `name` is the VJP of."""
+    order = (*ORDERS[name][:-1], "jvp")
+    return next(other for other, o in ORDERS.items() if o == order)
+
+
+def _violation(test: TaylorTest) -> str:
+    if test.shows_in_rate:
+        return f"is {test.rate:.2f}; it is 2 for a right derivative"
+    return f"is {test.rate:.2f}, but the derivative is off by {test.relative_error:.1g} of its size"
+
+
+register(Autodiff())
+register(Transposition())
+register(TaylorRate())
+register(Linearity())
