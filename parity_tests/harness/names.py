@@ -7,13 +7,17 @@ from collections.abc import Iterable, Sequence
 
 DEVICES = ("cpu", "cuda")
 
-# The keys of `checks.CHECKS`, and of `precision.FORMATS`, in their order; tests hold them together.
-MAPS = {  # by check: see `Check.maps`
+# Every check, in the order in which they run, with its `Check.maps`: a line registers `checks/<name>.py`.
+MAPS: dict[str, tuple[str, ...]] = {
     "forward": (),
-    **{name: ("vjp",) for name in ("vjp", "vjp_partial")},
+    "vjp": ("vjp",),
+    "vjp_partial": ("vjp",),
     "jvp": ("jvp",),
     "adjoint": ("vjp", "jvp"),
-    **{name: (name,) for name in ("vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")},
+    "vjp_of_vjp": ("vjp_of_vjp",),
+    "jvp_of_vjp": ("jvp_of_vjp",),
+    "vjp_of_jvp": ("vjp_of_jvp",),
+    "jvp_of_jvp": ("jvp_of_jvp",),
     "input_subsets": ("vjp",),
     "points": ("vjp", "jvp"),
     "points_second_order": ("vjp", "vjp_of_vjp", "jvp_of_vjp"),
@@ -21,17 +25,24 @@ MAPS = {  # by check: see `Check.maps`
     "layouts": ("vjp", "jvp"),
     "linearity": ("vjp",),
     "purity": (),
-    **{name: ("vjp",) for name in ("in_place", "retain_graph", "interleaved", "determinism")},
-    **{name: ("vjp",) for name in ("saved_tensors", "checkpoint")},
+    "in_place": ("vjp",),
+    "retain_graph": ("vjp",),
+    "interleaved": ("vjp",),
+    "determinism": ("vjp",),
+    "saved_tensors": ("vjp",),
+    "checkpoint": ("vjp",),
     "leaks": (),
     "vmap": ("vjp", "jvp"),
     "functorch": ("vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp"),
     "fake": (),
-    **{name: ("vjp",) for name in ("make_fx", "compile", "autocast")},
+    "make_fx": ("vjp",),
+    "compile": ("vjp",),
+    "autocast": ("vjp",),
     "opcheck": (),
     "third_order": ("vjp_of_vjp_of_vjp",),
 }
 CHECKS = tuple(MAPS)
+# The keys of `formats.FORMATS`, in their order; a test holds them together.
 FORMATS = ("float64", "float32", "bfloat16", "float16", "complex128", "complex64")
 
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -36,46 +37,62 @@ def judge_mutants(
         OracleError, NoRule, NotFloat64: the spec cannot judge.
         ValueError: nothing to mutate.
     """
-    outcomes: list[Outcome] = []
-    error: str | None = "not finished"
-
-    def write() -> bool:
-        if file is None or (error is not None and not file.kept):
-            return True
-        try:
-            file.write(json.dumps({**_data(spec, seed, outcomes), "error": error}, indent=2) + "\n")
-        except OSError as problem:
-            if error is None:
-                complain(f"{file.option} {file.given} cannot be written: {problem.strerror or problem}")
-            return False
-        return True
-
+    data = _Data(spec, seed, file)
     console, interrupted = Output(stderr=file is not None and file.path is None), False
-    interruption.last_words = write
+    interruption.last_words = data.write
     try:
-        write()
+        data.write()
         matrix = KillMatrix(spec, checks, seed)
         with _shown(console, spec, len(matrix.mutations)) as show:
             for outcome in matrix.outcomes():
-                outcomes.append(outcome)
+                data.outcomes.append(outcome)
                 show(outcome)
-                write()
+                data.write()
                 interruption.check()
     except KeyboardInterrupt:
         interrupted = True
     except Exception as problem:
-        error = str(problem)
-        write()
+        data.error = str(problem)
+        data.write()
         raise
-    error = TEXT if interrupted else None
-    console.show(_table(spec, outcomes))
-    console.show(_summary(outcomes), soft_wrap=True, highlight=False, markup=False)
-    written = write()
+    data.error = TEXT if interrupted else None
+    console.show(_table(spec, data.outcomes))
+    console.show(_summary(data.outcomes), soft_wrap=True, highlight=False, markup=False)
+    written = data.write()
     if interrupted:
-        complain(f"{TEXT}, after {len(outcomes)} mutants")
+        complain(f"{TEXT}, after {len(data.outcomes)} mutants")
         return INTERRUPTED
-    fates = {outcome.fate for outcome in outcomes}
+    fates = {outcome.fate for outcome in data.outcomes}
     return 2 if Fate.BROKEN in fates or not written else int(Fate.SURVIVED in fates)
+
+
+@dataclass
+class _Data:
+    """The outcomes so far, and the file that is kept up to date with them, if there is one.
+
+    `error`: why they are not all; None if they are.
+    """
+
+    spec: OpSpec
+    seed: int
+    file: ReportFile | None
+    outcomes: list[Outcome] = field(default_factory=list)
+    error: str | None = "not finished"
+
+    def write(self) -> bool:
+        """Write the file; returns whether that was possible, and says so in the end if it was not."""
+        file = self.file
+        if file is None or (self.error is not None and not file.kept):
+            return True
+        try:
+            file.write(
+                json.dumps({**_as_dict(self.spec, self.seed, self.outcomes), "error": self.error}, indent=2) + "\n"
+            )
+        except OSError as problem:
+            if self.error is None:
+                complain(f"{file.option} {file.given} cannot be written: {problem.strerror or problem}")
+            return False
+        return True
 
 
 @contextlib.contextmanager
@@ -129,7 +146,7 @@ def _summary(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def _data(spec: OpSpec, seed: int, outcomes: Sequence[Outcome]) -> dict:
+def _as_dict(spec: OpSpec, seed: int, outcomes: Sequence[Outcome]) -> dict:
     return {
         "schema": 1,
         "op": spec.name,

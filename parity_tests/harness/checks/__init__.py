@@ -1,73 +1,30 @@
 """The checks, one file each. A check is a name, the mistakes that it is there to catch, and a function of a trial."""
 
-from parity_tests.harness.checks import (
-    adjoint,
-    autocast,
-    checkpoint,
-    compile,
-    determinism,
-    exact,
-    fake,
-    forward,
-    functorch,
-    in_place,
-    input_subsets,
-    interleaved,
-    jvp,
-    jvp_of_jvp,
-    jvp_of_vjp,
-    layouts,
-    leaks,
-    linearity,
-    make_fx,
-    opcheck,
-    points,
-    points_second_order,
-    purity,
-    retain_graph,
-    saved_tensors,
-    third_order,
-    vjp,
-    vjp_of_jvp,
-    vjp_of_vjp,
-    vjp_partial,
-    vmap,
-)
-from parity_tests.harness.checks.check import Check as Check
+from __future__ import annotations
 
-CHECKS: dict[str, Check] = {
-    module.CHECK.name: module.CHECK
-    for module in (
-        forward,
-        vjp,
-        vjp_partial,
-        jvp,
-        adjoint,
-        vjp_of_vjp,
-        jvp_of_vjp,
-        vjp_of_jvp,
-        jvp_of_jvp,
-        input_subsets,
-        points,
-        points_second_order,
-        exact,
-        layouts,
-        linearity,
-        purity,
-        in_place,
-        retain_graph,
-        interleaved,
-        determinism,
-        saved_tensors,
-        checkpoint,
-        leaks,
-        vmap,
-        functorch,
-        fake,
-        make_fx,
-        compile,
-        autocast,
-        opcheck,
-        third_order,
-    )
-}
+import importlib
+from collections.abc import Mapping
+
+from parity_tests.harness.checks.check import Check as Check
+from parity_tests.harness.names import MAPS
+
+
+def load(registered: Mapping[str, tuple[str, ...]], package: str = __name__) -> dict[str, Check]:
+    """The checks with these names and maps, each from the module of its name in a package.
+
+    Raises:
+        ValueError: the check of a module has another name, or relies on other maps.
+    """
+    found: dict[str, Check] = {}
+    for name, maps in registered.items():
+        check: Check = importlib.import_module(f"{package}.{name}").CHECK
+        if (check.name, check.maps) != (name, maps):
+            raise ValueError(
+                f"{package}.{name} has the check {check.name!r} with the maps {check.maps}, and is registered as "
+                f"{name!r} with {maps} (MAPS in parity_tests/harness/names.py); make them equal"
+            )
+        found[name] = check
+    return found
+
+
+CHECKS = load(MAPS)

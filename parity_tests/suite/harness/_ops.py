@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -96,6 +96,62 @@ def pair_function(
     return Pair
 
 
+class Pair(torch.autograd.Function):
+    """The operator as a Function; a planted mistake changes one thing."""
+
+    @staticmethod
+    def forward(x, y):
+        return pair(x, y)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        return pair_backward(*ctx.saved_tensors, *cotangents)
+
+
+class PairWithJvp(Pair):
+    """The same with forward mode and batches."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def jvp(ctx, x_dot, y_dot):
+        return pair_jvp(*ctx.saved_tensors, x_dot, y_dot)
+
+
+class LazyPair(Pair):
+    """The same without materialized cotangents: an undefined one is None, and `backward` must be overridden."""
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs)
+
+
+def pair_operator(name: str, kernel: Callable = pair, fake: Callable = pair) -> Callable:
+    """The operator as one of `torch.ops`, with the right gradients."""
+    op = torch.library.custom_op(
+        f"gradparity_tests::{name}", kernel, mutates_args=(), schema="(Tensor x, Tensor y) -> (Tensor, Tensor)"
+    )
+    op.register_fake(fake)
+    op.register_autograd(
+        lambda ctx, g, h: pair_backward(*ctx.saved_tensors, g, h),
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+    return op
+
+
+RIGHT_OPERATOR = pair_operator("pair")
+
+
 def unary_function(forward: Callable, backward: Callable) -> Callable[[torch.Tensor], torch.Tensor]:
     """A custom Function of one input and one output: forward(x), backward(x, output_bar)."""
     forward_, backward_ = forward, backward
@@ -116,11 +172,3 @@ def unary_function(forward: Callable, backward: Callable) -> Callable[[torch.Ten
 def tensors(arrays: Sequence[np.ndarray]) -> list[torch.Tensor]:
     """float64 leaves that require a gradient."""
     return [torch.tensor(x, requires_grad=True) for x in arrays]
-
-
-class Mistake(NamedTuple):
-    """A wrong operator."""
-
-    call: Callable
-    passes: tuple[str, ...] = ()  # the checks that do not see it
-    spec: OpSpec = PAIR

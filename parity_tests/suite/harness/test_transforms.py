@@ -1,6 +1,6 @@
 """Compiled, traced, cast, without values, nested: what PyTorch cannot do is told in its own words, and no mistake.
 
-The mistakes that these checks are there for are in `test_checks` and `test_mutants`.
+The mistakes that these checks are there for are in `planted`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.crosscheck import select_checks
 
-from ._ops import PAIR, SQUARE, judged, normal, pair, pair_backward, rows
-from ._transforms import RIGHT_OPERATOR
+from ._ops import PAIR, RIGHT_OPERATOR, SQUARE, judged, normal, pair, pair_backward, rows
 
 SINE = OpSpec("sine", primal=jnp.sin, inputs=(normal(3, 4),))
 TANH_LINEAR = OpSpec("tanh_linear", primal=lambda x, w: jnp.tanh(x @ w), signature="(n,d),(d,e)->(n,e)")

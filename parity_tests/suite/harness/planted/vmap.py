@@ -1,4 +1,4 @@
-"""Operators that are right for one example, and wrong for some batches of them."""
+"""Batching rules that are right for some batches, and wrong for others."""
 
 from __future__ import annotations
 
@@ -6,31 +6,18 @@ from collections.abc import Callable
 
 import torch
 
-from ._ops import Mistake, pair, pair_backward, pair_function, pair_jvp
+from parity_tests.suite.harness._ops import PAIR, Pair, pair, pair_backward, pair_function, pair_jvp
+from parity_tests.suite.mistakes import Case, Mistake
 
 
-class _Batched(torch.autograd.Function):
-    @staticmethod
-    def forward(x, y):
-        return pair(x, y)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx, *cotangents):
-        return pair_backward(*ctx.saved_tensors, *cotangents)
-
-
-class MixesExamples(_Batched):
+class MixesExamples(Pair):
     @staticmethod
     def vmap(info, in_dims, x, y):
         x, y = (t if d is None else t.movedim(d, 0).flip(0) for t, d in zip((x, y), in_dims, strict=True))
         return pair(x, y), (0, 0)
 
 
-class OnlyInDimZero(_Batched):
+class OnlyInDimZero(Pair):
     @staticmethod
     def vmap(info, in_dims, x, y):
         x, y = (
@@ -40,7 +27,7 @@ class OnlyInDimZero(_Batched):
         return pair(x, y), (0, 0)
 
 
-class MiddleAxisForLast(_Batched):
+class MiddleAxisForLast(Pair):
     """Its batching rule knows two places of a batch: the first axis, and the last."""
 
     @staticmethod
@@ -49,7 +36,7 @@ class MiddleAxisForLast(_Batched):
             _moved_to_the_front(info, t, d) if d in (None, 0, -1) else t.reshape(info.batch_size, 3, 4)
             for t, d in zip((x, y), in_dims, strict=True)
         )
-        return _Batched.apply(x, y), (0, 0)
+        return Pair.apply(x, y), (0, 0)
 
 
 def _with_a_batched(kernel: Callable, reads: Callable) -> Callable:
@@ -88,39 +75,45 @@ def _directions_batched_always(info, x, dim, i):
     return (0 if dim is None and i >= 2 else 1) * _moved_to_the_front(info, x, dim)
 
 
-class _SecondBatch(_Batched):
+class _SecondBatch(Pair):
     """The kernel of a batch; for a batch of batches it takes them in the wrong order."""
 
     @staticmethod
     def vmap(info, in_dims, *args):
         x, y = (_moved_to_the_front(info, t, dim) for t, dim in zip(args, in_dims, strict=True))
-        return _Batched.apply(x.flip(0), y), (0, 0)
+        return Pair.apply(x.flip(0), y), (0, 0)
 
 
-class MixesNestedBatches(_Batched):
+class MixesNestedBatches(Pair):
     @staticmethod
     def vmap(info, in_dims, *args):
         x, y = (_moved_to_the_front(info, t, dim) for t, dim in zip(args, in_dims, strict=True))
         return _SecondBatch.apply(x, y), (0, 0)
 
 
-BATCH_MISTAKES: dict[str, dict[str, Mistake]] = {
-    "vmap": {
-        "mixes the examples": Mistake(MixesExamples.apply, ("forward", "vjp", "layouts")),
-        "only in_dims 0": Mistake(OnlyInDimZero.apply, ("forward", "vjp", "layouts")),
-        "a middle axis": Mistake(MiddleAxisForLast.apply, ("forward", "vjp", "functorch")),
-        "a batch of cotangents in front": Mistake(
-            pair_function(backward=_with_a_batched(pair_backward, _directions_batched_in_front)).apply,
-            ("forward", "vjp", "functorch"),
-        ),
-        "a batch of tangents in front": Mistake(
-            pair_function(jvp=_with_a_batched(pair_jvp, _directions_batched_in_front)).apply,
-            ("forward", "jvp", "functorch"),
-        ),
-        "cotangents without a batch": Mistake(
-            pair_function(backward=_with_a_batched(pair_backward, _directions_batched_always)).apply,
-            ("forward", "vjp", "functorch"),
-        ),
-        "nested": Mistake(MixesNestedBatches.apply, ("forward", "vjp", "functorch")),
-    },
+CALLS = {
+    "a middle axis": MiddleAxisForLast.apply,
+    "a batch of cotangents in front": pair_function(
+        backward=_with_a_batched(pair_backward, _directions_batched_in_front)
+    ).apply,
+    "cotangents without a batch": pair_function(
+        backward=_with_a_batched(pair_backward, _directions_batched_always)
+    ).apply,
+    "nested": MixesNestedBatches.apply,
 }
+CASES = (
+    Case(
+        PAIR,
+        pair,
+        {
+            "mixes the examples": Mistake(MixesExamples.apply, "vmap", passes=("forward", "vjp", "layouts")),
+            "only in_dims 0": Mistake(OnlyInDimZero.apply, "vmap", passes=("forward", "vjp", "layouts")),
+            "a batch of tangents in front": Mistake(
+                pair_function(jvp=_with_a_batched(pair_jvp, _directions_batched_in_front)).apply,
+                "vmap",
+                passes=("forward", "jvp", "functorch"),
+            ),
+            **{name: Mistake(call, "vmap", passes=("forward", "vjp", "functorch")) for name, call in CALLS.items()},
+        },
+    ),
+)

@@ -1,0 +1,60 @@
+"""Derivatives of second order whose batching rule is wrong."""
+
+from __future__ import annotations
+
+import torch
+
+from parity_tests.suite.harness._ops import PAIR, pair, pair_backward, pair_function
+from parity_tests.suite.mistakes import Case, Mistake
+
+
+class _Curvature(torch.autograd.Function):
+    """The VJP of pair's VJP; its batching rule takes the examples in the wrong order."""
+
+    @staticmethod
+    def forward(x, y, g, h, u, v):
+        return torch.func.vjp(pair_backward, x, y, g, h)[1]((u, v))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def vmap(info, in_dims, *args):
+        args = [
+            x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
+            for x, dim in zip(args, in_dims, strict=True)
+        ]
+        return _Curvature.apply(*(x.flip(0) for x in args)), (0, 0, 0, 0)
+
+
+class _Slope(torch.autograd.Function):
+    """pair's VJP, with a VJP of its own."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, y, g, h):
+        return pair_backward(x, y, g, h)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        return _Curvature.apply(*ctx.saved_tensors, *cotangents)
+
+
+_CALL = pair_function(backward=_Slope.apply).apply
+CASES = (
+    Case(
+        PAIR,
+        pair,
+        {
+            "a batching rule of second order": Mistake(
+                _CALL, "functorch", passes=("forward", "vjp", "vjp_of_vjp", "vmap")
+            )
+        },
+    ),
+)

@@ -1,0 +1,67 @@
+"""Memory read by the wrong strides, or written to where nothing is the candidate's."""
+
+from __future__ import annotations
+
+import torch
+
+from parity_tests.suite.harness._ops import PAIR, pair, pair_backward, pair_function
+from parity_tests.suite.mistakes import Case, Mistake
+
+
+def _as_if_contiguous(x: torch.Tensor) -> torch.Tensor:
+    """What a kernel reads that ignores the strides."""
+    if x.is_contiguous() or 0 in x.stride():
+        return x
+    strides = [x[0].numel(), 1] if x.dim() == 2 else [1]
+    return torch.as_strided(x, x.shape, strides, x.storage_offset())
+
+
+def _cotangent_as_if_contiguous(x, y, g, h):
+    return pair_backward(x, y, _as_if_contiguous(g), _as_if_contiguous(h))
+
+
+def _first_row_only(x, y, g, h):
+    """A cotangent of stride 0 is taken for one row, and what has no stride 0 is right."""
+    if 0 in g.stride():
+        g = torch.cat([g[:1], 0 * g[1:]])
+    return pair_backward(x, y, g, h)
+
+
+def _pads_rows(x, y):
+    """What is between the rows becomes zero, as where a kernel fills up its blocks."""
+    if x.dim() == 2 and x.stride(1) == 1 and x.stride(0) > x.shape[1] > 0:
+        rows, columns = x.shape
+        x.data.as_strided((rows, x.stride(0) - columns), x.stride(), x.storage_offset() + columns).zero_()
+    return pair(x, y)
+
+
+def _as_if_contiguous_if_recorded(x, y, g, h):
+    """Another way where the backward is to be differentiated."""
+    return pair_backward(x, y, _as_if_contiguous(g) if torch.is_grad_enabled() else g, h)
+
+
+CASES = (
+    Case(
+        PAIR,
+        pair,
+        {
+            "a cotangent's strides ignored": Mistake(
+                pair_function(backward=_cotangent_as_if_contiguous).apply,
+                "layouts",
+                passes=("vjp", "vjp_partial", "input_subsets"),
+            ),
+            "a cotangent of stride 0": Mistake(
+                pair_function(backward=_first_row_only).apply, "layouts", passes=("vjp", "input_subsets")
+            ),
+            "an input's strides ignored": Mistake(
+                lambda x, y: pair(_as_if_contiguous(x), y), "layouts", passes=("forward", "vjp", "jvp", "vjp_of_vjp")
+            ),
+            "a cotangent's strides ignored with create_graph": Mistake(
+                pair_function(backward=_as_if_contiguous_if_recorded).apply,
+                "layouts",
+                passes=("vjp", "vjp_of_vjp", "purity"),
+            ),
+            "writes between the rows": Mistake(_pads_rows, "layouts", passes=("forward", "vjp", "purity", "in_place")),
+        },
+    ),
+)

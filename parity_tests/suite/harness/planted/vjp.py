@@ -1,0 +1,65 @@
+"""A wrong backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from parity_tests import OpSpec
+from parity_tests.suite.harness._ops import PAIR, LazyPair, normal, pair, pair_backward, pair_function, unary_function
+from parity_tests.suite.mistakes import Case, Mistake
+
+
+class DroppedWhenBothMeet(LazyPair):
+    """Each cotangent alone is handled rightly."""
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        g, h = cotangents
+        x, y = ctx.saved_tensors
+        if g is not None and h is not None:
+            return pair_backward(x, y, g, 0 * h)
+        zero = torch.zeros_like(x)
+        return pair_backward(x, y, zero if g is None else g, zero if h is None else h)
+
+
+def _without_a_term(x, y, g, h):
+    return y * y * h, 2 * x * y * h
+
+
+def _in_float32(x, y, g, h):
+    return tuple(x_bar.float().to(x_bar.dtype) for x_bar in pair_backward(x, y, g, h))
+
+
+def _with_vjp(change: Callable) -> Callable:
+    """The identity's neighbour x -> 2 x, with a backward that is nonlinear in its cotangent."""
+    return unary_function(lambda x: 2 * x, lambda x, g: 2 * change(g))
+
+
+DOUBLE = OpSpec("double", primal=lambda x: 2 * x, inputs=(normal(3, 4),))
+NONLINEAR = {
+    "|g|": lambda g: g.abs(),
+    "clamp(g, -1, 1)": lambda g: g.clamp(-1, 1),
+    "g |g|": lambda g: g * g.abs(),
+}
+CASES = (
+    Case(
+        PAIR,
+        pair,
+        {
+            "a dropped term": Mistake(pair_function(backward=_without_a_term).apply, "vjp", passes=("forward",)),
+            "wrong where both cotangents meet": Mistake(
+                DroppedWhenBothMeet.apply, "vjp", passes=("forward", "vjp_partial")
+            ),
+            "float64 gradients computed in float32": Mistake(
+                pair_function(backward=_in_float32).apply, "vjp", passes=("forward", "jvp")
+            ),
+        },
+    ),
+    Case(
+        DOUBLE,
+        lambda x: 2 * x,
+        {name: Mistake(_with_vjp(change), "vjp", passes=("forward",)) for name, change in NONLINEAR.items()},
+    ),
+)

@@ -1,0 +1,48 @@
+"""A backward that is wrong where a cotangent is undefined."""
+
+from __future__ import annotations
+
+import torch
+
+from parity_tests.suite.harness._ops import PAIR, LazyPair, pair, pair_backward
+from parity_tests.suite.mistakes import Case, Mistake
+
+
+class OrForAnd(LazyPair):
+    @staticmethod
+    def backward(ctx, *cotangents):
+        if any(g is None for g in cotangents):
+            return None, None
+        return pair_backward(*ctx.saved_tensors, *cotangents)
+
+
+class NonzeroWithoutCotangents(LazyPair):
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x, y = ctx.saved_tensors
+        g, h = (torch.zeros_like(x) if c is None else c for c in cotangents)
+        x_bar, y_bar = pair_backward(x, y, g, h)
+        return x_bar, y_bar + (cotangents == (None, None))
+
+
+class UndefinedUsed(LazyPair):
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x, y = ctx.saved_tensors
+        g, h = cotangents
+        return pair_backward(x, y, torch.zeros_like(x) if g is None else g, h + 0)
+
+
+CASES = (
+    Case(
+        PAIR,
+        pair,
+        {
+            "or for and": Mistake(OrForAnd.apply, "vjp_partial", passes=("forward", "vjp")),
+            "a gradient out of nothing": Mistake(
+                NonzeroWithoutCotangents.apply, "vjp_partial", passes=("forward", "vjp")
+            ),
+            "an undefined cotangent is used": Mistake(UndefinedUsed.apply, "vjp_partial", passes=("forward", "vjp")),
+        },
+    ),
+)

@@ -1,0 +1,76 @@
+"""Planted mistakes: what one is, the operator that it is planted in, and how it is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from parity_tests.harness.candidates.torch_candidate import Candidate
+from parity_tests.harness.crosscheck import select_checks, select_precisions
+from parity_tests.harness.findings import Verdict
+from parity_tests.harness.judging.certified import Oracles
+from parity_tests.harness.judging.judge import Plan, judge
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.specs.spec import OpSpec
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong version of an operator.
+
+    Attributes:
+        call: the version.
+        caught_by: the check that must catch it.
+        dtype: the dtype that it must be caught in.
+        passes: checks that do not notice, which shows that it is the one named that is needed.
+    """
+
+    call: Callable
+    caught_by: str
+    dtype: str = "float64"
+    passes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """An operator, a right version of it, and wrong ones by their names."""
+
+    spec: OpSpec
+    right: Callable
+    mistakes: Mapping[str, Mistake]
+
+
+def judged(
+    call: Callable,
+    spec: OpSpec,
+    checks: Sequence[str] | None,
+    dtypes: Sequence[str] | None,
+    *,
+    seed: int = 0,
+    oracles: Oracles | None = None,
+    name: str = "wrong",
+) -> Report:
+    """The report on one version, in this process.
+
+    `oracles`: those of this spec at this seed on the CPU, if it has them from another version.
+    """
+    chosen, precisions = select_checks(checks), select_precisions(dtypes, spec)
+    plan = Plan(spec, [Candidate(call, name)], chosen, precisions, "cpu", seed, lambda row: "", oracles=oracles)
+    report = Report({})
+    for _ in report.collect(judge(plan)):
+        pass
+    return report
+
+
+def verdicts(report: Report, name: str = "wrong") -> dict[str, Verdict]:
+    """By check, of a version that was judged in one dtype."""
+    return {row.check: row.verdict for row in report.rows if row.candidate == name}
+
+
+def assert_caught(mistake: Mistake, spec: OpSpec, oracles: Oracles | None = None) -> None:
+    """The check that is named disagrees with the mistake, and those that it passes agree."""
+    report = judged(mistake.call, spec, [mistake.caught_by, *mistake.passes], [mistake.dtype], oracles=oracles)
+    found = verdicts(report)
+    assert found.pop(mistake.caught_by) is Verdict.MISMATCH, str(report)
+    assert found == dict.fromkeys(mistake.passes, Verdict.PASS), str(report)
+    assert report.exit_code == 1
