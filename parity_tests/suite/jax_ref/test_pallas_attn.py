@@ -1,13 +1,13 @@
 """jax_ref.gpu: the kernels in Pallas' interpreter, compiled where there is a GPU; and that JAX lowers them for CUDA.
 
-The interpreter does not see what a kernel writes outside of an array: that every access has a mask, and that the masks
-cover an axis once, is tested apart.
+What is asked of the kernels of every framework is in `gpu_kernels`. The interpreter does not see what a kernel writes
+outside of an array: that every access has a mask, and that the masks cover an axis once, is tested apart.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -20,21 +20,47 @@ from jax_ref import gpu
 from jax_ref.gpu import _attn as faces
 from jax_ref.gpu import _kernels
 from parity_tests import JaxCandidate, crosscheck
-from parity_tests.catalog.attn import SPEC, SPEC_OUTPUT
-from parity_tests.suite.jax_ref._cases import Sizes, draw, jvp_of_vjp, quick_jit, vjp
-from parity_tests.suite.jax_ref._rounding import Bounded, Rounding, error_over_bound
+from parity_tests.suite.gpu_kernels import (
+    DTYPES,
+    FIRST_ORDER,
+    ROUNDED_ONCE,
+    SPECS,
+    error_of_attn,
+    failing,
+    infinities,
+    judged,
+    slopes_near_saturation,
+    test_an_empty_axis,
+    test_first_order,
+    test_first_order_at_every_size,
+    test_infinities_stay_where_they_are,
+    test_second_order,
+    test_slopes_near_saturation,
+    test_the_matrix_is_rounded_once,
+    units_of_saturation,
+)
+from parity_tests.suite.jax_ref._cases import Sizes, draw, quick_jit
 from parity_tests.suite.jax_ref.test_gemms import gemms
+
+__all__ = [  # of every framework's kernels
+    "test_an_empty_axis",
+    "test_first_order",
+    "test_first_order_at_every_size",
+    "test_infinities_stay_where_they_are",
+    "test_second_order",
+    "test_slopes_near_saturation",
+    "test_the_matrix_is_rounded_once",
+]
 
 pytestmark = pytest.mark.slow
 
 HAS_GPU = jax.default_backend() == "gpu"
 attn = functools.partial(gpu.attn, interpret=not HAS_GPU)
 attn_output = functools.partial(gpu.attn_output, interpret=not HAS_GPU)
+FACES = {"attn": attn, "attn_output": attn_output}
 jit = jax.jit if HAS_GPU else quick_jit
-DTYPES = ("float32", "bfloat16", "float16")
 dtypes = pytest.mark.parametrize("dtype", DTYPES)
 TAILS = Sizes(n=70, m=131, d=5, e=3)  # more than one block, and a part of one, along both axes
-NAMES = ("output", "attn", "q_bar", "k_bar", "v_bar")
 
 
 @pytest.fixture(autouse=True)
@@ -44,36 +70,7 @@ def on_the_device():
         yield
 
 
-# Truth and bound.
-
-
-@functools.cache
-def exp_error() -> float:
-    """The relative error of JAX's float32 exp, measured; doubled, for what lies between the points."""
-    x = -np.geomspace(2.0**-20, 80.0, 200_001).astype("float32")
-    exact = np.exp(x.astype("float64"))
-    return 2 * float(np.max(np.abs(np.asarray(jnp.exp(x), "float64") - exact) / exact))
-
-
-class Recomputed(Rounding):
-    """The bound where D is 4 E / (1 + E)², E = exp(-2 |S|): by S in float32, whatever A has lost when it was stored."""
-
-    def tanh(self, x: Bounded) -> Bounded:
-        self.S = x
-        return super().tanh(x)
-
-    def D(self, A: Bounded) -> Bounded:
-        s = np.abs(self.S.value)
-        value = np.cosh(s) ** -2.0
-        inherited = np.maximum(
-            np.cosh(np.maximum(s - self.S.error, 0)) ** -2.0 - value, value - np.cosh(s + self.S.error) ** -2.0
-        )
-        # E three times, two sums, a product and a quotient.
-        relative = (1 + exp_error()) ** 3 * (1 + self.u_sum) ** 4 - 1
-        return Bounded(value, inherited + relative * (value + inherited))
-
-
-def rounded(args: tuple, dtype: str) -> tuple:
+def rounded(args: Sequence[np.ndarray], dtype: str) -> tuple:
     return tuple(jnp.asarray(x).astype(dtype) for x in args)
 
 
@@ -94,89 +91,40 @@ def with_output_only(op: Callable) -> Callable:
     return lambda *primals: (op(*primals),)
 
 
-def beyond(args: tuple, results: tuple, *, output_only: bool = False, attn_is_read: bool = True) -> set[str]:
-    """The names of the results with an entry that rounding does not explain."""
-    dtype = str(args[0].dtype)
-    exact = [np.asarray(x).astype("float64") for x in args]
-    if output_only:
-        exact[4] = np.zeros_like(exact[4])
-    rounding = (Rounding if dtype == "float32" and attn_is_read else Recomputed)(dtype)
-    given = [Bounded(x, np.zeros_like(x)) for x in exact]
-    bounds = dict(zip(NAMES, (*rounding.primal(*given[:3]), *rounding.vjp(*given)), strict=True))
-    truth = dict(zip(NAMES, (*jax_ref.attn_primal(*exact[:3]), *quick_jit(vjp)(*exact)), strict=True))
-    names = [name for name in NAMES if name != "attn"] if output_only else NAMES
-    wrong = set()
-    for name, x in zip(names, results, strict=True):
-        reference = np.asarray(truth[name])
-        np.testing.assert_allclose(bounds[name].value, reference, rtol=1e-9, atol=1e-9 * np.max(np.abs(reference)))
-        assert np.any(reference)
-        assert (x.shape, str(x.dtype)) == (reference.shape, dtype)
-        if not np.all(np.abs(np.asarray(x).astype("float64") - reference) <= bounds[name].error):  # NaN is not
-            wrong.add(name)
-    return wrong
+def exactly(results: Sequence[jax.Array]) -> list[np.ndarray]:
+    return [np.asarray(x).astype("float64") for x in results]
 
 
-def judged(dtype: str, sizes: Sizes = TAILS) -> set[str]:
-    args = arguments(sizes, dtype)
-    return beyond(args, jit(values_and_gradients(attn))(*args))
+class PallasKernels:
+    """See `gpu_kernels.Kernels`."""
+
+    largest = _kernels.LARGEST
+    tails = (TAILS.n, TAILS.d, TAILS.m, TAILS.e)
+
+    def candidate(self, face: str) -> JaxCandidate:
+        return JaxCandidate(FACES[face], name="gpu")
+
+    def run(self, face: str, arrays: Sequence[np.ndarray], dtype: str) -> list[np.ndarray]:
+        op = attn if face == "attn" else with_output_only(attn_output)
+        return exactly(jit(values_and_gradients(op))(*rounded(arrays, dtype)))
+
+    def reference(self, arrays: Sequence[np.ndarray], dtype: str) -> list[np.ndarray]:
+        return exactly(jit(values_and_gradients(jax_ref.attn))(*rounded(arrays, dtype)))
 
 
-def judged_output(op: Callable, dtype: str, sizes: Sizes = TAILS) -> set[str]:
-    """Of attn_output, or of attn with the other result's cotangent absent; this one reads attn."""
-    args = arguments(sizes, dtype)
-    results = jit(values_and_gradients(with_output_only(op)))(*args[:4])
-    return beyond(args, results, output_only=True, attn_is_read=op is not attn_output)
+@pytest.fixture
+def kernels() -> PallasKernels:
+    return PallasKernels()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_attn_stays_in_the_bound(dtype):
-    assert judged(dtype) == set()
+def of_the_rounded_attn(face: str, arrays: Sequence[np.ndarray], dtype: str) -> list[np.ndarray]:
+    """jax_ref.attn has D of the rounded attn, which is right by its own bound."""
+    op = with_output_only(lambda *primals: jax_ref.attn(*primals)[0])
+    return exactly(jit(values_and_gradients(op))(*rounded(arrays, dtype)))
 
 
-def test_attn_output_stays_in_the_bound():
-    assert judged_output(attn_output, "float32") == set()
-
-
-OTHER_SIZES = {
-    "whole_blocks": Sizes(64, 128, 16, 32),
-    "next_to_whole": Sizes(65, 63, 100, 17),
-    "smallest_blocks": Sizes(3, 200, 256, 4),
-    "smaller_blocks": Sizes(200, 3, 4, 130),
-    "all_1": Sizes(1, 1, 1, 1),
-}
-
-
-@pytest.mark.parametrize(
-    ("dtype", "sizes"),
-    [
-        pytest.param(
-            dtype,
-            sizes,
-            id=f"{dtype}-{name}",
-            marks=() if dtype == "bfloat16" or name == "next_to_whole" else pytest.mark.soak,
-        )
-        for dtype in DTYPES
-        for name, sizes in OTHER_SIZES.items()
-    ],
-)
-def test_other_sizes_stay_in_the_bound(dtype, sizes):
-    assert judged(dtype, sizes) == set()
-    assert judged_output(attn_output, dtype, sizes) == set()
-    assert judged_output(lambda *primals: attn(*primals)[0], dtype, sizes) == set()
-
-
-def saturated(dtype: str) -> tuple:
-    """One product per entry of q_bar, so that no sum hides what D has lost; tanh from nearly linear to nearly 1."""
-    q = np.linspace(0.01, 4, 100)[:, None]
-    return rounded((q, np.ones((1, 1)), np.ones((1, 1)), 0.3 * q, np.ones_like(q)), dtype)
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_near_saturation_the_slope_keeps_its_digits(dtype):
-    """jax_ref.attn has D of the rounded attn, which is right by its own bound and fails this one."""
-    args = saturated(dtype)
-    assert beyond(args, jit(values_and_gradients(attn))(*args)) == set()
-    assert "q_bar" in beyond(args, jit(values_and_gradients(jax_ref.attn))(*args))
+def test_slopes_of_the_rounded_attn_are_noticed():
+    assert slopes_near_saturation(of_the_rounded_attn, "bfloat16") > units_of_saturation("bfloat16")
 
 
 # Planted mistakes.
@@ -215,13 +163,19 @@ def _products_rounded(mm: Callable) -> Callable:
     return lambda subscripts, x, y: mm(subscripts, x, y).astype(y.dtype).astype(jnp.float32)
 
 
-MUTANTS = {  # what is patched, by what, in which dtype, and what must be wrong
-    "D_is_one_minus_A": ("_D", lambda _: lambda S: 1 - jnp.tanh(S), "bfloat16", {"q_bar", "k_bar"}),
-    "no_mask_at_the_edge": ("_load", lambda _: _unmasked, "float32", set(NAMES)),
-    "attn_bar_forgotten": ("backward", _without_attn_bar, "float32", {"q_bar", "k_bar"}),
-    "output_bar_forgotten_in_G": ("_A_and_P", _without_output_bar_in_G, "float32", {"q_bar", "k_bar"}),
-    "scores_rounded": ("_mm", _products_rounded, "bfloat16", {"attn"}),  # what is summed further hides it here
-}
+# What is patched, by what, in which dtype, and the checks that convict it
+WRONG_KERNELS = {
+    "D_is_one_minus_A": (_kernels, "_D", lambda _: lambda S: 1 - jnp.tanh(S), "bfloat16", {"vjp", "vjp_partial"}),
+    "no_mask_at_the_edge": (_kernels, "_load", lambda _: _unmasked, "float32", set(FIRST_ORDER)),
+    "attn_bar_forgotten": (_kernels, "backward", _without_attn_bar, "float32", {"vjp", "vjp_partial"}),
+    "output_bar_forgotten_in_G": (
+        _kernels, "_A_and_P", _without_output_bar_in_G, "float32", {"vjp", "vjp_partial"},
+    ),
+    "every_step_at_block_zero": (_kernels.Layout, "columns", lambda _: _block_zero, "float32", set(FIRST_ORDER)),
+    "an_accumulator_starts_anew": (
+        _kernels.jax.lax, "fori_loop", lambda _: _last_block_only, "float32", set(FIRST_ORDER),
+    ),
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -239,50 +193,29 @@ def patched(monkeypatch):
         f.clear_cache()
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_wrong_kernel_is_noticed(patched, name):
-    where, mutant, dtype, wrong = MUTANTS[name]
-    patched(_kernels, where, mutant(getattr(_kernels, where)))
-    assert judged(dtype) == wrong
+@pytest.mark.parametrize("name", WRONG_KERNELS)
+def test_a_wrong_kernel_is_noticed(patched, kernels, name):
+    owner, where, mutant, dtype, wrong = WRONG_KERNELS[name]
+    patched(owner, where, mutant(getattr(owner, where)))
+    assert failing(judged(kernels, "attn", kernels.tails, checks=FIRST_ORDER, dtypes=[dtype])) == wrong
 
 
-def test_the_slope_of_the_rounded_attn_is_noticed(patched):
+def test_rounded_scores_are_noticed(patched, kernels):
+    patched(_kernels, "_mm", _products_rounded(_kernels._mm))
+    assert error_of_attn(kernels) > ROUNDED_ONCE
+
+
+def test_the_slope_of_the_rounded_attn_is_noticed(patched, kernels):
     patched(_kernels, "_A_and_D", _of_the_rounded_attn(_kernels._A_and_D))
-    args = saturated("bfloat16")
-    wrong = beyond(args, jit(values_and_gradients(attn))(*args))
-    assert "q_bar" in wrong
-    assert wrong <= {"q_bar", "k_bar"}
+    assert slopes_near_saturation(kernels.run, "bfloat16") > units_of_saturation("bfloat16")
 
 
-def test_every_step_at_block_zero_is_noticed(patched):
-    """Each block of keys then is the first one, in the values and in all gradients."""
-    patched(_kernels.Layout, "columns", _block_zero)
-    assert judged("float32") == set(NAMES)
-
-
-def test_an_accumulator_that_starts_anew_is_noticed(patched):
-    """attn is not summed; q_bar, k_bar, v_bar and output lack all blocks but the last."""
-    patched(_kernels.jax.lax, "fori_loop", _last_block_only)
-    args = arguments(TAILS, "float32")
-    assert beyond(args, jit(values_and_gradients(attn))(*args)) == set(NAMES)
+def test_zeros_alone_are_no_mask(patched, kernels):
+    patched(_kernels, "_where", lambda mask, x: x)
+    assert infinities(kernels)
 
 
 # Masks.
-
-
-def test_an_infinite_input_stays_in_its_row(patched):
-    """0 times ∞ is NaN: what was loaded as zeros outside of k must not reach the rows that are inside."""
-    q, k, v, *bars = arguments(TAILS, "bfloat16")
-    q, k = jnp.abs(q).at[0, 0].set(jnp.inf), jnp.abs(k) + 1
-
-    def finite() -> list[bool]:
-        values = jit(values_and_gradients(attn))(q, k, v, *bars)
-        expected = jit(values_and_gradients(jax_ref.attn))(q, k, v, *bars)
-        return [bool(jnp.all(jnp.isfinite(x) == jnp.isfinite(y))) for x, y in zip(values, expected, strict=True)]
-
-    assert all(finite())
-    patched(_kernels, "_where", lambda mask, x: x)
-    assert not all(finite()), "zeros alone must not pass"
 
 
 @pytest.mark.parametrize("size", [1, 63, 64, 65, 131])
@@ -390,23 +323,6 @@ def test_attn_output_holds_no_matrix():
 # Higher orders, transformations, sizes.
 
 
-@pytest.mark.parametrize("face", ["attn", "attn_output"])
-def test_the_second_order_stays_in_the_bound(face):
-    names = "q k v output_bar attn_bar q_dot k_dot v_dot output_bar_dot attn_bar_dot"
-    args = rounded(draw(TAILS, names, seed=71), "float32")
-    if face == "attn_output":
-        args = tuple(0 * x if name.startswith("attn") else x for name, x in zip(names.split(), args, strict=True))
-
-    def gradients(*args):
-        op = attn if face == "attn" else lambda *primals: (attn_output(*primals),)
-        return jax.vjp(op, *args[:3])[1](args[3:5] if face == "attn" else args[3:4])
-
-    results = jit(lambda args: jax.jvp(gradients, args[:5], args[5:])[1])(args)
-    exact = tuple(np.asarray(x).astype("float64") for x in args)
-    bounds = Rounding("float32").jvp_of_vjp(*(Bounded(x, np.zeros_like(x)) for x in exact))
-    assert error_over_bound(results, quick_jit(jvp_of_vjp)(*exact), bounds) <= 1
-
-
 def test_forward_mode_first_is_refused():
     primals = arguments(TAILS, "float32")[:3]
     for op in (attn, attn_output):
@@ -420,20 +336,8 @@ def test_examples_of_a_batch_are_not_mixed():
     run = jit(jax.vmap(values_and_gradients(attn)))
     results = run(*(jnp.stack(x) for x in zip(*batch, strict=True)))
     for i, example in enumerate(batch):
-        assert beyond(example, tuple(x[i] for x in results)) == set()
-
-
-@pytest.mark.parametrize("axis", "nmde")
-def test_an_empty_axis(axis):
-    args = arguments(Sizes(3, 5, 4, 2)._replace(**{axis: 0}), "float32")
-    expected = values_and_gradients(jax_ref.attn)(*args)
-    for x, y in zip(values_and_gradients(attn)(*args), expected, strict=True):
-        assert x.dtype == y.dtype
-        np.testing.assert_array_equal(x, y)
-    expected = expected[:1], jax.vjp(lambda *primals: jax_ref.attn(*primals)[0], *args[:3])[1](args[3])
-    results = values_and_gradients(with_output_only(attn_output))(*args[:4])
-    for x, y in zip(results, (*expected[0], *expected[1]), strict=True):
-        np.testing.assert_array_equal(x, y)
+        for x, y in zip(results, jit(values_and_gradients(attn))(*example), strict=True):
+            np.testing.assert_array_equal(x[i], y)
 
 
 # What is refused.
@@ -543,7 +447,7 @@ def test_no_product_is_shortened(default):
     assert text.count("preferred_element_type=float32") == 2 + 2 + 3
 
 
-# By the harness, at all of its sizes and points: minutes.
+# At all of the harness' own sizes: minutes.
 
 
 def _as_far_as_it_goes(op: Callable, reference: Callable) -> Callable:
@@ -551,24 +455,12 @@ def _as_far_as_it_goes(op: Callable, reference: Callable) -> Callable:
     return lambda q, k, v: (op if max(q.shape[1], v.shape[1]) <= _kernels.LARGEST else reference)(q, k, v)
 
 
-FACES = {
-    "attn": (attn, jax_ref.attn, SPEC),
-    "attn_output": (attn_output, lambda *x: jax_ref.attn(*x)[0], SPEC_OUTPUT),
-}
-FIRST = {("attn", "float32")}
-
-
-@pytest.mark.parametrize(
-    ("face", "dtype"),
-    [
-        pytest.param(face, dtype, marks=() if (face, dtype) in FIRST else pytest.mark.soak)
-        for face in FACES
-        for dtype in DTYPES
-    ],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("face", FACES)
+@dtypes
 def test_agrees_with_the_oracle(face, dtype):
-    op, reference, spec = FACES[face]
-    candidate = JaxCandidate(_as_far_as_it_goes(op, reference), name="gpu")
-    checks = ["forward", "vjp", "vjp_partial"]
-    report = crosscheck(candidate, spec, checks=checks, dtypes=[dtype], device="cuda" if HAS_GPU else "cpu")
+    reference = jax_ref.attn if face == "attn" else lambda *x: jax_ref.attn(*x)[0]
+    candidate = JaxCandidate(_as_far_as_it_goes(FACES[face], reference), name="gpu")
+    device = "cuda" if HAS_GPU else "cpu"
+    report = crosscheck(candidate, SPECS[face], checks=FIRST_ORDER, dtypes=[dtype], device=device)
     assert report.passed, str(report)

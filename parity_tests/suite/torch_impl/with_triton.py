@@ -1,4 +1,6 @@
-"""torch_impl.gpu: judged as every implementation of attn is. Not collected: test_triton.py runs it in a process.
+"""torch_impl.gpu: what is asked of every framework's kernels (`gpu_kernels`), and what only Triton's have.
+
+Not collected: test_triton.py runs it in a process.
 
 Where there is a GPU that PyTorch sees, the kernels are compiled and run there. Otherwise they run in Triton's
 interpreter, which must be chosen before they are imported.
@@ -9,7 +11,6 @@ interpreter, which must be chosen before they are imported.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib.util
 from collections.abc import Callable, Sequence
@@ -24,45 +25,49 @@ import triton.language as tl
 from torch import Tensor
 
 from parity_tests import crosscheck
-from parity_tests.catalog.attn import SPEC, SPEC_OUTPUT
-from parity_tests.harness.findings import Verdict
-from parity_tests.suite.torch_impl._common import COTANGENTS, OUTPUTS, PRIMALS, draw, only, pull, subsets
+from parity_tests.catalog.attn import SPEC
+from parity_tests.suite.gpu_kernels import (
+    DTYPES,
+    all_pass,
+    failing,
+    judged,
+    test_an_empty_axis,
+    test_first_order,
+    test_first_order_at_every_size,
+    test_infinities_stay_where_they_are,
+    test_second_order,
+    test_slopes_near_saturation,
+    test_the_matrix_is_rounded_once,
+)
+from parity_tests.suite.torch_impl._common import COTANGENTS, PRIMALS, draw, only, pull, subsets
 from parity_tests.suite.torch_impl.test_memory import Memory
 from torch_impl import ATTN_FUNCTION_LIMITS, attn_composite
 from torch_impl.gpu import _kernels, _launch, attn_output_triton, attn_triton
 
+__all__ = [  # of every framework's kernels
+    "test_an_empty_axis",
+    "test_first_order",
+    "test_first_order_at_every_size",
+    "test_infinities_stay_where_they_are",
+    "test_second_order",
+    "test_slopes_near_saturation",
+    "test_the_matrix_is_rounded_once",
+]
+
 DEVICE = "cpu" if _launch.INTERPRETED else "cuda"
-DTYPES = ("float32", "bfloat16", "float16")
-FIRST = ("forward", "vjp", "vjp_partial", "input_subsets")
+ONE_BLOCK = (4, 3, 5, 2)
 # What is left out, and why. compile, fake, make_fx: they give the kernels tensors without values, and no operator is
 # registered that would stand for them. determinism: threads, of which the interpreter can have one.
 OTHERS = (
+    "input_subsets",
     *("jvp", "adjoint", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp", "layouts", "linearity", "purity"),
-    *(
-        "in_place",
-        "retain_graph",
-        "interleaved",
-        "saved_tensors",
-        "checkpoint",
-        "leaks",
-        "vmap",
-        "functorch",
-        "autocast",
-    ),
+    *("in_place", "retain_graph", "interleaved", "saved_tensors", "checkpoint", "leaks"),
+    *("vmap", "functorch", "autocast"),
 )
 LIMITS = {"jvp_of_jvp": ATTN_FUNCTION_LIMITS["nested forward AD"]}
 
-SPECS = {attn_triton: SPEC, attn_output_triton: SPEC_OUTPUT}
-faces = pytest.mark.parametrize("face", SPECS, ids=lambda face: face.__name__)
-
-# The interpreter's blocks have 16 queries and 32 keys; a GPU's have up to 128.
-SIZES = {
-    "one_block": (4, 3, 5, 2),
-    "tails": (20, 5, 40, 3),
-    "whole_blocks": (32, 16, 64, 32),
-    "one": (1, 1, 1, 1),
-    "widest": (5, 128, 7, 100),
-}
+FACES = {"attn": attn_triton, "attn_output": attn_output_triton}
+SIZES = (20, 5, 40, 3)  # n, d, m, e: the interpreter's blocks have 16 queries and 32 keys; a GPU's have up to 128
 
 
 unwarned = np.errstate(all="ignore")  # the interpreter computes in NumPy, which warns of inf * 0 where a GPU does not
@@ -74,58 +79,35 @@ def on_device(face: Callable, q: Tensor, k: Tensor, v: Tensor):
     return tuple(y.cpu() for y in results) if isinstance(results, tuple) else results.cpu()
 
 
-def judged(face: Callable, sizes: Sequence[int], *, scale: float = 0.5, **options):
-    """The report on one of the faces at these sizes; q kᵀ has entries of about this scale."""
-    n, d, m, e = sizes
-    rng = np.random.default_rng(7)
-    q, k, v = (rng.standard_normal(shape) for shape in ((n, d), (m, d), (m, e)))
-    factor = scale**0.5 / d**0.25
-    spec = dataclasses.replace(SPECS[face], signature=None, inputs=(factor * q, factor * k, v))
-    return crosscheck(functools.partial(on_device, face), spec, name=face.__name__, **options)
+class TritonKernels:
+    """See `gpu_kernels.Kernels`."""
+
+    largest = 128
+    tails = SIZES
+
+    def candidate(self, face: str) -> Callable:
+        return functools.partial(on_device, FACES[face])
+
+    def run(self, face: str, arrays: Sequence[np.ndarray], dtype: str) -> list[np.ndarray]:
+        return values_and_gradients(FACES[face], arrays, dtype)
+
+    def reference(self, arrays: Sequence[np.ndarray], dtype: str) -> list[np.ndarray]:
+        return values_and_gradients(attn_composite, arrays, dtype)
 
 
-def all_pass(report, *, but: Sequence[str] = ()) -> None:
-    report.raise_if_failed()
-    assert {row.check for row in report.rows if row.verdict is not Verdict.PASS} == {*but}
+@unwarned
+def values_and_gradients(op: Callable, arrays: Sequence[np.ndarray], dtype: str) -> list[np.ndarray]:
+    q, k, v, *bars = (torch.from_numpy(x).to(DEVICE, getattr(torch, dtype)) for x in arrays)
+    primals = [x.requires_grad_() for x in (q, k, v)]
+    results = op(*primals)
+    outputs = results if isinstance(results, tuple) else (results,)
+    gradients = pull(outputs, primals, bars)
+    return [x.detach().cpu().double().numpy() for x in (*outputs, *gradients)]
 
 
-def relative(x: Tensor, exact: np.ndarray) -> float:
-    return float((np.abs(x.double().numpy() - exact) / np.abs(exact)).max())
-
-
-@faces
-def test_first_order(face: Callable) -> None:
-    """Each entry within what rounding explains, in every dtype; cotangents that are absent, inputs that do not ask."""
-    all_pass(judged(face, SIZES["tails"], checks=["forward", "vjp", "vjp_partial"], dtypes=DTYPES))
-
-
-# Each size, each face and each scale once or more; all of their combinations are soak tests.
-AT_SIZES = {
-    ("one_block", attn_output_triton, 6.0),
-    ("tails", attn_triton, 6.0),
-    ("whole_blocks", attn_triton, 0.5),
-    ("one", attn_output_triton, 0.5),
-    ("widest", attn_triton, 6.0),
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "face", "scale"),
-    [
-        pytest.param(
-            name,
-            face,
-            scale,
-            id=f"{name}-{face.__name__}-{scale}",
-            marks=pytest.mark.slow if (name, face, scale) in AT_SIZES else pytest.mark.soak,
-        )
-        for name in SIZES
-        for face in SPECS
-        for scale in (0.5, 6.0)
-    ],
-)
-def test_first_order_at_every_size(name: str, face: Callable, scale: float) -> None:
-    all_pass(judged(face, SIZES[name], scale=scale, checks=FIRST, dtypes=DTYPES))
+@pytest.fixture
+def kernels() -> TritonKernels:
+    return TritonKernels()
 
 
 one_or_all_dtypes = pytest.mark.parametrize(
@@ -138,23 +120,21 @@ one_or_all_dtypes = pytest.mark.parametrize(
 
 
 @one_or_all_dtypes
-def test_every_other_check(dtypes: Sequence[str]) -> None:
+def test_every_other_check(kernels: TritonKernels, dtypes: Sequence[str]) -> None:
     """Second order, forward mode, vmap, torch.func, layouts, what is saved and what is written to."""
-    all_pass(
-        judged(attn_triton, SIZES["one_block"], checks=OTHERS, dtypes=dtypes, limits=LIMITS), but=["jvp_of_jvp"]
-    )  # listed, so that it must fail
+    report = judged(kernels, "attn", ONE_BLOCK, checks=OTHERS, dtypes=dtypes, limits=LIMITS)
+    all_pass(report, but=["jvp_of_jvp"])  # listed, so that it must fail
 
 
 @pytest.mark.slow
-def test_second_order_of_the_output_alone() -> None:
-    checks = ("vjp_of_vjp", "jvp_of_vjp", "layouts", "purity", "vmap")
-    all_pass(judged(attn_output_triton, SIZES["one_block"], checks=checks, dtypes=["float32"]))
+def test_every_other_check_of_the_output_alone(kernels: TritonKernels) -> None:
+    all_pass(judged(kernels, "attn_output", ONE_BLOCK, checks=["layouts", "purity", "vmap"], dtypes=["float32"]))
 
 
 @pytest.mark.soak
-def test_every_other_check_of_the_output_alone() -> None:
+def test_all_checks_of_the_output_alone(kernels: TritonKernels) -> None:
     others = [check for check in OTHERS if check != "jvp_of_jvp"]
-    all_pass(judged(attn_output_triton, SIZES["one_block"], checks=others, dtypes=["float32"]))
+    all_pass(judged(kernels, "attn_output", ONE_BLOCK, checks=others, dtypes=["float32"]))
 
 
 @one_or_all_dtypes
@@ -168,21 +148,6 @@ def test_the_whole_spec(dtypes: Sequence[str]) -> None:
 
     checks = ["forward", "vjp", "points", "exact"]
     all_pass(crosscheck(narrow, SPEC, name="attn_triton", checks=checks, dtypes=dtypes))
-
-
-@pytest.mark.parametrize("empty", range(4), ids=["n", "d", "m", "e"])
-def test_empty_axes(empty: int) -> None:
-    sizes = [3, 2, 4, 5]
-    sizes[empty] = 0
-    got, expected = (
-        [x.cpu() for x in (*outputs, *pull(outputs, primals, bars))]
-        for op in (attn_triton, attn_composite)
-        for primals in [draw(PRIMALS, sizes, dtype=torch.float32, requires_grad=PRIMALS)]
-        for primals in [[x.detach().to(DEVICE).requires_grad_() for x in primals]]
-        for bars in [[x.to(DEVICE) for x in draw(COTANGENTS, sizes, dtype=torch.float32, seed=1)]]
-        for outputs in [op(*primals)]
-    )
-    torch.testing.assert_close(got, expected)
 
 
 # tanh and its slope
@@ -239,21 +204,6 @@ def test_tanh_at_the_ends() -> None:
     np.testing.assert_array_equal(A[:4], [0, 1, -1, np.nan])
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_slopes_near_saturation(dtype: str) -> None:
-    """tanh(6) is 1 in 16 bits, where 1 - attn² is 0. The slope, 2.5e-5, reaches q_bar and k_bar all the same."""
-    tails = slopes_near_saturation(getattr(torch, dtype))
-    assert max(tails) <= 4 * torch.finfo(getattr(torch, dtype)).eps / 2  # P and the sum are rounded
-
-
-def slopes_near_saturation(dtype: torch.dtype) -> list[float]:
-    """The relative errors of q_bar and k_bar at n = d = m = e = 1, q = 6, k = v = 1, output_bar = 1."""
-    q, k, v = (torch.full((1, 1), x, dtype=dtype, device=DEVICE, requires_grad=True) for x in (6.0, 1.0, 1.0))
-    q_bar, k_bar = torch.autograd.grad(attn_output_triton(q, k, v), [q, k])
-    slope = 1 / np.cosh(6.0) ** 2
-    return [relative(q_bar.cpu(), np.array(slope)), relative(k_bar.cpu(), np.array(6 * slope))]
-
-
 # Where the tensors lie
 
 
@@ -264,7 +214,7 @@ def results(primals: Sequence[Tensor], bars: Sequence[Tensor]) -> list[Tensor]:
     return [x.detach() for x in (*outputs, *torch.autograd.grad(outputs, primals, bars))]
 
 
-def arguments(sizes: Sequence[int] = SIZES["tails"], dtype: torch.dtype = torch.float32) -> list[Tensor]:
+def arguments(sizes: Sequence[int] = SIZES, dtype: torch.dtype = torch.float32) -> list[Tensor]:
     return [x.to(DEVICE) for x in (*draw(PRIMALS, sizes, dtype=dtype), *draw(COTANGENTS, sizes, dtype=dtype, seed=1))]
 
 
@@ -336,26 +286,6 @@ def test_when_indices_are_wide() -> None:
     assert index((2**15, 2**15 - 2)) == tl.int32
     assert index((64, 64), (2**16, 2**16)) == tl.int64
     assert _launch.index_type((torch.empty(2**16, 2**16, device="meta").mT, None)) == tl.int64
-
-
-def infinities() -> list[str]:
-    """Where NaN is not as in the composite: one query, then one key, with an infinite feature, at sizes with a tail."""
-    found = []
-    for i in (0, 1):
-        given = arguments()
-        given[i][3, 2] = torch.inf
-        expected = [x.detach().requires_grad_() for x in given[:3]]
-        outputs = attn_composite(*expected)
-        expected = [*outputs, *torch.autograd.grad(outputs, expected, given[3:])]
-        names = (*OUTPUTS, "q_bar", "k_bar", "v_bar")
-        for name, x, y in zip(names, results(given[:3], given[3:]), expected, strict=True):
-            if not torch.equal(x.isnan(), y.isnan()):
-                found.append(f"{name} for {PRIMALS[i]}")
-    return found
-
-
-def test_infinities_stay_where_they_are() -> None:
-    assert infinities() == []
 
 
 # What is not computed, and what is not held
@@ -466,19 +396,14 @@ def kernels_with(old: str, new: str, folder: Path) -> ModuleType:
     return module
 
 
-def _spec_in(*names: str, at: str = "tails") -> Callable[[], set[str]]:
-    def caught() -> set[str]:
-        report = judged(attn_triton, SIZES[at], checks=names, dtypes=["float32"])
-        assert {row.verdict for row in report.rows} <= {Verdict.PASS, Verdict.MISMATCH}
-        return {row.check for row in report.rows if not row.passed}
-
-    return caught
+def _spec_in(*names: str, sizes: Sequence[int] = SIZES) -> Callable[[], set[str]]:
+    return lambda: failing(judged(TritonKernels(), "attn", sizes, checks=names, dtypes=["float32"]))
 
 
-def _test(name: str, test: Callable[[], object]) -> Callable[[], set[str]]:
+def _test(name: str, test: Callable[..., object], *args: object) -> Callable[[], set[str]]:
     def caught() -> set[str]:
         try:
-            test()
+            test(*args)
         except AssertionError:
             return {name}
         return set()
@@ -486,31 +411,27 @@ def _test(name: str, test: Callable[[], object]) -> Callable[[], set[str]]:
     return caught
 
 
-def _saturation() -> None:
-    test_slopes_near_saturation("bfloat16")
-
-
-FIRST_ORDER = _spec_in("forward", "vjp")
+FIRST = _spec_in("forward", "vjp")
 ABSENT = _spec_in("vjp", "vjp_partial")
 # What is replaced in the kernels, by what, who looks, and who notices
 WRONG_KERNELS: dict[str, tuple[str, str, Callable[[], set[str]], set[str]]] = {
-    "1 + a² for 1 - a²": ("D = 4.0 * (t * r) * r", "D = 2.0 - 4.0 * (t * r) * r", FIRST_ORDER, {"vjp"}),
-    "a slope twice as large": ("D = 4.0 * (t * r) * r", "D = 8.0 * (t * r) * r", FIRST_ORDER, {"vjp"}),
-    "the sign of tanh": ("tl.where(s < 0, -far, far)", "far", FIRST_ORDER, {"forward", "vjp"}),
+    "1 + a² for 1 - a²": ("D = 4.0 * (t * r) * r", "D = 2.0 - 4.0 * (t * r) * r", FIRST, {"vjp"}),
+    "a slope twice as large": ("D = 4.0 * (t * r) * r", "D = 8.0 * (t * r) * r", FIRST, {"vjp"}),
+    "the sign of tanh": ("tl.where(s < 0, -far, far)", "far", FIRST, {"forward", "vjp"}),
     "the last block of rows is left out": (
-        "range(0, n, BLOCK_N)", "range(0, n - BLOCK_N + 1, BLOCK_N)", FIRST_ORDER, {"vjp"},
+        "range(0, n, BLOCK_N)", "range(0, n - BLOCK_N + 1, BLOCK_N)", FIRST, {"vjp"},
     ),
     "only the last block of keys counts": (
         "K, q_bar_rows, INTERPRETED)", "K, tl.zeros([BLOCK_N, BLOCK_D], tl.float32), INTERPRETED)",
-        FIRST_ORDER, {"vjp"},
+        FIRST, {"vjp"},
     ),
     "an accumulator that starts at 1": (
         "v_bar_rows = tl.zeros([BLOCK_M, BLOCK_E], tl.float32)",
         "v_bar_rows = tl.full([BLOCK_M, BLOCK_E], 1.0, tl.float32)",
-        FIRST_ORDER, {"vjp"},
+        FIRST, {"vjp"},
     ),
     "the strides of q_bar are swapped": (
-        "ds, q_bar_n, q_bar_d, n, d)", "ds, q_bar_d, q_bar_n, n, d)", FIRST_ORDER, {"vjp"},
+        "ds, q_bar_n, q_bar_d, n, d)", "ds, q_bar_d, q_bar_n, n, d)", FIRST, {"vjp"},
     ),
     "attn's cotangent is forgotten": (
         "G = tile(attn_bar + example * attn_bar_B, rows, columns, attn_bar_n, attn_bar_m, n, m).to(tl.float32)",
@@ -523,12 +444,12 @@ WRONG_KERNELS: dict[str, tuple[str, str, Callable[[], set[str]], set[str]]] = {
     "one example's values for all": (
         "        V = tile(v + example * v_B, columns, es, v_m, v_e, m, e)\n        output_rows",
         "        V = tile(v, columns, es, v_m, v_e, m, e)\n        output_rows",
-        _spec_in("forward", "vmap", at="one_block"), {"vmap"},
+        _spec_in("forward", "vmap", sizes=ONE_BLOCK), {"vmap"},
     ),
     "k's strides for q": (
         "        Q = tile(q + example * q_B, rows, ds, q_n, q_d, n, d)",
         "        Q = tile(q + example * q_B, rows, ds, k_m, k_d, n, d)",
-        _test("layouts", lambda: same_in(transposed, [1])), {"layouts"},
+        _test("layouts", same_in, transposed, [1]), {"layouts"},
     ),
     "no mask at the edge": (
         "inside = (rows < row_count)[:, None] & (columns < column_count)[None, :]\n    return",
@@ -537,18 +458,22 @@ WRONG_KERNELS: dict[str, tuple[str, str, Callable[[], set[str]], set[str]]] = {
     ),
     "zeros for a mask in a sum": (
         "P = tl.where(inside, D * G, 0.0)", "P = D * G",
-        _test("infinities", test_infinities_stay_where_they_are), {"infinities"},
+        _test("infinities", test_infinities_stay_where_they_are, TritonKernels()), {"infinities"},
     ),
     "the slope from a rounded attn": (
         "D, _ = slope_and_tanh(S)",
         "_, D = slope_and_tanh(S)\n"
         "        D = rounded(D, dtype, INTERPRETED).to(tl.float32)\n"
         "        D = (1.0 - D) * (1.0 + D)",
-        _test("saturation", _saturation), {"saturation"},
+        _test("saturation", test_slopes_near_saturation, TritonKernels(), "bfloat16"), {"saturation"},
     ),
     "a tanh that cancels near 0": (
         "tl.where(x <= SMALL, near, ", "tl.where(x <= 0.0, near, ",
         _test("tanh", test_tanh_and_its_slope_are_exact_to_some_ulp), {"tanh"},
+    ),
+    "scores in 16 bits": (
+        "_, A = slope_and_tanh(S)", "_, A = slope_and_tanh(S.to(tl.bfloat16).to(tl.float32))",
+        _test("rounded once", test_the_matrix_is_rounded_once, TritonKernels()), {"rounded once"},
     ),
     "a polynomial too short": (
         "C2 + z * (C3 + z * C4)", "C2 + z * C3", _test("tanh", test_tanh_and_its_slope_are_exact_to_some_ulp), {"tanh"},
@@ -556,7 +481,7 @@ WRONG_KERNELS: dict[str, tuple[str, str, Callable[[], set[str]], set[str]]] = {
     "float32 sums in 16 bits": (
         "    return tl.dot(x, y, total, input_precision=\"ieee\")",
         "    return tl.dot(x, y, total, input_precision=\"ieee\").to(tl.float16).to(tl.float32)",
-        FIRST_ORDER, {"forward", "vjp"},
+        FIRST, {"forward", "vjp"},
     ),
 }  # fmt: skip
 QUICK = ("1 + a² for 1 - a²", "attn's cotangent is forgotten", "no mask at the edge")
