@@ -44,7 +44,7 @@ def judged(
     call: Callable,
     spec: OpSpec,
     checks: Sequence[str] | None,
-    dtypes: Sequence[str] | None,
+    dtypes: Sequence[str],
     *,
     seed: int = 0,
     oracles: Oracles | None = None,
@@ -54,7 +54,7 @@ def judged(
 
     `oracles`: those of this spec at this seed on the CPU, if it has them from another version.
     """
-    chosen, precisions = select_checks(checks), select_precisions(dtypes, spec)
+    chosen, precisions = select_checks(checks), select_precisions(dtypes)
     plan = Plan(spec, [Candidate(call, name)], chosen, precisions, "cpu", seed, lambda row: "", oracles=oracles)
     report = Report({})
     for _ in report.collect(judge(plan)):

@@ -8,14 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from parity_tests.harness.candidates.torch_candidate import Candidate
-from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.judging.certified import Oracles
-from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.report.report import Report
 from parity_tests.suite.collection import COLLECTION, MORE, Case
+from parity_tests.suite.mistakes import assert_caught
+from parity_tests.suite.mistakes import judged as judged_version
 
 ALARMS = (Verdict.MISMATCH, Verdict.ERROR)
 SEEDS = range(2)  # `python -m benchmarks.seeds` judges five
@@ -51,23 +50,14 @@ def courts(case: Case) -> dict[int, Oracles]:
 
 
 def judged(case: Case, call: Callable, checks: list[str] | None, dtypes: list[str], seed: int, name: str) -> Report:
-    """`crosscheck`, in a court that may have tried others."""
-    candidates = [Candidate(call, name)]
-    chosen, precisions = select_checks(checks), select_precisions(dtypes)
+    """The report on one version, by oracles that may have judged others."""
     oracles = courts(case)[seed]
-    plan = Plan(case.spec, candidates, chosen, precisions, "cpu", seed, lambda row: "", oracles=oracles)
-    report = Report({})
-    for _ in report.collect(judge(plan)):
-        pass
-    return report
+    return judged_version(call, case.spec, checks, dtypes, seed=seed, oracles=oracles, name=name)
 
 
 @pytest.mark.parametrize(("case", "mistake"), MISTAKES)
 def test_a_mistake_is_caught(case, mistake):
-    report = judged(case, mistake.call, [mistake.caught_by, *mistake.passes], [mistake.dtype], 0, "wrong")
-    verdicts = {row.check: row.verdict for row in report.rows if row.candidate == "wrong"}
-    assert verdicts.pop(mistake.caught_by) is Verdict.MISMATCH, str(report)
-    assert set(verdicts.values()) <= {Verdict.PASS}, str(report)
+    assert_caught(mistake, case.spec, courts(case)[0])
 
 
 @pytest.mark.soak

@@ -1,39 +1,13 @@
-"""What a case of the collection is: an operator, a right version of it, and mistakes that people make in it."""
+"""How a version of an operator is made of its formulas; and what a case of the collection is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import torch
 
-from parity_tests.harness.specs.spec import OpSpec
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """A wrong version.
-
-    Attributes:
-        call: the version.
-        caught_by: the check that must catch it.
-        dtype: the dtype that it must be caught in.
-        passes: checks that do not notice, which shows that it is the one named that is needed.
-    """
-
-    call: Callable
-    caught_by: str
-    dtype: str = "float64"
-    passes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """An operator, a right version, and wrong ones by their names."""
-
-    spec: OpSpec
-    right: Callable
-    mistakes: Mapping[str, Mistake]
+from parity_tests.suite.mistakes import Case as Case
+from parity_tests.suite.mistakes import Mistake as Mistake
 
 
 def function(
@@ -67,7 +41,7 @@ def function(
 
 
 def saving(forward: Callable, backward: Callable) -> Callable:
-    """Likewise, with intermediates: forward(inputs...) -> (output, saved tensors), backward(saved..., output_bar)."""
+    """The same with intermediates: forward(inputs...) -> (output, saved tensors), backward(saved..., output_bar)."""
     forward_, backward_ = forward, backward
 
     class Made(torch.autograd.Function):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from typer.testing import CliRunner
 from parity_tests.cli.app import app
 from parity_tests.harness.captures.captures import Effect, captures
 from parity_tests.harness.captures.provenance import Unreadable
-from parity_tests.suite import mutants, protocol_mutants
+from parity_tests.harness.checks import CHECKS
 from parity_tests.suite.collection import COLLECTION, MORE
 from parity_tests.suite.harness import _captures as shapes
+from parity_tests.suite.harness import planted
+from parity_tests.suite.harness.planted import interleaved, vjp_of_jvp, vjp_of_vjp
 from torch_impl._attn_function import Attn
 
 
@@ -53,23 +56,30 @@ def test_attn_is_clean():
 
 
 def test_the_planted_mistakes_are_found():
-    assert list(wrong(mutants.SavedIntermediate)) == [("backward", "ctx.derivative")]
-    assert wrong(mutants.JvpDetached) == {("jvp", "attn.detach()"): "leave it in the graph"}
-    assert list(wrong(mutants.BackwardDetached)) == [("backward", "g.detach()")]
-    assert list(wrong(protocol_mutants.StackOnTheClass)) == [("backward", "StackOnTheClass.pending")]
+    assert list(wrong(vjp_of_vjp.SavedIntermediate)) == [("backward", "ctx.t")]
+    assert wrong(vjp_of_jvp.JvpDetached) == {("jvp", "x.detach()"): "leave it in the graph"}
+    assert list(wrong(vjp_of_vjp.BackwardDetached)) == [("backward", "g.detach()")]
+    assert list(wrong(interleaved.StackOnTheClass)) == [("backward", "StackOnTheClass.pending")]
 
 
-ALSO_WRONG = {"SavedIntermediate", "JvpDetached", "BackwardDetached", "InputWritten", "StackOnTheClass"} | {
-    "SavedPastTheVersionCounter",  # saves x.data
-    "PrivateRandomness",  # saves q times powers of two
+ALSO_WRONG = {"SavedIntermediate", "JvpDetached", "BackwardDetached", "OnTheClass", "StackOnTheClass"} | {
+    "DataSaved",  # saves x.data
+    "AnotherScale",  # saves x times a power of two
+    "WritesToOutputInBackward",  # keeps an output that is detached
     "CacheReturned",  # returns what it finds in a list with w.tolist() in it
+    "_ConstantCurvature",  # detaches what it has saved
 }
 
 
 def test_mistakes_of_another_kind_raise_no_alarm():
     """A wrong factor is no capture."""
-    classes = [c for m in (mutants, protocol_mutants) for c in vars(m).values() if isinstance(c, type)]
-    functions = [c for c in classes if issubclass(c, Attn) and not c.__name__.startswith("_")]
+    modules = [importlib.import_module(f"{planted.__name__}.{check}") for check in CHECKS]
+    functions = [
+        c
+        for module in modules
+        for c in vars(module).values()
+        if isinstance(c, type) and issubclass(c, torch.autograd.Function) and c.__module__ == module.__name__
+    ]
     assert len(functions) > 30
     assert {c.__name__ for c in functions if wrong(c)} == ALSO_WRONG
 
@@ -291,9 +301,9 @@ def test_the_command(tmp_path):
     result = invoke("torch_impl._attn_function:Attn")
     assert result.exit_code == 0, result.output
     assert "wrong" not in result.output
-    result = invoke("parity_tests.suite.mutants:SavedIntermediate")
+    result = invoke("parity_tests.suite.harness.planted.vjp_of_vjp:SavedIntermediate")
     assert result.exit_code == 1
-    assert "backward: ctx.derivative  return it as one more output, or save k and q and compute it" in result.output
+    assert "backward: ctx.t  return it as one more output, or save x and compute it" in result.output
     path = tmp_path / "mine.py"
     path.write_text("import numpy as np\n\ndef scale(x):\n    return 2 * x, lambda y_bar: 2 * y_bar\n", "utf-8")
     result = invoke(f"{path}:scale")

@@ -13,13 +13,13 @@ import torch
 from parity_tests import OpSpec, Verdict
 from parity_tests.harness.checks import layouts as check
 from parity_tests.harness.trial.layouts import LAYOUTS, Layout
-from parity_tests.suite.layout_mutants import (
+
+from ._misreadings import (
     MISREADINGS,
     channels_last_taken_for_contiguous,
     columns_taken_for_neighbours,
     sign_lost,
 )
-
 from ._ops import PAIR, judged, normal, pair, pair_backward, pair_function, pair_jvp
 
 pytestmark = pytest.mark.usefixtures("certified_once")

@@ -16,7 +16,7 @@ from torch_impl.native.declarations import DeclarationError, read
 FUNCTIONS, DERIVATIVES = "native_functions.yaml", "derivatives.yaml"
 
 
-class Mistake(NamedTuple):
+class BadDeclaration(NamedTuple):
     """In `file`, `old` becomes `new` the first time that it occurs; the error blames a line with `at`."""
 
     file: str
@@ -28,50 +28,60 @@ class Mistake(NamedTuple):
 
 SCHEMA = "(Tensor q, Tensor k, Tensor v) -> (Tensor output, Tensor attn)"
 AN_ATTN = f"- name: attn{SCHEMA}"
-MISTAKES = {
-    "not YAML": Mistake(FUNCTIONS, "attn\n  tags:", "{attn\n  tags:", "tags", "not YAML: "),
-    "a tab": Mistake(DERIVATIVES, "  complex", "\tcomplex", "\tcomplex", "not YAML: found a tab"),
-    "a key twice": Mistake(
+BAD_DECLARATIONS = {
+    "not YAML": BadDeclaration(FUNCTIONS, "attn\n  tags:", "{attn\n  tags:", "tags", "not YAML: "),
+    "a tab": BadDeclaration(DERIVATIVES, "  complex", "\tcomplex", "\tcomplex", "not YAML: found a tab"),
+    "a key twice": BadDeclaration(
         DERIVATIVES, "  complex: True", "  complex: True\n  complex: True", AN_ATTN, "`complex` is there twice"
     ),
-    "not a list": Mistake(DERIVATIVES, "- name", "name", "complex", "not YAML"),
-    "no name": Mistake(DERIVATIVES, "- name:", "- nam:", "- nam:", "must begin with `name: ...`"),
-    "an unknown key": Mistake(FUNCTIONS, "  tags:", "  tag:", "attn_implicit(", "leftover entries: {'tag'"),
-    "an unknown type": Mistake(FUNCTIONS, "(Tensor q", "(Tensr q", "attn_implicit(", "unrecognized type Tensr"),
-    "an open bracket": Mistake(FUNCTIONS, "v) ->", "v ->", "attn_implicit(", "Invalid function schema"),
-    "an unknown tag": Mistake(FUNCTIONS, "pt2_compliant_tag", "pt2", "attn_implicit(", "illegal tag pt2"),
-    "an unknown dispatch key": Mistake(
+    "not a list": BadDeclaration(DERIVATIVES, "- name", "name", "complex", "not YAML"),
+    "no name": BadDeclaration(DERIVATIVES, "- name:", "- nam:", "- nam:", "must begin with `name: ...`"),
+    "an unknown key": BadDeclaration(FUNCTIONS, "  tags:", "  tag:", "attn_implicit(", "leftover entries: {'tag'"),
+    "an unknown type": BadDeclaration(FUNCTIONS, "(Tensor q", "(Tensr q", "attn_implicit(", "unrecognized type Tensr"),
+    "an open bracket": BadDeclaration(FUNCTIONS, "v) ->", "v ->", "attn_implicit(", "Invalid function schema"),
+    "an unknown tag": BadDeclaration(FUNCTIONS, "pt2_compliant_tag", "pt2", "attn_implicit(", "illegal tag pt2"),
+    "an unknown dispatch key": BadDeclaration(
         FUNCTIONS, "Explicit", "Explict", "::attn(", "unknown dispatch key CompositeExplict"
     ),
-    "no namespace": Mistake(FUNCTIONS, "gradparity::", "", "attn_implicit(", "write `func: my_namespace::"),
-    "two namespaces": Mistake(FUNCTIONS, "gradparity::", "other::", "::attn(", "one folder has one namespace"),
-    "an operator twice": Mistake(FUNCTIONS, "attn_implicit(", "attn(", "::attn(", "attn is declared twice"),
-    "a view": Mistake(FUNCTIONS, SCHEMA, "(Tensor(a) q) -> Tensor(a)", "attn_implicit(", "returns a view of one"),
-    "in place": Mistake(FUNCTIONS, "attn_implicit(Tensor q", "attn_(Tensor(a!) self", "attn_(", ""),
-    "a special name": Mistake(
+    "no namespace": BadDeclaration(FUNCTIONS, "gradparity::", "", "attn_implicit(", "write `func: my_namespace::"),
+    "two namespaces": BadDeclaration(FUNCTIONS, "gradparity::", "other::", "::attn(", "one folder has one namespace"),
+    "an operator twice": BadDeclaration(FUNCTIONS, "attn_implicit(", "attn(", "::attn(", "attn is declared twice"),
+    "a view": BadDeclaration(
+        FUNCTIONS, SCHEMA, "(Tensor(a) q) -> Tensor(a)", "attn_implicit(", "returns a view of one"
+    ),
+    "in place": BadDeclaration(FUNCTIONS, "attn_implicit(Tensor q", "attn_(Tensor(a!) self", "attn_(", ""),
+    "a special name": BadDeclaration(
         FUNCTIONS, "attn_implicit(", "expand(", "expand(", "makes an exception of operators named"
     ),
-    "a method": Mistake(
+    "a method": BadDeclaration(
         FUNCTIONS, "  tags:", "  variants: method\n  tags:", "attn_implicit(", "a change to at::Tensor"
     ),
-    "no such schema": Mistake(
+    "no such schema": BadDeclaration(
         DERIVATIVES, "(Tensor q, Tensor k,", "(Tensor q,", "attn(", "which declares\n  attn_implicit("
     ),
-    "an implicit operator": Mistake(DERIVATIVES, "attn(", "attn_implicit(", "attn_implicit(", "no dispatch section"),
-    "a derivative of nothing": Mistake(
+    "an implicit operator": BadDeclaration(
+        DERIVATIVES, "attn(", "attn_implicit(", "attn_implicit(", "no dispatch section"
+    ),
+    "a derivative of nothing": BadDeclaration(
         DERIVATIVES, "q, k, v:", "q, key, v:", "q, key", "key is neither an argument (q, k"
     ),
-    "one tangent of two": Mistake(DERIVATIVES, "output, attn:", "output:", AN_ATTN, "number of forward derivatives"),
-    "no formula": Mistake(DERIVATIVES, "gradparity::attn_backward(", "#", "q, k, v:", "must be C++ in a string"),
-    "a primal without _p": Mistake(DERIVATIVES, "q_p, q_t", "q, q_t", AN_ATTN, "You should use q_p"),
-    "grad among two": Mistake(DERIVATIVES, "grad_output, ", "grad, ", AN_ATTN, 'mixes use of "grad_RETURN_NAME"'),
-    "a third cotangent": Mistake(DERIVATIVES, "grad_attn", "grads[2]", AN_ATTN, "Out of bounds grads"),
-    "a size that is a number": Mistake(
+    "one tangent of two": BadDeclaration(
+        DERIVATIVES, "output, attn:", "output:", AN_ATTN, "number of forward derivatives"
+    ),
+    "no formula": BadDeclaration(DERIVATIVES, "gradparity::attn_backward(", "#", "q, k, v:", "must be C++ in a string"),
+    "a primal without _p": BadDeclaration(DERIVATIVES, "q_p, q_t", "q, q_t", AN_ATTN, "You should use q_p"),
+    "grad among two": BadDeclaration(
+        DERIVATIVES, "grad_output, ", "grad, ", AN_ATTN, 'mixes use of "grad_RETURN_NAME"'
+    ),
+    "a third cotangent": BadDeclaration(DERIVATIVES, "grad_attn", "grads[2]", AN_ATTN, "Out of bounds grads"),
+    "a size that is a number": BadDeclaration(
         DERIVATIVES, "grad_input_mask)", "q.size(0))", AN_ATTN, "use the SymInt version"
     ),
-    "a dispatch section": Mistake(DERIVATIVES, "complex: True", "dispatch: x", AN_ATTN, "remove `dispatch`"),
-    "neither true nor false": Mistake(DERIVATIVES, "True", "perhaps", AN_ATTN, "must be True or False, got 'perhaps'"),
-    "two entries": Mistake(
+    "a dispatch section": BadDeclaration(DERIVATIVES, "complex: True", "dispatch: x", AN_ATTN, "remove `dispatch`"),
+    "neither true nor false": BadDeclaration(
+        DERIVATIVES, "True", "perhaps", AN_ATTN, "must be True or False, got 'perhaps'"
+    ),
+    "two entries": BadDeclaration(
         DERIVATIVES,
         "\n- name: attn_b",
         f"\n{AN_ATTN}\n  q: grad_output\n- name: attn_b",
@@ -94,19 +104,19 @@ def test_the_copy_is_right(folder: Path) -> None:
     assert generate(folder)["ops.h"].replace(folder.name, "native") == generate(NATIVE)["ops.h"]
 
 
-@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
-def test_mistake_is_blamed_on_its_line(folder: Path, mistake: Mistake) -> None:
-    path = folder / mistake.file
+@pytest.mark.parametrize("bad", BAD_DECLARATIONS.values(), ids=BAD_DECLARATIONS)
+def test_it_is_blamed_on_its_line(folder: Path, bad: BadDeclaration) -> None:
+    path = folder / bad.file
     comments, entries = path.read_text().split("\n- ", 1)
-    text = comments + ("\n- " + entries).replace(mistake.old, mistake.new, 1)
-    assert mistake.new in text
+    text = comments + ("\n- " + entries).replace(bad.old, bad.new, 1)
+    assert bad.new in text
     path.write_text(text)
     with pytest.raises(DeclarationError) as raised:
         generate(folder)
     found = re.match(rf"{re.escape(str(path))}:(\d+): ", str(raised.value))
     assert found
-    assert mistake.at in text.splitlines()[int(found[1]) - 1]
-    assert mistake.says in str(raised.value)
+    assert bad.at in text.splitlines()[int(found[1]) - 1]
+    assert bad.says in str(raised.value)
 
 
 def test_missing_file(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Wrong arguments: exact texts, and the same texts from jax_ref for the same mistake."""
+"""Wrong arguments: exact texts, and the same texts from jax_ref for the same bad_call."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from torch_impl import attn_composite, attn_function
 DTYPES = "float64, float32, bfloat16, float16, complex128, complex64"
 
 
-class Mistake(NamedTuple):
-    """Shapes and dtypes of q, k, v that nobody accepts; whoever is not named is (3, 2), (4, 2), (4, 5) in float64."""
+class BadCall(NamedTuple):
+    """Shapes and dtypes that are refused; an argument that is not named is (3, 2), (4, 2) or (4, 5) in float64."""
 
     why: str
     error: type[Exception]
@@ -28,50 +28,50 @@ class Mistake(NamedTuple):
     others: dict[str, object] = {}  # noqa: RUF012 (never written to)
 
 
-def rank(name: str, axes: str, shape: tuple[int, ...]) -> Mistake:
+def rank(name: str, axes: str, shape: tuple[int, ...]) -> BadCall:
     text = f"attn: {name} must have 2 axes ({axes}), got {len(shape)} (shape {shape}); map over batch axes with vmap"
-    return Mistake(f"{name}_has_rank_{len(shape)}", ValueError, text, shapes={name: shape})
+    return BadCall(f"{name}_has_rank_{len(shape)}", ValueError, text, shapes={name: shape})
 
 
-MISTAKES = [
+BAD_CALLS = [
     rank("q", "n, d", (7, 3, 2)),
     rank("q", "n, d", (2,)),
     rank("k", "m, d", (7, 4, 2)),
     rank("k", "m, d", ()),
     rank("v", "m, e", (7, 1, 4, 5)),
     rank("v", "m, e", (4,)),
-    Mistake(
+    BadCall(
         "axis_d",
         ValueError,
         "attn: axis d is 2 in q but 3 in k (q has shape (3, 2), k has shape (4, 3)); make them equal",
         shapes={"k": (4, 3)},
     ),
-    Mistake(
+    BadCall(
         "axis_d_could_broadcast",
         ValueError,
         "attn: axis d is 1 in q but 2 in k (q has shape (3, 1), k has shape (4, 2)); make them equal",
         shapes={"q": (3, 1)},
     ),
-    Mistake(
+    BadCall(
         "axis_m",
         ValueError,
         "attn: axis m is 4 in k but 3 in v (k has shape (4, 2), v has shape (3, 5)); make them equal",
         shapes={"v": (3, 5)},
     ),
-    Mistake(
+    BadCall(
         "axis_m_empty",
         ValueError,
         "attn: axis m is 0 in k but 4 in v (k has shape (0, 2), v has shape (4, 5)); make them equal",
         shapes={"k": (0, 2)},
     ),
-    Mistake(
+    BadCall(
         "k_transposed",
         ValueError,
         "attn: axis d is 2 in q but 4 in k (q has shape (3, 2), k has shape (2, 4)); make them equal",
         shapes={"k": (2, 4)},
     ),
     *[
-        Mistake(
+        BadCall(
             f"{name}_of_{dtype}",
             TypeError,
             f"attn: {name} has dtype {dtype}; convert it to one of {DTYPES} before calling",
@@ -85,14 +85,14 @@ MISTAKES = [
             ("v", "v", "float8_e4m3fn"),
         ]
     ],
-    Mistake(
+    BadCall(
         "float32_among_float64",
         TypeError,
         "attn: q, k and v must share one dtype, got float64, float32 and float64; "
         "convert them to a common dtype before calling",
         dtypes={"k": "float32"},
     ),
-    Mistake(
+    BadCall(
         "three_dtypes",
         TypeError,
         "attn: q, k and v must share one dtype, got bfloat16, float16 and complex64; "
@@ -102,7 +102,7 @@ MISTAKES = [
 ]
 
 NOT_TENSORS = [
-    Mistake(
+    BadCall(
         f"{name}_is_{type(x).__name__}",
         TypeError,
         f"attn: {name} must be an array with axes ({axes}), got {type(x).__name__}",
@@ -123,10 +123,10 @@ def text_of(error: type[Exception], function, args) -> str:
     return str(raised.value)
 
 
-def arguments(mistake: Mistake, make) -> list[object]:
-    shapes = {"q": (3, 2), "k": (4, 2), "v": (4, 5)} | mistake.shapes
-    made = {name: make(shapes[name], mistake.dtypes.get(name, "float64")) for name in PRIMALS}
-    return list((made | mistake.others).values())
+def arguments(bad_call: BadCall, make) -> list[object]:
+    shapes = {"q": (3, 2), "k": (4, 2), "v": (4, 5)} | bad_call.shapes
+    made = {name: make(shapes[name], bad_call.dtypes.get(name, "float64")) for name in PRIMALS}
+    return list((made | bad_call.others).values())
 
 
 def torch_zeros(shape, dtype):
@@ -139,22 +139,22 @@ def numpy_zeros(shape, dtype):
 
 @implementations
 def test_text(attn: Attn, subtests):
-    for mistake in MISTAKES:
-        with subtests.test(mistake.why):
-            assert text_of(mistake.error, attn, arguments(mistake, torch_zeros)) == mistake.text
+    for bad_call in BAD_CALLS:
+        with subtests.test(bad_call.why):
+            assert text_of(bad_call.error, attn, arguments(bad_call, torch_zeros)) == bad_call.text
 
 
 @pytest.mark.parametrize("attn", [attn_composite, attn_function], ids=["composite", "function"])
 def test_text_of_no_tensor(attn: Attn, subtests):
-    for mistake in NOT_TENSORS:
-        with subtests.test(mistake.why):
-            assert text_of(mistake.error, attn, arguments(mistake, torch_zeros)) == mistake.text
+    for bad_call in NOT_TENSORS:
+        with subtests.test(bad_call.why):
+            assert text_of(bad_call.error, attn, arguments(bad_call, torch_zeros)) == bad_call.text
 
 
 def test_jax_ref_says_the_same(subtests):
-    for mistake in (*MISTAKES, *NOT_TENSORS):
-        with subtests.test(mistake.why):
-            assert text_of(mistake.error, jax_ref.attn_primal, arguments(mistake, numpy_zeros)) == mistake.text
+    for bad_call in (*BAD_CALLS, *NOT_TENSORS):
+        with subtests.test(bad_call.why):
+            assert text_of(bad_call.error, jax_ref.attn_primal, arguments(bad_call, numpy_zeros)) == bad_call.text
 
 
 @pytest.mark.parametrize("attn", [attn_composite, attn_function], ids=["composite", "function"])
