@@ -18,8 +18,8 @@ def _run(trial):
     w = reverse_args[count:]
     tangents, gradients = trial.arguments("jvp")[count:], trial.truth("vjp", reverse_args)
     u = [
-        by_parts(np.copysign, x, trial.oracle.directed(name, gradient))  # still a direction of the input's domain
-        for name, x, (gradient, _) in zip(trial.oracle.inputs, tangents, gradients, strict=True)
+        by_parts(np.copysign, x, trial.oracle.directed(name, gradient.value))  # still a direction of the input's domain
+        for name, x, gradient in zip(trial.oracle.inputs, tangents, gradients, strict=True)
     ]
     forward_args = [*reverse_args[:count], *u]
     pushed = trial.candidate.jvp(*_split(trial.tensors(forward_args), count))
@@ -36,10 +36,10 @@ def _split(tensors, count):
 def _inner(directions, results, truths):
     """⟨direction, result⟩ summed over all results, and how far rounding in the results may carry it."""
     value = bound = 0.0
-    for direction, result, (_, error) in zip(directions, results, truths, strict=True):
+    for direction, result, truth in zip(directions, results, truths, strict=True):
         if result is not None:
             value += float(np.sum(products(direction, conversion.to_numpy(result))))
-        bound += float(np.sum(np.abs(direction) * error))
+        bound += float(np.sum(np.abs(direction) * truth.bound))
     return value, bound
 
 

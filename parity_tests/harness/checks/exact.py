@@ -63,8 +63,8 @@ def _exactly(trial, name, primals, rng, where):
         for slot in slots.arguments[len(primals) :]
     ]
     args = [*primals, *directions]
-    truths = trial.oracle.truth(name, args, trial.precision, inputs=0)
-    if all(bound.any() for _, bound in truths):
+    truths = trial.oracle.ask(name, args, trial.precision, inputs=0)
+    if all(truth.bound.any() for truth in truths):
         return
     try:
         with under(where):
@@ -72,13 +72,13 @@ def _exactly(trial, name, primals, rng, where):
     except Refused:
         return  # which the check of that name reports
     except RuntimeError:
-        if all(np.isfinite(bound).all() for _, bound in trial.truth("forward", primals)):
+        if all(np.isfinite(truth.bound).all() for truth in trial.truth("forward", primals)):
             raise
         return  # a solver may say that a matrix is singular
     findings = []
-    for slot, result, (truth, bound) in zip(slots.results, results, truths, strict=True):
-        if not bound.any():
-            compared = trial.compare_result(slot, result, truth, bound, where, directed=name != "forward")
+    for truth, result in zip(truths, results, strict=True):
+        if not truth.bound.any():
+            compared = trial.compare_result(truth, result, where, directed=name != "forward")
             findings += [replace(f, call=(name, args)) if isinstance(f, Comparison) else f for f in compared]
     yield from accept_one_sided_derivatives(trial, name, args, findings, where)
 

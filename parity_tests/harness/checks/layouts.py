@@ -118,7 +118,7 @@ def _refuses_the_values(trial, name, arrays, error):
 
     A matrix of equal rows is singular: `torch.linalg.lu_factor` raises, and the oracle's factors have no error bound.
     """
-    if isinstance(error, Refused) or all(np.isfinite(bound).all() for _, bound in trial.truth(name, arrays)):
+    if isinstance(error, Refused) or all(np.isfinite(y.bound).all() for y in trial.truth(name, arrays)):
         return False
     try:
         trial.evaluate(name, arrays)

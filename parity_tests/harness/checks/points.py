@@ -43,7 +43,7 @@ def _run(trial) -> Iterator[Finding]:
                 refused.add(name)  # which the check of that name reports
                 continue
             except RuntimeError:
-                if all(np.isfinite(bound).all() for _, bound in trial.truth("forward", place.primals)):
+                if all(np.isfinite(truth.bound).all() for truth in trial.truth("forward", place.primals)):
                     raise
                 continue  # a solver may say that a matrix is singular, where the oracle has infinities
             if not _belongs(trial, place):
@@ -75,15 +75,15 @@ def _judged(trial: Trial, name: str, place: Placement) -> bool:
     outputs = trial.truth("forward", place.primals)
     if place.has_nan:
         return name == "forward"
-    if not any(np.isfinite(bound).any() for _, bound in outputs):
+    if not any(np.isfinite(y.bound).any() for y in outputs):
         return False
     if place.may_be_flushed(trial.precision):  # then only values are judged, of what is defined at zero, too
         flushed = trial.truth("forward", place.flushed)
-        return name == "forward" and all(np.isfinite(bound).all() for _, bound in flushed)
+        return name == "forward" and all(np.isfinite(y.bound).all() for y in flushed)
     if name == "forward":
         return True
     if not place.finite:  # then a derivative is judged only where the value is finite
-        return all(np.isfinite(value).all() for value, _ in outputs)
+        return all(np.isfinite(y.value).all() for y in outputs)
     return has_one_value(trial.oracle, place.primals)
 
 

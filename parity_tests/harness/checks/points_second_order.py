@@ -15,8 +15,9 @@ from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Comparison, Finding, NotApplicable
 from parity_tests.harness.oracle.kinks import is_kink
-from parity_tests.harness.oracle.oracle import Arrays, Truth
+from parity_tests.harness.oracle.oracle import Arrays
 from parity_tests.harness.oracle.points import Placement, placements
+from parity_tests.harness.oracle.truth import Truth
 from parity_tests.harness.specs.domains import as_constant
 from parity_tests.harness.trial.trial import Trial
 
@@ -71,12 +72,12 @@ def _same_of_any_choice(trial: Trial, name: str, place: Placement) -> bool:
     """Are the bounds the same if they cover every choice between equal keys of a sort?"""
     args = _args(trial, name, place)
     every = trial.oracle.evaluate(name, args, trial.precision.with_any_choice)
-    return all(np.array_equal(bound, e) for (_, bound), (_, e) in zip(trial.truth(name, args), every, strict=True))
+    return all(np.array_equal(y.bound, e.bound) for y, e in zip(trial.truth(name, args), every, strict=True))
 
 
 def _known(truth: Truth) -> bool:
     """Is every entry a number with a bound?"""
-    return all(np.isfinite(x).all() for x in truth)
+    return all(np.isfinite(x).all() for x in (truth.value, truth.bound))
 
 
 def _args(trial: Trial, name: str, place: Placement) -> Arrays:

@@ -25,23 +25,21 @@ def _off_the_domain(trial, args, results):
     No tangent of the domain can tell, so that nothing there is wrong: of a function of a lower triangle that is what it
     has above the diagonal, of a symmetric matrix the antisymmetric part.
     """
-    for slot, result, (oracle, bound) in zip(
-        trial.oracle.map("vjp").results, results, trial.truth("vjp", args), strict=True
-    ):
-        if result is None or tuple(result.shape) != oracle.shape:
+    for truth, result in zip(trial.truth("vjp", args), results, strict=True):
+        if result is None or tuple(result.shape) != truth.value.shape:
             continue
         values = conversion.to_numpy(result)
         with np.errstate(invalid="ignore"):  # infinity less infinity: nothing is said of such an entry
-            off, expected = (x - trial.oracle.directed(slot.like, x) for x in (values, oracle))
-            room = bound + trial.oracle.directed_errors(slot.like, bound, oracle)
+            off, expected = (x - trial.oracle.directed(truth.like, x) for x in (values, truth.value))
+            room = truth.bound + trial.oracle.directed_errors(truth.like, truth.bound, truth.value)
             told = (np.abs(off) > room) & (np.abs(off - expected) > room)
         if told.any():
-            domain = trial.oracle.domains[slot.like].name
+            domain = trial.oracle.domains[truth.like].name
             text = (
                 f"up to {np.abs(off[told]).max():.2g} outside of the domain {domain}, where the oracle is up to "
                 f"{np.abs(expected[told]).max():.2g}; no tangent of the domain can tell"
             )
-            yield Convention(slot.label, text, f"sample {trial.sample.name}")
+            yield Convention(truth.label, text, f"sample {trial.sample.name}")
 
 
 CHECK = Check(

@@ -34,10 +34,10 @@ def _run(trial):
     if gradients is None:
         return
     zeros = trial.truth("vjp", [*primals, *(np.zeros_like(w) for w in cotangents)])
-    for name, gradient, (_, bound) in zip(inputs, gradients, zeros, strict=True):
+    for gradient, zero in zip(gradients, zeros, strict=True):
         # Where the operator's own value may overflow the format, 0 times it may be NaN.
-        is_zero = gradient is None or not np.any((conversion.to_numpy(gradient) != 0) & np.isfinite(bound))
-        yield Fact(f"{name}_bar", is_zero, "is not zero, nor None", "no cotangent is defined")
+        is_zero = gradient is None or not np.any((conversion.to_numpy(gradient) != 0) & np.isfinite(zero.bound))
+        yield Fact(zero.label, is_zero, "is not zero, nor None", "no cotangent is defined")
 
 
 CHECK = Check(

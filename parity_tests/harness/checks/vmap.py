@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from dataclasses import replace
 
 import numpy as np
 
@@ -170,15 +171,15 @@ def _gradients_of_all(trial, dims):
         parts = [None if dim is None or x is None else x.select(dim, i) for x, dim in zip(gradients, dims, strict=True)]
         yield from trial.compare("vjp", args, parts, f"{where}, example {i}", only=own)
     truths = zip(*(trial.truth("vjp", args) for args in arguments), strict=True)
-    for k, (slot, dim, gradient, of_examples) in enumerate(zip(slots, dims, gradients, truths, strict=True)):
+    for k, (dim, gradient, of_examples) in enumerate(zip(dims, gradients, truths, strict=True)):
         if dim is not None:
             continue
-        values, bounds = ([pair[i] for pair in of_examples] for i in range(2))
-        bound = sum(bounds) + trial.precision.u * sum(map(np.abs, values))
-        findings = list(trial.compare_result(slot, gradient, sum(values), bound, where))
+        bound = sum(y.bound for y in of_examples) + trial.precision.u * sum(np.abs(y.value) for y in of_examples)
+        total = replace(of_examples[0], value=sum(y.value for y in of_examples), bound=bound)
+        findings = list(trial.compare_result(total, gradient, where))
         if not all(finding.holds for finding in findings):  # at a kink each example has a choice
-            bound += sum(jumps(trial, "vjp", args)[k] for args in arguments)
-            findings = list(trial.compare_result(slot, gradient, sum(values), bound, where))
+            bound = bound + sum(jumps(trial, "vjp", args)[k] for args in arguments)
+            findings = list(trial.compare_result(replace(total, bound=bound), gradient, where))
         yield from findings
 
 

@@ -87,7 +87,7 @@ def _named(trial: Trial, wrong: Comparison) -> dict[str, tuple[np.ndarray, np.nd
     name, args = wrong.call
     slots, primals = trial.oracle.map(name).arguments, args[: len(trial.oracle.inputs)]
     named = {slot.label: (x, np.zeros(x.shape)) for slot, x in zip(slots, args, strict=True) if x is not None}
-    named |= zip(trial.oracle.outputs, trial.truth("forward", primals), strict=True)
+    named |= {y.label: (y.value, y.bound) for y in trial.truth("forward", primals)}
     return {label: pair for item in named.items() for label, pair in _real(*item)}
 
 

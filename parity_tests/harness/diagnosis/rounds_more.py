@@ -96,12 +96,12 @@ def _again(trial: Trial, wrong: Comparison, precision: Precision) -> Comparison 
     name, args = wrong.call
     there = trial.in_format(precision)
     args = [None if x is None else precision.rounded(x) for x in args]
-    slots = there.oracle.map(name).results
-    index = next(i for i, slot in enumerate(slots) if slot.label == wrong.label)
-    result, (truth, bound) = there.evaluate(name, args)[index], there.truth(name, args)[index]
-    value = np.zeros_like(truth) if result is None else conversion.to_numpy(result)
-    if value.shape != truth.shape:
+    truths = there.truth(name, args)
+    index = next(i for i, y in enumerate(truths) if y.label == wrong.label)
+    result, oracle, bound = there.evaluate(name, args)[index], truths[index].value, truths[index].bound
+    value = np.zeros_like(oracle) if result is None else conversion.to_numpy(result)
+    if value.shape != oracle.shape:
         return None
     if name != "forward":
-        value, truth, bound = (there.oracle.directed(slots[index].like, x) for x in (value, truth, bound))
-    return Comparison(wrong.label, value, truth, bound)
+        value, oracle, bound = (there.oracle.directed(truths[index].like, x) for x in (value, oracle, bound))
+    return Comparison(wrong.label, value, oracle, bound)

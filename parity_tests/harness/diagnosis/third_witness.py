@@ -66,14 +66,13 @@ def _rate(test: TaylorTest) -> str:
 def _differences(exact: Trial, name: str, args: Arrays) -> list[np.ndarray]:
     """Candidate minus oracle, of every result; 0 where rounding explains it."""
     differences = []
-    slots = exact.oracle.map(name).results
-    for slot, y, (truth, bound) in zip(slots, _candidate(exact, name, args), exact.truth(name, args), strict=True):
-        value = np.zeros_like(truth) if y is None else y
+    for truth, y in zip(exact.truth(name, args), _candidate(exact, name, args), strict=True):
+        value, oracle, bound = np.zeros_like(truth.value) if y is None else y, truth.value, truth.bound
         if name != "forward":
-            value, truth, bound = (exact.oracle.directed(slot.like, x) for x in (value, truth, bound))
+            value, oracle, bound = (exact.oracle.directed(truth.like, x) for x in (value, oracle, bound))
         with np.errstate(invalid="ignore"):
-            same = (np.abs(value - truth) <= bound) | (value == truth) | (np.isnan(value) & np.isnan(truth))
-            differences.append(np.where(same, 0.0, value - truth))
+            same = (np.abs(value - oracle) <= bound) | (value == oracle) | (np.isnan(value) & np.isnan(oracle))
+            differences.append(np.where(same, 0.0, value - oracle))
     return differences
 
 
@@ -98,7 +97,7 @@ def _candidate(exact: Trial, name: str, args: Arrays) -> list[np.ndarray | None]
 def _tested(exact: Trial, name: str, args: list[np.ndarray], weights: list[np.ndarray], side: str) -> TaylorTest | None:
     def evaluate(which: str, point: list[np.ndarray]) -> Arrays:
         if side == "oracle":
-            return [value for value, _ in exact.truth(which, point)]
+            return [truth.value for truth in exact.truth(which, point)]
         return _candidate(exact, which, point)
 
     return taylor_test(exact.oracle, name, evaluate, args, weights)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
@@ -13,7 +13,7 @@ from parity_tests.harness.diagnosis.explanations import Family
 from parity_tests.harness.diagnosis.fit import SIMPLE_NUMBERS, Explanation, as_simple_number, scale_interval
 from parity_tests.harness.findings import Comparison
 from parity_tests.harness.numbers.formats import PRECISIONS, Precision
-from parity_tests.harness.oracle.oracle import Truth
+from parity_tests.harness.oracle.truth import Truth
 from parity_tests.harness.trial.trial import Arrays, Trial
 
 EVALUATIONS = 16  # of the oracle at other arguments, for one wrong result
@@ -65,10 +65,9 @@ class WhatIf:
         changes = {i: np.conj(x) for i, _, x in self._complex_arguments() if self.map.arguments[i].conjugated}
         transposed = self.truth(self._replaced(changes)) if changes else None
         if transposed is not None:
-            value, bound = transposed
-            value = np.conj(value) if self.map.results[self.index].conjugated else value
+            value = np.conj(transposed.value) if transposed.slot.conjugated else transposed.value
             text = f"{label} = the VJP without conjugates, the transpose where PyTorch has the adjoint"
-            family.append(Explanation(text, value, bound))
+            family.append(Explanation(text, value, transposed.bound))
         return family
 
     def _directed(self, x: np.ndarray) -> np.ndarray:
@@ -80,11 +79,11 @@ class WhatIf:
             return None
         self.evaluations += 1
         try:
-            results = self.trial.oracle.truth(self.name, args, precision or self.trial.precision)
+            results = self.trial.oracle.ask(self.name, args, precision or self.trial.precision)
         except Exception:  # of a formula of the spec's, at arguments that nobody has asked it for: it explains nothing
             return None
-        value, bound = map(self._directed, results[self.index])
-        return value, bound
+        truth = results[self.index]
+        return replace(truth, value=self._directed(truth.value), bound=self._directed(truth.bound))
 
     def _replaced(self, changes: Mapping[int, np.ndarray]) -> list[np.ndarray | None]:
         return [changes.get(i, x) for i, x in enumerate(self.args)]
@@ -101,11 +100,10 @@ class WhatIf:
 
     def _broadcast(self) -> Iterator[tuple[str, np.ndarray]]:
         """Arguments and outputs in the shape of the result, if need be along its first or last axis."""
-        shape, oracle = self.wrong.oracle.shape, self.trial.oracle
+        shape = self.wrong.oracle.shape
         named = [(label, x) for label, x in zip(self.labels, self.args, strict=True) if x is not None]
         if self.name != "forward":
-            outputs = self.trial.truth("forward", self.args[: self.count])
-            named += [(label, y) for label, (y, _) in zip(oracle.outputs, outputs, strict=True)]
+            named += [(y.label, y.value) for y in self.trial.truth("forward", self.args[: self.count])]
         for label, x in named:
             if x.shape == shape:
                 yield label, x
@@ -146,8 +144,8 @@ class WhatIf:
             without = self.truth(self._replaced({i: np.zeros(x.shape)}))
             if without is None:
                 return []
-            value, bound = self.wrong.oracle - without[0], self.wrong.bound + without[1]
-            if (np.abs(without[0]) <= without[1]).all() or (np.abs(value) <= bound).all():
+            value, bound = self.wrong.oracle - without.value, self.wrong.bound + without.bound
+            if (np.abs(without.value) <= without.bound).all() or (np.abs(value) <= bound).all():
                 continue  # the result comes from this argument alone, or not at all
             parts[i] = value, bound
             texts = (f"ignores {self._called(i)}", f"the part that comes from {self._called(i)}")
@@ -197,8 +195,7 @@ class WhatIf:
             return []
         present = [(x, label) for x, label in zip(self.args, self.labels, strict=True) if x is not None]
         arrays, labels = zip(*present, strict=True)
-        outputs = zip(self.trial.oracle.outputs, self.trial.truth("forward", self.args[: self.count]), strict=True)
-        named = [Term(name, value) for name, (value, _) in outputs]
+        named = [Term(y.label, y.value) for y in self.trial.truth("forward", self.args[: self.count])]
         terms = addends(closed, arrays, labels, named)[self.index - sum(zero[: self.index])]
         terms = [Term(term.text, self._directed(term.value)) for term in terms]
         return [term for term in terms if (np.abs(term.value) > self.wrong.bound).any()]
@@ -228,8 +225,9 @@ class WhatIf:
         family: Family = []
         for text, changes in variants.items():
             truth = self.truth(self._replaced(changes))
-            if truth is not None and not any(np.array_equal(truth[0], known.value) for known in family):
-                family.append(Explanation(f"{self.wrong.label} = the oracle's with {text}", *truth))
+            if truth is not None and not any(np.array_equal(truth.value, known.value) for known in family):
+                text = f"{self.wrong.label} = the oracle's with {text}"
+                family.append(Explanation(text, truth.value, truth.bound))
         return family
 
     def at_other_arguments(self) -> Family:
@@ -276,7 +274,7 @@ class WhatIf:
             if precision.u <= self.trial.precision.u:
                 continue
             truth = self.truth(self.args, precision)
-            if truth is None or not (wrong.error <= wrong.bound + truth[1])[told].all():
+            if truth is None or not (wrong.error <= wrong.bound + truth.bound)[told].all():
                 continue
             numbers = wrong.candidate[told]
             if np.array_equal(precision.rounded(numbers), numbers) and len(np.unique(numbers)) > 2:

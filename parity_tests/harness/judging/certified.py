@@ -201,7 +201,7 @@ def is_defined(oracle: Oracle, sample: Sample, skipped: list[str], values: Drawn
             np.ones(shapes[slot.like], oracle.dtypes[slot.like]) for slot in oracle.map("vjp").arguments[len(primals) :]
         ]
         for name, args in (("forward", primals), ("vjp", [*primals, *cotangents])):
-            if not all(np.isfinite(y).all() for y, _ in oracle.evaluate(name, args, FLOAT64)):
+            if not all(np.isfinite(y.value).all() for y in oracle.evaluate(name, args, FLOAT64)):
                 reason = f"the oracle's {'value' if name == 'forward' else 'derivative'} there is not finite"
                 break
         else:
@@ -260,10 +260,10 @@ def overflows_everywhere(oracle: Oracle, sample: Sample, precision: Precision) -
     Of infinities, which every format has, it is not.
     """
     try:
-        outputs = oracle.truth("forward", [precision.rounded(x) for x in sample.primals(oracle.inputs)], precision)
+        outputs = oracle.ask("forward", [precision.rounded(x) for x in sample.primals(oracle.inputs)], precision)
     except Exception:
         return False  # the rows will say so
-    entries = np.concatenate([np.abs(y).ravel() for y, _ in outputs])
+    entries = np.concatenate([np.abs(y.value).ravel() for y in outputs])
     return entries.size > 0 and bool((np.isfinite(entries) & (entries > precision.largest)).all())
 
 

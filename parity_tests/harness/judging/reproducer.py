@@ -127,10 +127,10 @@ class Reproducer:
                     if argument.memory is not None:
                         arrays[f"memory.{key_of(slot.label)}"] = argument.memory
             truths = trial.truth(call.name, [None if a is None else a.values for a in call.arguments])
-            for slot, result, (oracle, bound) in zip(slots.results, call.results, truths, strict=True):
-                arrays[f"oracle.{slot.label}"], arrays[f"bound.{slot.label}"] = oracle, bound
+            for truth, result in zip(truths, call.results, strict=True):
+                arrays[f"oracle.{truth.label}"], arrays[f"bound.{truth.label}"] = truth.value, truth.bound
                 if result is not None:
-                    arrays[f"candidate.{slot.label}"] = conversion.to_numpy(result)
+                    arrays[f"candidate.{truth.label}"] = conversion.to_numpy(result)
         return arrays
 
     def _call_arguments(self, variables: Mapping[str, str]) -> str:
@@ -238,13 +238,12 @@ def _the_call(trial: Trial, check: Check, wrong: Finding) -> Call | None:
 
 
 def _shows(trial: Trial, call: Call, wrong: Finding) -> bool:
-    slots = trial.oracle.map(call.name).results
-    if len(call.results) != len(slots):
-        return False
     truths = trial.truth(call.name, [None if a is None else a.values for a in call.arguments])
-    for slot, result, (oracle, bound) in zip(slots, call.results, truths, strict=True):
-        if slot.label == wrong.label:
-            again = list(trial.compare_result(slot, result, oracle, bound, directed=call.name != "forward"))
+    if len(call.results) != len(truths):
+        return False
+    for truth, result in zip(truths, call.results, strict=True):
+        if truth.label == wrong.label:
+            again = list(trial.compare_result(truth, result, directed=call.name != "forward"))
             return all(_same(finding, wrong) for finding in again)
     return False
 

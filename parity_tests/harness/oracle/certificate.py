@@ -39,7 +39,7 @@ def _of_derivative(oracle: Oracle, name: str, sample: Sample, inputs: Sequence[n
     The standard deviation of a single number has none, say.
     """
     place = Place.of(oracle, name, sample, inputs)
-    if not all(np.isfinite(value).all() for value, _ in place.results_by_autodiff):
+    if not all(np.isfinite(y.value).all() for y in place.results_by_autodiff):
         return []
     return list(_testimony(place))
 

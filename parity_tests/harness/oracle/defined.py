@@ -7,12 +7,14 @@ have values of which there are many others: the oracle's have no error bound, as
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
-from parity_tests.harness.oracle.oracle import Arrays, Oracle, Truth
+from parity_tests.harness.oracle.oracle import Arrays, Oracle
+from parity_tests.harness.oracle.truth import Truth
 from parity_tests.harness.specs.samples import Sample
 
 
@@ -35,7 +37,7 @@ class OracleAtSample(Protocol):
 
 def has_one_value(oracle: Oracle, inputs: Sequence[np.ndarray]) -> bool:
     """Is every entry of the operator's value a number, and the only one? An infinity, which a pole has, is one."""
-    return not _any_nan(oracle.values("forward", inputs)) and not _ambiguous(oracle.truth("forward", inputs, FLOAT64))
+    return not _any_nan(oracle.values("forward", inputs)) and not _ambiguous(oracle.ask("forward", inputs, FLOAT64))
 
 
 def why_undefined(oracle: Oracle, sample: Sample) -> str | None:
@@ -48,7 +50,7 @@ def why_undefined(oracle: Oracle, sample: Sample) -> str | None:
     values = oracle.values("forward", inputs)
     if any(y.size for y in values) and all(np.isnan(y).all() for y in values):
         return "the oracle's value there is NaN"
-    if sample.first_order_only or not _ambiguous(oracle.truth("forward", inputs, FLOAT64)):
+    if sample.first_order_only or not _ambiguous(oracle.ask("forward", inputs, FLOAT64)):
         return None
     derivative = oracle.values("vjp", oracle.arguments("vjp", sample))
     return None if all(np.isfinite(y).all() for y in derivative) else "the oracle has no derivative there"
@@ -61,22 +63,22 @@ def where_defined(oracle: Oracle, name: str, args: Arrays, precision: Precision)
     derivative at all its zeros have no bound either.
     """
     count = len(oracle.inputs)
-    truths = oracle.truth(name, args, precision)
+    truths = oracle.ask(name, args, precision)
     if name == "forward":
         return truths
-    if _only_zeros_known(truths) and _only_zeros_known(oracle.truth(name, args, FLOAT64)):
-        return [(y, np.full(y.shape, np.inf)) for y, _ in truths]
-    values = oracle.truth("forward", args[:count], precision)
-    nans = {output: np.isnan(y) for output, (y, _) in zip(oracle.outputs, values, strict=True)}
+    if _only_zeros_known(truths) and _only_zeros_known(oracle.ask(name, args, FLOAT64)):
+        return [replace(y, bound=np.full(y.value.shape, np.inf)) for y in truths]
+    nans = {y.label: np.isnan(y.value) for y in oracle.ask("forward", args[:count], precision)}
     if not any(nan.any() for nan in nans.values()):
         return truths
-    m = oracle.map(name)
     spoilt = [
         np.where(nans[slot.like], np.nan, x) if slot.like in nans and x is not None else x
-        for slot, x in zip(m.arguments, args, strict=True)
+        for slot, x in zip(oracle.map(name).arguments, args, strict=True)
     ]
-    reached = [nans.get(slot.like, np.isnan(y)) for slot, y in zip(m.results, oracle.values(name, spoilt), strict=True)]
-    return [(y, np.where(r, np.inf, bound)) for (y, bound), r in zip(truths, reached, strict=True)]
+    return [
+        replace(truth, bound=np.where(nans.get(truth.like, np.isnan(y)), np.inf, truth.bound))
+        for truth, y in zip(truths, oracle.values(name, spoilt), strict=True)
+    ]
 
 
 def _only_zeros_known(truths: Sequence[Truth]) -> bool:
@@ -85,12 +87,12 @@ def _only_zeros_known(truths: Sequence[Truth]) -> bool:
     The factors of a singular matrix have none, and by any formula what is no number may reach the zeros of their
     triangles. An infinite derivative, that of a pole or an overflow, is one: beside it a zero is a zero.
     """
-    unknown = [~np.isfinite(bound) for _, bound in truths]
-    zeros = [(y == 0) & (bound == 0) for y, bound in truths]
+    unknown = [~np.isfinite(y.bound) for y in truths]
+    zeros = [(y.value == 0) & (y.bound == 0) for y in truths]
     return (
         any(u.any() for u in unknown)
         and all((u | z).all() for u, z in zip(unknown, zeros, strict=True))
-        and not any(np.isinf(y).any() for y, _ in truths)
+        and not any(np.isinf(y.value).any() for y in truths)
     )
 
 
@@ -100,4 +102,4 @@ def _any_nan(values: Sequence[np.ndarray]) -> bool:
 
 def _ambiguous(truths: Sequence[Truth]) -> bool:
     """Is an entry a number that has no bound, however small the unit roundoff?"""
-    return any((np.isfinite(y) & ~np.isfinite(bound)).any() for y, bound in truths)
+    return any((np.isfinite(y.value) & ~np.isfinite(y.bound)).any() for y in truths)

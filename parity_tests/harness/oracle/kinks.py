@@ -67,12 +67,13 @@ def _of_any_choice(
     if not wrong or not point.oracle.chooses:
         return findings
     truths = point.oracle.evaluate(name, args, point.precision.with_any_choice)
-    slots = point.oracle.map(name).results
     compared = {}
-    for slot, (value, bound) in zip(slots, truths, strict=True):
-        bound = bound if name == "forward" else point.oracle.directed_errors(slot.like, bound, value)
+    for truth in truths:
+        bound = truth.bound
+        if name != "forward":
+            bound = point.oracle.directed_errors(truth.like, bound, truth.value)
         for f in wrong:
-            if f.label == slot.label:
+            if f.label == truth.label:
                 allowed = f.wrong & (where_it_jumps or _is_smooth(point, name, args, f))
                 compared[id(f)] = replace(f, bound=np.where(allowed, np.maximum(f.bound, bound), f.bound))
     return [compared.get(id(f), f) for f in findings]
@@ -196,9 +197,9 @@ def step_off_kink(oracle: Oracle, inputs: Sequence[np.ndarray], sample: Sample) 
 def jumps(point: OracleAtSample, name: str, args: Arrays) -> list[np.ndarray]:
     """How far each result of a map may be from the oracle's, by a choice at a kink."""
     if point.oracle.is_surrogate(name):
-        return [np.zeros(value.shape) for value, _ in point.truth(name, args)]
+        return [np.zeros(truth.value.shape) for truth in point.truth(name, args)]
     truths, around = point.truth(name, args), _around(point.oracle, name, args, point.sample)
-    heights = [np.abs(y - value).max(0) for y, (value, _) in zip(around, truths, strict=True)]
+    heights = [np.abs(y - truth.value).max(0) for y, truth in zip(around, truths, strict=True)]
     return [np.where(h > FAR * np.abs(y).max(initial=0), h, 0.0) for h, y in zip(heights, around, strict=True)]
 
 
@@ -294,9 +295,7 @@ def of_nan(
     point: OracleAtSample, args: Sequence[np.ndarray], results: Sequence, circumstance: str
 ) -> Iterator[Finding]:
     """A convention for each output that is a number where the oracle's is not: a choice, too."""
-    for slot, y, (value, _) in zip(
-        point.oracle.map("forward").results, results, point.truth("forward", args), strict=True
-    ):
-        hidden = int((np.isnan(value) & ~np.isnan(conversion.to_numpy(y))).sum())
+    for truth, y in zip(point.truth("forward", args), results, strict=True):
+        hidden = int((np.isnan(truth.value) & ~np.isnan(conversion.to_numpy(y))).sum())
         if hidden:
-            yield Convention(slot.label, f"a number in {hidden} entries where the oracle has NaN", circumstance)
+            yield Convention(truth.label, f"a number in {hidden} entries where the oracle has NaN", circumstance)

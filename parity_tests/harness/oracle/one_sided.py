@@ -48,12 +48,13 @@ def limits_along(
     `asked`: the entries whose limits matter.
     """
     near, far = (_range(point, name, args, directions, h, asked) for h in (NEAR, FAR))
-    at = [value for value, _ in point.truth(name, args)]
+    truths = point.truth(name, args)
     gradient = bool(ORDERS[name]) and ORDERS[name][-1] == "vjp"
     limits, widths, totals = {}, [], []
-    for slot, value, (low, high, bound, noise, sums), (low_far, high_far, _, noise_far, _) in zip(
-        point.oracle.map(name).results, at, near, far, strict=True
+    for truth, (low, high, bound, noise, sums), (low_far, high_far, _, noise_far, _) in zip(
+        truths, near, far, strict=True
     ):
+        value = truth.value
         with np.errstate(invalid="ignore"):
             width, width_far = high - low, high_far - low_far
             # It grows as the point is approached, by more than the oracle itself errs: there is no derivative at all.
@@ -74,7 +75,7 @@ def limits_along(
         known = (known | stands) & ~unbounded
         widths.append(np.sum(high - low) if known.all() else np.nan)
         totals.append(sums)
-        limits[slot.label] = Limit(low, high, bound, drift, known, _constant(sums, widths[-1]) if gradient else None)
+        limits[truth.label] = Limit(low, high, bound, drift, known, _constant(sums, widths[-1]) if gradient else None)
     return limits, _constant(np.sum(totals, axis=0), sum(widths)) if gradient else None
 
 
@@ -102,12 +103,12 @@ def _range(
         (i, point.oracle.evaluate(name, [*(x[i] for x in there), *present[count:]], FLOAT64))
         for i in dict.fromkeys([*ends, *range(len(steps[0]) - _AT_LEAST, len(steps[0]))])
     ]
-    bounds = [_error_of_limits(y, [(i, e[k][1]) for i, e in errors]) for k, y in enumerate(values)]
-    largest = point.oracle.truth(name, [*nearest, *present[count:]], FLOAT64)
-    for slot, several, bound, (_, noise) in zip(slots, values, bounds, largest, strict=True):
-        several = np.stack([directed(point.oracle, name, slot, x) for x in several])
+    bounds = [_error_of_limits(y, [(i, e[k].bound) for i, e in errors]) for k, y in enumerate(values)]
+    largest = point.oracle.ask(name, [*nearest, *present[count:]], FLOAT64)
+    for several, bound, truth in zip(values, bounds, largest, strict=True):
+        several, noise = np.stack([directed(point.oracle, name, truth.slot, x) for x in several]), truth.bound
         if name != "forward":
-            bound, noise = (point.oracle.directed_errors(slot.like, e, several[0]) for e in (bound, noise))
+            bound, noise = (point.oracle.directed_errors(truth.like, e, several[0]) for e in (bound, noise))
         noise = np.where(np.isfinite(noise), np.maximum(bound, noise), 0.0)
         outside = np.isnan(several)  # of the domain, where nothing is approached
         low, high = np.where(outside, np.inf, several).min(0), np.where(outside, -np.inf, several).max(0)

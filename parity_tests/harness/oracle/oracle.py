@@ -25,13 +25,13 @@ from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.oracle.fingerprint import fingerprint
 from parity_tests.harness.oracle.transforms import as_tuple, conjugated, jvp_of, transposed, vjp_of
+from parity_tests.harness.oracle.truth import Truth
 from parity_tests.harness.rounding.analysis import INPUT, bounded
 from parity_tests.harness.rounding.evaluation import evaluate
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.specs.spec import FORMULAS, OpSpec
 
 Arrays = Sequence[np.ndarray | None]
-Truth = tuple[np.ndarray, np.ndarray]  # a value and its error bound
 _TOGETHER = 2**22  # entries, of the arrays of points that are evaluated at once
 
 
@@ -320,7 +320,7 @@ class Oracle:
             if np.iscomplexobj(value) and self.dtypes[slot.like].kind != "c":
                 what = f"complex numbers for {slot.label}, which is real: take their real part"
                 raise OracleError(f"{self.spec.name}: {name} returns {what}")
-            results.append((value.astype(self.dtypes[slot.like]), bound))
+            results.append(Truth(slot, value.astype(self.dtypes[slot.like]), bound))
         return results
 
     def values_along(self, name: str, inputs: Sequence[np.ndarray], others: Arrays) -> list[np.ndarray]:
@@ -391,7 +391,7 @@ class Oracle:
         m = self.map(name)
         return lambda *args: conjugated(m.results, f(*conjugated(m.arguments, args)))
 
-    def truth(self, name: str, args: Arrays, precision: Precision, inputs: int = INPUT) -> list[Truth]:
+    def ask(self, name: str, args: Arrays, precision: Precision, inputs: int = INPUT) -> list[Truth]:
         """`evaluate` by the formula that judges, remembered: every candidate is judged by the same truth."""
         key = (name, precision.name, inputs, *(None if x is None else fingerprint(x) for x in args))
         if key not in self._truths:

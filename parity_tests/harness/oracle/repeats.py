@@ -35,7 +35,7 @@ def why_not_a_function(oracle: Oracle, sample: Sample) -> str | None:
     if _agree(once, twice):
         return None
     # The same numbers may be computed in another order by as many threads as there happen to be: rounding is no chance.
-    bounds = [bound for _, bound in oracle.evaluate("forward", inputs, FLOAT64)]
+    bounds = [truth.bound for truth in oracle.evaluate("forward", inputs, FLOAT64)]
     pairs = zip(oracle.outputs, oracle.returns.real(once), oracle.returns.real(twice), bounds, strict=True)
     for name, first, second, bound in pairs:
         with np.errstate(invalid="ignore"):

@@ -89,14 +89,13 @@ def taylor_test(
     def functional(which: str, point: list[np.ndarray], against: list[np.ndarray]) -> tuple[float, float]:
         """⟨against, which(point)⟩, and how much of it may be rounding."""
         truths = oracle.evaluate(which, point, FLOAT64)
-        values = [y for y, _ in truths] if evaluate is None else evaluate(which, point)
-        bounds = [e for _, e in truths]
+        values = [truth.value for truth in truths] if evaluate is None else evaluate(which, point)
         terms, noise = [], 0.0
-        for a, y, e in zip(against, values, bounds, strict=True):
+        for a, y, truth in zip(against, values, truths, strict=True):
             y = np.zeros_like(a) if y is None else y
             terms.append(products(a, y).ravel())
             with np.errstate(invalid="ignore"):
-                noise += float(np.sum(np.where(a == 0, 0.0, np.abs(a) * (e + 2 * FLOAT64.u * np.abs(y)))))
+                noise += float(np.sum(np.where(a == 0, 0.0, np.abs(a) * (truth.bound + 2 * FLOAT64.u * np.abs(y)))))
         every = np.concatenate(terms) if terms else np.zeros(0)
         return (math.fsum(every) if np.isfinite(every).all() else math.nan), noise
 

@@ -21,7 +21,8 @@ from parity_tests.harness.findings import Finding
 from parity_tests.harness.maps import Map, Slot
 from parity_tests.harness.numbers.complex_parts import products
 from parity_tests.harness.numbers.formats import FLOAT64
-from parity_tests.harness.oracle.oracle import Oracle, Truth
+from parity_tests.harness.oracle.oracle import Oracle
+from parity_tests.harness.oracle.truth import Truth
 from parity_tests.harness.specs.samples import Sample
 
 
@@ -145,9 +146,10 @@ def witnesses() -> Mapping[str, Witness]:
 
 def paired(directions: Sequence[np.ndarray], results: Sequence[Truth]) -> tuple[float, float]:
     """The inner product of directions and results, real of complex arrays, too; and how far rounding may move it."""
-    value = sum(float(np.sum(products(d, y))) for d, (y, _) in zip(directions, results, strict=True))
+    pairs = list(zip(directions, results, strict=True))
+    value = sum(float(np.sum(products(d, y.value))) for d, y in pairs)
     # The sum itself rounds, too: at worst once for each term, of which a product of complex numbers has two.
     count = sum((2 if np.iscomplexobj(d) else 1) * d.size for d in directions)
-    magnitude = sum(float(np.sum(np.abs(d) * np.abs(y))) for d, (y, _) in zip(directions, results, strict=True))
-    bound = sum(float(np.sum(np.abs(d) * e)) for d, (_, e) in zip(directions, results, strict=True))
+    magnitude = sum(float(np.sum(np.abs(d) * np.abs(y.value))) for d, y in pairs)
+    bound = sum(float(np.sum(np.abs(d) * y.bound)) for d, y in pairs)
     return value, bound + count * FLOAT64.u * magnitude

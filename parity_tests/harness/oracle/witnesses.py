@@ -28,11 +28,10 @@ class Autodiff:
     def findings(self, place: Place) -> Iterator[Finding]:
         """Every result of the formula against that of autodiff."""
         oracle = place.oracle
-        results = zip(place.map.results, place.results, place.results_by_autodiff, strict=True)
-        for slot, (explicit, e1), (autodiff, e2) in results:
-            left, right = oracle.directed(slot.like, explicit), oracle.directed(slot.like, autodiff)
-            error = oracle.directed_errors(slot.like, e1 + e2, autodiff)
-            yield Comparison(slot.label, left, right, error, "explicit formula against autodiff of the primal")
+        for explicit, autodiff in zip(place.results, place.results_by_autodiff, strict=True):
+            left, right = (oracle.directed(y.like, y.value) for y in (explicit, autodiff))
+            error = oracle.directed_errors(autodiff.like, explicit.bound + autodiff.bound, autodiff.value)
+            yield Comparison(autodiff.label, left, right, error, "explicit formula against autodiff of the primal")
 
 
 @dataclass(frozen=True)
@@ -91,11 +90,12 @@ class Linearity:
         for scale in (1.0, -(2.0**10)):
             together = [scale * a + b for a, b in zip(p, q, strict=True)]
             of_both = place.oracle.evaluate(place.name, [*inputs, *together], FLOAT64)
-            for slot, (a, e_a), (b, e_b), (both, e) in zip(m.results, of_p, of_q, of_both, strict=True):
-                apart = scale * a + b
-                error = abs(scale) * e_a + e_b + e + 2 * FLOAT64.u * (np.abs(scale * a) + np.abs(b))
+            for a, b, both in zip(of_p, of_q, of_both, strict=True):
+                apart = scale * a.value + b.value
+                rounding = 2 * FLOAT64.u * (np.abs(scale * a.value) + np.abs(b.value))
+                error = abs(scale) * a.bound + b.bound + both.bound + rounding
                 text = f"of the sum {scale:g} p + q, against {scale:g} times that of p, plus that of q"
-                yield Comparison(slot.label, both, apart, error, f"OpSpec.surrogate must be linear: {text}")
+                yield Comparison(both.label, both.value, apart, error, f"OpSpec.surrogate must be linear: {text}")
 
 
 def _jvp_beside(name: str) -> str:

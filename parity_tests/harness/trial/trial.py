@@ -11,12 +11,13 @@ import torch
 from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.torch_candidate import BadOutput
 from parity_tests.harness.findings import Comparison, Fact, Finding
-from parity_tests.harness.maps import ORDERS, Slot
+from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.oracle.defined import where_defined
 from parity_tests.harness.oracle.kinks import accept_one_sided_derivatives
-from parity_tests.harness.oracle.oracle import Arrays, Oracle, Truth
+from parity_tests.harness.oracle.oracle import Arrays, Oracle
+from parity_tests.harness.oracle.truth import Truth
 from parity_tests.harness.specs.samples import Sample
 
 
@@ -109,34 +110,32 @@ class Trial:
     def compare_with(
         self, truths: Sequence[Truth], name: str, results: Sequence[torch.Tensor | None], circumstance: str = ""
     ) -> Iterator[Finding]:
-        """Likewise, against truths that are at hand."""
-        slots = self.oracle.map(name).results
-        for slot, result, (oracle, bound) in zip(slots, self.counted(name, results), truths, strict=True):
-            yield from self.compare_result(slot, result, oracle, bound, circumstance, directed=name != "forward")
+        """A map's results against truths that are at hand.
+
+        Raises:
+            BadOutput: a wrong number of results.
+        """
+        for truth, result in zip(truths, self.counted(name, results), strict=True):
+            yield from self.compare_result(truth, result, circumstance, directed=name != "forward")
 
     def compare_result(
-        self,
-        slot: Slot,
-        result: torch.Tensor | None,
-        oracle: np.ndarray,
-        bound: np.ndarray,
-        circumstance: str = "",
-        directed: bool = True,
+        self, truth: Truth, result: torch.Tensor | None, circumstance: str = "", directed: bool = True
     ) -> Iterator[Finding]:
         """One result against its truth; only the part that its domain can tell, if it is `directed`."""
+        oracle, bound = truth.value, truth.bound
         dtype = getattr(torch, self.precision.dtype_of(oracle))
         if result is not None and tuple(result.shape) != oracle.shape:
             text = f"has shape {tuple(result.shape)}, the oracle's is {oracle.shape}"
-            yield Fact(slot.label, False, text, circumstance)
+            yield Fact(truth.label, False, text, circumstance)
             return
         if result is not None and (result.dtype != dtype or result.device.type != self.device):
             inputs = getattr(torch, self.precision.name)
             told = f"its inputs are {dtype}" if dtype == inputs else f"should be {dtype}, for inputs of {inputs},"
             text = f"is {result.dtype} on {result.device}, {told} on {self.device}"
-            yield Fact(slot.label, False, text, circumstance)
+            yield Fact(truth.label, False, text, circumstance)
             return
         values = np.zeros_like(oracle) if result is None else conversion.to_numpy(result)
         if directed:
-            bound = self.oracle.directed_errors(slot.like, bound, oracle)
-            values, oracle = self.oracle.directed(slot.like, values), self.oracle.directed(slot.like, oracle)
-        yield Comparison(slot.label, values, oracle, bound, circumstance)
+            bound = self.oracle.directed_errors(truth.like, bound, oracle)
+            values, oracle = self.oracle.directed(truth.like, values), self.oracle.directed(truth.like, oracle)
+        yield Comparison(truth.label, values, oracle, bound, circumstance)

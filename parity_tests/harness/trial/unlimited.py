@@ -16,7 +16,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from parity_tests.harness.oracle.oracle import Arrays, Truth
+from parity_tests.harness.oracle.oracle import Arrays
+from parity_tests.harness.oracle.truth import Truth
 from parity_tests.harness.trial.trial import Trial
 
 _ROOM = 8  # results that underflow, in a product of a few factors, each below the largest cotangent
@@ -31,14 +32,14 @@ def truths_of_any_range(trial: Trial, name: str, args: Arrays) -> list[Truth]:
     unlimited = replace(format_, name=f"{format_.name} of any range", tiny=0.0, smallest=0.0, largest=math.inf)
     room = _ROOM * format_.tiny * max([1.0, *(float(np.abs(w).max(initial=0)) for w in args[count:] if w is not None)])
     inputs = args[:count]
-    within = _in_range(trial.truth("forward", inputs), trial.oracle.truth("forward", inputs, unlimited), room)
+    within = _in_range(trial.truth("forward", inputs), trial.oracle.ask("forward", inputs, unlimited), room)
     return [
-        (y, np.where(within & (np.abs(y) + bound <= format_.largest), bound + room, np.inf))
-        for y, bound in trial.oracle.truth(name, args, unlimited)
+        replace(y, bound=np.where(within & (np.abs(y.value) + y.bound <= format_.largest), y.bound + room, np.inf))
+        for y in trial.oracle.ask(name, args, unlimited)
     ]
 
 
 def _in_range(truths: Sequence[Truth], unlimited: Sequence[Truth], room: float) -> bool:
     """Does the range add nothing to the error of a value?"""
     pairs = zip(truths, unlimited, strict=True)
-    return all(np.isfinite(y).all() and (bound <= 2 * free + room).all() for (y, bound), (_, free) in pairs)
+    return all(np.isfinite(y.value).all() and (y.bound <= 2 * free.bound + room).all() for y, free in pairs)

@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
+from parity_tests.harness.maps import Slot
 from parity_tests.harness.oracle.defined import _only_zeros_known
+from parity_tests.harness.oracle.truth import Truth
 from parity_tests.suite.collection._case import function
 
 from ._ops import judged, rows
@@ -126,4 +128,5 @@ def test_where_there_is_one_they_are():
 )
 def test_nothing_is_known_but_zeros(values, bounds, only_zeros):
     """Beside a pole, or what overflows, a zero is a zero: a NaN there is the mistake that people make."""
-    assert _only_zeros_known([(np.array(values), np.array(bounds))]) is only_zeros
+    truth = Truth(Slot("x_bar", "x"), np.array(values), np.array(bounds))
+    assert _only_zeros_known([truth]) is only_zeros

@@ -44,7 +44,7 @@ def result_of(
 
         def evaluate(which, point):
             labels = [slot.label for slot in oracle.map(which).results]
-            values = [y for y, _ in oracle.evaluate(which, point, FLOAT64)]
+            values = [y.value for y in oracle.evaluate(which, point, FLOAT64)]
             return [spoil(x, y) if which == name else y for x, y in zip(labels, values, strict=True)]
 
         return taylor_test(oracle, name, evaluate, args, weights)

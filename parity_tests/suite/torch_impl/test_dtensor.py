@@ -17,6 +17,7 @@ from parity_tests.catalog.attn import SPEC
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.oracle import Oracle
+from parity_tests.harness.oracle.truth import Truth
 from parity_tests.harness.specs.samples import samples
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.process_group import run_together
@@ -60,7 +61,7 @@ def wrong(tmp_path_factory: pytest.TempPathFactory, native: None) -> Path:
 
 
 @pytest.fixture(scope="module")
-def truths() -> dict[str, dict[str, tuple[np.ndarray, np.ndarray]]]:
+def truths() -> dict[str, dict[str, Truth]]:
     """Of each choice of outputs that are used: every result, with the error that rounding explains."""
     primals = [x.numpy() for x in draw(PRIMALS, SIZES)]
     bars = [x.numpy() for x in draw(COTANGENTS, SIZES, seed=1)]
@@ -81,9 +82,9 @@ def _wrong_results(folder: Path, truths: dict, rank: int) -> set[str]:
         assert len(results.files) == len(WAYS) * (len(TRUTHS) * len(USED) - 1)  # of attn alone there is no v_bar
         for name in results.files:
             _, used, label = name.split("/")
-            value, bound = truths[used][label]
-            assert np.abs(value).max() > 100 * bound.max()
-            if not (np.abs(results[name] - value) <= bound).all():
+            truth = truths[used][label]
+            assert np.abs(truth.value).max() > 100 * truth.bound.max()
+            if not (np.abs(results[name] - truth.value) <= truth.bound).all():
                 found.add(name)
     return found
 

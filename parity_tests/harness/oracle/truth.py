@@ -1,0 +1,34 @@
+"""What the oracle says of one result of a map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from parity_tests.harness.maps import Slot
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """One result of a map, with the error that a right candidate may make.
+
+    Attributes:
+        slot: which of the map's results it is.
+        value: a float64 or complex128 array.
+        bound: how far a right result may be from it, entry by entry; infinite where nothing is known.
+    """
+
+    slot: Slot
+    value: np.ndarray
+    bound: np.ndarray
+
+    @property
+    def label(self) -> str:
+        """The name of the result."""
+        return self.slot.label
+
+    @property
+    def like(self) -> str:
+        """The operator's input or output that it is shaped like."""
+        return self.slot.like
