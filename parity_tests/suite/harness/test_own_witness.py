@@ -137,9 +137,8 @@ def test_its_word_alone_takes_the_certificate_away():
             return oracle.is_surrogate(name) and name == "vjp"
 
         def findings(self, place: Place) -> Iterator[Finding]:
-            values, bounds = zip(*place.results, strict=True)
-            for slot, value, bound, g in zip(place.map.results, values, bounds, place.directions, strict=True):
-                yield Comparison(slot.label, value * g, np.abs(value * g), bound * np.abs(g))
+            for y, g in zip(place.results, place.directions, strict=True):
+                yield Comparison(y.label, y.value * g, np.abs(y.value * g), y.bound * np.abs(g))
 
     def step(sign: float) -> OpSpec:
         surrogate = lambda x, g: sign * g / (1 + x * x)  # noqa: E731
