@@ -1,6 +1,6 @@
 """Planted mistakes in attn that a product of matrices is needed for: blocks and their tails, sums, transposes.
 
-All others are planted in a smaller operator: see `harness/planted`.
+All others are planted in a smaller operator: see `harness/checks/planted`.
 """
 
 from __future__ import annotations

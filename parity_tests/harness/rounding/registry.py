@@ -27,7 +27,7 @@ from parity_tests.harness.numbers.formats import Precision
 class Kind(Flag):
     """What a primitive is, as far as its numbers go; most are of several kinds, and some of none.
 
-    `suite/harness/test_primitives.py` samples every primitive and verifies what its kinds say.
+    `suite/harness/rounding/test_primitives.py` samples every primitive and verifies what its kinds say.
     """
 
     MOVES = auto()

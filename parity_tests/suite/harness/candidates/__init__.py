@@ -1,0 +1,1 @@
+"""Tests of candidates in every framework, and of what they refuse."""

@@ -1,0 +1,456 @@
+"""Candidates in JAX: right ones of every kind pass, each mistake is caught by the check that is there for it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from jax.experimental import pallas as pl
+
+import jax_ref
+from parity_tests import JaxCandidate, OpSpec, Verdict, crosscheck
+from parity_tests.catalog.attn import SPEC
+from parity_tests.cli.case_file import load_case
+from parity_tests.harness.candidates.jax_candidate import UNBATCHED_OUTPUT
+from parity_tests.harness.checks import CHECKS
+from parity_tests.harness.numbers import conversion
+from parity_tests.suite.harness._ops import PAIR, judged, normal, rows
+
+ATTN = OpSpec("attn", primal=jax_ref.attn_primal, inputs=(normal(3, 2), normal(4, 2), normal(4, 3)))
+SCALE = OpSpec("scale", primal=lambda x, y: jnp.sin(x) * y, inputs=(normal(3), normal(3, seed=1)))
+
+
+def _pair(x, y):
+    return jnp.tanh(x) * y, x * y * y
+
+
+def _pair_vjp(x, y, first_bar, second_bar):
+    t = jnp.tanh(x)
+    return (1 - t * t) * y * first_bar + y * y * second_bar, t * first_bar + 2 * x * y * second_bar
+
+
+def _pair_jvp(x, y, x_dot, y_dot):
+    t = jnp.tanh(x)
+    return (1 - t * t) * y * x_dot + t * y_dot, y * y * x_dot + 2 * x * y * y_dot
+
+
+def custom_vjp(backward: Callable, forward: Callable = _pair, residuals: Callable | None = None) -> Callable:
+    """`forward` with this VJP: backward(residuals..., cotangents...); the residuals are the inputs by default."""
+    f = jax.custom_vjp(forward)
+    keep = residuals or (lambda *inputs: inputs)
+
+    def fwd(*inputs):
+        return forward(*inputs), keep(*inputs)
+
+    def bwd(saved, cotangents):
+        return backward(*saved, *(cotangents if isinstance(cotangents, tuple) else (cotangents,)))
+
+    f.defvjp(fwd, bwd)
+    return f
+
+
+def custom_jvp(jvp: Callable, forward: Callable = _pair) -> Callable:
+    """`forward` with this JVP."""
+    f = jax.custom_jvp(forward)
+    f.defjvp(lambda primals, tangents: (f(*primals), jvp(*primals, *tangents)))
+    return f
+
+
+def _sin_times(x_ref, y_ref, output_ref):
+    output_ref[...] = jnp.sin(x_ref[...]) * y_ref[...]
+
+
+def _kernel(x, y):
+    return pl.pallas_call(_sin_times, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), interpret=True)(x, y)
+
+
+def pallas(factor: float = 1.0) -> Callable:
+    """A Pallas kernel with a custom VJP."""
+    return custom_vjp(lambda x, y, w: (factor * w * y * jnp.cos(x), w * jnp.sin(x)), _kernel)
+
+
+RIGHT = {
+    "plain": (_pair, PAIR, ()),
+    "jit": (jax.jit(_pair), PAIR, ()),
+    "custom_vjp": (custom_vjp(_pair_vjp), PAIR, ("jvp", "adjoint", "vjp_of_jvp", "jvp_of_jvp")),
+    "custom_jvp": (custom_jvp(_pair_jvp), PAIR, ()),
+    "jit of a custom_jvp": (jax.jit(custom_jvp(_pair_jvp)), PAIR, ()),
+    "attn_ad": (jax_ref.attn_ad, ATTN, ()),
+    "attn": (jax_ref.attn, ATTN, ("jvp", "adjoint", "vjp_of_jvp", "jvp_of_jvp", "vmap")),
+    "pallas": (
+        pallas(),
+        SCALE,
+        ("jvp", "adjoint", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp"),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RIGHT)
+def test_right(name):
+    _is_right(name, ["float64"])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_in_every_format(name):
+    _is_right(name, ["float64", "float32", "bfloat16", "float16"])
+
+
+def _is_right(name: str, dtypes: list[str]) -> None:
+    f, spec, unsupported = RIGHT[name]
+    report = crosscheck(JaxCandidate(f), spec, dtypes=dtypes)
+    assert report.passed, str(report)
+    assert {row.check for row in rows(report) if row.verdict is Verdict.UNSUPPORTED} <= set(unsupported), str(report)
+    skipped = {row.check for row in rows(report) if row.verdict is Verdict.SKIPPED}
+    assert skipped - {"points", "points_second_order", "exact"} == {
+        check.name for check in CHECKS.values() if check.torch_only
+    }
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("f", [jax_ref.attn, jax_ref.attn_ad], ids=["attn", "attn_ad"])
+def test_the_oracle_s_own_faces(f):
+    """At another seed than `test_right`, which judges all formats at fewer sizes: XLA compiles for each."""
+    report = crosscheck(JaxCandidate(f), SPEC, dtypes=["float64"], seed=1)
+    assert report.passed, str(report)
+
+
+def _bilinear_vjp(x, y, w):
+    return w @ y.T, x.T @ w
+
+
+def _squared_with_a_constant(x, w):
+    return (2 * jax.lax.stop_gradient(x) * w,)
+
+
+def _mixes_the_batch(x, y):
+    @jax.custom_batching.custom_vmap
+    def f(x, y):
+        return jnp.sin(x) * y
+
+    @f.def_vmap
+    def _rule(size, batched, x, y):
+        return jnp.sin(x) * (y[::-1] if batched[1] else y), True
+
+    return f(x, y)
+
+
+def _mixes_the_batch_in_its_vjp(x, y, w):
+    f = jax.custom_batching.custom_vmap(lambda x, y, w: (w * y * jnp.cos(x), w * jnp.sin(x)))
+
+    @f.def_vmap
+    def _rule(size, batched, x, y, w):
+        x, y, w = (
+            a if flag else jnp.broadcast_to(a, (size, *a.shape)) for a, flag in zip((x, y, w), batched, strict=True)
+        )
+        return (w[::-1] * y * jnp.cos(x), w * jnp.sin(x)), (True, True)
+
+    return f(x, y, w)
+
+
+def _with_a_state():
+    calls = itertools.count()
+
+    def noisy(x):
+        return x + np.asarray(next(calls), x.dtype)
+
+    def f(x, y):
+        x = jax.pure_callback(noisy, jax.ShapeDtypeStruct(x.shape, x.dtype), x, vmap_method="sequential")
+        return jnp.sin(x) * y
+
+    return f
+
+
+def _in_float32(x, y):
+    first, second = _pair(x.astype(jnp.float32), y.astype(jnp.float32))
+    return first.astype(x.dtype), second.astype(x.dtype)
+
+
+PRODUCT = OpSpec("product", primal=lambda x, y: x @ y, inputs=(normal(3, 3), normal(3, 3, seed=1)))
+SQUARE = OpSpec("square", primal=lambda x: x * x, inputs=(normal(3, 3),))
+
+MISTAKES = {
+    "a factor in the VJP": (
+        custom_vjp(lambda *args: (2 * _pair_vjp(*args)[0], _pair_vjp(*args)[1])),
+        PAIR,
+        "vjp",
+        ("forward",),
+    ),
+    "a cotangent dropped": (
+        custom_vjp(lambda x, y, w, v: _pair_vjp(x, y, w, 0 * v)),
+        PAIR,
+        "vjp_partial",
+        ("forward",),
+    ),
+    "transposed": (custom_vjp(lambda x, y, w: (w @ y, x.T @ w), PRODUCT.primal), PRODUCT, "vjp", ("forward",)),
+    "a wrong JVP": (
+        custom_jvp(lambda x, y, x_dot, y_dot: _pair_jvp(x, y, 2 * x_dot, y_dot)),
+        PAIR,
+        "jvp",
+        ("forward",),
+    ),
+    "a residual that is detached": (
+        custom_vjp(_squared_with_a_constant, SQUARE.primal),
+        SQUARE,
+        "vjp_of_vjp",
+        ("forward", "vjp", "input_subsets", "linearity"),
+    ),
+    "a residual that is detached, forward over reverse": (
+        custom_vjp(_squared_with_a_constant, SQUARE.primal),
+        SQUARE,
+        "jvp_of_vjp",
+        ("forward", "vjp"),
+    ),
+    "a JVP whose own derivative is wrong": (
+        custom_jvp(lambda x, x_dot: 2 * jax.lax.stop_gradient(x) * x_dot, SQUARE.primal),
+        SQUARE,
+        "jvp_of_jvp",
+        ("forward", "vjp", "jvp"),
+    ),
+    "a batching rule that mixes the examples": (_mixes_the_batch, SCALE, "vmap", ("forward", "jvp")),
+    "a batching rule of the VJP that mixes the examples": (
+        custom_vjp(_mixes_the_batch_in_its_vjp, SCALE.primal),
+        SCALE,
+        "vmap",
+        ("forward", "vjp"),
+    ),
+    "computed in float32": (_in_float32, PAIR, "forward", ()),
+    "returned in float32": (lambda x, y: jnp.float32(jnp.sin(x) * y), SCALE, "forward", ()),
+    "a callback with a state": (
+        custom_vjp(lambda x, y, w: (w * y * jnp.cos(x), w * jnp.sin(x)), _with_a_state()),
+        SCALE,
+        "determinism",
+        (),
+    ),
+    "a state between forward and backward": (None, SCALE, "interleaved", ("forward", "vjp")),
+    "a VJP that clips small cotangents": (
+        custom_vjp(lambda x, w: (2 * x * jnp.where(jnp.abs(w) < 1e-3, 0, w),), SQUARE.primal),
+        SQUARE,
+        "linearity",
+        ("vjp",),
+    ),
+    "a wrong Pallas kernel's VJP": (pallas(0.5), SCALE, "vjp", ("forward",)),
+}
+
+
+def _remembers_the_last_inputs():
+    last: list = []
+
+    def remember(x):
+        last[:] = [x]
+        return x
+
+    def recall(w):
+        return last[0].astype(w.dtype)
+
+    def fwd(x, y):
+        kept = jax.pure_callback(remember, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+        return jnp.sin(kept) * y, y
+
+    def bwd(y, w):
+        x = jax.pure_callback(recall, jax.ShapeDtypeStruct(w.shape, w.dtype), w)
+        return w * y * jnp.cos(x), w * jnp.sin(x)
+
+    f = jax.custom_vjp(SCALE.primal)
+    f.defvjp(fwd, bwd)
+    return f
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_caught(name):
+    f, spec, caught_by, passes = MISTAKES[name]
+    f = f or _remembers_the_last_inputs()
+    report = crosscheck(JaxCandidate(f), spec, checks=[caught_by, *passes], dtypes=["float64"])
+    verdicts = {row.check: row.verdict for row in rows(report)}
+    assert verdicts.pop(caught_by) is Verdict.MISMATCH, str(report)
+    assert set(verdicts.values()) <= {Verdict.PASS}, str(report)
+    assert report.exit_code == 1
+
+
+# What is refused, and in whose name.
+
+
+def test_what_a_custom_vjp_declines_is_listed():
+    row = judged(JaxCandidate(custom_vjp(_pair_vjp)), PAIR, "jvp")
+    assert (row.verdict, row.listed) == (Verdict.UNSUPPORTED, True)
+    assert row.reason == "is a custom_vjp, which JAX cannot differentiate forward"
+
+
+def test_what_it_declines_must_be_in_its_limits_if_it_has_any():
+    assert not crosscheck(JaxCandidate(custom_vjp(_pair_vjp)), PAIR, checks=["jvp", "vjp"], limits={}).passed
+    limits = {"jvp": "a custom_vjp"}
+    assert crosscheck(JaxCandidate(custom_vjp(_pair_vjp)), PAIR, checks=["jvp", "vjp"], limits=limits).passed
+    assert not crosscheck(JaxCandidate(_pair), PAIR, checks=["jvp", "vjp"], limits=limits).passed
+
+
+@pytest.mark.parametrize(
+    ("f", "reason"),
+    [
+        pytest.param(_kernel, "a Pallas kernel or a custom_vmap without a custom_vjp", id="Pallas"),
+        pytest.param(_with_a_state(), "goes through a callback without a rule", id="callback"),
+    ],
+)
+def test_a_first_derivative_is_not_optional(f, reason):
+    row = judged(JaxCandidate(f), SCALE, "vjp")
+    assert (row.verdict, row.listed) == (Verdict.UNSUPPORTED, False)
+    assert reason in row.reason
+
+
+def test_what_jax_itself_cannot_do_is_said():
+    def f(x):
+        return jax.lax.while_loop(lambda s: s[1] < 1, lambda s: (s[0] * s[0], s[1] + 1), (x, 0))[0]
+
+    row = judged(JaxCandidate(f), SQUARE, "vjp")
+    assert (row.verdict, row.listed) == (Verdict.UNSUPPORTED, False)
+    assert "Reverse-mode differentiation does not work for lax.while_loop" in row.reason
+
+
+def test_jax_s_wrong_vjp_of_a_vmapped_custom_vjp_is_not_charged_to_it():
+    """And it still is wrong: where it is not any more, the refusal must go."""
+
+    def f(x, y):
+        return x * y, jnp.sin(x)
+
+    rule = custom_vjp(lambda x, y, first_bar, second_bar: (first_bar * y + second_bar * jnp.cos(x), first_bar * x), f)
+    x, y, w = jnp.float32(0.3), jnp.float32([1, 2]), (jnp.float32([1, 1]), jnp.float32([1, 10]))
+    right, wrong = (jax.vjp(jax.vmap(g, (None, 0)), x, y)[1](w)[0] for g in (f, rule))
+    assert float(right) == pytest.approx(3 + 11 * np.cos(0.3), rel=1e-5)
+    assert float(wrong) == pytest.approx(3 + 22 * np.cos(0.3), rel=1e-5)
+
+    spec = OpSpec("op", primal=f, inputs=(normal(3), normal(3, seed=1)))
+    row = judged(JaxCandidate(rule), spec, "vmap")
+    assert (row.verdict, row.listed, row.reason) == (Verdict.UNSUPPORTED, True, UNBATCHED_OUTPUT)
+    assert judged(JaxCandidate(f), spec, "vmap").verdict is Verdict.PASS
+
+
+# What a candidate is given, and what it gives.
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+def test_a_candidate_is_called_in_the_format(dtype):
+    seen = set()
+
+    def f(x):
+        seen.add(x.dtype.name)
+        return x * x
+
+    assert judged(JaxCandidate(f), SQUARE, "vjp", dtype).verdict is Verdict.PASS
+    assert seen == {dtype}
+
+
+def test_constants_and_keyword_parameters():
+    def take(x, i, scale, *, power):
+        return (x[i] * scale) ** power
+
+    def wrong(x, i, scale, *, power):
+        assert jnp.issubdtype(i.dtype, jnp.integer)
+        return (x[i] * scale) ** (power + 1)
+
+    spec = OpSpec(
+        "take",
+        primal=take,
+        inputs=(normal(3, 2), np.array([2, 0, 2, 1]), normal(2)),
+        constants=["scale"],
+        params={"power": 2},
+    )
+    checks = ["forward", "vjp", "jvp", "vmap"]
+    assert crosscheck(JaxCandidate(take), spec, checks=checks, dtypes=["float64"], limits={}).passed
+    assert judged(JaxCandidate(wrong), spec, "forward").verdict is Verdict.MISMATCH
+
+
+def test_symbolic_zeros_reach_a_rule_that_asks_for_them():
+    seen = []
+    f = jax.custom_vjp(_pair)
+
+    def fwd(x, y):
+        seen.append(("perturbed", x.perturbed, y.perturbed))
+        return _pair(x.value, y.value), (x.value, y.value)
+
+    def bwd(saved, cotangents):
+        zero = [type(w) is jax.custom_derivatives.SymbolicZero for w in cotangents]
+        seen.append(("zero", *zero))
+        w = [jnp.zeros(w.shape, w.dtype) if flag else w for w, flag in zip(cotangents, zero, strict=True)]
+        return _pair_vjp(*saved, *w)
+
+    f.defvjp(fwd, bwd, symbolic_zeros=True)
+    assert crosscheck(JaxCandidate(f), PAIR, checks=["vjp_partial", "input_subsets"], dtypes=["float64"]).passed
+    assert set(seen) == {
+        ("perturbed", True, True),
+        ("perturbed", True, False),
+        ("perturbed", False, True),
+        ("zero", True, False),
+        ("zero", False, True),
+        ("zero", False, False),
+    }
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        pytest.param(lambda x, y: None, "returned NoneType where an array", id="not an array"),
+        pytest.param(lambda x, y: x, "returned 1 outputs, expected 2", id="too few"),
+    ],
+)
+@pytest.mark.parametrize("check", ["forward", "vjp", "vjp_partial", "vjp_of_vjp"])
+def test_bad_outputs(f, message, check):
+    row = judged(JaxCandidate(f), PAIR, check)
+    assert row.verdict is Verdict.MISMATCH
+    assert row.failure is not None
+    assert row.failure.wrong[0].pattern.startswith(message)
+
+
+def test_its_name():
+    def mine(x):
+        return x * x
+
+    rule = custom_vjp(lambda x, w: (2 * x * w,), mine)
+    for f in (mine, jax.jit(mine), rule, jax.jit(rule)):
+        assert {row.candidate for row in rows(crosscheck(JaxCandidate(f), SQUARE, checks=["forward"]))} == {"mine"}
+    report = crosscheck(JaxCandidate(mine, "theirs"), SQUARE, checks=["forward"])
+    assert {row.candidate for row in rows(report)} == {"theirs"}
+
+
+def test_what_is_no_function():
+    with pytest.raises(TypeError, match="JaxCandidate: needs a function of JAX arrays, got int"):
+        JaxCandidate(3)
+
+
+def test_in_a_case_file(tmp_path):
+    path = tmp_path / "case.py"
+    path.write_text(
+        "from parity_tests import JaxCandidate, OpSpec\n"
+        "spec = OpSpec('square', primal=lambda x: x * x, signature='(n)->(n)')\n"
+        "def square(x):\n    return x * x\n"
+        "candidates = [JaxCandidate(square), JaxCandidate(square, 'other'), lambda x: x * x]\n"
+        "limits = {'jvp': 'why'}\n"
+    )
+    _, candidates = load_case(path)
+    assert [(c.name, c.framework) for c in candidates] == [("square", "jax"), ("other", "jax"), ("lambda", "torch")]
+    assert {tuple(c.limits) for c in candidates} == {("jvp",)}
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.bool]
+)
+def test_arrays_cross_unchanged(dtype):
+    x = torch.tensor([[0, 1, 2], [3, 4, 5]]).to(dtype).T
+    with jax.enable_x64(True):
+        y = conversion.to_jax(x)
+        assert y.dtype.name == str(dtype).removeprefix("torch.")
+        back = conversion.from_jax(y)
+    assert back.dtype == dtype
+    assert torch.equal(back, x)
+    back.fill_(1)
+    assert not (np.asarray(y) == 1).all()
+
+
+def test_nothing_is_changed_that_is_global():
+    before = jax.config.jax_enable_x64, jax.config.jax_default_matmul_precision
+    crosscheck(JaxCandidate(_pair), PAIR, checks=["vjp"], dtypes=["float64"]).raise_if_failed()
+    assert (jax.config.jax_enable_x64, jax.config.jax_default_matmul_precision) == before

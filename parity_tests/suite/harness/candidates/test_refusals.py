@@ -1,0 +1,176 @@
+"""What a candidate refuses: listed by its author, lacking in PyTorch, or a failure."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import pytest
+import torch
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from parity_tests import OpSpec, Verdict, crosscheck
+from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD
+from parity_tests.suite.harness._ops import SQUARE, judged, normal, rows, unary_function
+
+
+class NoJvp(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        (x,) = ctx.saved_tensors
+        return 2 * x * cotangents[0]
+
+
+class Once(NoJvp):
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *cotangents):
+        (x,) = ctx.saved_tensors
+        return 2 * x * cotangents[0]
+
+
+OldStyle = unary_function(torch.square, lambda x, g: 2 * x * g)  # right, but without setup_context
+
+DECLARED = [
+    pytest.param(
+        NoJvp.apply,
+        "jvp",
+        "has no jvp staticmethod, nor has anything that is compiled: AOTAutograd makes none",
+        id="no jvp",
+    ),
+    pytest.param(Once.apply, "vjp_of_vjp", "its backward is marked once_differentiable", id="once_differentiable"),
+    pytest.param(
+        OldStyle, "vmap", "has no setup_context staticmethod, so torch.func cannot use it", id="no setup_context"
+    ),
+    pytest.param(
+        NoJvp.apply, "vmap", "has no vmap rule (generate_vmap_rule or a vmap staticmethod)", id="no vmap rule"
+    ),
+    pytest.param(NoJvp.apply, "jvp_of_jvp", NESTED_FORWARD, id="nested forward mode"),
+]
+
+
+@pytest.mark.parametrize(("call", "check", "reason"), DECLARED)
+def test_what_the_author_declared_is_a_listed_limit(call, check, reason):
+    report = crosscheck(call, SQUARE, checks=["vjp", check], dtypes=["float64"])
+    row = rows(report)[-1]
+    assert (row.verdict, row.listed, row.declared, row.reason) == (Verdict.UNSUPPORTED, True, True, reason)
+    assert "UNSUPPORTED, as declared: " in str(report)
+    assert report.passed
+
+
+@pytest.mark.parametrize(("call", "check", "reason"), DECLARED)
+def test_without_limits_it_is_a_failure(call, check, reason):
+    report = crosscheck(call, SQUARE, checks=["vjp", check], dtypes=["float64"], limits={})
+    row = rows(report)[-1]
+    assert (row.verdict, row.listed, row.reason) == (Verdict.UNSUPPORTED, False, reason)
+    assert not report.passed
+    assert report.exit_code == 1
+
+
+def _refuses(x):
+    raise NotImplementedError("no kernel for this")
+
+
+def test_a_candidate_that_refuses_is_unsupported_but_not_excused():
+    row = judged(_refuses, SQUARE, "forward")
+    assert (row.verdict, row.listed) == (Verdict.UNSUPPORTED, False)
+    assert row.reason == "NotImplementedError: no kernel for this"
+    assert not row.passed
+
+
+def test_a_refusal_that_is_listed():
+    row = judged(_refuses, SQUARE, "forward", limits={"forward": "no kernel yet"})
+    assert (row.verdict, row.listed, row.declared, row.reason) == (Verdict.UNSUPPORTED, True, False, "no kernel yet")
+
+
+def test_nothing_but_refusals_is_not_agreement():
+    report = crosscheck(_refuses, SQUARE, checks=["forward"], limits={"forward": "no kernel yet"})
+    assert not report.passed
+    assert report.exit_code == 2
+
+
+def test_a_limit_that_was_lifted_is_an_error():
+    row = judged(torch.square, SQUARE, "vjp", limits={"vjp": "not yet"})
+    assert row.verdict is Verdict.MISMATCH
+    assert row.reason == "listed as a limit (not yet), but it passes: unlist it"
+
+
+def test_a_listed_mismatch_says_what_was_found():
+    row = judged(unary_function(torch.square, lambda x, g: x * g), SQUARE, "vjp", limits={"vjp": "factor"})
+    assert (row.verdict, row.listed, row.failure) == (Verdict.UNSUPPORTED, True, None)
+    assert row.reason == "factor (found: MISMATCH)"
+
+
+def test_limits_replace_what_is_declared():
+    """`limits` is the whole list: a missing jvp that it does not name is a failure."""
+    report = crosscheck(
+        NoJvp.apply, SQUARE, checks=["vjp", "jvp", "vmap"], limits={"vmap": "no rule"}, dtypes=["float64"]
+    )
+    assert {row.check: row.passed for row in rows(report)} == {"vjp": True, "jvp": False, "vmap": True}
+
+
+# What PyTorch lacks.
+
+HUBER = OpSpec(
+    "huber",
+    primal=lambda x, y: jnp.where(jnp.abs(x - y) < 1, 0.5 * (x - y) ** 2, jnp.abs(x - y) - 0.5),
+    inputs=(normal(4), normal(4, seed=1)),
+)
+INVERSE = OpSpec("inverse", primal=jnp.linalg.inv, inputs=(normal(3, 3),))
+QUANTILE = OpSpec("quantile", primal=lambda x: jnp.quantile(x, 0.3, axis=-1), inputs=(normal(3, 5),))
+
+
+def _quantile(x):
+    return torch.quantile(x, 0.3, dim=-1)
+
+
+LACKING = [
+    pytest.param(
+        lambda x, y: functional.huber_loss(x, y, reduction="none"),
+        HUBER,
+        "jvp_of_vjp",
+        "float64",
+        "Trying to use forward AD with huber_loss_backward that does not support it",
+        id="forward mode of a gradient",
+    ),
+    pytest.param(torch.linalg.inv, INVERSE, "vjp", "bfloat16", "Low precision dtypes not supported", id="a format"),
+    *(
+        pytest.param(_quantile, QUANTILE, "vjp", dtype, "quantile() input tensor must be", id=f"a quantile in {dtype}")
+        for dtype in ("bfloat16", "float16")
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "spec", "check", "dtype", "reason"), LACKING)
+def test_what_pytorch_lacks_is_not_held_against_a_candidate(call, spec, check, dtype, reason):
+    row = judged(call, spec, check, dtype)
+    assert (row.verdict, row.listed) == (Verdict.UNSUPPORTED, True)
+    assert reason in row.reason
+    assert crosscheck(call, spec, checks=["vjp", check], dtypes=["float64", dtype]).passed
+    assert not crosscheck(call, spec, checks=["vjp", check], dtypes=["float64", dtype], limits={}).passed
+
+
+@pytest.mark.parametrize("check", ["forward", "vjp"])
+def test_a_format_that_is_refused_hides_no_mistake_in_another(check):
+    report = crosscheck(lambda x: _quantile(x) + x[:, 0] / 1024, QUANTILE, checks=[check])
+    verdicts = {row.dtype: row.verdict for row in rows(report)}
+    assert verdicts["float64"] is verdicts["float32"] is Verdict.MISMATCH, report
+    assert verdicts["bfloat16"] is verdicts["float16"] is Verdict.UNSUPPORTED, report
+
+
+def test_an_operator_without_any_derivative_is_no_limit_of_pytorchs():
+    row = judged(torch.ops.gradparity_tests.underived, SQUARE, "vjp")
+    assert not row.passed
+    assert row.verdict in (Verdict.UNSUPPORTED, Verdict.MISMATCH)
+
+
+@torch.library.custom_op("gradparity_tests::underived", mutates_args=())
+def _underived(x: torch.Tensor) -> torch.Tensor:
+    return x * x

@@ -1,0 +1,1 @@
+"""Tests of the checks, each with the mistakes that are planted for it."""

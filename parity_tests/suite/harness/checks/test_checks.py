@@ -1,0 +1,197 @@
+"""Every check lets a right operator pass and catches the mistakes in the file of `planted` that has its name."""
+
+from __future__ import annotations
+
+import pkgutil
+import warnings
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from parity_tests import OpSpec, Verdict
+from parity_tests.harness import checks as package
+from parity_tests.harness.checks import CHECKS
+from parity_tests.suite.harness._ops import PAIR, normal, pair_function, tensors
+from parity_tests.suite.harness._ops import judged as row_of
+from parity_tests.suite.harness.checks import planted
+from parity_tests.suite.harness.checks.planted import cases_of, mistake_of
+from parity_tests.suite.harness.checks.planted.vjp import DOUBLE, NONLINEAR
+from parity_tests.suite.mistakes import assert_caught, judged, verdicts
+
+pytestmark = pytest.mark.usefixtures("certified_once")
+
+CASES = [(check, case) for check in CHECKS for case in cases_of(check)]
+CAUGHT = [
+    pytest.param(mistake, case.spec, id=f"{check}: {name}")
+    for check, case in CASES
+    for name, mistake in case.mistakes.items()
+]
+
+
+def test_every_check_has_its_planted_mistakes_in_a_file_of_its_name():
+    assert {module.name for module in pkgutil.iter_modules(planted.__path__)} == set(CHECKS)
+    for check in CHECKS:
+        caught_by = {mistake.caught_by for case in cases_of(check) for mistake in case.mistakes.values()}
+        assert caught_by == {check}
+
+
+def test_without_a_planted_mistake_there_is_a_word_of_what_to_write():
+    with pytest.raises(
+        LookupError, match=r"'made_up' has no .*; write parity_tests/suite/harness/checks/planted/made_up\.py"
+    ):
+        cases_of("made_up")
+
+
+def test_every_module_of_checks_is_registered_under_its_own_name():
+    modules = {module.name for module in pkgutil.iter_modules(package.__path__)} - {"check"}
+    assert modules == set(CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("check", "case", "dtype"),
+    [
+        pytest.param(check, case, dtype, id=f"{check}-{case.spec.name}-{dtype}")
+        for check, case in CASES
+        for dtype in ("float64", "float32", "bfloat16", "float16")
+        if check != "points_second_order" or dtype in ("float64", "float32")  # in the others it has nothing to say
+    ],
+)
+def test_a_right_operator_passes(check, case, dtype):
+    row = row_of(case.right, case.spec, check, dtype, limits={})
+    assert (row.verdict, row.reason) == (Verdict.PASS, "")
+    assert row.comparisons > 0
+
+
+@pytest.mark.parametrize("check", [name for name in CHECKS if name not in ("jvp_of_jvp", "opcheck")])
+def test_a_right_function_passes(check):
+    assert row_of(pair_function().apply, cases_of(check)[0].spec, check, limits={}).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(("mistake", "spec"), CAUGHT)
+def test_a_mistake_is_caught_by_the_check_that_is_there_for_it(mistake, spec):
+    assert_caught(mistake, spec)
+
+
+@pytest.mark.parametrize(
+    ("check", "name", "text"),
+    [
+        ("vjp_of_vjp", "a saved intermediate", "the oracle is right"),
+        ("vjp_of_vjp", "a saved intermediate", "SavedIntermediate  keeps a tensor of shape (3, 4) that is neither"),
+        ("checkpoint", "ctx.saved_tensors read twice", "refused by PyTorch: torch.utils.checkpoint: Unpack is being"),
+        ("determinism", "threads share a workspace", "from several threads"),
+        ("leaks", "gradients that are never freed", "live tensors  grows by"),
+        ("fake", "transposed on the device meta", "with values it is torch.float64 of shape (3, 4) where its inputs"),
+        (
+            "autocast",
+            "float16, whatever autocast has",
+            "is torch.float16, neither the inputs' float32 nor",
+        ),
+        ("make_fx", "another path if traced", "(traced at other inputs)"),
+        (
+            "opcheck",
+            "outputs that share memory",
+            "test_schema  fails: RuntimeError: Outputs 0 and 1 alias",
+        ),
+        ("functorch", "a batching rule of second order", "(vmap of vjp of vjp, per sample, example 0)"),
+    ],
+)
+def test_the_message_says_what_is_wrong(check, name, text):
+    mistake, case = mistake_of(check, name)
+    report = judged(mistake.call, case.spec, [check], ["float64"])
+    assert verdicts(report) == {check: Verdict.MISMATCH}
+    assert text in str(report)
+
+
+# What torch.autograd.gradcheck does not see.
+
+
+def gradcheck(call: Callable, spec: OpSpec) -> bool:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.autograd.gradcheck(call, tensors(spec.inputs or ()), raise_exception=False)
+
+
+@pytest.mark.parametrize(
+    ("check", "name"),
+    [
+        *(("vjp", name) for name in NONLINEAR),
+        ("vjp", "wrong where both cotangents meet"),
+        ("layouts", "a cotangent's strides ignored"),
+        ("layouts", "a cotangent of stride 0"),
+        ("layouts", "an input's strides ignored"),
+    ],
+)
+def test_gradcheck_passes_what_a_check_here_catches(check, name):
+    mistake, case = mistake_of(check, name)
+    assert gradcheck(mistake.call, case.spec)
+
+
+def test_gradcheck_does_run_here():
+    assert not gradcheck(mistake_of("vjp", "a dropped term")[0].call, PAIR)
+
+
+# The details of a single check.
+
+
+def _circumstances(check: str, name: str) -> set[str]:
+    mistake, case = mistake_of(check, name)
+    failure = row_of(mistake.call, case.spec, check).failure
+    assert failure is not None
+    return {wrong.circumstance for wrong in failure.wrong}
+
+
+@pytest.mark.parametrize(
+    ("check", "name", "circumstance"),
+    [
+        ("vjp_partial", "or for and", "only the cotangent of first is defined"),
+        ("vjp_partial", "a gradient out of nothing", "no cotangent is defined"),
+        ("input_subsets", "a gradient that needs the other", "gradients of x alone"),
+        ("layouts", "a cotangent of stride 0", "cotangents expanded"),
+        ("purity", "keeps state", "backward twice"),
+        ("linearity", "clipped", "the cotangents times -2^10, against the gradient times -2^10"),
+        ("linearity", "0/0 at zero", "the odd entries of the cotangents are 0"),
+        ("in_place", "saves x.data", "x edited in place before the backward"),
+        ("retain_graph", "keeps its first result", "the second backward, with other cotangents"),
+        ("interleaved", "state on the class", "first in, first out, backward of call 1"),
+        ("interleaved", "a stack on the class", "first in, first out, backward of call 1"),
+        ("interleaved", "state on the thread", "its backward in another thread"),
+        ("interleaved", "one buffer for all outputs", "after another forward"),
+        ("saved_tensors", "inputs kept on ctx", "saved tensors moved by hooks"),
+    ],
+)
+def test_the_circumstance_is_told(check, name, circumstance):
+    assert _circumstances(check, name) == {circumstance}
+
+
+def test_the_axis_of_the_batch_is_told():
+    assert all(where.startswith("in_dims (") for where in _circumstances("vmap", "mixes the examples"))
+
+
+def test_purity_names_what_was_written_to():
+    for name, label in (
+        ("writes to its cotangent", "first_bar"),
+        ("writes to its input", "x"),
+        ("writes to its output", "second"),
+    ):
+        failure = row_of(mistake_of("purity", name)[0].call, PAIR, "purity").failure
+        assert failure is not None
+        written = [wrong.label for wrong in failure.wrong if wrong.pattern == "was written to"]
+        assert written == [label]
+
+
+def test_an_output_that_requires_a_gradient_unasked():
+    one = torch.nn.Parameter(torch.ones((), dtype=torch.float64))
+
+    def double(x):
+        return 2 * x * one
+
+    assert row_of(double, DOUBLE, "vjp").verdict is Verdict.PASS
+    failure = row_of(double, DOUBLE, "input_subsets").failure
+    assert failure is not None
+    assert [(wrong.label, wrong.pattern) for wrong in failure.wrong] == [("output", "requires a gradient")]
+
+
+def test_scalars_can_be_batched():
+    spec = OpSpec("scalar", primal=lambda x: x * x, inputs=(normal(),))
+    assert row_of(lambda x: x * x, spec, "vmap").verdict is Verdict.PASS

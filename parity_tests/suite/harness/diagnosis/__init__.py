@@ -1,0 +1,1 @@
+"""Tests of what a failure is said to look like."""

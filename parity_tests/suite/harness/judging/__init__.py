@@ -1,0 +1,1 @@
+"""Tests of verdicts, of what a run consists of, and of reproducers."""

@@ -1,0 +1,614 @@
+"""Reproducers: the two files of a failure, the script by itself, and gradparity replay."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from parity_tests import JaxCandidate, OpSpec, Report, crosscheck
+from parity_tests.cli.app import app
+from parity_tests.harness.judging.reproducer import importable
+from parity_tests.suite.harness._ops import unary_function
+from parity_tests.suite.marks import marks
+
+ROOT = Path(__file__).parents[4]
+
+pytestmark = pytest.mark.usefixtures("shrinking")
+
+# Two inputs, two outputs, an index and a parameter. Each mistake is one line.
+CASE = """
+import jax.numpy as jnp
+import torch
+from parity_tests import OpSpec, integer
+
+
+def primal(x, w, index, scale):
+    y = jnp.tanh(scale * (x @ w))
+    return y, y[index] * y[index]
+
+
+spec = OpSpec(
+    "gathered",
+    primal=primal,
+    signature="(n,d),(d),(m)->(n),(m)",
+    domains={"index": integer(0, "n")},
+    params={"scale": 0.5},
+)
+
+
+def formula(x, w, index, scale):
+    y = torch.tanh(scale * (x @ w))
+    return y, y[index] * y[index]
+
+
+class Gathered(torch.autograd.Function):
+    @staticmethod
+    def forward(x, w, index, scale):
+        return formula(x, w, index, scale)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, w, index, ctx.scale = inputs
+        ctx.save_for_backward(x, w, index, output[0])
+        ctx.save_for_forward(x, w, index, output[0])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx, y_bar, squares_bar):
+        x, w, index, y = ctx.saved_tensors
+        total = torch.zeros_like(y) if y_bar is None else y_bar
+        if squares_bar is not None:
+            total = total.index_add(0, index, 2 * y[index] * squares_bar)
+        p = ctx.scale * total * (1 - y * y)
+        x_bar, w_bar = torch.outer(p, w), x.T @ p
+        BACKWARD
+        return x_bar, w_bar, None, None
+
+    @staticmethod
+    def jvp(ctx, x_dot, w_dot, *_):
+        x, w, index, y = ctx.saved_tensors
+        x_dot, w_dot = (torch.zeros_like(a) if a_dot is None else a_dot for a, a_dot in ((x, x_dot), (w, w_dot)))
+        y_dot = ctx.scale * (1 - y * y) * (x_dot @ w + x @ w_dot)
+        squares_dot = 2 * y[index] * y_dot[index]
+        JVP
+        return y_dot, squares_dot
+
+
+def wrong(x, w, index, scale):
+    return Gathered.apply(x, w, index, scale)
+
+
+candidates = {"right": formula, "wrong": wrong}
+"""
+MISTAKES = {  # the check that finds it, the line in the backward, the one in the jvp
+    "vjp": ("w_bar = w_bar / 2", ""),
+    "jvp": ("", "squares_dot = squares_dot / 2"),
+    "vjp_of_vjp": ("x_bar = x_bar + 0 * x; w_bar = w_bar.detach()", ""),
+    "jvp_of_vjp": ("x_bar = x_bar.detach()", ""),
+    "vjp_of_jvp": ("", "y_dot = y_dot + (x - x.detach()).sum(-1)"),
+    "vjp_partial": ("w_bar = w_bar * 2 if squares_bar is None else w_bar", ""),
+    "layouts": ("w_bar = w_bar if x.is_contiguous() else 2 * w_bar", ""),
+    "input_subsets": ("w_bar = w_bar if ctx.needs_input_grad[0] else w_bar / 2", ""),
+}
+
+
+@pytest.fixture(autouse=True)
+def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay runs the case that a failure names only in the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+def text(backward: str = "", jvp: str = "") -> str:
+    """A case with a mistake; without one, a right one."""
+    return CASE.replace("BACKWARD", backward or "pass").replace("JVP", jvp or "pass")
+
+
+def gradparity(*args: str):
+    """In this process, in which the mistakes are planted."""
+    here = ("--no-isolate",) if args[0] in ("run", "check") else ()
+    return CliRunner().invoke(app, [*args, *here], env={"COLUMNS": "200"})
+
+
+def script(path: Path, *args: str) -> tuple[int, str]:
+    """Run a script in this process, and leave no traces in it: its exit code, and what it printed."""
+    out = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True), contextlib.redirect_stdout(out):
+        patch.setattr(jax.config, "update", lambda name, value: None)
+        patch.setattr(sys, "path", [*sys.path])
+        patch.setattr(sys, "argv", [str(path), *args])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(path), run_name="__main__")
+    code = ended.value.code
+    return (code, out.getvalue()) if isinstance(code, int) else (1, f"{out.getvalue()}{code}\n")
+
+
+def case_with(folder: Path, check: str) -> Path:
+    backward, jvp = MISTAKES[check]
+    path = folder / "case.py"
+    path.write_text(text(backward, jvp))
+    return path
+
+
+def found(folder: Path, check: str, *options: str) -> tuple[Path, str]:
+    """The .npz of the failure that `gradparity check` finds, and what it prints."""
+    failures = folder / "failures"
+    ran = gradparity(
+        "check",
+        str(case_with(folder, check)),
+        "--only",
+        check,
+        "--device",
+        "cpu",
+        "--failures",
+        str(failures),
+        *options,
+    )
+    assert ran.exit_code == 1, ran.output
+    (path,) = failures.glob("*.npz")
+    assert {*failures.iterdir()} == {path, path.with_suffix(".py")}
+    return path, ran.stdout
+
+
+FAST = ("vjp", "layouts")
+
+
+@pytest.mark.parametrize("check", marks(FAST, MISTAKES))
+def test_from_the_check_to_the_script_and_the_replay(tmp_path, check):
+    path, told = found(tmp_path, check, "--dtype", "float64")
+    assert f"  replay  gradparity replay {path}\n" in told
+    assert f"  script  python {path.with_suffix('.py')}\n" in told
+    assert re.fullmatch(rf"gathered-wrong-{check}-float64-[0-9a-f]{{8}}\.npz", path.name)
+    smallest = re.search(r"^  smallest  .*: candidate (\S+), oracle (\S+)", told, re.MULTILINE).groups()
+
+    again = gradparity("replay", str(path))
+    assert again.exit_code == 1, again.output
+    assert f"gathered: wrong disagrees with the oracle   [{check}, " in again.stdout
+    assert f"candidate {smallest[0]}, oracle {smallest[1]}\n" in again.stdout
+
+    code, printed = script(path.with_suffix(".py"))
+    assert code == 1, printed
+    assert ": they differ\n" in printed
+
+    path_of_case = tmp_path / "case.py"
+    path_of_case.write_text(text())
+    again = gradparity("replay", str(path))
+    assert again.exit_code == 0, again.output
+    assert again.stdout == f"gathered: wrong agrees with the oracle now: {check}, float64, cpu\n"
+    code, printed = script(path.with_suffix(".py"))
+    assert code == 0, printed
+    assert "differ" not in printed
+
+
+@pytest.mark.slow
+def test_the_script_needs_torch_jax_and_numpy_only(tmp_path):
+    """In a process of its own, which can import nothing of this project, nor what that depends on."""
+    path, _ = found(tmp_path, "vjp", "--dtype", "float64")
+    refused = ["parity_tests", "jax_ref", "torch_impl", "derivation", "typer", "rich", "yaml"]
+    alone = f"import sys, runpy; sys.modules |= dict.fromkeys({refused}); sys.argv = sys.argv[1:]; "
+    ran = subprocess.run(
+        [sys.executable, "-c", alone + "runpy.run_path(sys.argv[0])", str(path.with_suffix(".py"))],
+        cwd=ROOT.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1, ran.stderr
+    assert "w_bar: they differ" in ran.stdout
+
+
+def test_what_is_in_the_file(tmp_path):
+    path, _ = found(tmp_path, "vjp", "--seed", "5", "--dtype", "bfloat16")
+    with np.load(path, allow_pickle=False) as data:
+        facts = json.loads(str(data["facts"]))
+        arrays = {name: data[name] for name in data.files if name != "facts"}
+    expected = {"op": "gathered", "candidate": "wrong", "check": "vjp", "dtype": "bfloat16", "device": "cpu", "seed": 5}
+    assert expected.items() <= facts.items()
+    assert facts["case"] == str(tmp_path / "case.py")
+    assert facts["versions"]["torch"] == torch.__version__
+    n, d, m = (facts["sizes"][axis] for axis in "ndm")
+    shapes = {"x": (n, d), "w": (d,), "output0_bar": (n,), "output1_bar": (m,), "constant.2": (m,)}
+    for name, shape in shapes.items():
+        assert arrays[name].shape == shape
+    for label in ("x_bar", "w_bar"):
+        for side in ("candidate", "oracle", "bound"):
+            assert arrays[f"{side}.{label}"].dtype == np.float64
+    assert arrays["constant.2"].dtype == np.int64
+    for name in ("x", "w", "output0_bar"):
+        exact = torch.tensor(arrays[name]).bfloat16().double().numpy()
+        np.testing.assert_array_equal(arrays[name], exact)
+        np.testing.assert_array_equal(arrays[name], arrays[f"drawn.{name} 0"])
+
+
+@pytest.mark.slow
+def test_the_files_are_the_same_every_time(tmp_path):
+    path, _ = found(tmp_path, "vjp")
+    before = path.read_bytes(), path.with_suffix(".py").read_text()
+    found(tmp_path, "vjp")
+    assert (path.read_bytes(), path.with_suffix(".py").read_text()) == before
+
+
+def test_nothing_is_written_without_a_failure(tmp_path):
+    ran = gradparity(
+        "check",
+        str(case_with(tmp_path, "jvp")),
+        "--only",
+        "vjp",
+        "--dtype",
+        "float64",
+        "--failures",
+        str(tmp_path / "failures"),
+    )
+    assert ran.exit_code == 0, ran.output
+    assert not (tmp_path / "failures").exists()
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "failures").write_text("a file")
+    ran = gradparity(
+        "check",
+        str(case_with(tmp_path, "vjp")),
+        "--only",
+        "vjp",
+        "--dtype",
+        "float64",
+        "--failures",
+        str(tmp_path / "failures"),
+    )
+    assert ran.exit_code == 1, ran.output
+    assert f"skipped: reproducers in {tmp_path}/failures: " in ran.stdout
+    assert "gathered: wrong disagrees" in ran.stdout
+
+
+def test_another_case(tmp_path):
+    path, _ = found(tmp_path, "vjp")
+    moved = tmp_path / "moved.py"
+    (tmp_path / "case.py").rename(moved)
+    lost = gradparity("replay", str(path))
+    assert lost.exit_code == 2
+    assert (
+        lost.stderr
+        == f"gradparity: {path}: its case {tmp_path}/case.py is not there any more; say where it is: --case FILE\n"
+    )
+    assert gradparity("replay", str(path), "--case", str(moved)).exit_code == 1
+    assert script(path.with_suffix(".py"), str(moved))[0] == 1
+
+
+def test_a_check_that_one_call_does_not_show(tmp_path):
+    stateful = """
+calls = 0
+
+def wrong(x, w, index, scale):
+    global calls
+    calls += 1
+    y, squares = formula(x, w, index, scale)
+    return y * (1 + (calls % 2) * 2.0**-52), squares  # every other call is off by a rounding
+
+candidates = {"wrong": wrong}
+"""
+    (tmp_path / "case.py").write_text(text() + stateful)
+    failures = tmp_path / "failures"
+    ran = gradparity(
+        "check", str(tmp_path / "case.py"), "--only", "determinism", "--dtype", "float64", "--failures", str(failures)
+    )
+    assert ran.exit_code == 1, ran.output
+    (path,) = failures.glob("*.npz")
+    code, printed = script(path.with_suffix(".py"))
+    assert code == 1
+    assert "One call of the candidate does not show what the check determinism finds." in printed
+    assert f"gradparity replay {path.name}" in printed
+    assert gradparity("replay", str(path)).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("domain", "wrong"),
+    [
+        ("symmetric", lambda x, g: 3 * x @ x @ g),
+        ("lower", lambda x, g: 3 * x.T @ x.T @ g),
+    ],
+)
+def test_a_domain_that_cannot_tell_everything(tmp_path, domain, wrong):
+    spec = OpSpec("trace", primal=_trace, signature="(n,n)->()", domains={"x": domain})
+    report = crosscheck(
+        unary_function(lambda x: (x @ x).trace(), lambda x, g: wrong(x, g * torch.eye(len(x), dtype=x.dtype))),
+        spec,
+        checks=["vjp"],
+        dtypes=["float64"],
+    )
+    report.save_failures(tmp_path)
+    (path,) = tmp_path.glob("*.py")
+    text = path.read_text().replace(
+        'sys.exit("put the PyTorch callable here")', "return (inputs[0] @ inputs[0]).trace() * 2"
+    )
+    path.write_text(text)
+    assert script(path)[0] == 1
+    path.write_text(text.replace(".trace() * 2", ".trace()"))
+    code, printed = script(path)
+    assert code == 0, printed
+
+
+def _trace(x):
+    import jax.numpy as jnp
+
+    return jnp.trace(x @ x)
+
+
+# From Python.
+
+
+def test_from_python(tmp_path):
+    spec = OpSpec("trace", primal=_trace, signature="(n,n)->()")
+    report = crosscheck(half_trace, spec, checks=["vjp"], dtypes=["float64", "float32"])
+    assert [failure.script is None for failure in report.failures] == [True, True]
+    saved = report.failures[0].save(tmp_path / "one")
+    assert Path(saved.script).is_file()
+    report.save_failures(tmp_path / "all")
+    (path,) = (tmp_path / "all").glob("*.npz")
+    assert report.failures[0].replay == f"gradparity replay {path}"
+    assert str(path.with_suffix(".py")) in str(report)
+    assert json.loads(json.dumps(report.as_dict()))["failures"][0]["script"] == str(path.with_suffix(".py"))
+    with pytest.raises(ValueError, match=r"^trace, half_trace, vjp: no reproducer can be made of this failure$"):
+        Report.from_dict(report.as_dict()).failures[0].save(tmp_path)
+    code, printed = script(path.with_suffix(".py"))  # both sides can be imported
+    assert code == 1, printed
+    assert "x_bar: they differ" in printed
+    lost = gradparity("replay", str(path))
+    assert lost.exit_code == 2
+    assert (
+        "was found from Python, without a file; write one that defines spec and candidate: --case FILE" in lost.stderr
+    )
+
+
+def test_there_is_no_script_of_what_is_not_torch(tmp_path):
+    spec = OpSpec("trace", primal=_trace, signature="(n,n)->()")
+    report = crosscheck(JaxCandidate(lambda x: _trace(x) / 2), spec, checks=["vjp"], dtypes=["float64"])
+    report.save_failures(tmp_path)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".npz"]
+    assert "  replay  gradparity replay " in str(report)
+    assert "  script  " not in str(report)
+
+
+def half_trace(x):
+    return (x @ x.detach()).trace()
+
+
+@pytest.mark.slow
+def test_a_module(tmp_path):
+    (tmp_path / "case.py").write_text(
+        "import torch\nfrom parity_tests import OpSpec\n"
+        "class Linear(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.weight = torch.nn.Parameter(torch.ones(1, 1))\n"
+        "    def forward(self, x):\n"
+        "        return x @ self.weight.T + self.weight.detach().sum()\n"
+        "spec = OpSpec('linear', primal=lambda x, w: x @ w.T + w.sum(), signature='(n,d),(m,d)->(n,m)')\n"
+        "candidate = Linear()\n"
+    )
+    failures = tmp_path / "failures"
+    ran = gradparity("check", str(tmp_path / "case.py"), "--only", "vjp", "--failures", str(failures))
+    assert ran.exit_code == 1, ran.output
+    (path,) = failures.glob("*.npz")
+    code, printed = script(path.with_suffix(".py"))
+    assert code == 1, printed
+    assert "w_bar: they differ" in printed
+    assert gradparity("replay", str(path)).exit_code == 1
+
+
+def test_the_suite_s_own_implementations_can_be_replayed(tmp_path, monkeypatch):
+    from parity_tests.catalog import attn
+    from parity_tests.harness.candidates.torch_candidate import Candidate
+
+    def wrong(q, k, v):
+        a = torch.tanh(q @ k.T.detach())
+        return a @ v, a
+
+    monkeypatch.setattr(attn, "candidate", lambda name: Candidate(wrong, name, {}))
+    options = ("--candidate", "attn_composite", "--only", "vjp", "--device", "cpu", "--failures", str(tmp_path))
+    assert gradparity("run", *options).exit_code == 1
+    (path,) = tmp_path.glob("*.npz")
+    assert gradparity("replay", str(path)).exit_code == 1
+    monkeypatch.undo()
+    assert gradparity("replay", str(path)).exit_code == 0
+
+
+# What cannot be replayed.
+
+
+def _spoilt(path: Path, **changes) -> Path:
+    with np.load(path) as data:
+        arrays = dict(data)
+    facts = json.loads(str(arrays.pop("facts"))) | {k: v for k, v in changes.items() if k in ("format", "candidate")}
+    arrays = {k: v for k, v in arrays.items() if k not in changes.get("without", ())}
+    np.savez(path.with_name("spoilt.npz"), facts=np.array(json.dumps(facts)), **arrays)
+    return path.with_name("spoilt.npz")
+
+
+def test_files_that_cannot_be_replayed(tmp_path):
+    path, _ = found(tmp_path, "vjp", "--dtype", "float64")
+    np.savez(tmp_path / "other.npz", x=np.ones(3))
+    (tmp_path / "text.npz").write_text("text")
+    np.savez(tmp_path / "pickle.npz", facts=np.array([{}], dtype=object))
+    messages = {
+        tmp_path / "nothing.npz": "no such file",
+        tmp_path / "other.npz": "not a failure that gradparity has written",
+        tmp_path / "text.npz": "not a failure that gradparity has written",
+        tmp_path / "pickle.npz": "not a failure that gradparity has written",
+    }
+    for name, message in messages.items():
+        ran = gradparity("replay", str(name))
+        assert (ran.exit_code, ran.stdout) == (2, "")
+        assert ran.stderr.startswith(f"gradparity: {name}: {message}")
+        assert len(ran.stderr.splitlines()) == 1
+    for changes, message in (
+        ({"format": 99}, "is of format 99, this version of gradparity reads 1"),
+        ({"candidate": "rihgt"}, "unknown candidate 'rihgt' (did you mean 'right'?)"),
+        ({"without": ("drawn.x 0",)}, "does not fit the spec gathered(x, w, index): it has w"),
+        ({"without": ("constant.2",)}, "does not fit the spec gathered(x, w, index)"),
+    ):
+        ran = gradparity("replay", str(_spoilt(path, **changes)))
+        assert (ran.exit_code, ran.stdout) == (2, ""), ran.output
+        assert message in ran.stderr
+
+
+def test_another_version_is_told(tmp_path):
+    path, _ = found(tmp_path, "vjp", "--dtype", "float64")
+    with np.load(path) as data:
+        arrays = dict(data)
+    facts = json.loads(str(arrays.pop("facts")))
+    facts["versions"]["torch"] = "1.0"
+    np.savez(path, facts=np.array(json.dumps(facts)), **arrays)
+    assert (
+        f"the failure was found with torch 1.0; this is {torch.__version__}" in gradparity("replay", str(path)).stdout
+    )
+
+
+def _local():
+    class Local(torch.autograd.Function):
+        pass
+
+    return Local.apply
+
+
+class _Here(torch.autograd.Function):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (half_trace, "half_trace"),
+        (_Here.apply, "_Here.apply"),
+        (lambda x: x, None),
+        (_local(), None),
+        (torch.nn.Tanh(), None),
+        (torch.tanh, None),
+    ],
+    ids=["function", "apply", "lambda", "local class", "module", "builtin"],
+)
+def test_what_a_script_can_import(call, name):
+    assert importable(call) == (None if name is None else (__name__, name))
+
+
+@pytest.mark.parametrize("main", ["__main__", "__mp_main__"])
+def test_a_script_cannot_import_what_a_script_defines(main, monkeypatch):
+    """Neither by its name there, nor by that in a process which it has started."""
+    monkeypatch.setattr(half_trace, "__module__", main)
+    monkeypatch.setitem(sys.modules, main, SimpleNamespace(half_trace=half_trace))
+    assert importable(half_trace) is None
+
+
+SURROGATE = """
+import jax.numpy as jnp
+import torch
+from parity_tests import OpSpec
+
+spec = OpSpec("through", lambda x: jnp.round(x), "(n)->(n)", surrogate=lambda x, w: (w,))
+
+
+def candidate(x):
+    return FACTOR * x + (torch.round(x) - FACTOR * x).detach()
+"""
+
+
+def test_the_script_compares_with_a_surrogate_gradient(tmp_path):
+    """The primal's own derivative is 0, which is neither of the two."""
+    case = tmp_path / "case.py"
+    case.write_text(SURROGATE.replace("FACTOR", "2"))
+    options = ("--only", "vjp", "--device", "cpu", "--dtype", "float64", "--failures", str(tmp_path / "failures"))
+    ran = gradparity("check", str(case), *options)
+    assert ran.exit_code == 1, ran.output
+    (path,) = (tmp_path / "failures").glob("*.py")
+    code, printed = script(path)
+    assert (code, "x_bar: they differ" in printed) == (1, True), printed
+    case.write_text(SURROGATE.replace("FACTOR", "1"))
+    code, printed = script(path)
+    assert (code, "x_bar: they agree" in printed) == (0, True), printed
+
+
+MIXED = """
+import jax.numpy as jnp
+import torch
+from parity_tests import OpSpec
+
+spec = OpSpec("weighted", lambda z, x: (z * x, x * x), "(n),(n)->(n),(n)", domains={"z": "complex"})
+
+
+class Weighted(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, z, x):
+        ctx.save_for_backward(z, x)
+        return z * x, x * x
+
+    @staticmethod
+    def backward(ctx, w, v):
+        z, x = ctx.saved_tensors
+        return x * w, (WHAT * w).real + 2 * x * v
+
+
+def candidate(z, x):
+    return Weighted.apply(z, x)
+"""
+
+
+def test_the_script_has_real_and_complex_numbers(tmp_path):
+    case = tmp_path / "case.py"
+    case.write_text(MIXED.replace("WHAT", "z"))
+    options = ("--only", "vjp", "--device", "cpu", "--dtype", "float32", "--failures", str(tmp_path / "failures"))
+    ran = gradparity("check", str(case), *options)
+    assert ran.exit_code == 1, ran.output
+    (path,) = (tmp_path / "failures").glob("*.py")
+    code, printed = script(path)
+    assert (code, "x_bar: they differ" in printed, "z_bar: they agree" in printed) == (1, True, True), printed
+    assert gradparity("replay", str(path.with_suffix(".npz"))).exit_code == 1
+    case.write_text(MIXED.replace("WHAT", "z.conj()"))
+    code, printed = script(path)
+    assert (code, "x_bar: they agree" in printed) == (0, True), printed
+    assert gradparity("replay", str(path.with_suffix(".npz"))).exit_code == 0
+
+
+RETURNED = """
+import jax
+import jax.numpy as jnp
+import torch
+from parity_tests import OpSpec
+
+
+def primal(x):
+    values, indices = jax.lax.top_k(x, 2)
+    return {"values": values, "indices": indices}
+
+
+spec = OpSpec("largest", primal, "(n,4)->(n,2),(n,2)")
+
+
+def candidate(x):
+    values, indices = torch.topk(x, 2)
+    return {"values": FACTOR * values - ((FACTOR - 1) * values).detach(), "indices": indices}
+"""
+
+
+def test_the_script_knows_dictionaries_and_integers(tmp_path):
+    case = tmp_path / "case.py"
+    case.write_text(RETURNED.replace("FACTOR", "2"))
+    options = ("--only", "vjp", "--device", "cpu", "--dtype", "float64", "--failures", str(tmp_path / "failures"))
+    ran = gradparity("check", str(case), *options)
+    assert ran.exit_code == 1, ran.output
+    (path,) = (tmp_path / "failures").glob("*.py")
+    code, printed = script(path)
+    assert (code, "x_bar: they differ" in printed) == (1, True), printed
+    case.write_text(RETURNED.replace("FACTOR", "1"))
+    code, printed = script(path)
+    assert (code, "x_bar: they agree" in printed) == (0, True), printed

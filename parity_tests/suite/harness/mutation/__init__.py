@@ -1,0 +1,1 @@
+"""Tests of mutants of the oracle."""

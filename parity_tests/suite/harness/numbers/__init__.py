@@ -1,0 +1,1 @@
+"""Tests of formats, conversions, and of the settings of a comparison."""

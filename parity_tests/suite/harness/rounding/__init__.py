@@ -1,0 +1,1 @@
+"""Tests of the error analysis: right code meets the bounds, and they are not idle."""

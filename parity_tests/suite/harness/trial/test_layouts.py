@@ -1,0 +1,258 @@
+"""Layouts of memory: what each is, mistakes that are wrong in one of them only, and right operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import pytest
+import torch
+
+from parity_tests import OpSpec, Verdict
+from parity_tests.harness.checks import layouts as check
+from parity_tests.harness.trial.layouts import LAYOUTS, Layout
+from parity_tests.suite.harness._ops import PAIR, judged, normal, pair, pair_backward, pair_function, pair_jvp
+from parity_tests.suite.harness.trial._misreadings import (
+    MISREADINGS,
+    channels_last_taken_for_contiguous,
+    columns_taken_for_neighbours,
+    sign_lost,
+)
+
+pytestmark = pytest.mark.usefixtures("certified_once")
+
+NAMED: dict[str, Layout] = {layout.name: layout for layout in LAYOUTS}
+DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+PAIR_4D = replace(PAIR, inputs=(normal(2, 3, 4, 5), normal(2, 3, 4, 5, seed=1)))
+
+
+def laid_out(name: str, *shape: int, dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
+    """A contiguous tensor, with the values that the layout can hold, and the same in the layout."""
+    array, layout = normal(*shape), NAMED[name]
+    x = torch.tensor(layout.repeat(array) if layout.repeat else array, dtype=dtype)
+    return x, layout.arrange(x)
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 5, 2), (3, 4, 5), (3, 4), (3,), ()], ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+def test_a_layout_keeps_the_values(layout, shape):
+    if len(shape) < layout.ndim:
+        return
+    x, y = laid_out(layout.name, *shape)
+    assert torch.equal(x, y)
+    assert torch.equal(y.detach().requires_grad_(), x)
+    assert layout.name == "negated lazily" or (y.stride(), y.storage_offset()) != (x.stride(), 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "strides"),
+    [
+        ("transposed", (3, 4), (1, 3)),
+        ("sliced", (3, 4), (9, 2)),
+        ("with gaps between rows", (3, 4), (7, 1)),
+        ("with gaps between rows", (2, 3, 4), (21, 7, 1)),
+        ("transposed, with gaps between columns", (3, 4), (1, 6)),
+        ("expanded", (3, 4), (0, 1)),
+        ("expanded along the last axis", (3, 4), (4, 0)),
+        ("expanded along every axis", (3, 4), (0, 0)),
+        ("with channels last", (2, 3, 4), (12, 1, 3)),
+        ("offset", (3, 4), (4, 1)),
+        ("misaligned", (3, 4), (4, 1)),
+    ],
+)
+def test_the_strides_of_a_layout(name, shape, strides):
+    assert laid_out(name, *shape)[1].stride() == strides
+
+
+def test_channels_last_is_pytorchs():
+    x, y = laid_out("with channels last", 2, 3, 4, 5)
+    assert y.stride() == x.contiguous(memory_format=torch.channels_last).stride()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_addresses(dtype):
+    offset, misaligned = (laid_out(name, 3, 4, dtype=dtype)[1] for name in ("offset", "misaligned"))
+    assert offset.storage_offset() > 0
+    assert offset.data_ptr() % 64 == 0
+    assert misaligned.data_ptr() % 16 == misaligned.element_size()
+
+
+def test_the_sign_is_left_undone():
+    assert laid_out("negated lazily", 3, 4)[1].is_neg()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sliced", "with gaps between rows", "transposed, with gaps between columns", "offset", "misaligned"],
+)
+def test_what_is_not_a_value_is_nan(name):
+    x = laid_out(name, 3, 4)[1]
+    memory = x.as_strided((x.untyped_storage().nbytes() // x.element_size(),), (1,), 0)
+    assert memory.numel() > x.numel()
+    assert torch.isnan(memory).sum() == memory.numel() - x.numel()
+
+
+# Mistakes: a kernel that reads its inputs, cotangents or tangents as if they lay otherwise.
+
+
+def _of_inputs(read: Callable) -> Callable:
+    return pair_function(forward=lambda x, y: pair(read(x), read(y))).apply
+
+
+def _of_cotangents(read: Callable) -> Callable:
+    return pair_function(backward=lambda x, y, g, h: pair_backward(x, y, read(g), read(h))).apply
+
+
+def _of_tangents(read: Callable) -> Callable:
+    return pair_function(jvp=lambda x, y, x_dot, y_dot: pair_jvp(x, y, read(x_dot), read(y_dot))).apply
+
+
+def _conjugate_lost(x: torch.Tensor) -> torch.Tensor:
+    """The memory of a complex tensor, without its conjugate bit."""
+    return x.conj() if x.is_conj() else x
+
+
+GROUPS = {"inputs": _of_inputs, "cotangents": _of_cotangents, "inputs and tangents": _of_tangents}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("read", MISREADINGS, ids=lambda read: read.__name__)
+def test_a_misreading_is_caught_in_its_layout_only(read, group, monkeypatch):
+    spec = PAIR_4D if read is channels_last_taken_for_contiguous else PAIR
+    call, names = GROUPS[group](read), MISREADINGS[read]
+    row = judged(call, spec, "layouts")
+    assert row.verdict is Verdict.MISMATCH, row
+    assert row.failure is not None
+    assert {wrong.circumstance for wrong in row.failure.wrong} == {f"{group} {names[0]}"}
+    for other in ("forward", "vjp", "jvp"):
+        assert judged(call, spec, other).verdict is Verdict.PASS, other
+    monkeypatch.setattr(check, "LAYOUTS", [layout for layout in LAYOUTS if layout.name not in names])
+    assert judged(call, spec, "layouts").verdict is Verdict.PASS
+
+
+def test_what_few_kernels_know_of_is_told_with_the_remedy():
+    failure = judged(_of_inputs(sign_lost), PAIR, "layouts").failure
+    assert failure is not None
+    assert failure.wrong[-1].label == "the candidate"
+    assert "torch.Tensor.resolve_neg() first" in failure.wrong[-1].pattern
+    complex_pair = OpSpec("product", lambda x, y: x * y, "(n),(n)->(n)", dtypes=["complex128"])
+    failure = judged(lambda x, y: _conjugate_lost(x) * y, complex_pair, "layouts", "complex128").failure
+    assert failure is not None
+    assert "torch.Tensor.resolve_conj() first" in failure.wrong[-1].pattern
+
+
+def test_what_is_wrong_in_every_layout_is_not_blamed_on_reading_memory():
+    wrong_everywhere = pair_function(backward=lambda *args: tuple(2 * bar for bar in pair_backward(*args))).apply
+    failure = judged(wrong_everywhere, PAIR, "layouts").failure
+    assert failure is not None
+    assert {wrong.label for wrong in failure.wrong} == {"x_bar", "y_bar"}
+
+
+def test_what_few_kernels_know_of_comes_last():
+    """A kernel that misreads strides as well is told of the strides."""
+
+    def read(x):
+        return columns_taken_for_neighbours(sign_lost(x))
+
+    failure = judged(_of_inputs(read), PAIR, "layouts").failure
+    assert failure is not None
+    assert [wrong.label for wrong in failure.wrong][-1] == "the candidate"
+    told = {wrong.circumstance for wrong in failure.wrong[:-1]}
+    assert told == {"inputs transposed, with gaps between columns"}
+    others = judged(_of_inputs(columns_taken_for_neighbours), PAIR, "layouts").failure
+    assert others is not None
+    assert "resolve" not in str([wrong.pattern for wrong in others.wrong])
+
+
+def test_every_layout_has_a_negative_control():
+    elsewhere = {"transposed", "sliced", "expanded"}  # test_checks.py
+    assert {name for names in MISREADINGS.values() for name in names} | elsewhere == set(NAMED)
+
+
+def test_a_jvp_that_takes_its_tangents_to_be_contiguous():
+    def read(t):
+        return t.as_strided(t.shape, torch.empty(t.shape, device="meta").stride(), t.storage_offset())
+
+    failure = judged(_of_tangents(read), PAIR, "layouts").failure
+    assert failure is not None
+    assert {wrong.circumstance for wrong in failure.wrong} == {"inputs and tangents transposed"}
+
+
+# Right operators.
+
+RIGHT = {
+    "product": (torch.matmul, OpSpec("product", jnp.matmul, "(n,k),(k,m)->(n,m)", input_names=("x", "y"))),
+    "channels": (
+        lambda x: torch.softmax(x, 1),
+        OpSpec("softmax", lambda x: jax.nn.softmax(x, axis=1), inputs=(normal(2, 3, 4, 5),)),
+    ),
+    "scalar": (torch.sin, OpSpec("sin", jnp.sin, "()->()", input_names=("x",))),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_operator_raises_no_alarm(name, dtype):
+    call, spec = RIGHT[name]
+    row = judged(call, spec, "layouts", dtype)
+    assert row.verdict is Verdict.PASS, row
+    assert row.comparisons > 0
+
+
+def test_a_choice_among_equal_entries_is_no_matter_of_layouts():
+    spec = OpSpec("max", lambda x: jnp.max(x, -1), "(n,m)->(n)")  # which divides among them
+    row = judged(lambda x: x.max(-1).values, spec, "layouts")
+    assert row.verdict is Verdict.PASS, row
+
+
+class _ByNumpy(torch.autograd.Function):
+    """The forward by NumPy, to which PyTorch hands no tensor with a negative bit."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return pair(torch.from_numpy(x.numpy().copy()), y)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        return pair_backward(*ctx.saved_tensors, *cotangents)
+
+
+def test_a_clear_refusal_of_a_lazy_sign_is_no_mistake():
+    assert judged(_ByNumpy.apply, PAIR, "layouts").verdict is Verdict.PASS
+
+
+def test_a_refusal_of_any_other_layout_is_one():
+    def contiguous_only(x, y):
+        if not x.is_contiguous():
+            raise RuntimeError("x must be contiguous")
+        return pair(x, y)
+
+    row = judged(contiguous_only, PAIR, "layouts")
+    assert row.verdict is Verdict.MISMATCH
+    assert row.failure is not None
+    (wrong,) = row.failure.wrong
+    assert wrong.circumstance == "inputs transposed"
+    assert wrong.pattern.startswith("raises RuntimeError: x must be contiguous (at test_layouts.py:")
+
+
+def test_values_and_gradients_are_judged_without_a_jvp():
+    call = _ByNumpy.apply  # has none
+    assert judged(call, PAIR, "jvp").verdict is Verdict.UNSUPPORTED
+    assert judged(call, PAIR, "layouts").comparisons > 0
+
+
+def test_what_does_not_depend_on_sizes_is_tried_on_one_sample():
+    layouts = {layout.name for layout in LAYOUTS if not layout.everywhere}
+    seen = set()
+
+    def product(x, y):
+        if x.storage_offset() and x.is_contiguous() and x.numel() > 1:
+            seen.add((*x.shape, *y.shape))
+        return x @ y
+
+    assert {"offset", "misaligned"} <= layouts
+    assert judged(product, RIGHT["product"][1], "layouts").verdict is Verdict.PASS
+    assert seen == {(4, 3, 3, 5)}

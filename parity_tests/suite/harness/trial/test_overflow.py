@@ -1,0 +1,95 @@
+"""Formats that have no number for an operator's values: what is said of them, and what is caught all the same."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import torch
+
+from parity_tests import OpSpec, Report, Verdict, crosscheck
+from parity_tests.suite.harness._ops import rows, unary_function
+
+BEYOND = "all values of the oracle exceed the largest number of float16, 65504"
+CHECKS = ["forward", "vjp", "linearity"]
+
+
+def beyond_float16(rng, shape):
+    """Numbers whose exponential float16 has not."""
+    return rng.uniform(11.2, 14, shape)
+
+
+def beyond_if_long(rng, shape):
+    return rng.uniform(11.2, 14, shape) if shape[0] > 50 else rng.standard_normal(shape)
+
+
+def exponential(sampler) -> OpSpec:
+    return OpSpec("exp", jnp.exp, "(n)->(n)", input_names=["x"], domains={"x": sampler})
+
+
+def verdicts(report: Report, dtype: str) -> dict[str, Verdict]:
+    return {row.check: row.verdict for row in rows(report) if row.dtype == dtype}
+
+
+def test_a_format_without_any_of_its_values_is_skipped_if_another_has_them():
+    report = crosscheck(torch.exp, exponential(beyond_float16), checks=CHECKS)
+    for dtype in ("float64", "float32", "bfloat16"):
+        assert verdicts(report, dtype) == dict.fromkeys(CHECKS, Verdict.PASS)
+    assert verdicts(report, "float16") == dict.fromkeys(CHECKS, Verdict.SKIPPED)
+    assert {row.reason for row in rows(report) if row.dtype == "float16"} == {f"at every sample {BEYOND}"}
+    assert report.exit_code == 0
+
+
+def test_alone_it_leaves_everything_unresolved():
+    report = crosscheck(torch.exp, exponential(beyond_float16), checks=CHECKS, dtypes=["float16"])
+    assert verdicts(report, "float16") == dict.fromkeys(CHECKS, Verdict.UNRESOLVED)
+    assert {row.reason for row in rows(report)} == {f"at every sample {BEYOND}"}
+    assert report.exit_code == 2
+
+
+def test_a_wrong_version_is_caught_in_the_formats_that_have_them():
+    wrong = unary_function(torch.exp, lambda x, g: g * torch.exp(x) * 1.5)
+    report = crosscheck(wrong, exponential(beyond_float16), checks=["vjp"], dtypes=["bfloat16", "float16"])
+    assert verdicts(report, "bfloat16") == {"vjp": Verdict.MISMATCH}
+    assert verdicts(report, "float16") == {"vjp": Verdict.SKIPPED}
+    assert report.exit_code == 1
+
+
+def test_a_wrong_version_is_caught_at_the_other_samples():
+    def in_float16_only(x, g):
+        return g * torch.exp(x) * (1.5 if x.dtype == torch.float16 else 1)
+
+    spec = exponential(beyond_if_long)
+    wrong = crosscheck(unary_function(torch.exp, in_float16_only), spec, checks=["vjp"], dtypes=["float32", "float16"])
+    assert verdicts(wrong, "float16") == {"vjp": Verdict.MISMATCH}
+    right = crosscheck(torch.exp, spec, checks=["vjp"], dtypes=["float32", "float16"])
+    assert verdicts(right, "float16") == {"vjp": Verdict.PASS}
+    lines = [line for line in right.skipped if line.endswith(BEYOND)]
+    assert "exp, sample long_axes: " + BEYOND in lines
+    assert not any("all_axes_differ" in line for line in lines)
+
+
+def test_a_wrong_dtype_is_caught_where_no_value_can_be_told():
+    def widened(x):
+        return torch.exp(x.float()) if x.dtype == torch.float16 else torch.exp(x)
+
+    report = crosscheck(widened, exponential(beyond_float16), checks=["forward"], dtypes=["float32", "float16"])
+    assert verdicts(report, "float16") == {"forward": Verdict.MISMATCH}
+
+
+def test_an_intermediate_that_overflows_is_no_value_that_does():
+    """Of the norm of numbers of 300 to 600 float16 has every digit, but not of their squares."""
+
+    def hundreds(rng, shape):
+        return rng.uniform(300, 600, shape)
+
+    def norm(x):
+        return torch.sqrt((x.float() ** 2).mean(-1)).to(x.dtype)
+
+    def judged(primal):
+        spec = OpSpec("norm", primal, "(n,3)->(n)", input_names=["x"], domains={"x": hundreds})
+        (row,) = rows(crosscheck(norm, spec, checks=["forward"], dtypes=["float16"]))
+        return row
+
+    row = judged(lambda x: jnp.sqrt((x * x).mean(-1)))
+    assert row.verdict is Verdict.UNRESOLVED
+    assert "an intermediate of the oracle may exceed the format's largest number, 65504" in row.reason
+    assert judged(lambda x: 512 * jnp.sqrt(((x / 512) ** 2).mean(-1))).verdict is Verdict.PASS  # the remedy
