@@ -8,7 +8,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from parity_tests.harness.oracle.free_axes import check_free_axes
 from parity_tests.harness.oracle.names_of_results import check_names_of_results
 from parity_tests.harness.oracle.oracle import Oracle, OracleError
 from parity_tests.harness.oracle.repeats import why_not_a_function
-from parity_tests.harness.report.results import ORACLE, Row
+from parity_tests.harness.report.results import ORACLE, Note, Row
 from parity_tests.harness.rounding.analysis import NoRule, NotFloat64
 from parity_tests.harness.specs.domains import COMPLEX_NUMBERS, REAL
 from parity_tests.harness.specs.samples import Sample, samples
@@ -35,6 +35,7 @@ from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.harness.specs.spec_kinds import MOST_ENTRIES
 
 _LARGEST = 2**20  # entries, beyond which a sample is not worth its time
+_TOO_LARGE = "an intermediate of the oracle has more than 2^20 entries"
 _DRAWS, _EXAMPLES = 32, 3
 _SURROGATE = {
     "vjp": "is a surrogate gradient (no derivative of the primal): compared with OpSpec.surrogate",
@@ -76,13 +77,26 @@ class Oracles:
         return oracles
 
 
+@dataclass(frozen=True)
+class Certificate:
+    """What the witnesses say of one map of an oracle.
+
+    Attributes:
+        row: the verdict.
+        notes: one for each sample at which a witness raised, and which says nothing therefore.
+    """
+
+    row: Row
+    notes: tuple[Note, ...] = ()
+
+
 class CertifiedOracle:
     """The oracle of one kind of numbers.
 
     Attributes:
         oracle: see `oracle.Oracle`.
         cases: the samples at which the operator is defined.
-        skipped: a line for each of the others, with the reason; and one for entries that have no value.
+        notes: one for each of the others, with the reason; and one for entries that have no value.
         unusable: why the oracle can judge nobody; None if it can.
     """
 
@@ -90,8 +104,7 @@ class CertifiedOracle:
         self, spec: OpSpec, device: str, kind: Precision, every: Sequence[Sample], before: CertifiedOracle | None = None
     ) -> None:
         self._device, self._kind = device, kind
-        self._certificates: dict[str, Row] = before._certificates if before else {}
-        self.skipped: list[str] = []
+        self._certificates: dict[str, Certificate] = before._certificates if before else {}
         with pinned(device):
             # Constants are part of what is traced, and are drawn by the seed.
             self.oracle = (
@@ -100,19 +113,28 @@ class CertifiedOracle:
             _check_memory(self.oracle, every[0])
             check_names_of_results(self.oracle)
             axes = every[0].sizes
-            self._values = DrawnValues(always_empty=tuple(a for a in axes if not any(s.sizes[a] for s in every)))
-            defined = [sample for sample in every if is_defined(self.oracle, sample, self.skipped, self._values)]
+            always_empty = tuple(a for a in axes if not any(s.sizes[a] for s in every))
+            reasons = [why_not_judged(self.oracle, sample) for sample in every]
+            defined = [sample for sample, reason in zip(every, reasons, strict=True) if reason is None]
+            small_enough = (sample for sample, reason in zip(every, reasons, strict=True) if reason != _TOO_LARGE)
+            self._values = DrawnValues.at(self.oracle, small_enough, always_empty)
             check_free_axes(self.oracle, defined)
             self.unusable = self._values.unusable() or self._why_not_a_function(every)
-            if self._values.all_nan:
-                self.skipped.clear()  # the reason of each row says it, once
-            elif self.unusable is None and (line := self._values.line()) is not None:
-                self.skipped.append(f"{spec.name}: {line}")
+            self.notes = self._notes(every, reasons)
             self.cases = [
                 _with_nonzero_gradients(self.oracle.at(sample), sample) if sample.generic else sample
                 for sample in defined
             ]
         self._special_points = SpecialPoints(self.oracle, self.cases)
+
+    def _notes(self, every: Sequence[Sample], reasons: Sequence[str | None]) -> tuple[Note, ...]:
+        if self._values.all_nan:
+            return ()  # the reason of each row says it, once
+        name, pairs = self.oracle.spec.name, zip(every, reasons, strict=True)
+        lines = [f"{name}, sample {sample.name}: {reason}" for sample, reason in pairs if reason is not None]
+        if self.unusable is None and (line := self._values.line()) is not None:
+            lines.append(f"{name}: {line}")
+        return tuple(map(Note, lines))
 
     def _why_not_a_function(self, every: Sequence[Sample]) -> str | None:
         """Two samples are enough to see most of what is random; `_Judging.row` looks where a candidate disagrees."""
@@ -122,15 +144,15 @@ class CertifiedOracle:
                 return reason
         return None
 
-    def certificate(self, name: str) -> Row:
-        """What the oracle's witnesses say of one of its maps; they are asked once."""
+    def certificate(self, name: str) -> Certificate:
+        """What the oracle's witnesses say of one of its maps; they are heard once."""
         if name not in self._certificates:
             blank = Row(self.oracle.spec.name, ORACLE, name, self._kind.name, self._device, Verdict.PASS, 0.0, 0)
             if self.unusable is not None:
-                return replace(blank, verdict=Verdict.UNRESOLVED, reason=self.unusable)
+                return Certificate(replace(blank, verdict=Verdict.UNRESOLVED, reason=self.unusable))
             with pinned(self._device):
                 self._certificates[name] = _certificate(
-                    self.oracle, name, self.cases, self._special_points, blank, self.skipped, self._values
+                    self.oracle, name, self.cases, self._special_points, blank, self._values
                 )
         return self._certificates[name]
 
@@ -170,11 +192,15 @@ def only_real(spec: OpSpec, kind: Precision) -> str | None:
     return None
 
 
-def is_defined(oracle: Oracle, sample: Sample, skipped: list[str], values: DrawnValues | None = None) -> bool:
-    """Does the operator have a value and a derivative at a sample? `values`: counts the values there.
+def why_not_judged(oracle: Oracle, sample: Sample) -> str | None:
+    """Why a sample is left out: no value or derivative of the operator, or too large arrays; None if it is not.
 
     Where an axis is empty it may have none (a mean, a maximum), and where one has a single entry (a variance); at other
     sizes see `defined`.
+
+    Raises:
+        OracleError: the inputs cannot be drawn, or the primal does not run where no axis is empty.
+        NotFloat64: the primal computes in a lower precision.
     """
     empty = 0 in sample.sizes.values()
     if not empty:
@@ -184,17 +210,9 @@ def is_defined(oracle: Oracle, sample: Sample, skipped: list[str], values: Drawn
         oracle = oracle.at(sample)
         oracle.check(sample)
         if sample.first_order_only and oracle.largest_array(sample.shapes) > _LARGEST:
-            skipped.append(
-                f"{oracle.spec.name}, sample {sample.name}: an intermediate of the oracle has more than 2^20 entries"
-            )
-            return False
-        if values is not None and (values.always_empty or not empty):
-            values.add(oracle, sample)
+            return _TOO_LARGE
         if not empty and 1 not in sample.sizes.values():
-            reason = _why_undefined(oracle, sample)
-            if reason is not None:
-                skipped.append(f"{oracle.spec.name}, sample {sample.name}: {reason}")
-            return reason is None
+            return _why_undefined(oracle, sample)
         primals = sample.primals(oracle.inputs)
         shapes = oracle.shapes(tuple(x.shape for x in primals))
         cotangents = [
@@ -202,20 +220,15 @@ def is_defined(oracle: Oracle, sample: Sample, skipped: list[str], values: Drawn
         ]
         for name, args in (("forward", primals), ("vjp", [*primals, *cotangents])):
             if not all(np.isfinite(y.value).all() for y in oracle.evaluate(name, args, FLOAT64)):
-                reason = f"the oracle's {'value' if name == 'forward' else 'derivative'} there is not finite"
-                break
-        else:
-            return True
+                return f"the oracle's {'value' if name == 'forward' else 'derivative'} there is not finite"
     except NoRule:
-        return True  # the rows will say so
+        return None  # the rows will say so
     except Exception as error:
         if isinstance(error, NotFloat64) or (isinstance(error, OracleError) and not empty):
             raise
-        if not empty:
-            return True  # the rows will say so
-        reason = first_line(error) or type(error).__name__
-    skipped.append(f"{oracle.spec.name}, sample {sample.name}: {reason}")
-    return False
+        if empty:
+            return first_line(error) or type(error).__name__
+    return None  # of what else goes wrong the rows will say so
 
 
 def _why_undefined(oracle: Oracle, sample: Sample) -> str | None:
@@ -272,49 +285,59 @@ def _certificate(
     name: str,
     cases: Iterable[Sample],
     special: SpecialPoints,
-    row: Row,
-    skipped: list[str],
+    blank: Row,
     values: DrawnValues,
-) -> Row:
-    """The row of one map. A sample at which a witness raises says nothing, and gets a line in `skipped`."""
-    start = time.perf_counter()
-    raised: list[str] = []
-    not_there: list[str] = []
+) -> Certificate:
+    """The certificate of one map. A sample at which a witness raises says nothing, and gets a note."""
+    start, row = time.perf_counter(), blank
+    raised: list[tuple[Sample, str]] = []
     for sample in cases:
         if sample.first_order_only:
             continue
         try:
             findings = list(certify(oracle.at(sample), name, sample))
         except NoRule as error:
-            return replace(row, verdict=Verdict.UNRESOLVED, reason=str(error))
+            return Certificate(replace(row, verdict=Verdict.UNRESOLVED, reason=str(error)))
         except Exception as error:
             if isinstance(error, NotFloat64 | OracleError) and 0 not in sample.sizes.values():
                 raise
-            raised.append(f"{where_of(error)} [{title(sample)}]")
-            where = f"{oracle.spec.name}, sample {sample.name}"
-            not_there.append(f"{where}: no certificate of {name} there: {where_of(error)}")
+            raised.append((sample, where_of(error)))
             continue
         row = with_findings(row, findings)
         wrong = [f for f in findings if not f.holds]
-        if wrong and (reason := not_a_function(oracle.at(sample), sample)) is not None:
-            row = replace(row, verdict=Verdict.UNRESOLVED, reason=reason)
-            break
         if wrong:
-            row = replace(row, verdict=Verdict.MISMATCH, reason=_sentence(wrong[0]) + _remedy(oracle))
-            row = replace(row, failure=described(row, sample, wrong, oracle.spec))
+            row = _of_disagreement(row, oracle, sample, wrong)
             break
     else:
-        if row.comparisons == 0 and raised:
-            row = replace(row, verdict=Verdict.ERROR, reason=remedies.with_remedy(raised[0]))
-        elif row.comparisons == 0:
-            row = replace(row, verdict=Verdict.UNRESOLVED, reason=values.why_never_finite())
-        elif oracle.is_surrogate(name):
-            row = replace(row, reason=_SURROGATE[name])
-        elif (contradiction := special.contradiction(name)) is not None:
-            row = replace(row, verdict=Verdict.UNRESOLVED, reason=contradiction)
-    if row.verdict is not Verdict.ERROR:  # else the reason is that of all of them
-        skipped.extend(not_there)
+        if row.comparisons == 0 and raised:  # then the reason is that of all of them
+            sample, where = raised[0]
+            reason = remedies.with_remedy(f"{where} [{title(sample)}]")
+            return Certificate(_timed(replace(row, verdict=Verdict.ERROR, reason=reason), start))
+        row = _without_disagreement(row, oracle, name, special, values)
+    notes = (f"{blank.op}, sample {sample.name}: no certificate of {name} there: {where}" for sample, where in raised)
+    return Certificate(_timed(row, start), tuple(map(Note, notes)))
+
+
+def _timed(row: Row, start: float) -> Row:
     return replace(row, seconds=time.perf_counter() - start)
+
+
+def _of_disagreement(row: Row, oracle: Oracle, sample: Sample, wrong: Sequence[Finding]) -> Row:
+    """The row of a map on which the witnesses disagree at a sample."""
+    if (reason := not_a_function(oracle.at(sample), sample)) is not None:
+        return replace(row, verdict=Verdict.UNRESOLVED, reason=reason)
+    row = replace(row, verdict=Verdict.MISMATCH, reason=_sentence(wrong[0]) + _remedy(oracle))
+    return replace(row, failure=described(row, sample, wrong, oracle.spec))
+
+
+def _without_disagreement(row: Row, oracle: Oracle, name: str, special: SpecialPoints, values: DrawnValues) -> Row:
+    """The row of a map on which the witnesses disagree at no sample, if they have said anything."""
+    if row.comparisons == 0:
+        return replace(row, verdict=Verdict.UNRESOLVED, reason=values.why_never_finite())
+    if oracle.is_surrogate(name):
+        return replace(row, reason=_SURROGATE[name])
+    contradiction = special.contradiction(name)
+    return row if contradiction is None else replace(row, verdict=Verdict.UNRESOLVED, reason=contradiction)
 
 
 def _remedy(oracle: Oracle) -> str:

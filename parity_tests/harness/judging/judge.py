@@ -15,7 +15,7 @@ from parity_tests.harness.judging.resume import key_of
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.oracle import Oracle
-from parity_tests.harness.report.results import ORACLE, Event, Note
+from parity_tests.harness.report.results import ORACLE, Event
 
 
 def judge(plan: Plan) -> Generator[Event, None, None]:
@@ -86,16 +86,17 @@ def _certificates(plan: Plan, oracles: Oracles, uncertified: dict[Precision, dic
                     yield replace(blank, verdict=Verdict.SKIPPED, reason=inapplicable)
             continue
         certified_oracle = oracles.certified_oracle(kind)
-        yield from map(Note, certified_oracle.skipped)
+        yield from certified_oracle.notes
         uncertified[kind] = {}
         for name in plan.certificates:
-            key = (ORACLE, name, kind.name)
-            row = known[key] if key in known else certified_oracle.certificate(name)
+            row = known.get((ORACLE, name, kind.name))
+            if row is None:
+                certificate = certified_oracle.certificate(name)
+                row = certificate.row
+                yield row
+                yield from certificate.notes
             if not row.passed:
                 uncertified[kind][name] = row.reason or "the witnesses disagree"
-            if key not in known:
-                yield row
-        yield from map(Note, certified_oracle.skipped)  # those of the certificates, too; a report has each once
 
 
 def judge_at(plan: Plan) -> Iterator[Event]:

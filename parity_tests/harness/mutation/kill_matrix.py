@@ -15,7 +15,7 @@ from parity_tests.harness.candidates.jax_programs import Programs
 from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks import Check
 from parity_tests.harness.findings import NotApplicable
-from parity_tests.harness.judging.certified import is_defined
+from parity_tests.harness.judging.certified import why_not_judged
 from parity_tests.harness.maps import BASES
 from parity_tests.harness.mutation.mutate import Mutation, mutated, mutations
 from parity_tests.harness.numbers import conversion
@@ -70,7 +70,7 @@ class KillMatrix:
         with pinned():
             cases = list(samples(spec, seed))
             self.oracle = Oracle(spec, cases[0])
-            self.cases = [case for case in cases if is_defined(self.oracle, case, [])]
+            self.cases = [case for case in cases if why_not_judged(self.oracle, case) is None]
             self.mutations = [mutation for name in ("vjp", "jvp") for mutation in self._mutations(name)]
 
     def _mutations(self, name: str) -> Iterator[Mutation]:

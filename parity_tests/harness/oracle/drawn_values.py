@@ -6,8 +6,8 @@ of real numbers. Whoever reads a pass must know it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from parity_tests.harness.specs.samples import Sample
 _REMEDIES = ("nonzero", "positive", "unit", "sorted", "definite")  # the widest that helps comes first
 
 
-@dataclass
+@dataclass(frozen=True)
 class DrawnValues:
     """A count of the entries of the oracle's values, over all samples.
 
@@ -29,24 +29,33 @@ class DrawnValues:
         always_empty: the axes of size 0 at every sample. Where another axis is, the operator may have no value.
     """
 
-    samples: int = 0
-    entries: int = 0
-    nan: int = 0
-    examples: list[tuple[Oracle, Sample]] = field(default_factory=list)
-    always_empty: tuple[str, ...] = ()
+    samples: int
+    entries: int
+    nan: int
+    examples: tuple[tuple[Oracle, Sample], ...]
+    always_empty: tuple[str, ...]
 
-    def add(self, oracle: Oracle, sample: Sample) -> None:
-        """Count the entries of one more sample; where the primal raises, there are none, and the rows say so."""
-        try:
-            values = oracle.values("forward", sample.primals(oracle.inputs))
-        except Exception:
-            return
-        self.samples += 1
-        nan = sum(int(np.isnan(y).sum()) for y in values)
-        self.entries += sum(y.size for y in values)
-        self.nan += nan
-        if nan and not self.examples and not sample.first_order_only:
-            self.examples.append((oracle, sample))
+    @classmethod
+    def at(cls, oracle: Oracle, cases: Iterable[Sample], always_empty: tuple[str, ...]) -> DrawnValues:
+        """The count at these samples, but for those with an axis that is not always empty and is so there.
+
+        Where the primal raises there are no values, and the rows say so.
+        """
+        samples = entries = nan = 0
+        examples: list[tuple[Oracle, Sample]] = []
+        for sample in cases:
+            if 0 in sample.sizes.values() and not always_empty:
+                continue
+            try:
+                at = oracle.at(sample)
+                values = at.values("forward", sample.primals(at.inputs))
+            except Exception:
+                continue
+            of_sample = sum(int(np.isnan(y).sum()) for y in values)
+            samples, entries, nan = samples + 1, entries + sum(y.size for y in values), nan + of_sample
+            if of_sample and not sample.first_order_only:
+                examples.append((at, sample))
+        return cls(samples, entries, nan, tuple(examples[:1]), always_empty)
 
     def unusable(self) -> str | None:
         """Why nothing can be judged; None if something may be."""

@@ -13,6 +13,8 @@ from parity_tests.harness.judging import certified
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle import certificate
+from parity_tests.harness.oracle.oracle import Oracle
+from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.harness._ops import SQUARE, judged, rows
 
 HINGE = OpSpec("hinge", primal=lambda x: jnp.maximum(0.0, x.sum() - 1.5), signature="(3)->()")
@@ -110,10 +112,45 @@ def test_courts_at_other_seeds_share_what_is_traced_and_certified(monkeypatch: p
         oracles = [certified_oracle.oracle for certified_oracle in certified_oracles]
         programs = [oracle._traced("vjp", [np.ones((3, 3))] * 2, by_autodiff=False)[0] for oracle in oracles]
     assert programs[0] is programs[1]
-    rows_of = [
+    certificates = [
         certified_oracle.certificate("vjp")
         for certified_oracle in (*certified_oracles, first.certified_oracle(FLOAT64))
     ]
-    assert rows_of[0].passed
-    assert rows_of[0] is rows_of[1] is rows_of[2]
+    assert certificates[0].row.passed
+    assert certificates[0] is certificates[1] is certificates[2]
     assert names == ["vjp"]
+
+
+def test_notes_are_those_of_each_oracle_and_of_each_certificate(monkeypatch: pytest.MonkeyPatch):
+    """Asked for again, or at another seed, a certificate has its notes; those of the samples stay as they are."""
+    spec = OpSpec("mean", lambda x: x.mean(), "(n)->()")
+    monkeypatch.setattr(certified, "certify", _certify_raising(("one_n",)))
+    oracles = certified.Oracles(spec, "cpu", 0)
+    before = oracles.certified_oracle(FLOAT64)
+    notes = before.notes
+    assert [note.text for note in notes] == ["mean, sample zero_n: the oracle's value there is not finite"]
+    for certified_oracle in (before, before, oracles.at_seed(1).certified_oracle(FLOAT64)):
+        (note,) = certified_oracle.certificate("vjp").notes
+        assert note.text.startswith("mean, sample one_n: no certificate of vjp there: FloatingPointError: ")
+        assert certified_oracle.notes == notes
+
+
+@pytest.mark.parametrize(
+    ("primal", "name", "reason"),
+    [
+        pytest.param(lambda x: x.mean(), "zero_n", "the oracle's value there is not finite", id="empty"),
+        pytest.param(lambda x: x.std(ddof=1), "one_n", "the oracle's value there is not finite", id="of size 1"),
+        pytest.param(lambda x: x * jnp.nan, "all_axes_differ", "the oracle's value there is NaN", id="NaN"),
+        pytest.param(
+            lambda x: (x[:, None] * x).sum(), "many_n", "an intermediate of the oracle has more than 2^20 entries",
+            id="too large",
+        ),
+        pytest.param(lambda x: x * x, "all_axes_differ", None, id="judged"),
+        pytest.param(lambda x: x.sum(), "zero_n", None, id="judged where it is empty"),
+    ],
+)  # fmt: skip
+def test_why_a_sample_is_not_judged(primal, name: str, reason: str | None):
+    spec = OpSpec("op", primal, "(n)->()" if primal(jnp.ones(3)).ndim == 0 else "(n)->(n)")
+    (sample,) = (sample for sample in samples(spec, 0) if sample.name == name)
+    with pinned():
+        assert certified.why_not_judged(Oracle(spec, sample), sample) == reason

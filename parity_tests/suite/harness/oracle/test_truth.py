@@ -10,8 +10,7 @@ from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.specs.samples import samples
-
-from ._ops import MADE_PAIR
+from parity_tests.suite.harness._ops import MADE_PAIR
 
 
 @pytest.mark.parametrize("name", ORDERS)
