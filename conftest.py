@@ -12,6 +12,12 @@ pytest_collect_file = Sybil(
 ).pytest()
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """The document that ports models and trains them is slow."""
+    if item.path.name == "porting.md":
+        item.add_marker(pytest.mark.slow)
+
+
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """`--dist loadgroup` by `groups.py`: with pytest 9.2 the marker of pytest-xdist 3.8 has no effect."""

@@ -136,6 +136,7 @@ def test_a_version_that_is_planted_slow_misses_its_bars() -> None:
     assert asleep[0] < 0.01 < 0.02 <= asleep[1]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux can set its high-water mark back")
 def test_the_peak_of_memory_is_seen() -> None:
     mebibyte = 2**20
@@ -213,12 +214,14 @@ def test_the_files(tmp_path: Path) -> None:
     assert "peak extra memory" in captured.get()
 
 
+@pytest.mark.slow
 def test_the_plot(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="Matplotlib is not among the test requirements")
     plot(results_of(native=1.0), tmp_path / "x.svg")
     assert (tmp_path / "x.svg").read_text().startswith("<?xml")
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_says_so() -> None:
     with run.workers(1, ["jax_jit"]) as processes:
         worker = processes["benchmarks.jax_worker"]
@@ -259,6 +262,7 @@ def test_a_fault_that_was_not_judged_is_not_missed() -> None:
     assert judging.cells(results)[1] == ["5", "1 ms, 1 of 2", "too slow", "too slow", "1 ms, 1 of 2, FALSE ALARM"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux can set its high-water mark back")
 def test_gradcheck_takes_no_jacobian_to_say_no() -> None:
     """Which at n = 256 takes more memory than most machines have."""

@@ -41,6 +41,7 @@ def test_the_page_says_what_was_not_judged() -> None:
     assert "Seeds are missing of: tanh.\n" in as_markdown(FACTS, without)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_resumed_judges_what_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "seeds.json"
     write(FACTS, [RIGHT, MISSED], path)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any
 
 import pytest
 
-from parity_tests.catalog.attn import NAMES, SPEC
+from parity_tests.catalog.attn import SPEC
 from parity_tests.catalog.attn import candidate as attn_candidate
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.candidates.torch_candidate import Candidate
@@ -17,6 +18,7 @@ from parity_tests.harness.judging.certified import Oracles
 from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.report.report import Report
 from parity_tests.suite.collection import Case
+from parity_tests.suite.marks import mark_slow
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -25,6 +27,15 @@ def _nothing_is_shrunk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shrink, "SECONDS", 0.0)
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
+    """The cases of a test that its `fast` does not name are slow."""
+    made = yield
+    if isinstance(made, list):
+        mark_slow([item for item in made if isinstance(item, pytest.Function)])
+    return made
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -80,12 +91,6 @@ def run_attn(
     for _ in report.collect(judge(plan)):
         pass
     return report
-
-
-@pytest.fixture(scope="session")
-def report() -> Callable[[str], Report]:
-    """Every implementation x check x dtype on a device, judged once."""
-    return functools.cache(lambda device: run_attn([attn_candidate(name) for name in NAMES], device=device))
 
 
 @pytest.fixture

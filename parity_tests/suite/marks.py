@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterable, Sequence
 
 import pytest
 
@@ -10,3 +11,31 @@ import pytest
 def marks(fast: Collection[str], every: Iterable[str]) -> list:
     """Every name, those that are not fast marked as slow."""
     return [pytest.param(name, marks=() if name in fast else pytest.mark.slow) for name in every]
+
+
+def fast(*ids: str) -> pytest.MarkDecorator:
+    """Of a parametrized test's cases those with these ids stay fast, the others are slow; * stands for any text.
+
+    An id that no case has is an error at collection. For tests with several parameters, where `marks` of each would say
+    it less directly.
+    """
+    return pytest.mark.fast(*ids)
+
+
+def mark_slow(cases: Sequence[pytest.Function]) -> None:
+    """Mark as slow those of a test's cases that its `fast` does not name."""
+    mark = cases[0].get_closest_marker("fast") if cases else None
+    if mark is None:
+        return
+    named = {pattern: [case for case in cases if _fits(case.callspec.id, pattern)] for pattern in mark.args}
+    for pattern, found in named.items():
+        if not found:
+            ids = ", ".join(case.callspec.id for case in cases)
+            raise pytest.Collector.CollectError(f"{cases[0].originalname}: no case is {pattern!r}; there are {ids}")
+    for case in cases:
+        if not any(case in found for found in named.values()):
+            case.add_marker(pytest.mark.slow)
+
+
+def _fits(case: str, pattern: str) -> bool:
+    return re.fullmatch(".*".join(re.escape(part) for part in pattern.split("*")), case) is not None

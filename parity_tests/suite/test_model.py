@@ -23,7 +23,7 @@ from parity_tests.harness.report.results import ORACLE
 from parity_tests.harness.specs.samples import Sample, samples
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection.model import CASES
-from parity_tests.suite.marks import marks
+from parity_tests.suite.marks import fast, marks
 
 FIRST_ORDER = ("forward", "vjp", "jvp")
 SECOND_ORDER = ("vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
@@ -144,6 +144,7 @@ BLOCK_MISTAKES = {
 }
 
 
+@fast("last_block_left_out")
 @pytest.mark.parametrize("name", marks(["last_block_left_out", "mask_of_the_first_block"], BLOCK_MISTAKES))
 def test_a_mistake_in_the_blocks_is_caught(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     where, attribute, wrong, caught_by = BLOCK_MISTAKES[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import pytest
@@ -20,6 +21,21 @@ from parity_tests.suite.conftest import run_attn
 
 CUDA_MISSING = cuda_missing()
 DEVICES = ("cpu",) if CUDA_MISSING else ("cpu", "cuda")
+EXPLICIT = ("attn_function", "attn_native")
+
+
+@pytest.fixture(scope="module")
+def report_of_explicit() -> Callable[[str], Report]:
+    """The two implementations with formulas of their own in float64, judged once on each device."""
+    return functools.cache(
+        lambda device: run_attn([attn_candidate(name) for name in EXPLICIT], dtypes=["float64"], device=device)
+    )
+
+
+@pytest.fixture(scope="module")
+def report() -> Callable[[str], Report]:
+    """Every implementation x check x dtype on a device, judged once."""
+    return functools.cache(lambda device: run_attn([attn_candidate(name) for name in NAMES], device=device))
 
 
 def _expected(candidate: Candidate, check: str, device: str) -> Verdict:
@@ -37,17 +53,34 @@ def _row(report: Report, candidate: str, check: str, dtype: str) -> Row:
     return row
 
 
-@pytest.mark.parametrize("check", [check.name for check in CHECKS.values() if not check.on_request])
+CHECK_NAMES = [check.name for check in CHECKS.values() if not check.on_request]
+
+
+def _assert_as_expected(row: Row, candidate: Candidate, device: str) -> None:
+    assert row.verdict is _expected(candidate, row.check, device), as_text(Report({}, [row]))
+    assert row.comparisons > 0 or row.verdict in (Verdict.UNSUPPORTED, Verdict.SKIPPED)
+
+
+@pytest.mark.parametrize("check", CHECK_NAMES)
+@pytest.mark.parametrize("candidate", EXPLICIT, indirect=True)
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_explicit_formulas_agree(
+    report_of_explicit: Callable[[str], Report], candidate: Candidate, check: str, device: str
+) -> None:
+    """In float64; test_agrees is every implementation in every format."""
+    _assert_as_expected(_row(report_of_explicit(device), candidate.name, check, "float64"), candidate, device)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", CHECK_NAMES)
 @pytest.mark.parametrize("candidate", NAMES, indirect=True)
 @pytest.mark.parametrize("device", DEVICES)
 def test_agrees(
     report: Callable[[str], Report], candidate: Candidate, check: str, device: str, subtests: pytest.Subtests
 ) -> None:
     for dtype in PRECISIONS if not CHECKS[check].one_dtype else ("float64",):
-        row = _row(report(device), candidate.name, check, dtype)
         with subtests.test(dtype=dtype):
-            assert row.verdict is _expected(candidate, check, device), as_text(Report({}, [row]))
-            assert row.comparisons > 0 or row.verdict in (Verdict.UNSUPPORTED, Verdict.SKIPPED)
+            _assert_as_expected(_row(report(device), candidate.name, check, dtype), candidate, device)
 
 
 @pytest.mark.slow
@@ -62,8 +95,8 @@ def test_cuda_is_judged() -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_the_oracle_has_every_certificate(report: Callable[[str], Report], device: str) -> None:
-    certificates = {row.check: row.verdict for row in report(device).rows if row.candidate == ORACLE}
+def test_the_oracle_has_every_certificate(report_of_explicit: Callable[[str], Report], device: str) -> None:
+    certificates = {row.check: row.verdict for row in report_of_explicit(device).rows if row.candidate == ORACLE}
     assert set(certificates) == {"vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp"}
     assert set(certificates.values()) == {Verdict.PASS}
 

@@ -90,6 +90,7 @@ def test_a_folder_that_is_not_there_is_an_error_before_any_test(suite):
     result.stderr.fnmatch_lines(["*--gradparity-html nowhere/report.html: there is no folder nowhere*"])
 
 
+@pytest.mark.slow
 def test_pytest_alone_does_not_import_the_frameworks(pytester: pytest.Pytester):
     pytester.makepyfile("import sys\ndef test(): assert not {'jax', 'torch'} & set(sys.modules)")
     pytester.runpytest_subprocess(*PLUGIN, "-p", "no:hypothesispytest").assert_outcomes(passed=1)

@@ -16,6 +16,7 @@ from parity_tests.harness.report.report import Report
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection._case import Case, Mistake
 from parity_tests.suite.collection.special_points import CASES
+from parity_tests.suite.marks import fast
 from parity_tests.suite.test_collection import ALARMS
 
 FIRST_SEEDS, MORE_SEEDS = range(1), range(1, 5)
@@ -62,6 +63,7 @@ def test_a_right_version_is_accused_at_no_seed_in_no_format(case: Case):
     is_not_accused_at(case, list(PRECISIONS), MORE_SEEDS)
 
 
+@pytest.mark.slow
 def test_ties_of_twelve_are_no_mistake():
     """A random direction makes one of them the largest with probability 1/12: 32 directions are too few."""
     case = CASES["largest_of_twelve"]
@@ -71,6 +73,7 @@ def test_ties_of_twelve_are_no_mistake():
         assert row.conventions
 
 
+@fast("float16")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_a_quotient_rule_may_not_square_what_has_no_square(dtype: str):
     case = CASES["quotient"]

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from parity_tests.cli.app import app
+from parity_tests.suite.marks import fast
 
 HEAD = """
 import sys
@@ -45,6 +46,7 @@ def check(folder: Path, text: str, *options: str, only: str = "vjp") -> tuple[in
     return ran.exit_code, ran.output, json.loads((folder / "report.json").read_text())
 
 
+@fast("one output", "raises")
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -106,6 +106,7 @@ def test_run_of_another_operator():
 # check
 
 
+@pytest.mark.slow
 def test_check_of_a_right_function(case):
     result = gradparity("check", case(RIGHT), "--device", "cpu")
     assert result.exit_code == 0, result.output
@@ -170,6 +171,7 @@ def test_what_is_asked_for_is_in_a_quick_run_too(case):
     assert re.search(r"│ determinism +│ +│ PASS", result.stdout)
 
 
+@pytest.mark.slow
 def test_a_quick_run_finds_a_mistake_and_repeats_it(case):
     result = gradparity("check", case(WRONG), "--device", "cpu", "--quick")
     assert result.exit_code == 1
@@ -417,6 +419,7 @@ def test_help(args):
     assert "Usage:" in result.stdout
 
 
+@pytest.mark.slow
 def test_as_a_program(case, tmp_path):
     """With nothing but a pipe for a terminal, and from another folder."""
     options = ("--device", "cpu", "--failures", str(tmp_path / "failures"), *QUICK)

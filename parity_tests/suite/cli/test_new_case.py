@@ -26,6 +26,7 @@ def case(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_it_runs_as_it_is(case):
     result = gradparity("check", str(case), "--dtype", "float64", "--device", "cpu")
     assert result.exit_code == 0, result.stdout

@@ -8,6 +8,7 @@ import pytest
 
 from parity_tests.suite.derivation import _pages, _plant
 from parity_tests.suite.derivation._pages import PAGES, Line
+from parity_tests.suite.marks import fast
 
 
 def _source(page: str) -> str:
@@ -57,6 +58,7 @@ def _survivors(page: str, planted: Iterator[tuple[Line, str, str]]) -> list[str]
     ]
 
 
+@fast("sin.md", "mm.md", "broadcasting.md", "complex.md", "undefined.md", "your_own.md")
 @pytest.mark.parametrize("page", PAGES)
 def test_an_error_in_any_equation_is_noticed(page: str) -> None:
     assert _survivors(page, _planted(page)) == []

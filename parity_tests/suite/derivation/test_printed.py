@@ -14,6 +14,7 @@ import pytest
 
 from parity_tests.suite.derivation import _pages, _plant, _print
 from parity_tests.suite.derivation._pages import PAGES
+from parity_tests.suite.marks import fast
 
 NOT_READ = {19, 20, 21, 44, 45, 60, 61, 62, 115, 116, 117}  # maps, indices
 READ = {
@@ -56,6 +57,7 @@ def _misprints(equation: str) -> Iterator[str]:
         yield f"{left}={right[: place.start()]}{right[place.end() :]}"
 
 
+@fast("sin.md", "mm.md", "broadcasting.md", "your_own.md")
 @pytest.mark.parametrize("page", sorted({*READ.values()}))
 def test_a_misprint_is_noticed(page: str, subtests: pytest.Subtests) -> None:
     for number in (number for number in READ if READ[number] == page):

@@ -98,6 +98,7 @@ def test_how_far_a_build_is_that_has_not_begun(tmp_path: Path) -> None:
     assert how_far(tmp_path / "nothing.so", 2.0) == "2 s"
 
 
+@pytest.mark.slow
 def test_it_is_said_what_is_waited_for_and_that_it_moves(
     library: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

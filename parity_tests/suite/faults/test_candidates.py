@@ -14,6 +14,7 @@ import torch
 from parity_tests import OpSpec, crosscheck
 from parity_tests.harness.report.results import ORACLE
 from parity_tests.suite.faults._run import SINE, check
+from parity_tests.suite.marks import fast
 
 SPEC = OpSpec("sine", primal=jnp.sin, signature="(n)->(n)")
 
@@ -126,6 +127,12 @@ CHANGES = [
 ]
 
 
+@fast(
+    "torch.set_grad_enabled(False)",
+    "torch.set_default_dtype(torch.float16)",
+    "np.seterr(all='raise')",
+    "__import__('os').chdir('/')",
+)
 @pytest.mark.parametrize("change", CHANGES)
 def test_the_next_candidate_is_not_blamed(tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

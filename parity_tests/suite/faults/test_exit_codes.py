@@ -17,6 +17,7 @@ from parity_tests.cli.terminal import Output, OutputLost
 from parity_tests.harness import checks, names
 from parity_tests.harness.exceptions.defects import told_in_full
 from parity_tests.harness.numbers import formats
+from parity_tests.suite.marks import fast
 
 from ._program import FEW, RIGHT, ROOT, WRONG, case, command, environment, here, program
 
@@ -46,6 +47,7 @@ for question in questions:
 """
 
 
+@pytest.mark.slow
 def test_a_question_about_options_imports_nothing_slow() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", ANSWERS, __file__], env=environment(), capture_output=True, text=True, check=False
@@ -211,6 +213,7 @@ def test_a_defect_before_a_run_is_exit_code_2(tmp_path: Path) -> None:
     assert ran.stdout == ""
 
 
+@fast("--help-*", "--version-closed")
 @pytest.mark.parametrize("redirected", [">&-", "> /dev/full", "| true"], ids=["closed", "full", "nobody reads"])
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"]], ids=" ".join)
 def test_help_that_nobody_can_read(arguments: list[str], redirected: str) -> None:

@@ -104,6 +104,7 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
             signal.signal(number, handler)
 
 
+@pytest.mark.slow
 def test_an_interrupt_that_python_loses_is_found(interruption: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a callback of the garbage collector, as JAX has one, Python prints KeyboardInterrupt and goes on."""
     lost: list[object] = []

@@ -20,6 +20,7 @@ from parity_tests.harness.report.printable import PrintableConsole, in_a_line, p
 from parity_tests.harness.report.report import Report
 from parity_tests.suite.faults._program import here
 from parity_tests.suite.faults._run import Ran, check
+from parity_tests.suite.marks import fast
 
 CLEARS = "\x1b[2J\x1b]0;title\x07"  # the screen, and sets the window's title
 NAMES = [
@@ -44,6 +45,7 @@ def named(folder: Path, name: str, *options: str) -> Ran:
     return check(folder, text + f"candidates = {{{name!r}: torch.cos}}\n", *options)
 
 
+@fast("escape sequence", "null byte", "Unicode")
 @pytest.mark.usefixtures("shrinking")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_verdict_on_whatever_name(tmp_path, name):
@@ -210,6 +212,7 @@ def test_a_quick_run_of_some_checks_does_not_list_the_others(tmp_path):
 INPUTS = ["file", "facts", "arr_0", "allow_pickle", "self", "args", "data", "torch", "output", "output_bar", "x_bar"]
 
 
+@fast("file", "self", "output_bar")
 @pytest.mark.usefixtures("shrinking")
 @pytest.mark.parametrize("name", INPUTS)
 def test_an_input_of_whatever_name(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import ORACLE
 from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.harness._ops import judged, rows
-from parity_tests.suite.marks import marks
+from parity_tests.suite.marks import fast, marks
 
 pytestmark = pytest.mark.usefixtures("certified_once")
 
@@ -71,6 +71,7 @@ RIGHT = {
 FAST = ("exp", "abs squared", "a real and a complex output", "matmul")
 
 
+@fast("exp")
 @pytest.mark.parametrize("name", marks(FAST, RIGHT))
 def test_right_operators_pass(name: str):
     count, call, primal = RIGHT[name]
@@ -80,6 +81,7 @@ def test_right_operators_pass(name: str):
     assert {row.dtype for row in rows(report)} == set(COMPLEX)
 
 
+@pytest.mark.slow
 def test_every_default_check_passes_or_says_why_not():
     report = crosscheck(lambda x, y: x.conj() * y, spec(lambda x, y: jnp.conj(x) * y, 2), dtypes=["complex128"])
     assert report.passed, report
@@ -89,6 +91,7 @@ def test_every_default_check_passes_or_says_why_not():
     assert {check.name for check in CHECKS.values() if check.real_only} == OF_REAL_NUMBERS
 
 
+@fast("attn_native")
 @pytest.mark.parametrize("candidate", IN_TORCH, indirect=True)
 def test_attn(candidate: Candidate):
     """By the explicit formulas of jax_ref, which are transposes, to second order."""

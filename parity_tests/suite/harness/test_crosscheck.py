@@ -22,6 +22,7 @@ def square(x):
     return x * x
 
 
+@pytest.mark.slow
 def test_everything_by_default():
     report = crosscheck(square, OpSpec("square", primal=square, inputs=(normal(3, 4),)), limits={})
     judged = [(row.dtype, row.check) for row in rows(report)]
@@ -101,6 +102,7 @@ def _content(report):
     return [(row.check, row.dtype, row.verdict, row.error_over_bound, row.comparisons) for row in report.rows]
 
 
+@pytest.mark.slow
 def test_a_seed_reproduces_and_another_does_not():
     spec = OpSpec("pair", primal=PAIR.primal, signature="(n,m),(n,m)->(n,m),(n,m)")
 
@@ -113,6 +115,7 @@ def test_a_seed_reproduces_and_another_does_not():
     assert run(3) != run(4)
 
 
+@pytest.mark.slow
 def test_a_failure_is_the_same_whichever_checks_and_dtypes_ran_before():
     """So that its replay line, which names one check and one dtype, shows the same numbers."""
     wrong = unary_function(square, lambda x, g: x * g)

@@ -13,6 +13,7 @@ import torch
 from parity_tests import JaxCandidate, OpSpec, Verdict, crosscheck
 from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.collection._case import function
+from parity_tests.suite.marks import fast
 
 from ._ops import judged, normal, rows
 
@@ -32,6 +33,7 @@ def polar(r: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
     return torch.complex(r * torch.cos(t), r * torch.sin(t))
 
 
+@fast("a complex input-float64")
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("call", "spec", "checks"),
@@ -89,6 +91,7 @@ def _of_x(z, x, w, v):
     return (z.conj() * w).real + 3 * x * x * v
 
 
+@fast("float64-*")
 @pytest.mark.parametrize(
     ("x_bar", "verdict"),
     [
@@ -111,6 +114,7 @@ def test_a_real_output_where_a_complex_one_is_expected():
     )
 
 
+@pytest.mark.slow
 def test_a_value_at_a_special_point_is_judged():
     spec = OpSpec("sinc", lambda x: jnp.sinc(x) * (1 + 1j), "(n)->(n)", input_names=("x",))
     assert judged(lambda x: torch.sinc(x) * (1 + 1j), spec, "points").verdict is Verdict.PASS

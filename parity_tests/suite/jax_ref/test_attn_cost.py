@@ -15,6 +15,7 @@ import pytest
 from jax_ref import attn, attn_ad, attn_jvp, attn_primal, attn_vjp
 from parity_tests.suite.jax_ref._cases import Sizes, draw
 from parity_tests.suite.jax_ref.test_gemms import compiled_gemms
+from parity_tests.suite.marks import fast
 
 # All axes differ and none is so small that XLA would write a product as a sum.
 SIZES = Sizes(n=12, m=10, d=8, e=6)
@@ -68,12 +69,14 @@ def test_forward(op):
     assert forward(op) == forward(attn_primal) == 2  # (1), (3)
 
 
+@fast("both-attn")
 @faces
 @cotangents
 def test_forward_and_backward_in_one_program(op, cotangents):
     assert one_program(op, cotangents) == one_program(attn_primal, cotangents) == 2 + BACKWARD[cotangents]
 
 
+@fast("output_bar-*")
 @faces
 @cotangents
 def test_backward_by_itself(op, cotangents):

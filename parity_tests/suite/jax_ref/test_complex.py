@@ -7,6 +7,7 @@ import pytest
 
 from jax_ref import attn, attn_ad, attn_jvp, attn_jvp_of_jvp, attn_primal, attn_vjp
 from parity_tests.suite.jax_ref._cases import ALL_DIFFER, FORMULAS, Formula, draw, quick_jit, same
+from parity_tests.suite.marks import fast
 
 faces = pytest.mark.parametrize("op", [pytest.param(attn, id="attn"), pytest.param(attn_ad, id="attn_ad")])
 
@@ -23,6 +24,7 @@ def test_the_values_are_numpy_s(op):
     same(op(q, k, v), (A @ v, A))
 
 
+@fast("attn_jvp", "attn_vjp")
 @pytest.mark.parametrize("formula", [pytest.param(formula, id=name) for name, formula in FORMULAS.items()])
 def test_formula_equals_autodiff(formula: Formula):
     args = complex_draw(formula.arguments, seed=51)

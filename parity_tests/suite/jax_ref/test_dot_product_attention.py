@@ -15,7 +15,7 @@ import pytest
 from jax_ref import _blockwise, _dot_product_attention, _masked, dot_product_attention, dot_product_attention_ad
 from parity_tests.catalog.model import plain
 from parity_tests.suite.jax_ref._cases import quick_jit, same
-from parity_tests.suite.marks import marks
+from parity_tests.suite.marks import fast, marks
 
 T, S, N, K, H, E = 5, 4, 4, 2, 3, 2
 FACES = {
@@ -90,6 +90,7 @@ MODES = [
 ]
 
 
+@fast("matrix-grad", "matrix_ad-jvp")
 @pytest.mark.parametrize(("name", "mode"), MODES)
 def test_modes(name: str, mode: str) -> None:
     made = (REVERSE_FIRST | FORWARD_FIRST)[mode]
@@ -165,6 +166,7 @@ VMAPS = [
 ]
 
 
+@fast("matrix-(None, None, 0, None, None)-False")
 @pytest.mark.parametrize(("name", "in_axes", "return_attn"), VMAPS)
 def test_vmap_over_some_arguments(name: str, in_axes: tuple, return_attn: bool) -> None:
     same(*vmapped_gradients(FACES[name], in_axes, return_attn))
@@ -180,6 +182,7 @@ def test_the_trap_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 # The rules are those that JAX runs.
 
 
+@fast("*-jvp-matrix_ad-jvp")
 @pytest.mark.parametrize(
     ("module", "rule", "name", "mode"),
     [
@@ -215,6 +218,7 @@ def test_a_rule_times_three_is_the_derivative_times_three(monkeypatch, module, r
 # Masks.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", marks(["matrix"], FACES))
 def test_what_is_masked_may_be_anything(name: str) -> None:
     """An infinity or NaN in the bias of a masked entry changes nothing, and gets no gradient."""
@@ -233,6 +237,7 @@ def test_what_is_masked_may_be_anything(name: str) -> None:
     assert not np.any(np.asarray(bias_bar)[:, ~MASK])
 
 
+@fast("options2-lengths2")
 @pytest.mark.parametrize(
     ("options", "lengths"),
     [
@@ -319,6 +324,7 @@ def temporary(face: Callable, n: int) -> int:
     return made.memory_analysis().temp_size_in_bytes
 
 
+@pytest.mark.slow
 def test_memory_grows_with_the_number_of_queries_and_keys() -> None:
     """Not with its square: one block of two matrices, of 64 columns, is all that is held."""
     blockwise = functools.partial(dot_product_attention, implementation="blockwise", block_size=64)

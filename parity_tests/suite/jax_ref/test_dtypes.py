@@ -11,6 +11,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from jax_ref import attn, attn_ad, attn_primal
 from parity_tests.suite.jax_ref._cases import ALL_DIFFER, FORMULAS, draw
+from parity_tests.suite.marks import fast
 
 DTYPES = ("float64", "float32", "bfloat16", "float16", "complex128", "complex64")
 LOW = ("bfloat16", "float16")
@@ -55,6 +56,7 @@ def arguments(dtype: str) -> tuple[tuple, ...]:
     )
 
 
+@fast("*-float64", "*-bfloat16")
 @pytest.mark.parametrize("dtype", DTYPES)
 @derivatives
 def test_the_dtype_that_goes_in_comes_out(derivative, dtype):
@@ -73,6 +75,7 @@ def products(jaxpr: Jaxpr) -> list:
     return found
 
 
+@fast("*-bfloat16")
 @pytest.mark.parametrize("dtype", LOW)
 @derivatives
 def test_low_precision_is_summed_in_float32(derivative, dtype):

@@ -11,6 +11,7 @@ import pytest
 
 from jax_ref import attn, attn_ad, attn_primal
 from parity_tests.suite.jax_ref._cases import FORMULAS, Formula, Sizes, draw, same
+from parity_tests.suite.marks import fast
 
 SIZES = Sizes(n=3, m=5, d=4, e=2)
 Q, K, V = draw(SIZES, "q k v", seed=70)
@@ -115,6 +116,7 @@ def refuses(f: Callable, case: Refused) -> None:
 
 
 # In a derivative the rules run in the place of the function, so they have to check, too.
+@fast("attn", "attn_primal", "jit_attn_primal", "attn_jvp", "attn_vjp", "attn_vjp_of_vjp", "attn_jvp_of_vjp")
 @pytest.mark.parametrize("entry", cases(ENTRIES | DIFFERENTIATED))
 def test_refused_primals(entry: Callable, subtests):
     for name, case in (REFUSED | NOT_ARRAYS).items():
@@ -134,6 +136,7 @@ def arguments(formula: Formula) -> dict[str, np.ndarray]:
     return dict(zip(formula.arguments, draw(SIZES, formula.arguments, seed=71), strict=True))
 
 
+@fast("attn_jvp", "attn_vjp")
 @each_formula
 def test_a_direction_of_the_wrong_shape(formula: Formula, subtests):
     """Transposed, with a batch, or with an axis of 1 or none that NumPy would broadcast."""
@@ -148,6 +151,7 @@ def test_a_direction_of_the_wrong_shape(formula: Formula, subtests):
                 refuses(jax.jit(formula.explicit), case)
 
 
+@fast("attn_jvp", "attn_vjp")
 @each_formula
 def test_a_direction_of_the_wrong_dtype(formula: Formula, subtests):
     args = arguments(formula)

@@ -22,6 +22,7 @@ from parity_tests.harness.candidates.jax_candidate import JaxCandidate
 from parity_tests.harness.crosscheck import crosscheck
 from parity_tests.suite.jax_ref._cases import ALL_DIFFER, Sizes, draw
 from parity_tests.suite.jax_ref._cases import shape as shape_of
+from parity_tests.suite.marks import fast
 
 NAMES = ("q", "k", "v", "output_bar", "attn_bar")
 
@@ -68,6 +69,7 @@ EDGES = [
 ]
 
 
+@fast("*n=263*")
 @pytest.mark.parametrize("sizes", EDGES, ids=str)
 def test_at_the_ends_of_blocks(sizes):
     crosscheck(JaxCandidate(ffi.attn_fused), at(sizes), checks=["forward", "vjp", "vjp_partial"]).raise_if_failed()
@@ -179,6 +181,7 @@ TINY, TEN, INFINITY = 0x00800000, 0x41200000, 0x7F800000  # the bits of the smal
 ULPS = 5.5  # XLA's own tanh errs by 4.9
 
 
+@pytest.mark.slow
 def test_tanh_at_a_million_floats():
     """The first and last floats, and those between in equal steps, of either sign."""
     bits = np.linspace(TINY, INFINITY - 1, 2**20).astype(np.uint32)
@@ -315,6 +318,7 @@ def test_another_name_for_another_source(tmp_path, monkeypatch):
     assert _build.library_path(_build.SOURCES) != path
 
 
+@pytest.mark.slow
 def test_importing_compiles_nothing(tmp_path):
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(Path(jax_ref.__file__).parents[1])}
     subprocess.run([sys.executable, "-c", "import jax_ref.ffi"], env=environment, check=True, timeout=120)

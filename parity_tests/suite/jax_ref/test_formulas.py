@@ -7,6 +7,7 @@ import pytest
 
 import jax_ref
 from parity_tests.suite.jax_ref._cases import ALL_DIFFER, FORMULAS, Formula, Sizes, draw, quick_jit, same
+from parity_tests.suite.marks import fast
 
 SIZES = {
     "all_axes_differ": ALL_DIFFER,  # a transposed or swapped axis
@@ -32,6 +33,7 @@ def test_the_primal_is_numpy_s(sizes: Sizes):
     same(quick_jit(jax_ref.attn_primal)(q, k, v), (attn @ v, attn), zeros=0 in sizes)
 
 
+@fast("all_axes_differ", "no_key")
 @every_size
 def test_formulas_equal_autodiff(sizes: Sizes):
     """All six maps at once: one compilation for the formulas, one for autodiff."""
@@ -41,6 +43,7 @@ def test_formulas_equal_autodiff(sizes: Sizes):
     same(explicit(args), autodiff(args), zeros=0 in sizes)
 
 
+@fast("attn_jvp", "attn_vjp", "attn_vjp_of_jvp")
 @pytest.mark.parametrize("formula", [pytest.param(formula, id=name) for name, formula in FORMULAS.items()])
 def test_absent_directions_are_zeros(formula: Formula):
     """Every subset of absent directions: the result is that of zeros in their place, and None just where it is zero."""

@@ -10,6 +10,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from jax_ref import attn, attn_ad, attn_jvp, attn_primal, attn_vjp
 from jax_ref._products import mm
 from parity_tests.suite.jax_ref._cases import FORMULAS, Formula, Sizes, draw
+from parity_tests.suite.marks import fast
 
 # All axes differ and none is so small that XLA would write a product as a sum.
 SIZES = Sizes(n=12, m=10, d=8, e=6)
@@ -74,6 +75,7 @@ DERIVATIVES = {
 }
 
 
+@fast("*-vjp")
 @pytest.mark.parametrize(
     ("op", "name"),
     [
@@ -89,6 +91,7 @@ def test_derivatives_cost_no_more_than_autodiff(op, name):
     assert 0 < compiled_gemms(derivative(op), *args) <= compiled_gemms(derivative(attn_primal), *args)
 
 
+@fast("attn_jvp", "attn_vjp")
 @formulas
 def test_formulas_cost_no_more_than_autodiff(formula: Formula):
     args = draw(SIZES, formula.arguments, seed=34)

@@ -14,6 +14,7 @@ import pytest
 from jax_ref import attn, attn_ad, attn_jvp, attn_jvp_of_vjp, attn_primal, attn_vjp
 from parity_tests.suite.jax_ref._cases import FORMULAS, Sizes, draw, jvp, jvp_of_vjp, quick_jit, vjp
 from parity_tests.suite.jax_ref._rounding import Bounded, Rounding, error_over_bound
+from parity_tests.suite.marks import fast
 
 DTYPES = ("float32", "bfloat16", "float16")
 SIZES = Sizes(n=24, m=40, d=16, e=8)
@@ -63,6 +64,7 @@ def judge(case: Judged, args: tuple, results: tuple | None = None) -> float:
     )
 
 
+@fast("values-bfloat16", "vjp-float32")
 @pytest.mark.parametrize("dtype", DTYPES)
 @judged
 def test_errors_stay_in_the_bound(judged: Judged, dtype):
@@ -106,6 +108,7 @@ def narrow_vjp(q, k, v, output_bar, attn_bar):
     return mm(P, k), mm(P.T, q), mm(A.T, output_bar)
 
 
+@fast("n-bfloat16")
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("axis", "nmde")
 def test_long_sums_lose_nothing(axis, dtype):
@@ -119,6 +122,7 @@ def test_long_sums_lose_nothing(axis, dtype):
 # Saturation.
 
 
+@fast("float32")
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_the_slope_of_tanh_keeps_its_digits(dtype):
     """(1 - A)(1 + A), given A, is right to three roundings however near A is to 1; 1 - A² is not."""
@@ -141,6 +145,7 @@ def test_the_slope_of_tanh_keeps_its_digits(dtype):
     assert wrong(1 - A * A) > 0, "the other form must not pass"
 
 
+@fast("*-float64")
 @pytest.mark.parametrize("dtype", ["float64", *DTYPES])
 @pytest.mark.parametrize("kind", ["saturated", "overflowing", "vanishing"])
 def test_extreme_inputs_have_finite_derivatives(kind, dtype):

@@ -10,6 +10,7 @@ import pytest
 
 from jax_ref import _attn, attn, attn_ad, attn_primal
 from parity_tests.suite.jax_ref._cases import ALL_DIFFER, draw, quick_jit
+from parity_tests.suite.marks import fast
 
 Q, K, V = PRIMALS = draw(ALL_DIFFER, "q k v", seed=20)
 DOTS = draw(ALL_DIFFER, "q_dot k_dot v_dot", seed=21)
@@ -32,6 +33,7 @@ def transposed(f: Callable, weights: tuple) -> Callable:
     return lambda *primals: jax.vjp(f, *primals)[1](weights)
 
 
+@fast("jit-vjp", "jit-jvp", "eager-vjp_of_jvp", "jit-vjp_of_attn_ad", "jit-jvp_of_vjp")
 @pytest.mark.parametrize(
     ("rule", "derivative"),
     [
@@ -162,6 +164,7 @@ def gradient(op: Callable, which: str) -> Callable:
     return jax.grad(lambda *primals: sum(x.sum() for x in some(op, which)(*primals)), (0, 1, 2))
 
 
+@fast("*-eager", "*-jit")
 @settings
 @pytest.mark.parametrize(("results", "pattern"), [("o", "x-"), ("a", "-x"), ("oa", "xx")])
 def test_an_absent_cotangent_is_none(present, inside, around, results, pattern):
@@ -170,6 +173,7 @@ def test_an_absent_cotangent_is_none(present, inside, around, results, pattern):
     assert present["_vjp_rule"] == [pattern]
 
 
+@fast("*-eager", "*-scan")
 @settings
 @pytest.mark.parametrize(
     ("args", "pattern"), [("q", "x--"), ("k", "-x-"), ("v", "--x"), ("qk", "xx-"), ("qv", "x-x"), ("kv", "-xx")]
@@ -179,6 +183,7 @@ def test_an_absent_tangent_is_none(present, inside, around, args, pattern):
     assert present["_jvp_rule"] == [pattern]
 
 
+@fast("*-eager", "*-vmap")
 @settings
 @pytest.mark.parametrize(
     ("results", "args", "pattern"),
@@ -194,6 +199,7 @@ def test_absent_second_order_directions_of_the_vjp_are_none(present, inside, aro
     assert present["_jvp_of_vjp"] == [pattern.replace(" ", "")]
 
 
+@fast("*-eager", "*-vmap")
 @settings
 @pytest.mark.parametrize(
     ("first", "second", "pattern"),

@@ -6,6 +6,7 @@ import pytest
 
 from jax_ref import attn, attn_ad, attn_primal
 from parity_tests.suite.jax_ref._cases import Sizes, draw, quick_jit, same, shape
+from parity_tests.suite.marks import fast
 
 SIZES = {
     f"{axis}_{size}": Sizes(n=3, m=5, d=4, e=2)._replace(**{axis: size}) for axis in Sizes._fields for size in (0, 1)
@@ -38,6 +39,7 @@ def derivatives(op, primals, bars, dots) -> dict:
     return results
 
 
+@fast("m_0", "only_n_and_e")
 @pytest.mark.parametrize("sizes", [pytest.param(sizes, id=name) for name, sizes in SIZES.items()])
 def test_values_and_derivatives(sizes):
     args = (draw(sizes, "q k v", seed=60), draw(sizes, "output_bar attn_bar", seed=61), draw(sizes, "q k v", seed=62))

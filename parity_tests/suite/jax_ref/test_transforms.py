@@ -12,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from jax_ref import attn, attn_ad, attn_primal
 from parity_tests.suite.jax_ref._cases import Sizes, draw, quick_jit, same
+from parity_tests.suite.marks import fast
 
 # Equal sizes: an operation outside jit is compiled once for each shape, and of these there are few then. Axes that
 # differ are the business of test_formulas and test_sizes.
@@ -194,6 +195,7 @@ def test_eager(op, mode):
     same(MODES[mode](op)(*PRIMALS), reference(mode)(*PRIMALS), zeros=ZEROS.get(mode, False))
 
 
+@fast("*-value", "*-grad", "attn-transpose_of_linearize", "attn_ad-jvp")
 @pytest.mark.parametrize(("op", "mode"), ALLOWED)
 def test_jit(op, mode):
     expected = reference(mode)(*PRIMALS)
@@ -214,6 +216,7 @@ def test_two_vmaps(op, mode):
 IN_AXES = [axes for axes in itertools.product((None, 0, -1), (None, 1, -3), (None, 2, -2)) if axes != (None,) * 3]
 
 
+@fast("*-(None, None, 2)", "*-(0, 1, 2)", "*-(0, None, -2)")
 @pytest.mark.parametrize("axes", IN_AXES, ids=str)
 @pytest.mark.parametrize(
     ("op", "mode"),
@@ -254,6 +257,7 @@ def test_gradients_of_attn_through_vmap_of_v_alone_are_wrong():
         assert np.max(np.abs(wrong[i] - right[i])) > 0.1 * np.max(np.abs(right[i]))
 
 
+@fast("jvp", "linearize", "reverse_over_forward_in_jit", "forward_over_forward_in_scan")
 @pytest.mark.parametrize("mode", FORWARD_FIRST)
 def test_forward_first_is_refused_on_attn(mode):
     """JAX's own rule on any custom_vjp: a day on which it is lifted shows here, and the list goes.

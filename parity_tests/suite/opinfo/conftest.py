@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,6 +11,18 @@ import pytest
 import torch
 
 from torch_impl.native.build import ToolchainMissing, load
+
+# One operator in one format, and in another where a test is about that or has no other.
+FAST = re.compile(
+    r"_gradparity_attn_(cpu|cuda)(_float64)?$|fake_autocast_.*_attn_(cpu|cuda)_float32$"
+    r"|(conj_view|test_backward)_gradparity_attn_(cpu|cuda)_complex128$"
+)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """PyTorch's tests of every operator in every format are slow, but for a few."""
+    if "_gradparity_" in item.name and FAST.search(item.name) is None:
+        item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

@@ -91,6 +91,7 @@ def test_settings_are_as_before():
     assert " passed" in result.stdout
 
 
+@pytest.mark.slow
 def test_plain_import_is_seen():
     """The negative control: the same settings after PyTorch's own import."""
     result = run(SETTINGS + PLAIN_IMPORT)

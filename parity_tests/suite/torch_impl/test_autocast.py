@@ -7,6 +7,7 @@ import itertools
 import pytest
 import torch
 
+from parity_tests.suite.marks import fast
 from parity_tests.suite.torch_impl._common import (
     COTANGENTS,
     PRIMALS,
@@ -24,6 +25,7 @@ LOWER = torch.bfloat16
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["float32", "float16"])
 
 
+@fast("float16-native", "float32-function")
 @implementations
 @dtypes
 def test_values_and_gradients(attn: Attn, dtype, subtests):

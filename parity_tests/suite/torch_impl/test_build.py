@@ -110,6 +110,7 @@ def test_the_path_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "PATH" not in os.environ
 
 
+@pytest.mark.slow
 def test_importing_builds_and_loads_nothing(tmp_path: Path) -> None:
     code = "import sys, torch, torch_impl; print(torch.ops.loaded_libraries, 'torch_impl.native.build' in sys.modules)"
     process = start(code, tmp_path / "cache")
@@ -117,6 +118,7 @@ def test_importing_builds_and_loads_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.slow
 @needs_toolchain
 def test_a_cached_library_loads_fast_and_without_a_compiler(tmp_path: Path) -> None:
     torch_impl.attn_native  # noqa: B018 (compiled, if it was not)

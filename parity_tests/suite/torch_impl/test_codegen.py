@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from torchgen.packaged.autograd import gen_variable_type
 
 import torch_impl
@@ -38,6 +39,7 @@ def test_generating_changes_no_global_state() -> None:
     assert generate(HERE) == first
 
 
+@pytest.mark.slow
 def test_show_prints_what_is_compiled() -> None:
     command = [sys.executable, "-W", "error", "-m", "torch_impl.native.codegen", "--show"]
     shown = subprocess.run(

@@ -12,6 +12,7 @@ from jax.scipy.special import erfc
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.captures.captures import captures
 from parity_tests.harness.checks import CHECKS
+from parity_tests.suite.marks import fast
 from torch_impl.examples import scipy_function
 from torch_impl.native.build import ToolchainMissing
 
@@ -33,6 +34,7 @@ def example(name: str):
     return importlib.import_module(f"torch_impl.examples.{name}").gelu
 
 
+@fast("composite")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name == "raw_pointers" else ()) for name in EXAMPLES]
 )
@@ -47,6 +49,7 @@ def test_agrees(name):
     assert {row.check for row in report.rows if row.verdict is Verdict.UNSUPPORTED} == EXAMPLES[name], str(report)
 
 
+@pytest.mark.slow
 def test_an_operator_of_a_library():
     checks = {name for name, check in CHECKS.items() if not check.on_request} - FORWARD_MODE - WITH_IT_SAMPLES
     report = crosscheck(example("custom_op"), SPEC, checks=sorted(checks), dtypes=DTYPES)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
+from parity_tests.suite.marks import fast
 from parity_tests.suite.torch_impl._common import PRIMALS, Attn, draw, explicit_formulas
 
 CASES = [
@@ -39,6 +40,7 @@ def joined(attn: Attn):
     return output_times_attn
 
 
+@fast("*-float64-*")
 @explicit_formulas
 @dtypes
 @cases
@@ -55,6 +57,7 @@ def test_first_order(attn: Attn, dtype, sizes, requires_grad):
         )
 
 
+@fast("*-float64-*")
 @explicit_formulas
 @dtypes
 @cases

@@ -93,6 +93,7 @@ def report() -> dict[str, tuple[list[str], list[str]]]:
     return dict(zip(statements, json.loads(ran.stdout), strict=True))
 
 
+@pytest.mark.slow
 def test_import_loads_nothing_forbidden(report):
     loaded, _ = report["import torch_impl"]
     assert "torch_impl" in loaded

@@ -127,6 +127,7 @@ def test_compile_fullgraph_of_the_composite(dynamo):
 
 
 # Dynamo hides this warning of its own by a way that an error filter overrides.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 def test_compile_falls_back(dynamo):
     """Without fullgraph: one graph break, compiled code around it, and the right values and gradients."""

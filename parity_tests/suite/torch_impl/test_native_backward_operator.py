@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 from torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 
+from parity_tests.suite.marks import fast
 from parity_tests.suite.torch_impl._common import (
     COTANGENTS,
     PRIMALS,
@@ -53,6 +54,7 @@ def draw_arguments(defined, *, seed: int = 0, **options) -> list[Tensor | None]:
     return only({*defined, *PRIMALS, "attn"}, ARGUMENTS, draw(ARGUMENTS, seed=seed, **options))
 
 
+@fast("*-float64-*")
 @dtypes
 @masks
 @pytest.mark.parametrize("defined", subsets(COTANGENTS, empty=True))
@@ -67,6 +69,7 @@ def test_values(defined, mask, dtype):
         assert_same(actual, expected)
 
 
+@fast("*-float64-*")
 @dtypes
 @cotangents
 @pytest.mark.parametrize("given", subsets(PRIMALS))
@@ -87,6 +90,7 @@ def test_every_gradient(given, defined, dtype):
             assert_same(gradients(operator, wanted), gradients(composition, wanted), zeros=True)
 
 
+@fast("*-float64-*")
 @dtypes
 @cotangents
 @masks
@@ -121,6 +125,7 @@ def test_tangents_are_not_all_zero(defined):
         assert all(bool(unpack_dual(x).tangent.any()) for x in results if x is not None)
 
 
+@fast("*-float64-*")
 @dtypes
 @cotangents
 def test_gradcheck(defined, dtype):

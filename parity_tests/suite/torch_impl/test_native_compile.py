@@ -9,6 +9,8 @@ import pytest
 import torch
 from functorch import compile as aot
 
+from parity_tests.suite.marks import fast
+
 with warnings.catch_warnings():
     # What Dynamo and Inductor import is deprecated by torch itself.
     warnings.simplefilter("ignore")
@@ -68,6 +70,7 @@ def assert_right(function, sizes, *, requires_grad=PRIMALS, defined=COTANGENTS, 
             assert_same(actual, zeros_for_none(expected_grads, inputs), atol=atol, zeros=True)
 
 
+@fast("*-native")
 @native_implementations
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_one_graph_for_many_sizes(attn: Attn, backend):
@@ -80,6 +83,7 @@ def test_one_graph_for_many_sizes(attn: Attn, backend):
     assert own_operators(counter.graphs[0]) == [attn.__name__]
 
 
+@fast("native")
 @native_implementations
 def test_graphs_of_forward_and_backward(attn: Attn):
     """AOTAutograd: the explicit operator and its backward are one node each, the implicit one is taken apart."""
@@ -107,6 +111,7 @@ def test_inductor(attn: Attn):
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
+@fast("q-output_bar-attn_bar-native")
 @native_implementations
 @pytest.mark.parametrize(
     ("requires_grad", "defined"),
@@ -129,6 +134,7 @@ def test_who_requires_grad(attn: Attn, requires_grad, defined):
     assert_right(compiled(attn, "aot_eager"), (3, 2, 4, 5), requires_grad=requires_grad, defined=defined)
 
 
+@fast("float32-native")
 @native_implementations
 @pytest.mark.parametrize("dtype", [torch.complex128, torch.float32], ids=["complex128", "float32"])
 def test_dtypes(attn: Attn, dtype):
@@ -139,6 +145,7 @@ def test_dtypes(attn: Attn, dtype):
         assert_right(compiled(attn, "aot_eager"), (3, 2, 4, 5), dtype=dtype, atol=atol)
 
 
+@fast("native")
 @native_implementations
 def test_function_around(attn: Attn):
     """Among other operations, and with an input that is a view; gradients of gradients are not AOTAutograd's."""
@@ -159,6 +166,7 @@ def test_function_around(attn: Attn):
         assert_same(pull(outputs, primals, cotangents), pull(expected, primals, cotangents))
 
 
+@fast("native")
 @native_implementations
 def test_error_of_a_size(attn: Attn):
     """A wrong size is the operator's own error, whether compiled or not."""
@@ -187,6 +195,7 @@ THREE, ALSO_THREE = torch.tensor([1, 1, 1, 0]), torch.tensor([0, 1, 1, 1])
 
 
 # The backward of mm guards on an unbacked size (below), and with it the implicit operator's; the explicit one's not.
+@fast("native-values")
 @pytest.mark.parametrize(
     ("attn", "requires_grad"),
     [("native", PRIMALS), ("native", ()), ("native_implicit", ())],
@@ -210,6 +219,7 @@ def test_unbacked_sizes(attn: Attn, requires_grad):
             function(*draw(PRIMALS, requires_grad=requires_grad), SOME, THREE)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Error detected in MmBackward0:UserWarning")
 @pytest.mark.parametrize("attn", ["native_implicit"], indirect=True)
 @pytest.mark.parametrize("function", ["mm", "attn"])
@@ -232,6 +242,7 @@ def test_unbacked_sizes_in_the_backward_of_mm(attn: Attn, function):
 # torch.func and autocast inside
 
 
+@fast("grad-native")
 @native_implementations
 @pytest.mark.parametrize("transform", ["grad", "vmap", "jvp"])
 def test_transforms_inside(attn: Attn, transform):
@@ -251,6 +262,7 @@ def test_transforms_inside(attn: Attn, transform):
         assert_same(function(*args), transformed(attn_composite)(*args))
 
 
+@fast("native")
 @native_implementations
 def test_autocast_inside(attn: Attn):
     """What is compiled casts as what is not, to the bit, and so do its gradients."""
@@ -271,6 +283,7 @@ def test_autocast_inside(attn: Attn):
 # AOTAutograd and compiled autograd by themselves
 
 
+@fast("*-native")
 @native_implementations
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 def test_aot_function(attn: Attn, dynamic):
@@ -283,6 +296,7 @@ def test_aot_function(attn: Attn, dynamic):
 reads_grad = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 
 
+@fast("output_bar-attn_bar-native")
 @native_implementations
 @reads_grad
 @pytest.mark.parametrize("defined", subsets(COTANGENTS))

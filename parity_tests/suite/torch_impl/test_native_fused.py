@@ -16,6 +16,7 @@ from parity_tests import crosscheck
 from parity_tests.catalog.attn import SPEC
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.report.report import Report
+from parity_tests.suite.marks import fast
 from parity_tests.suite.torch_impl._common import COTANGENTS, PRIMALS, draw, only, pull, shape_of, subsets
 from parity_tests.suite.torch_impl._sources import library, planted, source
 from parity_tests.suite.torch_impl.test_memory import Memory
@@ -95,6 +96,7 @@ def on_threads(count: int, attn: Callable, attn_backward: Callable) -> Callable:
     return lambda q, k, v: Attn.apply(q, k, v)
 
 
+@fast("(16, 1, 16, 1)", "(65, 7, 513, 5)", "(512, 2, 17, 3)")
 @pytest.mark.parametrize("sizes", EDGES, ids=str)
 def test_at_the_edges_of_blocks(native: Callable, sizes):
     report = judged(native, sizes, checks=["forward", "vjp", "vjp_partial"], dtypes=SINGLE)

@@ -11,6 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from parity_tests.suite.marks import fast
 from parity_tests.suite.torch_impl._sources import library, planted, source
 from torch_impl.native.build import toolchain_missing
 
@@ -75,6 +76,7 @@ def bits(begin: int, end: int, step: int = 1) -> np.ndarray:
     return np.arange(begin, end, step, dtype=np.uint32).view(np.float32)
 
 
+@fast("any")
 @pytest.mark.parametrize("level", LEVELS)
 def test_tanh(compiled: Callable[[str], Rows], level: str) -> None:
     rows, x = compiled(at_level(level)), bits(0, SATURATED, 499)

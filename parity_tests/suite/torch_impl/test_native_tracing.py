@@ -13,6 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.library import opcheck
 
+from parity_tests.suite.marks import fast
 from parity_tests.suite.torch_impl._common import (
     COTANGENTS,
     OUTPUTS,
@@ -48,6 +49,7 @@ def layouts(tensors) -> list[tuple]:
 # Fake and meta
 
 
+@fast("*-float64-native")
 @native_implementations
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.complex64], ids=lambda x: str(x)[6:])
 @pytest.mark.parametrize("sizes", [SIZES, (3, 2, 0, 5), (1, 1, 1, 1), (3, 0, 4, 0)], ids=str)
@@ -227,6 +229,7 @@ def scalar(attn):
     return function
 
 
+@fast("grad-real-native", "vmap-*-native")
 @native_implementations
 @pytest.mark.parametrize(
     ("transform", "mode"),
@@ -285,6 +288,7 @@ class Module(torch.nn.Module):
         return self.attn(q, k, v)
 
 
+@fast("native")
 @native_implementations
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # torch.export uses what torch deprecates
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -348,12 +352,18 @@ def assert_passes(operator, args) -> None:
     assert opcheck(operator, tuple(args)) == dict.fromkeys(CHECKS, "SUCCESS")
 
 
+@fast("plain-native", "requires_grad-native", "expanded-native", "all_empty-native")
 @native_implementations
 @pytest.mark.parametrize("sample", samples_of_opcheck())
 def test_opcheck(attn: Attn, sample):
     assert_passes(attn.default, samples_of_opcheck()[sample])
 
 
+@fast(
+    "plain-output_bar-attn_bar-[True, True, True]-native",
+    "qv-none-[True, True, True]-native",
+    "all-output_bar-attn_bar-[False, True, False]-native",
+)
 @pytest.mark.parametrize("attn", ["native"], indirect=True)
 @pytest.mark.parametrize("mask", [[True, True, True], [False, True, False], [True, False, True]], ids=str)
 @pytest.mark.parametrize("defined", subsets(COTANGENTS, empty=True))

@@ -84,6 +84,7 @@ def test_the_probe_would_notice_triton() -> None:
     assert done.stdout == "True\n", done.stderr
 
 
+@pytest.mark.slow
 def test_without_triton_an_error_says_what_to_install() -> None:
     done = run_python("import sys; sys.modules['triton'] = None; import torch_impl.gpu")
     assert done.returncode == 1

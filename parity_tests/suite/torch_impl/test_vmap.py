@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 
+from parity_tests.suite.marks import fast
 from parity_tests.suite.torch_impl._common import (
     COTANGENTS,
     OUTPUTS,
@@ -83,6 +84,7 @@ def test_fallback_is_off():
         torch.vmap(torch.bincount)(torch.ones(2, 3, dtype=torch.int64))
 
 
+@fast("values-*")
 @explicit_formulas
 @pytest.mark.parametrize("transform", [lambda attn: attn, grad, hessian], ids=["values", "gradients", "hessians"])
 def test_no_fallback(attn: Attn, transform, subtests):
@@ -94,6 +96,7 @@ def test_no_fallback(attn: Attn, transform, subtests):
             assert_same(torch.vmap(transform(attn), axes)(*args), loop(transform(attn_composite), axes, args))
 
 
+@fast("vjp-*")
 @explicit_formulas
 @pytest.mark.parametrize(("transform", "names"), [(vjp, COTANGENTS), (jvp, TANGENTS)], ids=["vjp", "jvp"])
 def test_no_fallback_with_directions(attn: Attn, transform, names, subtests):

@@ -32,6 +32,7 @@ def _verdicts(report: Report) -> dict[str, set[Verdict]]:
     return verdicts
 
 
+@pytest.mark.slow
 def test_right_formulas_pass_in_every_format() -> None:
     report = crosscheck(ArrayCandidate(forward=forward, vjp=vjp, jvp=jvp), SPEC, seed=1)
     assert report.passed, str(report)
@@ -91,6 +92,7 @@ def test_what_has_no_formula_is_refused_by_name() -> None:
     assert reasons["jvp"] == "forward, a candidate in NumPy, has no forward mode"
 
 
+@pytest.mark.slow
 def test_constants_and_parameters_reach_every_formula() -> None:
     def pick(x, index, *, power):
         return x[index] ** power
@@ -131,6 +133,7 @@ def test_an_operator_with_one_output() -> None:
     assert {row.verdict for row in crosscheck(careless, spec, checks=["vjp_partial"]).rows[-4:]} == {Verdict.MISMATCH}
 
 
+@pytest.mark.slow
 def test_another_process_judges_it_too() -> None:
     report = crosscheck(ArrayCandidate(forward, vjp, jvp), SPEC_HERE, checks=["vjp"], dtypes=["float64"], isolate=True)
     assert report.passed, str(report)

@@ -20,6 +20,7 @@ from parity_tests.harness.candidates.jax_candidate import UNBATCHED_OUTPUT
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.numbers import conversion
 from parity_tests.suite.harness._ops import PAIR, judged, normal, rows
+from parity_tests.suite.marks import fast
 
 ATTN = OpSpec("attn", primal=jax_ref.attn_primal, inputs=(normal(3, 2), normal(4, 2), normal(4, 3)))
 SCALE = OpSpec("scale", primal=lambda x, y: jnp.sin(x) * y, inputs=(normal(3), normal(3, seed=1)))
@@ -262,6 +263,14 @@ def _remembers_the_last_inputs():
     return f
 
 
+@fast(
+    "a factor in the VJP",
+    "a wrong JVP",
+    "a residual that is detached",
+    "computed in float32",
+    "returned in float32",
+    "a VJP that clips small cotangents",
+)
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_caught(name):
     f, spec, caught_by, passes = MISTAKES[name]
@@ -282,6 +291,7 @@ def test_what_a_custom_vjp_declines_is_listed():
     assert row.reason == "is a custom_vjp, which JAX cannot differentiate forward"
 
 
+@pytest.mark.slow
 def test_what_it_declines_must_be_in_its_limits_if_it_has_any():
     assert not crosscheck(JaxCandidate(custom_vjp(_pair_vjp)), PAIR, checks=["jvp", "vjp"], limits={}).passed
     limits = {"jvp": "a custom_vjp"}
@@ -311,6 +321,7 @@ def test_what_jax_itself_cannot_do_is_said():
     assert "Reverse-mode differentiation does not work for lax.while_loop" in row.reason
 
 
+@pytest.mark.slow
 def test_jax_s_wrong_vjp_of_a_vmapped_custom_vjp_is_not_charged_to_it():
     """And it still is wrong: where it is not any more, the refusal must go."""
 
@@ -344,6 +355,7 @@ def test_a_candidate_is_called_in_the_format(dtype):
     assert seen == {dtype}
 
 
+@pytest.mark.slow
 def test_constants_and_keyword_parameters():
     def take(x, i, scale, *, power):
         return (x[i] * scale) ** power

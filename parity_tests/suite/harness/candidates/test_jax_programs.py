@@ -14,6 +14,7 @@ from parity_tests import JaxCandidate, OpSpec, crosscheck
 from parity_tests.harness.candidates import jax_programs
 from parity_tests.harness.candidates.jax_programs import Programs
 from parity_tests.harness.numbers.numerics import pinned_jax
+from parity_tests.suite.marks import fast
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +56,7 @@ FUNCTIONS = {
 }
 
 
+@fast("rounded in between-float64", "a loop-float64", "under jit-bfloat16")
 @pytest.mark.parametrize("dtype", [np.float64, jnp.bfloat16], ids=["float64", "bfloat16"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_bits_are_those_of_jax_by_itself(name, dtype):
@@ -90,6 +92,7 @@ def _assert_same_bits(expected: np.ndarray, got: np.ndarray) -> None:
     assert expected[~undefined].tobytes() == got[~undefined].tobytes()
 
 
+@fast("add-float32", "divide-bfloat16")
 @pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16, np.float32, np.float64])
 @pytest.mark.parametrize("f", [jnp.add, jnp.subtract, jnp.multiply, jnp.divide, jnp.less, jnp.equal])
 def test_numpy_has_the_bits_of_xla(f, dtype):
@@ -102,6 +105,7 @@ def test_numpy_has_the_bits_of_xla(f, dtype):
         _assert_same_bits(expected, got)
 
 
+@fast("float32-bfloat16", "float64-float16")
 @pytest.mark.parametrize("to", [np.float16, jnp.bfloat16, np.float32, np.float64])
 @pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16, np.float32, np.float64])
 def test_numpy_converts_as_xla_does(dtype, to):
@@ -121,6 +125,7 @@ def test_what_leaves_no_choice_is_not_compiled():
     assert len(programs._compiled) == 0
 
 
+@fast("tanh")
 @pytest.mark.parametrize("f", [jnp.tanh, lambda x: x @ x.T, lambda x: jnp.exp(x) * 2], ids=["tanh", "product", "exp"])
 def test_shapes_share_a_program(f):
     programs = Programs()
@@ -158,6 +163,7 @@ def test_a_weak_type_stays():
     assert Programs().run(pullback, jnp.ones(2, jnp.bfloat16))[0].dtype == jnp.bfloat16
 
 
+@fast("float64")
 @pytest.mark.parametrize("dtype", [np.float64, jnp.bfloat16], ids=["float64", "bfloat16"])
 def test_elementwise_functions_are_those_of_jax(dtype):
     """But for the last bits: XLA's exponential has others at the end of a vector."""
@@ -236,6 +242,7 @@ def test_what_no_value_changes_is_not_run():
     assert fwd.call_count == 1
 
 
+@pytest.mark.slow
 def test_random_keys_and_integers():
     key, x, counts = jax.random.key(0), array(3), jnp.arange(3)
 

@@ -8,6 +8,7 @@ import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.suite.harness._ops import judged, normal, rows
+from parity_tests.suite.marks import fast
 
 LINEAR = OpSpec("linear", primal=lambda x, w, b: x @ w.T + b, signature="(n,3),(2,3),(2)->(n,2)")
 QUICK = {"dtypes": ["float64", "bfloat16"], "limits": {}}
@@ -28,6 +29,7 @@ class Block(torch.nn.Module):
         return torch.tanh(self.inner(x)) * self.gain
 
 
+@pytest.mark.slow
 def test_a_right_module():
     module = torch.nn.Linear(3, 2)
     before = [p.clone() for p in module.parameters()]
@@ -102,6 +104,7 @@ class LaggingVariance(torch.nn.BatchNorm1d):
         return super().forward(input)
 
 
+@fast("*-float64")
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
 @pytest.mark.parametrize(("training", "spec"), [(True, TRAINING), (False, EVALUATION)], ids=["training", "evaluation"])
 def test_floating_buffers_have_the_format_of_the_inputs(training, spec, dtype):

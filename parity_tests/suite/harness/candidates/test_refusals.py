@@ -11,6 +11,7 @@ from torch.nn import functional
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD
 from parity_tests.suite.harness._ops import SQUARE, judged, normal, rows, unary_function
+from parity_tests.suite.marks import fast
 
 
 class NoJvp(torch.autograd.Function):
@@ -148,6 +149,7 @@ LACKING = [
 ]
 
 
+@fast("a quantile in float16")
 @pytest.mark.parametrize(("call", "spec", "check", "dtype", "reason"), LACKING)
 def test_what_pytorch_lacks_is_not_held_against_a_candidate(call, spec, check, dtype, reason):
     row = judged(call, spec, check, dtype)

@@ -95,6 +95,7 @@ STATE = {  # planted for other checks, and a constant to autograd all the same
 FLAG_OR_SHIFT = {"bilinear", "attention", "softmax", "cross_entropy"}
 
 
+@pytest.mark.slow
 def test_the_collection():
     """All that is planted for double backward is found; of a hundred with other mistakes nothing is said."""
     planted, found, clean = set(), set(), 0

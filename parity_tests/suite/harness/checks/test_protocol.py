@@ -23,7 +23,7 @@ from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.specs.domains import integer
 from parity_tests.suite.harness._ops import PAIR, SQUARE, Pair, judged, normal, pair, pair_backward, rows
 from parity_tests.suite.harness.checks.planted import mistake_of
-from parity_tests.suite.marks import marks
+from parity_tests.suite.marks import fast, marks
 
 OF_CALLS = [
     "linearity",
@@ -77,6 +77,7 @@ RIGHT = {
 FAST = ("sigmoid", "layer_norm", "vmap")
 
 
+@fast("sigmoid")
 @pytest.mark.parametrize("name", marks(FAST, RIGHT))
 def test_what_pytorch_does_is_no_mistake(name):
     call, spec = RIGHT[name]

@@ -20,6 +20,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.crosscheck import select_checks
 from parity_tests.suite.harness._ops import PAIR, RIGHT_OPERATOR, SQUARE, judged, normal, pair, pair_backward, rows
+from parity_tests.suite.marks import fast
 
 SINE = OpSpec("sine", primal=jnp.sin, inputs=(normal(3, 4),))
 TANH_LINEAR = OpSpec("tanh_linear", primal=lambda x, w: jnp.tanh(x @ w), signature="(n,d),(d,e)->(n,e)")
@@ -106,6 +107,7 @@ def test_a_refusal_is_told_in_pytorchs_words(call, spec, check, reason):
     assert reason in row.reason
 
 
+@fast("*-autocast", "*-functorch")
 @pytest.mark.parametrize("check", ["compile", "autocast", "functorch"])
 @pytest.mark.parametrize(("call", "spec"), [(Numpy.apply, SINE), (_branch, SQUARE)], ids=["numpy", "branch"])
 def test_what_cannot_be_traced_may_still_be_right(call, spec, check):
@@ -193,6 +195,7 @@ assert "torch._inductor.lowering" not in sys.modules
 # A candidate that is compiled.
 
 
+@pytest.mark.slow
 def test_a_compiled_candidate():
     call = torch.compile(pair, backend="aot_eager")
     checks = ["vjp", "vmap", "functorch", "fake", "compile", "autocast", "purity", "retain_graph", *NOT_COMPILED]

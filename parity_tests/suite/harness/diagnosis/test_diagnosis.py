@@ -230,6 +230,7 @@ def test_what_is_only_nearly_proportional_is_not_said_to_be():
         assert looks(lambda i, w, b, vjp: b[0] * shrunk.to(b[0]), dtype) is None
 
 
+@pytest.mark.slow
 def test_garbage_looks_like_nothing():
     for seed in range(20):
         noise = torch.tensor(normal(*SHAPE, seed=100 + seed))

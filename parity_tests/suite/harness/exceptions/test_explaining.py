@@ -18,6 +18,7 @@ from parity_tests.harness.exceptions.explaining import explain
 from parity_tests.harness.judging import candidate_rows, judge, reproducer
 from parity_tests.harness.report import html
 from parity_tests.suite.harness._ops import rows, unary_function
+from parity_tests.suite.marks import fast
 
 SQUARE = OpSpec("square", primal=lambda x: x * x, signature="(n)->(n)")
 
@@ -47,6 +48,7 @@ EXPLANATIONS = [
 ]
 
 
+@fast("*-_raises")
 @pytest.mark.parametrize("error", [_raises, _exits])
 @pytest.mark.parametrize(("module", "name", "explanation"), EXPLANATIONS)
 @pytest.mark.usefixtures("shrinking")

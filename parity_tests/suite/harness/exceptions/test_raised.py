@@ -26,6 +26,7 @@ from parity_tests.suite.harness._ops import (
     rows,
     unary_function,
 )
+from parity_tests.suite.marks import fast
 
 SMALL_PAIR = OpSpec("pair", MADE_PAIR.primal, "(3),(3)->(3),(3)", output_names=("first", "second"))
 MATRIX = OpSpec("square", primal=lambda x: x * x, signature="(n,m)->(n,m)")
@@ -387,6 +388,7 @@ def test_an_oracle_that_raises_at_an_empty_axis_only_is_not_asked_there():
     assert any("sample zero_n" in line and "ZeroDivisionError: no such thing" in line for line in report.skipped)
 
 
+@fast("too few-*")
 @pytest.mark.parametrize("check", ["exact", "purity", "fake", "autocast", "linearity", "saved_tensors", "vjp_of_jvp"])
 @pytest.mark.parametrize(
     "call",

@@ -408,6 +408,7 @@ def test_an_operator_that_is_defined_there_is_judged_there():
     assert failure.sample == "zero_n"
 
 
+@pytest.mark.slow
 def test_the_right_pair_passes_everything_but_nested_forward_mode():
     report = crosscheck(pair_function().apply, PAIR)
     assert report.passed, str(report)

@@ -22,7 +22,7 @@ from parity_tests import JaxCandidate, OpSpec, Report, crosscheck
 from parity_tests.cli.app import app
 from parity_tests.harness.judging.reproducer import importable
 from parity_tests.suite.harness._ops import unary_function
-from parity_tests.suite.marks import marks
+from parity_tests.suite.marks import fast, marks
 
 ROOT = Path(__file__).parents[4]
 
@@ -165,6 +165,7 @@ def found(folder: Path, check: str, *options: str) -> tuple[Path, str]:
 FAST = ("vjp", "layouts")
 
 
+@fast("vjp")
 @pytest.mark.parametrize("check", marks(FAST, MISTAKES))
 def test_from_the_check_to_the_script_and_the_replay(tmp_path, check):
     path, told = found(tmp_path, check, "--dtype", "float64")
@@ -240,6 +241,7 @@ def test_the_files_are_the_same_every_time(tmp_path):
     assert (path.read_bytes(), path.with_suffix(".py").read_text()) == before
 
 
+@pytest.mark.slow
 def test_nothing_is_written_without_a_failure(tmp_path):
     ran = gradparity(
         "check",
@@ -255,6 +257,7 @@ def test_nothing_is_written_without_a_failure(tmp_path):
     assert not (tmp_path / "failures").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "failures").write_text("a file")
     ran = gradparity(
@@ -272,6 +275,7 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     assert "gathered: wrong disagrees" in ran.stdout
 
 
+@pytest.mark.slow
 def test_another_case(tmp_path):
     path, _ = found(tmp_path, "vjp")
     moved = tmp_path / "moved.py"
@@ -286,6 +290,7 @@ def test_another_case(tmp_path):
     assert script(path.with_suffix(".py"), str(moved))[0] == 1
 
 
+@pytest.mark.slow
 def test_a_check_that_one_call_does_not_show(tmp_path):
     stateful = """
 calls = 0
@@ -312,6 +317,7 @@ candidates = {"wrong": wrong}
     assert gradparity("replay", str(path)).exit_code == 1
 
 
+@fast("lower-*")
 @pytest.mark.parametrize(
     ("domain", "wrong"),
     [
@@ -371,6 +377,7 @@ def test_from_python(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_there_is_no_script_of_what_is_not_torch(tmp_path):
     spec = OpSpec("trace", primal=_trace, signature="(n,n)->()")
     report = crosscheck(JaxCandidate(lambda x: _trace(x) / 2), spec, checks=["vjp"], dtypes=["float64"])
@@ -407,6 +414,7 @@ def test_a_module(tmp_path):
     assert gradparity("replay", str(path)).exit_code == 1
 
 
+@pytest.mark.slow
 def test_the_suite_s_own_implementations_can_be_replayed(tmp_path, monkeypatch):
     from parity_tests.catalog import attn
     from parity_tests.harness.candidates.torch_candidate import Candidate
@@ -436,6 +444,7 @@ def _spoilt(path: Path, **changes) -> Path:
     return path.with_name("spoilt.npz")
 
 
+@pytest.mark.slow
 def test_files_that_cannot_be_replayed(tmp_path):
     path, _ = found(tmp_path, "vjp", "--dtype", "float64")
     np.savez(tmp_path / "other.npz", x=np.ones(3))
@@ -463,6 +472,7 @@ def test_files_that_cannot_be_replayed(tmp_path):
         assert message in ran.stderr
 
 
+@pytest.mark.slow
 def test_another_version_is_told(tmp_path):
     path, _ = found(tmp_path, "vjp", "--dtype", "float64")
     with np.load(path) as data:
@@ -600,6 +610,7 @@ def candidate(x):
 """
 
 
+@pytest.mark.slow
 def test_the_script_knows_dictionaries_and_integers(tmp_path):
     case = tmp_path / "case.py"
     case.write_text(RETURNED.replace("FACTOR", "2"))

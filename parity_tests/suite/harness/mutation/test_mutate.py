@@ -31,6 +31,7 @@ def _fates(matrix: KillMatrix) -> dict[tuple[str, str, str], tuple[Fate, str]]:
     return {(o.mutation.map, o.mutation.kind, o.mutation.where): (o.fate, o.check) for o in matrix.outcomes()}
 
 
+@pytest.mark.slow
 def test_every_mutant_that_is_one_is_killed():
     fates = _fates(KillMatrix(SPEC_OF_TWO, list(CHECKS.values())))
     assert {fate for fate, _ in fates.values()} == {Fate.KILLED, Fate.EQUIVALENT}
@@ -45,6 +46,7 @@ def test_every_mutant_that_is_one_is_killed():
     assert by_kind["vjp", "transpose"] <= {(Fate.KILLED, "vjp"), (Fate.EQUIVALENT, "")}
 
 
+@pytest.mark.slow
 def test_what_no_check_looks_at_survives():
     matrix = KillMatrix(SPEC_OF_TWO, select_checks(["forward"]))
     fates = _fates(matrix)

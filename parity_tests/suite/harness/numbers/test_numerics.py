@@ -280,6 +280,7 @@ CHANGES = {
 IMPORTS = ("import gradparity", "import parity_tests.cli.app")
 
 
+@pytest.mark.slow
 def test_importing_changes_nothing_and_the_probe_would_notice():
     statements = [*IMPORTS, *CHANGES]
     result = subprocess.run(

@@ -17,6 +17,7 @@ from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.oracle import certificate_at_ties
 from parity_tests.harness.report.results import ORACLE, Row
 from parity_tests.harness.specs.samples import samples
+from parity_tests.suite.marks import fast
 
 FIRST, SECOND = ("vjp", "jvp"), ("vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
 HYPOT = OpSpec("hypot", jnp.hypot, "(n),(n)->(n)", input_names=("x", "y"))
@@ -48,6 +49,7 @@ def with_rule(f: Callable, derivative: Callable) -> Callable:
 sinh_flat_at_0 = with_rule(jnp.sinh, lambda x: jnp.where(x == 0, 0.0, jnp.cosh(x)))
 
 
+@fast("2")
 @pytest.mark.parametrize("seed", range(3))
 def test_the_second_derivative_of_hypot(seed):
     """`jax.hessian(jnp.hypot)(1.0, 1.0)` is 0; it should be 0.35 on the diagonal."""
@@ -64,6 +66,7 @@ def test_the_second_derivative_of_hypot(seed):
         assert reason.endswith(" (JAX's rule of hypot)")
 
 
+@pytest.mark.slow
 def test_it_judges_nobody():
     def candidate(x, y):
         return torch.sqrt(x * x + y * y)
@@ -95,6 +98,7 @@ def test_a_kink_hides_no_wrong_rule_of_another_input():
     assert {row.verdict for row in certificates(spec, *FIRST).values()} == {Verdict.UNRESOLVED}
 
 
+@pytest.mark.slow
 def test_the_squared_absolute_value_of_complex_numbers():
     spec = spec_of(lambda x: jnp.abs(jnp.fft.rfft(x)) ** 2, "(8)->(5)")
     rows = certificates(spec, "vjp", "vjp_of_vjp")
@@ -134,6 +138,7 @@ def test_a_formula_that_is_wrong_at_ties_is_found_out():
     assert "(JAX's rule" not in row.reason
 
 
+@fast("abs", "odd power", "relu", "jump", "narrow bump", "smoothed abs")
 @pytest.mark.parametrize(
     ("primal", "signature"),
     [
@@ -184,6 +189,7 @@ def test_where_a_solver_gives_up_nothing_is_said(monkeypatch):
     assert certificates(spec_of(sinh_flat_at_0), "vjp")["vjp"].passed
 
 
+@fast("i1")
 @pytest.mark.parametrize(
     ("primal", "signature", "domains"),
     [

@@ -80,6 +80,7 @@ maps = pytest.mark.parametrize("name", ["vjp", pytest.param("jvp", marks=SLOW)])
 specs = pytest.mark.parametrize("spec", ["top_k", *(pytest.param(s, marks=SLOW) for s in SPECS if s != "top_k")])
 
 
+@pytest.mark.slow
 @specs
 @maps
 def test_another_of_the_equal_ones_is_a_convention(spec, name):

@@ -9,6 +9,7 @@ import torch
 
 from parity_tests import OpSpec, Verdict
 from parity_tests.suite.harness._ops import judged, unary_function
+from parity_tests.suite.marks import fast
 
 # In the third column the candidates are -2/3 and 1 - 1/3, of the same magnitude but for rounding: LAPACK chooses
 # another row in float32 than in float64.
@@ -32,6 +33,7 @@ def test_the_formats_choose_different_pivots():
     assert not torch.equal(*pivots)
 
 
+@fast("forward")
 @pytest.mark.parametrize("check", ["forward", "vjp", "jvp"])
 def test_another_order_of_the_rows_is_as_right(check):
     row = judged(_factors, _spec(TIED), check, "float32")

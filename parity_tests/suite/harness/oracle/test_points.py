@@ -11,7 +11,7 @@ from torch.nn import functional
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.suite.collection._case import function
 from parity_tests.suite.harness._ops import judged
-from parity_tests.suite.marks import marks
+from parity_tests.suite.marks import fast, marks
 
 pytestmark = pytest.mark.usefixtures("certified_once")
 
@@ -151,6 +151,7 @@ FAST = (
 )
 
 
+@fast("sign is x / |x|")
 @pytest.mark.parametrize("name", marks(FAST, MISTAKES))
 def test_a_mistake_is_caught_at_its_point(name):
     operator, call, dtype, where = MISTAKES[name]
@@ -191,6 +192,7 @@ RIGHT = {
 }
 
 
+@fast("relu-float64")
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", marks(FAST, RIGHT))
 def test_a_right_one_raises_no_alarm(name, dtype):
@@ -254,6 +256,7 @@ EXACT = {
 }
 
 
+@fast("a bias in the last bit")
 @pytest.mark.parametrize("name", EXACT)
 def test_what_a_tolerance_hides_is_caught(name):
     operator, call = EXACT[name]
@@ -265,6 +268,7 @@ def test_what_a_tolerance_hides_is_caught(name):
     assert row.failure.wrong[0].allowed == 0
 
 
+@fast("square-float64", "relu-*")
 @pytest.mark.parametrize("dtype", marks(["float64", "bfloat16"], ["float64", "float32", "bfloat16", "float16"]))
 @pytest.mark.parametrize(
     ("operator", "call"),

@@ -12,6 +12,7 @@ import torch
 from parity_tests import OpSpec, Verdict
 from parity_tests.suite.collection._case import function
 from parity_tests.suite.harness._ops import judged
+from parity_tests.suite.marks import fast
 
 
 def _tied(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -82,6 +83,7 @@ def test_any_of_the_tied_is_right(tangent, dtype):
     assert row.conventions  # the oracle has their mean
 
 
+@fast("_sum-*")
 @formats
 @pytest.mark.parametrize("tangent", [_sum, _beyond_the_largest, _of_another])
 def test_what_lies_outside_is_a_mistake(tangent, dtype):

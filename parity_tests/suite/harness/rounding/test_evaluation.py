@@ -18,6 +18,7 @@ from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding import evaluation
 from parity_tests.harness.rounding.evaluation import evaluate, evaluated
 from parity_tests.suite.harness._ops import normal
+from parity_tests.suite.marks import fast
 
 
 def compare(f: Callable, *args: Any, rtol: float = 1e-13) -> set[str]:
@@ -93,6 +94,7 @@ def _programs() -> dict[str, Callable]:
     }
 
 
+@fast("scans_from_the_end", "pads", "pieces", "transposed", "loop", "powers")
 @pytest.mark.parametrize("name", _programs())
 def test_programs(name):
     assert compare(_programs()[name], normal(4, 3, 5), rtol=1e-12)
@@ -105,6 +107,7 @@ def test_infinities_and_nan_go_where_they_go_in_jax(special):
     compare(lambda x: (x.max(1), x.min(0), jnp.maximum(x, 0.5), jnp.clip(x, -1, 1), x / x, jnp.exp(x), jnp.sum(x)), x)
 
 
+@fast("ijk,kil->iljk")
 @pytest.mark.parametrize("contraction", ["ijk,kil->lj", "ijk,kil->iljk", "ijk,kij->", "ijk,lim->jklm"])
 def test_contractions(contraction):
     sizes = {"i": 4, "j": 3, "k": 5, "l": 2, "m": 3}
@@ -158,6 +161,7 @@ def test_convolutions(convolution):
     compare(lambda x, w: lax.conv_general_dilated(x, w, **params), x, w)
 
 
+@pytest.mark.slow
 def test_a_depthwise_convolution_and_its_derivatives():
     def f(x, w):
         return lax.conv_general_dilated(x, w, (2, 2), [(1, 1), (1, 1)], feature_group_count=3)
@@ -181,6 +185,7 @@ def test_nothing_is_compiled_for_a_new_shape(monkeypatch):
             assert np.isfinite(evaluate(program, normal(n, 3, 5))[0]).all()
 
 
+@pytest.mark.slow
 def test_the_real_part_of_a_complex_number():
     """The transpose of a conversion to complex numbers, which NumPy would warn of."""
     with pinned():

@@ -25,6 +25,7 @@ from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding import missing as rounding_missing
 from parity_tests.harness.rounding.analysis import NoRule, NotFloat64, bounded
 from parity_tests.suite.harness._ops import normal
+from parity_tests.suite.marks import fast
 
 F32, BF16, F16 = (PRECISIONS[name] for name in ("float32", "bfloat16", "float16"))
 INDEX = [3, 0, 3, 1]
@@ -166,6 +167,7 @@ def _all_cases(args):
     return {name: case.jax(*args[name]) for name, case in CASES.items()}
 
 
+@fast("*-bfloat16")
 @low_formats
 @cases
 def test_a_computation_in_the_format_stays_within_the_bound(case, precision):
@@ -183,6 +185,7 @@ def test_a_computation_in_the_format_stays_within_the_bound(case, precision):
         assert compared(case.jax, args, conversion.to_numpy(y), precision).error_over_bound <= 1, "PyTorch"
 
 
+@fast("*-float32")
 @pytest.mark.parametrize(
     ("precision", "relative"), [pytest.param(F32, 1e-3, id="float32"), pytest.param(FLOAT64, 1e-11, id="float64")]
 )
@@ -219,6 +222,7 @@ STEPS: dict[str, tuple[Callable, Callable]] = {
 }
 
 
+@fast("bfloat16")
 @low_formats
 @given(steps=st.lists(st.sampled_from(list(STEPS)), min_size=1, max_size=5), seed=st.integers(0, 10**6))
 @hypothesis_settings(max_examples=25, deadline=None, derandomize=True)

@@ -16,6 +16,7 @@ from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import COMPLEX, PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding.analysis import NoRule, bounded
+from parity_tests.suite.marks import fast
 
 F32, F16 = PRECISIONS["float32"], PRECISIONS["float16"]
 SEEDS = 25
@@ -54,6 +55,7 @@ REAL = {
 }
 
 
+@fast("signbit-bfloat16", "copysign-bfloat16", "an index-bfloat16")
 @formats
 @pytest.mark.parametrize("name", REAL)
 def test_right_code_meets_the_bound_and_the_bound_is_not_idle(name: str, precision: Precision):

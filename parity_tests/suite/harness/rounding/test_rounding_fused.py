@@ -16,6 +16,7 @@ from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding.analysis import bounded
+from parity_tests.suite.marks import fast
 
 F32, F64 = PRECISIONS["float32"], PRECISIONS["float64"]
 SEEDS = 5
@@ -83,6 +84,7 @@ CASES = {
 }
 
 
+@fast("from the first term-float32", "addmm*", "baddbmm*", "addmv*")
 @pytest.mark.parametrize("precision", [F32, F64], ids=lambda p: p.name)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_an_accumulator_may_start_at_the_largest_term(case: Case, precision: Precision):

@@ -22,6 +22,7 @@ from parity_tests.harness.numbers.formats import FLOAT64, PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding.analysis import INPUT, NoRule, bounded
 from parity_tests.harness.specs.domains import DOMAINS
+from parity_tests.suite.marks import fast
 
 SEEDS = 25
 ALL = tuple(PRECISIONS.values())
@@ -265,6 +266,16 @@ def _signs(rng, domain, x):
     return np.sign(DOMAINS[domain].project(rng.standard_normal(x.shape)))
 
 
+@fast(
+    "sort-*",
+    "median-*",
+    "cummax-*",
+    "cumprod-*",
+    "max pooling-*",
+    "triangular solve-*",
+    "tan-*",
+    "digamma of positive numbers-*",
+)
 @cases(ALL)
 def test_right_code_meets_the_bound_and_the_bound_is_not_idle(case, precision):
     worst = 0.0
@@ -283,6 +294,16 @@ def test_right_code_meets_the_bound_and_the_bound_is_not_idle(case, precision):
     assert slack <= case.slack
 
 
+@fast(
+    "sort-*",
+    "median-*",
+    "cummax-*",
+    "cumprod-*",
+    "max pooling-*",
+    "triangular solve-*",
+    "tan-*",
+    "digamma of positive numbers-*",
+)
 @cases(LAPACK)  # in 16 bits so many roundings are no small change
 def test_a_few_times_what_rounding_explains_is_noticed(case, precision):
     roundings = 4 * case.slack * INPUT

@@ -161,6 +161,7 @@ def test_either_of_two_branches_with_other_scales():
     assert np.isfinite(bound).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", [0.01, 0.2, 0.8, 2.0, 2.5], ids=lambda x: f"norm {x}")
 def test_a_matrix_exponential(norm):
     """Each norm takes another approximation, the last three with constants beyond the format: up to 6.5e16."""

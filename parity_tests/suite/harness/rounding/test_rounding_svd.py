@@ -15,6 +15,7 @@ from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding.analysis import INPUT, bounded
+from parity_tests.suite.marks import fast
 
 SEEDS = 20
 SHAPES = [(5, 3), (3, 5), (40, 3), (3, 300), (4, 4), (6, 1), (1, 6)]
@@ -60,6 +61,7 @@ def _error_over_bound(found: tuple[np.ndarray, ...], bounds) -> tuple[float, flo
     return float(of_values), float(of_vectors)
 
 
+@fast("(5, 3)-bfloat16", "(4, 4)-bfloat16", "(1, 6)-bfloat16")
 @pytest.mark.parametrize("precision", [PRECISIONS["float32"], PRECISIONS["bfloat16"]], ids=lambda p: p.name)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_singular_values_and_vectors_meet_their_bounds_which_are_not_idle(shape, precision):

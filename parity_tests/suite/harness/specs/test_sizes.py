@@ -13,6 +13,7 @@ from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.harness._ops import judged, unary_function
+from parity_tests.suite.marks import fast
 
 PRODUCT = OpSpec("product", lambda x, y: x @ y, "(n,k),(k,m)->(n,m)")
 SCALED = OpSpec("scaled", lambda x, y: x * jnp.sin(y), "(n|1,m|1),(n,m)->(n,m)")
@@ -69,6 +70,7 @@ def _mean_of_both(x_bar, x):
     return x_bar.mean().reshape(1, 1) if x.numel() == 1 else x_bar  # autograd itself sums over what is too long
 
 
+@fast("a pair")
 @pytest.mark.parametrize(
     ("call", "spec", "sample"),
     [
@@ -102,6 +104,7 @@ def _one_sided(x, w):
     return 3 * slope * slope * w
 
 
+@pytest.mark.slow
 def test_a_branch_of_few_entries_is_seen_of_an_operator_with_one_axis():
     call = unary_function(lambda x: x**3, _one_sided)
     assert judged(call, CUBE, "vjp").verdict is Verdict.PASS
@@ -109,6 +112,7 @@ def test_a_branch_of_few_entries_is_seen_of_an_operator_with_one_axis():
         assert judged(call, CUBE, "vjp_of_vjp", seed=seed).verdict is Verdict.MISMATCH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float16"])
 def test_a_right_operator_that_broadcasts_raises_no_alarm(dtype):
     report = crosscheck(lambda x, y: x * torch.sin(y), SCALED, dtypes=[dtype], limits={})

@@ -20,6 +20,7 @@ from parity_tests.suite.harness.trial._misreadings import (
     columns_taken_for_neighbours,
     sign_lost,
 )
+from parity_tests.suite.marks import fast
 
 pytestmark = pytest.mark.usefixtures("certified_once")
 
@@ -117,6 +118,11 @@ def _conjugate_lost(x: torch.Tensor) -> torch.Tensor:
 GROUPS = {"inputs": _of_inputs, "cotangents": _of_cotangents, "inputs and tangents": _of_tangents}
 
 
+@fast(
+    "offset_ignored-inputs",
+    "rows_taken_for_neighbours-cotangents",
+    "channels_last_taken_for_contiguous-inputs and tangents",
+)
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("read", MISREADINGS, ids=lambda read: read.__name__)
 def test_a_misreading_is_caught_in_its_layout_only(read, group, monkeypatch):
