@@ -18,5 +18,5 @@ def test_the_cases_that_are_named_are_fast(request: pytest.FixtureRequest, lette
 @pytest.mark.parametrize("letter", ["a"])
 def test_an_id_that_no_case_has_is_an_error(request: pytest.FixtureRequest, letter: str) -> None:
     request.node.add_marker(fast("a", "b"))
-    with pytest.raises(pytest.Collector.CollectError, match="test_an_id_.*: no case is 'b'; there are a"):
+    with pytest.raises(pytest.Collector.CollectError, match=r"test_an_id_.*: no case is 'b'; there are a"):
         mark_slow([request.node])

@@ -16,6 +16,7 @@ from parity_tests.harness.rounding import scales as rounding_scales
 from parity_tests.harness.rounding.analysis import bounded
 from parity_tests.harness.rounding.matrix import linear_solve
 from parity_tests.suite.collection.matrix_functions import by_taylor
+from parity_tests.suite.marks import fast
 
 F16 = PRECISIONS["float16"]
 X, Z = np.array([0.25, -1.5, 2.0, 4.0]), np.array([-0.75, 3.0, 0.5, -2.0])
@@ -161,7 +162,7 @@ def test_either_of_two_branches_with_other_scales():
     assert np.isfinite(bound).all()
 
 
-@pytest.mark.slow
+@fast("norm 0.2")
 @pytest.mark.parametrize("norm", [0.01, 0.2, 0.8, 2.0, 2.5], ids=lambda x: f"norm {x}")
 def test_a_matrix_exponential(norm):
     """Each norm takes another approximation, the last three with constants beyond the format: up to 6.5e16."""
