@@ -13,9 +13,9 @@ from parity_tests.catalog.attn import candidate as attn_candidate
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
-from parity_tests.harness.judging import shrink
 from parity_tests.harness.judging.certified import Oracles
 from parity_tests.harness.judging.judge import Plan, judge
+from parity_tests.harness.judging.plan import shrinking_for
 from parity_tests.harness.report.report import Report
 from parity_tests.suite.collection import Case
 from parity_tests.suite.marks import mark_slow
@@ -24,8 +24,7 @@ from parity_tests.suite.marks import mark_slow
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_is_shrunk() -> Iterator[None]:
     """Hundreds of mistakes are judged in this suite, and of most of them the verdict is all that is asked for."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shrink, "SECONDS", 0.0)
+    with shrinking_for(0.0):
         yield
 
 
@@ -56,9 +55,10 @@ def _case_of(item: pytest.Item) -> Case | None:
 
 
 @pytest.fixture
-def shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
+def shrinking() -> Iterator[None]:
     """Failures are shrunk in this test, with time enough on a busy machine."""
-    monkeypatch.setattr(shrink, "SECONDS", 60.0)
+    with shrinking_for(60.0):
+        yield
 
 
 _first_oracles = functools.lru_cache(maxsize=1)(lambda device: Oracles(SPEC, device, 0))

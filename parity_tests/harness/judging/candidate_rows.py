@@ -267,7 +267,7 @@ class CandidateRows:
     def _with_smallest(self, failure: Failure, check: Check, outcome: Outcome, lost: list[str]) -> Failure:
         """With the smallest input that fails, and with what a reproducer of it needs."""
         plan, trial_at, sample = self.plan, partial(self.trial_at, check.name), outcome.trial.sample
-        found = fails_at(plan.spec, trial_at, check, sample, outcome.findings, plan.deadline)
+        found = fails_at(plan.spec, trial_at, check, sample, outcome.findings, plan.shrink_deadline())
         if found is None:  # it does not fail again, or nothing is to be shrunk
             return failure
         trial, wrong = found
@@ -279,7 +279,7 @@ class CandidateRows:
     def _with_smallest_sizes(self, failure: Failure, check: Check, outcome: Outcome, lost: list[str]) -> Failure:
         """With the smallest sizes at which the candidate raises the same exception."""
         trial_at = partial(self.trial_at, check.name)
-        smallest = raises_at(self.plan.spec, trial_at, check, outcome, self.plan.deadline)
+        smallest = raises_at(self.plan.spec, trial_at, check, outcome, self.plan.shrink_deadline())
         if smallest is None:
             return failure
         result = wrong_result(raised(smallest, check.name), self.plan.spec, check.name, lost)

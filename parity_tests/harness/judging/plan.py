@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +31,19 @@ whether it accepts a sample with an empty axis: then with a row of the check "fo
 """
 
 
+_SHRINK_SECONDS: ContextVar[float] = ContextVar("shrink_seconds", default=5.0)
+
+
+@contextlib.contextmanager
+def shrinking_for(seconds: float) -> Iterator[None]:
+    """Plans made in this block that do not say otherwise shrink each failure for so long; with 0 not at all."""
+    token = _SHRINK_SECONDS.set(seconds)
+    try:
+        yield
+    finally:
+        _SHRINK_SECONDS.reset(token)
+
+
 @dataclass(frozen=True)
 class Plan:
     """What is to be judged."""
@@ -45,6 +61,7 @@ class Plan:
     oracles: Oracles | None = None  # of this spec, device, seed and samples, if it is to be used again
     on_trial: OnTrial = lambda row, sample: None  # see OnTrial
     earlier: Earlier = field(default_factory=Earlier)  # what processes before this one have found out
+    shrink_seconds: float = field(default_factory=_SHRINK_SECONDS.get)  # for one failure; see `shrinking_for`
 
     @property
     def certificates(self) -> tuple[str, ...]:
@@ -68,6 +85,10 @@ class Plan:
     def kinds(self) -> tuple[Precision, ...]:
         """The double format of real numbers, of complex numbers, or both, in which the oracle judges the formats."""
         return tuple(dict.fromkeys(precision.double for precision in self.precisions))
+
+    def shrink_deadline(self) -> float:
+        """The time of `time.monotonic` until which a failure that is shrunk from now on may be."""
+        return min(self.deadline, time.monotonic() + self.shrink_seconds)
 
     def blank(self, candidate: str, check: str, precision: Precision) -> Row:
         """A row without comparisons: PASS, until something is found."""

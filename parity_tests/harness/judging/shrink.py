@@ -26,8 +26,7 @@ from parity_tests.harness.specs.samples import Sample, at_sizes
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.harness.trial.trial import Trial
 
-SECONDS = 5.0  # for one failure; what is smallest by then is it, and with 0 nothing is shrunk
-_SIZES = 0.8  # of that time at most for the sizes: a size that is new makes JAX compile
+_SIZES = 0.8  # of the time at most for the sizes: a size that is new makes JAX compile
 _DRAWS = 3  # of integers and masks, at each of the sizes
 _FEW = 8  # entries; more primals than these are rounded, not numbered
 
@@ -40,11 +39,11 @@ class _Spent(Exception):
 
 
 class _Search:
-    """The smallest failing sample so far. `share`: of the time, up to which the search may go on."""
+    """The smallest failing sample so far. `share`: of the time until the deadline, up to which the search may go on."""
 
     def __init__(self, sample: Sample, fails: Fails, deadline: float) -> None:
         self.best, self._fails, self._start, self.share = sample, fails, time.monotonic(), 1.0
-        self._seconds = min(SECONDS, deadline - self._start)
+        self._seconds = deadline - self._start
 
     def accepts(self, sample: Sample) -> bool:
         """Does it fail, too? Then it is the best so far.
@@ -65,7 +64,8 @@ def fails_at(
 ) -> tuple[Trial, Finding] | None:
     """The smallest trial at which one of these findings still does not hold, and that finding there.
 
-    None if it holds when the check is run again, or if there is no time to shrink. `deadline`: of `time.monotonic`.
+    None if it holds when the check is run again, or if there is no time to shrink. `deadline`: of `time.monotonic`;
+    what is smallest by then is it.
     """
     wrong = {(type(finding), finding.label) for finding in findings if not finding.holds}
 

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from parity_tests.cli.app import app
-from parity_tests.harness.judging import shrink
+from parity_tests.harness.judging.plan import shrinking_for
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.suite.faults._run import SINE, check
 
@@ -34,8 +34,7 @@ def failure(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "    @staticmethod\n    def backward(ctx, w):\n        return -w * torch.cos(*ctx.saved_tensors)\n"
         "candidate = Wrong.apply\n"
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shrink, "SECONDS", 60.0)
+    with shrinking_for(60.0):
         assert check(folder, SINE + text, only="vjp").code == 1
     (path,) = (folder / "failures").glob("*.npz")
     return path

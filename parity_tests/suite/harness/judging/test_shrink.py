@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextvars import Context
 from dataclasses import replace
 
 import jax.numpy as jnp
@@ -13,10 +14,13 @@ import torch
 
 from parity_tests import OpSpec, Report, crosscheck
 from parity_tests.harness.candidates.torch_candidate import Candidate
+from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.diagnosis.arguments_in_words import _words, entries
 from parity_tests.harness.diagnosis.diagnosis import plain_factor
 from parity_tests.harness.findings import Comparison
 from parity_tests.harness.judging import shrink
+from parity_tests.harness.judging.judge import judge
+from parity_tests.harness.judging.plan import Plan, shrinking_for
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.oracle import Oracle
@@ -38,7 +42,7 @@ def failure(backward, spec=MATRIX, forward=lambda x: x * x, **options) -> Failur
 # The search, without an operator.
 
 
-def searched(fails, spec=MATRIX, which="all_axes_differ", seconds=60.0, monkeypatch=None):
+def searched(fails, spec=MATRIX, which="all_axes_differ", seconds=60.0):
     sample = next(s for s in samples(spec, 0) if s.name == which)
     calls = []
 
@@ -48,7 +52,7 @@ def searched(fails, spec=MATRIX, which="all_axes_differ", seconds=60.0, monkeypa
             sample.draw(role, sample.shapes[0])
         return fails(sample)
 
-    return shrink.shrunk(spec, sample, ("x",), counted), calls
+    return shrink.shrunk(spec, sample, ("x",), counted, time.monotonic() + seconds), calls
 
 
 @pytest.mark.usefixtures("shrinking")
@@ -99,24 +103,49 @@ def test_what_does_not_fail_again_is_not_shrunk():
     assert len(calls) == 1
 
 
-def test_no_time(monkeypatch):
-    monkeypatch.setattr(shrink, "SECONDS", 0.0)
-    found, calls = searched(lambda s: True)
+def test_no_time():
+    found, calls = searched(lambda s: True, seconds=0.0)
     assert found is None
     assert not calls
 
 
-def test_the_time_is_kept_and_what_was_found_by_then_is_used(monkeypatch):
-    monkeypatch.setattr(shrink, "SECONDS", 0.5)
-
+def test_the_time_is_kept_and_what_was_found_by_then_is_used():
     def slow(sample):
         time.sleep(0.1)
         return sample.sizes["n"] * sample.sizes["m"] > 0
 
     start = time.monotonic()
-    found, _ = searched(slow)
+    found, _ = searched(slow, seconds=0.5)
     assert time.monotonic() - start < 2
     assert found.sizes == {"n": 1, "m": 1}
+
+
+def test_a_plan_says_how_long_a_failure_may_be_shrunk():
+    """Five seconds, unless a block says otherwise, or the plan itself; and not beyond its own deadline."""
+
+    def plan(**options):
+        return Plan(MATRIX, [], [], [], "cpu", 0, lambda row: "", **options)
+
+    def remaining(plan):
+        return plan.shrink_deadline() - time.monotonic()
+
+    assert plan().shrink_seconds == 0.0  # in this suite
+    assert Context().run(lambda: plan().shrink_seconds) == 5.0
+    with shrinking_for(60.0):
+        made = plan()
+        assert plan(shrink_seconds=1.0).shrink_seconds == 1.0
+    assert plan().shrink_seconds == 0.0
+    assert 50 < remaining(made) <= 60
+    assert remaining(replace(made, deadline=time.monotonic() + 2)) <= 2
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+def test_a_failure_is_shrunk_for_as_long_as_its_plan_says(seconds):
+    wrong = Candidate(unary_function(lambda x: x * x, lambda x, g: x * g), "wrong")
+    formats = [PRECISIONS["float64"]]
+    plan = Plan(MATRIX, [wrong], [CHECKS["vjp"]], formats, "cpu", 0, lambda row: "", shrink_seconds=seconds)
+    (row,) = (row for row in Report({}).collect(judge(plan)) if row.candidate == "wrong")
+    assert (row.failure.smallest is None) == (seconds == 0.0)
 
 
 # In a verdict.
