@@ -11,64 +11,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner, Result
 
 from parity_tests.catalog import attn
-from parity_tests.cli.app import app
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.checks import CHECKS
 
+from ._square import QUICK, RIGHT, SPEC, WRONG, gradparity
+
+pytestmark = pytest.mark.usefixtures("wide")
 ROOT = Path(__file__).parents[3]
-
-SPEC = """\
-import numpy as np
-import torch
-from parity_tests import OpSpec
-
-spec = OpSpec("square", primal=lambda x: x * x, signature="(n,m)->(n,m)")
-"""
-FUNCTION = """
-class Square(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, output_bar):
-        (x,) = ctx.saved_tensors
-        return {gradient}
-"""
-RIGHT = SPEC + FUNCTION.format(gradient="2 * x * output_bar") + "\ncandidate = Square.apply\n"
-WRONG = SPEC + FUNCTION.format(gradient="x * output_bar") + "\ncandidate = Square.apply\n"
-
-
-@pytest.fixture(autouse=True)
-def wide(monkeypatch):
-    """Room for a line, so that rich wraps none."""
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
-
-
-@pytest.fixture
-def case(tmp_path):
-    """Writes a case file."""
-
-    def write(text: str, name: str = "case.py") -> str:
-        path = tmp_path / name
-        path.write_text(text, encoding="utf-8")
-        return str(path)
-
-    return write
-
-
-def gradparity(*args: str) -> Result:
-    """In this process: another one takes seconds to start; `test_guard.py` has that."""
-    here = ("--no-isolate",) if args and args[0] in ("run", "check") and "--help" not in args else ()
-    return CliRunner().invoke(app, [*args, *here])
-
-
-QUICK = ("--only", "vjp", "--dtype", "float64")
 
 
 # run
@@ -309,81 +260,6 @@ def test_an_oracle_that_cannot_judge(case, tmp_path):
     data = json.loads(report.read_text(encoding="utf-8"))
     assert data["passed"] is False
     assert data["error"].startswith("square: primal fails on inputs of shapes (4, 3)")
-
-
-# Options.
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        pytest.param(
-            ("--only", "vpj"), "unknown check 'vpj' (did you mean 'vjp'?); gradparity checks lists them", id="check"
-        ),
-        pytest.param(("--dtype", "float8"), "unknown dtype 'float8' (did you mean 'float", id="dtype"),
-        pytest.param(
-            ("--device", "cdua"), "unknown device 'cdua' (did you mean 'cuda'?); there are cpu, cuda", id="device"
-        ),
-        pytest.param(("--candidate", "attn"), "unknown candidate 'attn'", id="candidate"),
-        pytest.param(("--op", "atn"), "unknown op 'atn' (did you mean 'attn'?)", id="op"),
-    ],
-)
-def test_an_option_s_value_that_is_not_known(options, message):
-    result = gradparity("run", *options)
-    assert result.exit_code == 2
-    assert result.stderr.startswith(f"gradparity: {message}")
-    assert len(result.stderr.splitlines()) == 1
-    assert result.stdout == ""
-
-
-@pytest.mark.parametrize(
-    "args",
-    [
-        pytest.param(("run", "--seed", "-1"), id="negative seed"),
-        pytest.param(("run", "--seed", "one"), id="seed in words"),
-        pytest.param(("run", "--tolerance", "1"), id="an option that there is not"),
-        pytest.param(("judge",), id="a command that there is not"),
-        pytest.param(("check",), id="no file"),
-    ],
-)
-def test_usage_errors(args):
-    result = gradparity(*args)
-    assert result.exit_code == 2
-    assert "Usage:" in result.stderr
-    assert "Traceback" not in result.output
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
-def test_a_device_that_is_asked_for_and_not_there():
-    result = gradparity("run", "--device", "cuda")
-    assert result.exit_code == 2
-    assert result.stderr.startswith("gradparity: device cuda cannot be judged here: PyTorch")
-
-
-def test_json_into_a_folder_that_is_not_there(case, tmp_path):
-    path = tmp_path / "nowhere" / "report.json"
-    result = gradparity("check", case(RIGHT), "--json", str(path), *QUICK)
-    assert result.exit_code == 2
-    assert result.stderr == f"gradparity: --json {path}: there is no folder {path.parent}\n"
-    assert result.stdout == ""
-
-
-def test_json_that_is_a_folder(case, tmp_path):
-    result = gradparity("check", case(RIGHT), "--device", "cpu", "--json", str(tmp_path), *QUICK)
-    assert result.exit_code == 2, result.exception
-    assert "Traceback" not in result.output
-    assert result.stderr.startswith("gradparity: ")
-
-
-@pytest.mark.parametrize(("text", "code"), [(RIGHT, 0), (WRONG, 1)], ids=["right", "wrong"])
-def test_json_is_written_whatever_the_verdict(case, tmp_path, text, code):
-    path = tmp_path / "report.json"
-    result = gradparity("check", case(text), "--device", "cpu", "--json", str(path), *QUICK)
-    assert result.exit_code == code
-    data = json.loads(path.read_text(encoding="utf-8"))
-    assert data["passed"] is (code == 0)
-    assert len(data["rows"]) == 2
-    assert len(data["failures"]) == code
 
 
 # The rest.

@@ -27,6 +27,8 @@ from parity_tests.harness.isolation.messages import At, Began, Done, Found
 from parity_tests.harness.report.results import Row
 from parity_tests.suite.harness._ops import MADE_PAIR, PAIR, SQUARE, pair, pair_function
 
+from ._rows import blank_row, place
+
 CASE = """\
 import ctypes
 import os
@@ -290,66 +292,6 @@ def test_what_cannot_be_sent(call, spec, what) -> None:
         crosscheck(call, spec, name="mine", isolate=True)
 
 
-# What ended a process, and whose fault it was.
-
-
-def _trace(*places: str) -> str:
-    def lines(places: tuple[str, ...]) -> str:
-        return "".join(f'  File "{place}", line 7 in f\n' for place in places)
-
-    other, current = "Thread 0x01 (most recent call first):\n", "Current thread 0x02 (most recent call first):\n"
-    return "Fatal Python error: Aborted\n\n" + other + lines(("/other.py",)) + "\n" + current + lines(places) + "\n"
-
-
-HARNESS = Path(crash.__file__).parents[1]
-
-
-def _place(name: str = "zero_n", generic: bool = False, shrinking: bool = False) -> crash.Place:
-    return crash.Place(name, f"{name} (n=0)", "why", {"n": 0}, 0, generic, shrinking)
-
-
-def _blank(check: str = "vjp", dtype: str = "float64") -> Row:
-    return Row("op", "mine", check, dtype, "cpu", Verdict.PASS, 0.0, 0)
-
-
-@pytest.mark.parametrize(
-    ("exit_code", "text"),
-    [
-        (-signal.SIGSEGV, "crashed (SIGSEGV)"),
-        (-signal.SIGABRT, "crashed (SIGABRT)"),
-        (-signal.SIGKILL, "was killed (SIGKILL; out of memory?)"),
-        (-200, "crashed (signal 200)"),
-        (0, "ended the process (exit code 0)"),
-        (3, "ended the process (exit code 3)"),
-    ],
-)
-def test_what_ended_a_process(exit_code: int, text: str) -> None:
-    assert crash.end_of(exit_code) == text
-
-
-def test_the_candidate_is_to_blame_unless_the_oracle_was_called() -> None:
-    def verdict(trace: str) -> Verdict:
-        return crash.row_of(_blank(), _place(), "crashed (SIGSEGV)", trace, None, "").verdict
-
-    candidate, oracle = str(HARNESS / "candidates" / "torch_candidate.py"), str(HARNESS / "oracle" / "oracle.py")
-    trial, rounding = str(HARNESS / "trial" / "trial.py"), str(HARNESS / "rounding" / "sums.py")
-    assert verdict("") is Verdict.MISMATCH
-    assert verdict(_trace("/mine/case.py", candidate, trial)) is Verdict.MISMATCH
-    assert verdict(_trace("/mine/oracle.py", candidate, trial)) is Verdict.MISMATCH  # the user's own file
-    assert verdict(_trace("/mine/spec.py", oracle, trial)) is Verdict.ERROR
-    assert verdict(_trace("/numpy.py", rounding, oracle)) is Verdict.ERROR
-
-
-def test_a_failure_names_the_innermost_calls() -> None:
-    trace = _trace("/lib/c.py", "/mine/case.py", str(HARNESS / "candidates" / "torch_candidate.py"))
-    row = crash.row_of(_blank(), _place(), "crashed (SIGSEGV)", trace, Path("calls.txt"), "again")
-    assert row.reason == "crashed (SIGSEGV) at sample zero_n (n=0)"
-    assert row.failure is not None
-    assert row.failure.replay == "again"
-    (wrong,) = row.failure.wrong
-    assert wrong.pattern == "crashed (SIGSEGV) at c.py:7 in f, called by case.py:7 in f; all calls: calls.txt"
-
-
 # Going on after it.
 
 
@@ -364,11 +306,11 @@ def _lost(task: guard._Task, row: Row, place: crash.Place, limit: str | None = N
 
 def test_an_unusual_sample_is_avoided_at_once_and_an_ordinary_one_after_two_checks(tmp_path: Path) -> None:
     task = _task(tmp_path)
-    assert len(_lost(task, _blank("vjp"), _place("zero_n"))) == 1
+    assert len(_lost(task, blank_row("vjp"), place("zero_n"))) == 1
     assert task.avoided == {"mine": {"zero_n"}}
-    assert len(_lost(task, _blank("jvp"), _place("all", generic=True))) == 1
+    assert len(_lost(task, blank_row("jvp"), place("all", generic=True))) == 1
     assert task.avoided == {"mine": {"zero_n"}}
-    assert len(_lost(task, _blank("vmap"), _place("all", generic=True))) == 1
+    assert len(_lost(task, blank_row("vmap"), place("all", generic=True))) == 1
     assert task.avoided == {"mine": {"zero_n", "all"}}
     assert [row.check for row in task.earlier.rows.values()] == ["vjp", "jvp", "vmap"]
 
@@ -376,20 +318,20 @@ def test_an_unusual_sample_is_avoided_at_once_and_an_ordinary_one_after_two_chec
 def test_a_row_is_told_once(tmp_path: Path) -> None:
     """Where a candidate is asked whether it accepts an empty axis, `forward` may have its row already."""
     task = _task(tmp_path)
-    assert len(_lost(task, _blank("forward"), _place("zero_n"))) == 1
-    assert _lost(task, _blank("forward"), _place("zero_m")) == []
+    assert len(_lost(task, blank_row("forward"), place("zero_n"))) == 1
+    assert _lost(task, blank_row("forward"), place("zero_m")) == []
     assert task.avoided == {"mine": {"zero_n", "zero_m"}}
 
 
 def test_a_failure_that_was_being_shrunk_is_judged_again_without(tmp_path: Path) -> None:
     task = _task(tmp_path)
-    assert _lost(task, _blank(), _place(shrinking=True)) == []
+    assert _lost(task, blank_row(), place(shrinking=True)) == []
     assert task.earlier.unshrunk == {"mine"}
     assert not task.avoided
 
 
 def test_a_limit_that_crashes_is_a_limit(tmp_path: Path) -> None:
-    (row,) = _lost(_task(tmp_path), _blank(), _place(), limit="known to crash")
+    (row,) = _lost(_task(tmp_path), blank_row(), place(), limit="known to crash")
     assert (row.verdict, row.listed) == (Verdict.UNSUPPORTED, True)
     assert row.reason == "known to crash (found: MISMATCH)"
 
@@ -398,7 +340,7 @@ def test_a_candidate_that_always_crashes_is_given_up(tmp_path: Path) -> None:
     task = _task(tmp_path)
     for i in range(guard._CRASHES):
         assert not task.given_up
-        _lost(task, _blank(), _place(f"sample_{i}"))
+        _lost(task, blank_row(), place(f"sample_{i}"))
     assert task.earlier.given_up == {"mine": f"not judged: mine has ended {guard._CRASHES} processes"}
 
 
@@ -406,6 +348,6 @@ def test_messages_are_plain_data() -> None:
     """So that they can be sent: what a failure is made of may not hold the candidate."""
     import pickle
 
-    row = crash.row_of(_blank(), _place(), "crashed", "", None, "again")
-    for message in (Began(3), At(_blank(), _place(), None), Found(row, ("line",)), Done(())):
+    row = crash.row_of(blank_row(), place(), "crashed", "", None, "again")
+    for message in (Began(3), At(blank_row(), place(), None), Found(row, ("line",)), Done(())):
         assert pickle.loads(pickle.dumps(message)) == message

@@ -1,0 +1,84 @@
+"""The options of the commands: which values are refused, in which words, and what is written."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from ._square import QUICK, RIGHT, WRONG, gradparity
+
+pytestmark = pytest.mark.usefixtures("wide")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param(
+            ("--only", "vpj"), "unknown check 'vpj' (did you mean 'vjp'?); gradparity checks lists them", id="check"
+        ),
+        pytest.param(("--dtype", "float8"), "unknown dtype 'float8' (did you mean 'float", id="dtype"),
+        pytest.param(
+            ("--device", "cdua"), "unknown device 'cdua' (did you mean 'cuda'?); there are cpu, cuda", id="device"
+        ),
+        pytest.param(("--candidate", "attn"), "unknown candidate 'attn'", id="candidate"),
+        pytest.param(("--op", "atn"), "unknown op 'atn' (did you mean 'attn'?)", id="op"),
+    ],
+)
+def test_an_option_s_value_that_is_not_known(options, message):
+    result = gradparity("run", *options)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"gradparity: {message}")
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        pytest.param(("run", "--seed", "-1"), id="negative seed"),
+        pytest.param(("run", "--seed", "one"), id="seed in words"),
+        pytest.param(("run", "--tolerance", "1"), id="an option that there is not"),
+        pytest.param(("judge",), id="a command that there is not"),
+        pytest.param(("check",), id="no file"),
+    ],
+)
+def test_usage_errors(args):
+    result = gradparity(*args)
+    assert result.exit_code == 2
+    assert "Usage:" in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
+def test_a_device_that_is_asked_for_and_not_there():
+    result = gradparity("run", "--device", "cuda")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("gradparity: device cuda cannot be judged here: PyTorch")
+
+
+def test_json_into_a_folder_that_is_not_there(case, tmp_path):
+    path = tmp_path / "nowhere" / "report.json"
+    result = gradparity("check", case(RIGHT), "--json", str(path), *QUICK)
+    assert result.exit_code == 2
+    assert result.stderr == f"gradparity: --json {path}: there is no folder {path.parent}\n"
+    assert result.stdout == ""
+
+
+def test_json_that_is_a_folder(case, tmp_path):
+    result = gradparity("check", case(RIGHT), "--device", "cpu", "--json", str(tmp_path), *QUICK)
+    assert result.exit_code == 2, result.exception
+    assert "Traceback" not in result.output
+    assert result.stderr.startswith("gradparity: ")
+
+
+@pytest.mark.parametrize(("text", "code"), [(RIGHT, 0), (WRONG, 1)], ids=["right", "wrong"])
+def test_json_is_written_whatever_the_verdict(case, tmp_path, text, code):
+    path = tmp_path / "report.json"
+    result = gradparity("check", case(text), "--device", "cpu", "--json", str(path), *QUICK)
+    assert result.exit_code == code
+    data = json.loads(path.read_text(encoding="utf-8"))
+    assert data["passed"] is (code == 0)
+    assert len(data["rows"]) == 2
+    assert len(data["failures"]) == code
