@@ -2,164 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import re
-import runpy
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
-import jax
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from parity_tests import JaxCandidate, OpSpec, Report, crosscheck
-from parity_tests.cli.app import app
-from parity_tests.harness.judging.reproducer import importable
 from parity_tests.suite.harness._ops import unary_function
 from parity_tests.suite.marks import fast, marks
+
+from ._reproducers import MISTAKES, case_with, found, gradparity, script, text
 
 ROOT = Path(__file__).parents[4]
 
 pytestmark = pytest.mark.usefixtures("shrinking")
-
-# Two inputs, two outputs, an index and a parameter. Each mistake is one line.
-CASE = """
-import jax.numpy as jnp
-import torch
-from parity_tests import OpSpec, integer
-
-
-def primal(x, w, index, scale):
-    y = jnp.tanh(scale * (x @ w))
-    return y, y[index] * y[index]
-
-
-spec = OpSpec(
-    "gathered",
-    primal=primal,
-    signature="(n,d),(d),(m)->(n),(m)",
-    domains={"index": integer(0, "n")},
-    params={"scale": 0.5},
-)
-
-
-def formula(x, w, index, scale):
-    y = torch.tanh(scale * (x @ w))
-    return y, y[index] * y[index]
-
-
-class Gathered(torch.autograd.Function):
-    @staticmethod
-    def forward(x, w, index, scale):
-        return formula(x, w, index, scale)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        x, w, index, ctx.scale = inputs
-        ctx.save_for_backward(x, w, index, output[0])
-        ctx.save_for_forward(x, w, index, output[0])
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx, y_bar, squares_bar):
-        x, w, index, y = ctx.saved_tensors
-        total = torch.zeros_like(y) if y_bar is None else y_bar
-        if squares_bar is not None:
-            total = total.index_add(0, index, 2 * y[index] * squares_bar)
-        p = ctx.scale * total * (1 - y * y)
-        x_bar, w_bar = torch.outer(p, w), x.T @ p
-        BACKWARD
-        return x_bar, w_bar, None, None
-
-    @staticmethod
-    def jvp(ctx, x_dot, w_dot, *_):
-        x, w, index, y = ctx.saved_tensors
-        x_dot, w_dot = (torch.zeros_like(a) if a_dot is None else a_dot for a, a_dot in ((x, x_dot), (w, w_dot)))
-        y_dot = ctx.scale * (1 - y * y) * (x_dot @ w + x @ w_dot)
-        squares_dot = 2 * y[index] * y_dot[index]
-        JVP
-        return y_dot, squares_dot
-
-
-def wrong(x, w, index, scale):
-    return Gathered.apply(x, w, index, scale)
-
-
-candidates = {"right": formula, "wrong": wrong}
-"""
-MISTAKES = {  # the check that finds it, the line in the backward, the one in the jvp
-    "vjp": ("w_bar = w_bar / 2", ""),
-    "jvp": ("", "squares_dot = squares_dot / 2"),
-    "vjp_of_vjp": ("x_bar = x_bar + 0 * x; w_bar = w_bar.detach()", ""),
-    "jvp_of_vjp": ("x_bar = x_bar.detach()", ""),
-    "vjp_of_jvp": ("", "y_dot = y_dot + (x - x.detach()).sum(-1)"),
-    "vjp_partial": ("w_bar = w_bar * 2 if squares_bar is None else w_bar", ""),
-    "layouts": ("w_bar = w_bar if x.is_contiguous() else 2 * w_bar", ""),
-    "input_subsets": ("w_bar = w_bar if ctx.needs_input_grad[0] else w_bar / 2", ""),
-}
 
 
 @pytest.fixture(autouse=True)
 def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replay runs the case that a failure names only in the current folder."""
     monkeypatch.chdir(tmp_path)
-
-
-def text(backward: str = "", jvp: str = "") -> str:
-    """A case with a mistake; without one, a right one."""
-    return CASE.replace("BACKWARD", backward or "pass").replace("JVP", jvp or "pass")
-
-
-def gradparity(*args: str):
-    """In this process, in which the mistakes are planted."""
-    here = ("--no-isolate",) if args[0] in ("run", "check") else ()
-    return CliRunner().invoke(app, [*args, *here], env={"COLUMNS": "200"})
-
-
-def script(path: Path, *args: str) -> tuple[int, str]:
-    """Run a script in this process, and leave no traces in it: its exit code, and what it printed."""
-    out = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True), contextlib.redirect_stdout(out):
-        patch.setattr(jax.config, "update", lambda name, value: None)
-        patch.setattr(sys, "path", [*sys.path])
-        patch.setattr(sys, "argv", [str(path), *args])
-        with pytest.raises(SystemExit) as ended:
-            runpy.run_path(str(path), run_name="__main__")
-    code = ended.value.code
-    return (code, out.getvalue()) if isinstance(code, int) else (1, f"{out.getvalue()}{code}\n")
-
-
-def case_with(folder: Path, check: str) -> Path:
-    backward, jvp = MISTAKES[check]
-    path = folder / "case.py"
-    path.write_text(text(backward, jvp))
-    return path
-
-
-def found(folder: Path, check: str, *options: str) -> tuple[Path, str]:
-    """The .npz of the failure that `gradparity check` finds, and what it prints."""
-    failures = folder / "failures"
-    ran = gradparity(
-        "check",
-        str(case_with(folder, check)),
-        "--only",
-        check,
-        "--device",
-        "cpu",
-        "--failures",
-        str(failures),
-        *options,
-    )
-    assert ran.exit_code == 1, ran.output
-    (path,) = failures.glob("*.npz")
-    assert {*failures.iterdir()} == {path, path.with_suffix(".py")}
-    return path, ran.stdout
 
 
 FAST = ("vjp", "layouts")
@@ -483,143 +350,3 @@ def test_another_version_is_told(tmp_path):
     assert (
         f"the failure was found with torch 1.0; this is {torch.__version__}" in gradparity("replay", str(path)).stdout
     )
-
-
-def _local():
-    class Local(torch.autograd.Function):
-        pass
-
-    return Local.apply
-
-
-class _Here(torch.autograd.Function):
-    pass
-
-
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [
-        (half_trace, "half_trace"),
-        (_Here.apply, "_Here.apply"),
-        (lambda x: x, None),
-        (_local(), None),
-        (torch.nn.Tanh(), None),
-        (torch.tanh, None),
-    ],
-    ids=["function", "apply", "lambda", "local class", "module", "builtin"],
-)
-def test_what_a_script_can_import(call, name):
-    assert importable(call) == (None if name is None else (__name__, name))
-
-
-@pytest.mark.parametrize("main", ["__main__", "__mp_main__"])
-def test_a_script_cannot_import_what_a_script_defines(main, monkeypatch):
-    """Neither by its name there, nor by that in a process which it has started."""
-    monkeypatch.setattr(half_trace, "__module__", main)
-    monkeypatch.setitem(sys.modules, main, SimpleNamespace(half_trace=half_trace))
-    assert importable(half_trace) is None
-
-
-SURROGATE = """
-import jax.numpy as jnp
-import torch
-from parity_tests import OpSpec
-
-spec = OpSpec("through", lambda x: jnp.round(x), "(n)->(n)", surrogate=lambda x, w: (w,))
-
-
-def candidate(x):
-    return FACTOR * x + (torch.round(x) - FACTOR * x).detach()
-"""
-
-
-def test_the_script_compares_with_a_surrogate_gradient(tmp_path):
-    """The primal's own derivative is 0, which is neither of the two."""
-    case = tmp_path / "case.py"
-    case.write_text(SURROGATE.replace("FACTOR", "2"))
-    options = ("--only", "vjp", "--device", "cpu", "--dtype", "float64", "--failures", str(tmp_path / "failures"))
-    ran = gradparity("check", str(case), *options)
-    assert ran.exit_code == 1, ran.output
-    (path,) = (tmp_path / "failures").glob("*.py")
-    code, printed = script(path)
-    assert (code, "x_bar: they differ" in printed) == (1, True), printed
-    case.write_text(SURROGATE.replace("FACTOR", "1"))
-    code, printed = script(path)
-    assert (code, "x_bar: they agree" in printed) == (0, True), printed
-
-
-MIXED = """
-import jax.numpy as jnp
-import torch
-from parity_tests import OpSpec
-
-spec = OpSpec("weighted", lambda z, x: (z * x, x * x), "(n),(n)->(n),(n)", domains={"z": "complex"})
-
-
-class Weighted(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, z, x):
-        ctx.save_for_backward(z, x)
-        return z * x, x * x
-
-    @staticmethod
-    def backward(ctx, w, v):
-        z, x = ctx.saved_tensors
-        return x * w, (WHAT * w).real + 2 * x * v
-
-
-def candidate(z, x):
-    return Weighted.apply(z, x)
-"""
-
-
-def test_the_script_has_real_and_complex_numbers(tmp_path):
-    case = tmp_path / "case.py"
-    case.write_text(MIXED.replace("WHAT", "z"))
-    options = ("--only", "vjp", "--device", "cpu", "--dtype", "float32", "--failures", str(tmp_path / "failures"))
-    ran = gradparity("check", str(case), *options)
-    assert ran.exit_code == 1, ran.output
-    (path,) = (tmp_path / "failures").glob("*.py")
-    code, printed = script(path)
-    assert (code, "x_bar: they differ" in printed, "z_bar: they agree" in printed) == (1, True, True), printed
-    assert gradparity("replay", str(path.with_suffix(".npz"))).exit_code == 1
-    case.write_text(MIXED.replace("WHAT", "z.conj()"))
-    code, printed = script(path)
-    assert (code, "x_bar: they agree" in printed) == (0, True), printed
-    assert gradparity("replay", str(path.with_suffix(".npz"))).exit_code == 0
-
-
-RETURNED = """
-import jax
-import jax.numpy as jnp
-import torch
-from parity_tests import OpSpec
-
-
-def primal(x):
-    values, indices = jax.lax.top_k(x, 2)
-    return {"values": values, "indices": indices}
-
-
-spec = OpSpec("largest", primal, "(n,4)->(n,2),(n,2)")
-
-
-def candidate(x):
-    values, indices = torch.topk(x, 2)
-    return {"values": FACTOR * values - ((FACTOR - 1) * values).detach(), "indices": indices}
-"""
-
-
-@pytest.mark.slow
-def test_the_script_knows_dictionaries_and_integers(tmp_path):
-    case = tmp_path / "case.py"
-    case.write_text(RETURNED.replace("FACTOR", "2"))
-    options = ("--only", "vjp", "--device", "cpu", "--dtype", "float64", "--failures", str(tmp_path / "failures"))
-    ran = gradparity("check", str(case), *options)
-    assert ran.exit_code == 1, ran.output
-    (path,) = (tmp_path / "failures").glob("*.py")
-    code, printed = script(path)
-    assert (code, "x_bar: they differ" in printed) == (1, True), printed
-    case.write_text(RETURNED.replace("FACTOR", "1"))
-    code, printed = script(path)
-    assert (code, "x_bar: they agree" in printed) == (0, True), printed
