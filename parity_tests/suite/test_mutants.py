@@ -19,14 +19,7 @@ def oracles() -> Oracles:
     return Oracles(SPEC, "cpu", 0)
 
 
-# One or two for each check that takes little.
-FAST = (
-    *("sigmoid_for_tanh", "unscaled_output", "attn_bar_dropped", "undefined_dereferenced", "sign_flipped", "clamped"),
-    *("absolute_cotangent", "tail_rows_left_out", "nan_on_empty", "divided_by_attn", "cotangent_written"),
-    *("input_written", "stateful_backward", "jvp_without_q", "clipped", "state_on_the_class", "buffer_returned"),
-    *("saved_tensors_read_twice", "kept_on_ctx", "whole_blocks", "narrow_accumulator", "saved_intermediate"),
-    *("backward_detached", "strides_remembered"),
-)
+FAST = ("mean_for_sum", "tail_rows_left_out", "nan_on_empty", "narrow_accumulator", "whole_blocks", "strides_ignored")
 
 
 @pytest.mark.parametrize("name", marks(FAST, MUTANTS))
