@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -20,10 +20,18 @@ ALARMS = (Verdict.MISMATCH, Verdict.ERROR)
 SEEDS = range(2)  # `python -m benchmarks.seeds` judges five
 # Judged with the fast tests, too; all are judged with the slow ones.
 REPRESENTATIVE = ("softplus", "layer_norm")
-CASES = [
-    pytest.param(case, id=op, marks=() if op == REPRESENTATIVE[0] else pytest.mark.slow)
-    for op, case in (COLLECTION | MORE).items()
-]
+# Right versions that take long under every check. The slow tests judge their numbers in a narrow format.
+LONG = ("attention_grouped", "attention_head", "attention_lse", "attention_unbatched", "expm", "quantile")
+
+
+def mark_of(op: str) -> Sequence[pytest.MarkDecorator]:
+    """When a right version is judged under every check."""
+    if op == REPRESENTATIVE[0]:
+        return ()
+    return (pytest.mark.soak if op in LONG else pytest.mark.slow,)
+
+
+CASES = [pytest.param(case, id=op, marks=mark_of(op)) for op, case in (COLLECTION | MORE).items()]
 MISTAKES = [
     pytest.param(case, mistake, id=f"{op}-{name}", marks=() if op in REPRESENTATIVE else pytest.mark.slow)
     for op, case in (COLLECTION | MORE).items()
@@ -111,3 +119,4 @@ def test_the_collection_is_large_and_has_every_kind():
     assert len({case.spec.name for case in COLLECTION.values()}) >= 15
     assert len(mistakes) >= 40
     assert set(REPRESENTATIVE) <= set(COLLECTION)
+    assert set(LONG) <= set(COLLECTION | MORE)
