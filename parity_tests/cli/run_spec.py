@@ -1,4 +1,4 @@
-"""What a run is to judge, by name: plain data, which another process can be given (see `harness/messages.Work`)."""
+"""What a run is to judge, by name: plain data, which another process can be given: see `isolation.messages.Work`."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class RunSpec:
     def judge(
         self, spec: OpSpec, candidates: Candidates, report: Report, oracles: Oracles | None = None
     ) -> Iterator[Row]:
-        """Carry it out: `harness.judge.judge`, with the reproducer of a failure written before its row is yielded."""
+        """Carry it out: `judging.judge.judge`, with the reproducer of a failure written before its row is yielded."""
         from parity_tests.harness.judging.judge import judge
 
         for _ in report.collect(judge(self.plan(spec, candidates, oracles))):

@@ -98,14 +98,14 @@ def test_a_court_at_another_seed_judges_by_what_it_draws_there():
         oracles.at_seed(1).certified_oracle(format_),
         Oracles(case.spec, "cpu", 1).certified_oracle(format_),
     )
-    (at_0, _), (at_1, truths_1), (of_new, truths_new) = (
-        (certified_oracle.cases[0].primals(certified_oracle.oracle.inputs), certified_oracle.oracle.truth)
+    (at_0, _), (at_1, ask_1), (of_new, ask_new) = (
+        (certified_oracle.cases[0].primals(certified_oracle.oracle.inputs), certified_oracle.oracle.ask)
         for certified_oracle in (one, again, new)
     )
     assert not np.array_equal(at_0[0], at_1[0])
     np.testing.assert_array_equal(at_1[0], of_new[0])
     with pinned():
-        pairs = zip(truths_1("forward", at_1, format_), truths_new("forward", of_new, format_), strict=True)
-    for (value, bound), (value_new, bound_new) in pairs:
-        np.testing.assert_array_equal(value, value_new)
-        np.testing.assert_array_equal(bound, bound_new)
+        pairs = zip(ask_1("forward", at_1, format_), ask_new("forward", of_new, format_), strict=True)
+    for result, result_new in pairs:
+        np.testing.assert_array_equal(result.value, result_new.value)
+        np.testing.assert_array_equal(result.bound, result_new.bound)
