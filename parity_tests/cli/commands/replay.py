@@ -115,7 +115,7 @@ def _sample(path: Path, spec: OpSpec, facts: dict[str, Any], arrays: dict[str, n
         fixed=primals if facts["given"] else None,
         constants=constants,
         complex=facts["dtype"] in COMPLEX,
-        drawn=drawn,
+        given=drawn,
     )
 
 

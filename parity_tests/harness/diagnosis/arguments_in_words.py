@@ -27,7 +27,7 @@ def entries(trial: Trial, wrong: Finding | None = None) -> dict[str, str]:
 
 def _of_the_sample(trial: Trial) -> dict[str, str]:
     """Every array that was drawn and is not zero."""
-    arrays = {tuple(role.rsplit(" ", 1)): x for role, x in trial.sample.drawn.items() if x.any()}
+    arrays = {tuple(role.rsplit(" ", 1)): x for role, x in trial.sample.arrays.items() if x.any()}
     several = len({example for _, example in arrays}) > 1
     return {
         f"{label} of call {int(example) + 1}" if several and example != "0" else label: _words(
@@ -43,7 +43,7 @@ def _of_a_placed_call(trial: Trial, wrong: Finding | None) -> dict[str, str]:
         return {}
     name, args = wrong.call
     count = len(trial.oracle.inputs)
-    drawn = list(trial.sample.drawn.values())
+    drawn = list(trial.sample.arrays.values())
     if all(x is None or _is_among(x, drawn, trial) for x in args[:count]):
         return {}
     labels = [slot.label for slot in trial.oracle.map(name).arguments]

@@ -249,7 +249,7 @@ def _with_nonzero_gradients(oracle: Oracle, sample: Sample) -> Sample:
         return sample
     having = (example for example in range(_DRAWS) if _has_gradient(oracle, sample, example))
     examples = tuple(itertools.islice(having, _EXAMPLES))
-    return sample if examples == tuple(range(_EXAMPLES)) else replace(sample, examples=examples, drawn={})
+    return sample if examples == tuple(range(_EXAMPLES)) else replace(sample, examples=examples)
 
 
 def _has_gradient(oracle: Oracle, sample: Sample, example: int) -> bool:

@@ -114,7 +114,7 @@ class Reproducer:
         trial = self.trial
         directed = {slot.label: slot.like for name in ORDERS for slot in trial.oracle.map(name).arguments}
         arrays = {f"constant.{i}": x for i, x in trial.sample.constants.items()}
-        for role, x in trial.sample.drawn.items():
+        for role, x in trial.sample.arrays.items():
             label = role.rsplit(" ", 1)[0]
             like = directed.get(label) if label not in trial.oracle.inputs else None
             exact = x if like is None else trial.oracle.directed(like, x)

@@ -82,7 +82,7 @@ def fails_at(
 
     inputs = trial_at(sample).oracle.inputs
     smallest = shrunk(spec, sample, inputs, lambda sample: violated(sample) is not None, deadline)
-    return None if smallest is None else violated(replace(smallest, name=f"{sample.name}, shrunk"))
+    return None if smallest is None else violated(replace(smallest.with_arrays({}), name=f"{sample.name}, shrunk"))
 
 
 def raises_at(spec: OpSpec, trial_at: TrialAt, check: Check, outcome: Outcome, deadline: float) -> Outcome | None:
@@ -135,7 +135,7 @@ def shrunk(
     """
     search = _Search(sample, fails, deadline)
     with contextlib.suppress(_Spent):
-        if not search.accepts(replace(sample, drawn={})):
+        if not search.accepts(replace(sample)):  # a copy, whose arrays will be those that the check draws
             return None
         if spec.signature is not None:
             search.share = _SIZES
@@ -197,20 +197,20 @@ def _is_primal(role: str, inputs: tuple[str, ...]) -> bool:
 
 def _shrink_directions(search: _Search, inputs: tuple[str, ...]) -> None:
     """Cotangents and tangents: as many zeros as can be, then ones."""
-    for role in reversed([role for role in search.best.drawn if not _is_primal(role, inputs)]):
+    for role in reversed([role for role in search.best.arrays if not _is_primal(role, inputs)]):
 
         def accepts(x: np.ndarray, role: str = role) -> bool:
-            return search.accepts(replace(search.best, drawn=search.best.drawn | {role: x}))
+            return search.accepts(search.best.with_arrays({role: x}))
 
-        x = search.best.drawn[role]
+        x = search.best.arrays[role]
         if not x.any() or accepts(np.zeros_like(x)):
             continue
         for block in _blocks(x.size):
-            thinner = search.best.drawn[role].copy()
+            thinner = search.best.arrays[role].copy()
             thinner.flat[block] = 0.0
-            if (thinner != search.best.drawn[role]).any():
+            if (thinner != search.best.arrays[role]).any():
                 accepts(thinner)
-        x = search.best.drawn[role]
+        x = search.best.arrays[role]
         if not accepts((x != 0).astype(x.dtype)):
             accepts(by_parts(lambda part: np.sign(part) * np.ceil(np.abs(part)), x))
 
@@ -232,8 +232,8 @@ def _shrink_primals(search: _Search, inputs: tuple[str, ...]) -> None:
     if sample.fixed is not None:
         return
     free = {name for name, domain in zip(inputs, sample.domains, strict=True) if domain in (REAL, EXTENDED)}
-    roles = [role for role in sample.drawn if role.rsplit(" ", 1)[0] in free]
-    values = np.concatenate([sample.drawn[role].ravel() for role in roles]) if roles else np.zeros(0)
+    roles = [role for role in sample.arrays if role.rsplit(" ", 1)[0] in free]
+    values = np.concatenate([sample.arrays[role].ravel() for role in roles]) if roles else np.zeros(0)
     ranks = np.empty(values.size)
     ranks[np.argsort(np.abs(values), kind="stable")] = np.arange(1, values.size + 1)
     simpler = [np.sign(values) * ranks] if values.size <= _FEW and not sample.complex else []
@@ -241,11 +241,11 @@ def _shrink_primals(search: _Search, inputs: tuple[str, ...]) -> None:
     for numbers in simpler:
         if 0 in numbers or len(np.unique(np.abs(numbers))) < numbers.size:
             continue
-        remaining, drawn = numbers, dict(sample.drawn)
+        remaining, simple = numbers, dict[str, np.ndarray]()
         for role in roles:
-            x = sample.drawn[role]
-            drawn[role], remaining = remaining[: x.size].reshape(x.shape), remaining[x.size :]
-        if search.accepts(replace(sample, drawn=drawn)):
+            x = sample.arrays[role]
+            simple[role], remaining = remaining[: x.size].reshape(x.shape), remaining[x.size :]
+        if search.accepts(sample.with_arrays(simple)):
             return
 
 

@@ -7,7 +7,8 @@ import itertools
 import math
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -26,12 +27,12 @@ _MANY = 2049  # terms of one sign, past which a bfloat16 sum no longer grows, an
 _LARGEST = 2**17  # entries of an array, beyond which a sample is not worth its time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sample:
     """One concrete input: its name, the mistake that it is there to catch, and how its values are drawn.
 
-    `shapes`, `domains` and `fixed` are those of the inputs that are differentiated, in order; `constants` are the
-    others, by their position among all inputs.
+    Two samples are equal if all that is said of them is, arrays included. `shapes`, `domains` and `fixed` are those of
+    the inputs that are differentiated, in order; `constants` are the others, by their position among all inputs.
 
     Attributes:
         scale: of the real inputs, normally distributed: the standard deviation of an entry.
@@ -42,8 +43,7 @@ class Sample:
         short: the largest size of an axis that is not long.
         complex: are all numbers complex that are not given? Then their real and imaginary parts are drawn alike.
         examples: which draws the first examples are; those between told nothing.
-        drawn: every array so far by its role, so that a sample with the same arrays is the same sample; those that are
-            put there are not drawn.
+        given: arrays by their role ("x 0" of the first example of the input x) that are used in place of drawn ones.
     """
 
     name: str
@@ -62,7 +62,30 @@ class Sample:
     examples: tuple[int, ...] = ()
     fixed: tuple[np.ndarray, ...] | None = None
     constants: Mapping[int, np.ndarray] = field(default_factory=dict)
-    drawn: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
+    given: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    # What has been drawn: it follows from all of the above, so that a copy starts without.
+    _drawn: dict[str, np.ndarray] = field(init=False, default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "given", MappingProxyType(dict(self.given)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sample):
+            return NotImplemented
+        names = (f.name for f in fields(self) if f.init)
+        return all(_equal(getattr(self, name), getattr(other, name)) for name in names)
+
+    @property
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        """Every array that is given, or that has been drawn so far, by its role."""
+        return MappingProxyType({**self.given, **self._drawn})
+
+    def with_arrays(self, changes: Mapping[str, np.ndarray]) -> Sample:
+        """The sample that is given all arrays of this one, with these in their place or besides.
+
+        So it has the same numbers under any name, and at any seed.
+        """
+        return replace(self, given={**self.arrays, **changes})
 
     @property
     def generic(self) -> bool:
@@ -95,10 +118,10 @@ class Sample:
         What is given stays as it is if some of it is complex.
         """
         if any(map(np.iscomplexobj, (*(self.fixed or ()), *(self.constants.values() if self.fixed else ())))):
-            return replace(self, complex=True, drawn={})
+            return replace(self, complex=True, given={})
         fixed = None if self.fixed is None else tuple(map(_as_complex, self.fixed))
         constants = {i: _as_complex(x) for i, x in self.constants.items()}
-        return replace(self, complex=True, fixed=fixed, constants=constants, drawn={})
+        return replace(self, complex=True, fixed=fixed, constants=constants, given={})
 
     def primals(self, names: tuple[str, ...], example: int = 0) -> list[np.ndarray]:
         """The operator's inputs; `example` numbers further ones of the same kind, for a batch."""
@@ -129,9 +152,21 @@ class Sample:
     def _remembered(
         self, role: str, make: Callable[[np.random.Generator], np.ndarray], source: str | None = None
     ) -> np.ndarray:
-        if role not in self.drawn:
-            self.drawn[role] = make(_generator(self.seed, self.name, source or role))
-        return self.drawn[role]
+        if role in self.given:
+            return self.given[role]
+        if role not in self._drawn:
+            self._drawn[role] = make(_generator(self.seed, self.name, source or role))
+        return self._drawn[role]
+
+
+def _equal(a: object, b: object) -> bool:
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(_equal(a[key], b[key]) for key in a)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    return a == b
 
 
 def _generator(seed: int, sample: str, role: str) -> np.random.Generator:
@@ -223,7 +258,7 @@ def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:
             for i in range(spec.count)
             if i not in varied
         },
-        drawn={},
+        given={},
     )
     return resized.as_complex() if sample.complex else resized
 

@@ -284,6 +284,6 @@ def test_the_command_that_a_failure_ends_with_names_a_case_elsewhere(tmp_path, m
 
 
 def test_a_sample_of_other_arrays_refuses_them():
-    sample = Sample("x", "", {}, ((2,),), (), 0, drawn={"w": np.ones(3)})
+    sample = Sample("x", "", {}, ((2,),), (), 0, given={"w": np.ones(3)})
     with pytest.raises(ValueError, match=r"^the array 'w' has the shape \(3,\), expected \(2,\)$"):
         sample.draw("w", (2,))

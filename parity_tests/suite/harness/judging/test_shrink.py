@@ -81,9 +81,9 @@ def test_a_long_axis_is_found_by_bisection():
 
 @pytest.mark.usefixtures("shrinking")
 def test_entries():
-    found, _ = searched(lambda s: s.sizes["n"] > 1 and s.sizes["m"] > 2 and s.drawn["output_bar 0"][1, 2] != 0)
-    np.testing.assert_array_equal(found.drawn["output_bar 0"], [[0, 0, 0], [0, 0, 1]])
-    np.testing.assert_array_equal(np.sort(np.abs(found.drawn["x 0"]).ravel()), np.arange(1, 7))
+    found, _ = searched(lambda s: s.sizes["n"] > 1 and s.sizes["m"] > 2 and s.arrays["output_bar 0"][1, 2] != 0)
+    np.testing.assert_array_equal(found.arrays["output_bar 0"], [[0, 0, 0], [0, 0, 1]])
+    np.testing.assert_array_equal(np.sort(np.abs(found.arrays["x 0"]).ravel()), np.arange(1, 7))
 
 
 @pytest.mark.usefixtures("shrinking")
@@ -91,7 +91,7 @@ def test_inputs_are_never_zero_and_never_alike():
     """An operator may have a kink there, where another gradient is right, too."""
     _, calls = searched(lambda s: s.sizes["n"] * s.sizes["m"] > 0)
     for sample in calls:
-        x = np.abs(sample.drawn["x 0"])
+        x = np.abs(sample.arrays["x 0"])
         assert x.all()
         assert len(np.unique(x)) == x.size
 
@@ -306,7 +306,7 @@ def test_the_small_integers_of_exact_are_shown():
 
 
 def trial_of(spec: OpSpec, call, **drawn) -> Trial:
-    sample = replace(next(iter(samples(spec, 0))), drawn=drawn)
+    sample = replace(next(iter(samples(spec, 0))), given=drawn)
     return Trial(Candidate(call, "mine").bound({}, {}), Oracle(spec, sample), sample, PRECISIONS["float64"], "cpu")
 
 

@@ -251,12 +251,42 @@ def test_a_sample_with_the_same_arrays_is_the_same_sample():
     spec = OpSpec("matmul", primal=lambda x, y: x @ y, signature="(n,k),(k,m)->(n,m)")
     sample = next(samples(spec, 0))
     primals, direction = sample.primals(("x", "y"), 1), sample.draw("output_bar 0", (4, 2))
-    assert list(sample.drawn) == ["x 1", "y 1", "output_bar 0"]
-    again = dataclasses.replace(sample, name="another", seed=9, drawn=dict(sample.drawn))
+    assert list(sample.arrays) == ["x 1", "y 1", "output_bar 0"]
+    again = dataclasses.replace(sample.with_arrays({}), name="another", seed=9)
     for x, y in zip(again.primals(("x", "y"), 1), primals, strict=True):
         np.testing.assert_array_equal(x, y)
     np.testing.assert_array_equal(again.draw("output_bar 0", (4, 2)), direction)
     assert not np.array_equal(again.primals(("x", "y"), 0)[0], sample.primals(("x", "y"), 0)[0])
+
+
+def test_a_sample_with_other_arrays_is_another_one():
+    """What has been drawn is not part of it: that follows from the rest."""
+    spec = OpSpec("take", lambda x, i: x[i], "(n),(k)->(k)", domains={"i": integer(0, "n")})
+    sample, same = next(samples(spec, 0)), next(samples(spec, 0))
+    x = sample.draw("output_bar 0", (3,))
+    assert sample == same
+    assert sample != sample.with_arrays({"output_bar 0": x})  # which is given what the other one draws
+    assert sample.with_arrays({}) == same.with_arrays({"output_bar 0": x.copy()})
+    assert sample.with_arrays({}) != sample.with_arrays({"output_bar 0": -x})
+    assert sample != dataclasses.replace(sample, constants={1: (sample.constants[1] + 1) % 4})
+    assert sample != dataclasses.replace(sample, seed=9)
+    assert sample != "a sample"
+
+
+def test_what_is_given_cannot_be_changed_and_what_is_drawn_is_not_shared():
+    spec = OpSpec("f", lambda x: x, "(n)->(n)")
+    sample = next(samples(spec, 0))
+    (before,) = sample.primals(("x",))
+    (elsewhere,) = dataclasses.replace(sample, seed=1).primals(("x",))
+    assert not np.array_equal(before, elsewhere)  # a copy draws its own
+    arrays = {"x 0": np.ones(4)}
+    given = sample.with_arrays(arrays)
+    arrays["x 0"] = np.zeros(4)
+    np.testing.assert_array_equal(given.primals(("x",))[0], np.ones(4))
+    for view in (given.given, given.arrays, sample.arrays):
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            view["x 0"] = np.zeros(4)  # type: ignore[index]
+    assert sample.primals(("x",))[0] is before
 
 
 def test_at_other_sizes():
@@ -267,7 +297,7 @@ def test_at_other_sizes():
         domains={"index": integer(0, "n")},
     )
     sample = at_sizes(spec, next(samples(spec, 0)), {"n": 2, "k": 1, "m": 6})
-    assert (sample.sizes, sample.shapes, sample.drawn) == ({"n": 2, "k": 1, "m": 6}, ((2, 1),), {})
+    assert (sample.sizes, sample.shapes, sample.arrays) == ({"n": 2, "k": 1, "m": 6}, ((2, 1),), {})
     assert sample.constants[1].shape == (6,)
     assert sample.constants[1].max() < 2
     with pytest.raises(EmptyDomain):
