@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-# A fixture of the module compiles a library, or runs processes, for all of its tests.
-FILES = ("test_dtensor.py", "test_native_fused.py", "test_planted_formulas.py", "test_wave.py")
+# A module that compiles a library, runs processes, or certifies and judges attn for all of its tests.
+FILES = (
+    *("test_dtensor.py", "test_native_fused.py", "test_planted_formulas.py", "test_wave.py"),
+    *("test_mutants.py", "test_parity.py"),
+)
 COLLECTION = "test_collection.py"  # an operator is traced and certified once for all of its tests
 
 
