@@ -10,6 +10,8 @@ import pytest
 
 def marks(fast: Collection[str], every: Iterable[str]) -> list:
     """Every name, those that are not fast marked as slow."""
+    every = list(every)
+    assert set(fast) <= set(every), f"no case is {', '.join(sorted(set(fast) - set(every)))}"
     return [pytest.param(name, marks=() if name in fast else pytest.mark.slow) for name in every]
 
 
