@@ -51,9 +51,8 @@ def test_the_message_is_the_report(suite):
     result.stdout.fnmatch_lines(["*square: wrong disagrees with the oracle*", "*looks like  x_bar = 0.5 * oracle*"])
 
 
-@pytest.mark.parametrize(
-    "options", [pytest.param([], id="one process"), pytest.param(["-n", "2"], id="xdist", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [pytest.param([], id="one process"), pytest.param(["-n", "2"], id="xdist")])
 def test_one_report_of_the_run(suite, options):
     files = ["--gradparity-html", "report.html", "--gradparity-json", "report.json"]
     result = suite.runpytest_subprocess(*PLUGIN, *options, *files)

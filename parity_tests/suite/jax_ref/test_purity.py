@@ -68,6 +68,7 @@ def test_import_is_pure():
     assert probe("import jax_ref") == {"changed": [], "loaded": []}
 
 
+@pytest.mark.slow
 def test_the_probe_would_notice(tmp_path):
     """Every kind of trespass at once, after the same import. A torch that is one empty file loads as fast as none."""
     for name in ("torch", "torch_impl", "parity_tests", "derivation", "flax", "equinox"):
@@ -98,6 +99,7 @@ logging.getLogger().setLevel(0)
     }
 
 
+@pytest.mark.slow
 def test_the_probe_would_notice_an_array():
     """What would start a device, and on a GPU take most of its memory."""
     with pytest.raises(AssertionError, match="no_such_platform"):

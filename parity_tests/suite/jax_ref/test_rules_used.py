@@ -33,7 +33,7 @@ def transposed(f: Callable, weights: tuple) -> Callable:
     return lambda *primals: jax.vjp(f, *primals)[1](weights)
 
 
-@fast("jit-vjp", "jit-jvp", "eager-vjp_of_jvp", "jit-vjp_of_attn_ad", "jit-jvp_of_vjp")
+@fast("jit-vjp", "jit-jvp", "jit-vjp_of_attn_ad", "jit-jvp_of_vjp")
 @pytest.mark.parametrize(
     ("rule", "derivative"),
     [

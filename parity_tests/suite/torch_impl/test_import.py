@@ -100,16 +100,19 @@ def test_import_loads_nothing_forbidden(report):
     assert not set(loaded) & set(FORBIDDEN)
 
 
+@pytest.mark.slow
 def test_import_changes_no_setting(report):
     _, changed = report["import torch_impl"]
     assert changed == []
 
 
+@pytest.mark.slow
 def test_probe_would_notice_a_package(report):
     loaded, _ = report["import jax, parity_tests"]
     assert {"jax", "parity_tests"} <= set(loaded)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", CHANGES)
 def test_probe_would_notice_a_setting(report, statement):
     _, changed = report[statement]

@@ -296,7 +296,7 @@ def test_aot_function(attn: Attn, dynamic):
 reads_grad = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 
 
-@fast("output_bar-attn_bar-native")
+@pytest.mark.slow
 @native_implementations
 @reads_grad
 @pytest.mark.parametrize("defined", subsets(COTANGENTS))

@@ -135,6 +135,7 @@ def relative_errors(a: np.ndarray, P: np.ndarray) -> list[float]:
         return [float(abs(mpmath.mpf(float(p)) - t) / t) * 2**24 for p, t in zip(P, exact, strict=True)]
 
 
+@fast("any")
 @pytest.mark.parametrize("level", LEVELS)
 def test_the_slope_does_not_cancel(compiled: Callable[[str], Rows], level: str) -> None:
     """Three roundings, four with the product with G, at any a; 1 - a² errs by up to 1448."""

@@ -11,7 +11,6 @@ from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
 import torch_impl
-from parity_tests.suite.marks import fast
 from parity_tests.suite.torch_impl._common import (
     COTANGENTS,
     OUTPUTS,
@@ -76,7 +75,7 @@ def test_output_may_be_modified(attn: Attn):
     assert_same(pull(outputs, primals, draw(COTANGENTS)), expected, atol=0)
 
 
-@fast("native")
+@pytest.mark.slow
 @explicit_formulas
 def test_nothing_outlives_the_outputs(attn: Attn):
     """No reference cycle: the memory is free when the outputs are dropped, not when the collector comes by."""

@@ -73,6 +73,7 @@ def run_python(source: str) -> subprocess.CompletedProcess[str]:
 LOADED = "import sys, torch; before = set(sys.modules); import {}; print('triton' in set(sys.modules) - before)"
 
 
+@pytest.mark.slow
 def test_importing_torch_impl_does_not_import_triton() -> None:
     done = run_python(LOADED.format("torch_impl"))
     assert done.stdout == "False\n", done.stderr

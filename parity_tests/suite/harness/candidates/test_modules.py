@@ -52,6 +52,7 @@ def test_nested_parameters_in_the_order_of_named_parameters():
     crosscheck(Block(), spec, **QUICK).raise_if_failed()
 
 
+@pytest.mark.slow
 def test_a_spec_of_the_inputs_only():
     module = torch.nn.Linear(3, 2).double()
     w, b = (p.detach().numpy() for p in module.parameters())

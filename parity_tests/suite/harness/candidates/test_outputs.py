@@ -26,6 +26,7 @@ def top_k(x: torch.Tensor) -> Any:
 # Integers.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("bfloat16", marks=pytest.mark.slow)])
 def test_integers_are_compared_and_have_no_derivative(dtype):
     report = crosscheck(top_k, TOP_K, checks=[*MAPS, "input_subsets"], dtypes=[dtype])

@@ -57,6 +57,7 @@ def test_what_no_check_looks_at_survives():
     }
 
 
+@pytest.mark.slow
 def test_first_order_does_not_see_a_detached_residual():
     matrix = KillMatrix(SPEC_OF_TWO, select_checks(["forward", "vjp", "jvp", "adjoint"]))
     matrix.mutations = [m for m in matrix.mutations if m.map == "vjp"]

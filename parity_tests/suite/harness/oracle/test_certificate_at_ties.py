@@ -49,7 +49,7 @@ def with_rule(f: Callable, derivative: Callable) -> Callable:
 sinh_flat_at_0 = with_rule(jnp.sinh, lambda x: jnp.where(x == 0, 0.0, jnp.cosh(x)))
 
 
-@fast("2")
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_the_second_derivative_of_hypot(seed):
     """`jax.hessian(jnp.hypot)(1.0, 1.0)` is 0; it should be 0.35 on the diagonal."""

@@ -109,6 +109,7 @@ def _every_largest(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return ((windows == windows.amax(-1, keepdim=True)) * w[..., None]).flatten(-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("bfloat16", marks=SLOW)])
 def test_every_largest_of_a_window_has_its_gradient(dtype):
     def pooled(x):

@@ -106,6 +106,7 @@ def test_integers_among_them():
     assert {row.verdict for row in report.rows} == {Verdict.PASS}, str(report)
 
 
+@pytest.mark.slow
 def test_a_list_of_tensors_for_an_operator_of_torch():
     spec = OpSpec("stack", lambda parts: jnp.stack(parts), "(n),(n)->(2,n)", arguments=(["x", "y"],))
     report = crosscheck(torch.ops.aten.stack.default, spec, checks=["forward", "vjp", "opcheck"], dtypes=["float64"])
