@@ -12,6 +12,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.maps import rests_on
 from parity_tests.harness.names import MAPS
@@ -44,26 +45,38 @@ SHORT = {
 }
 
 
-def table(report: Results) -> Table:
-    """Checks x candidates. A number is the largest error over all dtypes, in units of what rounding explains."""
-    rows = report.rows
+def table(report: Results) -> Table | Group:
+    """Checks x candidates, for each operator. A number is the largest error over all dtypes, in units of its bound.
+
+    Candidates that were not built have a column if there is one operator; they do not say of which one they are.
+    """
+    of_operators: dict[str, list[Row]] = {}
+    for row in report.rows:
+        of_operators.setdefault(row.op, []).append(row)
+    if len(of_operators) > 1:
+        return Group(*(_table(op, rows, []) for op, rows in of_operators.items()))
+    return _table("".join(of_operators), report.rows, report.not_built)
+
+
+def _table(op: str, rows: Sequence[Row], not_built: Sequence[NotBuilt]) -> Table:
     columns = list(dict.fromkeys((row.candidate, row.device) for row in rows))
     devices = {device for _, device in columns}
-    title = Text(in_a_line(" / ".join(dict.fromkeys(row.op for row in rows))))
-    narrow = len(columns) + len(report.not_built) > _WIDE
+    title = Text(in_a_line(op))
+    narrow = len(columns) + len(not_built) > _WIDE
     layout = {"box": box.SIMPLE_HEAD, "padding": (0, 0)} if narrow else {}
     grid = Table(title=title, title_justify="left", **layout)
     grid.add_column("check", no_wrap=True)
     names = [candidate if len(devices) == 1 else f"{candidate} {device}" for candidate, device in columns]
-    for name in [*names, *(candidate.name for candidate in report.not_built)]:
+    for name in [*names, *(candidate.name for candidate in not_built)]:
         # A name of several words takes several lines, so that the table fits a terminal of 80 columns.
         name = in_a_line(name)
         lines = name if len(name) <= _CELL else name.replace("_", "_\n")
         grid.add_column(Text(lines), overflow="fold", min_width=min(_CELL, max(map(len, lines.split("\n")))))
     for check in dict.fromkeys(row.check for row in sorted(rows, key=lambda row: row.candidate == ORACLE)):
         cells = ([r for r in rows if r.check == check and (r.candidate, r.device) == column] for column in columns)
-        not_built = (Text("not built", style="dim") for _ in report.not_built)
-        grid.add_row(check, *(_cell(cell, narrow) for cell in cells), *not_built)
+        grid.add_row(
+            check, *(_cell(cell, narrow) for cell in cells), *(Text("not built", style="dim") for _ in not_built)
+        )
     return grid
 
 

@@ -323,6 +323,18 @@ def test_the_table(passed):
     assert "All agree: 8 rows, 72 comparisons" in text
 
 
+def test_each_operator_has_a_table_of_its_own():
+    """Even if their candidates have one name: a mistake in one is not seen in the table of the other."""
+    of_cube = dataclasses.replace(row(Verdict.MISMATCH), op="cube")
+    text = str(report_of(row(), of_cube))
+    square, cube = text.split("\ncube ", 1)
+    assert square.splitlines()[0].strip() == row().op
+    assert "PASS" in square
+    assert "MISMATCH" not in square
+    assert "MISMATCH" in cube
+    assert "PASS" not in cube
+
+
 @pytest.mark.parametrize(
     ("report", "line"),
     [
