@@ -47,12 +47,12 @@ class Case:
 
     @property
     def matrix_bytes(self) -> int:
-        """Of one n x m matrix."""
+        """The bytes of one n x m matrix."""
         return self.n * self.m * np.dtype(self.dtype).itemsize
 
     @property
     def flops(self) -> int:
-        """Of the products: (1) and (3), and for the backward (8), (10), (11), (12) of derivation/attn.md."""
+        """Floating-point operations: (1) and (3), and for the backward (8), (10), (11), (12) of derivation/attn.md."""
         return 2 * self.n * self.m * self.d * (2 if self.what == "forward" else 6)
 
     @property

@@ -25,7 +25,7 @@ class Row:
 
 @dataclass
 class Peak:
-    """By how many n x m matrices the memory of the process grows at most, results included, for each version."""
+    """The most by which the memory of the process grows, in n x m matrices, results included, for each version."""
 
     case: Case
     matrices: dict[str, float] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Peak:
 
 @dataclass
 class Results:
-    """Of a run; `complete` only if it came to its end."""
+    """The results of a run; `complete` only if it came to its end."""
 
     facts: dict[str, Any] = field(default_factory=dict)
     rates: Rates = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Results:
         return next((row for row in self.rows if row.case == case), None)
 
     def write(self, path: Path) -> None:
-        """As JSON, whole or not at all."""
+        """Write the results as JSON, whole or not at all."""
         data = {
             "schema": 1,
             "complete": self.complete,

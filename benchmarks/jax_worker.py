@@ -31,7 +31,7 @@ VERSIONS: dict[str, Callable] = {
 
 
 def _jitted(attn: Callable, what: str) -> Callable:
-    """Of (q, k, v, output_bar, attn_bar). All results are returned: XLA leaves out what nobody asks for."""
+    """A jitted function of (q, k, v, output_bar, attn_bar). XLA computes what is returned, which is all."""
 
     def forward(q, k, v, output_bar, attn_bar):
         return attn(q, k, v)

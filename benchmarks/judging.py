@@ -52,7 +52,7 @@ def by_crosscheck(fault: Fault, inputs: Arrays) -> bool:
 
 
 def by_gradcheck(fault: Fault, inputs: Arrays, fast: bool) -> bool:
-    """Is it caught by `torch.autograd.gradcheck` with its own tolerances?"""
+    """True if `torch.autograd.gradcheck` catches the fault with its own tolerances."""
     tensors = [torch.from_numpy(x.copy()).requires_grad_() for x in inputs]
     # Fast mode, when it has found a mistake, runs slow mode for the text of its error, on whole Jacobians: at n = 256
     # more than 20 GB. Whether it has found one is known by then.
@@ -61,7 +61,7 @@ def by_gradcheck(fault: Fault, inputs: Arrays, fast: bool) -> bool:
 
 
 def by_check_grads(fault: Fault, inputs: Arrays) -> bool:
-    """Is it caught by `jax.test_util.check_grads`, reverse mode, order 1, with its own tolerances?"""
+    """True if `jax.test_util.check_grads`, reverse mode, order 1, catches the fault with its own tolerances."""
     with jax.enable_x64(True):
         try:
             check_grads(in_jax(fault), tuple(map(jnp.asarray, inputs)), order=1, modes=("rev",))
@@ -134,7 +134,7 @@ def steps(sizes: list[int]) -> int:
 
 
 def write(results: dict[str, Any], path: Path) -> None:
-    """As JSON, and as a Markdown table beside it; the JSON whole or not at all."""
+    """Write the results as JSON, whole or not at all, and as a Markdown table beside it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".part")
     partial.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
@@ -156,7 +156,7 @@ def cells(results: dict[str, Any]) -> list[list[str]]:
 
 
 def missed(results: dict[str, Any]) -> list[str]:
-    """For each fault that some method missed: which, and where."""
+    """One line for each fault that some method missed: the methods, and the sizes."""
     lines = []
     for fault in results["faults"]:
         where = [

@@ -55,7 +55,7 @@ def with_gradient(f: Callable) -> Callable:
 
 
 def measured(versions: dict[str, Callable], args: tuple[jax.Array, ...]) -> dict[str, dict[str, float]]:
-    """For each version: the median time in ms, its ratio to the first version's, and MiB."""
+    """The median time in ms of each version, its ratio to the first version's, and MiB."""
     made = {name: jax.jit(f).lower(*args).compile() for name, f in versions.items()}
     times: dict[str, list[float]] = {name: [] for name in made}
     for compiled in made.values():

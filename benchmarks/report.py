@@ -98,7 +98,7 @@ def sections(results: Results, outcomes: list[Outcome]) -> dict[str, Cells]:
 
 
 def as_rich(title: str, cells: Cells) -> Table:
-    """For the terminal."""
+    """The table for the terminal."""
     table = Table(*cells[0], title=title, title_justify="left")
     for row in cells[1:]:
         table.add_row(*row)

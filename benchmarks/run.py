@@ -196,7 +196,7 @@ def _peak(results: Results, case: Case, ready: list[tuple[Worker, str]]) -> None
 
 
 def facts() -> dict[str, Any]:
-    """Of the machine and the run."""
+    """The facts of the machine and the run."""
     model, flags = _cpu()
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -216,7 +216,7 @@ def facts() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """Of the working tree, with a plus sign if it is edited; None outside of a repository."""
+    """The commit of the working tree, with a plus sign if it is edited; None outside of a repository."""
     command = ["git", "describe", "--always", "--abbrev=10", "--dirty=+", "--exclude=*"]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else None

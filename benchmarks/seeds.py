@@ -198,7 +198,7 @@ def read(path: Path) -> dict[tuple[str, str, int], Judged]:
 
 
 def write(about: dict[str, Any], found: Sequence[Judged], path: Path) -> None:
-    """As JSON, and as a Markdown page beside it, each whole or not at all."""
+    """Write the results as JSON, and as a Markdown page beside it, each whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     order = {name: i for i, name in enumerate(OPERATORS)}
     found = sorted(found, key=lambda one: (order[one.operator], one.is_mistake, one.version, one.seed))

@@ -33,7 +33,7 @@ class Prepared:
 
 
 def seconds(call: Call, count: int, threads: int) -> float:
-    """For one call: CPU time, user and system, of all threads of the process; with more threads than one wall time."""
+    """Seconds of one call: CPU time, user and system, of all threads; wall time if there is more than one thread."""
     clock = time.process_time if threads == 1 else time.perf_counter
     start = clock()
     for _ in range(count):
@@ -51,7 +51,7 @@ def best_rate(call: Call, work: float, budget: float = 0.25) -> float:
 
 
 def peak_bytes(call: Call) -> int | None:
-    """By how much the resident memory of the process grows at most during a call, its results included.
+    """The most by which the resident memory of the process grows during a call, its results included.
 
     The least of three calls: what else grows in the process meanwhile can only add to it. Linux only: the kernel's own
     high-water mark, which is set back before. None elsewhere.

@@ -69,7 +69,7 @@ def read(path: Path) -> dict[str, Outcome]:
 
 
 def write(about: dict[str, Any], outcomes: dict[str, Outcome], path: Path) -> None:
-    """As JSON, and as a Markdown table beside it; the JSON whole or not at all."""
+    """Write the results as JSON, whole or not at all, and as a Markdown table beside it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     in_order = [outcomes[name] for name in CASES if name in outcomes]
     about = about | {"complete": len(in_order) == len(CASES)}

@@ -33,7 +33,7 @@ class Defect:
     at: tuple[str, ...] = ()
 
     def explains(self, row: Row) -> bool:
-        """Is this the row of a check and a format, and are only such results wrong at the sample that failed first?"""
+        """True if a row has this check and format, and only these results are wrong in its first failing sample."""
         if row.check not in self.checks or row.dtype not in self.dtypes or row.failure is None:
             return False
         return all(self._is_of_it(wrong) for wrong in row.failure.wrong)

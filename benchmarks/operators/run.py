@@ -127,7 +127,7 @@ def _how_it_ended(code: int) -> str:
 
 
 def _cpu_seconds() -> float:
-    """Of this process and its children, user and system."""
+    """CPU time in seconds of this process and its children, user and system."""
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 

@@ -65,7 +65,7 @@ def _registered(sources: Path) -> tuple[str, str]:
 
 
 def library_path(sources: Path) -> Path:
-    """Where the compiled kernels are, or will be; another name for another source, compiler, jaxlib or machine."""
+    """The file of the compiled kernels; source, compiler, jaxlib and machine are part of its name."""
     digest = hashlib.sha256()
     for part in (jaxlib.version.__version__, platform.system(), platform.machine(), _compiler(), FLAGS):
         digest.update(repr(part).encode())

@@ -16,7 +16,7 @@ from typing import Any
 
 
 def check_weights(weights: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Are these the weights of a layer with these shapes?
+    """Check that these are the weights of a layer with these shapes.
 
     Raises:
         ValueError: a name is missing, or one too many, or a shape differs.

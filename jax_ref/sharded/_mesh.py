@@ -131,7 +131,7 @@ def _by_sequence(op: Callable, q, k, v, mesh, axis):
 
 
 def _divided(mesh: Mesh, axis: str, **sizes: tuple[str, int]) -> None:
-    """Does the mesh have the axis, and does that divide these axes of the arguments?"""
+    """Raise unless the mesh has the axis, and its size divides these axes of the arguments."""
     if axis not in mesh.shape:
         there = ", ".join(map(repr, mesh.axis_names))
         raise ValueError(f"attn: the mesh has no axis {axis!r}, it has {there}; name one of these")

@@ -170,7 +170,7 @@ def _variable(x: torch.Tensor) -> Variable:
 
 
 def _tensor(x: Variable, dtype: torch.dtype) -> torch.Tensor:
-    """In the engine's own dtype, but for bfloat16."""
+    """The value as a tensor: of bfloat16 if the engine computed it in float32 for that, else of the engine's dtype."""
     tensor = torch.from_numpy(np.array(x.value, order="C"))
     return tensor.bfloat16() if dtype is torch.bfloat16 and tensor.dtype is torch.float32 else tensor
 

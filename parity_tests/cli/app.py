@@ -295,7 +295,7 @@ def _interrupted() -> typer.Exit:
 
 
 def _interruption(context: typer.Context) -> Interruption:
-    """Of the process, if this is the program; a test that calls the commands handles its signals itself."""
+    """The handling of signals, which is the process's own if this is the program; a test handles its signals itself."""
     return context.obj if isinstance(context.obj, Interruption) else Interruption()
 
 

@@ -68,13 +68,13 @@ class Interruption:
 
     @contextlib.contextmanager
     def noted(self) -> Iterator[None]:
-        """In this block the first signal is only remembered; a second one ends the process."""
+        """Within the block the first signal is only remembered; a second one ends the process."""
         with self._acting(lambda: None):
             yield
 
     @contextlib.contextmanager
     def raised(self) -> Iterator[None]:
-        """In this block a signal raises KeyboardInterrupt; if that is lost, the process ends soon after.
+        """Within the block a signal raises KeyboardInterrupt; if that is lost, the process ends soon after.
 
         Not in a debugger, which handles it itself.
         """

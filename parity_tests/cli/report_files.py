@@ -50,7 +50,7 @@ class ReportFile:
 
     @property
     def kept(self) -> bool:
-        """Can it be written again and again, each time in place of what was there?"""
+        """True if the file can be written again and again, each time in place of its contents."""
         return self.path is not None and not is_special(self.path)
 
     def write(self, text: str) -> None:
@@ -89,7 +89,7 @@ def _place(file: ReportFile) -> str | None:
 
 
 def _may_be_replaced(path: Path, beginnings: tuple[str, ...]) -> bool:
-    """Is a file empty, or does it begin as a report does?"""
+    """True if a file is empty, or begins as a report does."""
     with path.open(encoding="utf-8", errors="replace") as file:
         beginning = file.read(_LOOKED_AT).lstrip().lower()
     if not beginning:

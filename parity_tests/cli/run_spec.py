@@ -75,7 +75,7 @@ class RunSpec:
 
     @property
     def folder(self) -> Path:
-        """For what is written about failures."""
+        """The folder in which failures are written."""
         return self.start / self.failures
 
     def load(self) -> tuple[OpSpec, Candidates]:

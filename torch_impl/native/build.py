@@ -75,7 +75,7 @@ def load(folder: Path = HERE) -> None:
 
 
 def library_path(folder: Path = HERE) -> Path:
-    """Where the compiled operators of a folder are, or will be; another name for other sources, flags or versions."""
+    """The file of the compiled operators of a folder; sources, flags and versions are part of its name."""
     generator = [HERE / "codegen.py", HERE / "declarations.py", *HERE.glob("templates/*")]
     inputs = [*folder.glob("*.yaml"), *folder.glob("csrc/*"), *generator]
     digest = hashlib.sha256()
@@ -139,7 +139,7 @@ def _compiler() -> str:
 
 
 def _cache() -> Path:
-    """Where PyTorch keeps the extensions that it compiles."""
+    """The folder in which PyTorch keeps the extensions that it compiles."""
     if root := os.environ.get("TORCH_EXTENSIONS_DIR"):
         return Path(root)
     from torch.utils.cpp_extension import get_default_build_root  # slow to import, and most of the time not needed
@@ -223,7 +223,7 @@ def _holder(library: Path) -> str:
 
 
 def _staging(library: Path) -> Path:
-    """Where a library is compiled."""
+    """The folder in which a library is compiled."""
     return library.with_suffix(".build")
 
 

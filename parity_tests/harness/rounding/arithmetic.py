@@ -34,7 +34,7 @@ def _product(eqn, x, e, y, p):
 
 
 def _exactly_infinite(x, e, y):
-    """Is it infinite because an operand is, exactly, and the other one is certainly finite or as infinite?"""
+    """True where y is infinite because one operand is, exactly, and the other is finite or the same infinity."""
     either = (np.isinf(x[0]) & (e[0] == 0)) | (np.isinf(x[1]) & (e[1] == 0))
     return np.isinf(y) & either & np.isfinite(e[0] + e[1])
 

@@ -43,7 +43,7 @@ def bits(eqn, x, e, y, p):
 
 @primitive("shift_right_arithmetic")
 def shifted_right(eqn, x, e, y, p):
-    """Of signed integers: floor(a / 2^n), which is monotone."""
+    """The right shift of signed integers, floor(a / 2^n), which is monotone."""
     if np.any(e[1]):
         raise NoRule("shift_right_arithmetic (by what rounding may change)")
     unit = 2.0 ** x[1].astype(float)

@@ -44,7 +44,7 @@ def exponential(eqn, x, e, y, p):
 
 
 def of_two(cofunction):
-    """Of sine and cosine, hyperbolic or not, by the addition theorem; the other one is `cofunction`."""
+    """A rule for sine or cosine, hyperbolic or not, by the addition theorem; `cofunction` is the other one."""
 
     def rule(eqn, x, e, y, p):
         return np.abs(y) * (np.cosh(e[0]) - 1) + np.abs(cofunction(x[0])) * np.sinh(e[0]) + own(y, p)

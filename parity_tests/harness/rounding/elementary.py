@@ -71,7 +71,7 @@ def _complex_integer_power(eqn, x, e, y, p):
 
 @primitive("integer_pow", "square", kinds=Kind.FUNCTION | Kind.PRODUCT, complex=_complex_integer_power)
 def _integer_power(eqn, x, e, y, p):
-    """Of x ** n, n an integer: |n| roundings."""
+    """The rule of x ** n, n an integer: |n| roundings."""
     n = eqn.params.get("y", 2)
     magnitude = np.abs(x[0])
     if n >= 0:
@@ -107,7 +107,7 @@ def _angle(eqn, x, e, y, p):
 @primitive("exp", kinds=MONOTONE, complex=of_complex.exponential)
 @primitive("exp2", "logistic", kinds=MONOTONE)
 def _decaying(eqn, x, e, y, p):
-    """Of functions that are 0 at infinity only: what is 0 elsewhere has underflowed."""
+    """The bound of a function that is 0 at infinity only: a 0 elsewhere has underflowed."""
     return _monotone(eqn, x, e, y, p) + np.where((y == 0) & np.isfinite(x[0]), p.tiny, 0.0)
 
 

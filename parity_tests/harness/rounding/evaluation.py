@@ -162,7 +162,7 @@ def _concatenated(*x: np.ndarray, dimension: int) -> np.ndarray:
 
 
 def _padded(x: np.ndarray, value: np.ndarray, padding_config: Sequence[tuple[int, int, int]]) -> np.ndarray:
-    """With `value` around the entries, and between them; a negative width cuts off."""
+    """lax.pad: `value` around the entries, and between them; a negative width cuts off."""
     sizes = [
         low + max(n + (n - 1) * inner, 0) + high for n, (low, high, inner) in zip(x.shape, padding_config, strict=True)
     ]

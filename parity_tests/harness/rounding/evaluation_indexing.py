@@ -140,7 +140,7 @@ def _counted(dtype: np.dtype, shape: Sequence[int], dimension: int, sharding: An
 
 
 def _may_index(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
-    """Is there something to read, by indices that fit into an int64 and name an axis?
+    """True if there is something to read, by indices that fit into an int64 and name an axis.
 
     Of several windows whose indices name none XLA adds only the first.
     """
@@ -156,7 +156,7 @@ def _may_combine(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
 
 
 def _may_sort(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
-    """Is there one order only?"""
+    """True if a sort has one possible result only."""
     by_one = eqn.params["num_keys"] == 1 and (eqn.params["is_stable"] or len(x) == 1)
     return by_one and (x[0].dtype == np.float64 or x[0].dtype.kind in "biu")
 

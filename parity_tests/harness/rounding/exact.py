@@ -19,7 +19,7 @@ _MAY_BE_EXACT = Kind.SUM | Kind.PRODUCT | Kind.ADDS
 
 
 def exact(eqn, x: list[np.ndarray], e: list[np.ndarray], y: np.ndarray, precision: Precision) -> bool:
-    """Does an operation on these values, with these errors, make no rounding error, however it is ordered?"""
+    """True if an operation on these values, with these errors, makes no rounding error, however it is ordered."""
     name = eqn.primitive.name
     if name != "div" and not has(name, _MAY_BE_EXACT):
         return False
@@ -49,5 +49,5 @@ def _integers(x: np.ndarray) -> bool:
 
 
 def _fits(x: np.ndarray, precision: Precision) -> bool:
-    """Are these integers, and all smaller ones, numbers of the format?"""
+    """True if these integers, and all smaller ones, are numbers of the format."""
     return float(np.max(np.abs(x), initial=0.0)) <= math.floor(1 / precision.u)

@@ -31,7 +31,7 @@ _CARRIED = Kind.MOVES | Kind.KEEPS_SIZE | Kind.SELECTS
 
 
 class Sizes(NamedTuple):
-    """Of a sum, entry by entry.
+    """What the bound of a sum needs to know, entry by entry.
 
     magnitude: M, the sum of the magnitudes of its terms.
     charged: what its bound holds of γ M already.
@@ -55,6 +55,7 @@ class Sum:
 
     @functools.cached_property
     def sizes(self) -> Sizes:
+        """Its sizes, computed once."""
         return self._compute()
 
 

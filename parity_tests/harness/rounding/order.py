@@ -27,7 +27,7 @@ from parity_tests.harness.rounding.terms import in_place, most_equal, unless_par
 @primitive("cummax", "cummin", "reduce_window_max", "reduce_window_min", kinds=Kind.MONOTONE)
 @primitive("scatter-max", "scatter-min", kinds=Kind.MONOTONE)
 def monotone(eqn, x, e, y, p):
-    """Of a function that is monotone in its floating-point operands, and exact."""
+    """The rule of a function that is monotone in its floating-point operands, and exact."""
     y, low, high = (
         np.asarray(evaluated(eqn, *(a + sign * b for a, b in zip(x, _of_floats(x, e), strict=True))))
         for sign in (0, -1, 1)
@@ -76,7 +76,7 @@ def top_k(eqn, x, e, y, p):
 
 
 def _may_stand(key, error, low, high, p):
-    """[..., k, j]: may entry j stand in place k, whose key lies between low and high?
+    """[..., k, j] is true if entry j, whose key lies between low and high, may stand in place k.
 
     No entry is in question where all of those that may stand there have exactly the same key: see above.
     """
@@ -125,6 +125,7 @@ class _Windows:
             )
 
     def seen(self, x, fill):
+        """The entries of every window along a new first axis; `fill` where a window lies outside of x."""
         whole = np.asarray(lax.pad(jnp.asarray(x), jnp.asarray(fill, x.dtype), [(a, b, 0) for a, b in self.padding]))
         return np.stack([whole[place] for place in self._places()])
 
@@ -137,7 +138,7 @@ class _Windows:
 
 
 def _may_win(windows, operand, error, params, p):
-    """Which entries of each window may be the one that is selected, and in which windows is that in question?"""
+    """The entries of each window that may be selected, and the windows in which several may be."""
     sign = 1 if params["select_prim"].name in ("ge", "gt") else -1
     seen, unsure = windows.seen(sign * operand, -np.inf), windows.seen(error, 0.0)
     may = seen + unsure >= (seen - unsure).max(0)

@@ -95,7 +95,7 @@ BY_MODULUS = ByModulus.BY_MODULUS  # the rule holds for complex numbers, too, wh
 
 
 class Terms(NamedTuple):
-    """Of a sum of entries whose number the shapes tell.
+    """What the bound of a sum needs to know of its terms, whose number follows from the shapes.
 
     count: (equation, values of the operands) -> how many terms each sum has, at most.
     pairs: (equation, values, that number, precision) -> how many pairs of equal terms, see `rounding.terms`.
@@ -180,7 +180,7 @@ def kind_of(name: str) -> Kind:
 
 
 def has(name: str, kinds: Kind) -> bool:
-    """Is a primitive of this kind, or of one of these?"""
+    """True if a primitive is of this kind, or of one of these kinds."""
     # It is asked several times an equation. By their values, since an operation of flags is a call in Python.
     return name in _RECORDS and _RECORDS[name].kinds._value_ & kinds._value_ != 0
 

@@ -55,14 +55,14 @@ class Scaled(tuple[np.ndarray, np.ndarray]):
         factors: bool = False,
         only_if_multiplied: bool = False,
     ) -> Scaled:
-        """Of a pair that is divided already."""
+        """Make one from a pair that is divided already."""
         made = super().__new__(cls, pair)
         made.scale, made.itself, made.factors, made.only_if_multiplied = scale, itself, factors, only_if_multiplied
         return made
 
 
 def has_constants_beyond(closed: core.ClosedJaxpr, precision: Precision) -> bool:
-    """Has a program finite constants that the format has not?"""
+    """True if a program has finite constants that are too large for the format."""
     consts = [np.asarray(x) for x in closed.consts]
     largest = [_largest(x) for x in consts if x.dtype == np.float64] + [*map(abs, jaxprs.literals(closed.jaxpr))]
     return max(largest, default=0.0) > precision.largest
@@ -162,7 +162,7 @@ def _scale_of_results(eqn: core.JaxprEqn, operands: Sequence[Pair]) -> int | Non
 
 
 def _scale_of_solution(eqn: core.JaxprEqn, operands: Sequence[Pair]) -> int | None:
-    """Of a system of one matrix, by its own LU factors; its solver is given what is divided already."""
+    """The scale of the solution of a system of one matrix, by its LU factors; the solver gets a divided right side."""
     lengths = eqn.params["const_lengths"]
     matrix, b = operands[: lengths.matvec], operands[sum(lengths) :]
     factors = operands[lengths.matvec + lengths.vecmat :][: lengths.solve]

@@ -79,7 +79,7 @@ def _coefficients(w: np.ndarray, M: np.ndarray, weyl: np.ndarray) -> tuple[np.nd
     diagonal = np.diagonal(M, axis1=-2, axis2=-1)
 
     def of_values(K):
-        """By the columns; infinite bounds of vectors leave those of the values as they are."""
+        """The bounds of the values, column by column; infinite bounds of vectors do not change them."""
         return np.fmin(weyl, diagonal + np.where(np.isfinite(K), M * K.mT, np.inf).sum(-1))
 
     def step(K):

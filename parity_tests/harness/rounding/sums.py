@@ -29,7 +29,7 @@ def _equal_along_axes(eqn, x, K, p):
 
 
 def _of_one_window(eqn, x):
-    """Of a convolution: the places of a window, of the channels of one group."""
+    """The number of terms of a convolution: the places of a window times the channels of one group."""
     of_features = eqn.params["dimension_numbers"].rhs_spec[0]
     return math.prod(size for axis, size in enumerate(x[1].shape) if axis != of_features)
 

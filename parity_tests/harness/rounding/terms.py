@@ -71,7 +71,7 @@ def real_rows(x: np.ndarray, axis: int) -> np.ndarray:
 def pairs_of_contraction(
     x: np.ndarray, y: np.ndarray, dimension_numbers: Sequence[Sequence[Sequence[int]]], precision: Precision
 ) -> np.ndarray | float:
-    """Of lax.dot_general: the pairs of each of its sums, or of all."""
+    """The pairs of equal terms in the sums of lax.dot_general: for each sum, or for all."""
     contracted, batched = dimension_numbers
     sides = zip((x, y), contracted, batched, strict=True)
     rows = [_rows(a, tuple(along), tuple(batch)) for a, along, batch in sides]
@@ -102,7 +102,10 @@ def _rows(x: np.ndarray, along: tuple[int, ...], batch: tuple[int, ...]) -> np.n
 def pairs_of_convolution(
     x: np.ndarray, w: np.ndarray, output: tuple[int, int], precision: Precision
 ) -> np.ndarray | float:
-    """Of a convolution: w has its outputs along `output[0]`, as the result has along `output[1]`."""
+    """The pairs of equal terms in the sums of a convolution.
+
+    The weights have their outputs along the axis `output[0]`, the result has them along `output[1]`.
+    """
     along = tuple(axis for axis in range(w.ndim) if axis != output[0])
     terms = float(math.prod(w.shape[axis] for axis in along))
     if terms <= LAMBDA**2:
