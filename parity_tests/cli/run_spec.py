@@ -11,7 +11,7 @@ from parity_tests.cli.sources.source import Source
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.isolation.messages import CannotLoad
 from parity_tests.harness.report.report import Report
-from parity_tests.harness.report.results import Row
+from parity_tests.harness.report.results import Note, Row
 
 # Who only orders imports nothing slow: PyTorch and JAX are for the process that carries it out.
 if TYPE_CHECKING:
@@ -175,8 +175,7 @@ class RunSpec:
         try:
             report.save_failures(self.failures, self.start)
         except OSError as error:
-            line = f"reproducers in {self.failures}: {error}"
-            report.skipped.extend([line] if line not in report.skipped else [])
+            report.add(Note(f"reproducers in {self.failures}: {error}"))
 
     def again(self, row: Row) -> str:
         """The command that judges a row again."""

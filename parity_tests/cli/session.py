@@ -19,14 +19,14 @@ from parity_tests.cli.sources.source import Source
 from parity_tests.cli.terminal import Output, OutputLost, complain
 from parity_tests.harness.exceptions.defects import told_in_full
 from parity_tests.harness.isolation.budget import Check, Spent, budget, clock
-from parity_tests.harness.isolation.guard import judge_guarded, surveyed
+from parity_tests.harness.isolation.guard import Guarded, Surveying
 from parity_tests.harness.isolation.messages import CannotLoad, WorkerError
 from parity_tests.harness.isolation.processes import Pool
 from parity_tests.harness.judging import remedies
 from parity_tests.harness.names import DEVICES
 from parity_tests.harness.report import html, progress
 from parity_tests.harness.report.report import Report
-from parity_tests.harness.report.results import Row
+from parity_tests.harness.report.results import Note, Row
 from parity_tests.harness.report.text import details, row_line, table, timing_line
 
 COULD_NOT_RUN = 2
@@ -132,26 +132,32 @@ class Session:
         alone: list[RunSpec] = []
         for source in self._sources:
             orders = self._orders(source)
-            survey = self._wait(surveyed(orders[0], pool, self._report, self._options.trial_seconds), check_time)
+            survey = self._wait(Surveying(orders[0], pool, self._options.trial_seconds), check_time)
             assert isinstance(survey, Survey)
             present = self._present(survey, orders)
-            self._report.not_built.extend(survey.not_built)
+            for candidate in survey.not_built:
+                self._report.add(candidate)
             shared += present
             alone += [one for order in present for one in order.one_by_one(survey)]
         self._count("loading")
         works = alone if self._options.jobs > 1 and len(alone) > 1 else shared
         dated = [replace(order, deadline=deadline) for order in works]
-        self._take(judge_guarded(dated, self._report, pool, self._options.trial_seconds), check_time)
+        guarded = Guarded(dated, pool, self._options.trial_seconds)
+        self._take(self._report.collect(guarded.events(), guarded.remaining), check_time)
 
-    def _wait(self, waiting: Generator[None, None, object], check_time: Check) -> object:
-        with contextlib.closing(waiting):
-            while True:
-                try:
-                    next(waiting)
-                except StopIteration as end:
-                    return end.value
-                self._interruption.check()
-                check_time(None)
+    def _wait(self, surveying: Surveying, check_time: Check) -> object:
+        try:
+            with contextlib.closing(surveying.events()) as waiting:
+                while True:
+                    try:
+                        next(waiting)
+                    except StopIteration as end:
+                        return end.value
+                    self._interruption.check()
+                    check_time(None)
+        finally:
+            for event in surveying.remaining():
+                self._report.add(event)
 
     def _present(self, survey: Survey, orders: list[RunSpec]) -> list[RunSpec]:
         """The orders for devices that are there; the report has what else is known once the source is loaded.
@@ -163,8 +169,9 @@ class Session:
         if missing and self._options.devices:
             raise CannotLoad(f"device cuda cannot be judged here: {missing}")
         report.environment.update(survey.environment)
-        lines = [f"device cuda: {missing}" if missing else "", survey.left_out]
-        report.skipped.extend(line for line in lines if line and line not in report.skipped)
+        for line in (f"device cuda: {missing}" if missing else "", survey.left_out):
+            if line:
+                report.add(Note(line))
         present = [order for order in orders if order.device != "cuda" or not missing]
         report.catches.update(survey.catches)
         self._length += survey.length * len(present)

@@ -14,7 +14,7 @@ from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.isolation.budget import Check, Spent, clock
 from parity_tests.harness.isolation.by_name import Calls, pickled, replay_line
-from parity_tests.harness.isolation.guard import TRIAL_SECONDS, judge_guarded
+from parity_tests.harness.isolation.guard import TRIAL_SECONDS, Guarded
 from parity_tests.harness.isolation.messages import WorkerError
 from parity_tests.harness.isolation.processes import Pool
 from parity_tests.harness.judging import hints, remedies
@@ -32,7 +32,7 @@ from parity_tests.harness.oracle.oracle import OracleError
 from parity_tests.harness.report.environment import environment
 from parity_tests.harness.report.progress import shown
 from parity_tests.harness.report.report import Report
-from parity_tests.harness.report.results import Row
+from parity_tests.harness.report.results import Note, Row
 from parity_tests.harness.specs.spec import ArrayLike, OpSpec
 
 Callables = Callable | AnyCandidate | Mapping[str, Callable | AnyCandidate] | Sequence[Callable | AnyCandidate]
@@ -112,13 +112,14 @@ def crosscheck(
     )
     report = Report(environment((device,), seed), catches={check.name: check.catches for check in plan.checks})
     if quick:
-        report.skipped.append(left_out(plan.checks, plan.precisions))
+        report.add(Note(left_out(plan.checks, plan.precisions)))
     with contextlib.ExitStack() as stack:
         if isolate:
             calls, pool = _sent(plan, quick), stack.enter_context(Pool())
             pool.prepare()
             deadline, check_time = clock(budget)
-            rows = judge_guarded([replace(calls, deadline=deadline)], report, pool, trial_seconds)
+            guarded = Guarded([replace(calls, deadline=deadline)], pool, trial_seconds)
+            rows = report.collect(guarded.events(), guarded.remaining)
         else:
             deadline, check_time = clock(budget)
             rows = report.collect(judge(replace(plan, deadline=deadline)))

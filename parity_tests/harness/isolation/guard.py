@@ -28,8 +28,7 @@ from parity_tests.harness.isolation.processes import Pool, Worker
 from parity_tests.harness.judging.limits import held_to_limit
 from parity_tests.harness.judging.resume import Earlier, Key, key_of
 from parity_tests.harness.report.atomic_file import write_text
-from parity_tests.harness.report.report import Report
-from parity_tests.harness.report.results import ORACLE, Row
+from parity_tests.harness.report.results import ORACLE, AllRows, Event, Note, Row
 
 POLL = 0.25  # seconds, after which whoever waits for a row may look at the clock
 _CRASHES = 8  # of a candidate, each of which costs the start of a process, after which it is not called any more
@@ -66,31 +65,48 @@ class _Task:
         return Earlier(dict(self.rows), dict(self.avoided), frozenset(self.unshrunk), dict(self.given_up))
 
 
-def judge_guarded(
-    works: Sequence[Work], report: Report, pool: Pool, trial_seconds: float = TRIAL_SECONDS
-) -> Generator[Row | None, None, None]:
-    """Carry out work in the processes of a pool.
-
-    Each row is added to the report and yielded as soon as it is known, the oracle's once for each source and device;
-    None is yielded now and then while there is none. In the end the rows are in the order in which one process would
-    have found them.
+class Guarded:
+    """Work that is carried out in the processes of a pool: `Report.collect(guarded.events(), guarded.remaining)`.
 
     A candidate that ends its process, or does not answer for `trial_seconds` at one sample, has a row that says so, and
-    another process goes on. If the generator is closed early, a line of the report says where each process was.
-
-    Raises:
-        WorkerError: the oracle cannot judge, or a process ended while no candidate was called.
+    another process goes on.
     """
-    tasks = [_Task(work) for work in works]
-    busy: dict[Worker, _Task] = {}
-    try:
-        yield from _shared_out(tasks, busy, report, pool, trial_seconds)
-        report.rows[:] = _in_order(tasks)
-    except GeneratorExit:
-        for worker, task in busy.items():
+
+    def __init__(self, works: Sequence[Work], pool: Pool, trial_seconds: float = TRIAL_SECONDS) -> None:
+        self._tasks = [_Task(work) for work in works]
+        self._pool, self._trial_seconds = pool, trial_seconds
+        self._busy: dict[Worker, _Task] = {}
+        self._at_the_end: list[Event] = []
+
+    def events(self) -> Generator[Row | None, None, None]:
+        """Each row as soon as it is known, the oracle's once for each source and device; None while there is none.
+
+        Raises:
+            WorkerError: the oracle cannot judge, or a process ended while no candidate was called.
+        """
+        try:
+            yield from self._shared_out()
+            self._at_the_end.append(AllRows(tuple(_in_order(self._tasks))))
+        except GeneratorExit:
+            self._at_the_end += self._unheard()
+            raise
+
+    def remaining(self) -> Iterator[Event]:
+        """What is known once there are no more events.
+
+        The rows in the order in which one process would have found them, or, if `events` was closed early, those that
+        nobody had listened to; and the notes, with one that says where each process was.
+        """
+        yield from self._at_the_end
+        yield from (Note(line) for task in self._tasks for line in task.skipped)
+
+    def _unheard(self) -> list[Row]:
+        """Stop the processes, note where each of them is, and return the rows of candidates that had been found."""
+        rows: list[Row] = []
+        for worker, task in self._busy.items():
             worker.ask_where()
-            _take_last(worker, task, report)
-        for worker, task in busy.items():
+            rows += _last_rows(worker, task)
+        for worker, task in self._busy.items():
             if task.at is not None:
                 worker.stop()
                 row, calls = task.at.row, crash.frames(worker.trace())
@@ -102,51 +118,82 @@ def judge_guarded(
             elif not task.done:
                 worker.stop()
                 task.note(f"no candidate was being called: the process that judges was{_where(worker)}")
-        raise
-    finally:
-        lines = dict.fromkeys(line for task in tasks for line in task.skipped)
-        report.skipped.extend(line for line in lines if line not in report.skipped)
+        return rows
+
+    def _shared_out(self) -> Iterator[Row | None]:
+        """Have each process of the pool carry out one task after the other."""
+        waiting, busy = list(self._tasks), self._busy
+        of_oracle: dict[Hashable, _Task] = {}  # of each source and device the task whose rows of the oracle are taken
+
+        def begin(worker: Worker, task: _Task) -> None:
+            busy[worker] = task
+            task.at = None
+            worker.give(task.work, task.earlier)
+
+        for _ in range(min(self._pool.count, len(self._tasks))):
+            begin(self._pool.take(), waiting.pop(0))
+        while busy:
+            if not wait([x for worker in busy for x in (worker.connection, worker.process.sentinel)], timeout=POLL):
+                yield None
+            for worker, task in list(busy.items()):
+                for row in _heard(worker, task, self._trial_seconds):
+                    if row.candidate != ORACLE or of_oracle.setdefault(task.judged_by, task) is task:
+                        yield row
+                if worker.ended or task.done:
+                    del busy[worker]
+                    following = task if not task.done else waiting.pop(0) if waiting else None
+                    if following is not None:
+                        begin(self._pool.take() if worker.ended else worker, following)
 
 
-def surveyed(
-    work: Surveyable, pool: Pool, report: Report, seconds: float = TRIAL_SECONDS
-) -> Generator[None, None, object]:
-    """Load work in a process of a pool, which keeps it; yields while it waits, and returns what `work.surveyed` does.
+class Surveying:
+    """Work that is loaded in a process of a pool, which keeps it, to find out what `work.surveyed` says of it."""
 
-    If the generator is closed early, a line of the report says where the process was.
+    def __init__(self, work: Surveyable, pool: Pool, seconds: float = TRIAL_SECONDS) -> None:
+        self._work, self._seconds = work, seconds
+        self._pool = pool
+        self._at_the_end: list[Event] = []
 
-    Raises:
-        CannotLoad: it cannot be loaded: its message says why; or the process has ended, or has not answered for so many
-            seconds.
-        WorkerError: a defect of the harness.
-    """
-    worker = pool.take()
-    worker.ask(Survey(work))
-    while True:
-        for said in worker.messages():
-            match said:
-                case WorkerError() | CannotLoad():
-                    raise said
-                case Surveyed(found):
-                    pool.give_back(worker)
-                    return found
-        how = crash.end_of(worker.process.exitcode) if worker.ended else ""
-        if not worker.ended and time.monotonic() - worker.heard > seconds:
-            worker.stop()
-            how = f"gave no answer for {seconds:g} s"
-        if how:
-            raise CannotLoad(f"what is to be judged {how} while it was loaded{_where(worker)}")
-        try:
-            if not wait([worker.connection, worker.process.sentinel], timeout=POLL):
-                yield
-        except GeneratorExit:
-            worker.stop()
-            report.skipped.append(f"what is to be judged was being loaded{_where(worker)}")
-            raise
+    def events(self) -> Generator[None, None, object]:
+        """None while it waits; returns what `work.surveyed` does.
+
+        Raises:
+            CannotLoad: it cannot be loaded: its message says why; or the process has ended, or has not answered for so
+                many seconds.
+            WorkerError: a defect of the harness.
+        """
+        worker = self._pool.take()
+        worker.ask(Survey(self._work))
+        while True:
+            for said in worker.messages():
+                match said:
+                    case WorkerError() | CannotLoad():
+                        raise said
+                    case Surveyed(found):
+                        self._pool.give_back(worker)
+                        return found
+            how = crash.end_of(worker.process.exitcode) if worker.ended else ""
+            if not worker.ended and time.monotonic() - worker.heard > self._seconds:
+                worker.stop()
+                how = f"gave no answer for {self._seconds:g} s"
+            if how:
+                raise CannotLoad(f"what is to be judged {how} while it was loaded{_where(worker)}")
+            try:
+                if not wait([worker.connection, worker.process.sentinel], timeout=POLL):
+                    yield
+            except GeneratorExit:
+                worker.stop()
+                self._at_the_end.append(Note(f"what is to be judged was being loaded{_where(worker)}"))
+                raise
+
+    def remaining(self) -> Iterator[Event]:
+        """If `events` was closed early: where the process was."""
+        yield from self._at_the_end
 
 
-def _take_last(worker: Worker, task: _Task, report: Report) -> None:
-    """What a process has said that nobody has listened to: candidates' rows, and whom it judges now."""
+def _last_rows(worker: Worker, task: _Task) -> list[Row]:
+    """What a process has said that nobody has listened to: candidates' rows; the task gets the rest."""
+    rows: list[Row] = []
     for said in worker.messages():
         match said:
             case At():
@@ -154,40 +201,12 @@ def _take_last(worker: Worker, task: _Task, report: Report) -> None:
             case Found(row, skipped):
                 task.at = None
                 task.note(*skipped)
-                report.rows.extend([row] if row.candidate != ORACLE else [])
+                rows += [row] if row.candidate != ORACLE else []
+    return rows
 
 
 def _where(worker: Worker) -> str:
     return crash.innermost_calls(crash.frames(worker.trace()))
-
-
-def _shared_out(
-    tasks: Sequence[_Task], busy: dict[Worker, _Task], report: Report, pool: Pool, trial_seconds: float
-) -> Iterator[Row | None]:
-    """Have each process of the pool carry out one task after the other; `busy` is which has which."""
-    waiting = list(tasks)
-    of_oracle: dict[Hashable, _Task] = {}  # of each source and device the task whose rows of the oracle are taken
-
-    def begin(worker: Worker, task: _Task) -> None:
-        busy[worker] = task
-        task.at = None
-        worker.give(task.work, task.earlier)
-
-    for _ in range(min(pool.count, len(tasks))):
-        begin(pool.take(), waiting.pop(0))
-    while busy:
-        if not wait([x for worker in busy for x in (worker.connection, worker.process.sentinel)], timeout=POLL):
-            yield None
-        for worker, task in list(busy.items()):
-            for row in _heard(worker, task, trial_seconds):
-                if row.candidate != ORACLE or of_oracle.setdefault(task.judged_by, task) is task:
-                    report.rows.append(row)
-                    yield row
-            if worker.ended or task.done:
-                del busy[worker]
-                following = task if not task.done else waiting.pop(0) if waiting else None
-                if following is not None:
-                    begin(pool.take() if worker.ended else worker, following)
 
 
 def _in_order(tasks: Sequence[_Task]) -> list[Row]:

@@ -8,9 +8,9 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.exceptions.explaining import explain
@@ -19,6 +19,7 @@ from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.html import to_html
 from parity_tests.harness.report.results import (
     ORACLE,
+    AllRows,
     Event,
     Failure,
     Note,
@@ -54,7 +55,7 @@ class Report:
     catches: dict[str, str] = field(default_factory=dict)
 
     def add(self, event: Event) -> None:
-        """Add a row; or a note, or a candidate that is not built, unless it is there already."""
+        """Add a row; or a note, or a candidate that is not built, unless it is there already; or put rows in order."""
         match event:
             case Row():
                 self.rows.append(event)
@@ -62,16 +63,39 @@ class Report:
                 self.not_built.extend([event] if event not in self.not_built else [])
             case Note(text):
                 self.skipped.extend([text] if text not in self.skipped else [])
+            case AllRows(rows):
+                self.rows[:] = rows
 
-    def collect(self, events: Iterable[Event]) -> Generator[Row, None, None]:
-        """Add events as they come, and yield the rows among them, each once it has been added."""
-        with contextlib.ExitStack() as stack:
-            if isinstance(events, Generator):
-                stack.enter_context(contextlib.closing(events))
-            for event in events:
+    @overload
+    def collect(self, events: Iterable[Event]) -> Generator[Row, None, None]: ...
+
+    @overload
+    def collect(
+        self, events: Iterable[Event | None], remaining: Callable[[], Iterable[Event]]
+    ) -> Generator[Row | None, None, None]: ...
+
+    def collect(
+        self, events: Iterable[Event | None], remaining: Callable[[], Iterable[Event]] = tuple
+    ) -> Generator[Row | None, None, None]:
+        """Add events as they come, and yield the rows among them, each once it has been added.
+
+        Args:
+            events: None among them, which says that there is no event yet, is handed on.
+            remaining: what else there is to add after the last event, also if this generator is closed before, or if an
+                exception ends the events.
+        """
+        try:
+            with contextlib.ExitStack() as stack:
+                if isinstance(events, Generator):
+                    stack.enter_context(contextlib.closing(events))
+                for event in events:
+                    if event is not None:
+                        self.add(event)
+                    if event is None or isinstance(event, Row):
+                        yield event
+        finally:
+            for event in remaining():
                 self.add(event)
-                if isinstance(event, Row):
-                    yield event
 
     @property
     def passed(self) -> bool:

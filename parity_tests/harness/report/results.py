@@ -156,7 +156,14 @@ class Note:
     about: tuple[str, str] = ("", "")
 
 
-Event = Row | Note | NotBuilt
+@dataclass(frozen=True)
+class AllRows:
+    """All rows of a run in their order, in place of those that came one by one, from several processes at once."""
+
+    rows: tuple[Row, ...]
+
+
+Event = Row | Note | NotBuilt | AllRows
 """What judging yields as it becomes known."""
 
 

@@ -14,9 +14,8 @@ from parity_tests.harness.exceptions.frames import Frame
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.isolation import budget
 from parity_tests.harness.isolation.crash import Place
-from parity_tests.harness.isolation.guard import _take_last, _Task
+from parity_tests.harness.isolation.guard import _last_rows, _Task
 from parity_tests.harness.isolation.messages import At, Found
-from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import ORACLE, Row
 
 from ._program import FEW, RIGHT, SPEC, case, here
@@ -34,9 +33,9 @@ def _row(candidate: str, check: str) -> Row:
 def test_what_nobody_has_listened_to_is_told(tmp_path: Path) -> None:
     at = At(_row("mine", "jvp"), Place("all", "all (n=4)", "", {}, 0, True, False), None)
     said = [Found(_row(ORACLE, "vjp"), ()), Found(_row("mine", "vjp"), ("a line",)), at]
-    task, report = _Task(RunSpec(CatalogOperator("attn", ()), None, "cpu", (), (), 0, 0.0, False, tmp_path)), Report({})
-    _take_last(SimpleNamespace(messages=lambda: iter(said)), task, report)
-    assert [row.check for row in report.rows] == ["vjp"]
+    task = _Task(RunSpec(CatalogOperator("attn", ()), None, "cpu", (), (), 0, 0.0, False, tmp_path))
+    rows = _last_rows(SimpleNamespace(messages=lambda: iter(said)), task)
+    assert [(row.candidate, row.check) for row in rows] == [("mine", "vjp")]
     assert task.at is at
     assert task.skipped == ["a line"]
 

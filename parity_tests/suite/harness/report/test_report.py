@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.numbers.digits import apart
-from parity_tests.harness.report.results import ORACLE, Failure, Row, Smallest, WrongResult
+from parity_tests.harness.report.results import ORACLE, AllRows, Event, Failure, Note, Row, Smallest, WrongResult
 from parity_tests.harness.report.text import SHORT, as_text, grouped_failures
 from parity_tests.suite.harness._ops import SQUARE, unary_function
 
@@ -96,6 +97,40 @@ def test_merged():
     assert [r.verdict for r in merged.rows] == [Verdict.PASS, Verdict.MISMATCH]
     assert (merged.skipped, merged.error, merged.passed) == (["a", "b"], "stopped", False)
     assert Report.merged([]).exit_code == 2
+
+
+def test_what_is_known_at_the_end_is_added_however_the_events_end():
+    """Of themselves, by an exception, or because nobody takes any more of them."""
+    first, second = row(candidate="first"), row(candidate="second")
+    closed: list[str] = []
+
+    def events(error: type[Exception] | None = None) -> Iterator[Event | None]:
+        try:
+            yield first
+            yield None
+            yield Note("a sample")
+            if error is not None:
+                raise error
+            yield second
+        finally:
+            closed.append("events")
+
+    def remaining() -> Iterator[Event]:
+        assert closed.pop() == "events"  # which have ended by now
+        yield AllRows((second, first))
+        yield Note("a sample")
+        yield Note("where it was")
+
+    whole, interrupted, stopped = (Report({}) for _ in range(3))
+    assert list(whole.collect(events(), remaining)) == [first, None, second]
+    rows = interrupted.collect(events(), remaining)
+    assert next(rows) is first
+    assert (interrupted.rows, interrupted.skipped) == ([first], [])
+    rows.close()
+    with pytest.raises(ZeroDivisionError):
+        list(stopped.collect(events(ZeroDivisionError), remaining))
+    assert whole.skipped == stopped.skipped == interrupted.skipped == ["a sample", "where it was"]
+    assert whole.rows == stopped.rows == interrupted.rows == [second, first]
 
 
 def test_rows_of_one_name_keep_their_own_failures():
