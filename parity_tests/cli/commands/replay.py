@@ -22,6 +22,7 @@ from parity_tests.harness.numbers.numerics import cuda_missing
 from parity_tests.harness.report.environment import environment
 from parity_tests.harness.report.printable import in_a_line
 from parity_tests.harness.report.report import Report
+from parity_tests.harness.report.results import Note
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.specs.spec import OpSpec
 
@@ -73,7 +74,7 @@ def replay(path: Path, case: Path | None = None, commands: Sequence[SourceComman
     for name, version in facts["versions"].items():
         if report.environment.get(name) != version:
             here = f"this is {report.environment[name]}" if name in report.environment else "it plays no part here"
-            report.skipped.append(f"the failure was found with {name} {version}; {here}")
+            report.add(Note(f"the failure was found with {name} {version}; {here}"))
     (row,) = report.collect(judge_at(plan))
     return report, row.passed or row.reason == NOTHING_TOLD
 

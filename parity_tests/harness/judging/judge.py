@@ -31,8 +31,7 @@ def judge(plan: Plan) -> Generator[Event, None, None]:
         if isinstance(candidate, NotBuilt):
             yield candidate
     oracles = plan.oracles or Oracles(plan.spec, plan.device, plan.seed, plan.samples)
-    uncertified: dict[Precision, dict[str, str]] = {}
-    yield from _certificates(plan, oracles, uncertified)
+    uncertified = yield from _certificates(plan, oracles)
     for candidate in plan.present:
         history = History()
         for precision in plan.precisions:
@@ -74,9 +73,9 @@ def _fixed(plan: Plan, oracles: Oracles, candidate: str, precision: Precision) -
     return None if unusable is None else (Verdict.UNRESOLVED, unusable)
 
 
-def _certificates(plan: Plan, oracles: Oracles, uncertified: dict[Precision, dict[str, str]]) -> Iterator[Event]:
-    """The oracle's own rows; `uncertified` gets, for each kind of numbers, the maps without a certificate, and why."""
-    known = plan.earlier.rows
+def _certificates(plan: Plan, oracles: Oracles) -> Generator[Event, None, dict[Precision, dict[str, str]]]:
+    """The oracle's own rows; returns, for each kind of numbers, the maps without a certificate, and why."""
+    known, uncertified = plan.earlier.rows, dict[Precision, dict[str, str]]()
     for kind in plan.kinds:
         inapplicable = only_real(plan.spec, kind)
         if inapplicable:
@@ -97,6 +96,7 @@ def _certificates(plan: Plan, oracles: Oracles, uncertified: dict[Precision, dic
                 yield from certificate.notes
             if not row.passed:
                 uncertified[kind][name] = row.reason or "the witnesses disagree"
+    return uncertified
 
 
 def judge_at(plan: Plan) -> Iterator[Event]:
