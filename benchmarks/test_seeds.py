@@ -97,8 +97,13 @@ def test_a_mistake_that_is_not_caught_is_an_alarm(monkeypatch: pytest.MonkeyPatc
         assert set(found.rows) == {"MISMATCH" if caught else "PASS"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("operator", "version"), [("mean", "right"), ("attn", "attn_composite")])
+@pytest.mark.parametrize(
+    ("operator", "version"),
+    [
+        pytest.param("mean", "right", marks=pytest.mark.slow),
+        pytest.param("attn", "attn_composite", marks=pytest.mark.soak),
+    ],
+)
 def test_a_right_version_is_judged_in_all_its_formats(operator: str, version: str) -> None:
     (found,) = seeds.judge_seeds(operator, [(version, 3)])
     assert (found.key, found.alarms) == ((operator, version, 3), [])

@@ -73,11 +73,10 @@ def test_the_jax_faces_agree(name: str) -> None:
 # Which JAX refuses on a custom_vjp.
 FORWARD_FIRST = {"jvp", "vjp_of_jvp", "jvp_of_jvp"}
 ALARMS = (Verdict.MISMATCH, Verdict.ERROR)
-SMALL = ("attention_head", "attention_causal")
 
 
 @pytest.mark.parametrize(
-    "op", [pytest.param(op, marks=pytest.mark.slow if op in SMALL else pytest.mark.soak) for op in SPECS]
+    "op", [pytest.param(op, marks=pytest.mark.slow if op == "attention_head" else pytest.mark.soak) for op in SPECS]
 )
 def test_every_implementation_agrees(op: str) -> None:
     """Of the JAX faces under vmap, and of their second order, see `jax_ref/test_dot_product_attention.py`, too."""

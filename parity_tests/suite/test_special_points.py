@@ -51,8 +51,16 @@ def is_not_accused_at(case: Case, dtypes: Sequence[str], seeds: Sequence[int]) -
         assert any(row.check == "points" and row.passed for row in report.rows), f"seed {seed}\n{report}"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+LONG = ("largest_of_twelve", "router")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=op, marks=pytest.mark.soak if op in LONG else pytest.mark.slow)
+        for op, case in CASES.items()
+    ],
+)
 def test_a_right_version_is_accused_in_no_format(case: Case):
     is_not_accused_at(case, list(PRECISIONS), FIRST_SEEDS)
 

@@ -113,8 +113,8 @@ ORACLE_HANGS = RIGHT.replace("lambda x: x * x", "primal").replace(
 @pytest.mark.slow
 def test_an_oracle_that_hangs_has_a_limit_too(tmp_path: Path) -> None:
     """At one of its own samples, where no candidate is called."""
-    result = here("check", case(tmp_path, ORACLE_HANGS), *FEW, "--trial-timeout", "30", "--json", tmp_path / "r.json")
+    result = here("check", case(tmp_path, ORACLE_HANGS), *FEW, "--trial-timeout", "20", "--json", tmp_path / "r.json")
     assert result.exit_code == 2, result.output
     error = json.loads((tmp_path / "r.json").read_text())["error"]
-    assert error.startswith("the process that judges gave no answer for 30 s at case.py:11 in primal"), error
+    assert error.startswith("the process that judges gave no answer for 20 s at case.py:11 in primal"), error
     assert "while no candidate was called: the oracle" in error

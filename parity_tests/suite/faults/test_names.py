@@ -66,9 +66,14 @@ def test_a_verdict_on_whatever_name(tmp_path, name):
     assert "JAX disagree   [forward, n=1, float64, cpu]" in docstring
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("shrinking")
-@pytest.mark.parametrize("name", ['a"""b\\', "\x1b[2J", "größe ✓", 'x"); raise SystemExit("it was run'])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param('x"); raise SystemExit("it was run', marks=pytest.mark.slow),
+        *(pytest.param(name, marks=pytest.mark.soak) for name in ('a"""b\\', "\x1b[2J", "größe ✓")),
+    ],
+)
 def test_its_reproducer_runs(tmp_path, name):
     """The script shows the same, and what a name says is not run."""
     named(tmp_path, name)

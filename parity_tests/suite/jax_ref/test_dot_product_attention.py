@@ -83,8 +83,17 @@ FORWARD_FIRST = {
     "jvp_in_scan": lambda f: along(scanned(f), DOTS),
 }
 FAST = ("matrix-grad", "matrix_ad-jvp", "blockwise-forward_over_reverse", "blockwise_ad-forward_over_forward")
+
+
+def _mark_of_mode(name: str, mode: str) -> tuple[pytest.MarkDecorator, ...]:
+    """Each face in the modes that it is made for; those of the other face, which autodiff makes of it, are soak."""
+    if f"{name}-{mode}" in FAST:
+        return ()
+    return (pytest.mark.soak if name.endswith("_ad") and mode in REVERSE_FIRST else pytest.mark.slow,)
+
+
 MODES = [
-    pytest.param(name, mode, id=f"{name}-{mode}", marks=() if f"{name}-{mode}" in FAST else pytest.mark.slow)
+    pytest.param(name, mode, id=f"{name}-{mode}", marks=_mark_of_mode(name, mode))
     for name in FACES
     for mode in (REVERSE_FIRST | FORWARD_FIRST if name.endswith("_ad") else REVERSE_FIRST)
 ]
@@ -152,10 +161,11 @@ VALUE_ALONE = (None, None, 0, None, None)
 
 
 def _mark_of(name: str, axes: tuple) -> tuple[pytest.MarkDecorator, ...]:
-    """All arguments batched, or all but one, or one alone: with the slow tests. Two and three of the five: soak."""
+    """All arguments batched, or one alone, or for the first face all but one: slow. All other combinations: soak."""
     if axes == VALUE_ALONE and not name.endswith("_ad"):
         return ()
-    return (pytest.mark.soak if axes.count(0) in (2, 3) else pytest.mark.slow,)
+    counts = (1, 4, 5) if name == "matrix" else (1, 5)
+    return (pytest.mark.slow if axes.count(0) in counts and not name.endswith("_ad") else pytest.mark.soak,)
 
 
 VMAPS = [

@@ -31,8 +31,8 @@ def test_it_learns(tmp_path: Path):
 
 
 def test_a_planted_gradient_keeps_it_from_learning():
-    """Far from it: guessing reaches 1 / LETTERS."""
-    assert train_copy.train(train_copy.planted).accuracy < 0.5
+    """Far from it: guessing reaches 1 / LETTERS, and right gradients 0.93 in a third of the steps of the example."""
+    assert train_copy.train(train_copy.planted, steps=train_copy.STEPS // 3).accuracy < 0.5
 
 
 def test_the_commands(monkeypatch, capsys):

@@ -57,8 +57,7 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("size", [pytest.param(2, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.soak)])
 def test_on_several_processes(size: int, tmp_path: Path) -> None:
     """Real processes, each with a device, which exchange by way of the loopback: they get what one device gets."""
     port = str(_free_port())

@@ -71,16 +71,27 @@ def targets(graph: GraphModule) -> set[object]:
 
 
 class TestProxyTensor(TestCase):
+    def _assert_traced(self, device, dtype, op, tracing_mode, order, few):
+        """The graph of each sample's arguments computes the same on other values."""
+        compute = ORDERS[order](op)
+        for args in references(op, device, dtype, few=few):
+            graph = make_fx(compute, tracing_mode=tracing_mode)(*args)
+            others = [0.5 * x + 0.1 for x in args]
+            self.assertEqual(graph(*others), compute(*others))
+
     @parametrize("order", list(ORDERS))
     @parametrize("tracing_mode", ["real", "fake", "symbolic"])
     @ops(OPS, allowed_dtypes=DOUBLE)
     def test_make_fx(self, device, dtype, op, tracing_mode, order):
-        """The graph of one sample's arguments, run on other values."""
-        compute = ORDERS[order](op)
-        for args in references(op, device, dtype):
-            graph = make_fx(compute, tracing_mode=tracing_mode)(*args)
-            others = [0.5 * x + 0.1 for x in args]
-            self.assertEqual(graph(*others), compute(*others))
+        """A few samples; of sizes, test_symbolic_sizes has more."""
+        self._assert_traced(device, dtype, op, tracing_mode, order, few=True)
+
+    @pytest.mark.soak
+    @parametrize("order", list(ORDERS))
+    @parametrize("tracing_mode", ["real", "fake", "symbolic"])
+    @ops(OPS, allowed_dtypes=DOUBLE)
+    def test_make_fx_of_every_sample(self, device, dtype, op, tracing_mode, order):
+        self._assert_traced(device, dtype, op, tracing_mode, order, few=False)
 
     @parametrize("order", list(ORDERS))
     @ops(OPS, allowed_dtypes=DOUBLE)
@@ -112,11 +123,9 @@ class TestProxyTensor(TestCase):
             assert ours == set()
             assert torch.ops.aten.tanh_backward.default in targets(graph)
 
-    @parametrize("dynamic", [False, True])
-    @ops(OPS, allowed_dtypes=(torch.float64,))
-    def test_aot_autograd(self, device, dtype, op, dynamic):
+    def _assert_compiled(self, device, dtype, op, dynamic, few):
         """Forward and backward graphs, traced ahead of time."""
-        for args in references(op, device, dtype, requires_grad=True):
+        for args in references(op, device, dtype, requires_grad=True, few=few):
             aot_autograd_check(
                 lambda *args: op(*args),
                 args,
@@ -127,6 +136,17 @@ class TestProxyTensor(TestCase):
                 check_gradients=True,
                 try_check_data_specialization=True,
             )
+
+    @parametrize("dynamic", [False, True])
+    @ops(OPS, allowed_dtypes=(torch.float64,))
+    def test_aot_autograd(self, device, dtype, op, dynamic):
+        self._assert_compiled(device, dtype, op, dynamic, few=True)
+
+    @pytest.mark.soak
+    @parametrize("dynamic", [False, True])
+    @ops(OPS, allowed_dtypes=(torch.float64,))
+    def test_aot_autograd_of_every_sample(self, device, dtype, op, dynamic):
+        self._assert_compiled(device, dtype, op, dynamic, few=False)
 
 
 instantiate(TestProxyTensor, globals())

@@ -208,10 +208,13 @@ ERRORS = {
 }
 
 
-# What GNU's compiler and PyTorch's loader print of the two errors whose builds are soak tests.
+# What GNU's compiler and PyTorch's loader print of the three errors whose builds are soak tests.
 PRINTED = {
     "a function that is not defined": (
         "Could not load this library: x.so: undefined symbol: _ZN15gradparity_copy6native4halfERKN2at6TensorE"
+    ),
+    "a kernel with other arguments": (
+        "Could not load this library: x.so: undefined symbol: _ZN15gradparity_copy6native6halvedERKN2at6TensorE"
     ),
     "a kernel with another result": (
         "In file included from {folder}/csrc/kernels.cpp:1:\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -111,6 +112,13 @@ def test_inductor(attn: Attn):
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
+def _mark_of(requires_grad: Sequence[str], defined: Sequence[str]) -> Sequence[pytest.MarkDecorator]:
+    """Each of the two in all its values by default; of their pairs those with one or all inputs are slow."""
+    if len(requires_grad) < 2 and (defined == COTANGENTS or requires_grad == ("v",)):
+        return ()
+    return (pytest.mark.slow if len(requires_grad) in (1, 3) or defined == COTANGENTS else pytest.mark.soak,)
+
+
 @fast("q-output_bar-attn_bar-native")
 @native_implementations
 @pytest.mark.parametrize(
@@ -120,10 +128,7 @@ def test_inductor(attn: Attn):
             requires_grad,
             defined,
             id=f"{'-'.join(requires_grad) or 'none'}-{'-'.join(defined)}",
-            # Each of the two in all its values by default, all pairs of them where there is time.
-            marks=[]
-            if len(requires_grad) < 2 and (defined == COTANGENTS or requires_grad == ("v",))
-            else pytest.mark.slow,
+            marks=_mark_of(requires_grad, defined),
         )
         for r in range(4)
         for requires_grad in itertools.combinations(PRIMALS, r)

@@ -104,8 +104,14 @@ def test_at_the_edges_of_blocks(native: Callable, sizes):
     assert len([row for row in report.rows if row.candidate != "oracle"]) == 9
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sizes", [(33, 5, 70, 3), (150, 6, 530, 4)], ids=str)
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param((33, 5, 70, 3), marks=pytest.mark.slow),
+        pytest.param((150, 6, 530, 4), marks=pytest.mark.soak),
+    ],
+    ids=str,
+)
 def test_every_check(native: Callable, sizes):
     """But the adjoint identity in narrow formats: rounding explains any sum of so many terms of both signs."""
     report = judged(native, sizes, dtypes=["float64", *SINGLE])

@@ -204,12 +204,16 @@ def test_a_compiled_candidate():
     assert {row.check for row in rows(report) if row.verdict is Verdict.UNSUPPORTED} == NOT_COMPILED
 
 
-@pytest.mark.slow
-def test_a_compiled_candidate_under_every_check():
+@pytest.mark.parametrize(
+    "dtypes",
+    [pytest.param(["float64"], marks=pytest.mark.slow), pytest.param(None, marks=pytest.mark.soak)],
+    ids=["float64", "every_format"],
+)
+def test_a_compiled_candidate_under_every_check(dtypes):
     """It is compiled anew for every kind of sample: past Dynamo's own limit, what is judged would not be compiled."""
     counter = CompileCounterWithBackend("aot_eager")
     limit = torch._dynamo.config.recompile_limit
-    report = crosscheck(torch.compile(tanh_linear, backend=counter), TANH_LINEAR)
+    report = crosscheck(torch.compile(tanh_linear, backend=counter), TANH_LINEAR, dtypes=dtypes)
     assert report.passed, str(report)
     assert {row.check for row in rows(report) if row.verdict is Verdict.UNSUPPORTED} == NOT_COMPILED
     assert [row.verdict for row in rows(report) if row.check == "in_place"] == [Verdict.PASS]

@@ -218,9 +218,9 @@ def test_what_cannot_run(tmp_path, text, options, message):
 @pytest.mark.parametrize(
     "spec",
     [
-        pytest.param(SPEC, marks=pytest.mark.slow),
+        pytest.param(SPEC, marks=pytest.mark.soak),
         pytest.param(COLLECTION["gather"].spec, marks=pytest.mark.soak),
-        pytest.param(COLLECTION["huber"].spec, marks=pytest.mark.soak),
+        pytest.param(COLLECTION["huber"].spec, marks=pytest.mark.slow),
         pytest.param(COLLECTION["logsumexp"].spec, marks=pytest.mark.soak),
     ],
     ids=lambda spec: spec.name,

@@ -70,13 +70,29 @@ def _of_another(tied: torch.Tensor, x_dot: torch.Tensor) -> torch.Tensor:
 
 
 SLOW = pytest.mark.slow
+FORMATS = ("bfloat16", "float64", "float16")
 formats = pytest.mark.parametrize(
     "dtype", ["bfloat16", pytest.param("float64", marks=SLOW), pytest.param("float16", marks=SLOW)]
 )
 
 
-@formats
-@pytest.mark.parametrize("tangent", [_last, *(pytest.param(f, marks=SLOW) for f in (_first, _largest_tangent))])
+@pytest.mark.parametrize(
+    ("tangent", "dtype"),
+    [
+        pytest.param(_last, "bfloat16"),
+        pytest.param(_first, "float16", marks=SLOW),
+        pytest.param(_largest_tangent, "float64", marks=SLOW),
+        *(
+            pytest.param(tangent, dtype, marks=pytest.mark.soak)
+            for tangent, dtypes in (
+                (_last, ("float64", "float16")),
+                (_first, ("float64", "bfloat16")),
+                (_largest_tangent, ("bfloat16", "float16")),
+            )
+            for dtype in dtypes
+        ),
+    ],
+)
 def test_any_of_the_tied_is_right(tangent, dtype):
     row = judged(_largest_with(tangent), LARGEST, "jvp", dtype)
     assert row.verdict is Verdict.PASS, row.failure
@@ -94,8 +110,9 @@ def test_what_lies_outside_is_a_mistake(tangent, dtype):
     assert row.failure.wrong[0].error  # numbers differ, and nothing was raised
 
 
-@pytest.mark.slow
-@formats
+@pytest.mark.parametrize(
+    "dtype", [pytest.param(dtype, marks=SLOW if dtype == "float16" else pytest.mark.soak) for dtype in FORMATS]
+)
 def test_under_vmap(dtype):
     assert judged(_largest_with(_last), LARGEST, "vmap", dtype).verdict is Verdict.PASS
     assert judged(_largest_with(_sum), LARGEST, "vmap", dtype).verdict is Verdict.MISMATCH
