@@ -23,7 +23,7 @@ def main() -> None:
 
 def _run(interruption: Interruption) -> int:
     if not _is_open(1):
-        _say("standard output is closed, so that nothing could be told; give it a file, or /dev/null")
+        _say("standard output is closed, so nothing could be printed; redirect it to a file or to /dev/null")
         return COULD_NOT_RUN
     if not _is_open(2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

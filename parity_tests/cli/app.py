@@ -64,7 +64,7 @@ IsolateOption = Annotated[
 TrialOption = Annotated[
     float,
     typer.Option(
-        "--trial-timeout", min=0, help="Seconds at one sample, or for loading the case, after which it is said to hang."
+        "--trial-timeout", min=0, help="Seconds for one sample, or for loading the case; what takes longer hangs."
     ),
 ]
 BudgetOption = Annotated[

@@ -61,7 +61,7 @@ def load_module(path: Path, start: Path | None = None) -> ModuleType:
     """
     file = Path(start or "", path)
     if not file.is_file():
-        raise CaseError(f"{path}: {'is a folder; give a file' if file.is_dir() else 'no such file'}")
+        raise CaseError(f"{path}: {'is a directory; give a file' if file.is_dir() else 'no such file'}")
     module_spec = importlib.util.spec_from_file_location(f"gradparity_case_{path.stem}", file)
     if module_spec is None or module_spec.loader is None:
         raise CaseError(f"{path}: not a Python file; its name must end in .py")

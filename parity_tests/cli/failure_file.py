@@ -44,7 +44,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         ReplayError: there is no such file, or it is none that gradparity has written.
     """
     if not path.is_file():
-        raise ReplayError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
+        raise ReplayError(f"{path}: {'is a directory' if path.is_dir() else 'no such file'}")
     try:
         with zipfile.ZipFile(path) as archive:
             arrays = _arrays(archive)

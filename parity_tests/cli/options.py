@@ -43,7 +43,7 @@ class Options:
             ValueError: one is not; the message names it.
         """
         if self.jobs < 1:
-            raise ValueError(f"-j {self.jobs}: nobody would judge; give the number of processes, 1 or more")
+            raise ValueError(f"-j {self.jobs}: give at least 1 process")
         if self.jobs > 1 and not self.isolate:
             raise ValueError(
                 f"-j {self.jobs} judges in {self.jobs} processes, and --no-isolate in this one; leave one out"

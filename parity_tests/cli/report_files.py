@@ -43,9 +43,9 @@ class ReportFile:
         if not given.parent.is_dir():
             raise ValueError(f"{option} {given}: there is no folder {given.parent}")
         if given.is_dir():
-            raise ValueError(f"{option} {given}: is a folder; give the name of a file")
+            raise ValueError(f"{option} {given}: is a directory; give the name of a file")
         if given.is_file() and not _may_be_replaced(given, _BEGINNINGS[option]):
-            raise ValueError(f"{option} {given}: is there already, and is no report; give another name, or remove it")
+            raise ValueError(f"{option} {given}: already exists and is not a report; give another name, or remove it")
         return cls(option, str(given), given.absolute())
 
     @property

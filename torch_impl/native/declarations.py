@@ -191,7 +191,7 @@ def _entries(path: Path, title: str) -> list[_Entry]:
         raise DeclarationError(f"{path}:{line}: not YAML: {error.problem}") from error
     except AssertionError as error:  # torchgen's loader, of a key that is there twice
         found = re.search(r"key=(.*), line=(\d+)", str(error))
-        line, reason = (int(found[2]) + 1, f"the key `{found[1]}` is there twice") if found else (1, str(error))
+        line, reason = (int(found[2]) + 1, f"the key `{found[1]}` appears twice") if found else (1, str(error))
         raise DeclarationError(f"{path}:{line}: {reason}") from error
     if not isinstance(root, yaml.SequenceNode) or not isinstance(loaded, list):
         raise DeclarationError(f"{path}:1: must be a list of entries, each with `{title}: ...`")

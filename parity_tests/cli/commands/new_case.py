@@ -79,6 +79,6 @@ def write_case(path: Path) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(CASE.format(name=path.name))
     except FileExistsError:
-        raise FileExistsError(f"{path} is there already; give another name") from None
+        raise FileExistsError(f"{path} already exists; give another name") from None
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: there is no folder {path.parent}") from None

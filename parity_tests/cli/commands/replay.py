@@ -16,7 +16,7 @@ from parity_tests.cli.sources.source import FailedCandidate, Source, SourceComma
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.judging.judge import Plan, judge_at
 from parity_tests.harness.judging.selection import DEVICES, one_of, select_checks, select_precisions
-from parity_tests.harness.judging.verdicts import NOTHING_TOLD
+from parity_tests.harness.judging.verdicts import NO_EVIDENCE
 from parity_tests.harness.numbers.formats import COMPLEX
 from parity_tests.harness.numbers.numerics import cuda_missing
 from parity_tests.harness.report.environment import environment
@@ -76,7 +76,7 @@ def replay(path: Path, case: Path | None = None, commands: Sequence[SourceComman
             here = f"this is {report.environment[name]}" if name in report.environment else "it plays no part here"
             report.add(Note(f"the failure was found with {name} {version}; {here}"))
     (row,) = report.collect(judge_at(plan))
-    return report, row.passed or row.reason == NOTHING_TOLD
+    return report, row.passed or row.reason == NO_EVIDENCE
 
 
 def _source(failed: FailedCandidate, commands: Sequence[SourceCommand]) -> Source:

@@ -59,7 +59,7 @@ def case_file(
         ValueError: there is no such file, or it is not a Python file.
     """
     if not case.is_file():
-        raise ValueError(f"{case}: {'is a folder; give a file' if case.is_dir() else 'no such file'}")
+        raise ValueError(f"{case}: {'is a directory; give a file' if case.is_dir() else 'no such file'}")
     if case.suffix != ".py":
         raise ValueError(f"{case}: not a Python file; its name must end in .py")
     return [CaseFile(case, Path.cwd())]
@@ -82,7 +82,7 @@ def of_failure(failed: FailedCandidate) -> CaseFile | None:
         raise CannotLoad(f"{path}: the name of its case, {name!r}, is no name of a file; say which it is: --case FILE")
     case = Path(name)
     if not case.is_file():
-        raise CannotLoad(f"{path}: its case {case} is not there any more; say where it is: --case FILE")
+        raise CannotLoad(f"{path}: its case {case} no longer exists; say where it is: --case FILE")
     if not is_run_unnamed(case, Path()):
         raise CannotLoad(
             f"{path}: its case {case} is outside of the current folder, and would be run; if it is yours, say so: "

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from parity_tests.harness.exceptions.frames import Frame, is_candidate_s, is_oracle_s
 
-TRIAL_SECONDS = 600.0  # without an answer at one sample, or while a case is loaded, after which it is said to hang
+TRIAL_SECONDS = 600.0  # without an answer at one sample, or while a case is loaded, after which it counts as hanging
 GRACE = 2.0  # seconds for the row that is being judged when the time is up
 
 
@@ -73,6 +73,6 @@ def budget(seconds: float | None, last_words: Callable[[str], object], exit_code
 def _who_hangs(calls: Sequence[Frame]) -> str:
     """The innermost call, and whose it is: "the candidate hangs (at case.py:11, in candidate)"."""
     if not calls:
-        return "nobody knows where it hangs"
+        return "where it hangs is not known"
     who = "the oracle" if is_oracle_s(calls) else "the candidate" if is_candidate_s(calls) else "the run"
     return f"{who} hangs (at {calls[0].file}:{calls[0].line}, in {calls[0].name})"

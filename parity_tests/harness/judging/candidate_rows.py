@@ -24,7 +24,7 @@ from parity_tests.harness.judging.plan import Plan
 from parity_tests.harness.judging.remedies import with_remedy
 from parity_tests.harness.judging.reproducer import Reproducer
 from parity_tests.harness.judging.shrink import fails_at, raises_at
-from parity_tests.harness.judging.verdicts import NO_BOUND, NOTHING_TOLD, Conclusion, Judged, verdict_of
+from parity_tests.harness.judging.verdicts import NO_BOUND, NO_EVIDENCE, Conclusion, Judged, verdict_of
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.numbers.numerics import pinned
@@ -35,7 +35,7 @@ from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.trial.empty_axes import of_another_shape
 from parity_tests.harness.trial.trial import Trial
 
-ABOUT_TENSORS = "it is about PyTorch's tensors and what PyTorch does with them"
+PYTORCH_ONLY = "this check applies to PyTorch candidates only"
 
 
 class History:
@@ -125,7 +125,7 @@ class CandidateRows:
             # In a format without its values an operator does not exist; elsewhere it has been judged.
             verdict = Verdict.SKIPPED if elsewhere else Verdict.UNRESOLVED
             return replace(row, verdict=verdict, reason=f"at every sample {_beyond(self.precision)}")
-        if row.reason not in (NOTHING_TOLD, self._no_bound):
+        if row.reason not in (NO_EVIDENCE, self._no_bound):
             return row
         if check.generic and elsewhere:
             # A wider format has compared something at the few samples that the check looks at.
@@ -185,7 +185,7 @@ class CandidateRows:
     def _inapplicable(self, check: Check) -> str:
         """Why a check has nothing to say about such a candidate or format; empty if it has."""
         if check.torch_only and self.candidate.framework != "torch":
-            return check.torch_only if self.candidate.framework == "jax" else ABOUT_TENSORS
+            return check.torch_only if self.candidate.framework == "jax" else PYTORCH_ONLY
         return check.real_only if self.precision.is_complex else ""
 
     def _refusal(self, sample: Sample) -> Note | None:

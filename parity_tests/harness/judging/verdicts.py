@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.judging.outcome import End, Outcome
 
-NOTHING_TOLD = "nothing was compared that an answer of zeros would fail"
+NO_EVIDENCE = "no comparison could tell the candidate from one that returns zeros"
 NO_BOUND = (
     "no result has an error bound: an intermediate of the oracle may exceed the format's largest number, {largest:g}, "
     "or be undefined to rounding; give a primal without it, or leave the format out (OpSpec.dtypes)"
@@ -70,5 +70,5 @@ def verdict_of(judged: Judged) -> Conclusion:
         if outcome is not None:
             return Conclusion(verdict, outcome)
     if judged.comparisons == 0:
-        return Conclusion(Verdict.UNRESOLVED, reason=NOTHING_TOLD if judged.bounded else NO_BOUND)
+        return Conclusion(Verdict.UNRESOLVED, reason=NO_EVIDENCE if judged.bounded else NO_BOUND)
     return Conclusion(Verdict.PASS)

@@ -115,7 +115,7 @@ def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
             candidate, oracle = apart(result.candidate, result.oracle)
             text.append(f"; worst {result.index}: candidate {candidate}, oracle {oracle}\n")
             error, allowed = apart(result.error, result.allowed, digits=3, sign="")
-            text.append(f"      error {error}, rounding explains {allowed}")
+            text.append(f"      error {error}, allowed {allowed} (rounding bound)")
             text.append(f"; {result.equation}" if result.equation else "")
         text.append("\n")
         if result.looks_like:
@@ -125,7 +125,7 @@ def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
     if failure.smallest and (smallest := _smallest(failure.smallest, failure.wrong)):
         text.append(f"  smallest  {smallest}\n")
     if failure.judge:
-        text.append(f"  judge   {failure.judge}\n")
+        text.append(f"  witness {failure.judge}\n")
     if also:
         text.append(f"  also in {' '.join(also)}\n")
     if failure.replay:

@@ -82,7 +82,7 @@ def _while(eqn, operands, precision, interpret):
     while True:
         ((again, uncertain),) = interpret(test.jaxpr, test.consts, [*test_consts, *carry], precision)
         if np.any(uncertain):
-            raise NoRule("while (as long as a value says so that rounding may change)")
+            raise NoRule("while (its condition depends on a value that rounding may change)")
         if not again:
             return carry
         carry = interpret(body.jaxpr, body.consts, [*body_consts, *carry], precision)

@@ -49,7 +49,7 @@ def test_nothing_is_overwritten(case):
     case.write_text("mine")
     result = gradparity("new", str(case))
     assert result.exit_code == 2
-    assert "is there already" in result.stderr
+    assert "already exists" in result.stderr
     assert case.read_text() == "mine"
 
 

@@ -105,7 +105,7 @@ def test_only_a_report_is_replaced(tmp_path: Path, option: str, text: str, taken
     if taken:
         assert ReportFile.of(option, path) == ReportFile(option, str(path), path)
     else:
-        with pytest.raises(ValueError, match=f"{option} {path}: is there already, and is no report"):
+        with pytest.raises(ValueError, match=f"{option} {path}: already exists and is not a report"):
             ReportFile.of(option, path)
 
 
@@ -127,7 +127,7 @@ def test_the_source_is_not_replaced(tmp_path: Path) -> None:
     for command in (("check", path, "--json", path), ("check", path, "--html", path), ("mutate", path, "--json", path)):
         result = here(*command)
         assert result.exit_code == 2, result.output
-        assert result.stderr.startswith(f"gradparity: {command[2]} {path}: is there already, and is no report")
+        assert result.stderr.startswith(f"gradparity: {command[2]} {path}: already exists and is not a report")
         assert len(result.stderr.splitlines()) == 1
     assert path.read_text() == RIGHT
 

@@ -99,7 +99,7 @@ FACTS = [
     (_with(case=3), "'case' in its facts must be text or null, and is 3"),
     (_with(case="\x1b[31m/case.py"), "the name of its case, '\\x1b[31m/case.py', is no name of a file"),
     (_with(case="case\0.py"), "the name of its case, 'case\\x00.py', is no name of a file"),
-    (_with(case="/no/such/case.py"), "its case /no/such/case.py is not there any more; say where it is: --case FILE"),
+    (_with(case="/no/such/case.py"), "its case /no/such/case.py no longer exists; say where it is: --case FILE"),
     (lambda facts, arrays: arrays.clear(), "does not fit the spec sine(x): it has none of its inputs"),
 ]
 
@@ -229,7 +229,7 @@ def test_a_directory_that_claims_more_than_there_may_be(tmp_path):
 
 
 def test_a_folder_and_a_missing_file(tmp_path):
-    assert refused(tmp_path) == "is a folder"
+    assert refused(tmp_path) == "is a directory"
     assert refused(tmp_path / "nothing.npz") == "no such file"
 
 

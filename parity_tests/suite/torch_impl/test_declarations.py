@@ -32,7 +32,7 @@ BAD_DECLARATIONS = {
     "not YAML": BadDeclaration(FUNCTIONS, "attn\n  tags:", "{attn\n  tags:", "tags", "not YAML: "),
     "a tab": BadDeclaration(DERIVATIVES, "  complex", "\tcomplex", "\tcomplex", "not YAML: found a tab"),
     "a key twice": BadDeclaration(
-        DERIVATIVES, "  complex: True", "  complex: True\n  complex: True", AN_ATTN, "`complex` is there twice"
+        DERIVATIVES, "  complex: True", "  complex: True\n  complex: True", AN_ATTN, "`complex` appears twice"
     ),
     "not a list": BadDeclaration(DERIVATIVES, "- name", "name", "complex", "not YAML"),
     "no name": BadDeclaration(DERIVATIVES, "- name:", "- nam:", "- nam:", "must begin with `name: ...`"),

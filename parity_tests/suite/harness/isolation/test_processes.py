@@ -100,7 +100,7 @@ def _check(case: Path, jobs: int, *options: str) -> Result:
 def test_nobody_to_judge(command: list[str], jobs: str) -> None:
     result = CliRunner().invoke(app, [*command, f"-j{jobs}"])
     assert result.exit_code == 2
-    assert result.output == f"gradparity: -j {jobs}: nobody would judge; give the number of processes, 1 or more\n"
+    assert result.output == f"gradparity: -j {jobs}: give at least 1 process\n"
 
 
 def _row(candidate: str, check: str, device: str = "cpu") -> Row:

@@ -151,7 +151,7 @@ def test_another_case(tmp_path):
     assert lost.exit_code == 2
     assert (
         lost.stderr
-        == f"gradparity: {path}: its case {tmp_path}/case.py is not there any more; say where it is: --case FILE\n"
+        == f"gradparity: {path}: its case {tmp_path}/case.py no longer exists; say where it is: --case FILE\n"
     )
     assert gradparity("replay", str(path), "--case", str(moved)).exit_code == 1
     assert script(path.with_suffix(".py"), str(moved))[0] == 1

@@ -10,7 +10,7 @@ import pytest
 from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.findings import Fact, Finding, NotApplicable, Verdict
 from parity_tests.harness.judging.outcome import End, Outcome
-from parity_tests.harness.judging.verdicts import NO_BOUND, NOTHING_TOLD, TABLE, Judged, verdict_of
+from parity_tests.harness.judging.verdicts import NO_BOUND, NO_EVIDENCE, TABLE, Judged, verdict_of
 
 RIGHT, WRONG = Fact("x_bar", True, ""), Fact("x_bar", False, "is wrong")
 
@@ -65,7 +65,7 @@ def test_what_applies_at_one_sample_is_not_skipped() -> None:
     [
         (1, True, Verdict.PASS, ""),
         (1, False, Verdict.PASS, ""),  # a fact has no bound
-        (0, True, Verdict.UNRESOLVED, NOTHING_TOLD),
+        (0, True, Verdict.UNRESOLVED, NO_EVIDENCE),
         (0, False, Verdict.UNRESOLVED, NO_BOUND),
     ],
 )

@@ -240,10 +240,10 @@ def test_the_text_of_a_failure(failed):
     assert "): candidate " in told[1]
     assert ", oracle " in told[1]
     assert told[2].startswith("      error ")
-    assert ", rounding explains " in told[2]
+    assert ", allowed " in told[2]
     assert told[3:7] == [
         "  looks like  x_bar = 0.5 * oracle",
-        "  judge   Taylor rate in float64: oracle 2.00, candidate 1.00 -> the oracle is right",
+        "  witness Taylor rate in float64: oracle 2.00, candidate 1.00 -> the oracle is right",
         "  also in f32",
         '  replay  crosscheck(..., checks=["vjp"], dtypes=["float64"], device="cpu")  # and the same seed',
     ]
