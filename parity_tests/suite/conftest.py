@@ -13,6 +13,7 @@ from parity_tests.catalog.attn import candidate as attn_candidate
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
+from parity_tests.harness.judging import kept_certificates
 from parity_tests.harness.judging.certified import Oracles
 from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.judging.plan import shrinking_for
@@ -25,6 +26,14 @@ from parity_tests.suite.marks import mark_slow
 def _nothing_is_shrunk() -> Iterator[None]:
     """Hundreds of mistakes are judged in this suite, and of most of them the verdict is all that is asked for."""
     with shrinking_for(0.0):
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_certificate_is_kept() -> Iterator[None]:
+    """A test that replaces a rule of the harness must neither find certificates in JAX's cache nor leave any there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kept_certificates, "folder", lambda: None)
         yield
 
 

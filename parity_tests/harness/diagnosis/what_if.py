@@ -190,7 +190,7 @@ class WhatIf:
             ]
 
     def _terms(self) -> list[Term]:
-        closed, zero = self.trial.oracle._traced(self.name, self.args, False)
+        closed, zero = self.trial.oracle.traced(self.name, self.args, False)
         if zero[self.index]:
             return []
         present = [(x, label) for x, label in zip(self.args, self.labels, strict=True) if x is not None]

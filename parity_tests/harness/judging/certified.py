@@ -17,6 +17,7 @@ from parity_tests.harness.exceptions.errors import described as described_error
 from parity_tests.harness.exceptions.errors import first_line, where_of
 from parity_tests.harness.findings import Comparison, Convention, Finding, Verdict
 from parity_tests.harness.judging import remedies
+from parity_tests.harness.judging.kept_certificates import KeptCertificates
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.certificate import certify
@@ -126,6 +127,7 @@ class CertifiedOracle:
                 for sample in defined
             ]
         self._special_points = SpecialPoints(self.oracle, self.cases)
+        self._kept = KeptCertificates(self.oracle, self.cases)
 
     def _notes(self, every: Sequence[Sample], reasons: Sequence[str | None]) -> tuple[Note, ...]:
         if self._values.all_nan:
@@ -151,10 +153,17 @@ class CertifiedOracle:
             if self.unusable is not None:
                 return Certificate(replace(blank, verdict=Verdict.UNRESOLVED, reason=self.unusable))
             with pinned(self._device):
-                self._certificates[name] = _certificate(
-                    self.oracle, name, self.cases, self._special_points, blank, self._values
-                )
+                self._certificates[name] = self._kept_or_new(name, blank)
         return self._certificates[name]
+
+    def _kept_or_new(self, name: str, blank: Row) -> Certificate:
+        start = time.perf_counter()
+        if (row := self._kept.read(blank)) is not None:
+            return Certificate(_timed(row, start))
+        new = _certificate(self.oracle, name, self.cases, self._special_points, blank, self._values)
+        if not new.notes:
+            self._kept.write(new.row)
+        return new
 
 
 def _check_memory(oracle: Oracle, sample: Sample) -> None:

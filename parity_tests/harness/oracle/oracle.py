@@ -24,6 +24,7 @@ from parity_tests.harness.exceptions.errors import described, where_of
 from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.oracle.fingerprint import fingerprint
+from parity_tests.harness.oracle.programs import Program, Programs, Request
 from parity_tests.harness.oracle.transforms import as_tuple, conjugated, jvp_of, transposed, vjp_of
 from parity_tests.harness.oracle.truth import Truth
 from parity_tests.harness.rounding.analysis import INPUT, bounded
@@ -59,7 +60,7 @@ class Oracle:
         self.domains = dict(zip(self.inputs, sample.domains, strict=True))
         self._others: dict[tuple, Oracle] = {}
         self._truths: dict[tuple, list[Truth]] = {}
-        self._jaxprs: dict[tuple, tuple[core.ClosedJaxpr, list[bool]]] = {}
+        self.programs = Programs()
         self._batched: dict[core.ClosedJaxpr, Callable] = {}
         self._returned: dict[tuple, tuple[jax.ShapeDtypeStruct, ...]] = {}
         self.dtypes = dict(zip(self.inputs, map(np.dtype, sample.numbers), strict=True))
@@ -182,7 +183,7 @@ class Oracle:
         found, shapes = jaxprs.literals(self.program(input_shapes)), self.shapes(input_shapes)
         if self.spec.surrogate is not None:  # whose thresholds are its own
             zeros = [np.zeros(shapes[slot.like], self.dtypes[slot.like]) for slot in self.map("vjp").arguments]
-            found |= jaxprs.literals(self._traced("vjp", zeros, by_autodiff=False)[0].jaxpr)
+            found |= jaxprs.literals(self.traced("vjp", zeros, by_autodiff=False).closed.jaxpr)
         return tuple(sorted(found - {0.0, 1.0, -1.0})[:8])
 
     def divisions(self, input_shapes: tuple[tuple[int, ...], ...]) -> int:
@@ -195,7 +196,7 @@ class Oracle:
 
     def program(self, input_shapes: tuple[tuple[int, ...], ...]) -> core.Jaxpr:
         """The primal's own, at inputs of these shapes."""
-        return self._traced("forward", self._zeros(input_shapes), by_autodiff=False)[0].jaxpr
+        return self.traced("forward", self._zeros(input_shapes), by_autodiff=False).closed.jaxpr
 
     def map(self, name: str) -> Map:
         """The names of a map's arguments and results."""
@@ -236,7 +237,7 @@ class Oracle:
         return self._has("stop_gradient")
 
     def _has(self, primitives: str | tuple[str, ...]) -> bool:
-        return any(jaxprs.has_primitive(closed.jaxpr, primitives) for closed, _ in self._jaxprs.values())
+        return any(jaxprs.has_primitive(jaxpr, primitives) for jaxpr in self.programs.jaxprs)
 
     @property
     def chooses(self) -> bool:
@@ -306,7 +307,7 @@ class Oracle:
         """
         slots, present = self.map(name).results, [x for x in args if x is not None]
         shapes = self.shapes(tuple(x.shape for x in args[: len(self.inputs)] if x is not None))
-        closed, zero = self._traced(name, args, by_autodiff)
+        closed, zero = self.traced(name, args, by_autodiff)
         if len(zero) != len(slots):
             raise OracleError(f"{self.spec.name}: {name} returns {len(zero)} results, expected {len(slots)}")
         nonzero = iter(bounded(closed, *present, precision=precision, inputs=inputs))
@@ -325,7 +326,7 @@ class Oracle:
 
     def values_along(self, name: str, inputs: Sequence[np.ndarray], others: Arrays) -> list[np.ndarray]:
         """A map's float64 results at many points: along a new first axis of the operator's inputs."""
-        closed, zero = self._traced(name, [*(x[0] for x in inputs), *others], by_autodiff=False)
+        closed, zero = self.traced(name, [*(x[0] for x in inputs), *others], by_autodiff=False)
         if closed not in self._batched:
             f = core.jaxpr_as_fun(closed)
             at_once = max(1, _TOGETHER // max(1, jaxprs.largest(closed.jaxpr)))
@@ -341,7 +342,7 @@ class Oracle:
 
     def values(self, name: str, args: Arrays) -> list[np.ndarray]:
         """A map's float64 results, without bounds."""
-        closed, zero = self._traced(name, args, by_autodiff=False)
+        closed, zero = self.traced(name, args, by_autodiff=False)
         nonzero = iter(evaluate(closed, *(x for x in args if x is not None)))
         shapes = self.shapes(tuple(x.shape for x in args[: len(self.inputs)] if x is not None))
         return [
@@ -349,28 +350,28 @@ class Oracle:
             for slot, is_zero in zip(self.map(name).results, zero, strict=True)
         ]
 
-    def _traced(self, name: str, args: Arrays, by_autodiff: bool) -> tuple[core.ClosedJaxpr, list[bool]]:
-        """A map's jaxpr for arguments such as these, without the absent ones, and which of its results are absent."""
-        key = (name, by_autodiff, *(None if x is None else (np.shape(x), np.result_type(x)) for x in args))
-        if key not in self._jaxprs:
-            f = self._conjugating(name, self.autodiff(name) if by_autodiff else self.formula(name))
-            zero: list[bool] = []
+    def traced(self, name: str, args: Arrays, by_autodiff: bool) -> Program:
+        """A map's program for arguments such as these, of which the values do not matter."""
+        return self.programs.get(Request.of(name, args, by_autodiff), lambda: self._trace(name, args, by_autodiff))
 
-            def f_of_present(*arrays):
-                remaining = iter(arrays)
-                results = f(*(None if x is None else next(remaining) for x in args))
-                zero[:] = [y is None for y in results]
-                return [y for y in results if y is not None]
+    def _trace(self, name: str, args: Arrays, by_autodiff: bool) -> Program:
+        f = self._conjugating(name, self.autodiff(name) if by_autodiff else self.formula(name))
+        zero: list[bool] = []
 
-            try:
-                closed = jax.make_jaxpr(f_of_present)(*(x for x in args if x is not None))
-            except Exception as error:
-                own = self.has_formula(name) or (self.spec.surrogate is not None and name != "forward")
-                if by_autodiff or not own or all(x is not None for x in args):
-                    raise
-                raise OracleError(self._about_none(name, args, error)) from error
-            self._jaxprs[key] = closed if all(self.returns.differentiable) else jaxprs.without_dead_code(closed), zero
-        return self._jaxprs[key]
+        def f_of_present(*arrays):
+            remaining = iter(arrays)
+            results = f(*(None if x is None else next(remaining) for x in args))
+            zero[:] = [y is None for y in results]
+            return [y for y in results if y is not None]
+
+        try:
+            closed = jax.make_jaxpr(f_of_present)(*(x for x in args if x is not None))
+        except Exception as error:
+            own = self.has_formula(name) or (self.spec.surrogate is not None and name != "forward")
+            if by_autodiff or not own or all(x is not None for x in args):
+                raise
+            raise OracleError(self._about_none(name, args, error)) from error
+        return Program(closed if all(self.returns.differentiable) else jaxprs.without_dead_code(closed), zero)
 
     def _about_none(self, name: str, args: Arrays, error: Exception) -> str:
         """What to say of a formula of the spec that raises where arguments are absent; with all of them it runs."""

@@ -111,7 +111,7 @@ def test_courts_at_other_seeds_share_what_is_traced_and_certified(monkeypatch: p
     certified_oracles = [first.at_seed(seed).certified_oracle(FLOAT64) for seed in (1, 2)]
     with pinned():
         oracles = [certified_oracle.oracle for certified_oracle in certified_oracles]
-        programs = [oracle._traced("vjp", [np.ones((3, 3))] * 2, by_autodiff=False)[0] for oracle in oracles]
+        programs = [oracle.traced("vjp", [np.ones((3, 3))] * 2, by_autodiff=False)[0] for oracle in oracles]
     assert programs[0] is programs[1]
     certificates = [
         certified_oracle.certificate("vjp")

@@ -1,0 +1,274 @@
+"""The oracle's certificates, kept from one run to the next in the folder of JAX's compilation cache.
+
+A certificate follows from the spec, the samples, the harness, the versions of what it computes with, and the programs
+that JAX traces of the oracle. All but the programs are in the name of its file. Which programs the witnesses evaluated
+is not known in advance; the file lists all that the oracle had traced by then, each with its digest. It is read only if
+the same requests give the same programs again: then the witnesses would have been given the same numbers, one after the
+other. Tracing takes a tenth of the time that the witnesses take, and most of it is needed by the checks anyway.
+
+Only certificates that pass are kept. Where something takes part that a digest does not see, none is: a callback, a
+sampler or a witness of the user's own, a surrogate gradient.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import math
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jaxlib
+import ml_dtypes
+import numpy as np
+import scipy
+
+from parity_tests.harness.findings import Verdict
+from parity_tests.harness.jaxpr_digest import NoDigest
+from parity_tests.harness.maps import ORDERS
+from parity_tests.harness.oracle import witnesses as witnesses_of_the_harness
+from parity_tests.harness.oracle.fingerprint import fingerprint
+from parity_tests.harness.oracle.oracle import Oracle
+from parity_tests.harness.oracle.programs import Request
+from parity_tests.harness.oracle.witness import witnesses
+from parity_tests.harness.report.atomic_file import write_text
+from parity_tests.harness.report.results import Row
+from parity_tests.harness.specs import domains
+from parity_tests.harness.specs.domains import DOMAINS, Domain
+from parity_tests.harness.specs.samples import Sample
+from parity_tests.harness.specs.spec import FORMULAS, OpSpec
+
+_FORMAT = 1
+_HARNESS = Path(__file__).parents[1]
+_IMPORTED = time.time()
+
+
+class KeptCertificates:
+    """The certificates of one oracle at these samples. Must be used inside `numerics.pinned()`."""
+
+    def __init__(self, oracle: Oracle, cases: Sequence[Sample]) -> None:
+        self._oracle, self._cases = oracle, cases
+        self._digests: dict[tuple[int, Request], str] = {}
+
+    def read(self, blank: Row) -> Row | None:
+        """The row of a map, whose name is `blank.check`, as an earlier run has kept it; None if there is none.
+
+        A file that cannot be read, or is not what `write` has written, is as good as none.
+        """
+        if (file := self._file(blank)) is None:
+            return None
+        try:
+            content = json.loads(file.read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+        if not _is_certificate(content) or not all(self._still_gives(*entry) for entry in content["programs"]):
+            return None
+        return replace(
+            blank,
+            error_over_bound=float(content["error_over_bound"]),
+            comparisons=content["comparisons"],
+            conventions=tuple(content["conventions"]),
+        )
+
+    def write(self, row: Row) -> None:
+        """Keep a certificate for later runs, if it passes. A folder that cannot be written to keeps none."""
+        if row.verdict is not Verdict.PASS or row.reason or (file := self._file(row)) is None:
+            return
+        try:
+            programs = list(self._programs())
+        except NoDigest:
+            return
+        content = {
+            "format": _FORMAT,
+            "error_over_bound": row.error_over_bound,
+            "comparisons": row.comparisons,
+            "conventions": row.conventions,
+            "programs": programs,
+        }
+        # The next run makes it again; the report has nothing to say of that.
+        with contextlib.suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_text(file, json.dumps(content))
+
+    def _file(self, row: Row) -> Path | None:
+        """The file of a row's certificate; None if it cannot be kept."""
+        where = folder()
+        if where is None or self._facts is None or not _all_of_the_harness():
+            return None
+        facts = [self._facts, _environment(), _source(), row.op, row.check, row.dtype, row.device, list(witnesses())]
+        return where / f"{hashlib.sha256(repr(facts).encode()).hexdigest()}.json"
+
+    @functools.cached_property
+    def _facts(self) -> str | None:
+        """All that the witnesses are told of the operator besides its programs; None if that cannot be written down."""
+        spec = self._oracle.spec
+        if spec.surrogate is not None or not _domains_are_known(spec, self._cases) or _source() is None:
+            return None
+        try:
+            samples = [_of_sample(self._oracle, sample) for sample in self._cases]
+            return repr([_of_spec(spec), _of_primal(self._oracle, self._cases[0]), *samples])
+        except Exception:
+            return None  # a sample cannot be drawn, or the primal raises there; the certificate says so
+
+    @functools.cached_property
+    def _oracles(self) -> list[Oracle]:
+        """The oracle, and those of samples that have constants of their own, in the order of the samples."""
+        every = [self._oracle, *(self._oracle.at(sample) for sample in self._cases)]
+        return list({id(oracle): oracle for oracle in every}.values())
+
+    def _programs(self) -> Iterator[list[Any]]:
+        """The entries of a file: a request to one of the oracles, and the digest of its program.
+
+        What could not be traced is not among them: where a witness raises there is a note, and nothing is kept.
+        """
+        for i, oracle in enumerate(self._oracles):
+            for request in oracle.programs:
+                arguments = [None if a is None else [list(a[0]), a[1].name] for a in request.arguments]
+                yield [i, request.name, request.by_autodiff, arguments, self._digest(i, request)]
+
+    def _still_gives(self, i: int, name: str, by_autodiff: bool, arguments: list, digest: str) -> bool:
+        """Does an entry of a file hold of these oracles?"""
+        kinds = (None if a is None else (tuple(a[0]), np.dtype(a[1])) for a in arguments)
+        try:
+            return self._digest(i, Request(name, by_autodiff, tuple(kinds))) == digest
+        except Exception:  # it cannot be traced any more, or has no digest: the new certificate says what is wrong
+            return False
+
+    def _digest(self, i: int, request: Request) -> str:
+        """The digest of a program, which is traced if need be."""
+        if (i, request) not in self._digests:
+            program = self._oracles[i].traced(request.name, request.example(), request.by_autodiff)
+            self._digests[i, request] = program.digest()
+        return self._digests[i, request]
+
+
+def folder() -> Path | None:
+    """Where certificates are kept: in the folder of JAX's compilation cache; None if the user has set none."""
+    where = jax.config.values["jax_compilation_cache_dir"]
+    if not where or "://" in where or not jax.config.values["jax_enable_compilation_cache"]:
+        return None
+    return Path(where, "gradparity-certificates")
+
+
+def _is_certificate(content: Any) -> bool:
+    """Is it what `write` has written?"""
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        return False
+    error, comparisons, conventions, programs = (
+        content.get(name) for name in ("error_over_bound", "comparisons", "conventions", "programs")
+    )
+    return (
+        isinstance(error, float)
+        and math.isfinite(error)
+        and type(comparisons) is int
+        and comparisons > 0
+        and isinstance(conventions, list)
+        and all(isinstance(line, str) for line in conventions)
+        and isinstance(programs, list)
+        and programs != []
+        and all(map(_is_entry, programs))
+    )
+
+
+def _is_entry(entry: Any) -> bool:
+    match entry:
+        case [int(i), str(name), bool(), list(arguments), str()]:
+            return i >= 0 and name in ORDERS and all(a is None or _is_kind(a) for a in arguments)
+    return False
+
+
+def _is_kind(argument: Any) -> bool:
+    match argument:
+        case [list(shape), "float64" | "complex128"]:
+            return all(type(size) is int and size >= 0 for size in shape)
+    return False
+
+
+def _all_of_the_harness() -> bool:
+    """Are all witnesses the harness's own, of which the digest of its source tells everything?"""
+    return all(type(witness).__module__ == witnesses_of_the_harness.__name__ for witness in witnesses().values())
+
+
+def _domains_are_known(spec: OpSpec, cases: Sequence[Sample]) -> bool:
+    """Is no domain the user's own, so that its name says how directions are projected?
+
+    What is not differentiated may be drawn by `integer` too: its numbers are written down.
+    """
+    declared = all(
+        isinstance(what, str)
+        or (isinstance(what, Domain) and (_has_name(what) or what.draw.__module__ == domains.__name__))
+        for what in spec.domains.values()
+    )
+    return declared and all(_has_name(domain) for sample in cases for domain in sample.domains)
+
+
+def _has_name(domain: Domain) -> bool:
+    return DOMAINS.get(domain.name) is domain
+
+
+def _of_spec(spec: OpSpec) -> list[object]:
+    formulas = [name for name in FORMULAS if getattr(spec, name) is not None]
+    named = {name: what if isinstance(what, str) else what.name for name, what in spec.domains.items()}
+    kinks = {name: [float(x).hex() for x in values] for name, values in spec.kinks.items()}
+    bindings = sorted(spec.conventions.items())
+    return [spec.signature, spec.sizes, formulas, sorted(named.items()), sorted(kinks.items()), bindings]
+
+
+def _of_primal(oracle: Oracle, sample: Sample) -> str:
+    """Two operators of the same name and signature get a file each."""
+    oracle = oracle.at(sample)
+    return oracle.traced("forward", sample.primals(oracle.inputs), by_autodiff=False).digest()
+
+
+def _of_sample(oracle: Oracle, sample: Sample) -> list[object]:
+    """All that a sample is, and the shapes and names of what the oracle makes of it."""
+    oracle = oracle.at(sample)
+    said = [(f.name, _in_words(getattr(sample, f.name))) for f in fields(sample) if f.init]
+    primals = _in_words(sample.primals(oracle.inputs))
+    names = [oracle.inputs, oracle.outputs, oracle.integers, *oracle.dtypes.items()]
+    return [said, primals, names, oracle.outputs_at(sample.shapes), oracle.returns.differentiable]
+
+
+def _in_words(value: Any) -> object:
+    """A field of a sample, its arrays by their fingerprints."""
+    if isinstance(value, np.ndarray):
+        return fingerprint(value)
+    if isinstance(value, Domain):
+        return value.name
+    if isinstance(value, Mapping):
+        return [(key, _in_words(value[key])) for key in sorted(value)]
+    if isinstance(value, tuple | list):
+        return [_in_words(x) for x in value]
+    return sorted(value) if isinstance(value, frozenset) else value
+
+
+def _environment() -> tuple[str, ...]:
+    """What computes, apart from the harness."""
+    where = jax.devices()[0]
+    versions = (f"{package.__name__} {package.__version__}" for package in (jax, jaxlib, ml_dtypes, np, scipy))
+    machine = (sys.version, sys.platform, platform.machine(), where.platform, where.device_kind)
+    return (*versions, *machine, os.environ.get("XLA_FLAGS", ""))
+
+
+@functools.cache
+def _source() -> str | None:
+    """A digest of the harness; None if its files cannot be read, or have changed since this process has read them."""
+    digest = hashlib.sha256()
+    files = sorted(_HARNESS.rglob("*.py"))
+    try:
+        if any(file.stat().st_mtime > _IMPORTED for file in files):
+            return None
+        for file in files:
+            digest.update(f"{file.relative_to(_HARNESS).as_posix()}\0".encode() + file.read_bytes() + b"\0")
+    except OSError:
+        return None
+    return digest.hexdigest() if files else None

@@ -1,0 +1,69 @@
+"""The programs that an oracle has traced, each by what was asked for, and a digest of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jax.extend import core
+
+from parity_tests.harness.jaxpr_digest import digest
+
+Array = tuple[tuple[int, ...], np.dtype]  # its shape and dtype
+
+
+class Request(NamedTuple):
+    """What is traced: a map at arguments of these shapes and dtypes, None where one is absent.
+
+    By autodiff of the plain primal, or by the formula that judges.
+    """
+
+    name: str
+    by_autodiff: bool
+    arguments: tuple[Array | None, ...]
+
+    @classmethod
+    def of(cls, name: str, args: Sequence[np.ndarray | None], by_autodiff: bool) -> Request:
+        """The request of a map at arguments such as these."""
+        return cls(name, by_autodiff, tuple(None if x is None else (np.shape(x), np.result_type(x)) for x in args))
+
+    def example(self) -> list[np.ndarray | None]:
+        """Arguments of these shapes and dtypes, which take no memory."""
+        return [None if a is None else np.broadcast_to(np.zeros((), a[1]), a[0]) for a in self.arguments]
+
+
+class Program(NamedTuple):
+    """A map's jaxpr without its absent arguments and results, and which of the results are absent."""
+
+    closed: core.ClosedJaxpr
+    zero: list[bool]
+
+    def digest(self) -> str:
+        """The same for programs that compute the same, constants included.
+
+        Raises:
+            NoDigest: it does something that its text does not tell.
+        """
+        return f"{digest(self.closed)} {''.join('-+'[not absent] for absent in self.zero)}"
+
+
+class Programs:
+    """All programs that an oracle has traced so far."""
+
+    def __init__(self) -> None:
+        self._traced: dict[Request, Program] = {}
+
+    def get(self, request: Request, trace: Callable[[], Program]) -> Program:
+        """The program of a request, which is traced once."""
+        if request not in self._traced:
+            self._traced[request] = trace()
+        return self._traced[request]
+
+    def __iter__(self) -> Iterator[Request]:
+        return iter(self._traced)
+
+    @property
+    def jaxprs(self) -> Iterator[core.Jaxpr]:
+        """All of them, without their constants."""
+        return (program.closed.jaxpr for program in self._traced.values())

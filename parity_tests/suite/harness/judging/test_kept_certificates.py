@@ -1,0 +1,381 @@
+"""Certificates that a run has kept are read by the next one, unless anything that they rest on has changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from parity_tests import Domain, OpSpec, Report, Verdict, crosscheck
+from parity_tests.harness.findings import Fact
+from parity_tests.harness.judging import certified, kept_certificates
+from parity_tests.harness.judging.certified import Oracles
+from parity_tests.harness.numbers.formats import FLOAT64
+from parity_tests.harness.oracle import certificate
+from parity_tests.harness.oracle.witness import registered
+from parity_tests.harness.report.results import Row
+from parity_tests.harness.specs.domains import integer
+
+_MARK = 12345  # comparisons, which no certificate of these tests has
+_folder_of_jax = kept_certificates.folder  # the suite keeps none, see its conftest
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where certificates are kept in this test."""
+    monkeypatch.setattr(kept_certificates, "folder", lambda: tmp_path / "kept")
+    return tmp_path / "kept"
+
+
+def _certificate(spec: OpSpec, name: str = "vjp", seed: int = 0) -> Row:
+    """What the oracle's own row is in a run of its own."""
+    return Oracles(spec, "cpu", seed).certified_oracle(FLOAT64).certificate(name).row
+
+
+def _is_kept(spec: OpSpec, folder: Path, name: str = "vjp", seed: int = 0) -> bool:
+    """Does a run read one of the files in the folder? It does if it reports the number that is written there."""
+    for file in folder.iterdir():
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"comparisons": _MARK}))
+    return _certificate(spec, name, seed).comparisons == _MARK
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+def _sine(**fields) -> OpSpec:
+    return OpSpec(**({"name": "sine", "primal": lambda x: jnp.sin(x), "signature": "(n)->(n)"} | fields))
+
+
+_RIGHT = _sine(vjp=lambda x, y_bar: (y_bar * jnp.cos(x),))
+_WRONG = _sine(vjp=lambda x, y_bar: (y_bar * (jnp.cos(x) + 1e-6),))
+
+
+def test_a_second_run_reads_what_the_first_has_kept(folder: Path):
+    new = _certificate(_RIGHT)
+    assert new.verdict is Verdict.PASS
+    (file,) = _files(folder)
+    assert _is_kept(_RIGHT, folder)
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"comparisons": new.comparisons}))
+    assert dataclasses.replace(_certificate(_RIGHT), seconds=new.seconds) == new
+
+
+def _without_times(report: Report) -> str:
+    content = report.as_dict() | {"seconds": {}}
+    rows, undated = [row | {"seconds": 0.0} for row in content["rows"]], {"date": ""}
+    return json.dumps(content | {"rows": rows, "environment": content["environment"] | undated})
+
+
+def test_the_report_is_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    def run() -> Report:
+        return crosscheck(torch.sin, _RIGHT, checks=["vjp", "jvp"], dtypes=["float64"])
+
+    first, second = run(), run()
+    assert len(_files(folder)) == 2
+    monkeypatch.setattr(kept_certificates, "folder", lambda: None)
+    assert _without_times(first) == _without_times(second) == _without_times(run())
+
+
+@pytest.mark.parametrize("name", ["jvp", "vjp_of_vjp"])
+def test_other_maps_are_kept_too(folder: Path, name: str):
+    assert _certificate(_RIGHT, name).passed
+    assert _is_kept(_RIGHT, folder, name)
+    assert not _is_kept(_RIGHT, folder)  # each has its own
+
+
+def test_constants_of_a_sample_are_kept_too(folder: Path):
+    """Such a sample has an oracle of its own."""
+
+    def spec(primal: Callable) -> OpSpec:
+        return OpSpec("taken", primal, "(n,d),(m)->(m,d)", domains={"indices": integer(0, "n")})
+
+    taken = spec(lambda x, indices: x[indices] * x[indices])
+    assert _certificate(taken).passed
+    assert _is_kept(taken, folder)
+    assert not _is_kept(spec(lambda x, indices: x[indices] * x[0]), folder)
+
+
+# What a certificate rests on.
+
+
+def _by_rule(rule: Callable) -> OpSpec:
+    """The square with a rule of its own, behind the same program."""
+    f = jax.custom_jvp(lambda x: x * x)
+    f.defjvp(lambda primals, tangents: (primals[0] * primals[0], rule(primals[0], tangents[0])))
+    return _sine(primal=lambda x: f(x))
+
+
+_WEIGHTS = np.linspace(1, 2, 50)
+_OTHER_WEIGHTS = np.where(np.arange(50) == 25, 1.25, _WEIGHTS)
+_WEIGHTED, _OTHERWISE_WEIGHTED = (_sine(primal=lambda x, w=w: jnp.sin(x) * w.sum()) for w in (_WEIGHTS, _OTHER_WEIGHTS))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(_sine(primal=lambda x: 0.1 * x * x), _sine(primal=lambda x: 0.1 * (x * x)), id="the primal"),
+        pytest.param(_WEIGHTED, _OTHERWISE_WEIGHTED, id="a constant in the closure"),
+        pytest.param(
+            _sine(primal=lambda x: x * jnp.outer(x, _WEIGHTS).sum()),
+            _sine(primal=lambda x: x * jnp.outer(x, _OTHER_WEIGHTS).sum()),
+            id="a constant array in the closure",
+        ),
+        pytest.param(_RIGHT, _sine(vjp=lambda x, y_bar: (jnp.cos(x) * y_bar,)), id="the explicit formula"),
+        pytest.param(_RIGHT, _sine(), id="no explicit formula"),
+        pytest.param(_by_rule(lambda x, t: 2 * x * t), _by_rule(lambda x, t: x * t + x * t), id="a rule of custom_jvp"),
+        pytest.param(_RIGHT, dataclasses.replace(_RIGHT, sizes="n = 7"), id="the sizes"),
+        pytest.param(_RIGHT, dataclasses.replace(_RIGHT, signature="(n,m)->(n,m)"), id="the signature"),
+        pytest.param(_RIGHT, dataclasses.replace(_RIGHT, domains={"x": "positive"}), id="the domain"),
+        pytest.param(_RIGHT, dataclasses.replace(_RIGHT, kinks={"x": (0.5,)}), id="the kinks"),
+        pytest.param(
+            *(_sine(primal=lambda x, p: jnp.sin(p * x), params={"p": p}) for p in (2.0, 3.0)), id="a parameter"
+        ),
+        pytest.param(
+            *(OpSpec("sine", jnp.sin, inputs=(np.array([1.0, x]),)) for x in (2.0, 3.0)), id="the inputs that are given"
+        ),
+    ],
+)
+def test_what_has_changed_is_certified_anew(folder: Path, one: OpSpec, other: OpSpec):
+    assert _certificate(one).passed
+    assert _is_kept(one, folder)
+    assert not _is_kept(other, folder)
+
+
+def test_another_seed_is_certified_anew(folder: Path):
+    _certificate(_RIGHT)
+    assert not _is_kept(_RIGHT, folder, seed=1)
+    assert _is_kept(_RIGHT, folder, seed=0)
+
+
+@pytest.mark.parametrize("package", ["jax", "jaxlib", "numpy", "scipy", "ml_dtypes"])
+def test_another_version_is_certified_anew(folder: Path, monkeypatch: pytest.MonkeyPatch, package: str):
+    _certificate(_RIGHT)
+    monkeypatch.setattr(f"{package}.__version__", "99.9")
+    assert not _is_kept(_RIGHT, folder)
+
+
+@pytest.mark.parametrize("flags", ["--xla_cpu_enable_fast_math=true"])
+def test_other_flags_of_the_compiler_are_certified_anew(folder: Path, monkeypatch: pytest.MonkeyPatch, flags: str):
+    _certificate(_RIGHT)
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    assert not _is_kept(_RIGHT, folder)
+
+
+def test_another_harness_certifies_anew(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    _certificate(_RIGHT)
+    monkeypatch.setattr(kept_certificates, "_source", lambda: "another")
+    assert not _is_kept(_RIGHT, folder)
+
+
+@pytest.fixture
+def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with one file in place of the harness."""
+    folder = tmp_path / "harness"
+    folder.mkdir()
+    (folder / "rule.py").write_text("BOUND = 1\n")
+    monkeypatch.setattr(kept_certificates, "_HARNESS", folder)
+    return folder
+
+
+def test_the_source_of_the_harness(harness: Path, monkeypatch: pytest.MonkeyPatch):
+    digest = kept_certificates._source.__wrapped__
+    monkeypatch.setattr(kept_certificates, "_IMPORTED", float("inf"))
+    before = digest()
+    assert digest() == before
+    (harness / "rule.py").write_text("BOUND = 2\n")
+    assert digest() not in (before, None)
+    (harness / "rule.py").unlink()
+    assert digest() is None
+
+
+def test_a_harness_that_was_edited_after_its_import_has_no_digest(harness: Path, monkeypatch: pytest.MonkeyPatch):
+    """What runs is not what is written there."""
+    monkeypatch.setattr(kept_certificates, "_IMPORTED", 0.0)
+    assert kept_certificates._source.__wrapped__() is None
+
+
+# Never too kind.
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        pytest.param(_RIGHT, _WRONG, id="a formula"),
+        pytest.param(_by_rule(lambda x, t: 2 * x * t), _by_rule(lambda x, t: 3 * x * t), id="a rule of custom_jvp"),
+        pytest.param(
+            *(_sine(vjp=lambda x, g, w=w: (g * jnp.cos(x) * w[0],)) for w in (np.ones(9), np.full(9, 1.001))),
+            id="a constant of a formula",
+        ),
+    ],
+)
+def test_a_wrong_formula_after_a_right_one_is_convicted(folder: Path, right: OpSpec, wrong: OpSpec):
+    assert _certificate(right).verdict is Verdict.PASS
+    assert _certificate(wrong).verdict is Verdict.MISMATCH
+    assert len(_files(folder)) == 1  # and is not kept
+    assert _is_kept(right, folder)
+
+
+def test_a_rule_that_raises_after_a_right_one_is_an_error(folder: Path):
+    def refuse(x, t):
+        raise TypeError("no rule")
+
+    assert _certificate(_by_rule(lambda x, t: 2 * x * t)).passed
+    row = _certificate(_by_rule(refuse))
+    assert row.verdict is Verdict.ERROR
+    assert "no rule" in row.reason
+
+
+def test_a_certificate_with_a_note_is_not_kept(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """Another run may have an answer where a witness has raised."""
+
+    def certify(oracle, name, sample):
+        if sample.name == "one_n":
+            raise FloatingPointError("no witness here")
+        return certificate.certify(oracle, name, sample)
+
+    monkeypatch.setattr(certified, "certify", certify)
+    assert _certificate(_RIGHT).passed
+    assert _files(folder) == []
+
+
+# What is not kept.
+
+
+@dataclasses.dataclass(frozen=True)
+class _Own:
+    """A witness of the user's own, of whose rule nothing is known."""
+
+    name: str = "own"
+
+    def can_judge(self, oracle, name: str) -> bool:
+        return True
+
+    def findings(self, place):
+        yield Fact("a property", True, "does not hold")
+
+
+def test_nothing_is_kept_beside_a_witness_of_the_users_own(folder: Path):
+    with registered(_Own()):
+        assert _certificate(_RIGHT).passed
+    assert _files(folder) == []
+    _certificate(_RIGHT)
+    assert _is_kept(_RIGHT, folder)
+    with registered(_Own()):
+        assert not _is_kept(_RIGHT, folder)
+
+
+def _uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.uniform(1, 2, shape)
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        pytest.param(_uniform, id="a sampler"),
+        pytest.param(Domain("own", lambda rng, shape, sizes: _uniform(rng, shape)), id="a domain"),
+        pytest.param(Domain("real", lambda rng, shape, sizes: _uniform(rng, shape)), id="a domain of a known name"),
+    ],
+)
+def test_domains_of_the_users_own(folder: Path, domain):
+    assert _certificate(_sine(domains={"x": domain})).passed
+    assert _files(folder) == []
+
+
+def test_a_surrogate(folder: Path):
+    assert _certificate(_sine(surrogate=lambda x, y_bar: (y_bar,))).passed
+    assert _files(folder) == []
+
+
+def test_an_effect(folder: Path):
+    def printing(x):
+        jax.debug.callback(lambda: None)
+        return jnp.sin(x)
+
+    _certificate(_sine(primal=printing))
+    assert _files(folder) == []
+
+
+# Files and folders.
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(lambda text: text[: len(text) // 2], id="truncated"),
+        pytest.param(lambda text: "", id="empty"),
+        pytest.param(lambda text: "[1, 2]", id="no object"),
+        pytest.param(lambda text: text.replace('"format": 1', '"format": 0'), id="another format"),
+        pytest.param(lambda text: text.replace('"comparisons": ', '"comparisons": -'), id="a negative count"),
+        pytest.param(lambda text: json.dumps(json.loads(text) | {"error_over_bound": float("inf")}), id="infinite"),
+        pytest.param(lambda text: json.dumps(json.loads(text) | {"programs": []}), id="no programs"),
+        pytest.param(lambda text: json.dumps(json.loads(text) | {"programs": [[9, "vjp", False, [], ""]]}), id="9th"),
+        pytest.param(lambda text: json.dumps(json.loads(text) | {"programs": [["vjp"]]}), id="half an entry"),
+        pytest.param(lambda text: json.dumps(json.loads(text) | {"conventions": [1]}), id="a number for a line"),
+    ],
+)
+def test_a_file_that_is_no_certificate_is_replaced(folder: Path, content: Callable[[str], str]):
+    expected = _certificate(_RIGHT)
+    (file,) = _files(folder)
+    right = json.loads(file.read_text())
+    file.write_text(content(file.read_text()))
+    assert dataclasses.replace(_certificate(_RIGHT), seconds=expected.seconds) == expected
+    assert json.loads(file.read_text()) == right
+    assert _files(folder) == [file]
+
+
+def test_bytes_that_are_no_text(folder: Path):
+    _certificate(_RIGHT)
+    (file,) = _files(folder)
+    file.write_bytes(b"\xff\xfe\x00")
+    assert _certificate(_RIGHT).passed
+    assert _is_kept(_RIGHT, folder)
+
+
+def test_a_folder_that_cannot_be_made(folder: Path):
+    folder.write_text("a file")
+    assert _certificate(_RIGHT).passed
+    assert folder.read_text() == "a file"
+
+
+def test_a_file_that_cannot_be_written(folder: Path):
+    _certificate(_RIGHT)
+    (file,) = _files(folder)
+    file.unlink()
+    file.mkdir()
+    assert _certificate(_RIGHT).passed
+    assert _files(folder) == [file]
+
+
+def test_without_jaxs_cache_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(kept_certificates, "folder", _folder_of_jax)
+    monkeypatch.chdir(tmp_path)
+    before = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", None)
+    try:
+        assert _certificate(_RIGHT).passed
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
+    assert _files(tmp_path) == []
+
+
+def test_the_folder_is_that_of_jaxs_cache(tmp_path: Path):
+    """No program is compiled here, so that JAX does not begin to use the folder."""
+    before = jax.config.jax_compilation_cache_dir, jax.config.jax_enable_compilation_cache
+    try:
+        jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+        assert _folder_of_jax() == tmp_path / "gradparity-certificates"
+        jax.config.update("jax_enable_compilation_cache", False)
+        assert _folder_of_jax() is None
+        jax.config.update("jax_enable_compilation_cache", True)
+        jax.config.update("jax_compilation_cache_dir", "gs://bucket/cache")
+        assert _folder_of_jax() is None
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before[0])
+        jax.config.update("jax_enable_compilation_cache", before[1])
