@@ -69,12 +69,14 @@ class _Block(NamedTuple):
     size: int
 
     def of(self, x: MaybeZero, axis: int = 0) -> Any:
+        """The block of x along an axis; x itself where it broadcasts, None for a zero."""
         if x is None or x.shape[axis] in (1, self.size):
             return x
         return jax.lax.dynamic_slice_in_dim(x, self.start, self.size, axis)
 
     @property
     def indices(self) -> jax.Array:
+        """The indices of the block, an int array of shape (size,)."""
         return self.start + jnp.arange(self.size)
 
 

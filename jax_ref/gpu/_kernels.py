@@ -51,10 +51,12 @@ class Span(NamedTuple):
 
     @property
     def slice(self) -> Any:
+        """The indices of the block, for pl.load and pl.store."""
         return pl.ds(self.start, self.size)  # pyright: ignore[reportArgumentType]
 
     @property
     def inside(self) -> jax.Array:
+        """True for each index of the block that lies within the axis, a bool array of shape (size,)."""
         return self.start + jnp.arange(self.size, dtype=jnp.int32) < self.total
 
 
@@ -77,21 +79,26 @@ class Layout(NamedTuple):
 
     @property
     def query_features(self) -> Span:
+        """All features of q and k, padded to a power of two."""
         return Span(_ZERO, _padded(self.d), self.d)
 
     @property
     def value_features(self) -> Span:
+        """All features of v, padded to a power of two."""
         return Span(_ZERO, _padded(self.e), self.e)
 
     @property
     def query_blocks(self) -> int:
+        """The number of blocks of queries."""
         return pl.cdiv(self.n, self.block)
 
     @property
     def key_blocks(self) -> int:
+        """The number of blocks of keys."""
         return pl.cdiv(self.m, self.block)
 
     def result(self, axes: str, dtype: Any) -> jax.ShapeDtypeStruct:
+        """The shape, of the named axes, and the dtype of a result."""
         return jax.ShapeDtypeStruct(tuple(getattr(self, axis) for axis in axes), dtype)
 
 

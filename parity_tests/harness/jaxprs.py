@@ -35,12 +35,12 @@ def literals(jaxpr: core.Jaxpr) -> set[float]:
 
 
 def has_custom_vjp(jaxpr: core.Jaxpr) -> bool:
-    """Does a jax.custom_vjp take part in it?"""
+    """True if a jax.custom_vjp takes part in a jaxpr."""
     return has_primitive(jaxpr, "custom_vjp")
 
 
 def has_primitive(jaxpr: core.Jaxpr, prefix: str | tuple[str, ...]) -> bool:
-    """Is a primitive whose name starts so, or with one of these, among its equations?"""
+    """True if the name of a primitive among the equations starts with this, or with one of these."""
     return any(
         eqn.primitive.name.startswith(prefix)
         or any(has_primitive(sub, prefix) for sub in core.jaxprs_in_params(eqn.params))

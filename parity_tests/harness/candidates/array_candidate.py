@@ -51,7 +51,7 @@ class ArrayCandidate(AnyCandidate):
         self.arranged: Callable[[Sequence], Sequence] | None = None
 
     def __reduce__(self) -> tuple:
-        """By what its author wrote: see `isolation.by_name`."""
+        """Pickle by what its author wrote: see `isolation.by_name`."""
         return ArrayCandidate, (*self.formulas, self.name, self.limits)
 
     @property

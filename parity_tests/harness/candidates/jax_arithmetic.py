@@ -78,14 +78,14 @@ _SMALLEST = {np.dtype(x): jnp.finfo(x).tiny for x in (np.float16, jnp.bfloat16, 
 
 
 def rounds_once(eqn: core.JaxprEqn) -> bool:
-    """Is it an operation on real numbers that has one correctly rounded result?"""
+    """True for an operation on real numbers that has one correctly rounded result."""
     if eqn.primitive.name == "convert_element_type":
         return _kinds(eqn) <= {"f", "b"} and eqn.params["new_dtype"] in _SMALLEST
     return eqn.primitive.name in _ROUNDED and _kinds(eqn) <= {"f"}
 
 
 def moves(eqn: core.JaxprEqn) -> bool:
-    """Does it only move, negate, compare or choose?"""
+    """True for an operation that only moves, negates, compares or chooses."""
     if eqn.primitive.name == "select_n" and (len(eqn.invars) != 3 or _type(eqn.invars[0])[1] != np.bool_):
         return False
     return eqn.primitive.name in _MOVES and _kinds(eqn) <= {"f", "i", "u", "b"}

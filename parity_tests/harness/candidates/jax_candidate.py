@@ -240,7 +240,7 @@ class JaxCandidate(AnyCandidate):
         return self._evaluated(_vjp(jax.vmap(self._outputs, tuple(in_dims)), len(in_dims)), args)
 
     def _meets_unbatched_output(self, in_dims: Sequence[int | None], args: Sequence[jax.Array]) -> bool:
-        """Does it go through a custom_vjp, with an output that none of the batched inputs takes part in?"""
+        """True for a custom_vjp with an output in which none of the batched inputs takes part."""
         example = [
             x if dim is None else jax.eval_shape(lambda x, dim=dim: jnp.take(x, 0, dim), x)
             for x, dim in zip(args, in_dims, strict=True)

@@ -48,7 +48,7 @@ class Extended:
 
 
 def is_extended(eqn: core.JaxprEqn) -> bool:
-    """Is it an operation that `extended` is for?"""
+    """True for an operation that `extended` can run at a larger size."""
     atoms = [*eqn.invars, *eqn.outvars]
     if eqn.params.get("out_sharding") is not None or not all(_is_floating(x) for x in atoms):
         return False
@@ -113,7 +113,7 @@ def _length(size: int) -> int:
 
 
 def _filled(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """With zeros behind it, along each axis."""
+    """An array with zeros appended along each axis."""
     y = np.zeros(shape, x.dtype)
     y[tuple(map(slice, x.shape))] = x
     return y

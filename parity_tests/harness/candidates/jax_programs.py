@@ -120,7 +120,7 @@ class Programs:
 
 
 def _on_the_default_cpu(operands: Sequence[Any]) -> bool:
-    """Are all of them where a new array would be, and is that the CPU?"""
+    """True if all arrays are on the default device, and that is the CPU."""
     settings: Any = jax.config
     default = settings.jax_default_device or jax.devices()[0]
     if getattr(default, "platform", None) != "cpu":
@@ -129,7 +129,7 @@ def _on_the_default_cpu(operands: Sequence[Any]) -> bool:
 
 
 def _is_one_operation(jaxpr: core.Jaxpr) -> bool:
-    """Is it a single operation but for what moves numbers, so that XLA has nothing to rewrite?"""
+    """True for a single operation, beside those that move numbers: XLA then has nothing to rewrite."""
     others = [eqn for eqn in jaxpr.eqns if not jax_arithmetic.moves(eqn)]
     if not jaxpr.eqns or len(others) > 1:
         return False

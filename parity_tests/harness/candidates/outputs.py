@@ -26,7 +26,7 @@ class Outputs:
 
     @property
     def is_plain(self) -> bool:
-        """Is it an array, or a tuple of arrays, and can each be differentiated?"""
+        """True for an array, or a tuple of arrays, each of which can be differentiated."""
         return all(self.differentiable) and not _has_names(self.paths) and all(len(path) <= 1 for path in self.paths)
 
     def names(self, default: Sequence[str], taken: Collection[str]) -> tuple[str, ...]:
@@ -52,11 +52,11 @@ class Outputs:
         return [*found.values()]
 
     def real(self, arranged: Sequence[Any]) -> tuple[Any, ...]:
-        """Of all outputs those that are differentiable."""
+        """The differentiable outputs."""
         return tuple(y for y, flag in zip(arranged, self.differentiable, strict=True) if flag)
 
     def integers(self, arranged: Sequence[Any]) -> tuple[Any, ...]:
-        """Of all outputs the others."""
+        """The outputs that are not differentiable."""
         return tuple(y for y, flag in zip(arranged, self.differentiable, strict=True) if not flag)
 
 

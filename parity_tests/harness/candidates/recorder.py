@@ -27,7 +27,7 @@ class Argument:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A call of one of the maps. `create_graph`: was the inner backward of a second order recorded?"""
+    """A call of one of the maps. `create_graph`: whether the inner backward of a second order was recorded."""
 
     name: str
     arguments: tuple[Argument | None, ...]

@@ -42,7 +42,7 @@ class Candidate(AnyCandidate):
     batch_axes = (0, -1)  # for PyTorch hands a vmap staticmethod the axis as it is
 
     def __reduce__(self) -> tuple:
-        """By what its author wrote: see `isolation.by_name`."""
+        """Pickle by what its author wrote: see `isolation.by_name`."""
         return Candidate, (self.source, self.name, self.limits)
 
     @property

@@ -98,7 +98,7 @@ class BadOutput(TypeError):
 
 
 class refusals:
-    """Turns the errors by which PyTorch, or a candidate, says "not supported" into `Refused`.
+    """Turn the errors by which PyTorch, or a candidate, says "not supported" into `Refused`.
 
     `without_values`: are all tensors fake, or on the device meta?
     """
@@ -164,7 +164,7 @@ def _tracer_that_raised(error: Exception) -> str | None:
 
 
 def _is_vmapped(error: Exception) -> bool:
-    """Does an error come from code that `torch.func.vmap` calls with a batch, and from no vmap rule of the author's?"""
+    """True for an error of code that `torch.func.vmap` calls with a batch, and that is no vmap rule of the author's."""
     files = [(file, code.co_name) for file, code, _ in _frames(error)]
     start = max((i for i, (file, _) in enumerate(files) if file == "_functorch/vmap.py"), default=None)
     return start is not None and all(name != "vmap" for _, name in files[start + 1 :])

@@ -11,7 +11,7 @@ from parity_tests.harness.captures.provenance import NOTHING, TYPE_ATTRIBUTES, V
 
 
 class Memory:
-    """Of all functions that are read for one formula.
+    """What is known of all functions that are read for one formula.
 
     Attributes:
         late: reading the backward.
@@ -41,6 +41,7 @@ class Memory:
     # what is written
 
     def keep_state(self, obj: Any, name: str, values: Values) -> None:
+        """Values are kept under a name of an object, beside those that are kept there already."""
         key = (0 if obj is NOTHING else id(obj), name)
         self.state[key] = unique((*self.state.get(key, ()), *values))
 
@@ -58,6 +59,7 @@ class Memory:
     # what is there
 
     def object_of(self, name: str, obj: Any) -> Value:
+        """The value of a name that the source reads, which is this Python object."""
         if obj is NOTHING:
             return Value(name, unknown=f"{name} is not defined where the source is read")
         if (id(obj), "") in self.state:
@@ -65,10 +67,12 @@ class Memory:
         return self.objects.setdefault(id(obj), Value(name, obj=obj, name=name))
 
     def stateful(self, name: str, values: Values) -> Value:
+        """A value that depends on what these values depend on, and outlives the call."""
         deps = frozenset(d for v in values for leaf in v.leaves() for d in leaf.deps)
         return Value(name, deps=deps, role="state" if deps else "", name=name)
 
     def of_context(self, e: ast.Attribute) -> Values:
+        """The values of an attribute of ctx, its saved tensors included."""
         if e.attr in ("saved_tensors", "saved_variables"):
             parts = self.saved.get(self.slot, [])
             return (Value(ast.unparse(e), self.line(e), parts=list(parts)),)
@@ -107,9 +111,11 @@ class Memory:
         return result
 
     def use(self, values: Values, e: ast.AST) -> None:
+        """Values take part in a gradient that autograd records: note the line at which each is used first."""
         if self.late and self.recorded:
             for leaf in (leaf for v in values for leaf in v.leaves()):
                 self.used.setdefault(leaf, self.line(e))
 
     def line(self, e: ast.AST) -> int:
+        """The line of a node in the file."""
         return self.first + getattr(e, "lineno", 0)

@@ -91,7 +91,7 @@ class Value:
 
     @property
     def is_function(self) -> bool:
-        """Can it be called, and is it a function?"""
+        """True if the value is a function that can be called."""
         return self.code is not None or (self.obj is not NOTHING and callable(self.obj))
 
 
@@ -156,6 +156,7 @@ def unique(values: Iterable[Value]) -> Values:
 
 
 def are_objects(values: Values) -> bool:
+    """True if there are values and each is a Python object that is known."""
     return bool(values) and all(v.obj is not NOTHING for v in values)
 
 
@@ -169,10 +170,12 @@ def is_ours(obj: Any) -> bool:
 
 
 def is_numpy(obj: Any) -> bool:
+    """True for a function or an object of NumPy or SciPy."""
     return obj is not NOTHING and (_home(obj) in ("numpy", "scipy") or type(obj).__module__.startswith("numpy"))
 
 
 def is_pure(obj: Any) -> bool:
+    """True for an object without a state that the reader knows: a function, a class, what is a library's."""
     return (
         obj is NOTHING or isinstance(obj, FunctionType | type) or not hasattr(obj, "__dict__") or _home(obj) in FOREIGN
     )
@@ -196,7 +199,7 @@ def elements(values: Values) -> Values:
 
 
 def recorded_in(test: ast.expr) -> tuple[bool, bool]:
-    """May gradients be recorded where a condition holds, and where it does not?"""
+    """Whether gradients may be recorded where a condition holds, and where it does not."""
     match test:
         case ast.Call() if ast.unparse(test.func).endswith("is_grad_enabled"):
             return True, False

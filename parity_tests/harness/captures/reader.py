@@ -50,7 +50,7 @@ class Reader:
             self.memory.first = before
 
     def call_value(self, value: Value, args: list[Values]) -> Values:
-        """Likewise, of a function that the source defines."""
+        """The value of a call of a function that the source defines."""
         if value.code is None:
             return ()
         node, scope, bound = value.code
@@ -85,7 +85,7 @@ class Reader:
     # statements
 
     def _block(self, body: list[ast.stmt], scope: Scope, returned: list[Values]) -> bool:
-        """Reads statements; does it end in a return or a raise, whatever branch is taken?"""
+        """Read statements; True if they end in a return or a raise, whatever branch is taken."""
         return any([self._statement(s, scope, returned) for s in body])
 
     def _statement(self, s: ast.stmt, scope: Scope, returned: list[Values]) -> bool:

@@ -48,5 +48,5 @@ class Check:
         return rests_on(self.name, self.maps)
 
     def looks_at(self, sample: Sample) -> bool:
-        """Does it run on this sample?"""
+        """True if the check runs on this sample."""
         return (self.large or not sample.first_order_only) and (sample.generic or not self.generic)

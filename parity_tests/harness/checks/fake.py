@@ -51,7 +51,7 @@ class _Described:
 
     @functools.cached_property
     def gradients(self):
-        """Of a graph whose outputs are as they should be: else the cotangents would not fit."""
+        """The gradients of a graph whose outputs are right; else the cotangents would not fit."""
         with refusals(self.without_values):
             return [self._told(x) for x in self.graph.vjp(self.cotangents)]
 

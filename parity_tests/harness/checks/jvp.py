@@ -8,7 +8,7 @@ from parity_tests.harness.exceptions.errors import under
 
 
 def has_forward_mode(trial):
-    """Does it, outside of torch.func, which takes the tangents of an operator without a rule for zeros?"""
+    """True if the candidate has forward mode outside of torch.func, which takes a missing rule for zero tangents."""
     try:
         trial.evaluate("jvp", trial.arguments("jvp"))
     except Refused:

@@ -25,7 +25,7 @@ class _Namespaces(TorchDispatchMode):
 
 
 def _is_composite(trial) -> bool:
-    """Does the candidate consist of PyTorch's own operations, and have no derivative of its own?"""
+    """True if the candidate consists of PyTorch's own operations, and has no derivative of its own."""
     with _Namespaces() as namespaces:
         outputs = trial.candidate.record(trial.tensors(trial.primals)).outputs
     nodes, known = [y.grad_fn for y in outputs if y.grad_fn is not None], set()

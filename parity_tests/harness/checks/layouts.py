@@ -114,7 +114,7 @@ def _memory(x):
 
 
 def _refuses_the_values(trial, name, arrays, error):
-    """Is it the values that a candidate refuses, of which the operator has no result, and not how they are laid out?
+    """True if a candidate refuses the values, for which the operator has no result, and not their layout.
 
     A matrix of equal rows is singular: `torch.linalg.lu_factor` raises, and the oracle's factors have no error bound.
     """

@@ -55,7 +55,7 @@ def _run(trial: Trial) -> Iterator[Finding]:
 
 
 def _is_smooth(trial: Trial, place: Placement) -> bool:
-    """Are the value and the first derivative known there, and does neither that nor the second one jump?
+    """True if value and first derivative are known there, and neither that nor the second one jumps.
 
     At a kink a second derivative has no meaning, and where the first one is infinite there is none.
     """
@@ -69,14 +69,14 @@ def _is_smooth(trial: Trial, place: Placement) -> bool:
 
 
 def _same_of_any_choice(trial: Trial, name: str, place: Placement) -> bool:
-    """Are the bounds the same if they cover every choice between equal keys of a sort?"""
+    """True if the bounds stay the same when they cover every choice between equal keys of a sort."""
     args = _args(trial, name, place)
     every = trial.oracle.evaluate(name, args, trial.precision.with_any_choice)
     return all(np.array_equal(y.bound, e.bound) for y, e in zip(trial.truth(name, args), every, strict=True))
 
 
 def _known(truth: Truth) -> bool:
-    """Is every entry a number with a bound?"""
+    """True if every entry is a number with a bound."""
     return all(np.isfinite(x).all() for x in (truth.value, truth.bound))
 
 

@@ -31,7 +31,7 @@ def _in_dims(ndims, axes, every):
 
 
 def _axes_of(ndim, axes):
-    """Where the batch of an argument with so many axes may be; the last one is in the middle, if there is a middle."""
+    """The axes at which an argument may have its batch; the last one is a middle axis if there is one."""
     if ndim == 0:
         return (0,)
     return (*axes, 1) if len(axes) > 1 and ndim > 1 else axes

@@ -93,7 +93,7 @@ def scale_interval(
 
 
 def as_simple_number(low: float, high: float) -> tuple[float, str, bool] | None:
-    """A number of an interval, its text, and is it one that people write, 3, 0.5, 1/3, and hardly by accident?
+    """A number of an interval, its text, and whether people write it (3, 0.5, 1/3), so that it is hardly an accident.
 
     None if it is no such number, nor known to six digits: then too many would do.
     """

@@ -136,7 +136,7 @@ def _by_value(
 
 
 def _saturated(x: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    """Where x is at its largest or its smallest value to within rounding, if more than one entry is."""
+    """True where x is at its largest or its smallest value to within rounding, if more than one entry is."""
     members = np.zeros(x.shape, bool)
     for extreme in (x.max(), x.min()):
         near = (x != extreme) & (np.abs(x - extreme) <= bound)

@@ -46,7 +46,7 @@ class WhatIf:
         yield self.times_an_argument()
 
     def complex_families(self, findings: Sequence[Comparison]) -> Iterator[Family]:
-        """Likewise of complex values."""
+        """Families of changed results that only complex numbers have."""
         yield self.conjugated()
         yield self.itself()
         yield self.without_an_argument()
@@ -260,7 +260,7 @@ class WhatIf:
     # Another format.
 
     def in_lower_precision(self) -> str | None:
-        """Is the result right to the rounding of a narrower format, and off by as much as that everywhere?
+        """True if the result is right to the rounding of a narrower format, and off by as much as that everywhere.
 
         That all entries are numbers of the format shows it. Without that only float32 has errors so small that hardly
         anything else makes them, and then of either sign.

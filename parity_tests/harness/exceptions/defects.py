@@ -50,5 +50,5 @@ def _kept(text: str) -> str | None:
 
 
 def _in_a_line(text: str) -> str:
-    """For want of a file: the last calls."""
+    """The last calls in a line, where no file can be written."""
     return " | ".join(line.strip() for line in text.splitlines()[-6:-1])

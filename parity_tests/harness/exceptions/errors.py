@@ -64,7 +64,7 @@ def circumstance_of(error: BaseException) -> str:
 
 
 def is_candidates(error: BaseException) -> bool:
-    """Does an exception come out of the candidate, or out of PyTorch's or JAX's transforms of it?
+    """True if an exception comes out of the candidate, or out of PyTorch's or JAX's transforms of it.
 
     The innermost frame of the harness tells. In those methods of `Candidate` that call it, it does. In a check it does
     if PyTorch, called from there, or somebody else's code raised it: a check may run the candidate's backward itself.
@@ -82,7 +82,7 @@ def is_candidates(error: BaseException) -> bool:
 
 
 def is_oracles(error: BaseException) -> bool:
-    """Does an exception come out of the oracle?"""
+    """True if an exception comes out of the oracle."""
     return any(frame.filename == _ORACLE for frame in _frames(error))
 
 
@@ -106,7 +106,7 @@ def place_of(error: BaseException) -> str:
 
 
 def _is_own(path: str) -> bool:
-    """Is a file neither the harness', nor PyTorch's, JAX's, NumPy's or Python's?"""
+    """True if a file belongs neither to the harness nor to PyTorch, JAX, NumPy or Python."""
     if path.startswith("<") or path.startswith(_LIBRARIES):
         return False
     return path.startswith(_INSTALLED) or not path.startswith(_STANDARD)

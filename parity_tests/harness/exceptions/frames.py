@@ -35,7 +35,7 @@ def frames(trace: str) -> list[Frame]:
 
 
 def is_candidate_s(calls: Sequence[Frame]) -> bool:
-    """Was the candidate called?"""
+    """True if the candidate was called."""
     return any(call.file.parent == _OF_CANDIDATE for call in calls)
 
 

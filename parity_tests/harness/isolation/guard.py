@@ -210,7 +210,7 @@ def _where(worker: Worker) -> str:
 
 
 def _in_order(tasks: Sequence[_Task]) -> list[Row]:
-    """Of each source and device the oracle's rows, once, then those of its candidates."""
+    """The rows in order: for each source and device the oracle's, once, then those of its candidates."""
     rows: list[Row] = []
     for judged_by in dict.fromkeys(task.judged_by for task in tasks):
         found = [row for task in tasks if task.judged_by == judged_by for row in task.rows.values()]

@@ -51,7 +51,7 @@ class History:
         self._noted: set[tuple[str, str]] = set()
 
     def news(self, notes: Iterable[Note]) -> Iterator[Note]:
-        """Of notes those that say something new: the same error may come out of several maps and formats."""
+        """The notes that say something new: the same error may come out of several maps and formats."""
         for note in notes:
             if note.about not in self._noted:
                 self._noted.add(note.about)
@@ -265,7 +265,7 @@ class CandidateRows:
         return replace(failure, replay=replay, unexplained=(*failure.unexplained, *lost))
 
     def _with_smallest(self, failure: Failure, check: Check, outcome: Outcome, lost: list[str]) -> Failure:
-        """With the smallest input that fails, and with what a reproducer of it needs."""
+        """Add to a row the smallest input that fails, and what a reproducer of it needs."""
         plan, trial_at, sample = self.plan, partial(self.trial_at, check.name), outcome.trial.sample
         found = fails_at(plan.spec, trial_at, check, sample, outcome.findings, plan.shrink_deadline())
         if found is None:  # it does not fail again, or nothing is to be shrunk
@@ -277,7 +277,7 @@ class CandidateRows:
         return replace(failure, smallest=smallest, evidence=explain("the reproducer", make, lost))
 
     def _with_smallest_sizes(self, failure: Failure, check: Check, outcome: Outcome, lost: list[str]) -> Failure:
-        """With the smallest sizes at which the candidate raises the same exception."""
+        """Add to a row the smallest sizes at which the candidate raises the same exception."""
         trial_at = partial(self.trial_at, check.name)
         smallest = raises_at(self.plan.spec, trial_at, check, outcome, self.plan.shrink_deadline())
         if smallest is None:

@@ -179,7 +179,7 @@ def _check_memory(oracle: Oracle, sample: Sample) -> None:
 
 @contextlib.contextmanager
 def drawing(spec: OpSpec) -> Iterator[None]:
-    """Where inputs are drawn: what a sampler of the spec's raises, or draws in a wrong shape, is the spec's fault.
+    """A block that draws inputs: what a sampler raises there, or draws in a wrong shape, is the spec's fault.
 
     Raises:
         OracleError: in place of it.
@@ -277,7 +277,7 @@ def not_a_function(oracle: Oracle, sample: Sample) -> str | None:
 
 
 def overflows_everywhere(oracle: Oracle, sample: Sample, precision: Precision) -> bool:
-    """Is every value of the operator at a sample larger than the format's numbers?
+    """True if every value of the operator at a sample is larger than the format's numbers.
 
     Of infinities, which every format has, it is not.
     """

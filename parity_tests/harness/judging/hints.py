@@ -64,13 +64,13 @@ def check_primal(spec: OpSpec) -> None:
 
 
 def is_jax(call: object) -> bool:
-    """Is a callable one of JAX's functions, or made by one of JAX's transforms?"""
+    """True if a callable is one of JAX's functions, or made by one of JAX's transforms."""
     call = _unwrapped(call)
     return any(_is_of(name, "jax", "jaxlib") for name in (type(call).__module__, getattr(call, "__module__", None)))
 
 
 def is_torch(call: object) -> bool:
-    """Is a callable one of PyTorch's functions, or operators, or a module, or a Function's `apply`?"""
+    """True if a callable is a function or an operator of PyTorch's, a module, or a Function's `apply`."""
     call = _unwrapped(call)
     owner = getattr(call, "__self__", None)
     if isinstance(call, torch.nn.Module) or (isinstance(owner, type) and issubclass(owner, torch.autograd.Function)):

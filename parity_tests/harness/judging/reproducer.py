@@ -210,7 +210,7 @@ def key_of(label: str) -> str:
 
 
 def _write_arrays(file: io.BytesIO, arrays: Mapping[str, np.ndarray]) -> None:
-    """As `numpy.savez_compressed`, which takes the names as keywords: no array can be called "file" there."""
+    """Write arrays as `numpy.savez_compressed` does, whose names are keywords, so that none can be "file" there."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:

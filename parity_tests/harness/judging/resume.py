@@ -32,5 +32,5 @@ class Earlier:
     given_up: Mapping[str, str] = field(default_factory=dict)
 
     def avoids(self, candidate: str, sample: str) -> bool:
-        """Is a candidate not to be called at a sample?"""
+        """True if a candidate must not be called at a sample."""
         return sample in self.avoided.get(candidate, ())

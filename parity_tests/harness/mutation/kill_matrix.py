@@ -122,7 +122,7 @@ class KillMatrix:
         return self._sound[key]
 
     def _differs(self, mutation: Mutation) -> bool:
-        """Is it another function, in first or second order, at inputs other than those that it is judged at?"""
+        """True if a mutant is another function, in first or second order, at inputs where it is not judged."""
         for case in self.cases:
             sample = replace(case, seed=case.seed + _OTHER_SEED)
             trial = self._trial(mutation, sample)

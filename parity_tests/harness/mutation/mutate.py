@@ -118,7 +118,7 @@ def _doubled_in_bfloat16(y: jax.Array) -> jax.Array:
 
 
 def _fits(eqn: core.JaxprEqn, edit: Callable) -> bool:
-    """Does the edit leave shape and dtype as they are? And is there something to transpose?"""
+    """True if the edit keeps shape and dtype, and there is something to transpose."""
     out: Any = eqn.outvars[0].aval
     if edit is _transposed and not (out.ndim >= 2 and 1 < out.shape[-1] == out.shape[-2]):
         return False

@@ -74,7 +74,7 @@ class Precision:
         return {"float64": "complex128", "float32": "complex64"}.get(self.part)
 
     def covers(self, other: Precision) -> bool:
-        """Is it the same format, or a wider one of numbers of the same kind?"""
+        """True if this is the same format, or a wider one for numbers of the same kind."""
         wider = self.storage.itemsize > other.storage.itemsize
         return self is other or (wider and self.is_complex == other.is_complex)
 

@@ -59,7 +59,7 @@ class SpecialPoints:
         return None
 
     def _contradiction_of(self, name: str) -> str | None:
-        """Of a map itself."""
+        """The contradiction of a map itself, without those of its base maps."""
         if self._sample is None or self._oracle.is_complex or self._oracle.spec.surrogate is not None:
             return None
         for place in placements(self._oracle, self._sample, FLOAT64):
@@ -120,7 +120,7 @@ class _Line:
         return _inner(paired, self.oracle.values(self.name, [*x, *given]))
 
     def contradicts(self) -> bool:
-        """Do the values, with their rounding, exclude the oracle's derivative at x?"""
+        """True if the values, with their rounding, exclude the oracle's derivative at x."""
         given, paired = self.sides
 
         def values(name: str, args: list[np.ndarray]) -> list[np.ndarray]:
@@ -171,7 +171,7 @@ def _settled(line: _Line, between: float) -> bool:
 
 
 def _changes_beside(line: _Line, sample: Sample, slope: float, between: float) -> bool:
-    """Is the oracle's derivative at some distance the one at the point, rather than the slope of the values?
+    """True if the oracle's derivative at some distance is the one at the point, and not the slope of the values.
 
     Then the function changes within that distance, and the slopes do not see it.
     """
@@ -253,7 +253,7 @@ def _named_calls(jaxpr: core.Jaxpr) -> tuple[list[str], list[str]]:
 
 
 def _source(jaxpr: core.Jaxpr) -> tuple[str, bool]:
-    """The name of the function that a program was traced of, and is it one of JAX's?"""
+    """The name of the function that a program was traced from, and whether it is one of JAX's."""
     function, _, file = jaxpr.debug_info.func_src_info.partition(" at ")
     return function, Path(file).is_relative_to(Path(str(jax.__file__)).parent)
 
@@ -263,7 +263,7 @@ def _chooses(jaxpr: core.Jaxpr) -> bool:
 
 
 def _has(jaxpr: core.Jaxpr, primitive: str) -> bool:
-    """Is a primitive among its equations, or those of the programs that it calls?"""
+    """True if a primitive is among the equations of a program, or of those that it calls."""
     return any(
         eqn.primitive.name == primitive or any(_has(sub, primitive) for sub in core.jaxprs_in_params(eqn.params))
         for eqn in jaxpr.eqns

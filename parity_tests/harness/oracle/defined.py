@@ -31,7 +31,7 @@ class OracleAtSample(Protocol):
     def precision(self) -> Precision: ...
 
     def truth(self, name: str, args: Arrays) -> list[Truth]:
-        """As `where_defined`."""
+        """The truth of a map; see `where_defined`."""
         ...
 
 
@@ -82,7 +82,7 @@ def where_defined(oracle: Oracle, name: str, args: Arrays, precision: Precision)
 
 
 def _only_zeros_known(truths: Sequence[Truth]) -> bool:
-    """Is there no derivative, which leaves the zeros that it has everywhere by construction?
+    """True if only the zeros that a derivative has by construction are known.
 
     The factors of a singular matrix have none, and by any formula what is no number may reach the zeros of their
     triangles. An infinite derivative, that of a pole or an overflow, is one: beside it a zero is a zero.
@@ -101,5 +101,5 @@ def _any_nan(values: Sequence[np.ndarray]) -> bool:
 
 
 def _ambiguous(truths: Sequence[Truth]) -> bool:
-    """Is an entry a number that has no bound, however small the unit roundoff?"""
+    """True for entries that are numbers without a bound, however small the unit roundoff is."""
     return any((np.isfinite(y.value) & ~np.isfinite(y.bound)).any() for y in truths)

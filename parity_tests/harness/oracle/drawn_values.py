@@ -79,7 +79,7 @@ class DrawnValues:
 
     @property
     def all_nan(self) -> bool:
-        """Has the oracle no value anywhere?"""
+        """True if the oracle has no value anywhere."""
         return 0 < self.nan == self.entries
 
     def line(self) -> str | None:
@@ -116,7 +116,7 @@ class DrawnValues:
 
 
 def _has_values(oracle: Oracle, sample: Sample, domains: dict[str, str]) -> bool:
-    """Is none of the values NaN if these inputs are drawn from these domains?"""
+    """True if no value is NaN when these inputs are drawn from these domains."""
     if sample.fixed is not None:
         return False
     rng = np.random.default_rng(0)

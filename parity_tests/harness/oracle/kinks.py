@@ -167,14 +167,14 @@ def _within(point: OracleAtSample, name: str, f: Comparison, limit: Limit) -> Co
 
 
 def _differs(total: float, gradients: Sequence[Comparison]) -> bool:
-    """Do gradients add up to something else, by more than rounding, theirs and that of the sums?"""
+    """True if gradients add up to something else by more than their rounding and that of the sums."""
     allowed = sum(f.bound.sum() for f in gradients)
     terms, size = sum(f.candidate.size for f in gradients), sum(np.abs(f.candidate).sum() for f in gradients)
     return abs(sum(f.candidate.sum() for f in gradients) - total) > allowed + 2 * terms * FLOAT64.u * (size + allowed)
 
 
 def is_kink(oracle: Oracle, name: str, inputs: Sequence[np.ndarray], sample: Sample) -> bool:
-    """Does a derivative, or the map that it is of, jump at these inputs from one side to another?"""
+    """True if a derivative, or the map that it differentiates, jumps at these inputs."""
     if sample.complex:
         return False
     shapes = oracle.shapes(tuple(x.shape for x in inputs))
@@ -220,7 +220,7 @@ def _unless_it_jumps(point: OracleAtSample, name: str, args: Arrays, f: Comparis
 
 
 def _is_smooth(point: OracleAtSample, name: str, args: Arrays, f: Comparison) -> np.ndarray:
-    """Where does the oracle not jump, or by far less than the entry is wrong?"""
+    """True for entries at which the oracle does not jump, or by far less than the entry is wrong."""
     index = next(i for i, slot in enumerate(point.oracle.map(name).results) if slot.label == f.label)
     values = _around(point.oracle, name, args, point.sample)[index]
     with np.errstate(invalid="ignore"):

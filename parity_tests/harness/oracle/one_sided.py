@@ -87,7 +87,7 @@ def _constant(sums: np.ndarray, width: float) -> float | None:
 def _range(
     point: OracleAtSample, name: str, args: Arrays, directions, h: float, asked: Mapping[str, np.ndarray]
 ) -> list[tuple]:
-    """Of each result of a map at a distance h in every direction: smallest, largest, error, largest error, every sum.
+    """The range of each result of a map at a distance h in every direction: smallest, largest, errors, every sum.
 
     The largest error is that of the oracle where every entry has moved the least: f(x) / x near 0 loses the most there.
     """

@@ -95,7 +95,7 @@ class Oracle:
 
     @property
     def is_complex(self) -> bool:
-        """Is an input or an output complex?"""
+        """True if an input or an output is complex."""
         return any(dtype.kind == "c" for dtype in self.dtypes.values())
 
     def directed(self, like: str, x: np.ndarray) -> np.ndarray:
@@ -223,7 +223,7 @@ class Oracle:
         return None if f is None else self._flat(f)
 
     def is_surrogate(self, name: str) -> bool:
-        """Is a map given by the spec's surrogate gradient, so that it is a choice and no derivative of the primal?"""
+        """True if a map is the spec's surrogate gradient: a choice, and no derivative of the primal."""
         return self.spec.surrogate is not None and len(ORDERS[name]) == 1
 
     def _flat(self, f: Callable) -> Callable:
@@ -233,7 +233,7 @@ class Oracle:
 
     @property
     def stops_gradients(self) -> bool:
-        """Has the primal's program a `lax.stop_gradient`?"""
+        """True if the primal's program has a `lax.stop_gradient`."""
         return self._has("stop_gradient")
 
     def _has(self, primitives: str | tuple[str, ...]) -> bool:
@@ -241,11 +241,11 @@ class Oracle:
 
     @property
     def chooses(self) -> bool:
-        """Has a program of the oracle's an operation that puts one of several equal numbers first?"""
+        """True if a program of the oracle's has an operation that puts one of several equal numbers first."""
         return self._has(("sort", "top_k", "argmax", "argmin", "select_and_"))
 
     def has_formula(self, name: str) -> bool:
-        """Does an explicit formula take part in a map, so that autodiff of the primal is a second witness?"""
+        """True if an explicit formula takes part in a map, so that autodiff of the primal is a second witness."""
         return name != "forward" and (self.explicit(name) is not None or self.has_formula(BASES[name]))
 
     def autodiff(self, name: str) -> Callable:

@@ -56,16 +56,16 @@ class Placement:
 
     @property
     def finite(self) -> bool:
-        """Is every input finite?"""
+        """True if every input is finite."""
         return all(np.isfinite(x).all() for x in self.primals)
 
     @property
     def has_nan(self) -> bool:
-        """Has an input a NaN?"""
+        """True if an input has a NaN."""
         return any(np.isnan(x).any() for x in self.primals)
 
     def may_be_flushed(self, precision: Precision) -> bool:
-        """Has an input numbers so small that hardware may take them for zeros?"""
+        """True if an input has numbers so small that hardware may take them for zeros."""
         return any(((x != 0) & (np.abs(x) < precision.tiny)).any() for x in self.primals)
 
     @property

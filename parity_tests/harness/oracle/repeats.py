@@ -21,7 +21,7 @@ from parity_tests.harness.specs.samples import Sample
 
 
 def why_not_a_function(oracle: Oracle, sample: Sample) -> str | None:
-    """Where the primal returns something else when it is called again; None where it does not.
+    """Why the primal is no function: it returns something else when called again. None if it does not.
 
     It is traced twice, from Python. What a `jax.jit` inside of it has traced is not traced again: that is a function.
     """

@@ -45,17 +45,17 @@ class TaylorTest:
 
     @property
     def right(self) -> bool:
-        """Can the derivative be right?"""
+        """True if the derivative may be right."""
         return self.low <= 0 <= self.high
 
     @property
     def shows_in_rate(self) -> bool:
-        """Is the rate that of a derivative that is wrong by more than the curvature of F?"""
+        """True if the rate is that of a derivative that is wrong by more than the curvature of F."""
         return abs(self.rate - 1) < 0.1
 
     @property
     def relative_error(self) -> float:
-        """By how much of itself the derivative is off, about."""
+        """The relative error of the derivative, about."""
         size = abs(self.slope) or abs(self.low + self.high) / 2
         return abs(self.low + self.high) / 2 / size if size else 0.0
 

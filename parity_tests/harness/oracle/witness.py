@@ -95,7 +95,7 @@ class Witness(Protocol):
         ...
 
     def can_judge(self, oracle: Oracle, name: str) -> bool:
-        """Can it say anything of this map of the oracle, at whatever sample?"""
+        """True if the witness can say anything about this map of the oracle."""
         ...
 
     def findings(self, place: Place) -> Iterator[Finding]:

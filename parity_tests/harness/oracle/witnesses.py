@@ -65,7 +65,7 @@ class TaylorRate:
         return not oracle.is_surrogate(name)
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """Is the remainder that of a right derivative?"""
+        """Whether the Taylor remainder is that of a right derivative."""
         if any(d.size for d in place.directions) and any(w.size for w in place.weights):
             test = taylor_test(place.oracle, place.name, None, [*place.x, *place.directions], place.weights)
             if test is not None:

@@ -30,7 +30,7 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def is_special(path: str | os.PathLike[str]) -> bool:
-    """Is there something at `path`, behind its links, that is neither a regular file nor a folder?"""
+    """True if `path`, its links resolved, exists and is neither a regular file nor a directory."""
     try:
         mode = os.stat(path).st_mode
     except OSError:

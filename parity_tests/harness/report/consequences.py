@@ -8,7 +8,7 @@ from parity_tests.harness.numbers.formats import Precision
 
 
 def follows(rests_on: Collection[str], precision: Precision, cause: str, of_cause: Precision) -> bool:
-    """Does a failure of a check that rests on these, in a format, follow from one of the check `cause` in another?
+    """True if a failure of a check that rests on these, in a format, follows from one of the check `cause` in another.
 
     Never from a narrower one: rounding, or code that is run in that format only, may be what is wrong there.
     """
@@ -22,7 +22,7 @@ class Failed:
         self._news: dict[tuple[str, Precision], bool] = {}
 
     def is_news(self, check: str, rests_on: Collection[str], precision: Precision) -> bool:
-        """Would a failure follow from none so far, and has none of this check been news in a format as wide?
+        """True if a failure follows from none so far, and none of this check was news in a format as wide.
 
         These are the failures that a report tells first, so that they are worth shrinking.
         """

@@ -27,7 +27,7 @@ class PrintableConsole(Console):
     """A console on which nothing but rich's own styles reaches the terminal as an escape sequence."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """As rich does, with escapes in the text."""
+        """Render as rich does, with what cannot be printed escaped."""
         for segment in super().render(renderable, options):
             if segment.control:
                 yield segment

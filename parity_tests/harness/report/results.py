@@ -199,12 +199,14 @@ class Results(Protocol):
 
 
 def failure_as_dict(failure: Failure) -> dict[str, Any]:
+    """The fields of a failure, for JSON; the arrays of its evidence are left out."""
     fields = dataclasses.asdict(dataclasses.replace(failure, evidence=None))
     del fields["evidence"]
     return fields
 
 
 def smallest_from_dict(data: Mapping[str, Any] | None) -> Smallest | None:
+    """The smallest case of a failure, from JSON; None if there is none."""
     return None if data is None else Smallest(**{**data, "wrong": WrongResult(**result_from_dict(data["wrong"]))})
 
 

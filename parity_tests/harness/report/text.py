@@ -138,7 +138,7 @@ def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
 
 
 def _smallest(smallest: Smallest, known: Sequence[WrongResult]) -> str:
-    """In a line: "n=1, m=2; output_bar = e(0, 1), q = [[1]], else 0: k_bar (1, 0) is +1, oracle +0.5".
+    """The smallest case: "n=1, m=2; output_bar = e(0, 1), q = [[1]], else 0: k_bar (1, 0) is +1, oracle +0.5".
 
     What is said of the failure already, as that it raises some exception, is not said again.
     """
@@ -228,7 +228,7 @@ def explanations(report: Results) -> list[Text]:
 
 
 def _is_said(line: str, raised: Sequence[str]) -> bool:
-    """Is a line about an empty axis that a candidate refuses by the exception that it raises wherever it is called?"""
+    """True if a line is about an empty axis, and the candidate raises the same exception wherever it is called."""
     _, refuses, rest = line.partition(" refuses an empty axis")
     message = rest.partition(": ")[2]
     return bool(refuses) and any(f": {message} (" in pattern for pattern in raised)
@@ -245,7 +245,7 @@ def _shortened(reason: str, of_oracle: Mapping[str, str]) -> str:
 
 
 def _means(row: Row) -> str:
-    """By what means a refusal was expected: a limit that the caller lists, or what the author's own code declares."""
+    """How a refusal was expected: as a limit that the caller lists, or by what the author's code declares."""
     if not row.listed:
         return ""
     return ", as declared" if row.declared else ", as listed"
@@ -311,7 +311,7 @@ def _ratio(result: WrongResult) -> float:
 
 
 def _place(failure: Failure) -> int:
-    """Of its format, among all in their usual order."""
+    """The position of a format in the usual order."""
     return list(SHORT).index(failure.dtype)
 
 
@@ -321,7 +321,7 @@ def _depth(check: str) -> int:
 
 
 def summary(consequences: Sequence[Sequence[Failure]]) -> dict[tuple[str, str, str], str]:
-    """Of each operator, candidate and device, a line that names the checks and the dtypes."""
+    """A line for each operator, candidate and device, with the checks and the dtypes."""
     checks: dict[tuple[str, str, str], list[str]] = {}
     for group in consequences:
         dtypes = " ".join(SHORT[f.dtype] for f in group)
@@ -341,7 +341,7 @@ def _told(failures: Sequence[Failure]) -> Iterator[Text]:
 
 
 def verdict_line(report: Results) -> Text:
-    """One line: does everything agree?"""
+    """One line that says whether everything agrees."""
     judged = [row for row in report.rows if row.candidate != ORACLE]
     failed = [row for row in report.rows if not row.passed]
     refusals = [row for row in judged if row.verdict is Verdict.UNSUPPORTED and row.listed]

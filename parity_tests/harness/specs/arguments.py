@@ -37,7 +37,7 @@ def mapped(function: Callable, tree: Tree) -> Tree:
 
 
 def is_flat(inputs: Sequence[Tree]) -> bool:
-    """Is each of them a leaf?"""
+    """True if each of the arguments is a leaf."""
     return not any(isinstance(x, Mapping | tuple | list) for x in inputs)
 
 

@@ -218,12 +218,12 @@ def domain_of(what: str | Domain | Sampler) -> Domain:
 
 
 def is_sampler(what: object) -> TypeGuard[Sampler]:
-    """Is it a sampler of the user's own: neither a name nor a `Domain`?"""
+    """True if a domain is a sampler of the user's own: neither a name nor a `Domain`."""
     return callable(what) and not isinstance(what, Domain)
 
 
 def draws_integers(sampler: Sampler, shape: tuple[int, ...]) -> bool:
-    """Does a sampler draw integers or booleans, at this shape?
+    """True if a sampler draws integers or booleans, at this shape.
 
     False if it draws nothing of this shape: where it does draw, `samples` refuses integers that were not expected.
     """

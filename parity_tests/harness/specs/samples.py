@@ -95,7 +95,7 @@ class Sample:
 
     @property
     def numbers(self) -> tuple[type, ...]:
-        """Of each input that is differentiated: is it of float64 or of complex128?"""
+        """The dtype, float64 or complex128, of each input that is differentiated."""
         if self.fixed is not None:
             return tuple(np.complex128 if np.iscomplexobj(x) else np.float64 for x in self.fixed)
         return tuple(
@@ -228,7 +228,7 @@ def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
 
 
 def few_samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
-    """Of `samples`, for a quick run: the first, the first with an empty axis, and the one beyond a block."""
+    """Those of `samples` for a quick run: the first, the first with an empty axis, and the one beyond a block."""
     every = list(samples(spec, seed))
     empty = [sample for sample in every if 0 in sample.sizes.values()]
     yield every[0]

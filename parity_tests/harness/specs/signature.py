@@ -64,7 +64,7 @@ class Signature:
         return tuple(dict.fromkeys(axis for argument in self.inputs for axis in argument if not axis.isdigit()))
 
     def sized_without(self, places: Collection[Place]) -> bool:
-        """Is the size of each of these axes known from somewhere else, if they are of size 1 at these places?"""
+        """True if the sizes of these axes are known from elsewhere when they are of size 1 at these places."""
         left = {axis for i, axes in enumerate(self.inputs) for j, axis in enumerate(axes) if (i, j) not in places}
         return all(self.inputs[i][j] in left or self.inputs[i][j].isdigit() for i, j in places)
 

@@ -15,7 +15,7 @@ _LONGEST = 60  # characters of a signature that a message repeats
 
 
 def is_signature(text: str) -> bool:
-    """Is a text a signature, as far as its form goes?"""
+    """True if a text has the form of a signature."""
     axes = re.findall(r"\w+", text)
     return _SIGNATURE.fullmatch(text) is not None and all(a.isascii() or not a.isdigit() for a in axes)
 
@@ -42,7 +42,7 @@ def cut(text: str) -> str:
 
 
 def _mistakes(text: str) -> Iterator[tuple[int, str]]:
-    """Where a text cannot be read as a signature, and why."""
+    """The positions at which a text cannot be read as a signature, each with the reason."""
     arrow = _OTHER_ARROW.search(text)
     if arrow:
         yield arrow.start(), f'write "->" for {arrow[0]!r}'
@@ -58,7 +58,7 @@ def _mistakes(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _mistakes_in_arguments(side: str, start: int) -> Iterator[tuple[int, str]]:
-    """Of one side of the arrow, which begins at this character of the signature."""
+    """The mistakes in one side of the arrow, which begins at this character of the signature."""
     i = 0
     while i < len(side):
         i += len(side[i:]) - len(side[i:].lstrip())
@@ -85,7 +85,7 @@ def _mistakes_in_arguments(side: str, start: int) -> Iterator[tuple[int, str]]:
 
 
 def _mistakes_in_axes(inside: str, start: int) -> Iterator[tuple[int, str]]:
-    """Of what stands between two parentheses."""
+    """The mistakes between two parentheses."""
     if not inside.strip():
         return
     for piece in inside.split(","):

@@ -80,7 +80,7 @@ class Rule:
         return frozenset(int(node.value) for node in ast.walk(self.expression) if isinstance(node, ast.Constant))  # type: ignore[arg-type]
 
     def value(self, sizes: Mapping[str, int]) -> object:
-        """Whether the comparison holds; of a definition, the size."""
+        """True or False for a comparison; the size for a definition."""
         return _value(self.expression, sizes)
 
 

@@ -242,7 +242,7 @@ class OpSpec:
             self.check_dtype(name)
 
     def check_dtype(self, name: str) -> None:
-        """Can the operator be judged in this format?
+        """Check that the operator can be judged in this format.
 
         Raises:
             ValueError: its inputs are given as complex numbers, and the format is of real ones.
@@ -292,7 +292,7 @@ class OpSpec:
 
     @property
     def params_have_sizes(self) -> bool:
-        """Does a keyword parameter depend on the size of an axis?"""
+        """True if a keyword parameter depends on the size of an axis."""
         return bool(axis_sizes(self.params))
 
     def domains_of_inputs(self, count: int) -> tuple[Domain, ...]:

@@ -40,6 +40,6 @@ def truths_of_any_range(trial: Trial, name: str, args: Arrays) -> list[Truth]:
 
 
 def _in_range(truths: Sequence[Truth], unlimited: Sequence[Truth], room: float) -> bool:
-    """Does the range add nothing to the error of a value?"""
+    """True if the range of the format adds nothing to the error of a value."""
     pairs = zip(truths, unlimited, strict=True)
     return all(np.isfinite(y.value).all() and (y.bound <= 2 * free.bound + room).all() for y, free in pairs)
