@@ -19,6 +19,7 @@ from flax import nnx  # noqa: E402
 
 from jax_ref.nn import equinox as of_equinox  # noqa: E402
 from jax_ref.nn import flax as of_flax  # noqa: E402
+from parity_tests.suite.jax_ref._cases import quick_jit  # noqa: E402
 
 X = np.random.default_rng(0).standard_normal((2, 5, 8))
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}
@@ -76,11 +77,12 @@ def test_vmap(made):
     """Over examples, and over models with an axis of parameters."""
     loss, parameters = made()
     x = jnp.asarray(X)
-    each = jax.vmap(jax.grad(loss), in_axes=(None, 0))(parameters, x[:, None])
-    _same(jax.tree.map(lambda g: g.sum(0), each), jax.grad(loss)(parameters, x))
+    gradient = quick_jit(jax.grad(loss))
+    each = quick_jit(jax.vmap(jax.grad(loss), in_axes=(None, 0)))(parameters, x[:, None])
+    _same(jax.tree.map(lambda g: g.sum(0), each), gradient(parameters, x))
     models = jax.tree.map(lambda p: jnp.stack([p, 2 * p]), parameters)
-    second = jax.tree.map(lambda g: g[1], jax.vmap(jax.grad(loss), in_axes=(0, None))(models, x))
-    _same(second, jax.grad(loss)(jax.tree.map(lambda p: 2 * p, parameters), x))
+    second = jax.tree.map(lambda g: g[1], quick_jit(jax.vmap(jax.grad(loss), in_axes=(0, None)))(models, x))
+    _same(second, gradient(jax.tree.map(lambda p: 2 * p, parameters), x))
 
 
 @BOTH
@@ -88,7 +90,8 @@ def test_vmap(made):
 def test_remat(made, policy):
     loss, parameters = made()
     again = jax.checkpoint(loss, policy=getattr(jax.checkpoint_policies, policy))
-    _same(jax.jit(jax.grad(again))(parameters, jnp.asarray(X)), jax.grad(loss)(parameters, jnp.asarray(X)))
+    x = jnp.asarray(X)
+    _same(quick_jit(jax.grad(again))(parameters, x), quick_jit(jax.grad(loss))(parameters, x))
 
 
 def test_scan_over_layers_of_flax():
@@ -112,7 +115,7 @@ def test_scan_over_layers_of_flax():
             y = y + nnx.merge(graph, jax.tree.map(lambda p, i=i: p[i], parameters))(y)
         return jnp.sum(y**2)
 
-    _same(jax.jit(jax.grad(scanned))(stacked), jax.grad(unrolled)(stacked))
+    _same(quick_jit(jax.grad(scanned))(stacked), quick_jit(jax.grad(unrolled))(stacked))
 
 
 def test_scan_over_layers_of_equinox():
@@ -134,7 +137,7 @@ def test_scan_over_layers_of_equinox():
             y = y + eqx.combine(jax.tree.map(lambda p, i=i: p[i], parameters), rest)(y, y, y)
         return jnp.sum(y**2)
 
-    _same(jax.jit(jax.grad(scanned))(parameters), jax.grad(unrolled)(parameters))
+    _same(quick_jit(jax.grad(scanned))(parameters), quick_jit(jax.grad(unrolled))(parameters))
 
 
 @BOTH
@@ -177,7 +180,7 @@ def test_bfloat16_parameters(made):
     low = jax.grad(loss)(parameters, jnp.asarray(X, jnp.bfloat16))
     assert {g.dtype for g in jax.tree.leaves(low)} == {jnp.dtype(jnp.bfloat16)}
     high, wide = jax.tree.map(lambda p: p.astype(jnp.float64), (parameters, low))
-    exact = jax.grad(made()[0])(high, jnp.asarray(X, jnp.bfloat16).astype(jnp.float64))
+    exact = quick_jit(jax.grad(made()[0]))(high, jnp.asarray(X, jnp.bfloat16).astype(jnp.float64))
     for a, b in zip(jax.tree.leaves(wide), jax.tree.leaves(exact), strict=True):
         # Of three products in a row, each with a rounding of 2^-9 to its result and to what it is given.
         assert jnp.linalg.norm(a - b) <= 16 * 2**-9 * jnp.linalg.norm(b)

@@ -199,9 +199,10 @@ def test_an_oracle_that_crashes_is_no_candidate_s_fault(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_crosscheck_in_another_process() -> None:
-    report = crosscheck({"right": pair, "leaves": leaves}, PAIR, checks=["forward", "vjp"], isolate=True)
+    few = {"checks": ["forward", "vjp"], "dtypes": ["float64", "float32"]}
+    report = crosscheck({"right": pair, "leaves": leaves}, PAIR, isolate=True, **few)
     verdicts = {(row.candidate, row.check, row.dtype): row.verdict for row in report.rows}
-    assert len(verdicts) == 1 + 2 * 2 * 4
+    assert len(verdicts) == 1 + 2 * 2 * 2
     assert {verdict for (candidate, *_), verdict in verdicts.items() if candidate != "leaves"} == {Verdict.PASS}
     assert verdicts["leaves", "forward", "float64"] is Verdict.PASS
     assert verdicts["leaves", "forward", "float32"] is Verdict.MISMATCH
