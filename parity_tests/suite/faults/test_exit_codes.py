@@ -241,9 +241,16 @@ def test_a_judgement_that_nobody_can_read(tmp_path: Path) -> None:
     assert '"error": "standard output cannot be written: No space left on device"' in Path(arguments[-1]).read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("text", "code"), [(RIGHT, 0), (WRONG, 1), (RIGHT + "1 / 0", 2)], ids=["0", "1", "2"])
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        pytest.param(RIGHT, 0, id="0", marks=pytest.mark.soak),
+        pytest.param(WRONG, 1, id="1", marks=pytest.mark.slow),
+        pytest.param(RIGHT + "1 / 0", 2, id="2", marks=pytest.mark.soak),
+    ],
+)
 def test_as_a_program(tmp_path: Path, text: str, code: int) -> None:
+    """That a program ends with 0 and with 2 is a slow test of cli/test_budget.py, too."""
     ran = program(tmp_path, "check", case(tmp_path, text), *FEW)
     assert ran.returncode == code, ran.stderr
     assert ran.stderr == (

@@ -81,7 +81,7 @@ def test_the_face_for_forward_mode_is_the_oracle_to_rounding(face: Callable) -> 
     crosscheck(call, SPECS[face], checks=["jvp"], limits={}).raise_if_failed()
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize("count", [1, 3, *(pytest.param(count, marks=pytest.mark.soak) for count in (2, 4))])
 def test_a_ring_of_any_length(count: int) -> None:
     n = m = 12
     sizes = SIZES._replace(n=n, m=m)
@@ -95,8 +95,19 @@ def test_a_ring_of_any_length(count: int) -> None:
     ).raise_if_failed()
 
 
-@kinds
-@faces
+@pytest.mark.parametrize(
+    ("face", "kind"),
+    [
+        pytest.param(
+            face,
+            kind,
+            id=f"{face.__name__}-{kind.name}",
+            marks=pytest.mark.soak if kind is AxisType.Auto and face is not by_sequence else (),
+        )
+        for face in SPECS
+        for kind in (AxisType.Auto, AxisType.Explicit)
+    ],
+)
 def test_both_kinds_of_meshes(face: Callable, kind: AxisType) -> None:
     """`jax.make_mesh` makes an Explicit one, in which JAX refuses products whose sharding is ambiguous."""
     spec, mesh = SPECS[face], mesh_of(8, kind)
@@ -213,7 +224,7 @@ def test_the_ring_inside_a_shard_map_of_ones_own(kind: AxisType) -> None:
     same(both(*there), jax.vjp(jax.vmap(output_primal), *batch)[1](jnp.asarray(np.stack([BARS[0]] * 2))))
 
 
-@pytest.mark.parametrize("policy", ["nothing_saveable", "dots_saveable"])
+@pytest.mark.parametrize("policy", [pytest.param("nothing_saveable", marks=pytest.mark.soak), "dots_saveable"])
 def test_remat_and_scan_over_layers(policy: str) -> None:
     """Three layers of a model, each of which looks at itself."""
     mesh = mesh_of(8)
