@@ -15,7 +15,7 @@ from jax.core import ShapedArray
 from jax.extend import core
 
 # Where data lie, and not what is computed.
-_PLACEMENT = ("ctx_mesh", "in_shardings", "out_shardings", "in_layouts", "out_layouts")
+_PLACEMENT = ("ctx_mesh", "in_layouts", "in_shardings", "out_layouts", "out_sharding", "out_shardings", "sharding")
 # How a call would be differentiated. A derivative that JAX has traced has followed that rule already.
 _RULES = {"custom_jvp_call": ("jvp_jaxpr_fun",)}
 
