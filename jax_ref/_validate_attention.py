@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +50,29 @@ def validate_attention(
             f"query, key and value must share one dtype, got {query.dtype}, {key.dtype} and {value.dtype}; "
             "convert them to a common dtype before calling"
         )
-    batch, (T, N, _), (S, K, _) = query.shape[:-3], query.shape[-3:], key.shape[-3:]
+    _check_sizes(arrays)
+    batch, (T, N, _), (S, _, _) = query.shape[:-3], query.shape[-3:], key.shape[-3:]
+    for name, x in (("bias", bias), ("mask", mask)):
+        if x is not None:
+            _check_array(name, x)
+            _check_broadcasts(name, tuple(x.shape), (*batch, N, T, S))
+    if bias is not None and bias.dtype != query.dtype:
+        raise _type_error(
+            f"bias must have the dtype of query, {query.dtype}, got {bias.dtype}; convert it before calling"
+        )
+    if mask is not None and mask.dtype != bool:
+        raise _type_error(f"mask must be of booleans, got {mask.dtype}; compare it (mask > 0) or add it")
+    for name, x in (("query_seq_lengths", query_seq_lengths), ("key_value_seq_lengths", key_value_seq_lengths)):
+        if x is not None:
+            _check_array(name, x)
+            _check_lengths(name, x, tuple(batch))
+    _check_scale(scale)
+    _check_implementation(return_attn, implementation, block_size)
+
+
+def _check_sizes(arrays: Mapping[str, jax.Array]) -> None:
+    query, key = arrays["query"], arrays["key"]
+    batch, N, K = query.shape[:-3], query.shape[-2], key.shape[-2]
     for name in ("key", "value"):
         if arrays[name].shape[:-3] != batch:
             raise _value_error(
@@ -69,22 +92,6 @@ def validate_attention(
             f"axis N is {N} in query, which is no multiple of axis K, {K} in key (query has shape "
             f"{tuple(query.shape)}, key has shape {tuple(key.shape)}); each head of keys serves N / K of queries"
         )
-    for name, x in (("bias", bias), ("mask", mask)):
-        if x is not None:
-            _check_array(name, x)
-            _check_broadcasts(name, tuple(x.shape), (*batch, N, T, S))
-    if bias is not None and bias.dtype != query.dtype:
-        raise _type_error(
-            f"bias must have the dtype of query, {query.dtype}, got {bias.dtype}; convert it before calling"
-        )
-    if mask is not None and mask.dtype != bool:
-        raise _type_error(f"mask must be of booleans, got {mask.dtype}; compare it (mask > 0) or add it")
-    for name, x in (("query_seq_lengths", query_seq_lengths), ("key_value_seq_lengths", key_value_seq_lengths)):
-        if x is not None:
-            _check_array(name, x)
-            _check_lengths(name, x, tuple(batch))
-    _check_scale(scale)
-    _check_implementation(return_attn, implementation, block_size)
 
 
 def _check_array(name: str, x: object) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from torch_impl._validate import product_dtype
@@ -47,7 +49,27 @@ def validate_attention(
             f"query, key and value must share one dtype, got {_name(query.dtype)}, {_name(key.dtype)} and "
             f"{_name(value.dtype)}; convert them to a common dtype before calling"
         )
-    batch, (T, N, _), (S, K, _) = tuple(query.shape[:-3]), query.shape[-3:], key.shape[-3:]
+    _check_sizes(tensors)
+    batch, (T, N, _), (S, _, _) = tuple(query.shape[:-3]), query.shape[-3:], key.shape[-3:]
+    for name, x in (("bias", bias), ("mask", mask)):
+        if x is not None:
+            _check_tensor(name, x)
+            _check_broadcasts(name, tuple(x.shape), (*batch, N, T, S))
+    if bias is not None and product_dtype(bias) != product_dtype(query):
+        raise _type_error(
+            f"bias must have the dtype of query, {_name(query.dtype)}, got {_name(bias.dtype)}; convert it"
+        )
+    if mask is not None and mask.dtype != torch.bool:
+        raise _type_error(f"mask must be of booleans, got {_name(mask.dtype)}; compare it (mask > 0) or add it")
+    for name, x in (("query_seq_lengths", query_seq_lengths), ("key_value_seq_lengths", key_value_seq_lengths)):
+        if x is not None:
+            _check_tensor(name, x)
+            _check_lengths(name, x, batch)
+
+
+def _check_sizes(tensors: Mapping[str, torch.Tensor]) -> None:
+    query, key = tensors["query"], tensors["key"]
+    batch, N, K = tuple(query.shape[:-3]), query.shape[-2], key.shape[-2]
     for name in ("key", "value"):
         if tuple(tensors[name].shape[:-3]) != batch:
             raise _value_error(
@@ -67,20 +89,6 @@ def validate_attention(
             f"axis N is {N} in query, which is no multiple of axis K, {K} in key (query has shape "
             f"{tuple(query.shape)}, key has shape {tuple(key.shape)}); each head of keys serves N / K of queries"
         )
-    for name, x in (("bias", bias), ("mask", mask)):
-        if x is not None:
-            _check_tensor(name, x)
-            _check_broadcasts(name, tuple(x.shape), (*batch, N, T, S))
-    if bias is not None and product_dtype(bias) != product_dtype(query):
-        raise _type_error(
-            f"bias must have the dtype of query, {_name(query.dtype)}, got {_name(bias.dtype)}; convert it"
-        )
-    if mask is not None and mask.dtype != torch.bool:
-        raise _type_error(f"mask must be of booleans, got {_name(mask.dtype)}; compare it (mask > 0) or add it")
-    for name, x in (("query_seq_lengths", query_seq_lengths), ("key_value_seq_lengths", key_value_seq_lengths)):
-        if x is not None:
-            _check_tensor(name, x)
-            _check_lengths(name, x, batch)
 
 
 def _check_tensor(name: str, x: object) -> None:

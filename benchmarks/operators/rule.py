@@ -1,4 +1,4 @@
-"""By which rule the operators of the survey were chosen, so that nobody chose them by how they fare.
+"""The rule by which the operators of the survey were chosen, so that nobody chose them by how they fare.
 
 The differentiable entries of op_db, PyTorch's own list of operators, are sorted by name and cut into a hundred groups
 of five or six. Of each group the third entry is taken; if it is in `PASSED_OVER`, the next one of the group, and after

@@ -150,6 +150,7 @@ def plot(losses: list[float], file: str) -> None:
 
 
 def main() -> None:
+    """Run the command line of this example."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--planted", action="store_true")
     parser.add_argument("--plot", metavar="FILE")

@@ -97,9 +97,7 @@ def crosscheck(
     spec = _spec(spec, inputs)
     if budget is not None and not budget >= 0:
         raise ValueError(f"crosscheck: budget must be a number of seconds, got {budget!r}")
-    missing = cuda_missing() if one_of("device", device, DEVICES) == "cuda" else None
-    if missing:
-        raise ValueError(f"crosscheck: device 'cuda' cannot be judged here: {missing}")
+    _check_device(device)
     plan = Plan(
         spec=spec,
         candidates=candidates,
@@ -126,6 +124,12 @@ def crosscheck(
         stack.enter_context(contextlib.closing(rows))
         _collect(rows, report, stack.enter_context(shown(plan.length, progress)), check_time)
     return report
+
+
+def _check_device(device: str) -> None:
+    missing = cuda_missing() if one_of("device", device, DEVICES) == "cuda" else None
+    if missing:
+        raise ValueError(f"crosscheck: device 'cuda' cannot be judged here: {missing}")
 
 
 def _collect(rows: Iterable[Row | None], report: Report, move_on: Callable[[Row], None], check_time: Check) -> None:

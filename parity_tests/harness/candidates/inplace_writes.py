@@ -1,4 +1,4 @@
-"""Who wrote to a tensor in place: the candidate's own code, or PyTorch's formula for one of its operators?"""
+"""Whether the candidate's own code wrote to a tensor in place, or PyTorch's formula for one of its operators."""
 
 from __future__ import annotations
 

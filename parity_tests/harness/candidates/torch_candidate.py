@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +12,7 @@ from torch.autograd import forward_ad
 from parity_tests.harness.candidates.base import AnyCandidate, InDims, MaybeTensors, Tensors
 from parity_tests.harness.candidates.inplace_writes import WRITTEN, InplaceWriteDetector
 from parity_tests.harness.candidates.outputs import Outputs
+from parity_tests.harness.candidates.torch_modules import with_parameters
 from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD, BadOutput, Refused, refusals
 
 
@@ -32,7 +31,7 @@ class Candidate(AnyCandidate):
     def __init__(self, call: Callable, name: str, limits: Mapping[str, str] | None = None) -> None:
         if not callable(call):
             raise TypeError(f"candidate {name!r} must be callable on tensors, got {type(call).__name__}")
-        self.given, self.call, self.name, self.limits = call, _with_parameters(call), name, limits
+        self.given, self.call, self.name, self.limits = call, with_parameters(call), name, limits
         self.constants: Mapping[int, torch.Tensor] = {}
         self.params: Mapping[str, object] = {}
         self.returns: Outputs | None = None
@@ -288,42 +287,6 @@ class _Undefined(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *cotangents):
         return (None,) * len(cotangents)
-
-
-def _with_parameters(call: Callable) -> Callable:
-    """A module as a function of its inputs and its parameters; anything else as it is.
-
-    Each call starts from the buffers that the module has, so that what a call writes to them (running statistics, a
-    counter) reaches no other call, nor the module.
-    """
-    if not isinstance(call, torch.nn.Module):
-        return call
-    names, lock = [name for name, _ in call.named_parameters()], threading.Lock()
-    own = [p for p in inspect.signature(call.forward).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-    required = sum(p.default is p.empty for p in own)
-
-    def function(*args: torch.Tensor, **params: object) -> object:
-        count = len(args) - len(names)
-        if count >= required:
-            parameters, args = dict(zip(names, args[count:], strict=True)), args[:count]
-        else:  # the spec is about the inputs of its forward only
-            parameters = {name: p.detach() for name, p in call.named_parameters()}
-        buffers = {name: _copied(buffer, args) for name, buffer in call.named_buffers()}
-        with lock:  # PyTorch puts the parameters into the one module
-            return torch.func.functional_call(call, parameters | buffers, args, params)
-
-    return function
-
-
-def _copied(buffer: torch.Tensor, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
-    """A buffer where the inputs are; in their format, too, unless it holds integers, as by `module.to(...)`."""
-    like = next((x for x in inputs if x.is_floating_point() or x.is_complex()), buffer)
-    dtype = buffer.dtype
-    if buffer.is_floating_point():
-        dtype = like.dtype.to_real()
-    elif buffer.is_complex():
-        dtype = like.dtype.to_complex()
-    return buffer.detach().to(like.device, dtype, copy=True)
 
 
 def _leaves(args: Sequence[torch.Tensor], requires_grad: Sequence[bool] | None = None) -> list[torch.Tensor]:

@@ -6,6 +6,7 @@ import ast
 import functools
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 from parity_tests.harness.captures.memory import Memory
 from parity_tests.harness.captures.provenance import (
@@ -200,20 +201,9 @@ class Expressions:
         if callee is not None and callee.code is not None:
             node, around, bound = callee.code
             return self._inlined(node, Scope({}, lambda n: find(around, n)), [*bound, *args], keywords, e)
-        if obj is functools.partial and args:
-            return tuple(self._bound(e, f, args[1:]) for f in args[0])
-        if obj is getattr and any(v.role == "context" for v in args[0]) and isinstance(e.args[1], ast.Constant):
-            attribute = ast.Attribute(e.args[0], str(e.args[1].value), ast.Load(), lineno=e.lineno)
-            return unique((*self.memory.of_context(attribute), *(v for values in args[2:] for v in values)))
-        if obj in (tuple, list) and len(args) == 1:
-            return args[0]
-        if obj is zip:
-            rest = Value(ast.unparse(e), parts=[elements(values) for values in args])
-            return (Value(ast.unparse(e), rest=(rest,)),)
-        if obj is reversed or obj is enumerate:
-            element = elements(args[0])
-            pair = Value(ast.unparse(e), parts=[(Value("index", late=self.memory.late),), element])
-            return (Value(ast.unparse(e), rest=element if obj is reversed else (pair,)),)
+        built_in = self._call_of_built_in(e, obj, args)
+        if built_in is not None:
+            return built_in
         if is_ours(obj) and self.memory.depth < DEPTH:
             try:
                 node, outer, first = source_of(obj)
@@ -242,6 +232,24 @@ class Expressions:
         if callee is not None and not result.deps and not result.unknown:
             result.unknown = callee.unknown or ("" if is_pure(obj) else f"what {callee.text} returns is not known")
         return (result,)
+
+    def _call_of_built_in(self, e: ast.Call, obj: Any, args: list[Values]) -> Values | None:
+        """The value of a call of one of Python's own functions that pass their arguments on; None of any other."""
+        if obj is functools.partial and args:
+            return tuple(self._bound(e, f, args[1:]) for f in args[0])
+        if obj is getattr and any(v.role == "context" for v in args[0]) and isinstance(e.args[1], ast.Constant):
+            attribute = ast.Attribute(e.args[0], str(e.args[1].value), ast.Load(), lineno=e.lineno)
+            return unique((*self.memory.of_context(attribute), *(v for values in args[2:] for v in values)))
+        if obj in (tuple, list) and len(args) == 1:
+            return args[0]
+        if obj is zip:
+            rest = Value(ast.unparse(e), parts=[elements(values) for values in args])
+            return (Value(ast.unparse(e), rest=(rest,)),)
+        if obj is reversed or obj is enumerate:
+            element = elements(args[0])
+            pair = Value(ast.unparse(e), parts=[(Value("index", late=self.memory.late),), element])
+            return (Value(ast.unparse(e), rest=element if obj is reversed else (pair,)),)
+        return None
 
     def _inlined(
         self, node: Function, scope: Scope, args: list[Values], keywords: dict[str, Values], e: ast.Call

@@ -1,4 +1,4 @@
-"""Is a wrong result that of a formula which is right, and only rounds more than the oracle's?"""
+"""Wrong results of formulas that are right, and only round more than the oracle's."""
 
 from __future__ import annotations
 

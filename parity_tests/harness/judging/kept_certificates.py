@@ -136,7 +136,7 @@ class KeptCertificates:
                 yield [i, request.name, request.by_autodiff, arguments, self._digest(i, request)]
 
     def _still_gives(self, i: int, name: str, by_autodiff: bool, arguments: list, digest: str) -> bool:
-        """Does an entry of a file hold of these oracles?"""
+        """True if an entry of a file holds for these oracles."""
         kinds = (None if a is None else (tuple(a[0]), np.dtype(a[1])) for a in arguments)
         try:
             return self._digest(i, Request(name, by_autodiff, tuple(kinds))) == digest
@@ -160,7 +160,7 @@ def folder() -> Path | None:
 
 
 def _is_certificate(content: Any) -> bool:
-    """Is it what `write` has written?"""
+    """True if the content of a file is what `write` writes."""
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         return False
     error, comparisons, conventions, programs = (
@@ -194,12 +194,12 @@ def _is_kind(argument: Any) -> bool:
 
 
 def _all_of_the_harness() -> bool:
-    """Are all witnesses the harness's own, of which the digest of its source tells everything?"""
+    """True if all witnesses are the harness's own, whose source is part of the digest."""
     return all(type(witness).__module__ == witnesses_of_the_harness.__name__ for witness in witnesses().values())
 
 
 def _domains_are_known(spec: OpSpec, cases: Sequence[Sample]) -> bool:
-    """Is no domain the user's own, so that its name says how directions are projected?
+    """True if no domain is the user's own: its name then says how directions are projected.
 
     What is not differentiated may be drawn by `integer` too: its numbers are written down.
     """

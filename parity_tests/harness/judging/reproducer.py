@@ -139,20 +139,6 @@ class Reproducer:
         return ", ".join(as_code(tree, variables) for tree in trees)
 
     def _script(self, stem: str, call: Call | None) -> str:
-        environment = Environment(
-            loader=FileSystemLoader(_TEMPLATES),
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-        )
-        environment.filters |= {
-            "repr": repr,
-            "quoted": _quoted,
-            "in_a_line": in_a_line,
-            "documented": _documented,
-            "key": key_of,
-        }
         sample, oracle, returns = self.trial.sample, self.trial.oracle, self.trial.oracle.returns
         names = self.spec.names_of_inputs(self.spec.count)
         params = self.spec.params_at(sample.sizes)
@@ -180,28 +166,51 @@ class Reproducer:
             "call_arguments": self._call_arguments(dict(zip(names, variables, strict=True))),
         }
         if call is not None:
-            slots = oracle.map(call.name)
-            judged = [
-                (
-                    i,
-                    slot.label,
-                    _PROJECTIONS.get(oracle.domains[slot.like].name) if slot.like in oracle.domains else None,
-                )
-                for i, slot in enumerate(slots.results)
-                if call.name != "vjp" or call.arguments[i].requires_grad  # type: ignore[union-attr]
-            ]
-            facts |= {
-                "arguments": list(zip(slots.arguments, call.arguments, strict=True)),
-                "judged": judged,
-                "results": slots.results,
-                "surrogate": self.spec.surrogate is not None and call.name != "forward",
-                "projections": {projection for _, _, projection in judged},
-                "modes": ORDERS[call.name],
-                "torch_map": _nested(oracle, call.name, call.create_graph),
-                "jax_map": _nested(oracle, call.name, None),
-                "strided": any(a is not None and a.memory is not None for a in call.arguments),
-            }
-        return environment.get_template("reproducer.py.jinja").render(facts)
+            facts |= self._facts_of(call)
+        return _templates().get_template("reproducer.py.jinja").render(facts)
+
+    def _facts_of(self, call: Call) -> dict[str, Any]:
+        """What the template needs to know of the map that is called."""
+        oracle = self.trial.oracle
+        slots = oracle.map(call.name)
+        judged = [
+            (
+                i,
+                slot.label,
+                _PROJECTIONS.get(oracle.domains[slot.like].name) if slot.like in oracle.domains else None,
+            )
+            for i, slot in enumerate(slots.results)
+            if call.name != "vjp" or call.arguments[i].requires_grad  # type: ignore[union-attr]
+        ]
+        return {
+            "arguments": list(zip(slots.arguments, call.arguments, strict=True)),
+            "judged": judged,
+            "results": slots.results,
+            "surrogate": self.spec.surrogate is not None and call.name != "forward",
+            "projections": {projection for _, _, projection in judged},
+            "modes": ORDERS[call.name],
+            "torch_map": _nested(oracle, call.name, call.create_graph),
+            "jax_map": _nested(oracle, call.name, None),
+            "strided": any(a is not None and a.memory is not None for a in call.arguments),
+        }
+
+
+def _templates() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "repr": repr,
+        "quoted": _quoted,
+        "in_a_line": in_a_line,
+        "documented": _documented,
+        "key": key_of,
+    }
+    return environment
 
 
 def key_of(label: str) -> str:

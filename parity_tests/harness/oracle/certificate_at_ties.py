@@ -1,4 +1,4 @@
-"""The oracle at special points: does its derivative contradict the slopes of its own values?
+"""The oracle at special points, where its derivative may contradict the slopes of its own values.
 
 A JAX rule may be right at generic points and wrong where two numbers are equal, or one is 0:
 `jax.hessian(jnp.hypot)(1.0, 1.0)` is 0. There autodiff is no witness, since formula and autodiff follow the same rule;

@@ -123,14 +123,7 @@ class OpSpec:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise TypeError(f"OpSpec: name must be a non-empty string, got {self.name!r}")
-        for role in ("primal", *FORMULAS, "surrogate"):
-            f = getattr(self, role)
-            if not callable(f) and (role == "primal" or f is not None):
-                raise TypeError(f"OpSpec {self.name}: {role} must be a JAX function, got {type(f).__name__}")
-        if self.surrogate is not None and (self.vjp is not None or self.jvp is not None):
-            raise ValueError(
-                f"OpSpec {self.name}: give either surrogate, a gradient that is no derivative, or vjp and jvp, not both"
-            )
+        self._check_formulas()
         check_kinds(self)
         if (self.signature is None) == (self.inputs is None):
             raise ValueError(
@@ -170,6 +163,16 @@ class OpSpec:
             remedy = f" (integers are drawn for {drawn}; multiply by 1.0 for real numbers)" if drawn else ""
             raise ValueError(
                 f"OpSpec {self.name}: no input is differentiated{remedy}; an operator without one has no derivative"
+            )
+
+    def _check_formulas(self) -> None:
+        for role in ("primal", *FORMULAS, "surrogate"):
+            f = getattr(self, role)
+            if not callable(f) and (role == "primal" or f is not None):
+                raise TypeError(f"OpSpec {self.name}: {role} must be a JAX function, got {type(f).__name__}")
+        if self.surrogate is not None and (self.vjp is not None or self.jvp is not None):
+            raise ValueError(
+                f"OpSpec {self.name}: give either surrogate, a gradient that is no derivative, or vjp and jvp, not both"
             )
 
     def _arrange(self) -> None:

@@ -1,0 +1,45 @@
+"""A module of PyTorch as a function of tensors: of its inputs, and of its parameters."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Sequence
+
+import torch
+
+
+def with_parameters(call: Callable) -> Callable:
+    """A module as a function of its inputs and its parameters; anything else as it is.
+
+    Each call starts from the buffers that the module has, so that what a call writes to them (running statistics, a
+    counter) reaches no other call, nor the module.
+    """
+    if not isinstance(call, torch.nn.Module):
+        return call
+    names, lock = [name for name, _ in call.named_parameters()], threading.Lock()
+    own = [p for p in inspect.signature(call.forward).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    required = sum(p.default is p.empty for p in own)
+
+    def function(*args: torch.Tensor, **params: object) -> object:
+        count = len(args) - len(names)
+        if count >= required:
+            parameters, args = dict(zip(names, args[count:], strict=True)), args[:count]
+        else:  # the spec is about the inputs of its forward only
+            parameters = {name: p.detach() for name, p in call.named_parameters()}
+        buffers = {name: _copied(buffer, args) for name, buffer in call.named_buffers()}
+        with lock:  # PyTorch puts the parameters into the one module
+            return torch.func.functional_call(call, parameters | buffers, args, params)
+
+    return function
+
+
+def _copied(buffer: torch.Tensor, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    """A buffer where the inputs are; in their format, too, unless it holds integers, as by `module.to(...)`."""
+    like = next((x for x in inputs if x.is_floating_point() or x.is_complex()), buffer)
+    dtype = buffer.dtype
+    if buffer.is_floating_point():
+        dtype = like.dtype.to_real()
+    elif buffer.is_complex():
+        dtype = like.dtype.to_complex()
+    return buffer.detach().to(like.device, dtype, copy=True)
