@@ -7,7 +7,7 @@ the same requests give the same programs again: then the witnesses would have be
 other. Tracing takes a tenth of the time that the witnesses take, and most of it is needed by the checks anyway.
 
 Only certificates that pass are kept. Where something takes part that a digest does not see, none is: a callback, a
-sampler or a witness of the user's own, a surrogate gradient.
+sampler, a witness or a rounding rule of the user's own, a surrogate gradient.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from parity_tests.harness.oracle.programs import Request
 from parity_tests.harness.oracle.witness import witnesses
 from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.results import Row
+from parity_tests.harness.rounding.registry import records
 from parity_tests.harness.specs import domains
 from parity_tests.harness.specs.domains import DOMAINS, Domain
 from parity_tests.harness.specs.samples import Sample
@@ -50,6 +51,7 @@ from parity_tests.harness.specs.spec import FORMULAS, OpSpec
 _FORMAT = 1
 _HARNESS = Path(__file__).parents[1]
 _IMPORTED = time.time()
+_ROUNDING = "parity_tests.harness.rounding."
 
 
 class KeptCertificates:
@@ -194,8 +196,9 @@ def _is_kind(argument: Any) -> bool:
 
 
 def _all_of_the_harness() -> bool:
-    """True if all witnesses are the harness's own, whose source is part of the digest."""
-    return all(type(witness).__module__ == witnesses_of_the_harness.__name__ for witness in witnesses().values())
+    """True if all witnesses, and all rules of rounding, are the harness's own, whose source is part of the digest."""
+    own = all(type(witness).__module__ == witnesses_of_the_harness.__name__ for witness in witnesses().values())
+    return own and all(record.rule.__module__.startswith(_ROUNDING) for record in records().values())
 
 
 def _domains_are_known(spec: OpSpec, cases: Sequence[Sample]) -> bool:

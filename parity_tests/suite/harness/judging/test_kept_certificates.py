@@ -21,6 +21,7 @@ from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.oracle import certificate
 from parity_tests.harness.oracle.witness import registered
 from parity_tests.harness.report.results import Row
+from parity_tests.harness.rounding import registry
 from parity_tests.harness.specs.domains import integer
 
 _MARK = 12345  # comparisons, which no certificate of these tests has
@@ -269,6 +270,14 @@ def test_nothing_is_kept_beside_a_witness_of_the_users_own(folder: Path):
     assert _is_kept(_RIGHT, folder)
     with registered(_Own()):
         assert not _is_kept(_RIGHT, folder)
+
+
+def test_nothing_is_kept_beside_a_rounding_rule_of_the_users_own(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """Its source is not part of the digest, so that a changed rule would find old certificates."""
+    monkeypatch.setattr(registry, "_RECORDS", dict(registry.records()))
+    registry.primitive("a primitive of the user's own")(lambda eqn, x, e, y, p: e[0])
+    assert _certificate(_RIGHT).passed
+    assert _files(folder) == []
 
 
 def _uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
