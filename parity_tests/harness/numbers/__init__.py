@@ -1,1 +1,1 @@
-"""Formats, settings and arrays: what both frameworks must agree on before numbers can be compared."""
+"""Formats, settings and array conversions on which both frameworks must agree before numbers can be compared."""

@@ -1,4 +1,4 @@
-"""The one place where arrays cross between the frameworks: through NumPy, by copy.
+"""Conversion of arrays between the frameworks, all of it through NumPy and by copy.
 
 DLPack would alias (a write in PyTorch would change an immutable JAX array) and rejects strided tensors.
 """
@@ -16,14 +16,14 @@ from parity_tests.harness.numbers.formats import FORMATS, Precision
 
 
 def to_torch(x: np.ndarray, precision: Precision, device: str) -> torch.Tensor:
-    """A contiguous tensor with the values of a float64 or complex128 array that is exact in the format."""
-    # A copy into memory of PyTorch's own, aligned as PyTorch aligns it: a BLAS may sum up otherwise if it is not.
+    """Return a contiguous tensor with the values of a float64 or complex128 array that is exact in the format."""
+    # Copy into memory that PyTorch has allocated: a BLAS may sum in another order if the alignment differs.
     values = torch.from_numpy(np.array(x, _double(x), order="C"))
     return values.to(device, getattr(torch, precision.dtype_of(x)), copy=True)
 
 
 def constants(arrays: Mapping[int, np.ndarray], precision: Precision, device: str) -> dict[int, torch.Tensor]:
-    """Inputs that are not differentiated: integers as they are, floats in the format."""
+    """Return the inputs that are not differentiated as tensors: integers unchanged, floats in the format."""
     return {
         i: to_torch(x, precision, device) if x.dtype.kind in "fc" else torch.from_numpy(x.copy()).to(device)
         for i, x in arrays.items()
@@ -31,28 +31,28 @@ def constants(arrays: Mapping[int, np.ndarray], precision: Precision, device: st
 
 
 def to_numpy(x: torch.Tensor) -> np.ndarray:
-    """The values of a tensor as a new float64 or complex128 array; exact for every format."""
+    """Return the values of a tensor as a new float64 or complex128 array; exact for every format."""
     wide = torch.complex128 if x.is_complex() else torch.float64
     return x.detach().resolve_conj().resolve_neg().to("cpu", wide, copy=True).numpy()
 
 
 def to_jax(x: torch.Tensor) -> jax.Array:
-    """A JAX array with a tensor's values, in its dtype, on JAX's default device."""
-    # device_put and not jnp.asarray, which has XLA compile a program for every shape.
+    """Return a JAX array with a tensor's values, in its dtype, on JAX's default device."""
+    # device_put rather than jnp.asarray, which makes XLA compile a program for every shape.
     if not x.is_floating_point():
         return jax.device_put(x.detach().resolve_conj().cpu().numpy().copy())
     return jax.device_put(to_numpy(x).astype(FORMATS[str(x.dtype).removeprefix("torch.")].storage))
 
 
 def from_jax(x: jax.Array) -> torch.Tensor:
-    """A tensor with a JAX array's values, in its dtype, on its device."""
+    """Return a tensor with a JAX array's values, in its dtype, on its device."""
     dtype = getattr(torch, x.dtype.name)
     values = np.array(x, np.float64) if jnp.issubdtype(x.dtype, jnp.floating) else np.array(x)
     return torch.from_numpy(values).to("cpu" if next(iter(x.devices())).platform == "cpu" else "cuda", dtype)
 
 
 def as_given(x: np.ndarray | jax.Array | torch.Tensor) -> np.ndarray:
-    """Anybody's array as a new NumPy array of the same kind: integers stay integers, and others are widened."""
+    """Return an array of any framework as a new NumPy array: integers stay integers, other numbers are widened."""
     if isinstance(x, torch.Tensor):
         is_integer = not (x.is_floating_point() or x.is_complex())
         return x.detach().cpu().numpy().copy() if is_integer else to_numpy(x)
@@ -60,7 +60,7 @@ def as_given(x: np.ndarray | jax.Array | torch.Tensor) -> np.ndarray:
 
 
 def as_double(x: np.ndarray | jax.Array | torch.Tensor) -> np.ndarray:
-    """The values of anybody's array of real or complex numbers as a new float64 or complex128 array."""
+    """Return the real or complex values of an array of any framework as a new float64 or complex128 array."""
     return to_numpy(x) if isinstance(x, torch.Tensor) else np.array(x).astype(_double(np.asarray(x)))
 
 

@@ -1,4 +1,4 @@
-"""The floating-point formats that a candidate is judged in."""
+"""The floating-point formats in which a candidate is judged."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from parity_tests.harness.numbers.complex_parts import by_parts
 from parity_tests.harness.numbers.jumps import Jumps
 
-# Right code may exceed the bounds of long sums by chance: of this many sums, which is more than one report compares,
-# any of them with this probability at most, since one of them does with 2 exp(-λ² / 2) at most.
+# Right code may exceed the bound of a long sum by chance, with a probability of at most 2 exp(-λ² / 2). λ is chosen so
+# that in SUMS_OF_A_REPORT sums, more than one report compares, this happens with CHANCE_OF_AN_ALARM at most.
 SUMS_OF_A_REPORT = 1e7
 CHANCE_OF_AN_ALARM = 1e-3
 LAMBDA = math.sqrt(2 * math.log(2 * SUMS_OF_A_REPORT / CHANCE_OF_AN_ALARM))  # 6.9
@@ -32,9 +32,9 @@ class Precision:
         smallest: the smallest positive number, a subnormal.
         largest: the largest finite number.
         part: the name of the format of a real or imaginary part; its own, if its numbers are real.
-        any_choice: of an error analysis: does a bound cover every choice between exactly equal keys of a sort, or the
-            oracle's choice alone? See `rounding.order`.
-        jumps: of an error analysis: the sides of jumps on which it is made. See `rounding.integer_jumps`.
+        any_choice: True if the bounds of an error analysis cover every choice between exactly equal keys of a sort,
+            and False if they cover the oracle's choice alone. See `rounding.order`.
+        jumps: the sides of jumps for which an error analysis is made. See `rounding.integer_jumps`.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Precision:
 
     @property
     def is_complex(self) -> bool:
-        """Are its numbers complex? What is real in itself, such as an absolute value, is real there, too."""
+        """True if the format's numbers are complex. Real quantities, such as an absolute value, are real there, too."""
         return self.part != self.name
 
     @property
@@ -74,15 +74,15 @@ class Precision:
         return {"float64": "complex128", "float32": "complex64"}.get(self.part)
 
     def covers(self, other: Precision) -> bool:
-        """True if this is the same format, or a wider one for numbers of the same kind."""
+        """Return whether this is the same format as `other`, or a wider one of numbers of the same kind."""
         wider = self.storage.itemsize > other.storage.itemsize
         return self is other or (wider and self.is_complex == other.is_complex)
 
     def dtype_of(self, x: np.ndarray) -> str:
-        """The name of the dtype in which an array of float64 or complex128 is stored in this format.
+        """Return the name of the dtype in which an array of float64 or complex128 is stored in this format.
 
         Raises:
-            ValueError: there are no complex numbers in this format.
+            ValueError: the array is complex, and the format has no complex numbers.
         """
         if not np.iscomplexobj(x):
             return self.part
@@ -91,15 +91,18 @@ class Precision:
         return self.complex_name
 
     def rounded(self, x: np.ndarray) -> np.ndarray:
-        """x rounded to this format, as float64; complex numbers by their parts, as complex128."""
+        """Return x rounded to this format, as float64; complex numbers are rounded by parts, and stay complex128."""
         return by_parts(lambda a: np.asarray(a, np.float64).astype(self.storage).astype(np.float64), np.asarray(x))
 
     def gamma(
         self, K: int, pairs: np.ndarray | float | None = None, biased: np.ndarray | float | None = None
     ) -> np.ndarray | float:
-        """γ_K: how far K roundings of the accumulator may add up, relatively; see `rounding`.
+        """Return γ_K, the bound on the relative error of K roundings of the accumulator; see `rounding`.
 
-        `pairs` (of equal terms) and `biased` (roundings): see `rounding.terms`; by default of K different terms.
+        Args:
+            K: the number of roundings.
+            pairs: the number of pairs of equal terms, by default K, for K different terms; see `rounding.terms`.
+            biased: the contribution of roundings that are not independent; see `rounding.terms`.
         """
         independent = LAMBDA * np.sqrt(K if pairs is None else pairs)
         return np.minimum(K, independent + (2 * self.u_acc * K * K if biased is None else biased)) * self.u_acc

@@ -1,4 +1,4 @@
-"""What both frameworks must be told before their numbers can be compared, for the length of a `with` block."""
+"""The settings of both frameworks under which numbers are comparable, applied for the length of a `with` block."""
 
 from __future__ import annotations
 
@@ -38,11 +38,15 @@ _ALLOCATIONS = 10_000  # between two collections of the youngest objects; Python
 
 @contextlib.contextmanager
 def pinned(device: str = "cpu") -> Iterator[None]:
-    """float64 in JAX, full matmul precision in both frameworks, one thread of torch and of NumPy, and JAX on
-    `device` ("cpu" or "cuda").
+    """Pin the numerical settings of both frameworks.
+
+    These are float64 in JAX, full matmul precision in both frameworks, and one thread for torch and for NumPy.
 
     Python's garbage collector runs less often. JAX is kept from reserving most of a GPU's memory, if this block is the
-    first to use the GPU. Everything is as before when the block is left.
+    first to use the GPU. All settings are restored when the block is left.
+
+    Args:
+        device: the device on which JAX runs, "cpu" or "cuda".
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(_environment("XLA_PYTHON_CLIENT_PREALLOCATE", "false"))
@@ -52,33 +56,33 @@ def pinned(device: str = "cpu") -> Iterator[None]:
         stack.enter_context(_one_torch_thread())
         stack.enter_context(_one_thread_of_numpy())
         stack.enter_context(_rare_collections())
-        # PyTorch's first use of forward AD calls what PyTorch deprecates; no candidate should be blamed for it.
+        # PyTorch's first use of forward AD calls functions that it deprecates itself; that is no candidate's fault.
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", r"`torch\.jit\.\w+` is deprecated")
-        # So does Dynamo, of what it looks at while it compiles; a graph that it breaks is no mistake either.
+        # Dynamo warns about code that it inspects while it compiles; a graph break is no mistake either.
         warnings.filterwarnings("ignore", module=r"torch\._dynamo\.")
         # AOTAutograd looks for errors in backward with anomaly detection, which warns of what is then raised anyway.
         warnings.filterwarnings("ignore", r"Error detected in \w+Backward", UserWarning)
-        # What PyTorch lacks a batching rule for, it does one example at a time, and advises of it at every call.
+        # Without a batching rule PyTorch runs one example at a time, and warns about it at every call.
         warnings.filterwarnings("ignore", r"There is a performance drop because we have not yet", UserWarning)
         warnings.filterwarnings("ignore", r"The \.grad attribute of a Tensor that is not a leaf", UserWarning)
         for path, value in _TORCH_SWITCHES.items():
             stack.enter_context(_torch_switch(path, value))
-        if "torch._dynamo" in sys.modules:  # else nothing is compiled
+        if "torch._dynamo" in sys.modules:  # otherwise nothing is compiled
             stack.enter_context(_patient_compiler())
         yield
 
 
 @contextlib.contextmanager
 def pinned_jax(device: str) -> Iterator[None]:
-    """JAX's part of it, which holds in this thread alone."""
+    """Pin the settings of JAX alone; they hold in the current thread only."""
     where = jax.devices("gpu" if device == "cuda" else "cpu")[0]
     with jax.enable_x64(True), jax.default_matmul_precision("highest"), jax.default_device(where):
         yield
 
 
 def settings() -> dict[str, object]:
-    """What `pinned` sets, for the record."""
+    """Return the settings that `pinned` makes, for a report."""
     switches = {f"torch.backends.{path}": value for path, value in _TORCH_SWITCHES.items()}
     jax_settings = {"jax_enable_x64": True, "jax_default_matmul_precision": "highest"}
     return jax_settings | {"torch_num_threads": 1} | switches
@@ -86,7 +90,7 @@ def settings() -> dict[str, object]:
 
 @contextlib.contextmanager
 def _put_back() -> Iterator[None]:
-    """What a candidate changes for the whole process is put back, or the next one would be blamed for it."""
+    """Restore the process-wide settings that a candidate may change, which could fail the next candidate."""
     settings: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
         (torch.get_default_dtype, torch.set_default_dtype),
         (_default_device, torch.set_default_device),
@@ -110,7 +114,7 @@ def _put_back() -> Iterator[None]:
 
 
 def _flushes_denormals() -> bool:
-    """Does this thread take numbers below the normal ones for zero? PyTorch does not tell."""
+    """Return whether this thread flushes subnormal numbers to zero; PyTorch has no getter for this setting."""
     return sys.float_info.min * 0.5 == 0.0
 
 
@@ -118,22 +122,22 @@ _Hooks = tuple[list[tuple[Callable, Callable]], str | None]
 
 
 def _saved_tensors_hooks() -> _Hooks:
-    """The pairs of `torch.autograd.graph.saved_tensors_hooks` that are entered, the innermost last.
+    """Return the active pairs of `torch.autograd.graph.saved_tensors_hooks`, the innermost last.
 
-    And the message by which `disable_saved_tensors_hooks` forbids them; None where they may be entered.
+    The second result is the message with which `disable_saved_tensors_hooks` forbids them; None where they are allowed.
     """
     message = _autograd._saved_tensors_hooks_get_disabled_error_message()
     entered: list[tuple[Callable, Callable]] = []
     while (innermost := _autograd._top_saved_tensors_default_hooks(True)) is not None:
         entered.insert(0, innermost)
         _autograd._pop_saved_tensors_default_hooks()
-    if entered:  # PyTorch shows the innermost only, and the others when those within have left
+    if entered:  # PyTorch shows the innermost hook only, so that all were removed to read them
         _set_saved_tensors_hooks((entered, message))
     return entered, message
 
 
 def _set_saved_tensors_hooks(hooks: _Hooks) -> None:
-    """Have these entered and no others, or forbidden."""
+    """Make these hooks the only active ones, or forbid hooks if there is a message."""
     entered, message = hooks
     while _autograd._top_saved_tensors_default_hooks(True) is not None:
         _autograd._pop_saved_tensors_default_hooks()
@@ -145,7 +149,7 @@ def _set_saved_tensors_hooks(hooks: _Hooks) -> None:
 
 
 def _default_device() -> torch.device | None:
-    """The device that was set as default, if one was; `torch.get_default_device` does not tell."""
+    """Return the default device if one was set, and else None; `torch.get_default_device` cannot tell these apart."""
     context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
     return None if context is None else context.device
 
@@ -154,8 +158,8 @@ def _default_device() -> torch.device | None:
 def _patient_compiler() -> Iterator[None]:
     import torch._functorch.config
 
-    # So many samples are compiled anew so often that Dynamo would give up, and what is not compiled be judged; and what
-    # is compiled may be asked for a second backward, which PyTorch refuses where buffers are donated.
+    # With this many samples Dynamo would reach its limit of recompilations and fall back to eager code, which would
+    # then be judged instead. A second backward, which some checks run, is refused where buffers are donated.
     limits = torch._dynamo.config.patch(recompile_limit=_RECOMPILES, accumulated_recompile_limit=_RECOMPILES)
     with limits, torch._functorch.config.patch(donated_buffer=False):
         yield
@@ -181,19 +185,19 @@ def _one_thread_of_numpy() -> contextlib.AbstractContextManager[object]:
 
 @functools.cache
 def _libraries(with_scipy: bool) -> ThreadpoolController | None:
-    """The BLAS libraries of this process, which are looked for again when SciPy has loaded its own."""
+    """Return the BLAS libraries of this process; cached, once without and once with SciPy's own."""
     try:
         from threadpoolctl import ThreadpoolController
-    except ImportError:  # in a checkout that is not installed: then it only takes longer
+    except ImportError:  # a checkout that is not installed: the limit only saves time
         return None
     return ThreadpoolController()
 
 
 @contextlib.contextmanager
 def _rare_collections() -> Iterator[None]:
-    # JAX has XLA collect, too, whenever Python does, which takes up to a sixth of the time at Python's own threshold.
+    # XLA collects garbage whenever Python does, which takes up to a sixth of the time at Python's default threshold.
     youngest, *older = gc.get_threshold()
-    gc.set_threshold(max(youngest, _ALLOCATIONS) if youngest else 0, *older)  # 0: somebody has turned it off
+    gc.set_threshold(max(youngest, _ALLOCATIONS) if youngest else 0, *older)  # 0 means that collection is turned off
     try:
         yield
     finally:
@@ -205,7 +209,7 @@ def _torch_switch(path: str, value: object) -> Iterator[None]:
     *parents, name = path.split(".")
     owner = functools.reduce(getattr, parents, torch.backends)
     before = getattr(owner, name)
-    if hasattr(owner, f"{name}_split_k"):  # a pair, of which this name reads the first half only
+    if hasattr(owner, f"{name}_split_k"):  # the setting is a pair, and this name reads its first half only
         before = (before, getattr(owner, f"{name}_split_k"))
     setattr(owner, name, value)
     try:
@@ -226,7 +230,7 @@ def _environment(name: str, value: str) -> Iterator[None]:
 
 
 def cuda_missing() -> str | None:
-    """Why CUDA cannot be judged here; None where both frameworks see a GPU."""
+    """Return why nothing can be judged on CUDA; None where both frameworks see a GPU."""
     if not torch.cuda.is_available():
         return f"PyTorch {torch.__version__} sees no CUDA device"
     with _environment("XLA_PYTHON_CLIENT_PREALLOCATE", "false"):

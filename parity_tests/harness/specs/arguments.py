@@ -1,6 +1,6 @@
-"""What an operator is called with, where that is not one array an argument but dictionaries or tuples of arrays.
+"""Operators whose arguments are not single arrays but dictionaries, lists or tuples of arrays.
 
-Everything else numbers the inputs, and knows them by name. A tree of these names says where each one goes:
+The rest of the harness numbers the inputs and knows them by name. A tree of these names says where each one goes:
 `("x", {"weight": "w", "bias": "b"})` calls f(x, {"weight": w, "bias": b}).
 """
 
@@ -14,7 +14,7 @@ Tree = Any
 
 
 def leaves(tree: Tree, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Each leaf with the keys, fields and positions that lead to it, in the order in which they are written."""
+    """Yield each leaf with the keys, fields and positions that lead to it, in the order in which they are written."""
     if isinstance(tree, Mapping):
         parts = tree.items()
     elif isinstance(tree, tuple | list):
@@ -27,7 +27,7 @@ def leaves(tree: Tree, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 
 
 def mapped(function: Callable, tree: Tree) -> Tree:
-    """The same tree with the values of a function in the place of its leaves."""
+    """Return the same tree with `function` applied to each leaf."""
     if isinstance(tree, Mapping):
         return {key: mapped(function, part) for key, part in tree.items()}
     if isinstance(tree, tuple | list):
@@ -37,7 +37,7 @@ def mapped(function: Callable, tree: Tree) -> Tree:
 
 
 def is_flat(inputs: Sequence[Tree]) -> bool:
-    """True if each of the arguments is a leaf."""
+    """Return whether every input is a leaf, and none is a dictionary, list or tuple."""
     return not any(isinstance(x, Mapping | tuple | list) for x in inputs)
 
 
@@ -45,8 +45,8 @@ def check_names(arguments: Tree, names: Sequence[str]) -> None:
     """Check that a tree has the name of each input once, and nothing else.
 
     Raises:
-        TypeError: it is no tuple or list, or a leaf is no string.
-        ValueError: a name is missing, unknown, or there twice.
+        TypeError: `arguments` is not a tuple or list, or one of its leaves is not a string.
+        ValueError: a name is missing, unknown, or occurs twice.
     """
     if not isinstance(arguments, tuple | list):
         raise TypeError(
@@ -68,7 +68,10 @@ def check_names(arguments: Tree, names: Sequence[str]) -> None:
 
 
 def as_code(tree: Tree, variables: Mapping[str, str]) -> str:
-    """A Python expression for a tree, with these variables for the inputs; `namedtuple` is to be imported for it."""
+    """Return a Python expression for a tree, with these variables in the place of the inputs.
+
+    Code with a named tuple in it must import `namedtuple`.
+    """
     if isinstance(tree, Mapping):
         return "{" + ", ".join(f"{key!r}: {as_code(part, variables)}" for key, part in tree.items()) + "}"
     if isinstance(tree, tuple | list):

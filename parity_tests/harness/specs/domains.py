@@ -1,4 +1,4 @@
-"""Where an input lies: how its points are drawn, and the directions in which one can leave them.
+"""The domains of inputs: how their points are drawn, and the directions in which a point can be left.
 
 A derivative is compared in these directions only: two right gradients with respect to a symmetric matrix may differ by
 an antisymmetric one, which no symmetric tangent can tell, and two with respect to probabilities by a constant.
@@ -23,7 +23,7 @@ Sampler = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
 
 class EmptyDomain(Exception):
-    """A domain has no array of some shape, at some sizes of the axes."""
+    """Raised when a domain has no array of some shape at some sizes of the axes."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,17 @@ class Domain:
     """A set of arrays.
 
     Attributes:
-        name: what reports call it.
-        draw: (generator, shape, sizes of the named axes) -> an array of it, float64, complex128, int64 or
-            bool; may raise `Empty`.
-        project: an array of the same shape -> the nearest direction that stays in the set; linear.
-        project_errors: the errors that entries come with -> those of the projection: by its magnitudes; None if
-            that is `project` itself, as of a projection that takes no differences.
-        elementwise: does an array belong to it if each of its entries does? Then rows may be repeated.
-        differentiable: False for integers and booleans, which are handed to both sides as they are.
-        nearest_to_zero: of integers any of which may be at any place: the smallest in magnitude, at some sizes of the
-            axes; None for other sets.
+        name: the name of the domain in reports.
+        draw: (generator, shape, sizes of the named axes) -> an array of the domain, of dtype float64, complex128, int64
+            or bool; may raise `EmptyDomain`.
+        project: the linear projection of an array onto the directions that stay in the domain; keeps the shape.
+        project_errors: maps bounds of the errors of an array to bounds of the errors of its projection. None if
+            `project` itself does this, which is so if it takes no differences.
+        elementwise: True if an array belongs to the domain whenever each of its entries does, so that rows may be
+            repeated.
+        differentiable: False for integers and booleans, which both sides are given unchanged.
+        nearest_to_zero: for integers, any of which may be at any place: (sizes) -> the one of smallest magnitude; None
+            for other domains.
     """
 
     name: str
@@ -110,7 +111,7 @@ def _sorted(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> n
     return np.sort(_distinct(rng, shape, sizes), axis=-1)
 
 
-# Of either sign, with 8 binary digits and 2^-10 <= |x| < 4: numbers of every format, a float16 one included.
+# Numbers of either sign, with 8 binary digits and 2^-10 <= |x| < 4, are exact in every format, float16 included.
 _SHORT_NUMBERS = np.concatenate(
     [sign * np.ldexp(np.arange(128, 256), k) for sign in (1.0, -1.0) for k in range(-17, -5)]
 )
@@ -118,7 +119,7 @@ _SHORT_NUMBERS = np.concatenate(
 
 def _distinct(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
     count = int(np.prod(shape))
-    if count > _SHORT_NUMBERS.size:  # 16 bits have not so many: some are equal once they are rounded
+    if count > _SHORT_NUMBERS.size:  # a 16-bit format has fewer numbers: some become equal by rounding
         return rng.standard_normal(shape)
     density = 1 / (1 + np.abs(np.log2(np.abs(_SHORT_NUMBERS))) ** 2)  # most of them of ordinary size
     return rng.choice(_SHORT_NUMBERS, count, replace=False, p=density / density.sum()).reshape(shape)
@@ -162,7 +163,7 @@ EXTENDED = DOMAINS["extended"]  # real numbers, and infinities, which are judged
 
 
 def integer(low: int | str, high: int | str) -> Domain:
-    """Integers from low up to, not including, high; either may be the name of an axis: its size."""
+    """Return the domain of integers from `low` up to, not including, `high`; the name of an axis means its size."""
 
     def limits(sizes: Sizes) -> tuple[int, int]:
         a, b = (sizes[x] if isinstance(x, str) else x for x in (low, high))
@@ -184,7 +185,7 @@ def integer(low: int | str, high: int | str) -> Domain:
 
 
 def constant(domain: Domain) -> Domain:
-    """The same set, but an input that is not differentiated; its points are exact in every format."""
+    """Return the same domain for an input that is not differentiated; its points are exact in every format."""
 
     def draw(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
         return as_constant(domain.draw(rng, shape, sizes))
@@ -193,15 +194,16 @@ def constant(domain: Domain) -> Domain:
 
 
 def as_constant(x: np.ndarray) -> np.ndarray:
-    """x rounded so that it is exact in every format."""
+    """Return x rounded so that it is exact in every format."""
     return by_parts(lambda a: a.astype(ml_dtypes.bfloat16).astype(np.float16).astype(np.float64), x)
 
 
 def domain_of(what: str | Domain | Sampler) -> Domain:
-    """A domain by its name, itself, or from a sampler of one's own.
+    """Return the domain that a name, a `Domain` or a user's sampler describes.
 
     Raises:
-        ValueError: an unknown name. TypeError: neither a name, nor a domain, nor a sampler.
+        ValueError: the name is unknown.
+        TypeError: `what` is neither a name, nor a domain, nor a sampler.
     """
     if isinstance(what, Domain):
         return what
@@ -218,12 +220,12 @@ def domain_of(what: str | Domain | Sampler) -> Domain:
 
 
 def is_sampler(what: object) -> TypeGuard[Sampler]:
-    """True if a domain is a sampler of the user's own: neither a name nor a `Domain`."""
+    """Return whether an object is a user's sampler, and neither a name nor a `Domain`."""
     return callable(what) and not isinstance(what, Domain)
 
 
 def draws_integers(sampler: Sampler, shape: tuple[int, ...]) -> bool:
-    """True if a sampler draws integers or booleans, at this shape.
+    """Return whether a sampler draws integers or booleans at this shape.
 
     False if it draws nothing of this shape: where it does draw, `samples` refuses integers that were not expected.
     """
@@ -234,15 +236,15 @@ def draws_integers(sampler: Sampler, shape: tuple[int, ...]) -> bool:
 
 
 def undifferentiated(domain: Domain) -> Domain:
-    """The same set of integers or booleans, which are not differentiated."""
+    """Return the same domain of integers or booleans, marked as not differentiable."""
     return replace(domain, differentiable=False)
 
 
 def _widened(x: np.ndarray, name: str) -> np.ndarray:
-    """What a sampler has drawn, as float64, int64 or booleans.
+    """Return the array that a sampler has drawn as float64, int64 or bool.
 
     Raises:
-        TypeError: it is none of these.
+        TypeError: the array holds complex numbers, objects or text.
     """
     if x.dtype.kind in "cOSU":
         raise TypeError(f"the sampler {name!r} drew {x.dtype}; draw real numbers, integers or booleans")

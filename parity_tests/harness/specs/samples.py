@@ -1,4 +1,4 @@
-"""The inputs that an operator is judged at: made from its signature, each to catch a named mistake."""
+"""Samples: the inputs at which an operator is judged, made from its signature, each to catch a named mistake."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _LARGEST = 2**17  # entries of an array, beyond which a sample is not worth its 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One concrete input: its name, the mistake that it is there to catch, and how its values are drawn.
+    """One concrete set of inputs: its name, the mistake that it is there to catch, and how its values are drawn.
 
-    Two samples are equal if all that is said of them is, arrays included. `shapes`, `domains` and `fixed` are those of
-    the inputs that are differentiated, in order; `constants` are the others, by their position among all inputs.
+    Two samples are equal if all their fields are, arrays included. `shapes`, `domains` and `fixed` are those of the
+    inputs that are differentiated, in order; `constants` are the others, by their position among all inputs.
 
     Attributes:
-        scale: of the real inputs, normally distributed: the standard deviation of an entry.
-        octaves: if not 0, their entries are spread over so many octaves below `scale`, and none is larger.
-        one_sign: are all entries positive?
-        first_order_only: are only the operator, its VJP and its JVP judged? As for large sizes, and one of many.
-        broadcast: the axes of inputs that are of size 1 although `sizes` has another.
+        scale: the standard deviation of an entry of a real input; the entries are normally distributed.
+        octaves: if not 0, the entries are spread over this many octaves below `scale`, and none is larger.
+        one_sign: True if all entries are positive.
+        first_order_only: True if only the operator, its VJP and its JVP are judged, as for large sizes.
+        broadcast: the axes of inputs that are of size 1 although `sizes` has another size for them.
         short: the largest size of an axis that is not long.
-        complex: are all numbers complex that are not given? Then their real and imaginary parts are drawn alike.
-        examples: which draws the first examples are; those between told nothing.
+        complex: True if all numbers that are not given are complex; both parts are drawn as real numbers are.
+        examples: the numbers of the draws that serve as the first examples; the draws between them are skipped.
         given: arrays by their role ("x 0" of the first example of the input x) that are used in place of drawn ones.
     """
 
@@ -63,7 +63,7 @@ class Sample:
     fixed: tuple[np.ndarray, ...] | None = None
     constants: Mapping[int, np.ndarray] = field(default_factory=dict)
     given: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
-    # What has been drawn: it follows from all of the above, so that a copy starts without.
+    # The arrays drawn so far. They follow from the fields above, so that a copy starts without them.
     _drawn: dict[str, np.ndarray] = field(init=False, default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -81,21 +81,21 @@ class Sample:
         return MappingProxyType({**self.given, **self._drawn})
 
     def with_arrays(self, changes: Mapping[str, np.ndarray]) -> Sample:
-        """The sample that is given all arrays of this one, with these in their place or besides.
+        """Return a sample that is given all arrays of this one, replaced or extended by `changes`.
 
-        So it has the same numbers under any name, and at any seed.
+        Its numbers are therefore the same under any name and at any seed.
         """
         return replace(self, given={**self.arrays, **changes})
 
     @property
     def generic(self) -> bool:
-        """Is no axis empty, of size 1, or long? Costly checks try every variant on such a sample only."""
+        """True if no axis is empty, of size 1, or long. Costly checks try every variant at such a sample only."""
         ordinary = not self.first_order_only and not self.broadcast
         return self.fixed is not None or (ordinary and all(1 < size <= self.short for size in self.sizes.values()))
 
     @property
     def numbers(self) -> tuple[type, ...]:
-        """The dtype, float64 or complex128, of each input that is differentiated."""
+        """Return np.float64 or np.complex128 for each input that is differentiated."""
         if self.fixed is not None:
             return tuple(np.complex128 if np.iscomplexobj(x) else np.float64 for x in self.fixed)
         return tuple(
@@ -103,9 +103,9 @@ class Sample:
         )
 
     def draw(self, role: str, shape: tuple[int, ...], complex: bool = False) -> np.ndarray:
-        """Standard normal float64 numbers, or their magnitudes; the same for the same seed, sample and role.
+        """Return standard normal float64 numbers, or their magnitudes; the same for the same seed, sample and role.
 
-        If they are to be complex, complex128, whose parts are such numbers.
+        With `complex`, return complex128 numbers whose parts are such numbers.
         """
         x = self._remembered(role, lambda rng: _numbers(rng, shape, self._normal, complex))
         if x.shape != shape:  # of a failure that is read from a file
@@ -113,9 +113,9 @@ class Sample:
         return x
 
     def as_complex(self) -> Sample:
-        """The same with complex numbers, also for what is constant, unless it is integer.
+        """Return the same sample with complex numbers, also for constants, unless these are integers.
 
-        What is given stays as it is if some of it is complex.
+        Given inputs stay as they are if some of them are complex.
         """
         if any(map(np.iscomplexobj, (*(self.fixed or ()), *(self.constants.values() if self.fixed else ())))):
             return replace(self, complex=True, given={})
@@ -124,7 +124,7 @@ class Sample:
         return replace(self, complex=True, fixed=fixed, constants=constants, given={})
 
     def primals(self, names: tuple[str, ...], example: int = 0) -> list[np.ndarray]:
-        """The operator's inputs; `example` numbers further ones of the same kind, for a batch."""
+        """Return the operator's inputs; `example` numbers further ones of the same kind, for a batch."""
         return [self._primal(i, name, example) for i, name in enumerate(names)]
 
     def _primal(self, i: int, name: str, example: int) -> np.ndarray:
@@ -200,7 +200,7 @@ def _drawn(domain: Domain, rng: np.random.Generator, shape: tuple[int, ...], siz
 
 
 def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
-    """Every sample of an operator, in a fixed order, the most telling first."""
+    """Yield every sample of an operator in a fixed order, the most informative first."""
     signature = spec.parsed
     if signature is None:
         domains = spec.domains_of_inputs(spec.count)
@@ -221,14 +221,14 @@ def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
             if first is None:
                 first, short = sizes, max([short, *sizes.values()])
             elif kept and sizes == first:
-                continue  # the size that it is about is that of the first sample, too
+                continue  # the first sample has this size already
             entries = max(math.prod(shape) for shape in signature.input_shapes(sizes))
             if entries <= _LARGEST or max(sizes.values(), default=0) <= short:
                 yield at_sizes(spec, replace(plan, seed=seed, short=short), sizes)
 
 
 def few_samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
-    """Those of `samples` for a quick run: the first, the first with an empty axis, and the one beyond a block."""
+    """Yield the samples of a quick run: the first, the first with an empty axis, and the one beyond a block."""
     every = list(samples(spec, seed))
     empty = [sample for sample in every if 0 in sample.sizes.values()]
     yield every[0]
@@ -237,10 +237,10 @@ def few_samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
 
 
 def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:
-    """A sample of the same kind with axes of these sizes, drawn anew. The operator must have a signature.
+    """Return a new sample of the same kind with axes of these sizes. The operator must have a signature.
 
     Raises:
-        Empty: a domain has no array of that shape, or the spec's rules do not allow these sizes.
+        EmptyDomain: a domain has no array of that shape, or the spec's rules do not allow these sizes.
     """
     signature = spec.parsed
     assert signature is not None
@@ -267,7 +267,7 @@ PlannedSample = tuple[Sample, Collection[str]]  # a sample, and the axes whose s
 
 
 def _plans(spec: OpSpec, signature: Signature, rules: SizeRules) -> Iterator[PlannedSample]:
-    """The samples that a signature asks for: names, sizes and scales."""
+    """Yield the samples that a signature calls for: names, sizes and scales."""
     axes = signature.axes
     small: dict[str, int] = dict(zip(axes, _SMALL, strict=False))
     if axes:
@@ -295,7 +295,7 @@ def _plans(spec: OpSpec, signature: Signature, rules: SizeRules) -> Iterator[Pla
 
 
 def _broadcast(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> Iterator[PlannedSample]:
-    """Each axis that the signature lets be broadcast in turn, then every two of them."""
+    """Yield samples that broadcast each axis for which the signature allows it, then every two of them."""
     names = spec.names_of_inputs(spec.count)
     for count in (1, 2):
         for places in itertools.combinations(signature.broadcast, count):
@@ -307,8 +307,8 @@ def _broadcast(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> 
 
 
 def _of_many_sizes(small: dict[str, int], axis: str, square: bool) -> Iterator[PlannedSample]:
-    """One axis in turn at 2, in whole blocks, with a tail, and so long that it is too many for 16 bits."""
-    if small[axis] != 2:  # who has it changes places with this axis, so that no two sizes are alike
+    """Yield samples with one axis at size 2, at whole blocks, with a tail, and too long for a 16-bit sum."""
+    if small[axis] != 2:  # the axis of size 2 swaps sizes with this one, so that all sizes differ
         swapped = {other: small[axis] if size == 2 else size for other, size in small.items()}
         two = _plan(f"two_{axis}", "an axis of size 2 taken for a pair", swapped | {axis: 2})
         yield replace(two, first_order_only=True), (axis,)
@@ -323,9 +323,10 @@ def _of_many_sizes(small: dict[str, int], axis: str, square: bool) -> Iterator[P
 
 
 def _long(signature: Signature, rules: SizeRules, small: dict[str, int], square: bool) -> Iterator[PlannedSample]:
-    """All axes at once, to every order; a single axis has more entries, unless they are those of square matrices.
+    """Yield samples in which all axes are long at once, judged to every order.
 
-    Where the outputs would be too large, as those of a Kronecker product, every two axes at once that can be.
+    A single axis gets more entries, unless they are those of square matrices. Where the outputs would be too large, as
+    those of a Kronecker product, the axes are long in pairs.
     """
     axes = signature.axes
     if not axes:
@@ -346,9 +347,9 @@ def _long(signature: Signature, rules: SizeRules, small: dict[str, int], square:
 def _long_together(
     signature: Signature, rules: SizeRules, small: Mapping[str, int], long: Mapping[str, int]
 ) -> Iterator[tuple[str, ...]]:
-    """Sets of axes that are long at once: all of them, or as many as the outputs allow until every two have been.
+    """Yield sets of axes that are long at once: all, or as many as the outputs allow until every pair has been.
 
-    Whether the inputs are too large is not asked here: `samples` leaves such a sample out.
+    The size of the inputs is not limited here: `samples` omits a sample whose inputs are too large.
     """
     axes = signature.axes
 
@@ -356,7 +357,7 @@ def _long_together(
         try:
             sizes = rules.nearest({axis: (long if axis in chosen else small)[axis] for axis in axes})
         except EmptyDomain:
-            return 0  # there is no such sample
+            return 0  # a sample with these sizes does not exist
         sizes |= {axis: int(axis) for argument in arguments for axis in argument if axis.isdigit()}
         return max((math.prod(sizes.get(axis, 1) for axis in argument) for argument in arguments), default=0)
 

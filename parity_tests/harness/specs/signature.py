@@ -21,8 +21,9 @@ class Signature:
     """The axes of every input and output. An axis is a name, or a number where its size is fixed.
 
     Attributes:
-        inputs, outputs: the axes of each.
-        broadcast: where an input may be of size 1 instead, in order.
+        inputs: the axes of each input.
+        outputs: the axes of each output.
+        broadcast: the (input, axis) positions at which an input may be of size 1 instead, in order.
     """
 
     inputs: tuple[Axes, ...]
@@ -64,21 +65,26 @@ class Signature:
         return tuple(dict.fromkeys(axis for argument in self.inputs for axis in argument if not axis.isdigit()))
 
     def sized_without(self, places: Collection[Place]) -> bool:
-        """True if the sizes of these axes are known from elsewhere when they are of size 1 at these places."""
+        """Return whether each axis that is of size 1 at these places gets its size from another place."""
         left = {axis for i, axes in enumerate(self.inputs) for j, axis in enumerate(axes) if (i, j) not in places}
         return all(self.inputs[i][j] in left or self.inputs[i][j].isdigit() for i, j in places)
 
     def input_shapes(self, sizes: Mapping[str, int], ones: Collection[Place] = ()) -> tuple[tuple[int, ...], ...]:
-        """The inputs' shapes, given the size of every named axis, and where an input is of size 1 instead."""
+        """Return the shapes of the inputs.
+
+        Args:
+            sizes: the size of every named axis.
+            ones: the (input, axis) positions at which an input is of size 1 instead.
+        """
         return tuple(
             tuple(1 if (i, j) in ones else int(a) if a.isdigit() else sizes[a] for j, a in enumerate(axes))
             for i, axes in enumerate(self.inputs)
         )
 
     def output_mismatch(self, sizes: Mapping[str, int], shapes: tuple[tuple[int, ...], ...]) -> str | None:
-        """What is wrong with the outputs' shapes; None if nothing.
+        """Return what is wrong with the shapes of the outputs, or None if they fit the signature.
 
-        An axis that no input has may have any size here; see `free_axes` for what else is asked of it.
+        An axis that no input has may have any size here; `free_axes` checks those.
         """
         if len(shapes) != len(self.outputs):
             return f"returns {len(shapes)} outputs, but its signature has {len(self.outputs)}"

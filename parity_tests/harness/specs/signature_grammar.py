@@ -1,4 +1,4 @@
-"""How a signature is written; and of a text that is none, the place where it goes wrong, with what to write instead."""
+"""The grammar of signatures, and messages that say where a malformed one goes wrong and what to write instead."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LONGEST = 60  # characters of a signature that a message repeats
 
 
 def is_signature(text: str) -> bool:
-    """True if a text has the form of a signature."""
+    """Return whether a text has the form of a gufunc signature."""
     axes = re.findall(r"\w+", text)
     return _SIGNATURE.fullmatch(text) is not None and all(a.isascii() or not a.isdigit() for a in axes)
 
 
 def why_not(text: str) -> str:
-    """The message about a text that is no signature."""
+    """Return the error message for a text that is not a signature."""
     quoted = f"signature {cut(text)!r}"
     if is_signature(text.replace("?", "")):
         return (
@@ -36,13 +36,13 @@ def why_not(text: str) -> str:
 
 
 def cut(text: str) -> str:
-    """The text, without its middle if it is long."""
+    """Return the text, with its middle elided if it is long."""
     half = _LONGEST // 2
     return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"
 
 
 def _mistakes(text: str) -> Iterator[tuple[int, str]]:
-    """The positions at which a text cannot be read as a signature, each with the reason."""
+    """Yield the places where a text cannot be read as a signature, each with the reason."""
     arrow = _OTHER_ARROW.search(text)
     if arrow:
         yield arrow.start(), f'write "->" for {arrow[0]!r}'
@@ -58,7 +58,7 @@ def _mistakes(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _mistakes_in_arguments(side: str, start: int) -> Iterator[tuple[int, str]]:
-    """The mistakes in one side of the arrow, which begins at this character of the signature."""
+    """Yield the mistakes in one side of the arrow, which begins at character `start` of the signature."""
     i = 0
     while i < len(side):
         i += len(side[i:]) - len(side[i:].lstrip())
@@ -85,7 +85,7 @@ def _mistakes_in_arguments(side: str, start: int) -> Iterator[tuple[int, str]]:
 
 
 def _mistakes_in_axes(inside: str, start: int) -> Iterator[tuple[int, str]]:
-    """The mistakes between two parentheses."""
+    """Yield the mistakes between two parentheses, whose inside begins at character `start` of the signature."""
     if not inside.strip():
         return
     for piece in inside.split(","):

@@ -1,7 +1,7 @@
 """Relations between the sizes of an operator's axes: "n <= m, d in (16, 64), k = 2*h".
 
-A signature says which axes have the same size, and no more. Many operators ask for more: a kernel for some sizes of a
-head, at least one entry, as many columns as two halves have together. The samples keep to these rules.
+A signature only says which axes have the same size. Many operators require more: a kernel for certain head sizes, at
+least one entry, as many columns as two halves have together. The samples keep to these rules.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _FUNCTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max}
 _DEFINITION = re.compile(r"\s*([^\W\d]\w*)\s*=(?!=)(.*)", re.DOTALL)
 _SMALLEST = range(10)  # sizes that are tried in any case
 _DEGENERATE = 8.0  # the cost of an axis that becomes empty, or of size 1, although another size was wanted
-_SEARCHED = 20_000  # choices of sizes, after which none is taken to exist
-_ALIKE = 1.0  # the cost of two axes that become equally long: what confuses them would not be seen
+_SEARCHED = 20_000  # combinations of sizes that are tried before none is taken to exist
+_ALIKE = 1.0  # the cost of two axes that become equally long, which hides a confusion of the two
 
 
 @dataclass(frozen=True)
 class AxisSize:
     """The size of a named axis, as a keyword parameter of an operator: `params={"num_classes": AxisSize("c")}`.
 
-    It may stand inside a tuple, a list or a dict: `params={"normalized_shape": (AxisSize("d"),)}`. Both sides are
-    given the integer.
+    It may be nested in a tuple, a list or a dict: `params={"normalized_shape": (AxisSize("d"),)}`. The oracle and the
+    candidate are given the integer.
     """
 
     axis: str
@@ -58,9 +58,9 @@ class Rule:
     """One rule: a comparison, or the definition of an axis by others.
 
     Attributes:
-        text: as it was written.
-        expression: what is compared; of a definition, the size.
-        defines: the axis that a definition is of.
+        text: the rule as it was written.
+        expression: the comparison; for a definition, the expression of the size.
+        defines: the axis that a definition defines; None for a comparison.
     """
 
     text: str
@@ -69,24 +69,24 @@ class Rule:
 
     @property
     def axes(self) -> frozenset[str]:
-        """The axes that it reads."""
+        """The axes that the rule reads."""
         named = (node.id for node in ast.walk(self.expression) if isinstance(node, ast.Name))
         called = {node.func.id for node in ast.walk(self.expression) if isinstance(node, ast.Call)}  # type: ignore[attr-defined]
         return frozenset(named) - called
 
     @property
     def numbers(self) -> frozenset[int]:
-        """The numbers in it."""
+        """The integers that occur in the rule."""
         return frozenset(int(node.value) for node in ast.walk(self.expression) if isinstance(node, ast.Constant))  # type: ignore[arg-type]
 
     def value(self, sizes: Mapping[str, int]) -> object:
-        """True or False for a comparison; the size for a definition."""
+        """Return whether the comparison holds; for a definition, the size that it gives."""
         return _value(self.expression, sizes)
 
 
 @dataclass(frozen=True)
 class SizeRules:
-    """The rules of an operator, in the order in which they were written."""
+    """The size rules of an operator, in the order in which they were written."""
 
     rules: tuple[Rule, ...] = ()
 
@@ -95,7 +95,7 @@ class SizeRules:
         """Read rules, separated by commas, about the axes of the inputs; an axis of an output may be defined.
 
         Raises:
-            ValueError: a rule cannot be read, or names an axis that is unknown, or is defined twice.
+            ValueError: a rule cannot be read, or names an unknown axis, or defines an axis twice.
         """
         rules: list[Rule] = []
         for part in re.split(r",(?![^(]*\))", text):
@@ -114,11 +114,11 @@ class SizeRules:
 
     @property
     def defined(self) -> frozenset[str]:
-        """The axes whose size the others decide."""
+        """The axes whose sizes follow from those of the others."""
         return frozenset(rule.defines for rule in self.rules if rule.defines)
 
     def choices(self, axis: str) -> tuple[int, ...]:
-        """The sizes that a rule such as "d in (16, 64)" lists for an axis, in order; empty if none does."""
+        """Return the sizes that a rule such as "d in (16, 64)" lists for an axis, in order; empty if none does."""
         for rule in self.rules:
             match rule.expression:
                 case ast.Compare(left=ast.Name(id=name), ops=[ast.In()], comparators=[listed]) if name == axis:
@@ -126,10 +126,10 @@ class SizeRules:
         return ()
 
     def completed(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """The sizes, with those that are defined by others.
+        """Return the sizes together with those of the axes that the rules define.
 
         Raises:
-            Empty: they break a rule.
+            EmptyDomain: the sizes break a rule.
         """
         complete = dict(sizes)
         for rule in self.rules:
@@ -142,16 +142,17 @@ class SizeRules:
         return complete
 
     def nearest(self, wanted: Mapping[str, int], kept: Collection[str] = ()) -> dict[str, int]:
-        """Sizes that keep to the rules and are as near to the wanted ones as can be found.
+        """Return the sizes that keep to the rules and are as near to the wanted ones as can be found.
 
-        Near is little change in octaves; an axis that becomes empty or of size 1 is far, and so are two alike.
+        Distance is measured in octaves, with a penalty for an axis that becomes empty or of size 1, and for two axes
+        that become equally long.
 
         Args:
             wanted: the size of every axis of the inputs.
             kept: the axes whose size must be as wanted.
 
         Raises:
-            Empty: none were found.
+            EmptyDomain: no such sizes were found.
         """
         free = [axis for axis in wanted if axis not in self.defined]
         named = frozenset().union(*(rule.axes for rule in self.rules))
@@ -190,7 +191,7 @@ class SizeRules:
 
 
 def resolved(parameter: object, sizes: Mapping[str, int]) -> object:
-    """A keyword parameter, with every `AxisSize` in it replaced by the size."""
+    """Return a keyword parameter with every `AxisSize` in it replaced by the size."""
     if isinstance(parameter, AxisSize):
         return sizes[parameter.axis]
     if isinstance(parameter, Mapping):
@@ -201,7 +202,7 @@ def resolved(parameter: object, sizes: Mapping[str, int]) -> object:
 
 
 def axis_sizes(parameter: object) -> set[str]:
-    """The axes whose sizes are in a keyword parameter."""
+    """Return the axes whose sizes occur in a keyword parameter."""
     if isinstance(parameter, AxisSize):
         return {parameter.axis}
     if isinstance(parameter, Mapping):
@@ -276,7 +277,10 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> object:
 
 
 def _in_order_of_change(tried: Sequence[Sequence[int]], wanted: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """One size of each, those of the least change together first: best-first search, as long as it is worth it."""
+    """Yield combinations of one size per axis, in ascending order of their total change.
+
+    This is a best-first search, which stops after `_SEARCHED` combinations.
+    """
     options = [sorted((_octaves(n, size), n) for n in sizes) for sizes, size in zip(tried, wanted, strict=True)]
     start: tuple[int, ...] = (0,) * len(options)
     heap: list[tuple[float, tuple[int, ...]]] = [(sum(sizes[0][0] for sizes in options), start)]

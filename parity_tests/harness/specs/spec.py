@@ -1,4 +1,4 @@
-"""What an operator should compute: the oracle's side of a comparison, as data."""
+"""The specification of an operator: what a candidate should compute, as data."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from parity_tests.harness.specs.size_rules import SizeRules, axis_sizes, resolve
 from parity_tests.harness.specs.spec_kinds import check_distinct, check_extent, check_kinds
 
 ArrayLike = np.ndarray | jax.Array | torch.Tensor
-_OUTPUT = ("output", "result", "returned", "value")  # what an output is called by default, unless an input is
+_OUTPUT = ("output", "result", "returned", "value")  # default names of a single output: the first that no input has
 FORMULAS = ("vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
 
 
 @dataclass(frozen=True)
 class OpSpec:
-    """An operator, said in JAX.
+    """The specification of an operator in JAX.
 
     Attributes:
         name: the operator's name in reports.
@@ -59,13 +59,13 @@ class OpSpec:
             this order, unless `input_names` has another. Everything else (vjp, domains, ...) is about the inputs.
         vjp: optional explicit formula (primals..., output cotangents...) -> input cotangents; `None` for an exact zero,
             in arguments and results. Judges in place of JAX autodiff of `primal`, once autodiff has certified it.
-        jvp: likewise, (primals..., tangents...) -> output tangents.
+        jvp: optional explicit formula (primals..., tangents...) -> output tangents.
         surrogate: instead of vjp and jvp, a gradient that is a choice and no derivative of the primal, as that of a
             straight-through estimator; with the arguments and results of `vjp`. It must be linear in the cotangents. It
             is compared with as it is, at kinks, too; so is its transpose, as the JVP; second order is its derivative.
             If the candidate's values are x + (q - x).detach(), write that into the primal: it rounds more than q.
-        vjp_of_vjp, jvp_of_vjp, vjp_of_jvp, jvp_of_jvp: likewise, second order; the arguments of the inner formula, then
-            the outer one's cotangents or tangents.
+        vjp_of_vjp, jvp_of_vjp, vjp_of_jvp, jvp_of_jvp: optional explicit formulas of second order; each takes the
+            arguments of the inner formula, then the outer one's cotangents or tangents.
         input_names, output_names: names for messages; by default the parameters of `primal`, and the keys of what it
             returns, or output0, output1, ...
         domains: where an input lies, by its name: "real" (the default), "extended" (and infinite, as a mask of -inf: at
@@ -79,10 +79,11 @@ class OpSpec:
             Derivatives are compared along the directions of the domain only: what a gradient has outside of it (above
             the diagonal of "lower", the antisymmetric part of "symmetric") is reported as a convention, with its size.
         constants: the names of floating-point inputs that are not differentiated.
-        dtypes: the formats that it is judged in: float64, float32, bfloat16, float16, complex128, complex64; by default
-            the four real ones, or, if complex inputs are given, the two complex ones. In a complex one every
-            floating-point input is complex, its parts drawn as real numbers are, and must be in the domain "real"; of
-            inputs that are given each is what it is, if one is complex. The 16-bit formats have no complex numbers.
+        dtypes: the formats in which the operator is judged: float64, float32, bfloat16, float16, complex128,
+            complex64; by default the four real ones, or, if complex inputs are given, the two complex ones. In a
+            complex one every floating-point input is complex, its parts drawn as real numbers are, and must be
+            in the domain "real"; if a given input is complex, every given input keeps its own kind. The 16-bit
+            formats have no complex numbers.
             Formulas follow JAX's convention: a VJP is the transpose, without a conjugate.
         params: keyword parameters, handed to the primal and to the candidate; not differentiated. `AxisSize("d")` in
             one of them stands for the size of the axis d.
@@ -90,7 +91,7 @@ class OpSpec:
             that the primal's program has in it, need not be listed.
         conventions: inputs or outputs for which the oracle's choice at a kink is binding, with the reason:
             {"x": "its gradient at 0 is 0, as in the paper"}. Otherwise all between the one-sided derivatives is
-            right, and reported.
+            right, and reported as a convention.
         equations: where a result is derived, for messages: {"k_bar": "equation (11) in derivation/attn.md"}.
 
     Raises:
@@ -207,7 +208,7 @@ class OpSpec:
         object.__setattr__(self, "inputs", tuple(x for _, x in found))
 
     def arranged(self, inputs: Sequence) -> Sequence:
-        """These inputs as the arguments of the primal and of the candidate."""
+        """Return these inputs as the arguments of the primal and of the candidate."""
         if self.arguments is None:
             return inputs
         by_name = dict(zip(self.names_of_inputs(self.count), inputs, strict=True))
@@ -258,7 +259,7 @@ class OpSpec:
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """The names of the formats that it is judged in."""
+        """The names of the formats in which the operator is judged."""
         if self.dtypes is not None:
             return tuple(self.dtypes)
         if self._given_complex:
@@ -277,12 +278,12 @@ class OpSpec:
 
     @property
     def parsed(self) -> Signature | None:
-        """The signature, read; None if inputs are fixed."""
+        """The parsed signature; None if the spec has fixed inputs."""
         return None if self.signature is None else Signature.parse(self.signature)
 
     @property
     def size_rules(self) -> SizeRules:
-        """The rules for the sizes of the axes, read."""
+        """The parsed rules for the sizes of the axes."""
         signature = self.parsed
         if signature is None or self.sizes is None:
             return SizeRules()
@@ -290,7 +291,7 @@ class OpSpec:
         return SizeRules.parse(self.sizes, signature.axes, of_outputs)
 
     def params_at(self, sizes: Mapping[str, int]) -> Mapping[str, object]:
-        """The keyword parameters where the axes have these sizes: an `AxisSize` becomes an integer."""
+        """Return the keyword parameters at these sizes of the axes: an `AxisSize` becomes an integer."""
         return {name: resolved(parameter, sizes) for name, parameter in self.params.items()}
 
     @property
@@ -299,7 +300,7 @@ class OpSpec:
         return bool(axis_sizes(self.params))
 
     def domains_of_inputs(self, count: int) -> tuple[Domain, ...]:
-        """The domain of each input."""
+        """Return the domain of each input."""
         domains = []
         for i, name in enumerate(self.names_of_inputs(count)):
             x = self.inputs[i] if self.inputs else None
@@ -314,7 +315,7 @@ class OpSpec:
 
     @functools.cached_property
     def _integer_inputs(self) -> frozenset[str]:
-        """The names of the inputs whose samplers draw integers or booleans, found out by one small draw of each."""
+        """The names of the inputs whose samplers draw integers or booleans, found by one small draw of each."""
         if self.parsed is None:
             return frozenset()
         shapes = self.parsed.input_shapes(dict.fromkeys(self.parsed.axes, 2))
@@ -325,7 +326,7 @@ class OpSpec:
         return frozenset(name for name, what, shape in named if is_sampler(what) and draws_integers(what, shape))
 
     def names_of_inputs(self, count: int) -> tuple[str, ...]:
-        """A name for each input."""
+        """Return a name for each input."""
         if self.input_names is not None:
             return tuple(self.input_names)
         names = self._parameters()
@@ -340,7 +341,7 @@ class OpSpec:
         return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
 
     def names_of_outputs(self, count: int) -> tuple[str, ...]:
-        """A name for each output."""
+        """Return a name for each output."""
         if self.output_names is not None and len(self.output_names) == count:
             return tuple(self.output_names)
         taken = self.names_of_inputs(self.count)
@@ -349,5 +350,5 @@ class OpSpec:
 
 
 def _dtype(x: object) -> str:
-    """The name of an array's dtype; of anything else, of its type."""
+    """Return the name of an array's dtype, or the name of the type of any other object."""
     return str(x.dtype).removeprefix("torch.") if hasattr(x, "dtype") else type(x).__name__  # type: ignore[attr-defined]

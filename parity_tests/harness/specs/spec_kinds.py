@@ -1,4 +1,4 @@
-"""The fields of an OpSpec that are of a wrong kind, or too large: refused with the field's name and how to write it."""
+"""Checks of an OpSpec's fields: one of a wrong kind, or too large, is refused with the field's name and an example."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 from parity_tests.harness.specs.signature import Signature
 
 LARGEST = sys.float_info.max
-MOST_AXES = 8  # that have names: as many as `samples` gives sizes of their own
-MOST_ENTRIES = 2**26  # of an array: half a gigabyte, of which the harness holds a dozen at once
+MOST_AXES = 8  # named axes: `samples` has this many distinct sizes
+MOST_ENTRIES = 2**26  # per array: half a gigabyte in float64, and the harness holds a dozen at once
 _MAPPINGS = {
     "domains": '{"x": "positive"}',
     "params": '{"eps": 1e-5}',
@@ -25,7 +25,12 @@ _SEQUENCES = {"input_names": '("x", "y")', "output_names": '("y",)', "constants"
 
 
 def check_kinds(spec: Any) -> None:
-    """Raise a TypeError if a field holds what it cannot."""
+    """Check that each field of an OpSpec holds a value of the right kind.
+
+    Raises:
+        TypeError: a field holds a value of a wrong kind.
+        ValueError: a kink is not a finite number, or a name cannot be written to a file.
+    """
     check_text("OpSpec: name", spec.name)
     start = f"OpSpec {spec.name}: "
     for field, example in (("signature", '"(n,d)->(n)"'), ("sizes", '"n <= m"')):
@@ -84,7 +89,7 @@ def check_text(what: str, name: str) -> None:
 def check_distinct(
     name: str, inputs: Sequence[str], outputs: Sequence[str] | None, signature: Signature | None
 ) -> None:
-    """Raise a ValueError if two inputs or outputs have one name, or none, or if too many or too few outputs have."""
+    """Raise a ValueError if names are empty or repeated, or if `outputs` has another length than the signature."""
     for field, names in (("input_names", inputs), ("output_names", outputs or ())):
         if "" in names:
             raise ValueError(f"OpSpec {name}: {field} has an empty name; name each, such as ('x', 'y')")
@@ -96,7 +101,7 @@ def check_distinct(
 
 
 def check_extent(name: str, signature: Signature, sizes: Mapping[str, int]) -> None:
-    """Raise a ValueError if a signature has too many axes, or asks for an array beyond memory at its first sizes."""
+    """Raise a ValueError if a signature has too many axes, or its arrays exceed memory at their first sizes."""
     if len(signature.axes) > MOST_AXES:
         raise ValueError(
             f"OpSpec {name}: its signature has {len(signature.axes)} named axes, and at most {MOST_AXES} can be told "
