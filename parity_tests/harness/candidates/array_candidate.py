@@ -1,4 +1,4 @@
-"""A candidate that is formulas on NumPy arrays: a value, a VJP and a JVP that somebody has written by hand."""
+"""Candidates that are formulas on NumPy arrays: a value, and a hand-written VJP and JVP."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ class ArrayCandidate(AnyCandidate):
         self.arranged: Callable[[Sequence], Sequence] | None = None
 
     def __reduce__(self) -> tuple:
-        """Pickle by what its author wrote: see `isolation.by_name`."""
+        """Pickle the candidate by reference to its author's functions; see `isolation.by_name`."""
         return ArrayCandidate, (*self.formulas, self.name, self.limits)
 
     @property
     def source(self) -> Callable:
-        """What its author wrote."""
+        """The function that the author wrote."""
         return self.formulas[0]
 
     def named(self, name: str, limits: Mapping[str, str] | None) -> ArrayCandidate:
-        """The same under this name, with these limits."""
+        """Return the same candidate under this name, with these limits."""
         return ArrayCandidate(*self.formulas, name, limits)
 
     def bound(
@@ -70,7 +70,7 @@ class ArrayCandidate(AnyCandidate):
         returns: Outputs | None = None,
         arranged: Callable[[Sequence], Sequence] | None = None,
     ) -> ArrayCandidate:
-        """The same as a function of the differentiated inputs alone; see `AnyCandidate.bound`."""
+        """Return the candidate as a function of the differentiated inputs alone; see `AnyCandidate.bound`."""
         candidate = self.named(self.name, self.limits)
         candidate.constants, candidate.params = constants, params
         candidate.returns = self.returns if returns is None or returns.is_plain else returns
@@ -78,16 +78,16 @@ class ArrayCandidate(AnyCandidate):
         return candidate
 
     def with_constants(self, constants: Mapping[int, torch.Tensor]) -> ArrayCandidate:
-        """The same, bound to these constants."""
+        """Return the same candidate, bound to these constants."""
         return self.bound(constants, self.params)
 
     def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
-        """The outputs that are differentiable."""
+        """Return the outputs that are differentiable."""
         outputs = self.every_output(args)
         return outputs if self.returns is None else self.returns.real(outputs)
 
     def every_output(self, args: Sequence[torch.Tensor]) -> Tensors:
-        """All outputs, integers included."""
+        """Return all outputs, integers included."""
         outputs = self._called(self.formulas[0], args, ())
         if self.returns is not None:
             outputs = self.returns.arranged(outputs)
@@ -99,7 +99,7 @@ class ArrayCandidate(AnyCandidate):
         cotangents: Sequence[torch.Tensor | None],
         requires_grad: Sequence[bool] | None = None,
     ) -> MaybeTensors:
-        """Reverse mode, by the formula for all inputs."""
+        """Return the gradients of the inputs that need one, by the formula for all inputs."""
         formula = self.formulas[1]
         if formula is None:
             self._refuse("reverse mode")
@@ -116,7 +116,7 @@ class ArrayCandidate(AnyCandidate):
         )
 
     def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> MaybeTensors:
-        """Forward mode."""
+        """Return the tangents of the outputs."""
         formula = self.formulas[2]
         if formula is None:
             self._refuse("forward mode")
@@ -124,18 +124,18 @@ class ArrayCandidate(AnyCandidate):
         return tuple(None if y is None else _tensor(y, primals) for y in results)
 
     def _called(self, formula: Callable, primals: Sequence[torch.Tensor], directions: Sequence) -> object:
-        """A formula at all inputs, the bound constants among them, and the cotangents or tangents."""
+        """Call a formula with all inputs, bound constants included, and the cotangents or tangents."""
         inputs = list(primals)
         for i in sorted(self.constants):
             inputs.insert(i, self.constants[i])
         arrays = [_array(x) for x in inputs]
         arguments = arrays if self.arranged is None else self.arranged(arrays)
-        with np.errstate(all="ignore"):  # of an infinity PyTorch and JAX do not warn either
+        with np.errstate(all="ignore"):  # PyTorch and JAX do not warn of an infinity either
             return formula(*arguments, *map(_array, directions), **self.params)
 
 
 def _array(x: torch.Tensor) -> np.ndarray:
-    """A new array with a tensor's values, in its format; float32 for bfloat16, which NumPy does not have."""
+    """Return a new array with a tensor's values, in its format; float32 for bfloat16, which NumPy does not have."""
     if x.device.type != "cpu":
         raise Refused("NumPy computes on the CPU", declared=True)
     x = x.detach().resolve_conj().resolve_neg()
@@ -143,7 +143,7 @@ def _array(x: torch.Tensor) -> np.ndarray:
 
 
 def _tensor(y: object, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
-    """A tensor in the array's own format, but for bfloat16."""
+    """Return a tensor in the array's own format, or in bfloat16 where the inputs are of that format."""
     if not isinstance(y, np.ndarray | np.generic):
         raise BadOutput(f"returned {type(y).__name__} where an array, or a tuple of arrays, is expected")
     tensor = torch.from_numpy(np.array(y, order="C"))

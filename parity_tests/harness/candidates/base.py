@@ -24,24 +24,28 @@ class Recorded(Protocol):
     """A call of a candidate whose backward may run later, and more than once."""
 
     @property
-    def inputs(self) -> Sequence[torch.Tensor]: ...
+    def inputs(self) -> Sequence[torch.Tensor]:
+        """The inputs of the call."""
+        ...
 
     @property
-    def outputs(self) -> Tensors: ...
+    def outputs(self) -> Tensors:
+        """The differentiable outputs of the call."""
+        ...
 
     def vjp(self, cotangents: Sequence[torch.Tensor | None], retain_graph: bool = False) -> MaybeTensors:
-        """The gradients of the inputs."""
+        """Return the gradients of the inputs."""
         ...
 
 
 @runtime_checkable
 class AnyCandidate(Protocol):
-    """A candidate in any framework. Tensors go in and come out; a class converts them to its framework's arrays.
+    """A candidate in any framework. Its maps take and return tensors; a subclass converts them to its own arrays.
 
     Attributes:
-        name: its name in reports.
+        name: the name of the candidate in reports.
         limits: the checks that it is known to fail, each with the reason; `None`: those that it refuses itself.
-        framework: the framework's name in messages; checks that are about PyTorch run where it is "torch".
+        framework: the framework's name in messages; checks about PyTorch run where it is "torch".
         batch_axes: the axes of an input along which the check `vmap` batches.
     """
 
@@ -52,11 +56,11 @@ class AnyCandidate(Protocol):
 
     @property
     def source(self) -> Callable:
-        """What its author wrote, for names and reproducers."""
+        """The callable that the author wrote, for names and reproducers."""
         ...
 
     def named(self, name: str, limits: Mapping[str, str] | None) -> Self:
-        """The same under this name, with these limits."""
+        """Return the same candidate under this name, with these limits."""
         ...
 
     def bound(
@@ -66,31 +70,32 @@ class AnyCandidate(Protocol):
         returns: Outputs | None = None,
         arranged: Callable[[Sequence], Sequence] | None = None,
     ) -> Self:
-        """The same as a function of the differentiated inputs alone.
+        """Return the candidate as a function of the differentiated inputs alone.
 
         Args:
             constants: the other inputs, by their positions among all of them.
             params: keyword parameters.
-            returns: what the operator returns, if that is more than a tuple of numbers; None for what is known already.
-            arranged: takes the inputs to the arguments that the callable takes; None for what is known already.
+            returns: the structure of what the operator returns, if that is more than a tuple of numbers; None keeps the
+                one that is known already.
+            arranged: maps the inputs to the arguments that the callable takes; None keeps the known one.
         """
         ...
 
     def with_constants(self, constants: Mapping[int, torch.Tensor]) -> Self:
-        """The same, bound to these constants in another format; by default it keeps those that it has."""
+        """Return the candidate bound to these constants in another format; by default it keeps its own."""
         return self
 
     def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
-        """The outputs that are differentiable.
+        """Return the outputs that are differentiable.
 
         Raises:
-            BadOutput: they are not arrays, or not as many as the operator has.
-            Refused: the candidate, or the framework for it, says that it does not support this.
+            BadOutput: the outputs are not arrays, or not as many as the operator has.
+            Refused: the candidate, or its framework, says that it does not support this.
         """
         ...
 
     def every_output(self, args: Sequence[torch.Tensor]) -> Tensors:
-        """All outputs, integers included, in the order of the oracle's; by default all are differentiable."""
+        """Return all outputs, integers included, in the oracle's order; by default all are differentiable."""
         return self.forward(args)
 
     def vjp(
@@ -99,10 +104,12 @@ class AnyCandidate(Protocol):
         cotangents: Sequence[torch.Tensor | None],
         requires_grad: Sequence[bool] | None = None,
     ) -> MaybeTensors:
-        """Reverse mode: a gradient for each input, or None for a zero.
+        """Reverse mode: return a gradient for each input, or None for a zero.
 
-        `cotangents`: one for each output, None where it takes no part. `requires_grad`: which inputs need a gradient;
-        by default all.
+        Args:
+            primals: the inputs.
+            cotangents: one for each output; None for an output that takes no part.
+            requires_grad: which inputs need a gradient; by default all.
         """
         ...
 
@@ -115,7 +122,7 @@ class AnyCandidate(Protocol):
         return Recalled(self, primals, self.forward(primals), requires_grad)
 
     def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> MaybeTensors:
-        """Forward mode: a tangent for each output."""
+        """Forward mode: return a tangent for each output."""
         self._refuse("forward mode")
 
     def vjp_of_vjp(
@@ -149,27 +156,33 @@ class AnyCandidate(Protocol):
     def vjp_of_vjp_of_vjp(
         self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
     ) -> MaybeTensors:
-        """Reverse over reverse over reverse."""
+        """Reverse over reverse over reverse; `count` is the number of the operator's inputs."""
         self._refuse("third order")
 
     def vmap(self, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None) -> Tensors:
-        """The outputs for a batch, which is the first axis of each. `outer`: those of a vmap around the first."""
+        """Return the outputs for a batch, which is their first axis. `outer`: the `in_dims` of an enclosing vmap."""
         self._refuse("vmap")
 
     def vmap_of_vjp(
         self, count: int, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None
     ) -> MaybeTensors:
-        """The gradients of every example; `in_dims` has an axis for each of the `count` inputs and each cotangent."""
+        """Return the gradients of every example.
+
+        `in_dims` has an axis for each of the `count` inputs and each cotangent; `outer` is that of an enclosing vmap.
+        """
         self._refuse("vmap")
 
     def vmap_of_jvp(
         self, count: int, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None
     ) -> MaybeTensors:
-        """The tangents of every example; `in_dims` has an axis for each of the `count` inputs and each tangent."""
+        """Return the tangents of every example.
+
+        `in_dims` has an axis for each of the `count` inputs and each tangent; `outer` is that of an enclosing vmap.
+        """
         self._refuse("vmap")
 
     def vjp_of_vmap(self, in_dims: InDims, args: Sequence[torch.Tensor]) -> MaybeTensors:
-        """The gradients of a vmapped call; of an input that is not batched, the sum over the examples."""
+        """Return the gradients of a vmapped call; that of an unbatched input is the sum over the examples."""
         self._refuse("vmap")
 
     def _refuse(self, what: str) -> NoReturn:
@@ -186,5 +199,5 @@ class Recalled:
     requires_grad: Sequence[bool] | None
 
     def vjp(self, cotangents: Sequence[torch.Tensor | None], retain_graph: bool = False) -> MaybeTensors:
-        """The gradients, as often as one likes."""
+        """Return the gradients; may be called any number of times."""
         return self.candidate.vjp(self.inputs, cotangents, self.requires_grad)

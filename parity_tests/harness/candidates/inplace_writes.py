@@ -1,4 +1,4 @@
-"""Whether the candidate's own code wrote to a tensor in place, or PyTorch's formula for one of its operators."""
+"""Detection of in-place writes, to tell those of the candidate's own code from those of PyTorch's formulas."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-WRITTEN = "has been modified by an inplace operation"  # autograd: a value that it saved is no longer the same
+WRITTEN = "has been modified by an inplace operation"  # autograd's words for a saved value that was overwritten
 _WRITING = ("__setitem__", "__set__", *(f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod")))
 _WRITING += tuple(f"__i{name}__" for name in ("pow", "and", "or", "xor", "lshift", "rshift"))
 
 
 class InplaceWriteDetector(TorchFunctionMode):
-    """Notes the calls from Python that write to a tensor, or that may: those of operators that are not PyTorch's own.
+    """A mode that notes calls from Python that write to a tensor, or that may, as operators outside of PyTorch do.
 
-    What PyTorch's own formulas do, in C++, is no such call; what the `jvp` of a `torch.autograd.Function` does, is.
+    PyTorch's own formulas, in C++, are not noted; what the `jvp` of a `torch.autograd.Function` calls is.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ def _may_write(func: Callable, kwargs: Mapping[str, Any]) -> bool:
     if isinstance(func, torch._ops.OpOverload):
         return func.namespace != "aten" or func._schema.is_mutable
     if isinstance(func, torch._ops.OpOverloadPacket):
-        return True  # it does not say which overload
+        return True  # the overload is unknown
     name = getattr(func, "__name__", "")
     if kwargs.get("out") is not None or name in _WRITING:
         return True

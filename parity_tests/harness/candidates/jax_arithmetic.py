@@ -1,11 +1,11 @@
-"""What leaves XLA no choice, computed by NumPy: the same bits, without a program to compile for every shape.
+"""Operations whose result leaves XLA no choice, computed by NumPy: the same bits, without a compilation per shape.
 
 IEEE 754 has one correct result for a sum, a product, a quotient, a square root or a conversion of real numbers, and
 moving numbers about has one, too. XLA for the CPU flushes subnormal numbers to zero where NumPy does not: where one
 occurs, XLA runs the operation.
 
-The oracle's operations are evaluated by code of their own, `rounding.evaluation`: what judges must not be what is
-judged.
+The oracle's operations are evaluated by separate code, `rounding.evaluation`, so that it shares none with what it
+judges.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _split(x: np.ndarray, sizes: Sequence[int], axis: int) -> list[np.ndarray]:
     return np.split(x, np.cumsum(sizes)[:-1], axis)
 
 
-# Of numbers of any kind: (operands..., the primitive's parameters) -> result, or results.
+# Operations on numbers of any kind: (operands..., the primitive's parameters) -> result, or results.
 _MOVES: dict[str, Callable[..., Any]] = {
     "broadcast_in_dim": _broadcast,
     "reshape": _reshaped,
@@ -73,28 +73,28 @@ _MOVES: dict[str, Callable[..., Any]] = {
     "or": np.bitwise_or,
     "not": np.invert,
 }
-# The least normal number of each format.
+# The smallest normal number of each format.
 _SMALLEST = {np.dtype(x): jnp.finfo(x).tiny for x in (np.float16, jnp.bfloat16, np.float32, np.float64)}
 
 
 def rounds_once(eqn: core.JaxprEqn) -> bool:
-    """True for an operation on real numbers that has one correctly rounded result."""
+    """Return whether an equation is an operation on real numbers with one correctly rounded result."""
     if eqn.primitive.name == "convert_element_type":
         return _kinds(eqn) <= {"f", "b"} and eqn.params["new_dtype"] in _SMALLEST
     return eqn.primitive.name in _ROUNDED and _kinds(eqn) <= {"f"}
 
 
 def moves(eqn: core.JaxprEqn) -> bool:
-    """True for an operation that only moves, negates, compares or chooses."""
+    """Return whether an equation only moves, negates, compares or selects numbers."""
     if eqn.primitive.name == "select_n" and (len(eqn.invars) != 3 or _type(eqn.invars[0])[1] != np.bool_):
         return False
     return eqn.primitive.name in _MOVES and _kinds(eqn) <= {"f", "i", "u", "b"}
 
 
 def computed(eqn: core.JaxprEqn, operands: Sequence[Any]) -> list[np.ndarray] | None:
-    """The results with XLA's bits, or None where XLA must run it.
+    """Return the results with XLA's bits, or None where XLA must run the equation.
 
-    Must run inside `np.errstate(all="ignore")`: an infinity is a result here.
+    Must be called inside `np.errstate(all="ignore")`: an infinity is a result here.
     """
     if any(getattr(x.aval, "weak_type", False) for x in eqn.outvars) or _is_placed(eqn):
         return None  # a NumPy array cannot say that it is weakly typed, nor where it is
@@ -115,12 +115,12 @@ def computed(eqn: core.JaxprEqn, operands: Sequence[Any]) -> list[np.ndarray] | 
 
 
 def _type(x: Any) -> tuple[Any, Any]:
-    """The shape and the dtype of a variable, if it has them."""
+    """Return the shape and the dtype of a variable, if it has them."""
     return getattr(x.aval, "shape", None), getattr(x.aval, "dtype", None)
 
 
 def _kinds(eqn: core.JaxprEqn) -> set[str]:
-    """The kinds of all operands and results: those of real numbers are "f", of what NumPy does not know "?"."""
+    """Return the kinds of all operands and results: "f" for real numbers, "?" for dtypes that NumPy does not know."""
     dtypes = {_type(x)[1] for x in (*eqn.invars, *eqn.outvars)}
     return {"f" if d in _SMALLEST else d.kind if isinstance(d, np.dtype) and d.kind in "iub" else "?" for d in dtypes}
 
@@ -141,4 +141,4 @@ def _has_subnormals(x: np.ndarray) -> bool:
     if x.dtype not in _SMALLEST:
         return False
     size = np.abs(x)
-    return bool(((size <= _SMALLEST[x.dtype]) & (size != 0)).any())  # the least normal one may have been rounded to
+    return bool(((size <= _SMALLEST[x.dtype]) & (size != 0)).any())  # a result may be rounded up to the least

@@ -1,4 +1,4 @@
-"""A candidate in JAX: a function of JAX arrays, and the maps that JAX makes of it by its own transforms."""
+"""Candidates in JAX: functions of JAX arrays, whose maps are made by JAX's own transforms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from parity_tests.harness.numbers.numerics import pinned_jax
 
 Arrays = tuple[jax.Array, ...]
 
-# A rule that nobody has written cannot be wrong; JAX's own words say which. Of these an author decides, ...
+# A missing rule cannot be wrong; it is recognized by the words of JAX's error. An author decides about these, ...
 _NO_RULE = (
     (
         "is a custom_vjp, which JAX cannot differentiate forward",
@@ -36,7 +36,7 @@ _NO_RULE = (
     ("goes through a callback without a rule", r"callbacks do not support (JVP|transpose)"),
     ("goes through a callback without a vmap_method", r"vmap is only supported for the \w+ primitive when vmap_method"),
 )
-# ... and of these JAX.
+# ... and JAX about these.
 _REFUSED = (
     r"[Rr]ule (\(for reverse-mode differentiation\) )?for '.*' not implemented",
     r"Reverse-mode differentiation does not work for",
@@ -73,7 +73,7 @@ class JaxCandidate(AnyCandidate):
 
     @property
     def source(self) -> Callable:
-        """What its author wrote."""
+        """The callable that the author wrote, for names and reproducers."""
         return self.call
 
     def __post_init__(self) -> None:
@@ -81,11 +81,11 @@ class JaxCandidate(AnyCandidate):
             raise TypeError(f"JaxCandidate: needs a function of JAX arrays, got {type(self.call).__name__}")
 
     def __reduce__(self) -> tuple:
-        """Without what has been compiled: see `isolation.by_name`."""
+        """Pickle the candidate without its compiled programs; see `isolation.by_name`."""
         return JaxCandidate, (self.call, self.name, self.limits)
 
     def named(self, name: str, limits: Mapping[str, str] | None) -> JaxCandidate:
-        """The same under this name, with these limits."""
+        """Return the same candidate under this name, with these limits."""
         return JaxCandidate(self.call, name, limits)
 
     def bound(
@@ -95,11 +95,7 @@ class JaxCandidate(AnyCandidate):
         returns: Outputs | None = None,
         arranged: Callable[[Sequence], Sequence] | None = None,
     ) -> JaxCandidate:
-        """The same as a function of the other inputs: with these, by their position, and these keyword parameters.
-
-        `returns`: what the operator returns, by default what is known of it already; `arranged`: its inputs as the
-        arguments that it takes, by default as they are.
-        """
+        """Return the candidate as a function of the differentiated inputs alone; see `AnyCandidate.bound`."""
         returns = self.returns if returns is None or returns.is_plain else returns
         if not constants and not params and arranged is None:
             return replace(self, returns=returns)
@@ -112,16 +108,16 @@ class JaxCandidate(AnyCandidate):
         return replace(self, call=call, returns=returns)
 
     def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
-        """The outputs that are differentiable, as a tuple.
+        """Return the outputs that are differentiable.
 
         Raises:
-            BadOutput: they are not arrays.
-            Refused: JAX says that it does not support this.
+            BadOutput: the outputs are not arrays, or not as many as the operator has.
+            Refused: the candidate, or its framework, says that it does not support this.
         """
         return self._evaluated(self._outputs, args, required=True)
 
     def every_output(self, args: Sequence[torch.Tensor]) -> Tensors:
-        """All outputs, integers included, in the order of the oracle's; raises what `forward` does."""
+        """Return all outputs, integers included, in the oracle's order; raises what `forward` does."""
         return self._evaluated(self._every_output, args, required=True)
 
     def vjp(
@@ -130,7 +126,7 @@ class JaxCandidate(AnyCandidate):
         cotangents: Sequence[torch.Tensor | None],
         requires_grad: Sequence[bool] | None = None,
     ) -> MaybeTensors:
-        """Reverse mode; an absent cotangent is a symbolic zero. `requires_grad`: with respect to which inputs."""
+        """Reverse mode; an absent cotangent is a symbolic zero. `requires_grad`: which inputs need a gradient."""
         flags = [True] * len(primals) if requires_grad is None else requires_grad
         present = [w is not None for w in cotangents]
         with _pinned(primals), _refusals(required=True):
@@ -146,7 +142,7 @@ class JaxCandidate(AnyCandidate):
         requires_grad: Sequence[bool] | None = None,
         present: Sequence[bool] | None = None,
     ) -> Pullback:
-        """The outputs (those that are `present`) and the function that pulls cotangents back, by one `jax.vjp`."""
+        """Return the outputs flagged by `present` and the function that pulls cotangents back, by one `jax.vjp`."""
         flags = [True] * len(primals) if requires_grad is None else requires_grad
         with _pinned(primals), _refusals(required=True):
             varied, chosen = self._varied(primals, flags, present)
@@ -156,7 +152,7 @@ class JaxCandidate(AnyCandidate):
     def _varied(
         self, primals: Sequence[torch.Tensor], flags: Sequence[bool], present: Sequence[bool] | None
     ) -> tuple[Callable, list[jax.Array]]:
-        """The outputs that are `present` as a function of the inputs that `flags` chooses, and those inputs."""
+        """Return the outputs flagged by `present` as a function of the inputs flagged by `flags`, and those inputs."""
         arrays = [conversion.to_jax(x) for x in primals]
 
         def varied(*some: jax.Array) -> Arrays:
@@ -172,7 +168,7 @@ class JaxCandidate(AnyCandidate):
         return graph.vjp([torch.zeros_like(y) for y in graph.outputs])
 
     def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> MaybeTensors:
-        """Forward mode."""
+        """Forward mode: return a tangent for each output."""
         return self._evaluated(_jvp(self._outputs, len(primals)), [*primals, *tangents])
 
     def vjp_of_vjp(
@@ -208,31 +204,37 @@ class JaxCandidate(AnyCandidate):
     def vjp_of_vjp_of_vjp(
         self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
     ) -> MaybeTensors:
-        """Reverse over reverse over reverse."""
+        """Reverse over reverse over reverse; `count` is the number of the operator's inputs."""
         gradients = _vjp(_vjp(self._outputs, count), len(arguments) - count)
         return self._evaluated(_vjp(gradients, len(arguments)), [*arguments, *cotangents])
 
     def vmap(self, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None) -> Tensors:
-        """The outputs for a batch, which is the first axis of each. `outer`: those of a vmap around the first."""
+        """Return the outputs for a batch, which is their first axis. `outer`: the `in_dims` of an enclosing vmap."""
         return self._evaluated(_vmapped(self._outputs, in_dims, outer), args)
 
     def vmap_of_vjp(
         self, count: int, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None
     ) -> MaybeTensors:
-        """The gradients of every example; `in_dims` has an axis for each of the `count` inputs and each cotangent."""
+        """Return the gradients of every example.
+
+        `in_dims` has an axis for each of the `count` inputs and each cotangent; `outer` is that of an enclosing vmap.
+        """
         return self._evaluated(_vmapped(_vjp(self._outputs, count), in_dims, outer), args)
 
     def vmap_of_jvp(
         self, count: int, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None
     ) -> MaybeTensors:
-        """The tangents of every example; `in_dims` has an axis for each of the `count` inputs and each tangent."""
+        """Return the tangents of every example.
+
+        `in_dims` has an axis for each of the `count` inputs and each tangent; `outer` is that of an enclosing vmap.
+        """
         return self._evaluated(_vmapped(_jvp(self._outputs, count), in_dims, outer), args)
 
     def vjp_of_vmap(self, in_dims: InDims, args: Sequence[torch.Tensor]) -> MaybeTensors:
-        """The gradients of a vmapped call; of an input that is not batched, the sum over the examples.
+        """Return the gradients of a vmapped call; that of an unbatched input is the sum over the examples.
 
         Raises:
-            Refused: where JAX's own answer would be wrong for a right rule.
+            Refused: JAX's own answer would be wrong for a right rule.
         """
         with _pinned(args):
             if self._meets_unbatched_output(in_dims, [conversion.to_jax(x) for x in args[: len(in_dims)]]):
@@ -240,7 +242,7 @@ class JaxCandidate(AnyCandidate):
         return self._evaluated(_vjp(jax.vmap(self._outputs, tuple(in_dims)), len(in_dims)), args)
 
     def _meets_unbatched_output(self, in_dims: Sequence[int | None], args: Sequence[jax.Array]) -> bool:
-        """True for a custom_vjp with an output in which none of the batched inputs takes part."""
+        """True if a custom_vjp is called that has an output independent of all batched inputs."""
         example = [
             x if dim is None else jax.eval_shape(lambda x, dim=dim: jnp.take(x, 0, dim), x)
             for x, dim in zip(args, in_dims, strict=True)
@@ -279,7 +281,7 @@ class JaxCandidate(AnyCandidate):
 
 @dataclass(frozen=True)
 class Pullback:
-    """A call, and the linear function that takes its cotangents back; `flags`: to which of the inputs."""
+    """A recorded call with the linear function that pulls its cotangents back to the inputs flagged by `flags`."""
 
     inputs: Sequence[torch.Tensor]
     outputs: Tensors
@@ -288,7 +290,7 @@ class Pullback:
     programs: Programs
 
     def vjp(self, cotangents: Sequence[torch.Tensor], retain_graph: bool = False) -> MaybeTensors:
-        """The gradients, as often as one likes."""
+        """Return the gradients; may be called any number of times."""
         if len(cotangents) != len(self.outputs):
             raise BadOutput(f"returned {len(self.outputs)} outputs, expected {len(cotangents)}")
         with _pinned(self.inputs), _refusals(required=True):
@@ -298,7 +300,7 @@ class Pullback:
 
 
 def _vjp(f: Callable, count: int) -> Callable:
-    """The VJP on flat arguments: `count` primals, then a cotangent for each result."""
+    """Return the VJP on flat arguments: `count` primals, then a cotangent for each result."""
 
     def vjp(*args: jax.Array) -> Arrays:
         outputs, pullback = jax.vjp(f, *args[:count])
@@ -310,7 +312,7 @@ def _vjp(f: Callable, count: int) -> Callable:
 
 
 def _adjoint(pullback: Callable, cotangents: Iterable[jax.Array]) -> Arrays:
-    """The cotangents, pulled back by PyTorch's convention: JAX's VJP is the transpose, which has no conjugates."""
+    """Return the pulled-back cotangents in PyTorch's convention: JAX's VJP is the transpose, without conjugates."""
     return tuple(map(_conjugate, pullback(tuple(map(_conjugate, cotangents)))))
 
 
@@ -334,15 +336,17 @@ def _chosen(outputs: Arrays, present: Sequence[bool]) -> Arrays:
 
 
 def _pinned(tensors: Sequence[torch.Tensor]) -> contextlib.AbstractContextManager[None]:
-    """JAX's settings belong to a thread, and a check may run a candidate in several."""
+    """Pin JAX's settings in this thread: they are thread-local, and a check may run a candidate in several threads."""
     return pinned_jax(tensors[0].device.type)
 
 
 @contextlib.contextmanager
 def _refusals(required: bool) -> Iterator[None]:
-    """Turns the errors by which JAX says "not supported" into `Refused`.
+    """Turn the errors by which JAX says "not supported" into `Refused`.
 
-    `required`: an operator must have a value and a VJP; further maps its author declines by writing no rule for them.
+    Args:
+        required: True for maps that an operator must have, its value and its VJP. Other maps the author may decline by
+            writing no rule for them.
     """
     try:
         yield

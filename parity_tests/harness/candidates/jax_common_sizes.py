@@ -1,12 +1,12 @@
-"""Operations of XLA's at sizes that many shapes have in common, so that few programs are compiled.
+"""XLA operations run at sizes that many shapes have in common, so that few programs are compiled.
 
-XLA compiles a product of matrices, or an exponential, anew for every shape: 20 to 80 ms each, and an operator is judged
-at dozens of shapes in four formats. Here the operands are extended to a power of two along each axis, and the result is
-cut: matrices by zeros, since terms of 0 · 0 change no sum, and what is computed entry by entry by its own entries. It
-is XLA's own code, with its precision and its roundings.
+XLA compiles a product of matrices, or an exponential, for every shape: 20 to 80 ms each, and an operator is judged at
+dozens of shapes in four formats. Here the operands are extended to a power of two along each axis, and the result is
+cut: matrices are padded by zeros, since terms of 0 · 0 change no sum, and operands of elementwise functions by their
+own entries. The code is XLA's own, with its precision and its roundings.
 
-What XLA would do at the size itself is not seen then: another order of the same sum, other last bits at the end of a
-vector, a mistake of XLA's at that size. What is under `jax.jit` is compiled at its own sizes.
+What XLA would do at the original size is not seen then: another order of the same sum, other last bits at the end of a
+vector, a mistake of XLA's at that size. Functions under `jax.jit` are compiled at their own sizes.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Extended:
     """An operation at a common size.
 
     Attributes:
-        key: what it has in common with others that are the same program.
+        key: the key of the compiled program, equal for operations that share it.
         call: the function of the operands that is compiled.
-        operands: those of the operation, extended.
-        cut: takes its result to that of the operation itself.
+        operands: the operands of the operation, extended.
+        cut: maps the result to that of the operation itself.
     """
 
     key: Hashable
@@ -48,7 +48,7 @@ class Extended:
 
 
 def is_extended(eqn: core.JaxprEqn) -> bool:
-    """True for an operation that `extended` can run at a larger size."""
+    """Return whether `extended` handles an operation."""
     atoms = [*eqn.invars, *eqn.outvars]
     if eqn.params.get("out_sharding") is not None or not all(_is_floating(x) for x in atoms):
         return False
@@ -60,7 +60,7 @@ def is_extended(eqn: core.JaxprEqn) -> bool:
 
 
 def extended(eqn: core.JaxprEqn, operands: Sequence[Any]) -> Extended | None:
-    """The operation at a common size; None if it is another one than these."""
+    """Return the operation at a common size; None if it is of another kind."""
     if not is_extended(eqn):
         return None
     x = [np.asarray(a) for a in operands]
@@ -80,7 +80,7 @@ def _elementwise(eqn: core.JaxprEqn, x: list[np.ndarray]) -> Extended:
 
 
 def _product(eqn: core.JaxprEqn, x: np.ndarray, y: np.ndarray) -> Extended | None:
-    """dot_general as one product of matrices, for each entry of the batch if there is one."""
+    """Return a dot_general as one product of matrices, for each entry of the batch if there is one."""
     (axes_x, axes_y), (batch_x, batch_y) = eqn.params["dimension_numbers"]
     free_x = [i for i in range(x.ndim) if i not in (*axes_x, *batch_x)]
     free_y = [i for i in range(y.ndim) if i not in (*axes_y, *batch_y)]
@@ -113,7 +113,7 @@ def _length(size: int) -> int:
 
 
 def _filled(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """An array with zeros appended along each axis."""
+    """Return x with zeros appended along each axis up to this shape."""
     y = np.zeros(shape, x.dtype)
     y[tuple(map(slice, x.shape))] = x
     return y

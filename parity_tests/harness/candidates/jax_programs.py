@@ -46,13 +46,13 @@ _NO_VALUES = (
 
 
 class Programs:
-    """Those that one candidate needs, by what they compute."""
+    """The compiled programs of one candidate, by what they compute."""
 
     def __init__(self) -> None:
         self._compiled: OrderedDict[Hashable, Callable] = OrderedDict()
 
     def run(self, f: Callable, *args: jax.Array) -> Any:
-        """f(*args), arrays in whatever containers JAX knows; it raises what f does."""
+        """Return f(*args), whose arguments are arrays in any containers that JAX knows; raises what f raises."""
         try:
             closed, shapes = jax.make_jaxpr(f, return_shape=True)(*args)
         except Exception as error:
@@ -67,7 +67,7 @@ class Programs:
         return jax.tree.unflatten(jax.tree.structure(shapes), arrays)
 
     def _run(self, jaxpr: core.Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-        """The results: arrays of JAX, or of NumPy where that has computed them."""
+        """Return the results of a jaxpr: arrays of JAX, or of NumPy where it has computed them."""
         known: dict[core.Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
         known |= zip(jaxpr.invars, args, strict=True)
 
@@ -120,7 +120,7 @@ class Programs:
 
 
 def _on_the_default_cpu(operands: Sequence[Any]) -> bool:
-    """True if all arrays are on the default device, and that is the CPU."""
+    """Return whether all operands are on the device where a new array would be, and that is the CPU."""
     settings: Any = jax.config
     default = settings.jax_default_device or jax.devices()[0]
     if getattr(default, "platform", None) != "cpu":
@@ -129,7 +129,7 @@ def _on_the_default_cpu(operands: Sequence[Any]) -> bool:
 
 
 def _is_one_operation(jaxpr: core.Jaxpr) -> bool:
-    """True for a single operation, beside those that move numbers: XLA then has nothing to rewrite."""
+    """Return whether a jaxpr has a single operation besides moves, so that XLA has nothing to rewrite."""
     others = [eqn for eqn in jaxpr.eqns if not jax_arithmetic.moves(eqn)]
     if not jaxpr.eqns or len(others) > 1:
         return False
@@ -142,20 +142,20 @@ def _bound(eqn: core.JaxprEqn, *operands: Any) -> Sequence[jax.Array]:
 
 
 def _jitted(eqn: core.JaxprEqn) -> core.Jaxpr | None:
-    """What an equation runs that is a call of a function under `jax.jit`, if it has no constants."""
+    """Return the jaxpr of an equation that calls a function under `jax.jit`, if it has no constants."""
     if eqn.primitive.name not in ("jit", "pjit") or eqn.params["jaxpr"].consts:
         return None
     return eqn.params["jaxpr"].jaxpr
 
 
 class _Unknown(Exception):
-    """What an equation computes cannot be told from its parameters."""
+    """Raised when the parameters of an equation do not determine what it computes."""
 
 
 def _key(eqn: core.JaxprEqn) -> Hashable | None:
-    """What two equations that compute the same have in common; None where that cannot be told.
+    """Return a key that is equal for equations that compute the same; None where that cannot be known.
 
-    A function under `jax.jit` that is one operation has that operation's own.
+    A function under `jax.jit` that is one operation has the key of that operation.
     """
     if eqn.primitive.name == "custom_lin":
         return None  # a custom_vjp, differentiated forward: it runs nowhere, and says so
@@ -176,7 +176,7 @@ def _key(eqn: core.JaxprEqn) -> Hashable | None:
 
 
 def _of_program(arguments: Sequence[Any], eqns: Sequence[core.JaxprEqn], results: Sequence[Any]) -> Hashable:
-    """The program with its variables numbered. What is written in an equation by itself is an operand like others."""
+    """Return the key of a program, with its variables numbered; a literal is treated as an operand."""
     own = len(eqns) == 1 and arguments is eqns[0].invars
     numbers: dict[Any, int] = {}
 
@@ -210,7 +210,7 @@ def _type(x: Any) -> Hashable:
 
 
 def _frozen(x: Any) -> Hashable:
-    """A parameter of an equation, as a key: equal if it is of the same type and the same, to the last bit."""
+    """Return a key for a parameter of an equation: equal for parameters of the same type and the same bits."""
     if isinstance(x, core.ClosedJaxpr):
         if x.consts:
             raise _Unknown

@@ -1,4 +1,4 @@
-"""A candidate that cannot be called here. Whoever only tells of a run imports this, and not PyTorch."""
+"""A candidate that cannot be called on this machine. This module does not import PyTorch."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NotBuilt:
-    """A candidate that cannot be called here, so that nothing of it is judged.
+    """A candidate that cannot be called on this machine, so that nothing of it is judged.
 
     Attributes:
-        name: its name in reports.
-        reason: why, and what to do about it.
-        expected: may a run pass without it? Yes where the machine lacks something, no where the candidate is broken.
+        name: the name of the candidate in reports.
+        reason: why it cannot be called, and what to do about it.
+        expected: True if a run may pass without it, because the machine lacks something; False if it is broken.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What an operator returns: arrays by their names or places, some of which may be integers."""
+"""The outputs of an operator: arrays by name or position, some of which may be integers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ class Outputs:
     """An operator's outputs, in order.
 
     Attributes:
-        paths: where each is in what the operator returns.
-        differentiable: is it of real or complex numbers? Integers and booleans have no cotangents and no tangents.
+        paths: the path of each output in the returned structure.
+        differentiable: for each output, True if it has real or complex numbers. Integers and booleans have no
+            cotangents and no tangents.
     """
 
     paths: tuple[Path, ...]
@@ -26,21 +27,21 @@ class Outputs:
 
     @property
     def is_plain(self) -> bool:
-        """True for an array, or a tuple of arrays, each of which can be differentiated."""
+        """True if the operator returns an array or a tuple of arrays, all of them differentiable."""
         return all(self.differentiable) and not _has_names(self.paths) and all(len(path) <= 1 for path in self.paths)
 
     def names(self, default: Sequence[str], taken: Collection[str]) -> tuple[str, ...]:
-        """The keys that lead to each output, or the default names where there are none; `taken`: by the inputs."""
+        """Return the keys that lead to each output, or default names where there are none; `taken`: names of inputs."""
         if not all(any(isinstance(key, str) for key in path) for path in self.paths):
             return tuple(default)
         names = [".".join(map(str, path)) for path in self.paths]
         return tuple(f"output.{name}" if name in taken else name for name in names)
 
     def arranged(self, returned: object) -> list[Any]:
-        """What a candidate returns, in this order: by name where both have names, else by position.
+        """Return a candidate's outputs in this order: by name where both have names, else by position.
 
         Raises:
-            BadOutput: there are other outputs.
+            BadOutput: the candidate returns other outputs.
         """
         found = dict(leaves(returned))
         if len(found) != len(self.paths):
@@ -52,18 +53,18 @@ class Outputs:
         return [*found.values()]
 
     def real(self, arranged: Sequence[Any]) -> tuple[Any, ...]:
-        """The differentiable outputs."""
+        """Return the outputs that are differentiable."""
         return tuple(y for y, flag in zip(arranged, self.differentiable, strict=True) if flag)
 
     def integers(self, arranged: Sequence[Any]) -> tuple[Any, ...]:
-        """The outputs that are not differentiable."""
+        """Return the outputs that are not differentiable."""
         return tuple(y for y, flag in zip(arranged, self.differentiable, strict=True) if not flag)
 
 
 def leaves(returned: object, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """What is in dictionaries (in the order of their keys, as in JAX), named tuples, dataclasses, tuples and lists.
+    """Yield the leaves of dictionaries (with sorted keys, as in JAX), named tuples, dataclasses, tuples and lists.
 
-    Anything else is by itself, at the path ().
+    Any other object is a leaf itself, at the path ().
     """
     parts = _parts(returned)
     if parts is None:

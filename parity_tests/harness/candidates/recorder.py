@@ -1,4 +1,4 @@
-"""A candidate that remembers its last call: of which map, at what, and what came out."""
+"""A candidate that records its last call: the map, its arguments and its results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from parity_tests.harness.numbers import conversion
 
 @dataclass(frozen=True, eq=False)
 class Argument:
-    """A tensor as it was handed over: its values, and, unless it is contiguous, the memory behind them."""
+    """A tensor as it was passed: its values, and, unless it is contiguous, the memory behind them."""
 
     values: np.ndarray
     requires_grad: bool
@@ -27,7 +27,7 @@ class Argument:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A call of one of the maps. `create_graph`: whether the inner backward of a second order was recorded."""
+    """A call of one of the maps. `create_graph`: True if the inner backward of a second-order map was recorded."""
 
     name: str
     arguments: tuple[Argument | None, ...]
@@ -36,7 +36,7 @@ class Call:
 
 
 class Recorder(Candidate):
-    """The same candidate; `last` is its last call from outside, None if its numbers cannot be read."""
+    """A candidate whose `last` is its last call from outside; None if the numbers of that call cannot be read."""
 
     def __init__(self, candidate: Candidate) -> None:
         super().__init__(candidate.call, candidate.name, candidate.limits)
@@ -46,30 +46,37 @@ class Recorder(Candidate):
         self._inside = False
 
     def forward(self, args):
+        """Call `Candidate.forward` and record it."""
         return self._recorded("forward", args, (), False, lambda: Candidate.forward(self, args))
 
     def vjp(self, primals, cotangents, requires_grad=None):
+        """Call `Candidate.vjp` and record it."""
         flags = True if requires_grad is None else requires_grad
         return self._recorded(
             "vjp", primals, cotangents, flags, lambda: Candidate.vjp(self, primals, cotangents, requires_grad)
         )
 
     def jvp(self, primals, tangents):
+        """Call `Candidate.jvp` and record it."""
         return self._recorded("jvp", primals, tangents, False, lambda: Candidate.jvp(self, primals, tangents))
 
     def vjp_of_vjp(self, count, arguments, cotangents):
+        """Call `Candidate.vjp_of_vjp` and record it."""
         run = functools.partial(Candidate.vjp_of_vjp, self, count, arguments, cotangents)
         return self._recorded("vjp_of_vjp", arguments, cotangents, True, run)
 
     def jvp_of_vjp(self, count, arguments, tangents, create_graph=True):
+        """Call `Candidate.jvp_of_vjp` and record it."""
         run = functools.partial(Candidate.jvp_of_vjp, self, count, arguments, tangents, create_graph)
         return self._recorded("jvp_of_vjp", arguments, tangents, True, run, create_graph)
 
     def vjp_of_jvp(self, count, arguments, cotangents):
+        """Call `Candidate.vjp_of_jvp` and record it."""
         run = functools.partial(Candidate.vjp_of_jvp, self, count, arguments, cotangents)
         return self._recorded("vjp_of_jvp", arguments, cotangents, True, run)
 
     def jvp_of_jvp(self, count, arguments, tangents):
+        """Call `Candidate.jvp_of_jvp` and record it."""
         run = functools.partial(Candidate.jvp_of_jvp, self, count, arguments, tangents)
         return self._recorded("jvp_of_jvp", arguments, tangents, False, run)
 
@@ -82,7 +89,7 @@ class Recorder(Candidate):
         run: Callable[[], Any],
         create_graph: bool = True,
     ) -> Any:
-        if self._inside:  # one map is made of others
+        if self._inside:  # a map that is made of others calls them; only the outermost call is recorded
             return run()
         self._inside, self.last = True, None
         flags = [requires_grad] * len(points) if isinstance(requires_grad, bool) else requires_grad

@@ -1,4 +1,4 @@
-"""The candidate: a PyTorch callable, and the maps that PyTorch makes of it."""
+"""Candidates in PyTorch: callables on tensors, whose maps are made by autograd and torch.func."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ class Candidate(AnyCandidate):
         self.arranged: Callable[[Sequence], Sequence] | None = None
 
     framework = "torch"
-    batch_axes = (0, -1)  # for PyTorch hands a vmap staticmethod the axis as it is
+    batch_axes = (0, -1)  # PyTorch passes the axis to a vmap staticmethod unchanged
 
     def __reduce__(self) -> tuple:
-        """Pickle by what its author wrote: see `isolation.by_name`."""
+        """Pickle the candidate by reference to its author's function; see `isolation.by_name`."""
         return Candidate, (self.source, self.name, self.limits)
 
     @property
     def source(self) -> Callable:
-        """What its author wrote."""
+        """The callable that the author wrote, for names and reproducers."""
         return self.given
 
     def named(self, name: str, limits: Mapping[str, str] | None) -> Candidate:
-        """The same under this name, with these limits."""
+        """Return the same candidate under this name, with these limits."""
         return Candidate(self.source, name, limits)
 
     def with_constants(self, constants: Mapping[int, torch.Tensor]) -> Candidate:
-        """The same, bound to these constants."""
+        """Return the same candidate, bound to these constants."""
         return self.bound(constants, self.params)
 
     def bound(
@@ -64,11 +64,7 @@ class Candidate(AnyCandidate):
         returns: Outputs | None = None,
         arranged: Callable[[Sequence], Sequence] | None = None,
     ) -> Candidate:
-        """The same as a function of the other inputs: with these, by their position, and these keyword parameters.
-
-        `returns`: what the operator returns; `arranged`: its inputs as the arguments that it takes. By default what is
-        known of them already.
-        """
+        """Return the candidate as a function of the differentiated inputs alone; see `AnyCandidate.bound`."""
         candidate = Candidate(self.call, self.name, self.limits)
         candidate.given, candidate.constants, candidate.params = self.given, constants, params
         candidate.returns = self.returns if returns is None or returns.is_plain else returns
@@ -76,24 +72,24 @@ class Candidate(AnyCandidate):
         return candidate
 
     def positional(self, args: Sequence[torch.Tensor]) -> Sequence:
-        """What the callable itself is given for these inputs: them, and the bound constants, as it takes them."""
+        """Return the arguments that the callable itself takes for these inputs and the bound constants."""
         full = list(args)
         for i in sorted(self.constants):
             full.insert(i, self.constants[i])
         return full if self.arranged is None else self.arranged(full)
 
     def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
-        """The outputs that are differentiable, as a tuple.
+        """Return the outputs that are differentiable.
 
         Raises:
-            BadOutput: they are not tensors.
-            Refused: the candidate, or PyTorch for it, says that it does not support this.
+            BadOutput: the outputs are not arrays, or not as many as the operator has.
+            Refused: the candidate, or its framework, says that it does not support this.
         """
         outputs = self.every_output(args)
         return outputs if self.returns is None else self.returns.real(outputs)
 
     def every_output(self, args: Sequence[torch.Tensor]) -> Tensors:
-        """All outputs, integers included, in the order of the oracle's; raises what `forward` does."""
+        """Return all outputs, integers included, in the oracle's order; raises what `forward` does."""
         with refusals():
             outputs = self.call(*self.positional(args), **self.params)
         if self.returns is not None:
@@ -113,11 +109,11 @@ class Candidate(AnyCandidate):
         cotangents: Sequence[torch.Tensor | None],
         requires_grad: Sequence[bool] | None = None,
     ) -> MaybeTensors:
-        """Reverse mode; an absent cotangent reaches the backward undefined. `requires_grad`: of which inputs."""
+        """Reverse mode; an absent cotangent reaches the backward undefined. `requires_grad`: for which inputs."""
         return self.record(primals, requires_grad).vjp(cotangents)
 
     def record(self, primals: Sequence[torch.Tensor], requires_grad: Sequence[bool] | None = None) -> Graph:
-        """The forward alone, recorded by autograd; the leaves share the memory of the primals."""
+        """Run the forward alone, recorded by autograd; the leaves share the memory of the primals."""
         leaves = _leaves(primals, requires_grad)
         return Graph(leaves, self.forward(leaves))
 
@@ -131,11 +127,11 @@ class Candidate(AnyCandidate):
         return torch.autograd.grad(absent, leaves, [torch.ones_like(y) for y in absent], allow_unused=True)
 
     def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor | None]) -> MaybeTensors:
-        """Forward mode; an input may be without a tangent."""
+        """Forward mode: return a tangent for each output."""
         with forward_ad.dual_level():
             results = tuple(forward_ad.unpack_dual(y).tangent for y in self.forward(_duals(primals, tangents)))
             if all(y_dot is None for y_dot in results):
-                # PyTorch asks an operator by `torch.library.custom_op` for its jvp only while gradients are recorded.
+                # PyTorch calls the jvp of a `torch.library.custom_op` operator only while gradients are recorded.
                 self.forward(_duals(_leaves(primals), tangents))
             return results
 
@@ -152,7 +148,7 @@ class Candidate(AnyCandidate):
     def vjp_of_vjp_of_vjp(
         self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
     ) -> MaybeTensors:
-        """Reverse over reverse over reverse."""
+        """Reverse over reverse over reverse; `count` is the number of the operator's inputs."""
         arguments = _leaves(arguments)
         first, second = arguments[:-count], arguments[-count:]
         primals, inner = first[:count], first[count:]
@@ -221,7 +217,7 @@ class Candidate(AnyCandidate):
             return torch.func.jvp(inner, tuple(arguments), tuple(tangents))[1]
 
     def vmap(self, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None) -> Tensors:
-        """The outputs for a batch, which is the first axis of each. `outer`: those of a vmap around the first."""
+        """Return the outputs for a batch, which is their first axis. `outer`: the `in_dims` of an enclosing vmap."""
 
         def outputs(*example: torch.Tensor) -> Tensors:
             return self.forward(example)
@@ -231,7 +227,10 @@ class Candidate(AnyCandidate):
     def vmap_of_vjp(
         self, count: int, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None
     ) -> MaybeTensors:
-        """The gradients of every example; `in_dims` has an axis for each of the `count` inputs and each cotangent."""
+        """Return the gradients of every example.
+
+        `in_dims` has an axis for each of the `count` inputs and each cotangent; `outer` is that of an enclosing vmap.
+        """
 
         def gradients(*example: torch.Tensor) -> Tensors:
             return torch.func.vjp(lambda *x: self.forward(x), *example[:count])[1](tuple(example[count:]))
@@ -241,7 +240,10 @@ class Candidate(AnyCandidate):
     def vmap_of_jvp(
         self, count: int, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None
     ) -> MaybeTensors:
-        """The tangents of every example; `in_dims` has an axis for each of the `count` inputs and each tangent."""
+        """Return the tangents of every example.
+
+        `in_dims` has an axis for each of the `count` inputs and each tangent; `outer` is that of an enclosing vmap.
+        """
 
         def tangents(*example: torch.Tensor) -> Tensors:
             return torch.func.jvp(lambda *x: self.forward(x), example[:count], example[count:])[1]
@@ -249,13 +251,13 @@ class Candidate(AnyCandidate):
         return _vmapped(tangents, in_dims, outer, args)
 
     def vjp_of_vmap(self, in_dims: InDims, args: Sequence[torch.Tensor]) -> MaybeTensors:
-        """The gradients of a vmapped call by autograd; of an input that is not batched, the sum over the examples."""
+        """Return the gradients of a vmapped call; that of an unbatched input is the sum over the examples."""
         leaves, cotangents = _leaves(args[: len(in_dims)]), args[len(in_dims) :]
         return _pullback(self.vmap(in_dims, leaves), leaves, cotangents, create_graph=False)
 
 
 def _vmapped(f: Callable, in_dims: InDims, outer: InDims | None, args: Sequence[torch.Tensor]) -> Tensors:
-    """A function of examples, for all examples of the batch; if `outer` is given, for a batch of batches."""
+    """Return f, a function of one example, for all examples of a batch; with `outer`, for a batch of batches."""
     batched = torch.func.vmap(f, in_dims=tuple(in_dims))
     if outer is not None:
         batched = torch.func.vmap(batched, in_dims=tuple(outer))
@@ -273,19 +275,21 @@ class Graph:
     def vjp(
         self, cotangents: Sequence[torch.Tensor | None], retain_graph: bool = False, create_graph: bool = False
     ) -> MaybeTensors:
-        """The gradients; an absent cotangent reaches the backward undefined."""
+        """Return the gradients; an absent cotangent reaches the backward undefined."""
         return _pullback(self.outputs, self.inputs, cotangents, create_graph, retain_graph or create_graph)
 
 
 class _Undefined(torch.autograd.Function):
-    """The identity, whose backward returns an undefined gradient: how no cotangent at all reaches a backward."""
+    """The identity with a backward that returns undefined gradients, so that a backward gets no cotangent at all."""
 
     @staticmethod
     def forward(ctx, *args):
+        """Return views of the inputs."""
         return tuple(x.view_as(x) for x in args)
 
     @staticmethod
     def backward(ctx, *cotangents):
+        """Return an undefined gradient for each input."""
         return (None,) * len(cotangents)
 
 
@@ -305,7 +309,7 @@ def _pullback(
     create_graph: bool,
     retain_graph: bool | None = None,
 ) -> MaybeTensors:
-    """autograd.grad where results or cotangents may be missing and arguments may not require a gradient."""
+    """Call autograd.grad where results or cotangents may be missing and arguments may not require a gradient."""
     if len(results) != len(cotangents):
         raise BadOutput(f"returned {len(results)} outputs, expected {len(cotangents)}")
     pairs = [
@@ -329,9 +333,13 @@ def _pullback(
 
 
 def _differentiable_again(gradients: MaybeTensors) -> MaybeTensors:
-    """The gradients, if they may be differentiated again.
+    """Return the gradients, after a check that they may be differentiated again.
 
-    The node by which `once_differentiable` raises is cut off from the inputs, so that `autograd.grad` never runs it.
+    The graph is searched, since the node by which `once_differentiable` raises is cut off from the inputs and
+    `autograd.grad` never runs it.
+
+    Raises:
+        Refused: the backward is marked `once_differentiable`.
     """
     if any(node.name() == "torch::autograd::Error" for node in nodes(gradients)):
         raise Refused("its backward is marked once_differentiable", declared=True)
@@ -340,7 +348,7 @@ def _differentiable_again(gradients: MaybeTensors) -> MaybeTensors:
 
 @contextlib.contextmanager
 def _refusing_to_differentiate_again() -> Iterator[None]:
-    """What a backward goes through may lack a derivative of its own, as by `once_differentiable`."""
+    """Turn the refusal of a backward that goes through an operator without a derivative into a declared one."""
     try:
         yield
     except Refused as refusal:
@@ -351,7 +359,7 @@ def _refusing_to_differentiate_again() -> Iterator[None]:
 
 
 def nodes(results: Sequence[torch.Tensor | None]) -> Iterator[torch.autograd.graph.Node]:
-    """The graph of these tensors, each node once."""
+    """Yield the nodes of the autograd graph of these tensors, each once."""
     seen, stack = set(), [y.grad_fn for y in results if y is not None]
     while stack:
         node = stack.pop()
@@ -363,5 +371,5 @@ def nodes(results: Sequence[torch.Tensor | None]) -> Iterator[torch.autograd.gra
 
 
 def may_be_written(x: torch.Tensor) -> bool:
-    """Does each entry have memory of its own? PyTorch refuses to write to what `expand` made."""
+    """Return whether each entry has its own memory; PyTorch refuses to write to the result of `expand`."""
     return all(stride != 0 or size <= 1 for stride, size in zip(x.stride(), x.shape, strict=True))

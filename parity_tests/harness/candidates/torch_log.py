@@ -1,6 +1,7 @@
-"""PyTorch's own log while a candidate runs: kept for the reproducer, away from the terminal.
+"""Capture of PyTorch's log while a candidate runs: kept for the reproducer, away from the terminal.
 
-An operator that raises an exception with fake tensors is logged with hundreds of lines, whoever handles the exception.
+An operator that raises an exception with fake tensors is logged with hundreds of lines, even if the exception is
+handled.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _LINES = 100  # the last ones, where the error is
 
 
 class TorchLog:
-    """What PyTorch logs in its `with` blocks. Whoever sets TORCH_LOGS wants to read along: then nothing is kept."""
+    """The records that PyTorch logs in its `with` blocks. If TORCH_LOGS is set, the log is left alone and not kept."""
 
     def __init__(self) -> None:
         self._lines: collections.deque[str] = collections.deque(maxlen=_LINES)
@@ -25,7 +26,7 @@ class TorchLog:
 
     @property
     def text(self) -> str:
-        """The last lines."""
+        """Return the last lines of the log."""
         return "\n".join(self._lines)
 
     def __enter__(self) -> TorchLog:
@@ -50,7 +51,7 @@ class TorchLog:
         return False
 
     def _keep(self, record: logging.LogRecord) -> bool:
-        """Is a record to be written by the handler? None is; and one that several handlers get is kept once."""
+        """Keep a record, once if several handlers get it, and return False so that no handler writes it."""
         if record is not self._last:
             self._lines.extend(self._formatter.format(record).splitlines())
             self._last = record

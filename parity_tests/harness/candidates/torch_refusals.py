@@ -1,4 +1,4 @@
-"""How PyTorch, or the author of a candidate, says "not supported": the errors that are refusals and no mistakes."""
+"""The errors by which PyTorch, or the author of a candidate, says "not supported": refusals, not mistakes."""
 
 from __future__ import annotations
 
@@ -83,9 +83,10 @@ NESTED_FORWARD = (
 
 
 class Refused(Exception):
-    """The candidate refuses a map with a clear error.
+    """Raised when a candidate refuses a map with a clear error.
 
-    `declared`: its author said so, by PyTorch's own means, or it is PyTorch that lacks something.
+    Attributes:
+        declared: True if its author declared this by PyTorch's own means, or PyTorch itself lacks something.
     """
 
     def __init__(self, reason: str, declared: bool) -> None:
@@ -94,7 +95,7 @@ class Refused(Exception):
 
 
 class BadOutput(TypeError):
-    """The candidate returns something that is not a tensor or a tuple of tensors, or a wrong number of them."""
+    """Raised when a candidate returns something other than a tensor or a tuple of tensors, or too few or too many."""
 
 
 class refusals:
@@ -116,7 +117,7 @@ class refusals:
 
 
 def refusal_of(error: BaseException, without_values: bool = False) -> Refused | None:
-    """What an error says, if it says "not supported"."""
+    """Return the `Refused` for an error that says "not supported", and None for any other error."""
     if not isinstance(error, Exception) or isinstance(error, BadOutput | Refused):
         return None
     named = f"{type(error).__name__}: {message_of(error)}"

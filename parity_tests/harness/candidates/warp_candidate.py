@@ -1,4 +1,4 @@
-"""A candidate in NVIDIA Warp: a function that launches kernels, and the adjoints that `wp.Tape` makes of them."""
+"""Candidates in NVIDIA Warp: functions that launch kernels, and the adjoints that `wp.Tape` makes of them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("WarpCandidate needs NVIDIA Warp: pip install 'gradparity[warp]'") from error
 
-_MOST_AXES = 4  # of a wp.array
-_ONE_TAPE = threading.Lock()  # for all threads of a process, which would record what others launch
+_MOST_AXES = 4  # the limit of a wp.array
+_ONE_TAPE = threading.Lock()  # a tape records what any thread of the process launches
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class WarpCandidate(AnyCandidate):
 
     @property
     def source(self) -> Callable:
-        """What its author wrote."""
+        """The function that the author wrote."""
         return self.call
 
     def named(self, name: str, limits: Mapping[str, str] | None) -> WarpCandidate:
-        """The same under this name, with these limits."""
+        """Return the same candidate under this name, with these limits."""
         return replace(self, name=name, limits=limits)
 
     def bound(
@@ -65,21 +65,21 @@ class WarpCandidate(AnyCandidate):
         returns: Outputs | None = None,
         arranged: Callable[[Sequence], Sequence] | None = None,
     ) -> WarpCandidate:
-        """The same as a function of the differentiated inputs alone; see `AnyCandidate.bound`."""
+        """Return the candidate as a function of the differentiated inputs alone; see `AnyCandidate.bound`."""
         returns = self.returns if returns is None or returns.is_plain else returns
         return replace(self, constants=constants, params=params, returns=returns, arranged=arranged or self.arranged)
 
     def with_constants(self, constants: Mapping[int, torch.Tensor]) -> WarpCandidate:
-        """The same, bound to these constants."""
+        """Return the same candidate, bound to these constants."""
         return replace(self, constants=constants)
 
     def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
-        """The outputs that are differentiable."""
+        """Return the outputs that are differentiable."""
         outputs = self.every_output(args)
         return outputs if self.returns is None else self.returns.real(outputs)
 
     def every_output(self, args: Sequence[torch.Tensor]) -> Tensors:
-        """All outputs, integers included."""
+        """Return all outputs, integers included."""
         with _ONE_TAPE:
             return tuple(_tensor(y) for y in self._called([_array(x) for x in args]))
 
@@ -89,7 +89,7 @@ class WarpCandidate(AnyCandidate):
         cotangents: Sequence[torch.Tensor | None],
         requires_grad: Sequence[bool] | None = None,
     ) -> MaybeTensors:
-        """Reverse mode, by a tape; an absent cotangent is one that the tape is not given."""
+        """Return the gradients, by a tape; an absent cotangent is not given to the tape."""
         flags = [True] * len(primals) if requires_grad is None else requires_grad
         arrays = [_array(x, flag) for x, flag in zip(primals, flags, strict=True)]
         with _ONE_TAPE, wp.Tape() as tape:
@@ -105,7 +105,7 @@ class WarpCandidate(AnyCandidate):
         return tuple(None if x.grad is None else _tensor(x.grad) for x in arrays)
 
     def _called(self, arrays: Sequence[wp.array]) -> tuple[wp.array, ...]:
-        """What the function returns at these inputs and the bound constants."""
+        """Call the function with these inputs and the bound constants."""
         inputs = list(arrays)
         for i in sorted(self.constants):
             inputs.insert(i, _array(self.constants[i]))
@@ -120,16 +120,16 @@ class WarpCandidate(AnyCandidate):
 
 
 def _array(x: torch.Tensor, requires_grad: bool = False) -> wp.array:
-    """A Warp array with a tensor's values, in its format, on its device, in memory of its own."""
+    """Return a Warp array with a copy of a tensor's values, in its format, on its device."""
     if not 1 <= x.ndim <= _MOST_AXES:
         raise Refused(f"a wp.array has from 1 to {_MOST_AXES} axes, and an input has {x.ndim}", declared=True)
     if x.is_complex():
         raise Refused("Warp has no complex numbers", declared=True)
-    wp.init()  # which does nothing but the first time
+    wp.init()  # has an effect at the first call only
     own = x.detach().resolve_neg().clone(memory_format=torch.contiguous_format)
     return wp.from_torch(own, requires_grad=requires_grad)
 
 
 def _tensor(y: wp.array) -> torch.Tensor:
-    """A tensor with an array's values, in memory of its own."""
+    """Return a tensor with a copy of an array's values."""
     return wp.to_torch(y, requires_grad=False).clone()

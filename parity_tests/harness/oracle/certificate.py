@@ -1,4 +1,4 @@
-"""The oracle certifies itself before it judges anybody: on each of its maps all witnesses must agree."""
+"""The certificate of the oracle: before it judges a candidate, all witnesses must agree on each of its maps."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from parity_tests.harness.specs.samples import Sample
 
 
 def certify(oracle: Oracle, name: str, sample: Sample) -> Iterator[Finding]:
-    """What the witnesses find on one map of the oracle at one sample, in float64.
+    """Yield the findings of the witnesses on one map of the oracle at one sample, in float64.
 
-    At a kink two right derivatives may differ: if the witnesses disagree there, they are heard at a point beside it. A
-    surrogate gradient is no derivative and has no kinks.
+    At a kink two right derivatives may differ: if the witnesses disagree there, they are evaluated at a nearby point
+    off the kink instead. A surrogate gradient is no derivative and has no kinks.
     """
     inputs = sample.primals(oracle.inputs)
     if oracle.is_surrogate(name):
@@ -34,9 +34,9 @@ def certify(oracle: Oracle, name: str, sample: Sample) -> Iterator[Finding]:
 
 
 def _of_derivative(oracle: Oracle, name: str, sample: Sample, inputs: Sequence[np.ndarray]) -> list[Finding]:
-    """What the witnesses find at these inputs; nothing if the operator has no derivative there.
+    """Return the findings of the witnesses at these inputs; none if the operator has no derivative there.
 
-    The standard deviation of a single number has none, say.
+    The standard deviation of a single number, for example, has none.
     """
     place = Place.of(oracle, name, sample, inputs)
     if not all(np.isfinite(y.value).all() for y in place.results_by_autodiff):

@@ -59,7 +59,7 @@ class SpecialPoints:
         return None
 
     def _contradiction_of(self, name: str) -> str | None:
-        """The contradiction of a map itself, without those of its base maps."""
+        """Return the contradiction of a map itself, or None."""
         if self._sample is None or self._oracle.is_complex or self._oracle.spec.surrogate is not None:
             return None
         for place in placements(self._oracle, self._sample, FLOAT64):
@@ -103,24 +103,24 @@ class _Line:
         return (w, p) if ORDERS[self.name][-1] == "vjp" else (p, w)
 
     def value(self, h: float) -> float:
-        """φ(h)."""
+        """Return φ(h)."""
         return _inner(self.w, self.values(h))
 
     def values(self, h: float) -> list[np.ndarray]:
-        """F(x + h p)."""
+        """Return F(x + h p)."""
         return self.oracle.values(BASES[self.name], [a + h * b for a, b in zip(self.x, self.p, strict=True)])
 
     def difference(self, h: float) -> float:
-        """The slope of φ from -h to h."""
+        """Return the slope of φ from -h to h."""
         return (self.value(h) - self.value(-h)) / (2 * h)
 
     def derivative(self, x: Sequence[np.ndarray]) -> float:
-        """⟨w, F'(x) p⟩, by the oracle's own derivative."""
+        """Return ⟨w, F'(x) p⟩, by the oracle's own derivative."""
         given, paired = self.sides
         return _inner(paired, self.oracle.values(self.name, [*x, *given]))
 
     def contradicts(self) -> bool:
-        """True if the values, with their rounding, exclude the oracle's derivative at x."""
+        """Return whether the values, with their rounding, exclude the oracle's derivative at x."""
         given, paired = self.sides
 
         def values(name: str, args: list[np.ndarray]) -> list[np.ndarray]:
@@ -162,7 +162,7 @@ def _one_sided(line: _Line) -> list[float]:
 
 
 def _settled(line: _Line, between: float) -> bool:
-    """Do the slopes tend to a limit as the step becomes smaller? Those of a pole, say, grow."""
+    """Return whether the slopes tend to a limit as the step becomes smaller; those of a pole, for example, grow."""
     change = abs(line.difference(_NEARER) - between)
     rounding = 2.0**-48 * sum(
         float(np.abs(products(w, y)).sum()) for w, y in zip(line.w, line.values(0.0), strict=True)
@@ -184,7 +184,7 @@ def _changes_beside(line: _Line, sample: Sample, slope: float, between: float) -
 
 
 def _apart(numbers: Sequence[float], middle: float) -> float:
-    """How far any of these numbers is from the middle; infinite if one is NaN."""
+    """Return how far any of these numbers is from the middle; infinite if one is NaN."""
     distances = np.abs(np.array(numbers) - middle)
     return float(distances.max()) if np.isfinite(distances).all() else np.inf
 
@@ -263,7 +263,7 @@ def _chooses(jaxpr: core.Jaxpr) -> bool:
 
 
 def _has(jaxpr: core.Jaxpr, primitive: str) -> bool:
-    """True if a primitive is among the equations of a program, or of those that it calls."""
+    """Return whether a primitive is among the equations of a jaxpr, or of those that it calls."""
     return any(
         eqn.primitive.name == primitive or any(_has(sub, primitive) for sub in core.jaxprs_in_params(eqn.params))
         for eqn in jaxpr.eqns

@@ -22,21 +22,27 @@ class OracleAtSample(Protocol):
     """The oracle at one sample, in one format: what the rules of kinks need of a trial."""
 
     @property
-    def oracle(self) -> Oracle: ...
+    def oracle(self) -> Oracle:
+        """The oracle."""
+        ...
 
     @property
-    def sample(self) -> Sample: ...
+    def sample(self) -> Sample:
+        """The sample."""
+        ...
 
     @property
-    def precision(self) -> Precision: ...
+    def precision(self) -> Precision:
+        """The format."""
+        ...
 
     def truth(self, name: str, args: Arrays) -> list[Truth]:
-        """The truth of a map; see `where_defined`."""
+        """Return the truths of a map as `where_defined` does."""
         ...
 
 
 def has_one_value(oracle: Oracle, inputs: Sequence[np.ndarray]) -> bool:
-    """Is every entry of the operator's value a number, and the only one? An infinity, which a pole has, is one."""
+    """Return whether every entry of the operator's value is a unique number; an infinity, as at a pole, is one."""
     return not _any_nan(oracle.values("forward", inputs)) and not _ambiguous(oracle.ask("forward", inputs, FLOAT64))
 
 
@@ -82,10 +88,10 @@ def where_defined(oracle: Oracle, name: str, args: Arrays, precision: Precision)
 
 
 def _only_zeros_known(truths: Sequence[Truth]) -> bool:
-    """True if only the zeros that a derivative has by construction are known.
+    """Return whether there is no derivative, so that its structural zeros have no bound either.
 
-    The factors of a singular matrix have none, and by any formula what is no number may reach the zeros of their
-    triangles. An infinite derivative, that of a pole or an overflow, is one: beside it a zero is a zero.
+    The factors of a singular matrix have none, and by any formula NaNs may reach the zeros of their triangles. An
+    infinite derivative, that of a pole or an overflow, counts as a derivative: a zero next to it is a zero.
     """
     unknown = [~np.isfinite(y.bound) for y in truths]
     zeros = [(y.value == 0) & (y.bound == 0) for y in truths]
@@ -101,5 +107,5 @@ def _any_nan(values: Sequence[np.ndarray]) -> bool:
 
 
 def _ambiguous(truths: Sequence[Truth]) -> bool:
-    """True for entries that are numbers without a bound, however small the unit roundoff is."""
+    """Return whether an entry is a number that has no bound, however small the unit roundoff."""
     return any((np.isfinite(y.value) & ~np.isfinite(y.bound)).any() for y in truths)

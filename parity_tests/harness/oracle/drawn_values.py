@@ -58,7 +58,7 @@ class DrawnValues:
         return cls(samples, entries, nan, tuple(examples[:1]), always_empty)
 
     def unusable(self) -> str | None:
-        """Why nothing can be judged; None if something may be."""
+        """Return why nothing can be judged; None if something may be."""
         if self.samples and not self.entries and not self.always_empty:
             return "every output of the oracle is empty at every sample, so that there is nothing to compare"
         if self.samples and self.always_empty and self.nan == self.entries:
@@ -79,11 +79,11 @@ class DrawnValues:
 
     @property
     def all_nan(self) -> bool:
-        """True if the oracle has no value anywhere."""
+        """True if the oracle has no value at any sample."""
         return 0 < self.nan == self.entries
 
     def line(self) -> str | None:
-        """A line about what was left out; None if nothing was."""
+        """Return a line about the entries that were left out; None if there are none."""
         if not self.nan:
             return None
         return (
@@ -116,7 +116,7 @@ class DrawnValues:
 
 
 def _has_values(oracle: Oracle, sample: Sample, domains: dict[str, str]) -> bool:
-    """True if no value is NaN when these inputs are drawn from these domains."""
+    """Return whether no value is NaN if these inputs are drawn from these domains."""
     if sample.fixed is not None:
         return False
     rng = np.random.default_rng(0)

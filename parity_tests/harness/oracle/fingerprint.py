@@ -1,4 +1,4 @@
-"""What stands for an array in the key of a dictionary, without a copy of its numbers."""
+"""Keys that identify arrays in a dictionary without a copy of their numbers."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ import numpy as np
 
 
 def fingerprint(x: np.ndarray) -> tuple[tuple[int, ...], str, bytes]:
-    """The same for arrays of the same shape, dtype and bits, and no others (but for a collision of BLAKE2b)."""
+    """Return a key that is equal for arrays of the same shape, dtype and bits only, but for collisions of BLAKE2b."""
     return x.shape, x.dtype.str, hashlib.blake2b(x.tobytes(), digest_size=16).digest()

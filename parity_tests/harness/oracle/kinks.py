@@ -167,14 +167,14 @@ def _within(point: OracleAtSample, name: str, f: Comparison, limit: Limit) -> Co
 
 
 def _differs(total: float, gradients: Sequence[Comparison]) -> bool:
-    """True if gradients add up to something else by more than their rounding and that of the sums."""
+    """Return whether gradients add up to another total, by more than their rounding and that of the sums."""
     allowed = sum(f.bound.sum() for f in gradients)
     terms, size = sum(f.candidate.size for f in gradients), sum(np.abs(f.candidate).sum() for f in gradients)
     return abs(sum(f.candidate.sum() for f in gradients) - total) > allowed + 2 * terms * FLOAT64.u * (size + allowed)
 
 
 def is_kink(oracle: Oracle, name: str, inputs: Sequence[np.ndarray], sample: Sample) -> bool:
-    """True if a derivative, or the map that it differentiates, jumps at these inputs."""
+    """Return whether a derivative, or the map that it is of, jumps at these inputs from one side to another."""
     if sample.complex:
         return False
     shapes = oracle.shapes(tuple(x.shape for x in inputs))
@@ -189,13 +189,13 @@ def is_kink(oracle: Oracle, name: str, inputs: Sequence[np.ndarray], sample: Sam
 
 
 def step_off_kink(oracle: Oracle, inputs: Sequence[np.ndarray], sample: Sample) -> list[np.ndarray]:
-    """The inputs moved a little, in a direction that stays in their domains."""
+    """Return the inputs moved a little, in a direction that stays in their domains."""
     *_, direction = _directions(oracle, sample)
     return moved(inputs, direction, 2.0**-6)
 
 
 def jumps(point: OracleAtSample, name: str, args: Arrays) -> list[np.ndarray]:
-    """How far each result of a map may be from the oracle's, by a choice at a kink."""
+    """Return how far each result of a map may be from the oracle's, by a choice at a kink."""
     if point.oracle.is_surrogate(name):
         return [np.zeros(truth.value.shape) for truth in point.truth(name, args)]
     truths, around = point.truth(name, args), _around(point.oracle, name, args, point.sample)
@@ -220,7 +220,7 @@ def _unless_it_jumps(point: OracleAtSample, name: str, args: Arrays, f: Comparis
 
 
 def _is_smooth(point: OracleAtSample, name: str, args: Arrays, f: Comparison) -> np.ndarray:
-    """True for entries at which the oracle does not jump, or by far less than the entry is wrong."""
+    """Return where the oracle does not jump, or by far less than the entry is wrong."""
     index = next(i for i, slot in enumerate(point.oracle.map(name).results) if slot.label == f.label)
     values = _around(point.oracle, name, args, point.sample)[index]
     with np.errstate(invalid="ignore"):
@@ -294,7 +294,7 @@ def _further_directions(point: OracleAtSample, name: str, findings: Sequence[Fin
 def of_nan(
     point: OracleAtSample, args: Sequence[np.ndarray], results: Sequence, circumstance: str
 ) -> Iterator[Finding]:
-    """A convention for each output that is a number where the oracle's is not: a choice, too."""
+    """Yield a convention for each output that is a number where the oracle's is not; it is a choice, too."""
     for truth, y in zip(point.truth("forward", args), results, strict=True):
         hidden = int((np.isnan(truth.value) & ~np.isnan(conversion.to_numpy(y))).sum())
         if hidden:

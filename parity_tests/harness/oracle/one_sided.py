@@ -80,7 +80,7 @@ def limits_along(
 
 
 def _constant(sums: np.ndarray, width: float) -> float | None:
-    """The sum of a gradient, if it is the same on every side: apart by less than the small distance changes."""
+    """Return the sum of a gradient, if it is the same on every side up to the change over the small distance."""
     return float(sums[0]) if np.isfinite(sums).all() and np.ptp(sums) <= 2.0**-20 * width else None
 
 
@@ -152,12 +152,12 @@ def _error_of_limits(several: np.ndarray, errors: Sequence[tuple[int, np.ndarray
 
 
 def directed(oracle: Oracle, name: str, slot: Slot, x: np.ndarray) -> np.ndarray:
-    """What can be told of a result: all of a value; of a derivative the part that its domain has."""
+    """Return the comparable part of a result: all of a value; for a derivative, the part within its domain."""
     return x if name == "forward" else oracle.directed(slot.like, x)
 
 
 def moved(args: Sequence, direction: Sequence[np.ndarray], h: float) -> list:
-    """The arguments of a map, its inputs moved by the relative distance h (or by h, where they are 0)."""
+    """Return the arguments of a map, its inputs moved by the relative distance h (or by h, where they are 0)."""
     with np.errstate(invalid="ignore"):  # infinity less infinity
         inputs = [x + h * np.where(x == 0, 1.0, np.abs(x)) * d for x, d in zip(args, direction, strict=False)]
     return [*inputs, *args[len(inputs) :]]

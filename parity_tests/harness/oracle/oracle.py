@@ -37,7 +37,7 @@ _TOGETHER = 2**22  # entries, of the arrays of points that are evaluated at once
 
 
 class OracleError(ValueError):
-    """The spec's JAX side cannot judge: it fails to run, or does not fit its own signature."""
+    """Raised when the spec's JAX side cannot judge: it fails to run, or does not fit its own signature."""
 
 
 class Oracle:
@@ -79,13 +79,13 @@ class Oracle:
             )
 
     def without_cached_values(self) -> Oracle:
-        """The same oracle, with what it has traced, which depends on shapes alone, but not what it has evaluated."""
+        """Return the same oracle, keeping its traces, which depend on shapes alone, but none of its values."""
         oracle = copy.copy(self)
         oracle._truths, oracle._others = {}, {}
         return oracle
 
     def at(self, sample: Sample) -> Oracle:
-        """The oracle for a sample: this one, unless the sample has constants, or keyword parameters, of its own."""
+        """Return the oracle for a sample: this one, unless the sample has its own constants or keyword parameters."""
         if not sample.constants and not self.spec.params_have_sizes:
             return self
         key = (sample.name, *sample.sizes.items(), *((i, fingerprint(x)) for i, x in sample.constants.items()))
@@ -109,7 +109,7 @@ class Oracle:
         return x if domain is None else domain.project(x)
 
     def directed_errors(self, like: str, errors: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """The error bounds of `directed(like, x)` if x has these errors, with the rounding of the projection."""
+        """Return the error bounds of `directed(like, x)` if x has these errors, with the rounding of the projection."""
         domain = self.domains.get(like)
         if domain is None or domain.project_errors is None:
             return self.directed(like, errors)
@@ -119,7 +119,7 @@ class Oracle:
         """Check that the primal runs on a sample and fits the signature.
 
         Raises:
-            OracleError: it does not.
+            OracleError: the primal does not run, or does not fit.
         """
         shapes, signature = tuple(y.shape for y in self.outputs_at(sample.shapes)), self.spec.parsed
         wrong = signature and signature.output_mismatch(sample.sizes, shapes)
@@ -128,7 +128,7 @@ class Oracle:
             raise OracleError(f"{self.spec.name}: primal {wrong} (signature {self.spec.signature} at {sizes})")
 
     def outputs_at(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[jax.ShapeDtypeStruct, ...]:
-        """The shape and dtype of every output, integers included."""
+        """Return the shape and dtype of every output, integers included."""
         if input_shapes not in self._returned:
             name = self.spec.name
             try:
@@ -153,13 +153,13 @@ class Oracle:
         return self._returned[input_shapes]
 
     def shapes(self, input_shapes: tuple[tuple[int, ...], ...]) -> dict[str, tuple[int, ...]]:
-        """The shape of every input and output that is differentiable, by name."""
+        """Return the shape of every input and output that is differentiable, by name."""
         outputs = self.returns.real(self.outputs_at(input_shapes))
         names, shapes = (*self.inputs, *self.outputs), (*input_shapes, *(y.shape for y in outputs))
         return dict(zip(names, shapes, strict=True))
 
     def primal(self, *args: jax.Array) -> tuple[jax.Array, ...]:
-        """The plain primal with a tuple of the outputs that are differentiable."""
+        """Run the plain primal, and return a tuple of the outputs that are differentiable."""
         return self.returns.real(self.every_output(*args))
 
     def every_output(self, *args: jax.Array) -> tuple[jax.Array, ...]:
@@ -179,7 +179,7 @@ class Oracle:
         return [known[i] if i in known else next(remaining) for i in range(count)]
 
     def literals(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[float, ...]:
-        """The real numbers in the programs of primal and surrogate, but for 0 and 1; at most 8 of them."""
+        """Return the real numbers in the programs of primal and surrogate, but for 0 and 1; at most 8 of them."""
         found, shapes = jaxprs.literals(self.program(input_shapes)), self.shapes(input_shapes)
         if self.spec.surrogate is not None:  # whose thresholds are its own
             zeros = [np.zeros(shapes[slot.like], self.dtypes[slot.like]) for slot in self.map("vjp").arguments]
@@ -187,23 +187,23 @@ class Oracle:
         return tuple(sorted(found - {0.0, 1.0, -1.0})[:8])
 
     def divisions(self, input_shapes: tuple[tuple[int, ...], ...]) -> int:
-        """How many divisions the primal's program has; those of a loop count twice, for any number."""
+        """Return the number of divisions in the primal's program; one in a loop counts twice."""
         return jaxprs.divisions(self.program(input_shapes))
 
     def largest_array(self, input_shapes: tuple[tuple[int, ...], ...]) -> int:
-        """The size of the largest array that the primal makes of inputs of these shapes, in entries."""
+        """Return the size in entries of the largest array that the primal makes of inputs of these shapes."""
         return jaxprs.largest(self.program(input_shapes))
 
     def program(self, input_shapes: tuple[tuple[int, ...], ...]) -> core.Jaxpr:
-        """The primal's own, at inputs of these shapes."""
+        """Return the primal's jaxpr at inputs of these shapes."""
         return self.traced("forward", self._zeros(input_shapes), by_autodiff=False).closed.jaxpr
 
     def map(self, name: str) -> Map:
-        """The names of a map's arguments and results."""
+        """Return the names of a map's arguments and results."""
         return derivative_map(name, self.inputs, self.outputs)
 
     def arguments(self, name: str, sample: Sample, example: int = 0) -> list[np.ndarray]:
-        """Float64 or complex128 arguments for a map: a sample's primals, then random tangents and cotangents."""
+        """Return float64 or complex128 arguments for a map: a sample's primals, then random tangents and cotangents."""
         inputs = sample.primals(self.inputs, example)
         shapes = self.shapes(tuple(x.shape for x in inputs))
         slots = self.map(name).arguments[len(inputs) :]
@@ -218,16 +218,16 @@ class Oracle:
         return [np.zeros(shape, self.dtypes[name]) for name, shape in zip(self.inputs, input_shapes, strict=True)]
 
     def explicit(self, name: str) -> Callable | None:
-        """The spec's own formula for a map, on flat arguments; None where the spec has none."""
+        """Return the spec's own formula for a map, on flat arguments; None where the spec has none."""
         f = getattr(self.spec, name) if name in FORMULAS else None
         return None if f is None else self._flat(f)
 
     def is_surrogate(self, name: str) -> bool:
-        """True if a map is the spec's surrogate gradient: a choice, and no derivative of the primal."""
+        """Return whether a map is the spec's surrogate gradient, so that it is no derivative of the primal."""
         return self.spec.surrogate is not None and len(ORDERS[name]) == 1
 
     def _flat(self, f: Callable) -> Callable:
-        """A formula of the spec's, as a function of the differentiated inputs and of directions."""
+        """Return a formula of the spec as a function of the differentiated inputs and of directions."""
         n = len(self.inputs)
         return lambda *args: as_tuple(f(*self._with_constants(args[:n]), *args[n:], **self.params))
 
@@ -241,21 +241,21 @@ class Oracle:
 
     @property
     def chooses(self) -> bool:
-        """True if a program of the oracle's has an operation that puts one of several equal numbers first."""
+        """True if a program of the oracle has an operation that puts one of several equal numbers first."""
         return self._has(("sort", "top_k", "argmax", "argmin", "select_and_"))
 
     def has_formula(self, name: str) -> bool:
-        """True if an explicit formula takes part in a map, so that autodiff of the primal is a second witness."""
+        """Return whether an explicit formula takes part in a map, so that autodiff is a second witness."""
         return name != "forward" and (self.explicit(name) is not None or self.has_formula(BASES[name]))
 
     def autodiff(self, name: str) -> Callable:
-        """A map by JAX autodiff of the plain primal, or of its surrogate gradient, on flat arguments."""
+        """Return a map by JAX autodiff of the plain primal, or of its surrogate gradient, on flat arguments."""
         if self.is_surrogate(name):
             return self._surrogate(name)
         return self.primal if name == "forward" else self._differentiated(name, self.autodiff(BASES[name]))
 
     def formula(self, name: str) -> Callable:
-        """The map that judges: the explicit formula, or else autodiff of the formula of one order less."""
+        """Return the map that judges: the explicit formula, or else autodiff of the formula of one order less."""
         if name == "forward":
             return self.primal
         if self.is_surrogate(name):
@@ -263,7 +263,7 @@ class Oracle:
         return self.explicit(name) or self._differentiated(name, self.formula(BASES[name]))
 
     def _surrogate(self, name: str) -> Callable:
-        """The spec's surrogate gradient; or its transpose, which is the JVP of whoever has this gradient."""
+        """Return the spec's surrogate gradient, or its transpose, which is the corresponding JVP."""
         assert self.spec.surrogate is not None
         formula = self._flat(self.spec.surrogate)
 
@@ -274,7 +274,7 @@ class Oracle:
         return formula if name == "vjp" else transposed(formula, len(self.inputs), outputs_at)
 
     def _differentiated(self, name: str, base: Callable) -> Callable:
-        """The outermost VJP or JVP of a map, by JAX; `base` is the map of one order less."""
+        """Return the outermost VJP or JVP of a map, by JAX; `base` is the map of one order less."""
         count, base_results = self.map(name).base, self.map(BASES[name]).results
 
         def dense(*args):
@@ -325,7 +325,7 @@ class Oracle:
         return results
 
     def values_along(self, name: str, inputs: Sequence[np.ndarray], others: Arrays) -> list[np.ndarray]:
-        """A map's float64 results at many points: along a new first axis of the operator's inputs."""
+        """Return a map's float64 results at many points, which lie along a new first axis of the operator's inputs."""
         closed, zero = self.traced(name, [*(x[0] for x in inputs), *others], by_autodiff=False)
         if closed not in self._batched:
             f = core.jaxpr_as_fun(closed)
@@ -341,7 +341,7 @@ class Oracle:
         ]
 
     def values(self, name: str, args: Arrays) -> list[np.ndarray]:
-        """A map's float64 results, without bounds."""
+        """Return a map's float64 results, without bounds."""
         closed, zero = self.traced(name, args, by_autodiff=False)
         nonzero = iter(evaluate(closed, *(x for x in args if x is not None)))
         shapes = self.shapes(tuple(x.shape for x in args[: len(self.inputs)] if x is not None))
@@ -386,14 +386,14 @@ class Oracle:
         )
 
     def _conjugating(self, name: str, f: Callable) -> Callable:
-        """A map of JAX's in PyTorch's convention; it is the same for real numbers."""
+        """Return a map of JAX's in PyTorch's convention; it is the same for real numbers."""
         if not self.is_complex:
             return f
         m = self.map(name)
         return lambda *args: conjugated(m.results, f(*conjugated(m.arguments, args)))
 
     def ask(self, name: str, args: Arrays, precision: Precision, inputs: int = INPUT) -> list[Truth]:
-        """`evaluate` by the formula that judges, remembered: every candidate is judged by the same truth."""
+        """Return the cached result of `evaluate` by the formula that judges, so that all candidates share one truth."""
         key = (name, precision.name, inputs, *(None if x is None else fingerprint(x) for x in args))
         if key not in self._truths:
             self._truths[key] = self.evaluate(name, args, precision, inputs=inputs)

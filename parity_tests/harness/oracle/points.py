@@ -65,17 +65,17 @@ class Placement:
         return any(np.isnan(x).any() for x in self.primals)
 
     def may_be_flushed(self, precision: Precision) -> bool:
-        """True if an input has numbers so small that hardware may take them for zeros."""
+        """Return whether an input has numbers so small that hardware may flush them to zero."""
         return any(((x != 0) & (np.abs(x) < precision.tiny)).any() for x in self.primals)
 
     @property
     def flushed(self) -> list[np.ndarray]:
-        """The inputs where hardware did so to all of them."""
+        """The inputs as zeros, as if hardware had flushed all of them."""
         return [np.zeros_like(x) for x in self.primals]
 
 
 def _some(x: np.ndarray, rng: np.random.Generator, value: float) -> np.ndarray:
-    """The first row, and about a third of the other entries, replaced."""
+    """Return x with the first row, and about a third of the other entries, replaced."""
     chosen = rng.random(x.shape) < 1 / 3
     if x.ndim > 1:
         chosen[0] = True
@@ -83,34 +83,34 @@ def _some(x: np.ndarray, rng: np.random.Generator, value: float) -> np.ndarray:
 
 
 def _one(x: np.ndarray, rng: np.random.Generator, value: float) -> np.ndarray:
-    """One entry replaced."""
+    """Return x with one entry replaced."""
     y = x.copy()
     y.flat[rng.integers(x.size)] = value
     return y
 
 
 def _huge(precision: Precision) -> float:
-    """A power of two whose fourth power does not overflow; in float64 the oracle itself needs more room."""
+    """Return a power of two whose fourth power does not overflow; in float64 the oracle itself needs more room."""
     return 2.0 ** (math.log2(min(precision.largest, 2.0**512)) // 4)
 
 
 def _tiny(precision: Precision) -> float:
-    """One whose fourth power does not underflow."""
+    """Return a power of two whose fourth power does not underflow."""
     return 2.0 ** -(-math.log2(max(precision.tiny, 2.0**-512)) // 4)
 
 
 def _beyond(precision: Precision) -> float:
-    """A power of two whose square overflows."""
+    """Return a power of two whose square overflows."""
     return 2.0 ** (math.log2(precision.largest) // 2 + 1)
 
 
 def _below(precision: Precision) -> float:
-    """One whose square underflows, that of four times it too; its reciprocal does not overflow."""
+    """Return a power of two whose square, even times four, underflows, and whose reciprocal does not overflow."""
     return 2.0 ** (math.log2(precision.smallest) // 2 - 2)
 
 
 def _far(x: np.ndarray, scale: float) -> np.ndarray:
-    """Beyond the scale, with the signs of x."""
+    """Return numbers beyond the scale, with the signs of x."""
     return np.copysign(1 + np.abs(x), x) * scale
 
 
@@ -144,7 +144,7 @@ POINTS = (
 
 
 def placements(oracle: Oracle, sample: Sample, precision: Precision) -> Iterator[Placement]:
-    """Every special point of an operator in a format, made from a sample."""
+    """Yield every special point of an operator in a format, made from a sample."""
     names = oracle.inputs
     domains = ["real" if domain is EXTENDED else domain.name for domain in sample.domains]
     generic = [as_constant(precision.rounded(x)) for x in sample.primals(names)]  # the same in every format
@@ -182,7 +182,7 @@ def placements(oracle: Oracle, sample: Sample, precision: Precision) -> Iterator
 
 
 def _of_the_operator(oracle: Oracle, sample: Sample) -> Sequence[Point]:
-    """The numbers that the oracle's program has in it: its thresholds are among them."""
+    """Return points at the numbers in the oracle's program, since its thresholds are among them."""
     numbers = oracle.literals(sample.shapes)
     if not numbers:
         return ()

@@ -21,7 +21,7 @@ from parity_tests.harness.specs.samples import Sample
 
 
 def why_not_a_function(oracle: Oracle, sample: Sample) -> str | None:
-    """Why the primal is no function: it returns something else when called again. None if it does not.
+    """Return where the primal returns something else when it is called again; None where it does not.
 
     It is traced twice, from Python. What a `jax.jit` inside of it has traced is not traced again: that is a function.
     """
@@ -59,7 +59,7 @@ def _sentence(where: str, first: object, second: object) -> str:
 
 
 def _values(oracle: Oracle, inputs: list[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Every output, by a new trace of the primal."""
+    """Return every output, by a new trace of the primal."""
     return tuple(np.asarray(y) for y in evaluate(_traced(oracle, inputs), *inputs))
 
 
@@ -73,7 +73,7 @@ def _agree(once: tuple[np.ndarray, ...], twice: tuple[np.ndarray, ...]) -> bool:
 
 
 def _without_jit(oracle: Oracle) -> Oracle:
-    """The oracle of the Python function that a `jax.jit`-ted primal was made from, and which its cache stands for."""
+    """Return the oracle of the Python function inside a `jax.jit`-ted primal, so that its cache is bypassed."""
     primal = oracle.spec.primal
     if not isinstance(primal, jax.stages.Wrapped):
         return oracle

@@ -1,4 +1,4 @@
-"""Is a derivative right? The function itself answers: what remains of its values beyond the derivative."""
+"""The Taylor test: a derivative judged by the values of the function that it differentiates."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from parity_tests.harness.maps import Slot
 
 
 def vjp_of(f: Callable, count: int) -> Callable:
-    """The VJP of a map of `count` arguments, none of whose results is `None`."""
+    """Return the VJP of a map of `count` arguments, none of whose results is `None`."""
 
     def vjp(*args):
         results, pullback = jax.vjp(f, *args[:count])
@@ -23,7 +23,7 @@ def vjp_of(f: Callable, count: int) -> Callable:
 
 
 def jvp_of(f: Callable, count: int) -> Callable:
-    """Its JVP."""
+    """Return the JVP of a map of `count` arguments."""
 
     def jvp(*args):
         tangents = tuple(_or_zeros(t, x) for t, x in zip(args[count:], args[:count], strict=True))
@@ -33,7 +33,7 @@ def jvp_of(f: Callable, count: int) -> Callable:
 
 
 def transposed(vjp: Callable, count: int, outputs_at: Callable[..., Sequence[jax.Array]]) -> Callable:
-    """The JVP of whoever has this VJP; `outputs_at`: inputs -> arrays that are shaped like the outputs there."""
+    """Return the JVP that belongs to a VJP; `outputs_at`: inputs -> arrays shaped like the outputs there."""
 
     def jvp(*args):
         inputs, tangents = args[:count], args[count:]
@@ -52,7 +52,7 @@ def _or_zeros(x: jax.Array | None, like: jax.Array | None) -> jax.Array | None:
 
 
 def conjugated(slots: Sequence[Slot], arrays: Sequence) -> list:
-    """JAX's arrays for PyTorch's, or the other way round."""
+    """Convert arrays from JAX's convention to PyTorch's, or back, by the conjugates that the slots call for."""
 
     def flips(slot: Slot, x: jax.Array | None) -> bool:
         return x is not None and jnp.iscomplexobj(x) and slot.conjugated
@@ -63,5 +63,5 @@ def conjugated(slots: Sequence[Slot], arrays: Sequence) -> list:
 
 
 def as_tuple(results: Any) -> tuple:
-    """What a function returns, one array or several."""
+    """Return the result of a function as a tuple, be it one array or several."""
     return tuple(results) if isinstance(results, tuple | list) else (results,)

@@ -1,4 +1,4 @@
-"""What the oracle says of one result of a map."""
+"""The oracle's answer for one result of a map."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ class Truth:
 
     @property
     def like(self) -> str:
-        """The operator's input or output that it is shaped like."""
+        """The name of the operator's input or output that has the same shape as the result."""
         return self.slot.like

@@ -22,11 +22,11 @@ class Autodiff:
     name: str = "autodiff"
 
     def can_judge(self, oracle: Oracle, name: str) -> bool:
-        """It is a second way only where a formula takes part."""
+        """Return whether a formula takes part in the map, so that autodiff is a second way."""
         return not oracle.is_surrogate(name) and oracle.has_formula(name)
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """Every result of the formula against that of autodiff."""
+        """Yield comparisons of every result of the formula with that of autodiff."""
         oracle = place.oracle
         for explicit, autodiff in zip(place.results, place.results_by_autodiff, strict=True):
             left, right = (oracle.directed(y.like, y.value) for y in (explicit, autodiff))
@@ -41,11 +41,11 @@ class Transposition:
     name: str = "transposition"
 
     def can_judge(self, oracle: Oracle, name: str) -> bool:
-        """It judges VJPs; the JVPs are what they are compared with."""
+        """Return whether the map is a VJP; JVPs are what VJPs are compared with."""
         return not oracle.is_surrogate(name) and ORDERS[name][-1] == "vjp"
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """The two inner products."""
+        """Yield the comparison of the two inner products."""
         jvp = _jvp_beside(place.name)
         left, left_error = paired(place.weights, place.results)
         pushed = place.oracle.evaluate(jvp, [*place.x, *place.weights], FLOAT64)
@@ -61,11 +61,11 @@ class TaylorRate:
     name: str = "Taylor rate"
 
     def can_judge(self, oracle: Oracle, name: str) -> bool:
-        """It judges every derivative; a surrogate gradient is none."""
+        """Return whether the map is a derivative; a surrogate gradient is none."""
         return not oracle.is_surrogate(name)
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """Whether the Taylor remainder is that of a right derivative."""
+        """Yield whether the Taylor remainder is that of a right derivative."""
         if any(d.size for d in place.directions) and any(w.size for w in place.weights):
             test = taylor_test(place.oracle, place.name, None, [*place.x, *place.directions], place.weights)
             if test is not None:
@@ -74,16 +74,16 @@ class TaylorRate:
 
 @dataclass(frozen=True)
 class Linearity:
-    """A surrogate gradient, of which nobody can say that it is right, is at least linear in its cotangents."""
+    """The linearity of a surrogate gradient in its cotangents, the one property that it must have."""
 
     name: str = "linearity"
 
     def can_judge(self, oracle: Oracle, name: str) -> bool:
-        """It judges surrogates, and their transposes."""
+        """Return whether the map is a surrogate gradient or its transpose."""
         return oracle.is_surrogate(name)
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """Sums and multiples of two random directions."""
+        """Yield comparisons for sums and multiples of two random directions."""
         m, inputs = place.map, place.x
         p, q = (place.draw(m.arguments[m.base :], which) for which in ("first", "second"))
         of_p, of_q = (place.oracle.evaluate(place.name, [*inputs, *directions], FLOAT64) for directions in (p, q))
@@ -99,7 +99,7 @@ class Linearity:
 
 
 def _jvp_beside(name: str) -> str:
-    """The JVP of the map that `name` is the VJP of."""
+    """Return the JVP of the map that `name` is the VJP of."""
     order = (*ORDERS[name][:-1], "jvp")
     return next(other for other, o in ORDERS.items() if o == order)
 
