@@ -184,7 +184,7 @@ def _judged(
 
 
 def _judge(v: Value, memory: Memory, outputs: list[Value]) -> tuple[Effect, str, str] | None:
-    """Effect, reason and fix; `None` for what is no capture: a number, a function, a module."""
+    """Return effect, reason and fix; `None` for what is no capture: a number, a function, a module."""
     depends = " and ".join(sorted(v.deps))
     if v.role == "cut":
         return (

@@ -117,5 +117,5 @@ class Memory:
                 self.used.setdefault(leaf, self.line(e))
 
     def line(self, e: ast.AST) -> int:
-        """The line of a node in the file."""
+        """Return the line of a node in the file."""
         return self.first + getattr(e, "lineno", 0)

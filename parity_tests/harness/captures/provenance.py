@@ -47,7 +47,7 @@ NOTHING: Any = object()
 
 
 class Unreadable(Exception):
-    """There is no source to read, or it is not that of a function."""
+    """Raised when a function has no source to read, or an object is not a function."""
 
 
 @dataclass(eq=False)
@@ -151,7 +151,7 @@ def _names(function: Callable) -> Callable[[str], Any]:
 
 
 def unique(values: Iterable[Value]) -> Values:
-    """The same, each once."""
+    """Return the values without duplicates."""
     return tuple(dict.fromkeys(values))
 
 
@@ -187,14 +187,14 @@ def find(scope: Scope, name: str) -> Any:
 
 
 def at(v: Value, i: int) -> Values:
-    """What is at one place of a value."""
+    """Return the values at one position of a value."""
     if v.parts is not None and -len(v.parts) <= i < len(v.parts):
         return v.parts[i]
     return v.rest or (v,)
 
 
 def elements(values: Values) -> Values:
-    """What is at any place of them."""
+    """Return the values at any position of these values."""
     return unique(x for v in values for part in (*(v.parts or ()), v.rest or (v,)) for x in part)
 
 

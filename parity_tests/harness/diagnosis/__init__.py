@@ -1,1 +1,1 @@
-"""What a wrong result looks like, and who is right."""
+"""The diagnosis of a wrong result: what it looks like, and whether the candidate or the oracle is right."""

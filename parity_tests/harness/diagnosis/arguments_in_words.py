@@ -1,4 +1,4 @@
-"""What a check called a candidate with, in words: "0.5 e(1, 0)", "ones", or how many numbers there are."""
+"""The arguments of a failing call in words: "0.5 e(1, 0)", "ones", or a count of numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def entries(trial: Trial, wrong: Finding | None = None) -> dict[str, str]:
 
 
 def _of_the_sample(trial: Trial) -> dict[str, str]:
-    """Every array that was drawn and is not zero."""
+    """Return every array that was drawn and is not zero, in words."""
     arrays = {tuple(role.rsplit(" ", 1)): x for role, x in trial.sample.arrays.items() if x.any()}
     several = len({example for _, example in arrays}) > 1
     return {
@@ -59,7 +59,7 @@ def _is_among(x: np.ndarray, drawn: Sequence[np.ndarray], trial: Trial) -> bool:
 
 
 def _words(x: np.ndarray) -> str:
-    """ "0.5 e(1, 0)", "ones", "zeros", "[[1, -2]]", or how many numbers there are."""
+    """Return an array in words: "0.5 e(1, 0)", "ones", "zeros", "[[1, -2]]", or a count of its numbers."""
     if x.dtype.kind not in "fc":
         kind = "booleans" if x.dtype.kind == "b" else "integers"
         return str(x.tolist()) if x.size <= _FEW else f"{' x '.join(map(str, x.shape))} {kind}"

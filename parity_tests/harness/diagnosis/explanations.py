@@ -1,4 +1,4 @@
-"""What a wrong result may be equal to, by its values alone: families of explanations, the simplest first."""
+"""Explanations of a wrong result by its values alone, in families, the simplest first."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Family = list[Explanation]
 
 
 def by_a_simple_factor(wrong: Comparison, sizes: Mapping[str, int]) -> Family:
-    """0.5 * oracle, -oracle, 5 * oracle where an axis is 5."""
+    """Explain by a simple factor: 0.5 * oracle, -oracle, 5 * oracle where an axis is of size 5."""
     return _scaled(wrong, sizes, simple=True)
 
 
 def by_any_factor(wrong: Comparison) -> Family:
-    """0.797885 * oracle."""
+    """Explain by any factor: 0.797885 * oracle."""
     return _scaled(wrong, {}, simple=False)
 
 
@@ -38,7 +38,7 @@ def _scaled(wrong: Comparison, sizes: Mapping[str, int], simple: bool) -> Family
 
 
 def rearranged(wrong: Comparison) -> Family:
-    """The oracle's, transposed, or in the other memory order, or reversed along an axis."""
+    """Explain by the oracle's result transposed, in the other memory order, or reversed along an axis."""
 
     def explanation(text, f):
         return Explanation(f"{wrong.label} = the oracle's, {text}", f(wrong.oracle), f(wrong.bound))
@@ -58,7 +58,7 @@ def rearranged(wrong: Comparison) -> Family:
 
 
 def other_results(wrong: Comparison, findings: Sequence[Comparison]) -> Family:
-    """The oracle's gradient of another input, its other output."""
+    """Explain by another result: the oracle's gradient of another input, or its other output."""
     return [
         Explanation(f"{wrong.label} = the oracle's {other.label}", other.oracle, other.bound)
         for other in findings
@@ -67,7 +67,7 @@ def other_results(wrong: Comparison, findings: Sequence[Comparison]) -> Family:
 
 
 def elementwise(wrong: Comparison) -> Family:
-    """|oracle|, its square, clamped."""
+    """Explain by an elementwise function of the oracle's result: |oracle|, its square, clamped."""
     label, x, e = wrong.label, wrong.oracle, wrong.bound
     with np.errstate(all="ignore"):
         family = [
@@ -86,7 +86,7 @@ def elementwise(wrong: Comparison) -> Family:
 
 
 def spread(wrong: Comparison) -> Family:
-    """The oracle's, summed or averaged over an axis, and broadcast again."""
+    """Explain by the oracle's result summed or averaged over an axis, and broadcast again."""
     family, x, e = [], wrong.oracle, wrong.bound
     for axis, size in enumerate(x.shape):
         if size < 2:
@@ -99,7 +99,7 @@ def spread(wrong: Comparison) -> Family:
 
 
 def by_a_factor_of_each_row(wrong: Comparison) -> Family:
-    """Each row of the oracle's times a number of its own; or each column."""
+    """Explain by a factor for each row of the oracle's result, or for each column."""
     family, x, y = [], wrong.oracle, wrong.candidate
     if x.ndim < 2 or min(x.shape) < 2 or not np.isfinite(x).all():
         return []
@@ -113,7 +113,7 @@ def by_a_factor_of_each_row(wrong: Comparison) -> Family:
 
 
 def where_it_is_wrong(wrong: Comparison) -> Family:
-    """The wrong entries, and they alone, times a number."""
+    """Explain by a factor of the wrong entries alone."""
     part = wrong.wrong
     interval = scale_interval(wrong.candidate[part], wrong.bound[part], wrong.oracle[part])
     number = None if interval is None else as_simple_number(*interval)
@@ -127,7 +127,7 @@ def where_it_is_wrong(wrong: Comparison) -> Family:
 
 
 def in_another_order(wrong: Comparison) -> Family:
-    """The oracle's entries in another order."""
+    """Explain by the oracle's entries in another order."""
     x, size = wrong.oracle, wrong.oracle.size
     if not np.isfinite(wrong.bound).all():
         return []
@@ -139,7 +139,7 @@ def in_another_order(wrong: Comparison) -> Family:
 
 
 def by_values(wrong: Comparison, findings: Sequence[Comparison], sizes: Mapping[str, int]) -> Iterator[Family]:
-    """The families that come first."""
+    """Yield the families that come first."""
     yield by_a_simple_factor(wrong, sizes)
     yield rearranged(wrong)
     yield other_results(wrong, findings)
@@ -148,7 +148,7 @@ def by_values(wrong: Comparison, findings: Sequence[Comparison], sizes: Mapping[
 
 
 def by_complex_values(wrong: Comparison, findings: Sequence[Comparison], sizes: Mapping[str, int]) -> Iterator[Family]:
-    """The families of complex values, which have no order, that come first."""
+    """Yield the families that come first for complex values, which have no order."""
     yield by_a_simple_factor(wrong, sizes)
     yield rearranged(wrong)
     yield other_results(wrong, findings)
@@ -156,7 +156,7 @@ def by_complex_values(wrong: Comparison, findings: Sequence[Comparison], sizes: 
 
 
 def less_specific(wrong: Comparison) -> Iterator[Family]:
-    """The families that come last."""
+    """Yield the families that come last."""
     yield spread(wrong)
     yield by_any_factor(wrong)
     yield by_a_factor_of_each_row(wrong)

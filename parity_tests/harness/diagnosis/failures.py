@@ -1,4 +1,4 @@
-"""A failure, told: what is wrong, where, what it looks like, what agrees, and who is right."""
+"""The description of a failure: what is wrong, where, what it looks like, what agrees, and who is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wrong results of formulas that are right, and only round more than the oracle's."""
+"""The explanation that a wrong result comes from a right formula that rounds more than the oracle's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is right, the candidate or the oracle? A third witness: the functions themselves."""
+"""The third witness: Taylor remainders of both sides' own functions decide whether candidate or oracle is right."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class WhatIf:
         yield self.times_an_argument()
 
     def complex_families(self, findings: Sequence[Comparison]) -> Iterator[Family]:
-        """Families of changed results that only complex numbers have."""
+        """Yield explanations of complex values, the simplest first, as `families` does for real ones."""
         yield self.conjugated()
         yield self.itself()
         yield self.without_an_argument()
@@ -89,7 +89,7 @@ class WhatIf:
         return [changes.get(i, x) for i, x in enumerate(self.args)]
 
     def _called(self, i: int) -> str:
-        """An argument in words."""
+        """Return the name of an argument in words."""
         if self.name == "vjp" and i >= self.count:
             return f"the cotangent of {self.trial.oracle.outputs[i - self.count]}"
         if self.name == "jvp" and i >= self.count:
@@ -113,7 +113,7 @@ class WhatIf:
                 yield f"{label}[None]", np.broadcast_to(x, shape)
 
     def itself(self) -> Family:
-        """The cotangent handed through, say."""
+        """Explain by an argument that is passed through, such as the cotangent."""
         family, rounding = [], 4 * self.trial.precision.u
         for label, x in self._broadcast():
             for sign, c in (("", 1.0), ("-", -1.0)):
@@ -121,7 +121,7 @@ class WhatIf:
         return family
 
     def times_an_argument(self) -> Family:
-        """A factor too many, or one that is missing; or the same of a summand."""
+        """Explain by a factor too many or missing, in the result or in one of its terms."""
         label, oracle, bound, family = self.wrong.label, self.wrong.oracle, self.wrong.bound, []
         with np.errstate(all="ignore"):
             for name, x in self._broadcast():
@@ -221,7 +221,7 @@ class WhatIf:
         )
 
     def _at(self, variants: Mapping[str, Mapping[int, np.ndarray]]) -> Family:
-        """The oracle's at other arguments; where one more changes nothing, it is not mentioned."""
+        """Explain by the oracle at other arguments; a variant that changes nothing is not mentioned."""
         family: Family = []
         for text, changes in variants.items():
             truth = self.truth(self._replaced(changes))

@@ -1,4 +1,4 @@
-"""An exception that nobody has expected: told in a line, which names a file with its traceback."""
+"""One-line descriptions of unexpected exceptions, with the traceback kept in a file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _LONGEST_LINE = 2000
 
 
 def told_in_full(error: BaseException) -> str:
-    """An exception in one line: its type, its message, where it was raised, and the file that has the traceback."""
+    """Describe an exception in one line: its type, its message, where it was raised, and a file with its traceback."""
     lines = "".join(traceback.format_exception(error))
     file = _kept(lines)
     return f"{where_of(error)}; " + (f"its traceback: {file}" if file else _in_a_line(lines))
 
 
 def message_of(error: BaseException) -> str:
-    """An exception's message, whatever the `__str__` of its class does, and cut where nobody reads on."""
+    """An exception's message, whatever the `__str__` of its class does, and cut to `_LONGEST` characters."""
     try:
         return str(error)[:_LONGEST]
     except Exception:
@@ -27,7 +27,7 @@ def message_of(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an exception's message, cut where nobody reads on."""
+    """The first line of an exception's message, cut to `_LONGEST_LINE` characters."""
     line = next(iter(message_of(error).strip().splitlines()), "")
     return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
 
@@ -40,7 +40,7 @@ def where_of(error: BaseException) -> str:
 
 
 def _kept(text: str) -> str | None:
-    """The name of a new file with this text; None if there can be none."""
+    """Write the text to a new temporary file and return its name, or None if no file can be written."""
     with contextlib.suppress(OSError):
         descriptor, name = tempfile.mkstemp(prefix="gradparity-", suffix=".txt", text=True)
         with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
@@ -50,5 +50,5 @@ def _kept(text: str) -> str | None:
 
 
 def _in_a_line(text: str) -> str:
-    """The last calls in a line, where no file can be written."""
+    """The last lines of a traceback, joined into one line."""
     return " | ".join(line.strip() for line in text.splitlines()[-6:-1])

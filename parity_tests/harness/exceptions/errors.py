@@ -1,4 +1,4 @@
-"""An exception: whose it is, where it was raised, and under which circumstance the candidate was called."""
+"""Attribution of exceptions: to the candidate or the oracle, to a place in the code, and to a circumstance."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _CIRCUMSTANCE = "_gradparity_circumstance"
 
 
 def described(error: BaseException) -> str:
-    """What to say of an exception out of somebody's code: its type, its first line, and the line of code.
+    """Describe an exception by its type, the first line of its message, and the place where it was raised.
 
-    What the harness itself raises is a sentence already.
+    An exception that the harness itself raises is described by the first line of its message alone.
     """
     frames = _frames(error)
     if not frames or (frames[-1].filename.startswith(f"{_HARNESS}/") and (frames[-1].line or "").startswith("raise")):
@@ -45,7 +45,7 @@ def described(error: BaseException) -> str:
 
 
 class under:
-    """An exception that is raised in this block remembers the circumstance, as findings have it; the innermost one."""
+    """Context manager that attaches a circumstance to exceptions raised in its block; the innermost block wins."""
 
     def __init__(self, circumstance: str) -> None:
         self.circumstance = circumstance
@@ -59,15 +59,15 @@ class under:
 
 
 def circumstance_of(error: BaseException) -> str:
-    """Under which circumstance an exception was raised; empty if under none."""
+    """The circumstance that `under` attached to an exception; empty if there is none."""
     return vars(error).get(_CIRCUMSTANCE, "")
 
 
 def is_candidates(error: BaseException) -> bool:
     """True if an exception comes out of the candidate, or out of PyTorch's or JAX's transforms of it.
 
-    The innermost frame of the harness tells. In those methods of `Candidate` that call it, it does. In a check it does
-    if PyTorch, called from there, or somebody else's code raised it: a check may run the candidate's backward itself.
+    The innermost frame of the harness decides. The exception is the candidate's if that frame is in `candidates`, or if
+    it is in a check and called PyTorch or user code: a check may run the candidate's backward itself.
     """
     frames = [f for f in _frames(error) if (f.filename, f.name) not in _READS_RESULTS]
     ours = [i for i, frame in enumerate(frames) if frame.filename.startswith(f"{_HARNESS}/")]
@@ -87,7 +87,7 @@ def is_oracles(error: BaseException) -> bool:
 
 
 def map_of(error: BaseException) -> str:
-    """The method of the candidate that was called when it raised an exception: "vjp", "vmap_of_jvp"; or nothing."""
+    """The method of the candidate that raised an exception, such as "vjp" or "vmap_of_jvp"; empty if there is none."""
     names = [frame.name for frame in _frames(error) if frame.filename.startswith(_CALLS_CANDIDATE)]
     name = next((name for name in names if not name.startswith("_")), "")
     return {"record": "forward", "vjp_undefined": "vjp"}.get(name, name)
@@ -96,7 +96,7 @@ def map_of(error: BaseException) -> str:
 def place_of(error: BaseException) -> str:
     """The innermost place in the candidate's own code where an exception was raised: "at case.py:12, in backward".
 
-    An exception that passes through nobody's own code was raised at its innermost place.
+    If no frame is in the candidate's own code, this is the innermost frame of the traceback.
     """
     frames = _frames(error)
     if not frames:

@@ -1,4 +1,4 @@
-"""Whatever only explains a failure is guarded: where an explanation raises, a line says so, and the verdict stands."""
+"""A guard for code that only explains a failure: if it raises, the report notes this, and the verdict stands."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 def explain(what: str, explanation: Callable[[], T], unexplained: list[str]) -> T | None:
-    """The result of an explanation, which may call the candidate.
+    """Return the result of an explanation, or None if it raises.
 
     Args:
-        what: a name for it, which the report gives if it raises.
-        explanation: computes it.
+        what: the name of the explanation, which the report gives if it raises.
+        explanation: computes the result; it may call the candidate.
         unexplained: gets a line if it raises anything but KeyboardInterrupt; then the result is None.
     """
     try:

@@ -1,4 +1,4 @@
-"""The calls that a process was in when it crashed or hung, and whose they are."""
+"""The call stack of a process that crashed or hung, and whether it was in the candidate or in the oracle."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def frames(trace: str) -> list[Frame]:
 
 
 def is_candidate_s(calls: Sequence[Frame]) -> bool:
-    """True if the candidate was called."""
+    """True if one of the calls is in the code that calls the candidate."""
     return any(call.file.parent == _OF_CANDIDATE for call in calls)
 
 
 def is_oracle_s(calls: Sequence[Frame]) -> bool:
-    """Was it the oracle that was called, and not the candidate? It is the candidate if there is no trace."""
+    """True if the innermost call into the candidate or the oracle is into the oracle; False if there is none."""
     for call in calls:
         if call.file.parent == _OF_CANDIDATE:
             return False
