@@ -1,1 +1,1 @@
-"""The court: judges anybody's operator and knows none."""
+"""The harness: judges any operator, and knows none by name."""

@@ -1,4 +1,4 @@
-"""What a check finds: numbers compared, and facts that hold or do not."""
+"""The findings of a check: comparisons of numbers, and facts that hold or do not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 class Verdict(StrEnum):
-    """What is said of one candidate under one check."""
+    """The verdict on one candidate under one check."""
 
     PASS = "PASS"
     MISMATCH = "MISMATCH"  # it disagrees with the oracle, or raises where the oracle has a value
@@ -22,7 +22,7 @@ class Verdict(StrEnum):
 
 
 class NotApplicable(Exception):
-    """A check has nothing to say about an operator or a candidate, whoever wrote it; the message is the reason."""
+    """Raised where a check does not apply to an operator or a candidate; the message is the reason."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class Comparison:
 
     @property
     def evidence(self) -> int:
-        """How many entries were compared; none if an answer of zeros, or no answer, would have passed as well."""
+        """The number of entries compared; 0 if an answer of zeros, or no answer, would have passed as well."""
         telling = (np.abs(self.oracle) > self.bound).any()
         return int(np.isfinite(self.bound).sum()) if telling else 0
 
@@ -84,7 +84,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Convention:
-    """An answer of its own where the operator has no derivative, or off its domain: right, and worth knowing."""
+    """A difference that is no mistake: where the operator has no derivative, or outside of an input's domain."""
 
     label: str
     text: str

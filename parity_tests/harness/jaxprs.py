@@ -1,4 +1,4 @@
-"""What a jaxpr, the program that JAX has traced of a function, has in it."""
+"""Properties of jaxprs, the programs that JAX traces of functions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from jax.extend import core
 
 
 def largest(jaxpr: core.Jaxpr) -> int:
-    """The size of the largest array that it makes, in entries."""
+    """The size of the largest array that a jaxpr makes, in entries."""
     own = (math.prod(getattr(x.aval, "shape", ())) for eqn in jaxpr.eqns for x in eqn.outvars)
     inner = (largest(sub) for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))
     return max((*own, *inner), default=0)
 
 
 def divisions(jaxpr: core.Jaxpr) -> int:
-    """How many divisions and powers with negative exponents it has; those of a loop count twice, for any number."""
+    """The number of divisions and powers with negative exponents; those of a loop count twice, for any number."""
     count = 0
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
@@ -27,7 +27,7 @@ def divisions(jaxpr: core.Jaxpr) -> int:
 
 
 def literals(jaxpr: core.Jaxpr) -> set[float]:
-    """The finite real numbers that are written in it."""
+    """The finite real numbers that are written in a jaxpr."""
     own = (x.val for eqn in jaxpr.eqns for x in eqn.invars if isinstance(x, core.Literal))
     found = {float(x) for x in own if np.ndim(x) == 0 and np.asarray(x).dtype.kind == "f" and np.isfinite(x)}
     inner = (literals(sub) for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))

@@ -42,7 +42,7 @@ class Slot:
 
     @property
     def conjugated(self) -> bool:
-        """Has an odd number of VJPs made it? Then JAX's is the conjugate of PyTorch's, of complex numbers."""
+        """True if an odd number of VJPs made it: of complex numbers, JAX's is then the conjugate of PyTorch's."""
         return self.label.removeprefix(self.like).count("_bar") % 2 == 1
 
 

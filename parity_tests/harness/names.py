@@ -1,4 +1,4 @@
-"""What options may name, without what the names stand for: PyTorch and JAX take seconds to import."""
+"""The names that options accept, without the objects they stand for: PyTorch and JAX take seconds to import."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def _run(trial):
 
 @contextlib.contextmanager
 def _fresh_dynamo():
-    """Nothing compiled before, nothing left behind; and of where it breaks a graph, Dynamo's log says nothing."""
+    """A block in which Dynamo has compiled nothing before, leaves nothing behind, and logs no graph breaks."""
     import torch._dynamo  # half a second, for whom this check is run
     import torch._functorch.config
 

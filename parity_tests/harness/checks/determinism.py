@@ -40,7 +40,7 @@ def _values(trial, args):
 
 
 def _from_threads(trial, examples):
-    """The results of every other thread are those of the other example."""
+    """The results of several threads at once, of which every other one computes the other example."""
     start, seen = threading.Barrier(_THREADS), set()
 
     def alone(which):

@@ -41,7 +41,7 @@ def _run(trial):
 
 
 class _Described:
-    """Shape, dtype and device of outputs, and then of gradients, as text."""
+    """Descriptions, as text, of the shape, dtype and device of outputs, and of gradients."""
 
     def __init__(self, candidate, tensors, count, device, without_values=False):
         self.device, self.cotangents, self.without_values = device, tensors[count:], without_values

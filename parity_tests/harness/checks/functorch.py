@@ -67,7 +67,7 @@ def _pushed(f, split):
 
 
 def _one_by_one(f):
-    """A function of one example as one of several, without vmap."""
+    """A function of several examples that calls a function of one example in a loop, without vmap."""
 
     def function(*args):
         results = [f(*(x[i] for x in args)) for i in range(_EXAMPLES)]

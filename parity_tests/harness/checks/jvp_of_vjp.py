@@ -13,7 +13,7 @@ from parity_tests.harness.exceptions.errors import under
 
 
 class _Namespaces(TorchDispatchMode):
-    """The libraries whose operators are called."""
+    """A mode that notes the libraries whose operators are called."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -39,7 +39,7 @@ def _run(trial):
 
 
 def _right_elsewhere(trial, name, finding):
-    """Is a result right where everything is contiguous? If not, the layout is not to blame."""
+    """True if a result is right where everything is contiguous. If not, the layout is not to blame."""
     args = trial.arguments(name)
     contiguous = trial.compare(name, args, trial.evaluate(name, args))
     return all(other.holds for other in contiguous if other.label == finding.label)

@@ -47,7 +47,7 @@ def _collector_off():
 
 
 def _live(device):
-    """What is alive: of Python's objects those made since the last collection, since only they can become more."""
+    """The objects that are alive and were made since the last collection: only they can become more."""
     tensors = sum(issubclass(type(x), torch.Tensor) for x in gc.get_objects(generation=0))
     return {"live tensors": tensors, "memory of the GPU": torch.cuda.memory_allocated() if device == "cuda" else 0}
 

@@ -57,13 +57,13 @@ def _run(trial) -> Iterator[Finding]:
 
 
 def _belongs(trial: Trial, place: Placement) -> bool:
-    """Are the inputs in their domains? Infinities are, if OpSpec.domains says "extended"."""
+    """True if the inputs are in their domains. Infinities are, if OpSpec.domains says "extended"."""
     pairs = zip(trial.sample.domains, place.primals, strict=True)
     return all(domain is EXTENDED or not np.isinf(x).any() for domain, x in pairs)
 
 
 def _as_convention(f: Finding) -> Finding:
-    """A difference where the operator need not be defined: worth knowing, and no mistake."""
+    """A difference as a convention, where the operator need not be defined."""
     if f.holds or not isinstance(f, Comparison):
         return f
     i = tuple(int(k) for k in np.argwhere(f.wrong)[0])
@@ -71,7 +71,7 @@ def _as_convention(f: Finding) -> Finding:
 
 
 def _judged(trial: Trial, name: str, place: Placement) -> bool:
-    """Is there anything that can be judged? Where nothing is, a right operator may also raise an error."""
+    """True if anything can be judged. Where nothing can, a right operator may raise an error, too."""
     outputs = trial.truth("forward", place.primals)
     if place.has_nan:
         return name == "forward"

@@ -21,7 +21,7 @@ def _unwritten(names, tensors, before, versions, circumstance):
 
 
 def _versions(tensors):
-    """How often each was written to in place, as autograd counts it."""
+    """The version counter of each tensor: how often it was written to in place, as autograd counts."""
     return [x._version for x in tensors]
 
 

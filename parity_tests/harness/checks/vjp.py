@@ -20,7 +20,7 @@ def _run(trial):
 
 
 def _off_the_domain(trial, args, results):
-    """What a gradient has outside of its input's domain, if the oracle has something else there.
+    """A convention for what a gradient has outside of its input's domain, if the oracle differs there.
 
     No tangent of the domain can tell, so that nothing there is wrong: of a function of a lower triangle that is what it
     has above the diagonal, of a symmetric matrix the antisymmetric part.

@@ -38,7 +38,7 @@ def _axes_of(ndim, axes):
 
 
 def _run(trial):
-    """Everything that is supported is compared before a refusal is passed on."""
+    """Compare everything that is supported, then raise the first refusal."""
     refusals, all_hold = [], True
 
     def calls():

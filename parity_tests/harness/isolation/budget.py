@@ -19,7 +19,7 @@ GRACE = 2.0  # seconds for the row that is being judged when the time is up
 
 
 class Spent(Exception):
-    """The time is up."""
+    """Raised when the budget is spent."""
 
 
 Check = Callable[[object], None]
@@ -41,7 +41,7 @@ def clock(seconds: float | None) -> tuple[float, Check]:
 
 @contextlib.contextmanager
 def budget(seconds: float | None, last_words: Callable[[str], object], exit_code: int) -> Iterator[tuple[float, Check]]:
-    """Yields what `clock` returns.
+    """A block with a limit on its time, which ends the process if it hangs; yields what `clock` returns.
 
     Whoever hangs never gets there, and Python cannot stop it: then `last_words` is told where it hangs, and the process
     ends with `exit_code`. A call that never lets other threads run, as a regular expression, holds this up, too; it

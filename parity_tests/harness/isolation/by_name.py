@@ -1,4 +1,4 @@
-"""Sending callables to another process: each by the name under which it can be imported there."""
+"""Callables for another process, each pickled by the name under which it can be imported there."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Calls:
 
     @property
     def source(self) -> Hashable:
-        """What `load` depends on."""
+        """The key of what `load` returns."""
         return self.pickled
 
     def load(self) -> tuple[OpSpec, list[AnyCandidate]]:
@@ -60,11 +60,11 @@ class Calls:
             raise ImportError(f"{type(error).__name__}: {error}; {REMEDY}") from error
 
     def oracles(self, spec: OpSpec) -> Oracles:
-        """The oracle of all candidates."""
+        """The oracles that judge all candidates."""
         return Oracles(spec, self.device, self.seed, select_samples(self.quick))
 
     def plan(self, spec: OpSpec, candidates: Sequence[AnyCandidate | NotBuilt], oracles: Oracles) -> Plan:
-        """What is to be judged."""
+        """The plan for these candidates."""
         return Plan(
             spec=spec,
             candidates=candidates,
@@ -87,12 +87,12 @@ class Calls:
             report.rows[-1] = replace(row, failure=replace(row.failure, evidence=files, unexplained=tuple(lost)))
 
     def again(self, row: Row) -> str:
-        """How to judge a row again."""
+        """The call that judges a row again."""
         return replay_line(self.quick, row)
 
 
 def replay_line(quick: bool, row: Row) -> str:
-    """How to judge a row of a `crosscheck` again."""
+    """The `crosscheck` call that judges a row again."""
     options = f'checks=["{row.check}"], dtypes=["{row.dtype}"], device="{row.device}"{", quick=True" if quick else ""}'
     return f"crosscheck(..., {options})  # and the same seed"
 
@@ -113,7 +113,7 @@ def pickled(spec: OpSpec, candidates: Iterable[AnyCandidate]) -> bytes:
 
 
 class _Pickler(pickle.Pickler):
-    """Pickle, which also sends objects by name that are no functions, as `jax.jit` and `jax.custom_vjp` make them."""
+    """A pickler that sends other callables by name, too, such as those that `jax.jit` and `jax.custom_vjp` make."""
 
     def reducer_override(self, obj: object) -> object:
         module, name = getattr(obj, "__module__", None), getattr(obj, "__qualname__", getattr(obj, "__name__", None))

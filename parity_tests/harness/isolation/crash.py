@@ -1,4 +1,4 @@
-"""How a process that judges came to its end, and the row that tells it."""
+"""The end of a judging process, and the row that reports it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Place:
 
 
 def end_of(exit_code: int | None) -> str:
-    """What a process did that ended with this exit code, which is a signal's number below zero."""
+    """How a process ended, from its exit code: minus the number of a signal, if that ended it."""
     if exit_code is None or exit_code >= 0:
         return f"ended the process (exit code {exit_code})"
     try:

@@ -52,7 +52,7 @@ class _Task:
 
     @property
     def judged_by(self) -> Hashable:
-        """Whose work has the same oracle."""
+        """The key of tasks that share an oracle."""
         return self.work.source, self.work.device
 
     def note(self, *lines: str) -> None:
@@ -61,7 +61,7 @@ class _Task:
 
     @property
     def earlier(self) -> Earlier:
-        """What the next process is told."""
+        """What the next process gets to know."""
         return Earlier(dict(self.rows), dict(self.avoided), frozenset(self.unshrunk), dict(self.given_up))
 
 
@@ -155,7 +155,7 @@ class Surveying:
         self._at_the_end: list[Event] = []
 
     def events(self) -> Generator[None, None, object]:
-        """None while it waits; returns what `work.surveyed` does.
+        """Yields None while it waits; returns what `work.surveyed` returns.
 
         Raises:
             CannotLoad: it cannot be loaded: its message says why; or the process has ended, or has not answered for so
@@ -187,12 +187,12 @@ class Surveying:
                 raise
 
     def remaining(self) -> Iterator[Event]:
-        """If `events` was closed early: where the process was."""
+        """A note with the place where the process was, if `events` was closed early."""
         yield from self._at_the_end
 
 
 def _last_rows(worker: Worker, task: _Task) -> list[Row]:
-    """What a process has said that nobody has listened to: candidates' rows; the task gets the rest."""
+    """The candidates' rows among the messages of a process that were not read; the task gets the rest."""
     rows: list[Row] = []
     for said in worker.messages():
         match said:
@@ -250,7 +250,7 @@ def _heard(worker: Worker, task: _Task, trial_seconds: float) -> Iterator[Row]:
 
 
 def _lost(task: _Task, how: str, trace: str) -> Iterator[Row]:
-    """The row of whoever has ended a process, if it has none yet; the next process is not to end in the same way."""
+    """The row of the candidate that ended a process, if it has none yet; later processes avoid that call."""
     if task.at is None:
         raise WorkerError(
             f"the process that judges {how}{crash.innermost_calls(crash.frames(trace))} while no candidate was called: "

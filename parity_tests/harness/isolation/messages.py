@@ -1,4 +1,4 @@
-"""What a run and the processes that judge say to each other: plain data, which needs neither PyTorch nor JAX."""
+"""The messages between a run and its judging processes: plain data, which needs neither PyTorch nor JAX."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CannotLoad(Exception):
 
 
 class Work(Protocol):
-    """What a process is to judge: plain data, which can be sent to it.
+    """The work of a judging process, as plain data that can be sent to it.
 
     Attributes:
         source: what `load` depends on; equal ones are loaded once.
@@ -56,7 +56,7 @@ class Work(Protocol):
         ...
 
     def oracles(self, spec: OpSpec) -> Oracles:
-        """What judges all work of this source on this device."""
+        """The oracles that judge all work of this source on this device."""
         ...
 
     def plan(self, spec: OpSpec, candidates: Candidates, oracles: Oracles) -> Plan:
@@ -68,15 +68,15 @@ class Work(Protocol):
         ...
 
     def again(self, row: Row) -> str:
-        """How to judge a row again, for whoever reads of a failure."""
+        """The command that judges a row again, for the text of a failure."""
         ...
 
 
 class Surveyable(Work, Protocol):
-    """Work of which something is to be known before it is carried out."""
+    """Work that is surveyed before it is carried out."""
 
     def surveyed(self, spec: OpSpec, candidates: Candidates) -> object:
-        """That, as plain data.
+        """What the run must know beforehand, as plain data.
 
         Raises:
             CannotLoad: it cannot be carried out.
@@ -98,14 +98,14 @@ class Survey:
 
 @dataclass(frozen=True)
 class Surveyed:
-    """The answer: what `Surveyable.surveyed` returns."""
+    """The answer to `Survey`: what `Surveyable.surveyed` returns."""
 
     found: object
 
 
 @dataclass(frozen=True)
 class Began:
-    """The work has begun; it is of so many rows, those that are known included."""
+    """The work has begun; it has this many rows, those that are known included."""
 
     length: int
 

@@ -1,4 +1,4 @@
-"""Processes that judge: started, listened to, and ended."""
+"""Judging processes: how they are started, read and ended."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _HELD_BACK = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") 
 
 
 def cores() -> int:
-    """How many this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Worker:
-    """A process that judges.
+    """A judging process.
 
     Attributes:
         ended: has it ended, and all that it said been received?
@@ -51,11 +51,11 @@ class Worker:
         self._asked: float | None = None  # when it was asked where it is
 
     def give(self, job: Work, earlier: Earlier) -> None:
-        """Have it carry out work, of which some is known."""
+        """Have the process carry out work, some of whose rows may be known already."""
         self._send((job, earlier))
 
     def ask(self, survey: Survey) -> None:
-        """Have it answer a question about work."""
+        """Have the process answer a question about work."""
         self._send(survey)
 
     def _send(self, message: object) -> None:
@@ -64,7 +64,7 @@ class Worker:
         self.heard = time.monotonic()
 
     def messages(self) -> Iterator[object]:
-        """What it has said since."""
+        """The messages of the process since the last call."""
         try:
             alive = self.process.is_alive()  # asked before: what it said until then can be received
             while self.connection.poll():
@@ -77,18 +77,18 @@ class Worker:
             self.ended = True
 
     def trace(self) -> str:
-        """The calls that were interrupted when it crashed, or when it was asked."""
+        """The call stack of the process when it crashed, or when `ask_where` was called."""
         return self._trace.read_text(encoding="utf-8", errors="replace") if self._trace.exists() else ""
 
     def ask_where(self) -> None:
-        """Have it write down which calls it is in, wherever it hangs; `stop` waits for it."""
+        """Have the process write down its call stack, even if it hangs; `stop` waits for that."""
         if hasattr(signal, "SIGUSR1") and self.process.pid is not None and self._asked is None and not self.trace():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.process.pid, signal.SIGUSR1)
             self._asked = time.monotonic()
 
     def stop(self) -> None:
-        """End it, wherever it hangs; it writes down where."""
+        """End the process, even if it hangs, after it has written down its call stack."""
         self.ask_where()
         if self._asked is not None:
             while time.monotonic() < self._asked + _TRACING and not self.trace().endswith("\n"):
@@ -99,7 +99,7 @@ class Worker:
         self.ended = True
 
     def kill(self) -> None:
-        """End it, and what it has started: a compiler, a candidate's own processes."""
+        """End the process and its children: a compiler, a candidate's own processes."""
         pid = self.process.pid
         if pid is not None and hasattr(os, "killpg") and self.process.is_alive():
             with contextlib.suppress(ProcessLookupError, PermissionError):  # it has no group of its own yet
@@ -123,11 +123,11 @@ class Pool:
         return self
 
     def start(self, count: int = 1) -> None:
-        """Start so many, which takes them seconds, and do not wait; others are started when there is work for them."""
+        """Start this many processes, without waiting for them; further ones are started when there is work for them."""
         self._idle += self._started(min(count, self.count))
 
     def prepare(self, meanwhile: Callable[[], object] = lambda: None) -> None:
-        """Wait until those that are started can judge; one is started if there is none. `meanwhile` is called often."""
+        """Wait until the started processes can judge; start one if there is none. `meanwhile` is called often."""
         if not self._idle:
             self.start()
         for worker in self._idle:
@@ -135,7 +135,7 @@ class Pool:
                 meanwhile()
 
     def take(self) -> Worker:
-        """One that waits for work; it is started if there is none."""
+        """A process that waits for work; one is started if none does."""
         return self._idle.pop() if self._idle else self._started(1)[0]
 
     def _started(self, count: int) -> list[Worker]:
@@ -150,11 +150,11 @@ class Pool:
         return started
 
     def give_back(self, worker: Worker) -> None:
-        """It waits for work again."""
+        """Return a process that waits for work again."""
         self._idle.append(worker)
 
     def kill(self) -> None:
-        """End them all, at whatever moment."""
+        """End all processes, at any moment."""
         for worker in self._workers:
             worker.kill()
 
@@ -180,7 +180,7 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def _work(connection: Connection, threads: int | None, trace: str) -> None:
-    """What a process does: see `worker.work`, which it imports itself."""
+    """The main function of a process; see `worker.work`, which it imports itself."""
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # so that it can be ended with all that it starts, and gets no signal of the terminal's
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -200,7 +200,7 @@ def _end_with_parent() -> None:
 
 @contextlib.contextmanager
 def _interruptions_held_back() -> Iterator[None]:
-    """A process that is started meanwhile never gets one: it is sent to all, and its parent ends it.
+    """A block that defers interruptions; processes that start in it never get one, and are ended by their parent.
 
     This process gets it at the end: one that is half started would complain. It is not enough that this thread blocks
     the signals, since another thread may take one, and Python calls the handler in this one.

@@ -1,4 +1,4 @@
-"""In a process of its own: carry out work as it comes, and say what is found, and where the process is."""
+"""The judging process: it carries out work as it comes, and reports what it finds and where it is."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _carry_out(job: Work, plan: Plan, connection: Connection) -> None:
 
 
 def _announcing(plan: Plan, oracles: Oracles, send: Callable[[At], None]) -> Callable[[Row, Sample], None]:
-    """What is called before a candidate is."""
+    """The function that is called before each call of a candidate."""
     limits = {candidate.name: candidate.limits or {} for candidate in plan.present}
     precisions = {precision.name: precision for precision in plan.precisions}
 

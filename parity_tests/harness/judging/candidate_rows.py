@@ -207,7 +207,7 @@ class CandidateRows:
         return None if other is None else self._note(sample, self.candidate.name, other)
 
     def _note_of(self, outcome: Outcome) -> Note | None:
-        """What is to be noted of a sample that a check did not judge; None of one that it did."""
+        """A note on a sample that a check did not judge; None for one that it judged."""
         sample, error = outcome.trial.sample, outcome.error
         if error is not None and outcome.end is End.EMPTY_REFUSED:
             what = f"{self.candidate.name} refuses an empty axis in {map_of(error) or 'a derivative'}"
@@ -256,7 +256,7 @@ class CandidateRows:
         return replace(failure, unexplained=tuple(lost))
 
     def _told(self, row: Row, trial: Trial, findings: list[Finding]) -> Failure:
-        """What a failing row found on a trial, and how to judge it again."""
+        """The failure of a row on one trial, with the command that judges it again."""
         lost: list[str] = []
         failure = explain("the diagnosis", lambda: explained(row, trial, findings), lost)
         if failure is None:

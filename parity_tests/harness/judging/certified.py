@@ -1,4 +1,4 @@
-"""The court before anybody stands trial: the oracle, the samples, and the oracle's certificates."""
+"""The oracle before any candidate is judged: its samples, and the certificates of its maps."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Oracles:
         return self._certified_oracles[kind]
 
     def at_seed(self, seed: int) -> Oracles:
-        """The same court at the samples of another seed: what the oracle has traced is not traced again.
+        """The same oracles at the samples of another seed, without tracing again.
 
         Nor is it certified again: its certificates are of the same maps.
         """
@@ -139,7 +139,7 @@ class CertifiedOracle:
         return tuple(map(Note, lines))
 
     def _why_not_a_function(self, every: Sequence[Sample]) -> str | None:
-        """Two samples are enough to see most of what is random; `_Judging.row` looks where a candidate disagrees."""
+        """Why the primal is no function, by two samples; `CandidateRows.row` looks where a candidate disagrees."""
         for sample in [every[0], *(s for s in every[1:] if s.name == "long_axes")]:
             reason = not_a_function(self.oracle.at(sample), sample)
             if reason is not None:
@@ -147,7 +147,7 @@ class CertifiedOracle:
         return None
 
     def certificate(self, name: str) -> Certificate:
-        """What the oracle's witnesses say of one of its maps; they are heard once."""
+        """The certificate of one of the oracle's maps, computed once."""
         if name not in self._certificates:
             blank = Row(self.oracle.spec.name, ORACLE, name, self._kind.name, self._device, Verdict.PASS, 0.0, 0)
             if self.unusable is not None:

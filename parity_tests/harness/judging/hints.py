@@ -1,4 +1,4 @@
-"""What newcomers stumble over, and what is known of it before anything is judged: each with its remedy."""
+"""Common mistakes of newcomers that show before anything is judged, each with its remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The court's session: every candidate x check x dtype, one row each, as soon as it is known."""
+"""The judging loop: one row for each candidate, check and format, as soon as it is known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from parity_tests.harness.report.results import ORACLE, Event
 
 
 def judge(plan: Plan) -> Generator[Event, None, None]:
-    """Certify the oracle, then judge every candidate; a map without a certificate judges nobody.
+    """Certify the oracle, then judge every candidate by the maps that have a certificate.
 
     Yields each row as soon as it is known, but for those that an earlier process has found (`Plan.earlier`); each
     candidate that is not built, first; and a note for each sample that is not judged. `Report.collect` takes them.
@@ -62,7 +62,7 @@ def _unknown(plan: Plan, candidate: str, precision: Precision, history: History)
 
 
 def _fixed(plan: Plan, oracles: Oracles, candidate: str, precision: Precision) -> tuple[Verdict, str] | None:
-    """The verdict, and the reason, where nothing of a candidate is run in a format."""
+    """The verdict and the reason where a candidate is not run in a format at all; None if it is run."""
     given_up = plan.earlier.given_up.get(candidate)
     if given_up is not None:
         return Verdict.UNRESOLVED, given_up

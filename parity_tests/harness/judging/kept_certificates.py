@@ -111,7 +111,7 @@ class KeptCertificates:
 
     @functools.cached_property
     def _facts(self) -> str | None:
-        """All that the witnesses are told of the operator besides its programs; None if that cannot be written down."""
+        """All that the witnesses know of the operator besides its programs; None if that cannot be written down."""
         spec = self._oracle.spec
         if spec.surrogate is not None or not _domains_are_known(spec, self._cases) or _source() is None:
             return None
@@ -227,7 +227,7 @@ def _of_spec(spec: OpSpec) -> list[object]:
 
 
 def _of_primal(oracle: Oracle, sample: Sample) -> str:
-    """Two operators of the same name and signature get a file each."""
+    """The digest of the primal at the first sample, so that two operators of one name and signature get a file each."""
     oracle = oracle.at(sample)
     return oracle.traced("forward", sample.primals(oracle.inputs), by_autodiff=False).digest()
 
@@ -255,7 +255,7 @@ def _in_words(value: Any) -> object:
 
 
 def _environment() -> tuple[str, ...]:
-    """What computes, apart from the harness."""
+    """The versions, the machine and the flags that the numbers depend on, apart from the harness."""
     where = jax.devices()[0]
     versions = (f"{package.__name__} {package.__version__}" for package in (jax, jaxlib, ml_dtypes, np, scipy))
     machine = (sys.version, sys.platform, platform.machine(), where.platform, where.device_kind)

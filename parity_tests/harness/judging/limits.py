@@ -1,4 +1,4 @@
-"""A check that a candidate is known to fail."""
+"""Limits: checks that a candidate is known to fail, and must fail."""
 
 from __future__ import annotations
 

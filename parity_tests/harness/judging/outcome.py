@@ -56,12 +56,12 @@ class Outcome:
 
     @property
     def is_final(self) -> bool:
-        """Does it make further samples unnecessary? Not if the candidate raised: elsewhere it may be silently wrong."""
+        """True if further samples are unnecessary. Not if the candidate raised: elsewhere it may be silently wrong."""
         return bool(self.wrong) or self.end in (End.REFUSED, End.UNRESOLVED)
 
 
 def outcome_of(check: Check, trial: Trial) -> Outcome:
-    """What a check does on a trial. Findings are kept one by one, so that none is lost with what comes after it."""
+    """Run a check on a trial. Findings are kept one by one, so that a later exception loses none."""
     findings: list[Finding] = []
     try:
         for finding in check.run(trial):

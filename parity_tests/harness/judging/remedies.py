@@ -1,4 +1,4 @@
-"""What newcomers stumble over, as the first error shows it: each with its remedy."""
+"""Common mistakes of newcomers, recognized by the first error, each with its remedy."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def of_oracle_error(error: Exception) -> str:
 
 
 def with_remedy(text: str) -> str:
-    """What is said of an exception of the oracle's, with the remedy if its code calls PyTorch or NumPy.
+    """The text of an exception of the oracle, with the remedy if its code calls PyTorch or NumPy.
 
     Or if it is XLA's defect, and no mistake of whoever wrote the oracle.
     """

@@ -45,7 +45,7 @@ _PROJECTIONS = {"symmetric": "symmetric", "definite": "symmetric", "lower": "np.
 
 @dataclass(frozen=True, eq=False)
 class Reproducer:
-    """A failure and all that it takes to show it again.
+    """A failure, and everything that is needed to show it again.
 
     `trial`: at the smallest input; `wrong`: one finding there. `position`: of the candidate, among those of `case`, the
     file that it is defined in, if there is one.
@@ -293,17 +293,17 @@ def importable(call: Callable) -> tuple[str, str] | None:
 
 
 def _in_a_path(word: str) -> str:
-    """A part of the name of a file, which every file system can have, and which is not too long."""
+    """A part of a file's name that every file system accepts, and that is not too long."""
     return re.sub(r"\W+", "_", word, flags=re.ASCII)[:40]
 
 
 def _quoted(text: str) -> str:
-    """A literal of Python's."""
+    """A text as a literal of Python."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def _documented(text: str) -> str:
-    """A line of a docstring, which it does not end."""
+    """A text as a line of a docstring, with what would end the docstring escaped."""
     return in_a_line(text).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
 
 

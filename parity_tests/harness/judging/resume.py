@@ -1,4 +1,4 @@
-"""What a process that judges is told of those before it, which a candidate has ended."""
+"""What a judging process knows of earlier ones that a candidate has ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Key = tuple[str, str, str]  # candidate, check, dtype
 
 
 def key_of(row: Row) -> Key:
-    """What tells the rows of a plan apart."""
+    """The key of a row within its plan."""
     return row.candidate, row.check, row.dtype
 
 

@@ -35,7 +35,7 @@ TrialAt = Callable[[Sample], Trial]
 
 
 class _Spent(Exception):
-    """The time is up."""
+    """Raised when the time for shrinking is up."""
 
 
 class _Search:
@@ -46,7 +46,7 @@ class _Search:
         self._seconds = deadline - self._start
 
     def accepts(self, sample: Sample) -> bool:
-        """Does it fail, too? Then it is the best so far.
+        """Return whether a sample fails, too; if so, it is the smallest so far.
 
         Raises:
             _Spent: there is no time left to find out.
@@ -116,7 +116,7 @@ def _kind(error: BaseException) -> tuple[type, str]:
 
 
 def _is_defined(finding: Finding) -> bool:
-    """Is the oracle finite wherever the candidate is wrong? Elsewhere the operator may have no derivative."""
+    """True if the oracle is finite wherever the candidate is wrong. Elsewhere the operator may have no derivative."""
     return not isinstance(finding, Comparison) or bool(np.isfinite(finding.oracle[finding.wrong]).all())
 
 
@@ -177,7 +177,7 @@ def _shrink_sizes(spec: OpSpec, search: _Search) -> None:
 
 
 def _shrink_size(accepts: Callable[[int], bool], size: int) -> None:
-    """The small sizes one by one; then their doubles, and bisection, as if whatever is longer failed, too."""
+    """Try the small sizes one by one, then their doubles, and bisect, as if every larger size failed, too."""
     passing = -1
     for n in (0, 1, 2, 3, *(2**i for i in range(2, 16))):
         if n >= size:
@@ -196,7 +196,7 @@ def _is_primal(role: str, inputs: tuple[str, ...]) -> bool:
 
 
 def _shrink_directions(search: _Search, inputs: tuple[str, ...]) -> None:
-    """Cotangents and tangents: as many zeros as can be, then ones."""
+    """Shrink cotangents and tangents: as many zeros as possible, then ones."""
     for role in reversed([role for role in search.best.arrays if not _is_primal(role, inputs)]):
 
         def accepts(x: np.ndarray, role: str = role) -> bool:
@@ -216,7 +216,7 @@ def _shrink_directions(search: _Search, inputs: tuple[str, ...]) -> None:
 
 
 def _blocks(size: int) -> Iterator[slice]:
-    """Halves, quarters, ... and single entries."""
+    """Slices of an array to set to zero: halves, quarters, ... and single entries."""
     length = -(-size // 2)
     while length:
         yield from (slice(start, start + length) for start in range(0, size, length))
@@ -224,7 +224,7 @@ def _blocks(size: int) -> Iterator[slice]:
 
 
 def _shrink_primals(search: _Search, inputs: tuple[str, ...]) -> None:
-    """Inputs that may be any number: small integers, or few digits.
+    """Shrink inputs that may be any number to small integers, or to few digits.
 
     Never a zero, and never two alike: an operator may have a kink there, where both sides may be right.
     """
@@ -250,7 +250,7 @@ def _shrink_primals(search: _Search, inputs: tuple[str, ...]) -> None:
 
 
 def _shrink_constants(spec: OpSpec, search: _Search) -> None:
-    """Integers: as near to zero as can be, all of an input at once or one by one.
+    """Shrink integers to as near zero as possible, all of an input at once or one by one.
 
     Those of a sampler of the user's own stay: nothing is known of what else it may draw.
     """
@@ -281,7 +281,7 @@ def _shrink_constants(spec: OpSpec, search: _Search) -> None:
 def _shrink_integer(
     accepts: Callable[[np.ndarray], bool], search: _Search, i: int, position: int, passing: int
 ) -> None:
-    """One entry, by bisection between a value that passes and its own."""
+    """Shrink one entry, by bisection between a value that passes and its own."""
     while True:
         x = search.best.constants[i]
         value = int(x.flat[position])

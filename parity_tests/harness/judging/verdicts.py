@@ -30,7 +30,7 @@ class Judged:
     bounded: bool
 
     def first(self, holds: Callable[[Outcome], bool]) -> Outcome | None:
-        """The first outcome of which something holds; None if there is none."""
+        """The first outcome for which a condition holds; None if there is none."""
         return next((outcome for outcome in self.outcomes if holds(outcome)), None)
 
     def ended(self, end: End) -> Outcome | None:

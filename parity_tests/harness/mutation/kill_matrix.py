@@ -107,7 +107,7 @@ class KillMatrix:
         return Outcome(mutation, Fate.SURVIVED)
 
     def _holds(self, check: Check, mutation: Mutation, sample: Sample, planted: bool = True) -> bool:
-        """Does a mutant pass a check on a sample? So it does what JAX cannot do for it."""
+        """True if a mutant passes a check on a sample, or JAX cannot run the check for it."""
         trial = self._trial(mutation, sample, planted)
         try:
             return all(finding.holds for finding in check.run(trial))
@@ -115,7 +115,7 @@ class KillMatrix:
             return True
 
     def _is_sound(self, check: Check, mutation: Mutation, sample: Sample) -> bool:
-        """Would the derivative pass without the mutation? A check that fails it for anything else has killed nobody."""
+        """True if the derivative passes without the mutation: a check that fails it otherwise has caught nothing."""
         key = (check.name, mutation.map, mutation.dtype, sample.name)
         if key not in self._sound:
             self._sound[key] = self._holds(check, mutation, sample, planted=False)

@@ -154,7 +154,7 @@ def _interpreted(closed: core.ClosedJaxpr, args: Sequence[jax.Array], mutation: 
 
 
 def _aval(atom: Any) -> Any:
-    """The type of an atom, which in a derivative is always that of an array."""
+    """The type of an atom, which is always that of an array here."""
     return atom.aval
 
 

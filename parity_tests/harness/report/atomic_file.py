@@ -22,7 +22,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
-    """`write_text`, of bytes."""
+    """Replace the file at `path` by bytes; see `write_text`."""
     if is_special(path):
         _write_through(path, data)
     else:

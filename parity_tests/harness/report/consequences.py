@@ -1,4 +1,4 @@
-"""Which failures follow from others: of a check that rests on one that fails, in the same format or in a wider one."""
+"""Failures that follow from others: a check rests on one that fails in the same format, or in a wider one."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ class Failed:
         )
 
     def add(self, check: str, rests_on: Collection[str], precision: Precision) -> None:
-        """It has failed in this format."""
+        """Add a check that has failed in a format."""
         self._news[check, precision] = self.is_news(check, rests_on, precision)

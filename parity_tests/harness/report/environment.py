@@ -1,4 +1,4 @@
-"""What a verdict depends on besides the code: versions, devices, precision switches."""
+"""The environment of a run, on which verdicts depend besides the code: versions, devices, precision settings."""
 
 from __future__ import annotations
 

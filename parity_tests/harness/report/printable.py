@@ -1,4 +1,4 @@
-"""Text from somebody else, on a terminal: names, messages of exceptions and paths are shown, and never obeyed."""
+"""Text of others on a terminal: control characters in names, messages and paths are shown, and have no effect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def printable(text: str, encoding: str = "utf-8") -> str:
 
 
 def in_a_line(text: str) -> str:
-    """The same in one line."""
+    """The text as `printable` has it, in one line."""
     return printable(" ".join(text.splitlines()))
 
 

@@ -99,7 +99,7 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Did something run, and did all of it agree? Listed limits do not count against a candidate."""
+        """True if something ran and all of it agreed. Listed limits do not count against a candidate."""
         judged = [row for row in self.rows if row.candidate != ORACLE]
         agree = any(row.verdict is Verdict.PASS for row in judged) and all(row.passed for row in self.rows)
         return agree and self.error is None and all(candidate.expected for candidate in self.not_built)

@@ -27,7 +27,7 @@ class ReproducerFiles:
     case: Path | None
 
     def files(self) -> ReproducerFiles:
-        """Itself: see `report.Evidence`."""
+        """The object itself; see `report.Evidence`."""
         return self
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
@@ -52,5 +52,5 @@ def replay_command(case: Path | None, arrays: Path, start: Path) -> str:
 
 
 def is_run_unnamed(case: Path, start: Path) -> bool:
-    """Does a replay in the folder `start` run the case that a failure names, unasked? Only if it is there, or below."""
+    """True if a replay in the folder `start` may run the case that a failure names: only if it is there, or below."""
     return case.resolve().is_relative_to(start.resolve())

@@ -52,7 +52,7 @@ class Smallest:
 
 
 class Evidence(Protocol):
-    """What a failure can be shown with, while the candidate is still at hand: see `reproducer.py`."""
+    """The means to show a failure again, while the candidate is still in memory; see `reproducer.py`."""
 
     def files(self) -> ReproducerFiles:
         """The arrays and the script as plain data, which needs the candidate no longer."""

@@ -1,4 +1,4 @@
-"""A report as text: a table of checks x candidates, and below it every failure, told."""
+"""A report as text: a table of checks x candidates, and below it every failure."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _smallest(smallest: Smallest, known: Sequence[WrongResult]) -> str:
 
 
 def timing_line(report: Results) -> Text:
-    """A line: how long it took, and what took most of it: checks, and whatever else there was to do."""
+    """A line that says how long the run took, and what took most of it."""
     seconds: dict[str, float] = defaultdict(float)
     for row in report.rows:
         seconds["the oracle's certificates" if row.candidate == ORACLE else row.check] += row.seconds
@@ -177,7 +177,7 @@ def timing_line(report: Results) -> Text:
 
 
 def row_line(row: Row) -> Text:
-    """A row as a line, for whoever reads along."""
+    """A row as one line of a log."""
     line = f"{row.op}, {row.candidate}, {row.check}, {row.dtype}, {row.device}: {row.verdict}"
     if row.verdict is Verdict.PASS:
         line += f" {row.error_over_bound:.2f}"
@@ -262,7 +262,7 @@ def _which(checks: Mapping[str, Sequence[str]], verdict: Verdict) -> str:
 
 
 def grouped_failures(failures: Sequence[Failure]) -> tuple[list[list[Failure]], list[list[Failure]]]:
-    """The failures of every check, one per format: those to tell, and those that follow from others.
+    """The failures of every check, one per format: those to show, and those that follow from others.
 
     A failure follows from one of a check that it rests on, in the same format or in a wider one. A check is told if one
     of its failures does not follow: that first, in the widest format. The simplest check comes first, then the widest
@@ -304,7 +304,7 @@ def _rank(failure: Failure) -> tuple[int, float]:
 
 
 def _ratio(result: WrongResult) -> float:
-    """Infinite for a property that does not hold, and where rounding explains nothing."""
+    """The error in units of its bound; infinite for a property that does not hold, and where the bound is 0."""
     if result.error is None or not result.allowed:
         return math.inf
     return result.error / result.allowed
@@ -316,7 +316,7 @@ def _place(failure: Failure) -> int:
 
 
 def _depth(check: str) -> int:
-    """How many checks rest on one another below it: 0 for `forward`."""
+    """The number of checks below a check that rest on one another; 0 for `forward`."""
     return max((1 + _depth(other) for other in _rests_on(check)), default=0)
 
 

@@ -1,4 +1,4 @@
-"""Operators of PyTorch's that do not take an empty axis for a sum of no terms.
+"""Operators of PyTorch that do not treat an empty axis as a sum of no terms.
 
 A convolution of no channels is zero by its definition, of the usual shape. PyTorch's has no channels itself then, on
 every device. A candidate that is made of it can do no better.
@@ -17,7 +17,7 @@ from parity_tests.harness.trial.trial import Trial
 
 
 def of_another_shape(trial: Trial, outputs: Sequence[torch.Tensor]) -> str | None:
-    """What to say of outputs that have another shape than the oracle's, if an operator of PyTorch's makes them so."""
+    """Why outputs have another shape than the oracle's, if an operator of PyTorch makes them so."""
     shapes = trial.oracle.shapes(tuple(x.shape for x in trial.primals))
     pairs = [(tuple(y.shape), shapes[name]) for name, y in zip(trial.oracle.outputs, outputs, strict=False)]
     found, expected = next((pair for pair in pairs if pair[0] != pair[1]), ((), ()))

@@ -27,7 +27,7 @@ COUNTED_OFTEN = (
 
 
 def judged(trial: Trial, compare: Callable[[], Iterable[Finding]]) -> list[Finding]:
-    """What a comparison finds of a candidate under vmap.
+    """The findings of a comparison of a candidate under vmap.
 
     Raises:
         Refused: it fails by PyTorch's defect alone: with outputs that are all batched everything holds.
@@ -44,7 +44,7 @@ def judged(trial: Trial, compare: Callable[[], Iterable[Finding]]) -> list[Findi
 
 @contextlib.contextmanager
 def outputs_batched() -> Iterator[list[str]]:
-    """Batches all outputs of generated rules in this block; yields the names of Functions that leave one unbatched."""
+    """A block in which generated rules batch all outputs; yields the names of Functions that leave one unbatched."""
     found: list[str] = []
     generate = autograd_function.vmapify_autograd_function
 

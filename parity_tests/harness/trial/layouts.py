@@ -72,7 +72,7 @@ def _channels_last(x: torch.Tensor) -> torch.Tensor:
 
 
 def _from(start: int, x: torch.Tensor) -> torch.Tensor:
-    """Contiguous, from this entry on of a longer tensor."""
+    """A contiguous part of a longer tensor, from this entry on."""
     long = x.new_full((start + x.numel() + 1,), float("nan"))
     long[start : start + x.numel()] = x.flatten()
     return long[start : start + x.numel()].view(x.shape)

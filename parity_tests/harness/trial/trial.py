@@ -37,11 +37,11 @@ class Trial:
         return self.arguments("forward")
 
     def widened(self) -> Trial:
-        """The same in the double format."""
+        """The same trial in the double format."""
         return self.in_format(self.precision.double)
 
     def in_format(self, precision: Precision) -> Trial:
-        """The same in another format, in which its floating-point constants are, too."""
+        """The same trial in another format, to which its floating-point constants are rounded, too."""
         candidate = self.candidate
         if any(x.dtype.kind in "fc" for x in self.sample.constants.values()):
             candidate = candidate.with_constants(conversion.constants(self.sample.constants, precision, self.device))
@@ -74,7 +74,7 @@ class Trial:
         return self.counted(name, f(count, tensors[:split], tensors[split:]))
 
     def counted(self, name: str, results: Sequence) -> Sequence:
-        """These results of a map of the candidate, if they are as many as the map has.
+        """The results of a map of the candidate, after a check that they are as many as the map has.
 
         Raises:
             BadOutput: they are not.
@@ -93,7 +93,7 @@ class Trial:
         room: float = 0.0,
         only: Collection[str] | None = None,
     ) -> Iterator[Finding]:
-        """A map's results against the oracle's, or against what lies between its limits at a kink.
+        """Compare a map's results with the oracle's, or with what lies between its limits at a kink.
 
         An absent result is a zero. `room` is added to the bounds. `only`: the labels of the results that are compared.
 
@@ -110,7 +110,7 @@ class Trial:
     def compare_with(
         self, truths: Sequence[Truth], name: str, results: Sequence[torch.Tensor | None], circumstance: str = ""
     ) -> Iterator[Finding]:
-        """A map's results against truths that are at hand.
+        """Compare a map's results with truths that are known already.
 
         Raises:
             BadOutput: a wrong number of results.
@@ -121,7 +121,7 @@ class Trial:
     def compare_result(
         self, truth: Truth, result: torch.Tensor | None, circumstance: str = "", directed: bool = True
     ) -> Iterator[Finding]:
-        """One result against its truth; only the part that its domain can tell, if it is `directed`."""
+        """Compare one result with its truth; if `directed`, only the part that lies in the input's domain."""
         oracle, bound = truth.value, truth.bound
         dtype = getattr(torch, self.precision.dtype_of(oracle))
         if result is not None and tuple(result.shape) != oracle.shape:
