@@ -16,6 +16,8 @@ def group_of(nodeid: str) -> str:
     file = path.rsplit("/", 1)[-1]
     if file in FILES:
         return file
+    if file.endswith(".md"):  # a block of a page goes on with what those before it have defined
+        return path
     if file == COLLECTION and "[" in test:
         operator = test.partition("[")[2].rstrip("]").partition("-")[0]
         return f"{file}[{operator}]"
