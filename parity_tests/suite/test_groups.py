@@ -28,5 +28,11 @@ def test_a_file_with_one_library_is_a_group() -> None:
 
 
 def test_any_other_test_is_alone() -> None:
-    for nodeid in (f"{HERE}::test_the_collection_is_large", "x/test_y.py::test_z[a-b]", "README.md::line:3,column:1"):
+    for nodeid in (f"{HERE}::test_the_collection_is_large", "x/test_y.py::test_z[a-b]"):
         assert group_of(nodeid) == nodeid
+
+
+def test_the_blocks_of_a_page_are_a_group() -> None:
+    """A block uses names that those before it define."""
+    assert group_of("derivation/x.md::line:3,column:1") == group_of("derivation/x.md::line:9,column:1")
+    assert group_of("derivation/x.md::line:3,column:1") != group_of("derivation/y.md::line:3,column:1")
