@@ -11,7 +11,7 @@ from parity_tests.harness.diagnosis import diagnosis
 from parity_tests.harness.diagnosis.arguments_in_words import entries
 from parity_tests.harness.diagnosis.rounds_more import rounds_more
 from parity_tests.harness.diagnosis.third_witness import arbitrate
-from parity_tests.harness.exceptions.explaining import explain
+from parity_tests.harness.exceptions.explaining import Explained, explain, unexplained
 from parity_tests.harness.findings import Comparison, Finding
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.report.results import Failure, Row, Smallest, WrongResult
@@ -31,30 +31,39 @@ def explained(row: Row, trial: Trial, findings: list[Finding]) -> Failure:
         worst.setdefault(finding.label, finding)
     comparisons = [f for f in findings if isinstance(f, Comparison)]
     failure = described(row, trial.sample, list(worst.values()), trial.oracle.spec)
-    lost = list(failure.unexplained)
     results = [
-        _recognized(result, finding, trial, comparisons, lost) if isinstance(finding, Comparison) else result
+        _recognized(result, finding, trial, comparisons) if isinstance(finding, Comparison) else Explained(result)
         for result, finding in zip(failure.wrong, worst.values(), strict=True)
     ]
     right = {f.label: f for f in comparisons if f.label not in worst and f.evidence}
     agrees = tuple(f"{label} ({f.error_over_bound:.2g} of its bound)" for label, f in right.items())
     numbers_differ = any(isinstance(f, Comparison) for f in wrong)  # else there is none to be right about
-    judge = explain("the third witness", lambda: arbitrate(row.check, trial), lost) if numbers_differ else None
-    return replace(failure, wrong=tuple(results), agrees=agrees, judge=judge, unexplained=tuple(lost))
+    judge = explain("the third witness", lambda: arbitrate(row.check, trial) if numbers_differ else None)
+    return replace(
+        failure,
+        wrong=tuple(result.value for result in results),
+        agrees=agrees,
+        judge=judge.value,
+        unexplained=unexplained(Explained(failure, failure.unexplained), *results, judge),
+    )
 
 
 def _recognized(
-    result: WrongResult, finding: Comparison, trial: Trial, comparisons: list[Comparison], lost: list[str]
-) -> WrongResult:
+    result: WrongResult, finding: Comparison, trial: Trial, comparisons: list[Comparison]
+) -> Explained[WrongResult]:
     """A wrong result, with which entries are wrong by the values of the arguments, and what it looks like."""
     label = finding.label
-    looks_like = explain(f"what {label} looks like", lambda: diagnosis.looks_like(trial, comparisons, finding), lost)
+    known = explain(f"what {label} looks like", lambda: diagnosis.looks_like(trial, comparisons, finding))
+    looks_like, further = known.value, Explained[str | None](None)
     if looks_like == f"{label} = 0":
-        looks_like = f"{label} = 0{explain(f'why {label} is 0', lambda: _not_differentiable(trial), lost) or ''}"
-    if looks_like is None:
-        looks_like = explain(f"whether {label} rounds more", lambda: rounds_more(trial, finding), lost)
-    pattern = explain(f"the pattern of {label}", lambda: diagnosis.pattern(finding, trial), lost)
-    return replace(result, pattern=pattern or result.pattern, looks_like=looks_like)
+        further = explain(f"why {label} is 0", lambda: _not_differentiable(trial))
+        looks_like = f"{looks_like}{further.value or ''}"
+    elif looks_like is None:
+        further = explain(f"whether {label} rounds more", lambda: rounds_more(trial, finding))
+        looks_like = further.value
+    pattern = explain(f"the pattern of {label}", lambda: diagnosis.pattern(finding, trial))
+    recognized = replace(result, pattern=pattern.value or result.pattern, looks_like=looks_like)
+    return Explained(recognized, unexplained(known, further, pattern))
 
 
 def _not_differentiable(trial: Trial) -> str:
@@ -72,8 +81,7 @@ def _not_differentiable(trial: Trial) -> str:
 
 def described(row: Row, sample: Sample, wrong: Sequence[Finding], spec: OpSpec) -> Failure:
     """A failure that tells what is wrong at a sample, and no more."""
-    lost: list[str] = []
-    results = tuple(wrong_result(finding, spec, row.check, lost) for finding in wrong)
+    results = [wrong_result(finding, spec, row.check) for finding in wrong]
     return Failure(
         op=row.op,
         candidate=row.candidate,
@@ -84,39 +92,41 @@ def described(row: Row, sample: Sample, wrong: Sequence[Finding], spec: OpSpec) 
         why=sample.why,
         sizes=dict(sample.sizes),
         seed=sample.seed,
-        wrong=results,
-        unexplained=tuple(lost),
+        wrong=tuple(result.value for result in results),
+        unexplained=unexplained(*results),
     )
 
 
-def smallest_of(failure: Failure, trial: Trial, wrong: Finding, lost: list[str]) -> Smallest:
+def smallest_of(failure: Failure, trial: Trial, wrong: Finding) -> Explained[Smallest]:
     """The smallest trial that fails, in words; what its result looks like, where that of the failure is not known."""
-    result = replace(wrong_result(wrong, trial.oracle.spec, failure.check, lost), heat=None)
+    plain = wrong_result(wrong, trial.oracle.spec, failure.check)
+    result, looks_like = replace(plain.value, heat=None), Explained[str | None](None)
     known = any(other.looks_like for other in failure.wrong if other.label == wrong.label)
     if isinstance(wrong, Comparison) and not known:
         looks_like = explain(
             f"what {wrong.label} looks like",
             lambda: diagnosis.looks_like(trial, [wrong], wrong) or diagnosis.plain_factor(wrong),
-            lost,
         )
-        result = replace(result, looks_like=looks_like)
-    return Smallest(dict(trial.sample.sizes), entries(trial, wrong), result)
+        result = replace(result, looks_like=looks_like.value)
+    smallest = Smallest(dict(trial.sample.sizes), entries(trial, wrong), result)
+    return Explained(smallest, unexplained(plain, looks_like))
 
 
-def wrong_result(finding: Finding, spec: OpSpec, check: str, lost: list[str]) -> WrongResult:
-    """One finding that does not hold, under a check of this name; `lost` gets a line for what cannot be told of it."""
+def wrong_result(finding: Finding, spec: OpSpec, check: str) -> Explained[WrongResult]:
+    """One finding that does not hold, under a check of this name."""
     if not isinstance(finding, Comparison):
-        return WrongResult(finding.label, finding.violation, finding.circumstance)
-    pattern = explain(f"the pattern of {finding.label}", lambda: diagnosis.pattern(finding), lost)
+        return Explained(WrongResult(finding.label, finding.violation, finding.circumstance))
+    pattern = explain(f"the pattern of {finding.label}", lambda: diagnosis.pattern(finding))
+    heat = explain(f"the heat map of {finding.label}", lambda: _heat(finding))
     # An entry that cannot be judged, with an infinite bound, is none of the wrong ones.
     excess = np.where(finding.wrong, finding.error, -np.inf) - np.where(finding.wrong, finding.bound, 0.0)
     index = tuple(int(i) for i in np.unravel_index(int(excess.argmax()), excess.shape))
     equation = spec.equations.get(f"{check}/{finding.label}") or (
         spec.equations.get(finding.label) if len(ORDERS.get(check, ())) <= 1 else None
     )
-    return WrongResult(
+    result = WrongResult(
         label=finding.label,
-        pattern=pattern or "differs",
+        pattern=pattern.value or "differs",
         circumstance=finding.circumstance,
         index=index,
         candidate=finding.candidate[index].item(),
@@ -124,8 +134,9 @@ def wrong_result(finding: Finding, spec: OpSpec, check: str, lost: list[str]) ->
         error=float(finding.error[index]),
         allowed=float(finding.bound[index]),
         equation=equation,
-        heat=explain(f"the heat map of {finding.label}", lambda: _heat(finding), lost),
+        heat=heat.value,
     )
+    return Explained(result, unexplained(pattern, heat))
 
 
 def _heat(finding: Comparison) -> tuple[tuple[float, ...], ...]:

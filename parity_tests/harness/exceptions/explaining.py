@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from parity_tests.harness.exceptions.defects import where_of
 
 T = TypeVar("T")
 
 
-def explain(what: str, explanation: Callable[[], T], unexplained: list[str]) -> T | None:
-    """Return the result of an explanation, or None if it raises.
+@dataclass(frozen=True)
+class Explained(Generic[T]):
+    """A result, and a line for each explanation that raised an exception while it was made."""
+
+    value: T
+    unexplained: tuple[str, ...] = ()
+
+
+def explain(what: str, explanation: Callable[[], T]) -> Explained[T | None]:
+    """Return the result of an explanation; None, with a line that says why, if it raises.
 
     Args:
         what: the name of the explanation, which the report gives if it raises.
-        explanation: computes the result; it may call the candidate.
-        unexplained: gets a line if it raises anything but KeyboardInterrupt; then the result is None.
+        explanation: computes the result; it may call the candidate. Anything that it raises is caught, apart from
+            KeyboardInterrupt.
     """
     try:
-        return explanation()
+        return Explained(explanation())
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # sys.exit(), too
-        line = f"{what} failed: {where_of(error)}"
-        unexplained.extend([line] if line not in unexplained else [])
-        return None
+        return Explained(None, (f"{what} failed: {where_of(error)}",))
+
+
+def unexplained(*parts: Explained) -> tuple[str, ...]:
+    """The lines of several results, each line once."""
+    return tuple(dict.fromkeys(line for part in parts for line in part.unexplained))

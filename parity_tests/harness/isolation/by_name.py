@@ -82,9 +82,9 @@ class Calls:
         """Make the files of the last row's reproducer, which need a candidate; whoever has the report writes them."""
         row = report.rows[-1]
         if row.failure is not None and row.failure.evidence is not None:
-            lost = list(row.failure.unexplained)
-            files = explain("the reproducer", row.failure.evidence.files, lost)
-            report.rows[-1] = replace(row, failure=replace(row.failure, evidence=files, unexplained=tuple(lost)))
+            files = explain("the reproducer", row.failure.evidence.files)
+            lines = (*row.failure.unexplained, *files.unexplained)
+            report.rows[-1] = replace(row, failure=replace(row.failure, evidence=files.value, unexplained=lines))
 
     def again(self, row: Row) -> str:
         """The call that judges a row again."""

@@ -15,7 +15,7 @@ from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.checks import Check
 from parity_tests.harness.diagnosis.failures import described, explained, smallest_of, wrong_result
 from parity_tests.harness.exceptions.errors import first_line, map_of, where_of
-from parity_tests.harness.exceptions.explaining import explain
+from parity_tests.harness.exceptions.explaining import Explained, explain, unexplained
 from parity_tests.harness.findings import Comparison, Finding, Verdict
 from parity_tests.harness.judging.certified import not_a_function, overflows_everywhere, title, with_findings
 from parity_tests.harness.judging.limits import held_to_limit
@@ -245,42 +245,48 @@ class CandidateRows:
         failure = self._told(row, outcome.trial, findings)
         elsewhere = next((o for o in outcomes if o.end is End.RAISED), outcome)
         if outcome.wrong and elsewhere is not outcome:
-            result = wrong_result(raised(elsewhere, check.name), self.plan.spec, check.name, [])
+            result = wrong_result(raised(elsewhere, check.name), self.plan.spec, check.name).value
             where = "; ".join(part for part in (f"at {title(elsewhere.trial.sample)}", result.circumstance) if part)
             failure = replace(failure, wrong=(*failure.wrong, replace(result, circumstance=where)))
         if not shrink:
             return failure
-        lost = list(failure.unexplained)
         smaller = self._with_smallest if outcome.wrong else self._with_smallest_sizes
-        failure = explain("shrinking", lambda: smaller(failure, check, outcome, lost), lost) or failure
-        return replace(failure, unexplained=tuple(lost))
+        shrunk = explain("shrinking", lambda: smaller(failure, check, outcome))
+        return _with_lines(shrunk.value or failure, shrunk)
 
     def _told(self, row: Row, trial: Trial, findings: list[Finding]) -> Failure:
         """The failure of a row on one trial, with the command that judges it again."""
-        lost: list[str] = []
-        failure = explain("the diagnosis", lambda: explained(row, trial, findings), lost)
+        diagnosed = explain("the diagnosis", lambda: explained(row, trial, findings))
+        failure = diagnosed.value
         if failure is None:
             failure = described(row, trial.sample, [f for f in findings if not f.holds], self.plan.spec)
-        replay = explain("how to replay it", lambda: self.plan.replay(row), lost)
-        return replace(failure, replay=replay, unexplained=(*failure.unexplained, *lost))
+        replay = explain("how to replay it", lambda: self.plan.replay(row))
+        return _with_lines(replace(failure, replay=replay.value), diagnosed, replay)
 
-    def _with_smallest(self, failure: Failure, check: Check, outcome: Outcome, lost: list[str]) -> Failure:
+    def _with_smallest(self, failure: Failure, check: Check, outcome: Outcome) -> Failure:
         """Add to a row the smallest input that fails, and what a reproducer of it needs."""
         plan, trial_at, sample = self.plan, partial(self.trial_at, check.name), outcome.trial.sample
         found = fails_at(plan.spec, trial_at, check, sample, outcome.findings, plan.shrink_deadline())
         if found is None:  # it does not fail again, or nothing is to be shrunk
             return failure
         trial, wrong = found
-        smallest = smallest_of(failure, trial, wrong, lost)
+        smallest = smallest_of(failure, trial, wrong)
         position = next(i for i, other in enumerate(plan.candidates) if other is self.candidate)
         make = partial(Reproducer, plan.spec, self.candidate, position, check, trial, wrong, plan.case)
-        return replace(failure, smallest=smallest, evidence=explain("the reproducer", make, lost))
+        evidence = explain("the reproducer", make)
+        return _with_lines(replace(failure, smallest=smallest.value, evidence=evidence.value), smallest, evidence)
 
-    def _with_smallest_sizes(self, failure: Failure, check: Check, outcome: Outcome, lost: list[str]) -> Failure:
+    def _with_smallest_sizes(self, failure: Failure, check: Check, outcome: Outcome) -> Failure:
         """Add to a row the smallest sizes at which the candidate raises the same exception."""
         trial_at = partial(self.trial_at, check.name)
         smallest = raises_at(self.plan.spec, trial_at, check, outcome, self.plan.shrink_deadline())
         if smallest is None:
             return failure
-        result = wrong_result(raised(smallest, check.name), self.plan.spec, check.name, lost)
-        return replace(failure, smallest=Smallest(dict(smallest.trial.sample.sizes), {}, result))
+        result = wrong_result(raised(smallest, check.name), self.plan.spec, check.name)
+        smallest = Smallest(dict(smallest.trial.sample.sizes), {}, result.value)
+        return _with_lines(replace(failure, smallest=smallest), result)
+
+
+def _with_lines(failure: Failure, *explanations: Explained) -> Failure:
+    """A failure with the lines of explanations that raised."""
+    return replace(failure, unexplained=unexplained(Explained(failure, failure.unexplained), *explanations))

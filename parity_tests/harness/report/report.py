@@ -120,7 +120,9 @@ class Report:
         unwritten: list[OSError] = []
         for i, row in enumerate(self.rows):
             if row.failure is not None and row.failure.evidence is not None and row.failure.script is None:
-                self.rows[i] = dataclasses.replace(row, failure=_saved(row.failure, folder, start, unwritten))
+                failure, error = _saved(row.failure, folder, start)
+                self.rows[i] = dataclasses.replace(row, failure=failure)
+                unwritten.extend([error] if error is not None else [])
         if unwritten:
             raise unwritten[0]
 
@@ -219,22 +221,21 @@ class Report:
 
 
 def _saved(
-    failure: Failure, folder: str | os.PathLike[str], start: str | os.PathLike[str], unwritten: list[OSError]
-) -> Failure:
-    """A failure with its reproducer; without, if none can be made of it, or if its files cannot be written."""
+    failure: Failure, folder: str | os.PathLike[str], start: str | os.PathLike[str]
+) -> tuple[Failure, OSError | None]:
+    """A failure with its reproducer; without, if none can be made of it, or if its files cannot be written, and why."""
 
-    def save() -> Failure:
+    def save() -> tuple[Failure, OSError | None]:
         try:
-            return failure.save(folder, start)
+            return failure.save(folder, start), None
         except OSError as error:
-            unwritten.append(error)
-            return failure
+            return failure, error
 
-    lost: list[str] = []
-    saved = explain("the reproducer", save, lost)
-    if saved is not None:
-        return saved
-    return dataclasses.replace(failure, evidence=None, unexplained=(*failure.unexplained, *lost))
+    saved = explain("the reproducer", save)
+    if saved.value is not None:
+        return saved.value
+    lines = (*failure.unexplained, *saved.unexplained)
+    return dataclasses.replace(failure, evidence=None, unexplained=lines), None
 
 
 def _plain(x: Any) -> Any:

@@ -14,7 +14,7 @@ from parity_tests.cli.app import app
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.diagnosis import diagnosis, failures
-from parity_tests.harness.exceptions.explaining import explain
+from parity_tests.harness.exceptions.explaining import explain, unexplained
 from parity_tests.harness.judging import candidate_rows, judge, reproducer
 from parity_tests.harness.report import html
 from parity_tests.suite.harness._ops import rows, unary_function
@@ -144,17 +144,13 @@ def test_an_interrupt_passes_through():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        explain("it", interrupted, [])
+        explain("it", interrupted)
 
 
 def test_the_same_line_is_told_once():
-    lines: list[str] = []
-    assert [explain("it", _raises, lines), explain("it", _raises, lines), explain("it", lambda: 3, lines)] == [
-        None,
-        None,
-        3,
-    ]
-    assert len(lines) == 1
+    parts = [explain("it", what) for what in (_raises, _raises, lambda: 3)]
+    assert [part.value for part in parts] == [None, None, 3]
+    assert len(unexplained(*parts)) == 1
 
 
 def test_an_error_without_a_message():
@@ -165,9 +161,8 @@ def test_an_error_without_a_message():
     def mute():
         raise Mute
 
-    lines: list[str] = []
-    explain("it", mute, lines)
-    assert lines[0].startswith("it failed: Mute: its message cannot be printed (at test_explaining.py:")
+    (line,) = explain("it", mute).unexplained
+    assert line.startswith("it failed: Mute: its message cannot be printed (at test_explaining.py:")
 
 
 # An operator whose sizes have no names: there is none to shrink.
