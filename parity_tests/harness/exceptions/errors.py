@@ -16,7 +16,7 @@ from parity_tests.harness.exceptions.defects import where_of as where_of
 _HARNESS = Path(__file__).parents[1]
 _CALLS_CANDIDATE = f"{_HARNESS / 'candidates'}/"
 _READS_RESULTS = {(str(_HARNESS / "numbers" / "conversion.py"), name) for name in ("to_numpy", "from_jax")}
-_ORACLE = str(_HARNESS / "oracle" / "oracle.py")
+_OF_ORACLE = tuple(f"{_HARNESS / name}/" for name in ("oracle", "rounding"))
 _CHECKS = (str(_HARNESS / "checks") + "/", str(_HARNESS / "trial" / "trial.py"))
 _TORCH = str(Path(torch.__file__).parent)
 _LIBRARIES = tuple(
@@ -82,8 +82,8 @@ def is_candidates(error: BaseException) -> bool:
 
 
 def is_oracles(error: BaseException) -> bool:
-    """True if an exception comes out of the oracle."""
-    return any(frame.filename == _ORACLE for frame in _frames(error))
+    """True if an exception comes out of the oracle, or out of the analysis of its rounding."""
+    return any(frame.filename.startswith(_OF_ORACLE) for frame in _frames(error))
 
 
 def map_of(error: BaseException) -> str:

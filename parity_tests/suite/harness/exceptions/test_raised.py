@@ -15,6 +15,7 @@ from parity_tests.harness.crosscheck import select_precisions
 from parity_tests.harness.exceptions.errors import circumstance_of, place_of, under
 from parity_tests.harness.findings import Fact
 from parity_tests.harness.judging.judge import Plan, judge
+from parity_tests.harness.oracle import kinks
 from parity_tests.harness.report.results import Row
 from parity_tests.suite.harness._ops import (
     MADE_PAIR,
@@ -386,6 +387,23 @@ def test_an_oracle_that_raises_at_an_empty_axis_only_is_not_asked_there():
     report = crosscheck(torch.square, spec, checks=["forward", "vjp", "jvp"], dtypes=["float64"])
     assert report.passed, str(report)
     assert any("sample zero_n" in line and "ZeroDivisionError: no such thing" in line for line in report.skipped)
+
+
+@pytest.mark.parametrize(("entries", "verdict"), [(0, Verdict.PASS), (12, Verdict.ERROR)])
+def test_an_error_in_any_part_of_the_oracle(monkeypatch, entries, verdict):
+    """At an empty axis the oracle has no derivative then, and a note says so. At other sizes it is an error."""
+    in_question = kinks._in_question
+
+    def fails(point, comparison):
+        if comparison.oracle.size == entries:
+            raise ZeroDivisionError("no such thing")
+        return in_question(point, comparison)
+
+    monkeypatch.setattr(kinks, "_in_question", fails)
+    report = crosscheck(torch.square, MATRIX, checks=["vjp"], dtypes=["float64"])
+    assert [row.verdict for row in rows(report)] == [verdict], str(report)
+    noted = any("the oracle has no derivative there: ZeroDivisionError" in line for line in report.skipped)
+    assert noted == (entries == 0), str(report)
 
 
 @fast("too few-*")
