@@ -6,6 +6,9 @@ is not known in advance; the file lists all that the oracle had traced by then, 
 the same requests give the same programs again: then the witnesses would have been given the same numbers, one after the
 other. Tracing takes a tenth of the time that the witnesses take, and most of it is needed by the checks anyway.
 
+The folder is bounded as JAX bounds its own cache: by a size in bytes, beyond which the files that were not used for the
+longest time are deleted. JAX has no bound by default; here it is `LARGEST_FOLDER`.
+
 Only certificates that pass are kept. Where something takes part that a digest does not see, none is: a callback, a
 sampler, a witness or a rounding rule of the user's own, a surrogate gradient.
 """
@@ -48,6 +51,7 @@ from parity_tests.harness.specs.domains import DOMAINS, Domain
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.specs.spec import FORMULAS, OpSpec
 
+LARGEST_FOLDER = 2**26  # bytes: some thousands of certificates, of tens of kilobytes at the most
 _FORMAT = 1
 _HARNESS = Path(__file__).parents[1]
 _IMPORTED = time.time()
@@ -74,6 +78,8 @@ class KeptCertificates:
             return None
         if not _is_certificate(content) or not all(self._still_gives(*entry) for entry in content["programs"]):
             return None
+        with contextlib.suppress(OSError):
+            os.utime(file)  # when it was last used, by which `_make_room` decides
         return replace(
             blank,
             error_over_bound=float(content["error_over_bound"]),
@@ -100,6 +106,7 @@ class KeptCertificates:
         with contextlib.suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
             write_text(file, json.dumps(content))
+            _make_room(file.parent, _largest_folder())
 
     def _file(self, row: Row) -> Path | None:
         """The file of a row's certificate; None if it cannot be kept."""
@@ -156,9 +163,36 @@ class KeptCertificates:
 def folder() -> Path | None:
     """Where certificates are kept: in the folder of JAX's compilation cache; None if the user has set none."""
     where = jax.config.values["jax_compilation_cache_dir"]
-    if not where or "://" in where or not jax.config.values["jax_enable_compilation_cache"]:
+    if not where or "://" in where or not jax.config.values["jax_enable_compilation_cache"] or not _largest_folder():
         return None
     return Path(where, "gradparity-certificates")
+
+
+def _largest_folder() -> int:
+    """How many bytes the folder may have: `LARGEST_FOLDER`, or less if the user gives JAX's own cache less."""
+    of_jax = jax.config.values["jax_compilation_cache_max_size"]
+    return LARGEST_FOLDER if of_jax < 0 else min(of_jax, LARGEST_FOLDER)  # -1 is JAX's word for no bound
+
+
+def _make_room(where: Path, largest: int) -> None:
+    """Delete the files that were not used for the longest time, until the others have at most this many bytes.
+
+    Other processes may do the same at the same time: a file that is gone is not missed, and who reads one finds it
+    whole or not at all. A file that a killed process was about to write is deleted like the others.
+    """
+    files = []
+    for entry in os.scandir(where):
+        with contextlib.suppress(FileNotFoundError):
+            if not entry.is_file(follow_symlinks=False):
+                continue
+            status = entry.stat(follow_symlinks=False)
+            files.append((status.st_mtime_ns, entry.path, status.st_size))
+    excess = sum(size for *_, size in files) - largest
+    for _, path, size in sorted(files):
+        if excess <= 0:
+            return
+        Path(path).unlink(missing_ok=True)
+        excess -= size
 
 
 def _is_certificate(content: Any) -> bool:

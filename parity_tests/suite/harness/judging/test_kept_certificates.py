@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from parity_tests import Domain, OpSpec, Report, Verdict, crosscheck
 from parity_tests.harness.findings import Fact
 from parity_tests.harness.judging import certified, kept_certificates
 from parity_tests.harness.judging.certified import Oracles
+from parity_tests.harness.judging.kept_certificates import _make_room
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.oracle import certificate
 from parity_tests.harness.oracle.witness import registered
@@ -101,6 +104,60 @@ def test_constants_of_a_sample_are_kept_too(folder: Path):
     assert _certificate(taken).passed
     assert _is_kept(taken, folder)
     assert not _is_kept(spec(lambda x, indices: x[indices] * x[0]), folder)
+
+
+# The folder is bounded.
+
+
+def _file(folder: Path, name: str, days: float, size: int = 10) -> Path:
+    """A file of this size in the folder, last used so many days ago."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_bytes(bytes(size))
+    then = time.time() - days * 86400
+    os.utime(folder / name, (then, then))
+    return folder / name
+
+
+def test_what_was_not_used_for_the_longest_time_is_deleted(folder: Path):
+    files = [_file(folder, name, days) for name, days in (("a.json", 1), (".1-2.tmp", 3), ("b.json", 2))]
+    (folder / "somebody else's").mkdir()
+    _make_room(folder, 30)
+    assert all(file.exists() for file in files)
+    _make_room(folder, 29)
+    assert [file.exists() for file in files] == [True, False, True]
+    _make_room(folder, 10)
+    assert [file.exists() for file in files] == [True, False, False]
+
+
+def test_a_file_that_another_process_deletes_meanwhile_is_not_missed(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    first, second, third = (_file(folder, name, days) for name, days in (("a", 3), ("b", 2), ("c", 1)))
+    entries = list(os.scandir(folder))
+    first.unlink()
+    monkeypatch.setattr(os, "scandir", lambda path: entries)
+    _make_room(folder, 10)
+    assert _files(folder) == [third]
+    assert not second.exists()
+
+
+def test_a_certificate_that_is_read_is_used(folder: Path):
+    _certificate(_RIGHT)
+    (file,) = _files(folder)
+    _file(folder, "unused", days=5)
+    os.utime(file, (0, 0))
+    _certificate(_RIGHT)
+    assert file.stat().st_mtime > time.time() - 86400
+    _make_room(folder, file.stat().st_size)
+    assert _files(folder) == [file]
+
+
+def test_a_new_certificate_takes_the_place_of_an_old_one(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    largest = 50_000
+    old, older = _file(folder, "old", 30, largest // 2), _file(folder, "older", 31, largest // 2)
+    monkeypatch.setattr(kept_certificates, "LARGEST_FOLDER", largest)
+    _certificate(_RIGHT)
+    assert old.exists()
+    assert not older.exists()
+    assert len(_files(folder)) == 2
 
 
 # What a certificate rests on.
@@ -388,3 +445,20 @@ def test_the_folder_is_that_of_jaxs_cache(tmp_path: Path):
     finally:
         jax.config.update("jax_compilation_cache_dir", before[0])
         jax.config.update("jax_enable_compilation_cache", before[1])
+
+
+@pytest.mark.parametrize(
+    ("of_jax", "largest"),
+    [(-1, kept_certificates.LARGEST_FOLDER), (1000, 1000), (2**40, kept_certificates.LARGEST_FOLDER)],
+)
+def test_the_folder_is_no_larger_than_jaxs_cache_may_be(tmp_path: Path, of_jax: int, largest: int):
+    before = jax.config.jax_compilation_cache_dir, jax.config.jax_compilation_cache_max_size
+    try:
+        jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+        jax.config.update("jax_compilation_cache_max_size", of_jax)
+        assert kept_certificates._largest_folder() == largest
+        jax.config.update("jax_compilation_cache_max_size", 0)
+        assert _folder_of_jax() is None
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before[0])
+        jax.config.update("jax_compilation_cache_max_size", before[1])
