@@ -1,12 +1,13 @@
 """A function of JAX arrays, run as JAX runs it outside of `jax.jit`, with as few programs compiled as possible.
 
-Outside of `jax.jit` JAX runs one operation after the other, and has XLA compile each by itself, for every shape. What a
-function under `jax.jit` is made of is one operation here. That is kept, since XLA would rewrite a function as a whole
-(exp a · exp b to exp (a + b), a rounding to bfloat16 and back to nothing), and so hide what its author's users meet.
+Outside of `jax.jit` JAX runs one operation after the other, and has XLA compile each by itself, for every shape. A
+call of a function under `jax.jit` is one operation. The operations stay separate here, since XLA simplifies what it
+compiles as a whole: exp a · exp b becomes exp (a + b), and a rounding to bfloat16 and back is removed. The users of the
+function would get other numbers than those that were judged.
 
-JAX compiles the same operation again for every function of jax.numpy that it comes from, and keeps what it has
-compiled, 1.4 MB each, for the rest of the process: thousands of programs in a report. Here each is compiled once, and
-the last ones are kept. On the CPU, what leaves XLA no choice is computed by NumPy, with the same bits
+JAX compiles the same operation again for every function of jax.numpy that it comes from, and keeps each program, of 1.4
+MB, for the rest of the process. A report would have thousands of programs. Here each is compiled once, and those that
+were used last are kept. On the CPU, NumPy computes the operations whose results are determined to the last bit
 (`jax_arithmetic`), and products of matrices and elementwise functions run at sizes that many shapes have in common
 (`jax_common_sizes`).
 
@@ -31,7 +32,7 @@ from parity_tests.harness.exceptions.defects import message_of
 
 MOST = 512  # programs that are kept
 
-# What these run is run operation by operation, too, as JAX does: by the parameter that has it.
+# Primitives that call a program, which JAX runs operation by operation, too; with the parameter that has the program.
 _CALLS = {
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
@@ -39,7 +40,7 @@ _CALLS = {
     "checkpoint": "jaxpr",
 }
 
-# A custom_vjp, differentiated forward: an error that no values change.
+# The errors of a custom_vjp that is differentiated in forward mode, which do not depend on values.
 _NO_VALUES = (
     r"can't apply forward-mode .* to a custom_vjp function|Differentiation rule for 'custom_lin' not implemented"
 )
@@ -58,7 +59,7 @@ class Programs:
         except Exception as error:
             if re.search(_NO_VALUES, message_of(error)):
                 raise
-            return f(*args)  # values decide in it, or it raises this by itself
+            return f(*args)  # it branches on values, or it raises the error outside of tracing, too
         if closed.effects:
             return f(*args)
         with np.errstate(all="ignore"):
@@ -101,7 +102,7 @@ class Programs:
         devices = {device for x in operands if isinstance(x, jax.Array) for device in x.devices()}
         if key is None or len(devices) > 1:
             return _bound(eqn, *operands)
-        if inner is not None and not inner.eqns:  # it hands on what it is given
+        if inner is not None and not inner.eqns:  # it returns some of its arguments
             given: dict[Any, Any] = dict(zip(inner.invars, operands, strict=True))
             if all(isinstance(atom, core.Var) for atom in inner.outvars):
                 return [given[atom] for atom in inner.outvars]
@@ -113,7 +114,7 @@ class Programs:
         program = self._compiled.pop(key, None)
         if program is None:
             program = jax.jit(call).lower(*operands).compile()
-        self._compiled[key] = program  # the last one, again
+        self._compiled[key] = program  # moved to the end: the one that was used last
         if len(self._compiled) > MOST:
             self._compiled.popitem(last=False)
         return program
@@ -129,7 +130,7 @@ def _on_the_default_cpu(operands: Sequence[Any]) -> bool:
 
 
 def _is_one_operation(jaxpr: core.Jaxpr) -> bool:
-    """Return whether a jaxpr has a single operation besides moves, so that XLA has nothing to rewrite."""
+    """True if a jaxpr has one operation at most that is not a move, so that XLA cannot combine operations."""
     others = [eqn for eqn in jaxpr.eqns if not jax_arithmetic.moves(eqn)]
     if not jaxpr.eqns or len(others) > 1:
         return False
@@ -158,7 +159,7 @@ def _key(eqn: core.JaxprEqn) -> Hashable | None:
     A function under `jax.jit` that is one operation has the key of that operation.
     """
     if eqn.primitive.name == "custom_lin":
-        return None  # a custom_vjp, differentiated forward: it runs nowhere, and says so
+        return None  # a custom_vjp, differentiated in forward mode: running it raises JAX's error
     jitted = _jitted(eqn)
     plain = not eqn.params.get("compiler_options_kvs") and all(
         type(x).__name__ == "UnspecifiedValue"
@@ -192,7 +193,7 @@ def _of_program(arguments: Sequence[Any], eqns: Sequence[core.JaxprEqn], results
     steps = []
     for eqn in eqns:
         operands = tuple(range(len(arguments))) if own else tuple(map(named, eqn.invars))
-        called = eqn.params.get(_CALLS.get(eqn.primitive.name, ""))  # which is all that runs of a custom derivative
+        called = eqn.params.get(_CALLS.get(eqn.primitive.name, ""))  # for a custom derivative, only its primal runs
         params = _frozen(eqn.params if called is None else called)
         steps.append((eqn.primitive, params, operands, tuple(map(_type, eqn.outvars))))
         for x in eqn.outvars:

@@ -1,9 +1,9 @@
 """The oracle at special points, where its derivative may contradict the slopes of its own values.
 
 A JAX rule may be right at generic points and wrong where two numbers are equal, or one is 0:
-`jax.hessian(jnp.hypot)(1.0, 1.0)` is 0. There autodiff is no witness, since formula and autodiff follow the same rule;
-the values of the map that is differentiated are. At a kink, where an operator has no derivative and the oracle's is a
-choice, nothing is said.
+`jax.hessian(jnp.hypot)(1.0, 1.0)` is 0. Autodiff cannot find this, since it follows the same rule. The slopes of the
+values of the map that is differentiated can. Kinks, where an operator has no derivative and the oracle's is a choice,
+are not judged here.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from parity_tests.harness.specs.samples import Sample
 
 _KINDS = ("is 0", "has zeros", "is 1", "has equal entries", "is the same")
 _FAR, _NEAR, _NEARER = 2.0**-9, 2.0**-13, 2.0**-17  # x + h p is exact in float64, as x and p have 8 bits
-# Far below these steps: sqrt(x² + 1e-12) is smooth within 1e-6. Of numbers that are not 0 the last is a few roundings.
+# Distances far below these steps, at which the derivative may be another one: sqrt(x² + 1e-12) bends within 1e-6 of 0.
+# The last distance of the first group is a few roundings of a number that is not 0.
 _TINY, _TINY_BESIDE_ZERO = (2.0**-20, 2.0**-30, 2.0**-40, 2.0**-48), (2.0**-64, 2.0**-96)
-_SUSPICIOUS = 2.0**-16  # relatively; a rule that is wrong at ties alone is off by far more
-_SIDES = 16  # random directions, and those against them: of a kink none is missed with a probability that matters
-_ROUGHLY = 2.0**-12  # relatively: two slopes that agree
-_CLEARLY = 16  # times as far from the slope as whatever else should be equal to it
+_SUSPICIOUS = 2.0**-16  # the relative difference from the slopes that is examined; a wrong rule is off by far more
+_SIDES = 16  # random directions, each with its opposite: so many that the chance to miss all sides of a kink is small
+_ROUGHLY = 2.0**-12  # the relative difference of two slopes that agree
+_CLEARLY = 16  # how many times farther from the slope the derivative must be than all that should be equal to the slope
 
 # Primitives whose derivative is a choice where operands are equal, or 0.
 _CHOOSING = ("max", "min", "abs", "sort", "reduce_max", "reduce_min", "cummax", "cummin", "clamp", "top_k", "sign")
 
 
 class SpecialPoints:
-    """Special points made from the first generic one of these samples; none of complex numbers."""
+    """The special points made from the first generic sample of these. Complex samples have none."""
 
     def __init__(self, oracle: Oracle, cases: Sequence[Sample]) -> None:
         self._sample = next((s for s in cases if s.generic and s.fixed is None), None)
@@ -47,9 +48,9 @@ class SpecialPoints:
         self._found: dict[str, str | None] = {}
 
     def contradiction(self, name: str) -> str | None:
-        """How the oracle's derivative contradicts the slopes of its own values there; None if it does not.
+        """A sentence that says where the oracle's derivative contradicts the slopes of its own values; None if nowhere.
 
-        A map is no better than the one that it differentiates: that is tested first.
+        A derivative of higher order rests on the maps that it differentiates, which are tested first.
         """
         for which in reversed(list(_differentiated(name))):
             if which not in self._found:
@@ -67,7 +68,7 @@ class SpecialPoints:
                 continue
             try:
                 found = _contradiction_at(self._oracle, name, self._sample, place)
-            except Exception:  # a solver may refuse such a point, or there is no rounding rule: then nothing is known
+            except Exception:  # a solver may refuse such a point, or a rounding rule may be missing
                 continue
             if found is not None:
                 slope, differences = found
@@ -98,7 +99,7 @@ class _Line:
 
     @property
     def sides(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """What F' takes besides x, and what its results are paired with: of a VJP w and p, of a JVP p and w."""
+        """What F' takes besides x, and what its results are multiplied by: w and p for a VJP, p and w for a JVP."""
         p, w = list(self.p), list(self.w)
         return (w, p) if ORDERS[self.name][-1] == "vjp" else (p, w)
 
@@ -135,17 +136,17 @@ def _inner(weights: Sequence[np.ndarray], values: Sequence[np.ndarray]) -> float
 
 
 def _contradiction_at(oracle: Oracle, name: str, sample: Sample, place: Placement) -> tuple[float, float] | None:
-    """The oracle's derivative in some direction, and the slope that its values have there, if these contradict.
+    """The oracle's derivative in some direction and the slope of its values there, if the two contradict; else None.
 
-    They do where everything else agrees: the slopes on both sides, over several steps, and the derivative at points
-    all around. Of a continuous function the derivative at the point itself is the limit of those.
+    They contradict if they differ although everything else agrees with the slope: the slopes on both sides, the slopes
+    over several steps, and the derivative at points all around, whose limit is the derivative at the point itself.
     """
     with np.errstate(all="ignore"):
         for line in _lines(oracle, name, sample, place):
             slope, between = line.derivative(line.x), line.difference(_NEAR)
             off = abs(slope - between)
             if not off > _SUSPICIOUS * (abs(slope) + abs(between)):
-                return None  # they agree, as at most points, or one of them is no number
+                return None  # they agree, as at most points, or one of them is NaN
             if not off > _CLEARLY * _apart(_one_sided(line), between) or not _settled(line, between):
                 continue
             around = [line.derivative(x) for x in _around(oracle, sample, line.x, _NEAR, _SIDES)]
@@ -162,7 +163,7 @@ def _one_sided(line: _Line) -> list[float]:
 
 
 def _settled(line: _Line, between: float) -> bool:
-    """Return whether the slopes tend to a limit as the step becomes smaller; those of a pole, for example, grow."""
+    """True if the slopes have a limit as the step becomes smaller; the slopes at a pole, for example, grow."""
     change = abs(line.difference(_NEARER) - between)
     rounding = 2.0**-48 * sum(
         float(np.abs(products(w, y)).sum()) for w, y in zip(line.w, line.values(0.0), strict=True)
@@ -171,9 +172,9 @@ def _settled(line: _Line, between: float) -> bool:
 
 
 def _changes_beside(line: _Line, sample: Sample, slope: float, between: float) -> bool:
-    """True if the oracle's derivative at some distance is the one at the point, and not the slope of the values.
+    """True if at some small distance the oracle's derivative is nearer to that at the point than to the slope.
 
-    Then the function changes within that distance, and the slopes do not see it.
+    Then the function bends within a distance that is smaller than the steps, so that the slopes do not show it.
     """
     distances = (*_TINY, *_TINY_BESIDE_ZERO) if any((x == 0).any() for x in line.x) else _TINY
     for h in distances:
@@ -190,7 +191,7 @@ def _apart(numbers: Sequence[float], middle: float) -> float:
 
 
 def _lines(oracle: Oracle, name: str, sample: Sample, place: Placement) -> Iterator[_Line]:
-    """A random direction, then one entry of each input: a kink may be in what other entries do."""
+    """A random direction, then one entry of each input, since a random direction may meet a kink in another entry."""
     m, count = oracle.map(name), len(oracle.inputs)
     shapes = oracle.shapes(tuple(x.shape for x in place.primals))
 
@@ -213,7 +214,7 @@ def _lines(oracle: Oracle, name: str, sample: Sample, place: Placement) -> Itera
 def _around(
     oracle: Oracle, sample: Sample, x: Sequence[np.ndarray], distance: float, sides: int
 ) -> Iterator[list[np.ndarray]]:
-    """Points on both of so many sides of x, in the inputs' domains."""
+    """Points at this distance from x, within the inputs' domains: in random directions, and opposite to each."""
     rng = np.random.default_rng(sample.seed)
     count = len(oracle.inputs)
     for _ in range(sides):
@@ -223,7 +224,7 @@ def _around(
 
 
 def _rules(oracle: Oracle, name: str, sample: Sample) -> str:
-    """Whose rule it is, so far as the primal's program tells: " (JAX's rule of hypot)"."""
+    """Whose rule it is, as far as the primal's program shows, for a message: " (JAX's rule of hypot)"."""
     if oracle.has_formula(name):
         return ""
     program = oracle.program(sample.shapes)
@@ -235,7 +236,7 @@ def _rules(oracle: Oracle, name: str, sample: Sample) -> str:
 
 
 def _named_calls(jaxpr: core.Jaxpr) -> tuple[list[str], list[str]]:
-    """The innermost public functions of JAX that choose, or have a rule of their own; and custom_jvps of others."""
+    """The innermost public functions of JAX that choose or have a custom rule, and the user's own custom_jvps."""
     jaxs: list[str] = []
     own: list[str] = []
     for eqn in jaxpr.eqns:

@@ -25,20 +25,24 @@ from parity_tests.harness.oracle.one_sided import FAR, NEAR, Limit, directed, li
 from parity_tests.harness.oracle.oracle import Arrays, Oracle
 from parity_tests.harness.specs.samples import Sample
 
-_RANDOM = 32  # directions, besides those along single entries: a tie of n is broken in favour of each of them
-_ENTRIES = 32
-_MORE_RANDOM = 512  # for an entry that is still wrong: none of them favours it in a tie of 12 once in 10**20
-_NUMBERS = 2**22  # in all of these together
-_RESOLVED = 32  # equal entries, each of which some of all these directions favours, but for a chance of 10**-8
-_PROBES = 4  # random directions, and against them, in which a jump is looked for first
+_RANDOM = 32  # random directions, each of which breaks every tie in favour of one of the equal entries
+_ENTRIES = 32  # single entries along which, and against which, the inputs are moved besides
+# Further random directions, if an entry is still wrong. In a tie of 12 entries each direction favours a given one with
+# probability 1/12: that none of all these does has a probability of 10**-20.
+_MORE_RANDOM = 512
+_NUMBERS = 2**22  # the most numbers in all further directions together
+_RESOLVED = 32  # in a tie of so many entries, some direction favours a given one with probability 1 - 10**-8
+_PROBES = 4  # random directions, each with its opposite, that decide whether there is a jump at all
 
 
 def accept_one_sided_derivatives(
     point: OracleAtSample, name: str, args: Arrays, findings: Sequence[Finding], circumstance: str
 ) -> Iterator[Finding]:
-    """Findings on a map, where a choice is right if it is one of the oracle's limits, or makes no difference nearby.
+    """The findings on a map, in which every right choice at a kink is accepted.
 
-    Of hundreds of equal numbers random directions do not put every one in every place: then any choice is right.
+    A choice is right if it lies between the limits that the oracle's derivative has as the point is approached, or if
+    it makes no difference near the point. Where hundreds of numbers are equal, random directions do not put each of
+    them into every place of the order. Then all choices between the equal numbers are accepted.
     """
     if not any(isinstance(f, Comparison) and _in_question(point, f).any() for f in findings):
         yield from findings
@@ -50,7 +54,7 @@ def accept_one_sided_derivatives(
 
 
 def _most_equal(inputs: Arrays) -> int:
-    """How many entries of an input are equal at most."""
+    """The size of the largest group of equal entries in one input."""
     counts = (np.unique(x, return_counts=True)[1] for x in inputs if x is not None)
     return max((int(c.max(initial=0)) for c in counts), default=0)
 
@@ -58,10 +62,10 @@ def _most_equal(inputs: Arrays) -> int:
 def _of_any_choice(
     point: OracleAtSample, name: str, args: Arrays, findings: Sequence[Finding], where_it_jumps: bool = False
 ) -> Sequence[Finding]:
-    """Entries that are wrong, compared with every choice between equal keys, where the oracle does not jump.
+    """The findings, in which wrong entries are compared with every choice between equal keys of a sort.
 
-    Keys that are equal in a whole neighborhood, such as the zeros of a relu, are told apart by nobody: whichever of
-    them a sort puts first is right.
+    Keys may be equal in a whole neighborhood of the point, as the zeros that a relu returns. Then any of them may come
+    first, and the oracle does not jump. Entries at which it jumps are left as they are, unless `where_it_jumps`.
     """
     wrong = [f for f in findings if isinstance(f, Comparison) and f.wrong.any()]
     if not wrong or not point.oracle.chooses:
@@ -82,15 +86,16 @@ def _of_any_choice(
 def _at_kinks(
     point: OracleAtSample, name: str, args: Arrays, findings: Sequence[Finding], circumstance: str
 ) -> Iterator[Finding]:
-    """Findings on a map, where what lies between the one-sided derivatives is right, too.
+    """The findings on a map, in which everything between the one-sided derivatives is accepted.
 
-    Random numbers meet a kink as well: in bfloat16 every other hundred of pairs is a tie. The oracle is asked for its
-    limits only if a comparison fails, or if it has no number of its own, and if it jumps there at all, in some hundred
-    evaluations. An entry that is still wrong then gets more: a random direction favours one of n equal entries with
-    probability 1/n only. Beyond first order nothing is said of an entry that jumps: what two choices make of each other
-    lies between no limits. Complex numbers have no sides: where real
-    inputs have complex outputs nothing is said of an entry that jumps. A surrogate gradient is a choice itself, and
-    binding.
+    Random inputs meet kinks, too: in bfloat16 every second hundred of random pairs has two equal numbers. The limits
+    take some hundred evaluations of the oracle. They are computed only if a comparison fails, or the oracle has no
+    number there, and if the oracle jumps at all. If an entry is wrong even then, they are computed along more
+    directions, since a random direction favours one of n equal entries with probability 1/n only.
+
+    An entry that jumps is not judged beyond first order, where the result of two choices need not lie between any
+    limits; nor where real inputs have complex outputs, since complex numbers have no order. A surrogate gradient is
+    itself a choice, and the candidate must make the same.
     """
     open_questions = [f for f in findings if isinstance(f, Comparison) and _in_question(point, f).any()]
     chosen_already = point.oracle.is_surrogate(name)
@@ -117,7 +122,7 @@ def _by_limits(
     circumstance: str,
     directions: Sequence[Sequence[np.ndarray]],
 ) -> list[Finding]:
-    """The findings, those that are in question compared with what the map tends to in these directions."""
+    """The findings, in which entries in question are compared with the limits of the map along these directions."""
     asked = {f.label: _in_question(point, f) for f in open_questions}
     limits, total = limits_along(point, name, args, directions, asked)
     binding = {slot.label for slot in point.oracle.map(name).results if slot.like in point.oracle.spec.conventions}
@@ -151,10 +156,10 @@ def _by_limits(
 
 
 def _within(point: OracleAtSample, name: str, f: Comparison, limit: Limit) -> Comparison:
-    """A comparison, its entries that are in question compared with the nearest number between their limits."""
+    """A comparison, in which each entry in question is compared with the number between its limits that is nearest."""
     asked = _in_question(point, f)
     inside = np.clip(np.where(np.isnan(f.candidate), np.inf, f.candidate), limit.low, limit.high)
-    # To first order an error is proportional to the roundoff.
+    # `limit.bound` holds for float64. To first order an error is proportional to the roundoff of the format.
     near = limit.bound * point.precision.u / FLOAT64.u + limit.drift
     allowed = np.where(np.isfinite(f.bound), np.maximum(f.bound, near), near)
     if len(ORDERS[name]) > 1:
@@ -167,14 +172,14 @@ def _within(point: OracleAtSample, name: str, f: Comparison, limit: Limit) -> Co
 
 
 def _differs(total: float, gradients: Sequence[Comparison]) -> bool:
-    """Return whether gradients add up to another total, by more than their rounding and that of the sums."""
+    """Return whether gradients add up to another total, by more than their rounding and that of the sums explain."""
     allowed = sum(f.bound.sum() for f in gradients)
     terms, size = sum(f.candidate.size for f in gradients), sum(np.abs(f.candidate).sum() for f in gradients)
     return abs(sum(f.candidate.sum() for f in gradients) - total) > allowed + 2 * terms * FLOAT64.u * (size + allowed)
 
 
 def is_kink(oracle: Oracle, name: str, inputs: Sequence[np.ndarray], sample: Sample) -> bool:
-    """Return whether a derivative, or the map that it is of, jumps at these inputs from one side to another."""
+    """Return whether a derivative, or the map that it differentiates, jumps at these inputs."""
     if sample.complex:
         return False
     shapes = oracle.shapes(tuple(x.shape for x in inputs))
@@ -195,7 +200,7 @@ def step_off_kink(oracle: Oracle, inputs: Sequence[np.ndarray], sample: Sample) 
 
 
 def jumps(point: OracleAtSample, name: str, args: Arrays) -> list[np.ndarray]:
-    """Return how far each result of a map may be from the oracle's, by a choice at a kink."""
+    """Return, for each result of a map, how far another choice at a kink may be from the oracle's."""
     if point.oracle.is_surrogate(name):
         return [np.zeros(truth.value.shape) for truth in point.truth(name, args)]
     truths, around = point.truth(name, args), _around(point.oracle, name, args, point.sample)
@@ -204,32 +209,32 @@ def jumps(point: OracleAtSample, name: str, args: Arrays) -> list[np.ndarray]:
 
 
 def _may_jump(point: OracleAtSample, name: str, args: Arrays, f: Comparison) -> bool:
-    """May a jump of the oracle's be why an entry is wrong? It is at least a 1024th as high then, or there is none."""
+    """True if a jump of the oracle may explain a wrong entry: it is at least 1/1024 as high as the error, or NaN."""
     asked, slots = _in_question(point, f), point.oracle.map(name).results
     index = next(i for i, slot in enumerate(slots) if slot.label == f.label)
     values = _around(point.oracle, name, args, point.sample)[index]
     with np.errstate(invalid="ignore"):
         heights = np.abs(values - f.oracle).max(0)[asked]
-        return not (heights < (f.error - f.bound)[asked] / 1024).all()  # or it is NaN
+        return not (heights < (f.error - f.bound)[asked] / 1024).all()  # a NaN is not smaller
 
 
 def _unless_it_jumps(point: OracleAtSample, name: str, args: Arrays, f: Comparison) -> Comparison:
-    """A comparison without its entries that are in question where the oracle jumps."""
+    """A comparison that does not judge the entries in question at which the oracle jumps."""
     jumps = ~_is_smooth(point, name, args, f)
     return replace(f, bound=np.where(_in_question(point, f) & jumps, np.inf, f.bound))
 
 
 def _is_smooth(point: OracleAtSample, name: str, args: Arrays, f: Comparison) -> np.ndarray:
-    """Return where the oracle does not jump, or by far less than the entry is wrong."""
+    """A mask of the entries at which the oracle does not jump, or jumps by far less than the entry's error."""
     index = next(i for i, slot in enumerate(point.oracle.map(name).results) if slot.label == f.label)
     values = _around(point.oracle, name, args, point.sample)[index]
     with np.errstate(invalid="ignore"):
         heights = np.abs(values - f.oracle).max(0)
-        return (heights <= FAR * np.abs(values).max(0)) | (heights < (f.error - f.bound) / 1024)  # neither of a NaN
+        return (heights <= FAR * np.abs(values).max(0)) | (heights < (f.error - f.bound) / 1024)  # False for a NaN
 
 
 def _around(oracle: Oracle, name: str, args: Arrays, sample: Sample) -> list[np.ndarray]:
-    """Each result of a map at points around its inputs, along a new first axis."""
+    """Each result of a map at several points near its inputs, stacked along a new first axis."""
     points = []
     for direction in list(_directions(oracle, sample))[-_PROBES:]:
         for sign in (1.0, -1.0):
@@ -240,12 +245,12 @@ def _around(oracle: Oracle, name: str, args: Arrays, sample: Sample) -> list[np.
 
 
 def _in_question(point: OracleAtSample, f: Comparison) -> np.ndarray:
-    """The entries that are wrong, or, in float64, where the candidate has a number and the oracle has none."""
+    """A mask of the entries that are wrong or, in float64, at which the candidate has a number and the oracle NaN."""
     return f.wrong | (np.isnan(f.oracle) & np.isfinite(f.candidate) & (point.precision is FLOAT64))
 
 
 def _directions(oracle: Oracle, sample: Sample) -> Iterator[list[np.ndarray]]:
-    """Directions that stay in every input's domain: along each entry and against it, and random ones."""
+    """Directions within every input's domain: along and against single entries, then random ones."""
     names, shapes = oracle.inputs, sample.shapes
     rng = np.random.default_rng(sample.seed)
     entries = [(i, j) for i, shape in enumerate(shapes) for j in range(int(np.prod(shape)))]
@@ -260,11 +265,11 @@ def _directions(oracle: Oracle, sample: Sample) -> Iterator[list[np.ndarray]]:
 
 
 def _further_directions(point: OracleAtSample, name: str, findings: Sequence[Finding]) -> list[list[np.ndarray]]:
-    """Directions for the entries of gradients that are wrong: along each of them, and many more random ones.
+    """Directions for the wrong entries of gradients: along and against these entries, then many random ones.
 
-    Of a maximum of equal numbers every entry is the largest in its own direction. In a sort of n equal numbers an entry
-    has each place in one of n random directions only. The numbers are fixed, so that the oracle is compiled once more
-    and not for every finding.
+    If several numbers are equal and the largest, each of them becomes the maximum in the direction along it. In a sort
+    of n equal numbers, a given entry takes a given place in one of n random directions only. The number of directions
+    does not depend on how many entries are wrong, so that the oracle is compiled only once for it.
     """
     oracle, sample, shapes = (
         point.oracle,
@@ -294,7 +299,7 @@ def _further_directions(point: OracleAtSample, name: str, findings: Sequence[Fin
 def of_nan(
     point: OracleAtSample, args: Sequence[np.ndarray], results: Sequence, circumstance: str
 ) -> Iterator[Finding]:
-    """Yield a convention for each output that is a number where the oracle's is not; it is a choice, too."""
+    """Yield a convention for each output that is a number where the oracle's is NaN, which is a choice, too."""
     for truth, y in zip(point.truth("forward", args), results, strict=True):
         hidden = int((np.isnan(truth.value) & ~np.isnan(conversion.to_numpy(y))).sum())
         if hidden:

@@ -1,4 +1,4 @@
-"""What a map tends to as its inputs are approached from several sides: the interval of its limits, entry by entry."""
+"""The limits of a map as its inputs are approached from several sides: an interval for each entry of a result."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.oracle.defined import OracleAtSample
 from parity_tests.harness.oracle.oracle import Arrays, Oracle
 
-# Relative distances. Over the smaller one a smooth derivative changes 2**20 times less, one that jumps as much as over
-# the larger one, and one without limit far more.
+# Two distances from the point, relative to the inputs. Over the smaller one a smooth derivative changes 2**20 times
+# less than over the larger one; one that jumps changes as much over both, and one that is unbounded far more.
 FAR, NEAR = 2.0**-20, 2.0**-40
-_AT_LEAST, _AT_MOST = 3, 8  # directions in which the error of a limit is worked out
+_AT_LEAST, _AT_MOST = 3, 8  # the error of a limit is computed in so many directions
 
 
 @dataclass(frozen=True, eq=False)
 class Limit:
-    """What a result of a map tends to, entry by entry.
+    """The limits of one result of a map, entry by entry.
 
-    `low`, `high`: the smallest and the largest limit; `bound`: their error; `drift`: that of asking at a distance;
-    `known`: is there a limit? `sum`: what all entries of a gradient add up to, if that is the same nearby on every
-    side. Then it is so at the point: to give each of n equal numbers the whole gradient of their maximum is wrong,
-    although each might have it alone.
+    Attributes:
+        low, high: the smallest and the largest limit.
+        bound: the error of both by rounding.
+        drift: their error because they are evaluated at a distance from the point.
+        known: True where there is a limit.
+        sum: the sum of all entries of a gradient, if it is the same on every side of the point; otherwise None. If it
+            is the same, the gradient at the point must have this sum, too: a maximum of n equal numbers may give its
+            whole gradient to any one of them, but not to each of them.
     """
 
     low: np.ndarray
@@ -43,9 +47,14 @@ def limits_along(
     directions: Sequence[Sequence[np.ndarray]],
     asked: Mapping[str, np.ndarray],
 ) -> tuple[dict[str, Limit], float | None]:
-    """The limits of each result of a map, by its label, and the sum of all gradients together, likewise.
+    """The limits of each result of a map, by its label; and the sum of all gradients together, as in `Limit.sum`.
 
-    `asked`: the entries whose limits matter.
+    Args:
+        point: the oracle, at a sample and in a format.
+        name: the map.
+        args: the arguments of the map.
+        directions: the directions from which the inputs are approached.
+        asked: by label, a mask of the entries whose limits matter.
     """
     near, far = (_range(point, name, args, directions, h, asked) for h in (NEAR, FAR))
     truths = point.truth(name, args)
@@ -57,18 +66,19 @@ def limits_along(
         value = truth.value
         with np.errstate(invalid="ignore"):
             width, width_far = high - low, high_far - low_far
-            # It grows as the point is approached, by more than the oracle itself errs: there is no derivative at all.
+            # A value that grows towards the point, by more than the oracle's own error, has no limit.
             size, size_far = np.maximum(np.abs(low), np.abs(high)), np.maximum(np.abs(low_far), np.abs(high_far))
             unbounded = size > 4 * size_far + noise
-            # A jump is as high from afar. Nearby two numbers may also be equal but for rounding, which is no noise.
+            # A jump is as high over the larger distance. Over the smaller one `noise` may be as large as the jump,
+            # because the moved numbers differ by a few roundings only; then that of the larger distance decides.
             alike = (width < 4 * width_far) & (width_far > 4 * noise_far)
             jumps = (width > width_far / 4) & ((width > 4 * noise) | alike)
-            # What is smooth has changed by as much over the smaller distance, to first order.
+            # A smooth value changes in proportion to the distance, to first order.
             drift = 2 * np.maximum(np.abs(low_far - low), np.abs(high_far - high)) * (NEAR / FAR)
         known = np.isfinite(width) & np.isfinite(width_far) & np.isfinite(bound + drift)
-        # Where it does not jump, or nothing is known nearby, the oracle's own value stands if there is one.
+        # Where there is no jump, or the limits are not known, the oracle's own value is taken if it is a number.
         stands = np.isfinite(value) & ~unbounded & ~(known & jumps)
-        # By less than the oracle errs nearby it may jump, if it chooses one of several entries: these err, too.
+        # An oracle that chooses between entries may jump by less than its own error, which then counts.
         unseen = known & (width > width_far / 4) & point.oracle.chooses
         low, high = np.where(stands, value, low), np.where(stands, value, high)
         bound, drift = np.where(stands, np.where(unseen, noise + width, 0.0), bound), np.where(stands, 0.0, drift)
@@ -80,16 +90,17 @@ def limits_along(
 
 
 def _constant(sums: np.ndarray, width: float) -> float | None:
-    """Return the sum of a gradient, if it is the same on every side up to the change over the small distance."""
+    """The sum of a gradient, if it is the same on every side, up to its change over the smaller distance; or None."""
     return float(sums[0]) if np.isfinite(sums).all() and np.ptp(sums) <= 2.0**-20 * width else None
 
 
 def _range(
     point: OracleAtSample, name: str, args: Arrays, directions, h: float, asked: Mapping[str, np.ndarray]
 ) -> list[tuple]:
-    """The range of each result of a map at a distance h in every direction: smallest, largest, errors, every sum.
+    """For each result of a map, at the distance h in every direction: smallest, largest, errors, sums by direction.
 
-    The largest error is that of the oracle where every entry has moved the least: f(x) / x near 0 loses the most there.
+    The errors are two: that of the limits, and the largest of all. The largest is the oracle's error at the point of
+    which every entry has moved the least, since for example f(x) / x loses most digits nearest to 0.
     """
     count, present = len(point.oracle.inputs), list(args)
     steps = [np.stack(d) for d in zip(*directions, strict=True)]
@@ -110,16 +121,16 @@ def _range(
         if name != "forward":
             bound, noise = (point.oracle.directed_errors(truth.like, e, several[0]) for e in (bound, noise))
         noise = np.where(np.isfinite(noise), np.maximum(bound, noise), 0.0)
-        outside = np.isnan(several)  # of the domain, where nothing is approached
+        outside = np.isnan(several)  # outside of the domain, so that this direction does not count
         low, high = np.where(outside, np.inf, several).min(0), np.where(outside, -np.inf, several).max(0)
-        with np.errstate(invalid="ignore"):  # infinite of both signs
+        with np.errstate(invalid="ignore"):  # infinities of both signs
             sums = np.where(outside, 0.0, several).reshape(len(several), -1).sum(1)
         ranges.append((low, high, bound, noise, sums))
     return ranges
 
 
 def _ends(several: np.ndarray) -> np.ndarray:
-    """Is an entry as small, is it as large as anywhere? With a first axis for these, then one for the directions."""
+    """Two masks, stacked: in which direction each entry is the smallest of all directions, and in which the largest."""
     with np.errstate(invalid="ignore"):
         low, high = np.nanmin(several, 0, initial=np.inf), np.nanmax(several, 0, initial=-np.inf)
         room = (high - low) / 1024
@@ -127,7 +138,7 @@ def _ends(several: np.ndarray) -> np.ndarray:
 
 
 def _at_the_ends(results: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[int]:
-    """A few directions in which as many as possible of the entries that matter are the smallest, and the largest."""
+    """A few directions in which together as many as possible of the entries that matter are smallest, and largest."""
     ends = [_ends(y)[:, :, asked].swapaxes(0, 1).reshape(len(y), -1) for y, asked in results]
     missing = np.concatenate(ends, axis=1) if ends else np.zeros((0, 0), bool)
     chosen: list[int] = []
@@ -138,10 +149,15 @@ def _at_the_ends(results: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[int]:
 
 
 def _error_of_limits(several: np.ndarray, errors: Sequence[tuple[int, np.ndarray]]) -> np.ndarray:
-    """The error of the smallest and the largest limit of a result, of its errors in some directions, by their indices.
+    """The error of the smallest and of the largest limit of a result.
 
-    Two numbers that are equal but for rounding are so in one of several directions at the most: the direction that
-    knows best counts. So it does of those that have an end, unless all of these know nothing.
+    Of several directions at most one makes two numbers so nearly equal that rounding decides which is larger. The
+    direction with the smallest error therefore counts; for an entry's smallest and largest limit, the one among the
+    directions that have this limit, unless all of their errors exceed 1/1024 of the interval.
+
+    Args:
+        several: the result in every direction, along the first axis.
+        errors: its error in some of the directions, with the index of the direction.
     """
     where, bounds = np.array([i for i, _ in errors]), np.stack([e for _, e in errors])
     at_ends, least = _ends(several)[:, where], bounds.min(0)
@@ -158,6 +174,6 @@ def directed(oracle: Oracle, name: str, slot: Slot, x: np.ndarray) -> np.ndarray
 
 def moved(args: Sequence, direction: Sequence[np.ndarray], h: float) -> list:
     """Return the arguments of a map, its inputs moved by the relative distance h (or by h, where they are 0)."""
-    with np.errstate(invalid="ignore"):  # infinity less infinity
+    with np.errstate(invalid="ignore"):  # infinity minus infinity
         inputs = [x + h * np.where(x == 0, 1.0, np.abs(x)) * d for x, d in zip(args, direction, strict=False)]
     return [*inputs, *args[len(inputs) :]]

@@ -31,7 +31,8 @@ from parity_tests.harness.specs.size_rules import SizeRules, axis_sizes, resolve
 from parity_tests.harness.specs.spec_kinds import check_distinct, check_extent, check_kinds
 
 ArrayLike = np.ndarray | jax.Array | torch.Tensor
-_OUTPUT = ("output", "result", "returned", "value")  # default names of a single output: the first that no input has
+# The default name of a single output, and of several with a number at its end: the first that no input's name has.
+_OUTPUT = ("output", "result", "returned", "value")
 FORMULAS = ("vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
 
 
