@@ -152,6 +152,44 @@ def pair_operator(name: str, kernel: Callable = pair, fake: Callable = pair) -> 
 RIGHT_OPERATOR = pair_operator("pair")
 
 
+def pair_slope(vjp: Callable) -> type[torch.autograd.Function]:
+    """`pair_backward` as a custom Function, whose own VJP is vjp(x, y, g, h, cotangents...)."""
+
+    class PairSlope(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x, y, g, h):
+            return pair_backward(x, y, g, h)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx, *cotangents):
+            return vjp(*ctx.saved_tensors, *cotangents)
+
+    return PairSlope
+
+
+class Square(torch.autograd.Function):
+    """x² as a Function without jvp and vmap; what a test needs besides, it adds."""
+
+    @staticmethod
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        (x,) = ctx.saved_tensors
+        return 2 * x * cotangents[0]
+
+
 def unary_function(forward: Callable, backward: Callable) -> Callable[[torch.Tensor], torch.Tensor]:
     """A custom Function of one input and one output: forward(x), backward(x, output_bar)."""
     forward_, backward_ = forward, backward

@@ -17,7 +17,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, CompiledKernel
 
-from parity_tests.suite.torch_impl.with_triton import kernels_with
+from parity_tests.suite.torch_impl.with_triton_mistakes import kernels_with
 from torch_impl.gpu import _kernels, _launch
 
 SHARED = 227 * 1024  # bytes, of an sm_90

@@ -1,5 +1,5 @@
 """torch_impl.gpu, and that torch_impl does without. Triton chooses its interpreter when the kernels are imported, so
-with_triton.py is run in a process of its own."""
+with_triton.py and with_triton_mistakes.py are run in a process of their own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,14 +20,16 @@ needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install triton"
 )
 HERE = Path(__file__).parent
+WITH_TRITON = ("with_triton.py", "with_triton_mistakes.py")
 # Where there is a GPU, the kernels run there.
 INTERPRET = {"TRITON_INTERPRET": "0" if torch.cuda.is_available() else "1"}
 
 
-def run_pytest(file: str, marks: str, environment: Mapping[str, str], seconds: float) -> None:
-    """The tests of a file that is not collected; none may fail, none may be skipped."""
+def run_pytest(files: Sequence[str], marks: str, environment: Mapping[str, str], seconds: float) -> None:
+    """The tests of files that are not collected; none may fail, none may be skipped."""
+    paths = [str(HERE / file) for file in files]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", marks, str(HERE / file)],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", marks, *paths],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environment},
         capture_output=True,
         text=True,
@@ -41,19 +43,19 @@ def run_pytest(file: str, marks: str, environment: Mapping[str, str], seconds: f
 
 @needs_triton
 def test_with_triton() -> None:
-    run_pytest("with_triton.py", "not slow and not soak", INTERPRET, 300)
+    run_pytest(WITH_TRITON, "not slow and not soak", INTERPRET, 300)
 
 
 @needs_triton
 @pytest.mark.slow
 def test_with_triton_at_length() -> None:
-    run_pytest("with_triton.py", "slow and not soak", INTERPRET, 1800)
+    run_pytest(WITH_TRITON, "slow and not soak", INTERPRET, 1800)
 
 
 @needs_triton
 @pytest.mark.soak
 def test_with_triton_for_hours() -> None:
-    run_pytest("with_triton.py", "soak", INTERPRET, 7200)
+    run_pytest(WITH_TRITON, "soak", INTERPRET, 7200)
 
 
 @needs_triton
@@ -62,7 +64,7 @@ def test_with_triton_for_hours() -> None:
     "marks", [pytest.param("not soak", marks=pytest.mark.slow), pytest.param("soak", marks=pytest.mark.soak)]
 )
 def test_for_hopper(marks: str, tmp_path: Path) -> None:
-    run_pytest("for_hopper.py", marks, {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}, 1200)
+    run_pytest(["for_hopper.py"], marks, {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}, 1200)
 
 
 def run_python(source: str) -> subprocess.CompletedProcess[str]:

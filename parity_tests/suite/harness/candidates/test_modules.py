@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.suite.harness._ops import judged, normal, rows
+from parity_tests.suite.harness._ops import Square, judged, normal, rows
 from parity_tests.suite.marks import fast
 
 LINEAR = OpSpec("linear", primal=lambda x, w, b: x @ w.T + b, signature="(n,3),(2,3),(2)->(n,2)")
@@ -178,21 +178,8 @@ def test_a_module_that_counts_its_calls():
     assert row.reason.startswith("vmap: adds a batch to a tensor without one, in place"), row.reason
 
 
-class AddsInItsVmapRule(torch.autograd.Function):
+class AddsInItsVmapRule(Square):
     """Its own vmap rule adds up in place in a tensor of the wrong size, and raises the error that add_ has."""
-
-    @staticmethod
-    def forward(x):
-        return x * x
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx, *cotangents):
-        (x,) = ctx.saved_tensors
-        return 2 * x * cotangents[0]
 
     @staticmethod
     def vmap(info, in_dims, x):

@@ -10,26 +10,11 @@ from torch.nn import functional
 
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD
-from parity_tests.suite.harness._ops import SQUARE, judged, normal, rows, unary_function
+from parity_tests.suite.harness._ops import SQUARE, Square, judged, normal, rows, unary_function
 from parity_tests.suite.marks import fast
 
 
-class NoJvp(torch.autograd.Function):
-    @staticmethod
-    def forward(x):
-        return x * x
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx, *cotangents):
-        (x,) = ctx.saved_tensors
-        return 2 * x * cotangents[0]
-
-
-class Once(NoJvp):
+class Once(Square):
     @staticmethod
     @once_differentiable
     def backward(ctx, *cotangents):
@@ -41,7 +26,7 @@ OldStyle = unary_function(torch.square, lambda x, g: 2 * x * g)  # right, but wi
 
 DECLARED = [
     pytest.param(
-        NoJvp.apply,
+        Square.apply,
         "jvp",
         "has no jvp staticmethod, nor has anything that is compiled: AOTAutograd makes none",
         id="no jvp",
@@ -51,9 +36,9 @@ DECLARED = [
         OldStyle, "vmap", "has no setup_context staticmethod, so torch.func cannot use it", id="no setup_context"
     ),
     pytest.param(
-        NoJvp.apply, "vmap", "has no vmap rule (generate_vmap_rule or a vmap staticmethod)", id="no vmap rule"
+        Square.apply, "vmap", "has no vmap rule (generate_vmap_rule or a vmap staticmethod)", id="no vmap rule"
     ),
-    pytest.param(NoJvp.apply, "jvp_of_jvp", NESTED_FORWARD, id="nested forward mode"),
+    pytest.param(Square.apply, "jvp_of_jvp", NESTED_FORWARD, id="nested forward mode"),
 ]
 
 
@@ -112,7 +97,7 @@ def test_a_listed_mismatch_says_what_was_found():
 def test_limits_replace_what_is_declared():
     """`limits` is the whole list: a missing jvp that it does not name is a failure."""
     report = crosscheck(
-        NoJvp.apply, SQUARE, checks=["vjp", "jvp", "vmap"], limits={"vmap": "no rule"}, dtypes=["float64"]
+        Square.apply, SQUARE, checks=["vjp", "jvp", "vmap"], limits={"vmap": "no rule"}, dtypes=["float64"]
     )
     assert {row.check: row.passed for row in rows(report)} == {"vjp": True, "jvp": False, "vmap": True}
 

@@ -13,48 +13,35 @@ from torch.nn import functional
 from parity_tests import OpSpec, Verdict
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.candidates.torch_refusals import Refused, refusal_of, refusals
-from parity_tests.suite.harness._ops import SQUARE, judged, normal
+from parity_tests.suite.harness._ops import SQUARE, Square, judged, normal
 
 
-class Square(torch.autograd.Function):
+class MappedSquare(Square):
     generate_vmap_rule = True
 
-    @staticmethod
-    def forward(x):
-        return x * x
 
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx, *cotangents):
-        (x,) = ctx.saved_tensors
-        return 2 * x * cotangents[0]
-
-
-class CallsItsParent(Square):
+class CallsItsParent(MappedSquare):
     """Right, but Dynamo asserts that what a backward is called with is its own stand-in for ctx."""
 
     @staticmethod
     def backward(ctx, *cotangents):
-        return Square.backward(ctx, *cotangents)
+        return MappedSquare.backward(ctx, *cotangents)
 
 
-class WrongAndCallsItsParent(Square):
+class WrongAndCallsItsParent(MappedSquare):
     @staticmethod
     def backward(ctx, *cotangents):
-        return Square.backward(ctx, *cotangents) / 2
+        return MappedSquare.backward(ctx, *cotangents) / 2
 
 
-class OfAnotherShape(Square):
+class OfAnotherShape(MappedSquare):
     @staticmethod
     def backward(ctx, *cotangents):
         (x,) = ctx.saved_tensors
         return (2 * x * cotangents[0]).sum(0)
 
 
-class WithAWrongVmapRule(Square):
+class WithAWrongVmapRule(MappedSquare):
     """Returns no out_dims, which torch.func notices, in torch/_functorch."""
 
     generate_vmap_rule = False
@@ -229,7 +216,7 @@ def test_the_words_are_pytorchs(tmp_path: Path):
         "gradparity_square", _SOURCE, build_directory=str(tmp_path), extra_cflags=["-O0"], no_implicit_headers=True
     )
 
-    class Bound(Square):
+    class Bound(MappedSquare):
         @staticmethod
         def forward(x):
             return module.square(x)

@@ -61,6 +61,18 @@ def test_a_script_cannot_import_what_a_script_defines(main, monkeypatch):
     assert importable(half_trace) is None
 
 
+def failing_script(case: Path, source: str, dtype: str = "float64") -> Path:
+    """Write a case whose vjp is wrong, judge it, and return the one script that its failure leaves beside it."""
+    case.write_text(source)
+    failures = case.parent / "failures"
+    ran = gradparity(
+        "check", str(case), "--only", "vjp", "--device", "cpu", "--dtype", dtype, "--failures", str(failures)
+    )
+    assert ran.exit_code == 1, ran.output
+    (path,) = failures.glob("*.py")
+    return path
+
+
 SURROGATE = """
 import jax.numpy as jnp
 import torch
@@ -77,11 +89,7 @@ def candidate(x):
 def test_the_script_compares_with_a_surrogate_gradient(tmp_path):
     """The primal's own derivative is 0, which is neither of the two."""
     case = tmp_path / "case.py"
-    case.write_text(SURROGATE.replace("FACTOR", "2"))
-    options = ("--only", "vjp", "--device", "cpu", "--dtype", "float64", "--failures", str(tmp_path / "failures"))
-    ran = gradparity("check", str(case), *options)
-    assert ran.exit_code == 1, ran.output
-    (path,) = (tmp_path / "failures").glob("*.py")
+    path = failing_script(case, SURROGATE.replace("FACTOR", "2"))
     code, printed = script(path)
     assert (code, "x_bar: they differ" in printed) == (1, True), printed
     case.write_text(SURROGATE.replace("FACTOR", "1"))
@@ -116,11 +124,7 @@ def candidate(z, x):
 
 def test_the_script_has_real_and_complex_numbers(tmp_path):
     case = tmp_path / "case.py"
-    case.write_text(MIXED.replace("WHAT", "z"))
-    options = ("--only", "vjp", "--device", "cpu", "--dtype", "float32", "--failures", str(tmp_path / "failures"))
-    ran = gradparity("check", str(case), *options)
-    assert ran.exit_code == 1, ran.output
-    (path,) = (tmp_path / "failures").glob("*.py")
+    path = failing_script(case, MIXED.replace("WHAT", "z"), "float32")
     code, printed = script(path)
     assert (code, "x_bar: they differ" in printed, "z_bar: they agree" in printed) == (1, True, True), printed
     assert gradparity("replay", str(path.with_suffix(".npz"))).exit_code == 1
@@ -154,11 +158,7 @@ def candidate(x):
 @pytest.mark.slow
 def test_the_script_knows_dictionaries_and_integers(tmp_path):
     case = tmp_path / "case.py"
-    case.write_text(RETURNED.replace("FACTOR", "2"))
-    options = ("--only", "vjp", "--device", "cpu", "--dtype", "float64", "--failures", str(tmp_path / "failures"))
-    ran = gradparity("check", str(case), *options)
-    assert ran.exit_code == 1, ran.output
-    (path,) = (tmp_path / "failures").glob("*.py")
+    path = failing_script(case, RETURNED.replace("FACTOR", "2"))
     code, printed = script(path)
     assert (code, "x_bar: they differ" in printed) == (1, True), printed
     case.write_text(RETURNED.replace("FACTOR", "1"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from parity_tests.suite.harness._ops import PAIR, pair, pair_backward, pair_function
+from parity_tests.suite.harness._ops import PAIR, pair, pair_backward, pair_function, pair_slope
 from parity_tests.suite.mistakes import Case, Mistake
 
 
@@ -28,25 +28,7 @@ class _Curvature(torch.autograd.Function):
         return _Curvature.apply(*(x.flip(0) for x in args)), (0, 0, 0, 0)
 
 
-class _Slope(torch.autograd.Function):
-    """pair's VJP, with a VJP of its own."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x, y, g, h):
-        return pair_backward(x, y, g, h)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx, *cotangents):
-        return _Curvature.apply(*ctx.saved_tensors, *cotangents)
-
-
-_CALL = pair_function(backward=_Slope.apply).apply
+_CALL = pair_function(backward=pair_slope(_Curvature.apply).apply).apply
 CASES = (
     Case(
         PAIR,

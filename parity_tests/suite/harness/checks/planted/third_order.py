@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import torch
 
-from parity_tests.suite.harness._ops import PAIR, pair, pair_backward, pair_function
+from parity_tests.suite.harness._ops import PAIR, pair, pair_backward, pair_function, pair_slope
 from parity_tests.suite.mistakes import Case, Mistake
 
 
-class _ConstantCurvature(torch.autograd.Function):
-    """pair's VJP, whose own VJP takes everything for a constant."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x, y, g, h):
-        return pair_backward(x, y, g, h)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx, *cotangents):
-        x, y, g, h = (x.detach() for x in ctx.saved_tensors)
-        return torch.func.vjp(pair_backward, x, y, g, h)[1](cotangents)
+def _constant_curvature(x, y, g, h, u, v):
+    """The VJP of pair's VJP, in which everything but the cotangents is a constant."""
+    primals = (x.detach() for x in (x, y, g, h))
+    return torch.func.vjp(pair_backward, *primals)[1]((u, v))
 
 
-_CALL = pair_function(backward=_ConstantCurvature.apply).apply
+_CALL = pair_function(backward=pair_slope(_constant_curvature).apply).apply
 CASES = (
     Case(
         PAIR,
