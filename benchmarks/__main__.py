@@ -1,4 +1,4 @@
-"""The command line: python -m benchmarks [judging | model]."""
+"""The command line: python -m benchmarks [judging | faults | model]."""
 
 from __future__ import annotations
 
@@ -148,6 +148,45 @@ def judging(
     ours = [row["methods"]["crosscheck"] for row in results["rows"]]
     sound = all(not of["false_alarm"] and of["caught"] == results["faults"] for of in ours)
     raise typer.Exit(COULD_NOT_MEASURE if not results["complete"] else 0 if sound else MISSED)
+
+
+@app.command()
+def faults(
+    operators: Annotated[str | None, typer.Option(help="Such as 'attn,RMS norm'; by default all.")] = None,
+    formats: Annotated[str | None, typer.Option(help="Of float32, bfloat16, float16, float64.")] = None,
+    sizes: Annotated[str | None, typer.Option(help="Of small, medium, kernel.")] = None,
+    versions: Annotated[str | None, typer.Option(help="Such as 'float32 inside,torch.compile'.")] = None,
+    rules: Annotated[str | None, typer.Option(help="Such as 'crosscheck'; by default all.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Keep what the results have, and judge the rest.")] = False,
+    out: Annotated[Path, typer.Option(help="The results, .json; an .md and an .svg beside it.")] = RESULTS
+    / "faults.json",
+) -> None:
+    """Which acceptance rules catch which faults of 28 operators, and which right versions they reject; hours.
+
+    Exit codes: 0 crosscheck meets its bars, or was not run, 1 it misses one, 2 the run was interrupted.
+    """
+    os.environ.update(dict.fromkeys(THREAD_COUNTS, "1"))  # before the frameworks are imported
+    from benchmarks.fault_benchmark import operator, run
+    from benchmarks.fault_benchmark.command import measure_all
+
+    parts = [
+        _names("--operators", operators, tuple(run.OPERATORS)),
+        _names("--formats", formats, operator.FORMATS),
+        _names("--sizes", sizes, operator.SIZES),
+        _names("--versions", versions, operator.VERSIONS),
+    ]
+    keys = run.keys(*parts)
+    with on(cores()[-1:]):
+        code = measure_all(Console(), keys, _names("--rules", rules, run.RULES), out, resume)
+    raise typer.Exit(code)
+
+
+def _names(option: str, text: str | None, known: tuple[str, ...]) -> list[str]:
+    names = [name.strip() for name in text.split(",")] if text else [*known]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise typer.BadParameter(f"{option}: unknown {unknown[0]!r}; there are {'; '.join(known)}")
+    return names
 
 
 @app.command()

@@ -1,0 +1,1 @@
+"""The fault benchmark: which acceptance rules catch which planted faults, `python -m benchmarks faults`."""

@@ -1,0 +1,17 @@
+"""The operators of the fault benchmark by name."""
+
+from __future__ import annotations
+
+from benchmarks.fault_benchmark import (
+    activations,
+    attention,
+    indexing,
+    normalization,
+    products,
+    reductions,
+    sequences,
+)
+from benchmarks.fault_benchmark.operator import Operator
+
+FAMILIES = (attention, normalization, activations, reductions, products, sequences, indexing)
+OPERATORS: dict[str, Operator] = {operator.name: operator for family in FAMILIES for operator in family.OPERATORS}

@@ -1,0 +1,78 @@
+"""crosscheck as a rule: the spec of an operator at the inputs that the other rules see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from benchmarks.fault_benchmark.operator import Operator, Tensors, format_of
+from gradparity import OpSpec, crosscheck
+from parity_tests.harness.checks.check import Check
+from parity_tests.harness.diagnosis.failures import described
+from parity_tests.harness.findings import Verdict
+from parity_tests.harness.judging.candidate_rows import CandidateRows
+from parity_tests.harness.judging.outcome import Outcome
+from parity_tests.harness.report.results import Failure, Row
+
+CONVICTED, SUSPECTED = "crosscheck", "crosscheck, SUSPECT too"
+_CONVICTIONS = {"MISMATCH", "ERROR"}
+# By its name, since only versions of the harness that have statistical evidence know this verdict.
+RULES = (CONVICTED, *([SUSPECTED] if "SUSPECT" in Verdict.__members__ else []))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdicts on one version: those of its outputs and of its VJP."""
+
+    verdicts: frozenset[str]
+
+    def rejected_by(self, rule: str) -> bool | None:
+        """Return whether the version is rejected if `SUSPECT` rejects or does not, None if it could not be judged."""
+        rejecting = _CONVICTIONS | ({"SUSPECT"} if rule == SUSPECTED else set())
+        if self.verdicts & rejecting:
+            return True
+        return None if "UNRESOLVED" in self.verdicts else False
+
+
+def spec_of(operator: Operator, inputs: Tensors) -> OpSpec:
+    """Return the spec of an operator that is judged at these inputs."""
+    named = zip(operator.inputs, inputs, strict=True)
+    return OpSpec(
+        operator.name,
+        operator.primal,
+        inputs=[x.double().numpy() if x.is_floating_point() else x.numpy() for x in inputs],
+        input_names=operator.inputs,
+        constants=[name for name, x in named if name in operator.constants and x.is_floating_point()],
+    )
+
+
+def judged(calls: Mapping[str, Callable[..., Any]], operator: Operator, inputs: Tensors) -> dict[str, Judged]:
+    """Judge versions by `crosscheck`: their outputs and their VJP, in the format of the inputs.
+
+    `crosscheck` draws the cotangents itself. Most of its time goes into the explanation of what it rejects, which comes
+    after the verdict and is left out here.
+    """
+    with mock.patch.object(CandidateRows, "_failure", _without_explanation):
+        report = crosscheck(
+            calls,
+            spec_of(operator, inputs),
+            checks=["forward", "vjp"],
+            dtypes=[format_of(inputs)],
+            progress=False,
+        )
+    return {name: _judged([row for row in report.rows if row.candidate == name], name) for name in calls}
+
+
+def _judged(rows: Sequence[Row], name: str) -> Judged:
+    if not rows:
+        raise ValueError(f"crosscheck has no row for {name!r}")
+    return Judged(frozenset(str(row.verdict) for row in rows))
+
+
+def _without_explanation(
+    rows: CandidateRows, row: Row, check: Check, outcome: Outcome, outcomes: Sequence[Outcome], shrink: bool
+) -> Failure:
+    """Return the failure of a row that says what is wrong and no more."""
+    return described(row, outcome.trial.sample, [f for f in outcome.findings if not f.holds], rows.plan.spec)
