@@ -175,10 +175,7 @@ def faults(
         _names("--sizes", sizes, operator.SIZES),
         _names("--versions", versions, operator.VERSIONS),
     ]
-    keys = run.keys(*parts)
-    with on(cores()[-1:]):
-        code = measure_all(Console(), keys, _names("--rules", rules, run.RULES), out, resume)
-    raise typer.Exit(code)
+    raise typer.Exit(measure_all(Console(), run.keys(*parts), _names("--rules", rules, run.RULES), out, resume))
 
 
 def _names(option: str, text: str | None, known: tuple[str, ...]) -> list[str]:

@@ -36,12 +36,13 @@ def measure_all(console: Console, keys: Sequence[Key], rules: Sequence[str], pat
         warnings.simplefilter("ignore")  # of the frameworks, in versions that are wrong on purpose
         task = progress.add_task("", total=len(work))
         try:
-            for key, wanted in work:
+            for (key, wanted), (previous, _) in zip(work, [*work[:1], *work], strict=False):
+                if key[0] != previous[0]:
+                    jax.clear_caches()  # what is compiled for an operator serves no other, and adds up
                 progress.update(task, description=escape(", ".join(key)))
                 cells[key] = measure(key, wanted, cells.get(key), judging)
                 write(about, list(cells.values()), path)
                 progress.advance(task)
-                jax.clear_caches()  # what is compiled for an operator serves no other, and adds up
         except KeyboardInterrupt:
             interrupted = True
         finally:
