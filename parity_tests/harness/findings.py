@@ -94,4 +94,16 @@ class Convention:
     evidence: int = 0
 
 
-Finding = Comparison | Fact | Convention
+@dataclass(frozen=True)
+class LostDigits:
+    """A result that is within the bound of the oracle's formula and has lost digits that the problem does not force."""
+
+    label: str
+    text: str
+    circumstance: str = ""
+    violation: str = ""  # it has none: with OpSpec(accurate=True) a Comparison is found besides
+    holds: bool = True
+    evidence: int = 0
+
+
+Finding = Comparison | Fact | Convention | LostDigits

@@ -22,6 +22,7 @@ MAPS: dict[str, tuple[str, ...]] = {
     "points": ("vjp", "jvp"),
     "points_second_order": ("vjp", "vjp_of_vjp", "jvp_of_vjp"),
     "exact": ("vjp", "jvp", "vjp_of_vjp"),
+    "digits": ("vjp", "jvp"),
     "layouts": ("vjp", "jvp"),
     "linearity": ("vjp",),
     "purity": (),

@@ -183,7 +183,8 @@ class Report:
             error = math.inf if item["error_over_bound"] is None else item["error_over_bound"]
             failure = None if place is None else failures[place]
             fields = {"verdict": Verdict(item["verdict"]), "error_over_bound": error, "failure": failure}
-            rows.append(Row(**item | fields | {"conventions": tuple(item["conventions"])}))
+            fields |= {name: tuple(item.get(name, ())) for name in ("conventions", "lost_digits")}
+            rows.append(Row(**item | fields))
         not_built = [NotBuilt(**item) for item in data["not_built"]]
         return cls(
             environment=data["environment"],

@@ -124,7 +124,8 @@ class Row:
     `comparisons` counts the entries (and properties) that could have told a wrong answer; `error_over_bound` is the
     largest error in units of what rounding explains, infinite where rounding explains nothing. `listed`: an UNSUPPORTED
     that was expected; `declared`: by the means of the candidate's author, and not by `limits`. `conventions`: where the
-    candidate has another derivative than the oracle has at a kink, and is right.
+    candidate has another derivative than the oracle has at a kink, and is right. `lost_digits`: where a result is
+    within its bound and has lost digits that the problem does not force.
     """
 
     op: str
@@ -141,6 +142,7 @@ class Row:
     conventions: tuple[str, ...] = ()
     failure: Failure | None = None
     declared: bool = False
+    lost_digits: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:

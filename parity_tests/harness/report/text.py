@@ -218,6 +218,7 @@ def explanations(report: Results) -> list[Text]:
             conventions.setdefault(row.candidate, {}).setdefault(key, f"{row.check}: {line}")
     for candidate, found in conventions.items():
         parts.extend(Text(f"{candidate}, a convention in {line}", style="dim") for line in found.values())
+    parts.extend(_lost_digits(report.rows))
     for candidate in report.not_built:
         style = "dim" if candidate.expected else "bold red"
         parts.append(Text(f"{candidate.name}, not built: {candidate.reason}", style=style))
@@ -225,6 +226,20 @@ def explanations(report: Results) -> list[Text]:
     lines = (line for line in report.skipped if not _is_said(line, raised))
     parts.extend(Text(f"skipped: {line}", style="dim") for line in lines)
     return parts
+
+
+def _lost_digits(rows: Sequence[Row]) -> Iterator[Text]:
+    """Of each result of a candidate that has lost digits, a line on the first format in which it does."""
+    lines: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+    for row in rows:
+        for line in row.lost_digits:
+            lines.setdefault((row.op, row.candidate, line.split(" ")[0]), []).append((SHORT[row.dtype], line))
+    for (_, candidate, _), ((dtype, line), *others) in lines.items():
+        also = " ".join(dict.fromkeys(other for other, _ in others if other != dtype))
+        text = Text(f"{candidate}, {dtype}: ")
+        text.append("LOSES DIGITS", style="yellow")
+        text.append(f": {line}" + (f"; also in {also}" if also else ""))
+        yield text
 
 
 def _is_said(line: str, raised: Sequence[str]) -> bool:

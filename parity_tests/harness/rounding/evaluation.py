@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
+from parity_tests.harness.jaxprs import has_primitive
+from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding import evaluation_indexing, evaluation_linear
 
 
@@ -308,22 +310,40 @@ def closed(jaxpr: core.ClosedJaxpr | core.Jaxpr) -> core.ClosedJaxpr:
 def evaluate(program: core.ClosedJaxpr, *args: np.ndarray) -> list[np.ndarray]:
     """The outputs of a jaxpr at these arguments, equation by equation; loops and branches are run by JAX."""
     with np.errstate(all="ignore"):
-        return _evaluate(program, args)
+        return _evaluate(program, args, np.asarray)
 
 
-def _evaluate(program: core.ClosedJaxpr, args: Sequence[np.ndarray]) -> list[np.ndarray]:
-    known: dict[core.Var, np.ndarray] = dict(zip(program.jaxpr.constvars, map(np.asarray, program.consts), strict=True))
+def evaluate_rounded(program: core.ClosedJaxpr, args: Sequence[np.ndarray], p: Precision) -> list[np.ndarray] | None:
+    """The outputs of a jaxpr if each operation's result and each constant is rounded to a format of real numbers.
+
+    None if it has loops or branches, in which nothing is rounded.
+    """
+    if has_primitive(program.jaxpr, _CONTROL_FLOW):
+        return None
+
+    def rounded(x: Any) -> np.ndarray:
+        x = np.asarray(x)
+        return p.rounded(x) if x.dtype == np.float64 else x
+
+    with np.errstate(all="ignore"):
+        return _evaluate(program, args, rounded)
+
+
+def _evaluate(
+    program: core.ClosedJaxpr, args: Sequence[np.ndarray], stored: Callable[[Any], np.ndarray]
+) -> list[np.ndarray]:
+    known: dict[core.Var, np.ndarray] = dict(zip(program.jaxpr.constvars, map(stored, program.consts), strict=True))
     known |= zip(program.jaxpr.invars, args, strict=True)
 
     def read(atom: core.Var | core.Literal) -> np.ndarray:
-        return np.asarray(atom.val) if isinstance(atom, core.Literal) else known[atom]
+        return stored(atom.val) if isinstance(atom, core.Literal) else known[atom]
 
     for eqn in program.jaxpr.eqns:
         x, inner = [read(atom) for atom in eqn.invars], called(eqn)
         if inner is not None:
-            y = _evaluate(inner, x)
+            y = _evaluate(inner, x, stored)
         else:
             y = evaluated(eqn, *x)
             y = y if eqn.primitive.multiple_results else [y]
-        known |= zip(eqn.outvars, map(np.asarray, y), strict=True)
+        known |= zip(eqn.outvars, map(stored, y), strict=True)
     return [read(atom) for atom in program.jaxpr.outvars]

@@ -93,6 +93,8 @@ class OpSpec:
         conventions: inputs or outputs for which the oracle's choice at a kink is binding, with the reason:
             {"x": "its gradient at 0 is 0, as in the paper"}. Otherwise all between the one-sided derivatives is
             right, and reported as a convention.
+        accurate: True if a result that has lost digits is wrong, although the oracle's formula loses as many, where the
+            problem does not force anybody to lose them. Otherwise it is only reported: LOSES DIGITS.
         equations: where a result is derived, for messages: {"k_bar": "equation (11) in derivation/attn.md"}.
 
     Raises:
@@ -121,6 +123,7 @@ class OpSpec:
     equations: Mapping[str, str] = field(default_factory=dict)
     sizes: str | None = None
     arguments: Sequence[Tree] | None = None
+    accurate: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:

@@ -43,6 +43,8 @@ def check_kinds(spec: Any) -> None:
         value = getattr(spec, field)
         if value is not None:
             _check_names(start, field, value, example)
+    if not isinstance(spec.accurate, bool):
+        raise TypeError(f"{start}accurate must be True or False, got {spec.accurate!r}")
     inputs = spec.inputs
     if inputs is not None and (isinstance(inputs, str) or not isinstance(inputs, Sequence)):
         raise TypeError(f"{start}inputs must be a sequence of arrays; write inputs=(x,), got {type(inputs).__name__}")

@@ -1,0 +1,13 @@
+"""The value of a JAX program in extended precision: all digits of the function that the program stands for.
+
+A program is a formula. Evaluated in float64 it loses what cancels in it; evaluated with enough digits it loses nothing,
+whichever formula it is. So the program of a derivative, JAX's own or an explicit one, gives the exact derivative of the
+exact function. Constants of the program are part of the function, as they are in float64: an eps of 1e-12, or a π.
+
+    evaluation  runs a jaxpr in numbers of mpmath, which are kept in NumPy arrays of objects
+    adaptive    with as many bits as the result needs: they are doubled until two results agree
+    problem     how far one rounding of each input moves the exact results: the error that the problem forces
+    registry    the primitives that can be evaluated, a record each; the other files are their families
+
+mpmath is written in Python, and takes microseconds for an operation: it is for dozens of entries, not for thousands.
+"""

@@ -1,0 +1,170 @@
+"""The value of a jaxpr in numbers of mpmath."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core
+
+from parity_tests.harness.extended import arithmetic, control_flow, elementary, sums
+from parity_tests.harness.extended.registry import control_rules, rules
+from parity_tests.harness.rounding.evaluation import called, closed, evaluated
+
+FAMILIES = (arithmetic, control_flow, elementary, sums)  # imported for their records
+
+# What only moves the numbers of its floating-point operands; operands of integers say where to.
+_MOVES = frozenset(
+    (
+        *("reshape", "transpose", "broadcast_in_dim", "squeeze", "expand_dims", "slice", "rev", "split", "concatenate"),
+        *("pad", "gather", "dynamic_slice", "dynamic_update_slice", "scatter"),
+    )
+)
+
+
+class NoExtendedRule(NotImplementedError):
+    """A program has a primitive that cannot be evaluated in extended precision.
+
+    Attributes:
+        primitive: its name.
+    """
+
+    def __init__(self, primitive: str) -> None:
+        self.primitive = primitive
+        super().__init__(
+            f"the JAX primitive {primitive!r} cannot be evaluated in extended precision; add a record to "
+            "parity_tests/harness/extended, as CONTRIBUTING.md says under 'A primitive in extended precision'"
+        )
+
+
+def missing(program: core.ClosedJaxpr | core.Jaxpr) -> str | None:
+    """The first primitive of a program that cannot be evaluated in extended precision; None if all can be."""
+    for eqn in _equations(program):
+        name, inner = eqn.primitive.name, called(eqn)
+        if inner is not None or name in control_rules():
+            subs = core.jaxprs_in_params(eqn.params) if inner is None else [inner]
+            found = next(filter(None, map(missing, subs)), None)
+        else:
+            found = None if _is_known(eqn) else name
+        if found is not None:
+            return found
+    return None
+
+
+def _equations(program: core.ClosedJaxpr | core.Jaxpr) -> Sequence[core.JaxprEqn]:
+    return program.jaxpr.eqns if isinstance(program, core.ClosedJaxpr) else program.eqns
+
+
+def _aval(x: core.Var | core.Literal) -> Any:
+    return x.aval
+
+
+def _is_known(eqn: core.JaxprEqn) -> bool:
+    """True if a primitive can be evaluated: if it has a record, moves numbers, or has no floating-point operands."""
+    every = [_aval(x).dtype for x in (*eqn.invars, *eqn.outvars)]
+    if any(jnp.issubdtype(dtype, jnp.complexfloating) for dtype in every):
+        return False
+    real = any(jnp.issubdtype(_aval(x).dtype, jnp.inexact) for x in eqn.invars)
+    return not real or eqn.primitive.name in rules() or eqn.primitive.name in _MOVES
+
+
+def work(program: core.ClosedJaxpr | core.Jaxpr) -> int:
+    """The number of entries that all equations of a program have, of a loop those of all steps; `while` counts once."""
+    total = 0
+    for eqn in _equations(program):
+        inner = sum(work(sub) for sub in core.jaxprs_in_params(eqn.params))
+        own = sum(int(np.prod(_aval(x).shape)) for x in eqn.outvars)
+        total += own + inner * (eqn.params["length"] if eqn.primitive.name == "scan" else 1)
+    return total
+
+
+def numbers_of(mp: Any, x: np.ndarray) -> np.ndarray:
+    """Floating-point numbers as exactly these numbers of an mpmath context; integers and booleans as they are."""
+    x = np.asarray(x)
+    if x.dtype == object or not jnp.issubdtype(x.dtype, jnp.inexact):
+        return x
+    y = np.empty(x.shape, object)
+    for place in np.ndindex(*x.shape):
+        y[place] = mp.mpf(float(x[place]))
+    return y
+
+
+def evaluate(mp: Any, program: core.ClosedJaxpr, args: Sequence[np.ndarray], constant: Any = None) -> list[np.ndarray]:
+    """The outputs of a jaxpr, with the precision that an mpmath context has.
+
+    Args:
+        mp: the context.
+        program: what is evaluated.
+        args: its arguments: floating-point numbers as arrays of float64 or of this context's numbers.
+        constant: what is to be made of the arrays of its constants first, by default nothing.
+
+    Raises:
+        NoExtendedRule: it has a primitive without a record.
+    """
+    given = [numbers_of(mp, x) for x in args]
+    with np.errstate(all="ignore"):
+        return _evaluate(mp, program, given, constant or (lambda x: x))
+
+
+def _evaluate(mp: Any, program: core.ClosedJaxpr, args: Sequence[np.ndarray], constant: Any) -> list[np.ndarray]:
+    jaxpr = program.jaxpr
+
+    def fixed(x: Any) -> np.ndarray:
+        x = np.asarray(x)
+        return numbers_of(mp, constant(x) if x.dtype == np.float64 else x)
+
+    known: dict[core.Var, np.ndarray] = dict(zip(jaxpr.constvars, map(fixed, program.consts), strict=True))
+    known |= zip(jaxpr.invars, args, strict=True)
+
+    def read(atom: core.Var | core.Literal) -> np.ndarray:
+        return fixed(atom.val) if isinstance(atom, core.Literal) else known[atom]
+
+    def interpret(inner: core.ClosedJaxpr | core.Jaxpr, operands: list[np.ndarray]) -> list[np.ndarray]:
+        return _evaluate(mp, closed(inner), operands, constant)
+
+    for eqn in jaxpr.eqns:
+        x, inner, name = [read(atom) for atom in eqn.invars], called(eqn), eqn.primitive.name
+        if inner is not None:
+            y = interpret(inner, x)
+        elif name in control_rules():
+            y = control_rules()[name](interpret, eqn, *x)
+        else:
+            y = _applied(mp, eqn, x)
+            y = y if eqn.primitive.multiple_results else [y]
+        known |= zip(eqn.outvars, y, strict=True)
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _applied(mp: Any, eqn: core.JaxprEqn, x: list[np.ndarray]) -> Any:
+    name = eqn.primitive.name
+    if not any(a.dtype == object for a in x):
+        y = evaluated(eqn, *x)
+        many = eqn.primitive.multiple_results
+        return [numbers_of(mp, np.asarray(a)) for a in y] if many else numbers_of(mp, np.asarray(y))
+    if name in _MOVES:
+        return _moved(mp, eqn, x)
+    if name not in rules():
+        raise NoExtendedRule(name)
+    return rules()[name](mp, eqn, *x)
+
+
+def _moved(mp: Any, eqn: core.JaxprEqn, x: list[np.ndarray]) -> Any:
+    """The result of what moves numbers: it is applied to their places, which then say where each comes from."""
+    every, operands = [], []
+    for a in x:
+        if a.dtype == object:
+            operands.append(len(every) + np.arange(a.size, dtype=float).reshape(a.shape))
+            every += a.ravel().tolist()
+        else:
+            operands.append(a)
+
+    def taken(places: np.ndarray) -> np.ndarray:
+        y = np.empty(np.shape(places), object)
+        for i, place in np.ndenumerate(places):  # NaN is what `gather` has outside of the array
+            y[i] = mp.nan if np.isnan(place) else every[int(place)]
+        return y
+
+    y = evaluated(eqn, *operands)
+    return [taken(a) for a in y] if eqn.primitive.multiple_results else taken(np.asarray(y))

@@ -1,0 +1,206 @@
+"""Digits that a result has lost and that the problem does not force anybody to lose.
+
+The rounding bound is that of the oracle's formula: where that cancels, a candidate that cancels, too, is excused. What
+the problem itself forces is known by extended precision (`harness.extended`):
+
+    E_problem = Σ |f(x with one rounding of x_i) - f(x)| + u |f(x)|,    to first order u (Σ |x_i| |∂f/∂x_i| + |f|)
+
+A result has lost digits if its error is larger than 8 E_problem + (2 u + 8 u_acc) |f| + 8 tiny. The first term allows
+several roundings of the inputs and of the result, of which a stable formula has a few, and makes three bits the least
+that is found. The second is what `harness.rounding` allows an elementary function. What underflows, it may lose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from parity_tests.harness.extended.evaluation import missing, work
+from parity_tests.harness.extended.problem import Problem
+from parity_tests.harness.findings import Comparison, LostDigits
+from parity_tests.harness.numbers.formats import FLOAT64, Precision
+from parity_tests.harness.oracle.oracle import Arrays
+from parity_tests.harness.rounding.base import relative
+from parity_tests.harness.rounding.evaluation import evaluate_rounded
+from parity_tests.harness.trial.trial import Trial
+
+_TIMES = 8  # of E_problem
+_ROUNDINGS_OF_FLOAT64 = 16  # how much the float64 values may be off where the bound counts the format's roundings
+MOST_EFFORT = 2**17  # numbers that are computed to know what a problem forces: half a second or so
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """A result that has lost digits at some entries.
+
+    Attributes:
+        comparison: the result against the exact one; its bound is what is allowed, infinite where nothing is known.
+        place: the index of the entry that has lost most.
+        lost, forced: the number of bits that it has lost there, and that the problem forces to be lost.
+        of: the number of bits that the format has.
+    """
+
+    comparison: Comparison
+    place: tuple[int, ...]
+    lost: int
+    forced: int
+    of: int
+
+    def finding(self, trial: Trial) -> LostDigits:
+        """The same as a finding, with what the oracle's formula loses there; `trial`: the one that it was found on."""
+        f, place = self.comparison, self.place
+        amount = f"all {self.of} bits" if self.lost >= self.of else f"{self.lost} of {self.of} bits"
+        at = _inputs_at(trial, f, place) or (f"{place}" if place else "")
+        text = (
+            f"loses {amount}{f' at {at}' if at else ''}: {f.candidate[place]:.6g} where {f.oracle[place]:.6g} is "
+            f"right; the problem forces {self.forced}"
+        )
+        by_formula = _by_formula(trial, f)
+        if by_formula is not None:
+            lost = _bits(by_formula[place] - f.oracle[place], f.oracle[place], trial.precision)
+            text += f"; JAX's formula loses {'them, too' if lost >= self.lost - 1 else lost}"
+        return LostDigits(f.label, text, f.circumstance)
+
+
+def why_not(trial: Trial, names: Sequence[str]) -> str | None:
+    """Why no lost digits can be looked for in these maps; None if they can be."""
+    for name in names:
+        program = trial.oracle.traced(name, trial.arguments(name), by_autodiff=False).closed
+        primitive = missing(program)
+        if primitive is not None:
+            return f"the oracle's {name} cannot be evaluated in extended precision: no record for {primitive!r}"
+    if effort(trial, names) > MOST_EFFORT:
+        return "the oracle's programs are too large to be evaluated in extended precision at this sample"
+    return None
+
+
+def effort(trial: Trial, names: Sequence[str]) -> int:
+    """How many numbers are computed to know what the problem of each of these maps forces at one place."""
+    total = 0
+    for name in names:
+        args = trial.arguments(name)
+        total += sum(x.size for x in args) * work(trial.oracle.traced(name, args, by_autodiff=False).closed)
+    return total
+
+
+def losses(trial: Trial, name: str, args: Arrays, comparisons: Sequence[Comparison]) -> Iterator[Loss]:
+    """The results of a map that have lost digits at these arguments; `comparisons`: of all its results, within bounds.
+
+    Where the exact result and the oracle's float64 are further apart than float64 explains, as where an intermediate
+    overflows in float64, they are different functions, and nothing is said. An infinite bound, as of a square root of
+    what has underflowed, says that the formula may lose everything in the format.
+    """
+    precision, present = trial.precision, [x for x in args if x is not None]
+    room = _errors_of_float64(trial, name, args, comparisons)
+    if not any(_suspicious(f, room[f.label], precision).any() for f in comparisons):
+        return
+    program, zero = trial.oracle.traced(name, args, by_autodiff=False)
+    by_label = {f.label: f for f in comparisons}
+    labels = [slot.label for slot, absent in zip(trial.oracle.map(name).results, zero, strict=True) if not absent]
+    if not all(label in by_label for label in labels):
+        return
+    problem = Problem.of(program, present, precision)
+    errors = problem.errors([by_label[label].candidate for label in labels])
+    judged = [
+        _is_same(exact, by_label[label].oracle, room[label]) & _is_beyond(error, exact, precision)
+        for label, exact, error in zip(labels, problem.values, errors, strict=True)
+    ]
+    if not any(j.any() for j in judged):
+        return
+
+    def lost_digits(forced: list[np.ndarray]) -> list[np.ndarray]:
+        """Where each result has lost digits, if this is what the problem forces."""
+        every = zip(judged, errors, forced, problem.values, strict=True)
+        return [j & (error > _TIMES * least + _own(exact, precision)) for j, error, least, exact in every]
+
+    found = problem.forced(lambda so_far: not any(lost.any() for lost in lost_digits(so_far)))
+    lost_places = lost_digits(found)
+    for label, exact, error, forced, j, lost in zip(
+        labels, problem.values, errors, found, judged, lost_places, strict=True
+    ):
+        if lost.any():
+            allowed = _TIMES * forced + _own(exact, precision)
+            f = by_label[label]
+            shown = Comparison(label, f.candidate, exact, np.where(j, allowed, np.inf), f.circumstance, (name, args))
+            excess = np.divide(error, forced, out=np.zeros_like(error), where=lost)
+            yield _loss(shown, excess, forced, precision)
+
+
+def _own(exact: np.ndarray, precision: Precision) -> np.ndarray:
+    """What a result may be off besides what the problem forces."""
+    return relative(precision) * np.abs(exact) + _TIMES * precision.tiny
+
+
+def _at_least(exact: np.ndarray, precision: Precision) -> np.ndarray:
+    """What a result may be off at least, before it is known what the problem forces."""
+    return _TIMES * precision.u * np.abs(exact) + _own(exact, precision)
+
+
+def _is_beyond(error: np.ndarray, exact: np.ndarray, precision: Precision) -> np.ndarray:
+    """Where an error is larger than what is allowed at least, and the exact result is not beyond the format."""
+    allowed = _at_least(exact, precision)
+    return (error > allowed) & (np.abs(exact) + allowed <= precision.largest)
+
+
+def _suspicious(f: Comparison, room: np.ndarray, precision: Precision) -> np.ndarray:
+    """Where a result within its bound may have lost digits, as far as float64 can tell."""
+    allowed = _at_least(f.oracle, precision)
+    return np.isfinite(room) & (f.bound > allowed) & (f.error + room > allowed)
+
+
+def _errors_of_float64(
+    trial: Trial, name: str, args: Arrays, comparisons: Sequence[Comparison]
+) -> dict[str, np.ndarray]:
+    """How far the oracle's float64 may be off, by label: the bound is proportional to the roundoff.
+
+    Where the format's bound is infinite, the analysis is made for float64.
+    """
+    ratio = _ROUNDINGS_OF_FLOAT64 * FLOAT64.u / trial.precision.u
+    room = {f.label: ratio * f.bound + FLOAT64.tiny for f in comparisons}
+    unknown = any((np.isinf(f.bound) & (f.error > 0)).any() for f in comparisons)
+    if unknown and trial.precision is not FLOAT64:
+        for truth in trial.oracle.ask(name, args, FLOAT64):
+            if truth.label in room:
+                bound = room[truth.label]
+                room[truth.label] = np.where(np.isinf(bound), truth.bound + FLOAT64.tiny, bound)
+    return room
+
+
+def _is_same(exact: np.ndarray, oracle: np.ndarray, room: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        return np.isfinite(room) & (np.abs(exact - oracle) <= room)
+
+
+def _loss(f: Comparison, excess: np.ndarray, forced: np.ndarray, precision: Precision) -> Loss:
+    place = tuple(int(i) for i in np.unravel_index(int(np.argmax(excess)), excess.shape))
+    lost, least = (_bits(x, f.oracle[place], precision) for x in (f.error[place], forced[place]))
+    return Loss(f, place, lost, least, _bits(np.inf, 1.0, precision))
+
+
+def _bits(error: float, exact: float, precision: Precision) -> int:
+    """The number of bits that are lost by an error; all of them if it is as large as the result."""
+    every, size = round(-math.log2(precision.u)), abs(exact)
+    if not abs(error) < size:
+        return every
+    return max(0, math.floor(math.log2(max(abs(error) / size, precision.u) / precision.u)))
+
+
+def _inputs_at(trial: Trial, f: Comparison, place: tuple[int, ...]) -> str:
+    """The inputs at an entry of a result: "x = -17, y = 2"."""
+    assert f.call is not None
+    pairs = zip(trial.oracle.inputs, f.call[1], strict=False)
+    return ", ".join(f"{name} = {x[place]:.6g}" for name, x in pairs if x is not None and x.shape == f.oracle.shape)
+
+
+def _by_formula(trial: Trial, f: Comparison) -> np.ndarray | None:
+    """A result of the oracle's formula with every operation rounded to the format; None if it has loops or branches."""
+    assert f.call is not None
+    name, args = f.call
+    program, zero = trial.oracle.traced(name, args, by_autodiff=False)
+    slots = zip(trial.oracle.map(name).results, zero, strict=True)
+    present = [slot.label for slot, absent in slots if not absent]
+    results = evaluate_rounded(program, [x for x in args if x is not None], trial.precision)
+    return None if results is None else results[present.index(f.label)]
