@@ -229,7 +229,7 @@ def explanations(report: Results) -> list[Text]:
 
 
 def _lost_digits(rows: Sequence[Row]) -> Iterator[Text]:
-    """Of each result of a candidate that has lost digits, a line on the first format in which it does."""
+    """A line for each result of a candidate that has lost digits, on the first format in which it does."""
     lines: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
     for row in rows:
         for line in row.lost_digits:
