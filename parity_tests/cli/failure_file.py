@@ -30,6 +30,7 @@ _FACTS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "given": (bool, "true or false"),
     "sizes": (dict, "an object"),
     "versions": (dict, "an object"),
+    "absent": (list, "a list"),
 }
 
 
@@ -121,6 +122,7 @@ def _facts(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
 
 
 def _check_facts(path: Path, facts: dict[str, Any]) -> None:
+    facts.setdefault("absent", [])  # which files of earlier versions do not have
     for name, (kind, words) in _FACTS.items():
         if name not in facts:
             raise ReplayError(f"{path}: its facts have no {name!r}")

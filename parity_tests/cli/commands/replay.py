@@ -95,11 +95,13 @@ def _source(failed: FailedCandidate, commands: Sequence[SourceCommand]) -> Sourc
 def _sample(path: Path, spec: OpSpec, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Sample:
     drawn = {name.removeprefix("drawn."): x for name, x in arrays.items() if name.startswith("drawn.")}
     numbers = {name.removeprefix("constant."): x for name, x in arrays.items() if name.startswith("constant.")}
-    constants = {int(i): x for i, x in numbers.items() if i.isdecimal() and i.isascii()}
+    constants: dict[int, np.ndarray | None] = {int(i): x for i, x in numbers.items() if i.isdecimal() and i.isascii()}
     names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
-    varied = [i for i, domain in enumerate(domains) if domain.differentiable]
+    absent = [i for i in range(spec.count) if i in facts["absent"]]
+    varied = [i for i, domain in enumerate(domains) if domain.differentiable and i not in absent]
+    constants |= dict.fromkeys(absent)
     shapes = {names[i]: drawn[f"{names[i]} 0"].shape for i in varied if f"{names[i]} 0" in drawn}
-    shapes |= {names[i]: x.shape for i, x in constants.items() if i < spec.count}
+    shapes |= {names[i]: x.shape for i, x in constants.items() if i < spec.count and x is not None}
     missing = [names[i] for i in varied if f"{names[i]} 0" not in drawn]
     if missing or set(constants) != set(range(spec.count)) - set(varied):
         found = ", ".join(sorted({role.rsplit(" ", 1)[0] for role in drawn} & set(names))) or "none of its inputs"
@@ -130,6 +132,8 @@ def _check_shapes(path: Path, spec: OpSpec, sizes: Mapping[str, int], shapes: Ma
     for i, (name, full) in enumerate(
         zip(spec.names_of_inputs(spec.count), spec.parsed.input_shapes(sizes), strict=True)
     ):
+        if name not in shapes:
+            continue  # it is absent
         found = shapes[name]
         ones = [place for place in spec.parsed.broadcast if place[0] == i and found[place[1] : place[1] + 1] == (1,)]
         expected = spec.parsed.input_shapes(sizes, ones)[i]

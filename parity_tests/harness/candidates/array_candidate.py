@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -45,10 +45,11 @@ class ArrayCandidate(AnyCandidate):
             if not callable(formula) and (formula is not None or what == "forward"):
                 raise TypeError(f"ArrayCandidate: {what} must be a function of arrays, got {type(formula).__name__}")
         self.formulas, self.name, self.limits = (forward, vjp, jvp), name, limits
-        self.constants: Mapping[int, torch.Tensor] = {}
+        self.constants: Mapping[int, torch.Tensor | None] = {}
         self.params: Mapping[str, object] = {}
         self.returns: Outputs | None = None
         self.arranged: Callable[[Sequence], Sequence] | None = None
+        self.absent: frozenset[int] = frozenset()
 
     def __reduce__(self) -> tuple:
         """Pickle the candidate by reference to its author's functions; see `isolation.by_name`."""
@@ -65,7 +66,7 @@ class ArrayCandidate(AnyCandidate):
 
     def bound(
         self,
-        constants: Mapping[int, torch.Tensor],
+        constants: Mapping[int, torch.Tensor | None],
         params: Mapping[str, object],
         returns: Outputs | None = None,
         arranged: Callable[[Sequence], Sequence] | None = None,
@@ -74,12 +75,23 @@ class ArrayCandidate(AnyCandidate):
         candidate = self.named(self.name, self.limits)
         candidate.constants, candidate.params = constants, params
         candidate.returns = self.returns if returns is None or returns.is_plain else returns
-        candidate.arranged = arranged or self.arranged
+        candidate.arranged, candidate.absent = arranged or self.arranged, self.absent
         return candidate
 
-    def with_constants(self, constants: Mapping[int, torch.Tensor]) -> ArrayCandidate:
+    def with_constants(self, constants: Mapping[int, torch.Tensor | None]) -> ArrayCandidate:
         """Return the same candidate, bound to these constants."""
         return self.bound(constants, self.params)
+
+    def without(self, inputs: Collection[int]) -> ArrayCandidate:
+        """Return the candidate where these inputs are absent, with None for their tangents and gradients."""
+        candidate = self.bound(self.constants, self.params)
+        candidate.absent = frozenset(inputs)
+        return candidate
+
+    def _of_absent(self, count: int) -> list[bool]:
+        """For each input that would be differentiated if none were absent: True if it is. `count`: of the others."""
+        every = range(count + len(self.constants))
+        return [i in self.absent for i in every if i not in self.constants or i in self.absent]
 
     def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
         """Return the outputs that are differentiable."""
@@ -107,9 +119,10 @@ class ArrayCandidate(AnyCandidate):
             outputs = self.forward(primals)
             pairs = zip(cotangents, outputs, strict=True)
             cotangents = [torch.zeros_like(y) if w is None else w for w, y in pairs]
-        gradients = _as_tuple(self._called(formula, primals, cotangents))
-        if len(gradients) != len(primals):
-            raise BadOutput(f"its vjp returned {len(gradients)} gradients, expected {len(primals)}")
+        gradients, absent = _as_tuple(self._called(formula, primals, cotangents)), self._of_absent(len(primals))
+        if len(gradients) != len(absent):
+            raise BadOutput(f"its vjp returned {len(gradients)} gradients, expected {len(absent)}")
+        gradients = tuple(g for g, flag in zip(gradients, absent, strict=True) if not flag)
         wanted = [True] * len(primals) if requires_grad is None else requires_grad
         return tuple(
             _tensor(g, primals) if flag and g is not None else None for g, flag in zip(gradients, wanted, strict=True)
@@ -120,18 +133,20 @@ class ArrayCandidate(AnyCandidate):
         formula = self.formulas[2]
         if formula is None:
             self._refuse("forward mode")
-        results = _as_tuple(self._called(formula, primals, tangents))
+        given = iter(tangents)
+        directions = [None if flag else next(given) for flag in self._of_absent(len(primals))]
+        results = _as_tuple(self._called(formula, primals, directions))
         return tuple(None if y is None else _tensor(y, primals) for y in results)
 
     def _called(self, formula: Callable, primals: Sequence[torch.Tensor], directions: Sequence) -> object:
         """Call a formula with all inputs, bound constants included, and the cotangents or tangents."""
-        inputs = list(primals)
+        inputs: list[torch.Tensor | None] = list(primals)
         for i in sorted(self.constants):
             inputs.insert(i, self.constants[i])
-        arrays = [_array(x) for x in inputs]
+        arrays = [None if x is None else _array(x) for x in inputs]
         arguments = arrays if self.arranged is None else self.arranged(arrays)
         with np.errstate(all="ignore"):  # PyTorch and JAX do not warn of an infinity either
-            return formula(*arguments, *map(_array, directions), **self.params)
+            return formula(*arguments, *(None if d is None else _array(d) for d in directions), **self.params)
 
 
 def _array(x: torch.Tensor) -> np.ndarray:

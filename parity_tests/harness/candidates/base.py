@@ -6,7 +6,7 @@ Whatever else it leaves out is refused in its name, which makes a row UNSUPPORTE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Protocol, Self, runtime_checkable
 
@@ -65,7 +65,7 @@ class AnyCandidate(Protocol):
 
     def bound(
         self,
-        constants: Mapping[int, torch.Tensor],
+        constants: Mapping[int, torch.Tensor | None],
         params: Mapping[str, object],
         returns: Outputs | None = None,
         arranged: Callable[[Sequence], Sequence] | None = None,
@@ -73,7 +73,7 @@ class AnyCandidate(Protocol):
         """Return the candidate as a function of the differentiated inputs alone.
 
         Args:
-            constants: the other inputs, by their positions among all of them.
+            constants: the other inputs, by their positions among all of them; None for one that is absent.
             params: keyword parameters.
             returns: the structure of what the operator returns, if that is more than a tuple of numbers; None keeps the
                 one that is known already.
@@ -81,8 +81,15 @@ class AnyCandidate(Protocol):
         """
         ...
 
-    def with_constants(self, constants: Mapping[int, torch.Tensor]) -> Self:
+    def with_constants(self, constants: Mapping[int, torch.Tensor | None]) -> Self:
         """Return the candidate bound to these constants in another format; by default it keeps its own."""
+        return self
+
+    def without(self, inputs: Collection[int]) -> Self:
+        """Return the candidate where these inputs, which would be differentiated, are absent: constants that are None.
+
+        By default it need not know; one whose gradients and tangents are arguments and results of formulas must.
+        """
         return self
 
     def forward(self, args: Sequence[torch.Tensor]) -> Tensors:

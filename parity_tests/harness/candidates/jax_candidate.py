@@ -90,7 +90,7 @@ class JaxCandidate(AnyCandidate):
 
     def bound(
         self,
-        constants: Mapping[int, torch.Tensor],
+        constants: Mapping[int, torch.Tensor | None],
         params: Mapping[str, object],
         returns: Outputs | None = None,
         arranged: Callable[[Sequence], Sequence] | None = None,
@@ -102,7 +102,8 @@ class JaxCandidate(AnyCandidate):
 
         def call(*args: jax.Array) -> object:
             remaining, count = iter(args), len(args) + len(constants)
-            given = [conversion.to_jax(constants[i]) if i in constants else next(remaining) for i in range(count)]
+            known = {i: None if x is None else conversion.to_jax(x) for i, x in constants.items()}
+            given = [known[i] if i in known else next(remaining) for i in range(count)]
             return self.call(*(given if arranged is None else arranged(given)), **params)
 
         return replace(self, call=call, returns=returns)

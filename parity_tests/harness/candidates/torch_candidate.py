@@ -32,7 +32,7 @@ class Candidate(AnyCandidate):
         if not callable(call):
             raise TypeError(f"candidate {name!r} must be callable on tensors, got {type(call).__name__}")
         self.given, self.call, self.name, self.limits = call, with_parameters(call), name, limits
-        self.constants: Mapping[int, torch.Tensor] = {}
+        self.constants: Mapping[int, torch.Tensor | None] = {}
         self.params: Mapping[str, object] = {}
         self.returns: Outputs | None = None
         self.arranged: Callable[[Sequence], Sequence] | None = None
@@ -53,13 +53,13 @@ class Candidate(AnyCandidate):
         """Return the same candidate under this name, with these limits."""
         return Candidate(self.source, name, limits)
 
-    def with_constants(self, constants: Mapping[int, torch.Tensor]) -> Candidate:
+    def with_constants(self, constants: Mapping[int, torch.Tensor | None]) -> Candidate:
         """Return the same candidate, bound to these constants."""
         return self.bound(constants, self.params)
 
     def bound(
         self,
-        constants: Mapping[int, torch.Tensor],
+        constants: Mapping[int, torch.Tensor | None],
         params: Mapping[str, object],
         returns: Outputs | None = None,
         arranged: Callable[[Sequence], Sequence] | None = None,
@@ -73,7 +73,7 @@ class Candidate(AnyCandidate):
 
     def positional(self, args: Sequence[torch.Tensor]) -> Sequence:
         """Return the arguments that the callable itself takes for these inputs and the bound constants."""
-        full = list(args)
+        full: list[torch.Tensor | None] = list(args)
         for i in sorted(self.constants):
             full.insert(i, self.constants[i])
         return full if self.arranged is None else self.arranged(full)

@@ -37,7 +37,7 @@ class WarpCandidate(AnyCandidate):
     call: Callable
     name: str = ""
     limits: Mapping[str, str] | None = None
-    constants: Mapping[int, torch.Tensor] = field(default_factory=dict, repr=False)
+    constants: Mapping[int, torch.Tensor | None] = field(default_factory=dict, repr=False)
     params: Mapping[str, object] = field(default_factory=dict, repr=False)
     returns: Outputs | None = field(default=None, repr=False)
     arranged: Callable[[Sequence], Sequence] | None = field(default=None, repr=False)
@@ -60,7 +60,7 @@ class WarpCandidate(AnyCandidate):
 
     def bound(
         self,
-        constants: Mapping[int, torch.Tensor],
+        constants: Mapping[int, torch.Tensor | None],
         params: Mapping[str, object],
         returns: Outputs | None = None,
         arranged: Callable[[Sequence], Sequence] | None = None,
@@ -69,7 +69,7 @@ class WarpCandidate(AnyCandidate):
         returns = self.returns if returns is None or returns.is_plain else returns
         return replace(self, constants=constants, params=params, returns=returns, arranged=arranged or self.arranged)
 
-    def with_constants(self, constants: Mapping[int, torch.Tensor]) -> WarpCandidate:
+    def with_constants(self, constants: Mapping[int, torch.Tensor | None]) -> WarpCandidate:
         """Return the same candidate, bound to these constants."""
         return replace(self, constants=constants)
 
@@ -106,9 +106,9 @@ class WarpCandidate(AnyCandidate):
 
     def _called(self, arrays: Sequence[wp.array]) -> tuple[wp.array, ...]:
         """Call the function with these inputs and the bound constants."""
-        inputs = list(arrays)
-        for i in sorted(self.constants):
-            inputs.insert(i, _array(self.constants[i]))
+        inputs: list[wp.array | None] = list(arrays)
+        for i, x in sorted(self.constants.items()):
+            inputs.insert(i, None if x is None else _array(x))
         outputs = self.call(*(inputs if self.arranged is None else self.arranged(inputs)), **self.params)
         if self.returns is not None:
             outputs = self.returns.arranged(outputs)

@@ -27,7 +27,7 @@ def _run(trial):
         fakes = [mode.from_tensor(x) for x in tensors]
         yield from _compared(trial, real, trial.candidate, fakes, trial.device, "under FakeTensorMode")
 
-    constants = {i: x.to("meta") for i, x in trial.candidate.constants.items()}
+    constants = {i: None if x is None else x.to("meta") for i, x in trial.candidate.constants.items()}
     candidate, where = trial.candidate.bound(constants, trial.candidate.params), "on the device meta"
     with _MadeElsewhere() as made:
         try:

@@ -21,7 +21,7 @@ def entries(trial: Trial, wrong: Finding | None = None) -> dict[str, str]:
     words = _of_a_placed_call(trial, wrong) or _of_the_sample(trial)
     names = trial.oracle.spec.names_of_inputs(trial.oracle.spec.count)
     for i, x in trial.sample.constants.items():
-        words[names[i]] = _words(trial.precision.rounded(x) if x.dtype.kind in "fc" else x)
+        words[names[i]] = "None" if x is None else _words(trial.precision.rounded(x) if x.dtype.kind in "fc" else x)
     return words
 
 

@@ -177,6 +177,9 @@ class CandidateRows:
         constants = conversion.constants(sample.constants, self.precision, self.plan.device)
         spec = self.plan.spec
         call = self.candidate.bound(constants, spec.params_at(sample.sizes), oracle.returns, spec.arranged)
+        if sample.absent:
+            domains = spec.domains_of_inputs(spec.count)
+            call = call.without([i for i in sample.absent if domains[i].differentiable])
         return Trial(call, oracle, sample, self.precision, self.plan.device)
 
     def _blank(self, check: str) -> Row:

@@ -214,7 +214,7 @@ def why_not_judged(oracle: Oracle, sample: Sample) -> str | None:
     empty = 0 in sample.sizes.values()
     if not empty:
         with drawing(oracle.spec):
-            sample.primals(oracle.inputs)
+            sample.primals(sample.differentiated(oracle.spec.names_of_inputs(oracle.spec.count)))
     try:
         oracle = oracle.at(sample)
         oracle.check(sample)

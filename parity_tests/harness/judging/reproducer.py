@@ -101,6 +101,7 @@ class Reproducer:
             "sizes": dict(sample.sizes),
             "seed": sample.seed,
             "given": sample.fixed is not None,
+            "absent": sorted(sample.absent),
             "versions": {
                 "python": platform.python_version(),
                 "torch": torch.__version__,
@@ -113,7 +114,7 @@ class Reproducer:
         """`drawn.ROLE` and `constant.I` are what a replay draws; the rest is the call that the script makes."""
         trial = self.trial
         directed = {slot.label: slot.like for name in ORDERS for slot in trial.oracle.map(name).arguments}
-        arrays = {f"constant.{i}": x for i, x in trial.sample.constants.items()}
+        arrays = {f"constant.{i}": x for i, x in trial.sample.constants.items() if x is not None}
         for role, x in trial.sample.arrays.items():
             label = role.rsplit(" ", 1)[0]
             like = directed.get(label) if label not in trial.oracle.inputs else None
@@ -161,7 +162,8 @@ class Reproducer:
             "params": params if _plain(params.values()) else None,
             "inputs": [(variables[i], names[i]) for i in range(len(names)) if i not in sample.constants],
             "constants": [(variables[i], i) for i in sample.constants],
-            "integers": [i for i, x in sample.constants.items() if x.dtype.kind not in "fc"],
+            "integers": [i for i, x in sample.constants.items() if x is not None and x.dtype.kind not in "fc"],
+            "absent": sample.absent,
             "variables": variables,
             "call_arguments": self._call_arguments(dict(zip(names, variables, strict=True))),
         }

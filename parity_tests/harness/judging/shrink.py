@@ -150,11 +150,11 @@ def shrunk(
 
 
 def _shrink_sizes(spec: OpSpec, search: _Search) -> None:
-    sample = search.best.name
+    sample, drawn = search.best.name, any(x is not None for x in search.best.constants.values())
 
     def accepts(changed: Mapping[str, int]) -> bool:
         # A short index or mask may miss what fails by chance: it is drawn a few times.
-        names = [search.best.name, *(f"{sample}, draw {i}" for i in range(1, _DRAWS) if search.best.constants)]
+        names = [search.best.name, *(f"{sample}, draw {i}" for i in range(1, _DRAWS) if drawn)]
         sizes = {**search.best.sizes, **changed}
         try:
             return any(search.accepts(at_sizes(spec, replace(search.best, name=name), sizes)) for name in names)
@@ -257,22 +257,23 @@ def _shrink_constants(spec: OpSpec, search: _Search) -> None:
     if search.best.fixed is not None:
         return
     domains = spec.domains_of_inputs(spec.count)
-    for i in search.best.constants:
+    for i, x in search.best.constants.items():
         nearest_to_zero = domains[i].nearest_to_zero
-        if nearest_to_zero is None:
+        if nearest_to_zero is None or x is None:
             continue
         target = nearest_to_zero(search.best.sizes)
 
         def accepts(x: np.ndarray, i: int = i) -> bool:
             return search.accepts(replace(search.best, constants={**search.best.constants, i: x}))
 
-        x = search.best.constants[i]
         if (x == target).all() or accepts(np.full_like(x, target)):
             continue
         for block in _blocks(x.size):
-            nearer = search.best.constants[i].copy()
+            known = search.best.constants[i]
+            assert known is not None
+            nearer = known.copy()
             nearer.flat[block] = target
-            if (nearer != search.best.constants[i]).any():
+            if (nearer != known).any():
                 accepts(nearer)
         for position in range(x.size):
             _shrink_integer(accepts, search, i, position, target)
@@ -284,6 +285,7 @@ def _shrink_integer(
     """Shrink one entry, by bisection between a value that passes and its own."""
     while True:
         x = search.best.constants[i]
+        assert x is not None
         value = int(x.flat[position])
         if abs(value - passing) <= 1:
             return

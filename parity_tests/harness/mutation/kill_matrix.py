@@ -150,7 +150,7 @@ def _in(oracle: Oracle, precision: Precision) -> Oracle:
     """The oracle's functions as a candidate's: with the constants in the format."""
     own = copy.copy(oracle)
     constants = conversion.constants(oracle.constants, precision, "cpu")
-    own.constants = {i: conversion.to_jax(x) for i, x in constants.items()}
+    own.constants = {i: None if x is None else conversion.to_jax(x) for i, x in constants.items()}
     return own
 
 

@@ -22,12 +22,20 @@ def to_torch(x: np.ndarray, precision: Precision, device: str) -> torch.Tensor:
     return values.to(device, getattr(torch, precision.dtype_of(x)), copy=True)
 
 
-def constants(arrays: Mapping[int, np.ndarray], precision: Precision, device: str) -> dict[int, torch.Tensor]:
-    """Return the inputs that are not differentiated as tensors: integers unchanged, floats in the format."""
-    return {
-        i: to_torch(x, precision, device) if x.dtype.kind in "fc" else torch.from_numpy(x.copy()).to(device)
-        for i, x in arrays.items()
-    }
+def constants(
+    arrays: Mapping[int, np.ndarray | None], precision: Precision, device: str
+) -> dict[int, torch.Tensor | None]:
+    """Return the inputs that are not differentiated as tensors: integers unchanged, floats in the format.
+
+    An input that is absent is None.
+    """
+
+    def constant(x: np.ndarray | None) -> torch.Tensor | None:
+        if x is None:
+            return None
+        return to_torch(x, precision, device) if x.dtype.kind in "fc" else torch.from_numpy(x.copy()).to(device)
+
+    return {i: constant(x) for i, x in arrays.items()}
 
 
 def to_numpy(x: torch.Tensor) -> np.ndarray:

@@ -24,8 +24,9 @@ from parity_tests.harness.exceptions.errors import described, where_of
 from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.oracle.fingerprint import fingerprint
+from parity_tests.harness.oracle.formulas import and_absent, of_present_inputs
 from parity_tests.harness.oracle.programs import Program, Programs, Request
-from parity_tests.harness.oracle.transforms import as_tuple, conjugated, jvp_of, transposed, vjp_of
+from parity_tests.harness.oracle.transforms import conjugated, jvp_of, transposed, vjp_of
 from parity_tests.harness.oracle.truth import Truth
 from parity_tests.harness.rounding.analysis import INPUT, bounded
 from parity_tests.harness.rounding.evaluation import evaluate
@@ -56,7 +57,7 @@ class Oracle:
         self.constants: Mapping[int, Any] = sample.constants
         self.params = spec.params_at(sample.sizes)
         names = spec.names_of_inputs(spec.count)
-        self.inputs = tuple(name for i, name in enumerate(names) if i not in sample.constants)
+        self.inputs = sample.differentiated(names)
         self.domains = dict(zip(self.inputs, sample.domains, strict=True))
         self._others: dict[tuple, Oracle] = {}
         self._truths: dict[tuple, list[Truth]] = {}
@@ -136,7 +137,7 @@ class Oracle:
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # sys.exit(), too
-                shapes = ", ".join(map(str, input_shapes))
+                shapes = ", ".join(map(str, input_shapes)) + and_absent(self.spec, self.constants)
                 raise OracleError(f"{name}: primal fails on inputs of shapes {shapes}: {described(error)}") from error
             for i, y in enumerate(outputs):
                 if y.dtype not in (jnp.float64, jnp.complex128) and jnp.issubdtype(y.dtype, jnp.inexact):
@@ -175,7 +176,7 @@ class Oracle:
     def _with_constants(self, args: Sequence) -> list:
         remaining, count = iter(args), len(args) + len(self.constants)
         # NumPy would compare its own arrays before JAX sees it, and with that what rounding may change: u > 0.3.
-        known = {i: jnp.asarray(x) if x.dtype.kind in "fc" else x for i, x in self.constants.items()}
+        known = {i: jnp.asarray(x) if x is not None and x.dtype.kind in "fc" else x for i, x in self.constants.items()}
         return [known[i] if i in known else next(remaining) for i in range(count)]
 
     def literals(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[float, ...]:
@@ -220,16 +221,16 @@ class Oracle:
     def explicit(self, name: str) -> Callable | None:
         """Return the spec's own formula for a map, on flat arguments; None where the spec has none."""
         f = getattr(self.spec, name) if name in FORMULAS else None
-        return None if f is None else self._flat(f)
+        return None if f is None else self._flat(f, name)
 
     def is_surrogate(self, name: str) -> bool:
         """Return whether a map is the spec's surrogate gradient, so that it is no derivative of the primal."""
         return self.spec.surrogate is not None and len(ORDERS[name]) == 1
 
-    def _flat(self, f: Callable) -> Callable:
-        """Return a formula of the spec as a function of the differentiated inputs and of directions."""
-        n = len(self.inputs)
-        return lambda *args: as_tuple(f(*self._with_constants(args[:n]), *args[n:], **self.params))
+    def _flat(self, f: Callable, name: str) -> Callable:
+        """Return the spec's formula for a map as a function of the differentiated inputs and of directions."""
+        n, called = len(self.inputs), of_present_inputs(f, self.spec, name, self.inputs, self.outputs)
+        return lambda *args: called(self._with_constants(args[:n]), args[n:], self.params)
 
     @property
     def stops_gradients(self) -> bool:
@@ -265,7 +266,7 @@ class Oracle:
     def _surrogate(self, name: str) -> Callable:
         """Return the spec's surrogate gradient, or its transpose, which is the corresponding JVP."""
         assert self.spec.surrogate is not None
-        formula = self._flat(self.spec.surrogate)
+        formula = self._flat(self.spec.surrogate, "vjp")
 
         def outputs_at(*inputs):
             shapes = self.shapes(tuple(x.shape for x in inputs))
@@ -287,12 +288,7 @@ class Oracle:
         return vjp_of(dense, count) if ORDERS[name][-1] == "vjp" else jvp_of(dense, count)
 
     def evaluate(
-        self,
-        name: str,
-        args: Arrays,
-        precision: Precision,
-        by_autodiff: bool = False,
-        inputs: int = INPUT,
+        self, name: str, args: Arrays, precision: Precision, by_autodiff: bool = False, inputs: int = INPUT
     ) -> list[Truth]:
         """A map's results at float64 or complex128 arguments, each with the error bound of computing in `precision`.
 

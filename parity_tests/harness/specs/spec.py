@@ -28,7 +28,7 @@ from parity_tests.harness.specs.domains import (
 )
 from parity_tests.harness.specs.signature import Signature
 from parity_tests.harness.specs.size_rules import SizeRules, axis_sizes, resolved
-from parity_tests.harness.specs.spec_kinds import check_distinct, check_extent, check_kinds
+from parity_tests.harness.specs.spec_kinds import check_distinct, check_extent, check_kinds, check_optional
 
 ArrayLike = np.ndarray | jax.Array | torch.Tensor
 # The default name of a single output, and of several with a number at its end: the first that no input's name has.
@@ -80,6 +80,9 @@ class OpSpec:
             Derivatives are compared along the directions of the domain only: what a gradient has outside of it (above
             the diagonal of "lower", the antisymmetric part of "symmetric") is reported as a convention, with its size.
         constants: the names of floating-point inputs that are not differentiated.
+        optional: the names of inputs that may be absent, such as ["bias"]. The primal and the candidate are also called
+            with None in their place, one by one and all together. So are the formulas, with None for the tangent or
+            cotangent of what is absent too; they return None, or anything, for its gradient.
         dtypes: the formats in which the operator is judged: float64, float32, bfloat16, float16, complex128,
             complex64; by default the four real ones, or, if complex inputs are given, the two complex ones. In a
             complex one every floating-point input is complex, its parts drawn as real numbers are, and must be
@@ -124,6 +127,7 @@ class OpSpec:
     sizes: str | None = None
     arguments: Sequence[Tree] | None = None
     accurate: bool = False
+    optional: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -143,7 +147,7 @@ class OpSpec:
             raise ValueError(f"OpSpec {self.name}: {len(self.input_names)} input_names for {count} inputs")
         names = self.names_of_inputs(count)
         check_distinct(self.name, names, self.output_names, self.parsed)
-        for field_name in ("domains", "constants", "kinks"):
+        for field_name in ("domains", "constants", "kinks", "optional"):
             unknown = [name for name in getattr(self, field_name) if name not in names]
             if unknown:
                 raise ValueError(
@@ -169,6 +173,7 @@ class OpSpec:
             raise ValueError(
                 f"OpSpec {self.name}: no input is differentiated{remedy}; an operator without one has no derivative"
             )
+        check_optional(self.name, names, self.optional, [d.differentiable for d in self.domains_of_inputs(count)])
 
     def _check_formulas(self) -> None:
         for role in ("primal", *FORMULAS, "surrogate"):

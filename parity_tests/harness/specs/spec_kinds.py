@@ -21,7 +21,13 @@ _MAPPINGS = {
     "conventions": '{"x": "the reason"}',
     "equations": '{"x_bar": "equation (3)"}',
 }
-_SEQUENCES = {"input_names": '("x", "y")', "output_names": '("y",)', "constants": '("mask",)', "dtypes": '("float64",)'}
+_SEQUENCES = {
+    "input_names": '("x", "y")',
+    "output_names": '("y",)',
+    "constants": '("mask",)',
+    "dtypes": '("float64",)',
+    "optional": '("bias",)',
+}
 
 
 def check_kinds(spec: Any) -> None:
@@ -100,6 +106,15 @@ def check_distinct(
             raise ValueError(f"OpSpec {name}: {field} has {twice!r} twice; the names must differ")
     if outputs and signature is not None and len(outputs) != len(signature.outputs):
         raise ValueError(f"OpSpec {name}: {len(outputs)} output_names for {len(signature.outputs)} outputs")
+
+
+def check_optional(name: str, inputs: Sequence[str], optional: Sequence[str], differentiated: Sequence[bool]) -> None:
+    """Raise a ValueError if no input would be differentiated where all optional ones are absent."""
+    if optional and not any(flag for x, flag in zip(inputs, differentiated, strict=True) if x not in optional):
+        raise ValueError(
+            f"OpSpec {name}: without {', '.join(optional)} no input is differentiated; "
+            "leave one of them out of optional"
+        )
 
 
 def check_extent(name: str, signature: Signature, sizes: Mapping[str, int]) -> None:

@@ -43,7 +43,7 @@ class Trial:
     def in_format(self, precision: Precision) -> Trial:
         """The same trial in another format, to which its floating-point constants are rounded, too."""
         candidate = self.candidate
-        if any(x.dtype.kind in "fc" for x in self.sample.constants.values()):
+        if any(x is not None and x.dtype.kind in "fc" for x in self.sample.constants.values()):
             candidate = candidate.with_constants(conversion.constants(self.sample.constants, precision, self.device))
         return replace(self, candidate=candidate, precision=precision)
 

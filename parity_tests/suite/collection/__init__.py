@@ -5,6 +5,7 @@ from parity_tests.suite.collection import (
     elementwise,
     fused,
     indexing,
+    kernel_shaped,
     matrices,
     matrix_functions,
     mixed_numbers,
@@ -46,5 +47,6 @@ SLOW_GROUPS = (
     returned,
     refusals,
     sizes_and_domains,
+    kernel_shaped,
 )
 MORE: dict[str, Case] = {name: case for group in SLOW_GROUPS for name, case in group.CASES.items()}

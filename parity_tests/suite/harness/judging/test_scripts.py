@@ -164,3 +164,28 @@ def test_the_script_knows_dictionaries_and_integers(tmp_path):
     case.write_text(RETURNED.replace("FACTOR", "1"))
     code, printed = script(path)
     assert (code, "x_bar: they agree" in printed) == (0, True), printed
+
+
+OPTIONAL = """
+import jax.numpy as jnp
+import torch
+from parity_tests import OpSpec
+
+spec = OpSpec("affine", lambda x, b: x * x if b is None else x * x + b, "(n),(n)->(n)", optional=["b"])
+
+
+def candidate(x, b):
+    return FACTOR * x * x - ((FACTOR - 1) * x * x).detach() if b is None else x * x + b
+"""
+
+
+def test_the_script_and_the_replay_know_what_is_absent(tmp_path):
+    case = tmp_path / "case.py"
+    path = failing_script(case, OPTIONAL.replace("FACTOR", "2"))
+    code, printed = script(path)
+    assert (code, "x_bar: they differ" in printed) == (1, True), printed
+    assert gradparity("replay", str(path.with_suffix(".npz"))).exit_code == 1
+    case.write_text(OPTIONAL.replace("FACTOR", "1"))
+    code, printed = script(path)
+    assert (code, "x_bar: they agree" in printed) == (0, True), printed
+    assert gradparity("replay", str(path.with_suffix(".npz"))).exit_code == 0
