@@ -1,4 +1,4 @@
-"""The command line: python -m benchmarks [judging | faults | model]."""
+"""The command line: python -m benchmarks [judging | faults | digits | model]."""
 
 from __future__ import annotations
 
@@ -184,6 +184,18 @@ def _names(option: str, text: str | None, known: tuple[str, ...]) -> list[str]:
     if unknown:
         raise typer.BadParameter(f"{option}: unknown {unknown[0]!r}; there are {'; '.join(known)}")
     return names
+
+
+@app.command()
+def digits(
+    out: Annotated[Path, typer.Option(help="The page, .md.")] = RESULTS.parents[1] / "docs" / "digits.md",
+) -> None:
+    """Which digits of ten functions and their derivatives PyTorch and JAX lose without need; seconds."""
+    from benchmarks.digits import page, rows
+    from parity_tests.harness.report.atomic_file import write_text
+
+    write_text(out, page(list(rows())))
+    Console().print(f"written: {out}", highlight=False)
 
 
 @app.command()

@@ -27,7 +27,7 @@ from parity_tests.harness.rounding.base import relative
 from parity_tests.harness.rounding.evaluation import evaluate_rounded
 from parity_tests.harness.trial.trial import Trial
 
-_TIMES = 8  # of E_problem
+TIMES = 8  # of E_problem
 _ROUNDINGS_OF_FLOAT64 = 16  # how much the float64 values may be off where the bound counts the format's roundings
 MOST_EFFORT = 2**17  # numbers that are computed to know what a problem forces: half a second or so
 
@@ -114,7 +114,7 @@ def losses(trial: Trial, name: str, args: Arrays, comparisons: Sequence[Comparis
     def lost_digits(forced: list[np.ndarray]) -> list[np.ndarray]:
         """Where each result has lost digits, if this is what the problem forces."""
         every = zip(judged, errors, forced, problem.values, strict=True)
-        return [j & (error > _TIMES * least + _own(exact, precision)) for j, error, least, exact in every]
+        return [j & (error > TIMES * least + _own(exact, precision)) for j, error, least, exact in every]
 
     found = problem.forced(lambda so_far: not any(lost.any() for lost in lost_digits(so_far)))
     lost_places = lost_digits(found)
@@ -122,7 +122,7 @@ def losses(trial: Trial, name: str, args: Arrays, comparisons: Sequence[Comparis
         labels, problem.values, errors, found, judged, lost_places, strict=True
     ):
         if lost.any():
-            allowed = _TIMES * forced + _own(exact, precision)
+            allowed = TIMES * forced + _own(exact, precision)
             f = by_label[label]
             shown = Comparison(label, f.candidate, exact, np.where(j, allowed, np.inf), f.circumstance, (name, args))
             excess = np.divide(error, forced, out=np.zeros_like(error), where=lost)
@@ -131,12 +131,12 @@ def losses(trial: Trial, name: str, args: Arrays, comparisons: Sequence[Comparis
 
 def _own(exact: np.ndarray, precision: Precision) -> np.ndarray:
     """What a result may be off besides what the problem forces."""
-    return relative(precision) * np.abs(exact) + _TIMES * precision.tiny
+    return relative(precision) * np.abs(exact) + TIMES * precision.tiny
 
 
 def _at_least(exact: np.ndarray, precision: Precision) -> np.ndarray:
     """What a result may be off at least, before it is known what the problem forces."""
-    return _TIMES * precision.u * np.abs(exact) + _own(exact, precision)
+    return TIMES * precision.u * np.abs(exact) + _own(exact, precision)
 
 
 def _is_beyond(error: np.ndarray, exact: np.ndarray, precision: Precision) -> np.ndarray:
