@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from parity_tests.harness.specs.domains import EmptyDomain
@@ -20,6 +20,22 @@ _TAIL = 131  # three more
 _MANY = 2049  # terms of one sign, past which a bfloat16 sum no longer grows, and a float16 one has lost its digits
 LARGEST = 2**17  # entries of an array, beyond which a sample is not worth its time
 
+
+def _prime_from(number: int) -> int:
+    """The least prime number that is at least this one."""
+    while any(number % divisor == 0 for divisor in range(2, math.isqrt(number) + 1)):
+        number += 1
+    return number
+
+
+# Samples at the edges of blocks: a name, the mistake, and the size of an axis by that of its block.
+_EDGES: tuple[tuple[str, str, Callable[[int], int]], ...] = (
+    ("block_plus_1", "the last block, of which one entry is there, left out or read whole", lambda block: block + 1),
+    ("block_minus_1", "one block that is not full", lambda block: block - 1),
+    ("one_block", "a full block taken for one with a tail", lambda block: block),
+    ("three_blocks", "what one block hands to the next", lambda block: 3 * block),
+    ("prime_size", "a size that no block divides, taken for the padded one", lambda block: _prime_from(5 * block // 2)),
+)
 
 Planned = tuple[Sample, Collection[str]]  # a sample, and the axes whose sizes are what it is about
 
@@ -47,11 +63,24 @@ def plans(spec: OpSpec, signature: Signature, rules: SizeRules) -> Iterator[Plan
     if axes:
         why = "a threshold that numbers of the usual size do not reach"
         yield replace(_plan("larger_numbers", why, small, scale=4.0), first_order_only=True), ()
+    yield from _at_blocks(spec, signature, small)
     yield from _broadcast(spec, signature, small)
     square = {axis for argument in signature.inputs for axis in argument if argument.count(axis) > 1}
     for axis in axes:
         yield from _of_many_sizes(small, axis, axis in square)
     yield from _long(signature, rules, small, bool(square))
+
+
+def _at_blocks(spec: OpSpec, signature: Signature, small: Mapping[str, int]) -> Iterator[Planned]:
+    """Yield samples at the edges of a kernel's blocks: of all such axes at once, unless arrays become too large."""
+    for name, why, size_of in _EDGES:
+        sizes = {axis: size_of(block) for axis, block in spec.blocks.items()}
+        entries = max(math.prod(shape) for shape in signature.input_shapes({**small, **sizes}))
+        for together in [sizes] if entries <= LARGEST else [{axis: size} for axis, size in sizes.items()]:
+            if together:
+                where = name if len(together) == len(sizes) else f"{name}_{next(iter(together))}"
+                plan = _plan(where, why, {**small, **together}, scale=0.25)
+                yield replace(plan, first_order_only=True), tuple(together)
 
 
 def _broadcast(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> Iterator[Planned]:

@@ -28,7 +28,13 @@ from parity_tests.harness.specs.domains import (
 )
 from parity_tests.harness.specs.signature import Signature
 from parity_tests.harness.specs.size_rules import SizeRules, axis_sizes, resolved
-from parity_tests.harness.specs.spec_kinds import check_distinct, check_extent, check_kinds, check_optional
+from parity_tests.harness.specs.spec_kinds import (
+    check_blocks,
+    check_distinct,
+    check_extent,
+    check_kinds,
+    check_optional,
+)
 
 ArrayLike = np.ndarray | jax.Array | torch.Tensor
 # The default name of a single output, and of several with a number at its end: the first that no input's name has.
@@ -52,6 +58,8 @@ class OpSpec:
         sizes: rules for the sizes of the axes, which the samples keep to: "n <= m, d in (16, 64), k = 2*h, c >= 1,
             h % 4 == 0, r = min(n, d)". An axis of an output that no input has is defined by them, unless it is always
             of one size.
+        blocks: the sizes of a kernel's blocks along axes, {"n": 64}. Forward, vjp and jvp are judged with all of these
+            axes at one block, one entry less, one entry more, at three blocks, and at a prime number beyond two.
         inputs: instead of a signature, the arrays (NumPy, JAX or torch) to judge at. Exactly one of the two is given.
             An item may be a dictionary, list, tuple or named tuple of arrays. Each array is an input then, named by
             what leads to it ("params.weight"), and `arguments` follows from them.
@@ -128,6 +136,7 @@ class OpSpec:
     arguments: Sequence[Tree] | None = None
     accurate: bool = False
     optional: Sequence[str] = ()
+    blocks: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -237,6 +246,7 @@ class OpSpec:
             except EmptyDomain as error:
                 raise ValueError(f"OpSpec {self.name}: sizes {self.sizes!r}: {error}") from error
             check_extent(self.name, signature, sizes)
+        check_blocks(self.name, self.blocks, signature, self.size_rules.defined)
         known = {*(signature.axes if signature else ()), *self.size_rules.defined}
         unknown = sorted(axis_sizes(self.params) - known)
         if unknown:

@@ -17,6 +17,7 @@ MOST_ENTRIES = 2**26  # per array: half a gigabyte in float64, and the harness h
 _MAPPINGS = {
     "domains": '{"x": "positive"}',
     "params": '{"eps": 1e-5}',
+    "blocks": '{"n": 64}',
     "kinks": '{"x": (-1.0, 1.0)}',
     "conventions": '{"x": "the reason"}',
     "equations": '{"x_bar": "equation (3)"}',
@@ -115,6 +116,21 @@ def check_optional(name: str, inputs: Sequence[str], optional: Sequence[str], di
             f"OpSpec {name}: without {', '.join(optional)} no input is differentiated; "
             "leave one of them out of optional"
         )
+
+
+def check_blocks(
+    name: str, blocks: Mapping[str, object], signature: Signature | None, defined: Collection[str]
+) -> None:
+    """Raise an error unless each block is a size from 2 on of an axis whose size does not follow from others."""
+    axes = [] if signature is None else [axis for axis in signature.axes if axis not in defined]
+    for axis, size in blocks.items():
+        if axis not in axes:
+            listed = ", ".join(axes) or "none, since inputs are given"
+            raise ValueError(f"OpSpec {name}: blocks names {axis!r}; the axes with sizes of their own are {listed}")
+        if type(size) is not int:
+            raise TypeError(f'OpSpec {name}: blocks["{axis}"] must be an integer, such as 64, got {size!r}')
+        if size < 2:
+            raise ValueError(f'OpSpec {name}: blocks["{axis}"] must be 2 or more, got {size}')
 
 
 def check_extent(name: str, signature: Signature, sizes: Mapping[str, int]) -> None:
