@@ -104,8 +104,14 @@ class Precision:
             pairs: the number of pairs of equal terms, by default K, for K different terms; see `rounding.terms`.
             biased: the contribution of roundings that are not independent; see `rounding.terms`.
         """
+        if biased is None and not isinstance(pairs, np.ndarray):  # a number, without the cost of arrays
+            return min(K, LAMBDA * math.sqrt(K if pairs is None else pairs) + 2 * self.u_acc * K * K) * self.u_acc
         independent = LAMBDA * np.sqrt(K if pairs is None else pairs)
         return np.minimum(K, independent + (2 * self.u_acc * K * K if biased is None else biased)) * self.u_acc
+
+    def all_roundings_add_up(self, K: int, pairs: np.ndarray | float) -> bool:
+        """Return whether γ_K is known to be K u_acc whatever roundings are biased; `pairs` as of `gamma`."""
+        return not isinstance(pairs, np.ndarray) and LAMBDA * math.sqrt(pairs) >= K
 
 
 def _precision(

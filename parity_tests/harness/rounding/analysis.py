@@ -38,7 +38,8 @@ FAMILIES = (arithmetic, bits, control_flow, elementary, indexing, matrix, order,
 INPUT = 2  # roundings of an input that a stable algorithm may be equivalent to
 
 
-_DOUBLE = frozenset({np.dtype(np.float64), np.dtype(np.complex128)})
+_FLOAT64 = np.dtype(np.float64)
+_DOUBLE = frozenset({_FLOAT64, np.dtype(np.complex128)})
 
 
 def bounded(
@@ -100,7 +101,7 @@ def _interpret(
         if eqn.primitive.name == "div" and any(eqn.invars[1] is x for x in logs):
             lost = _by_logarithm(operands[1][0], outputs[0][0], precision)
         # What cannot round cannot in another order either: `rounding.exact`.
-        if np.count_nonzero(lost) and np.count_nonzero(outputs[0][1]):
+        if type(lost) is not float and np.count_nonzero(lost) and np.count_nonzero(outputs[0][1]):
             outputs = [(y, capped(y, e + lost, precision)) for y, e in outputs]
         if scale:
             outputs = rounding_scales.with_scale(eqn, outputs, scale)
@@ -124,9 +125,23 @@ def _constant_of(x: np.ndarray, precision: Precision) -> tuple[np.ndarray, np.nd
     """A constant of the program, with the error that it has when it is stored in the format."""
     if x.dtype not in _DOUBLE:
         return x, np.zeros(x.shape)
+    if not x.ndim and x.dtype == _FLOAT64:
+        return x, _error_of_number(x.tobytes(), precision)
+    return x, _error_of_constant(x, precision)
+
+
+def _error_of_constant(x: np.ndarray, precision: Precision) -> np.ndarray:
     error = np.abs(precision.rounded(x) - x)
     # What overflows stands for an infinity, as in a mask.
-    return x, np.where(np.isfinite(error), error, 0.0)
+    return np.where(np.isfinite(error), error, 0.0)
+
+
+@functools.lru_cache(maxsize=1024)
+def _error_of_number(x: bytes, precision: Precision) -> np.ndarray:
+    """The error of a float64 given by its bytes, so that 0 and -0 differ; a loop reads its numbers in every step."""
+    error = _error_of_constant(np.frombuffer(x)[0], precision)
+    error.flags.writeable = False
+    return error
 
 
 def applied(
@@ -151,20 +166,19 @@ def applied(
         interpret = functools.partial(_interpret, scaled=scaled and name == "cond")
         return cast(ControlRule, record.rule)(eqn, operands, precision, interpret)
     x = [value for value, _ in operands]
-    values = evaluated(eqn, *x)
-    values = [np.asarray(y) for y in (values if eqn.primitive.multiple_results else [values])]
-    low = [y.dtype for y in values if y.dtype not in _DOUBLE and jnp.issubdtype(y.dtype, jnp.inexact)]
-    if low:  # bfloat16 included, which NumPy's own kinds do not know as floating-point
-        raise NotFloat64(name, str(low[0]))
-    if all(y.dtype.kind not in "fc" for y in values) and not any(np.any(e) for _, e in operands):
-        return [(y, np.zeros(y.shape)) for y in values]
+    values, many = evaluated(eqn, *x), eqn.primitive.multiple_results
+    values = [np.asarray(y) for y in (values if many else [values])]
+    all_real = all(a.dtype == _FLOAT64 for a in (*values, *x))
+    if not all_real:
+        _verify_double(name, values)
+        if all(y.dtype.kind not in "fc" for y in values) and not any(np.count_nonzero(e) for _, e in operands):
+            return [(y, np.zeros(y.shape)) for y in values]
     if precision.jumps is not None:
         integers = rounding_jumps.on_chosen_side(eqn, operands, values[0], precision.jumps)
         if integers is not None:
             return [integers]
-    complex_numbers = any(np.iscomplexobj(y) for y in [*x, *values])
+    complex_numbers = not all_real and any(np.iscomplexobj(y) for y in [*x, *values])
     rule, e = _rule_of(name, record, complex_numbers), [e for _, e in operands]
-    many = eqn.primitive.multiple_results
     bounds = rule(eqn, x, e, values if many else values[0], precision)
     bounds = bounds if many else [bounds]
     if not many and not complex_numbers and rounding_exact.exact(eqn, x, e, values[0], precision):
@@ -173,6 +187,17 @@ def applied(
         # What may be anything, infinite or undefined too, has no bounded image.
         bounds = [functools.reduce(_unknown_if, e, bound) for bound in bounds]
     return [(y, capped(y, _of_shape(bound, y.shape), precision)) for y, bound in zip(values, bounds, strict=True)]
+
+
+def _verify_double(name: str, values: Sequence[np.ndarray]) -> None:
+    """Refuse results in a lower precision.
+
+    Raises:
+        NotFloat64: there is one.
+    """
+    for y in values:  # bfloat16 included, which NumPy's own kinds do not know as floating-point
+        if y.dtype not in _DOUBLE and y.dtype.kind not in "biu" and jnp.issubdtype(y.dtype, jnp.inexact):
+            raise NotFloat64(name, str(y.dtype))
 
 
 def _of_shape(bound: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -191,4 +216,4 @@ def _rule_of(name: str, record: Primitive | None, complex_numbers: bool) -> Rule
 
 def _unknown_if(bound: np.ndarray, e: np.ndarray) -> np.ndarray:
     infinite = np.isinf(e)
-    return np.where(infinite, np.inf, bound) if infinite.any() else bound
+    return np.where(infinite, np.inf, bound) if np.count_nonzero(infinite) else bound

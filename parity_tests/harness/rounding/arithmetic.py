@@ -7,7 +7,7 @@ import functools
 import numpy as np
 
 from parity_tests.harness.rounding import complex as rounding_complex
-from parity_tests.harness.rounding.base import change, underflow
+from parity_tests.harness.rounding.base import change, every, underflow
 from parity_tests.harness.rounding.evaluation import evaluated
 from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, primitive
 
@@ -17,7 +17,7 @@ MOVES = Kind.MOVES | Kind.LINEAR
 @primitive("add", "sub", "add_any", kinds=Kind.ADDS, complex=BY_MODULUS)
 def _sum_of_two(eqn, x, e, y, p):
     bound = e[0] + e[1] + p.u * np.abs(y)
-    return bound if np.isfinite(y).all() else np.where(_exactly_infinite(x, e, y), 0.0, bound)
+    return bound if every(np.isfinite(y)) else np.where(_exactly_infinite(x, e, y), 0.0, bound)
 
 
 @primitive("mul", kinds=Kind.PRODUCT | Kind.BILINEAR, complex=BY_MODULUS)
@@ -27,7 +27,7 @@ def _product(eqn, x, e, y, p):
     own = roundings * p.u * np.abs(y)
     lost = np.where((x[0] == 0) | (x[1] == 0), 0.0, roundings * p.tiny)
     bound = passed_on + own + lost
-    if np.isfinite(y).all():
+    if every(np.isfinite(y)):
         return bound
     sure = (np.abs(x[0]) > e[0]) & (np.abs(x[1]) > e[1])  # of their signs
     return np.where(_exactly_infinite(x, e, y) & sure, 0.0, bound)
@@ -47,7 +47,7 @@ def _quotient(eqn, x, e, y, p):
     lost = np.where(x[0] == 0, 0.0, roundings * p.tiny)
     own = roundings * p.u * np.abs(y)
     bound = passed_on + own + lost
-    if np.isfinite(x[0]).all():
+    if every(np.isfinite(x[0])):
         return bound
     exact = np.isinf(x[0]) & (e[0] == 0) & (room > 0) & np.isfinite(e[1])
     return np.where(exact, 0.0, bound)

@@ -7,10 +7,11 @@ functions of the same accuracy or a better one. All others are run by JAX.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jax.extend import core
@@ -180,16 +181,41 @@ def _padded(x: np.ndarray, value: np.ndarray, padding_config: Sequence[tuple[int
     return padded
 
 
-def contracted(x: np.ndarray, y: np.ndarray, dimension_numbers: Any, **_: Any) -> np.ndarray:
-    """dot_general, as one product of matrices for each entry of the batch."""
+Shape = tuple[int, ...]
+DimensionNumbers = tuple[tuple[Shape, Shape], tuple[Shape, Shape]]
+
+
+class _Matrices(NamedTuple):
+    """How the operands of dot_general become stacks of matrices: the order of their axes, and their shapes."""
+
+    order_x: Shape
+    left: Shape
+    order_y: Shape
+    right: Shape
+    result: Shape
+
+
+@functools.lru_cache(maxsize=4096)
+def _as_matrices(x: Shape, y: Shape, dimension_numbers: DimensionNumbers) -> _Matrices:
+    """The layout for operands of these shapes, which takes longer to find than a product of small matrices."""
     (axes_x, axes_y), (batch_x, batch_y) = dimension_numbers
-    free_x = [i for i in range(x.ndim) if i not in (*axes_x, *batch_x)]
-    free_y = [i for i in range(y.ndim) if i not in (*axes_y, *batch_y)]
-    batch, K = [x.shape[i] for i in batch_x], math.prod(x.shape[i] for i in axes_x)
-    rows, columns = [x.shape[i] for i in free_x], [y.shape[i] for i in free_y]
-    left = np.transpose(x, (*batch_x, *free_x, *axes_x)).reshape(math.prod(batch), math.prod(rows), K)
-    right = np.transpose(y, (*batch_y, *axes_y, *free_y)).reshape(math.prod(batch), K, math.prod(columns))
-    return (left @ right).reshape((*batch, *rows, *columns))
+    free_x = [i for i in range(len(x)) if i not in (*axes_x, *batch_x)]
+    free_y = [i for i in range(len(y)) if i not in (*axes_y, *batch_y)]
+    batch, K = [x[i] for i in batch_x], math.prod(x[i] for i in axes_x)
+    rows, columns = [x[i] for i in free_x], [y[i] for i in free_y]
+    return _Matrices(
+        (*batch_x, *free_x, *axes_x),
+        (math.prod(batch), math.prod(rows), K),
+        (*batch_y, *axes_y, *free_y),
+        (math.prod(batch), K, math.prod(columns)),
+        (*batch, *rows, *columns),
+    )
+
+
+def contracted(x: np.ndarray, y: np.ndarray, dimension_numbers: DimensionNumbers, **_: Any) -> np.ndarray:
+    """dot_general, as one product of matrices for each entry of the batch."""
+    order_x, left, order_y, right, result = _as_matrices(x.shape, y.shape, dimension_numbers)
+    return (x.transpose(order_x).reshape(left) @ y.transpose(order_y).reshape(right)).reshape(result)
 
 
 def convolved(
@@ -251,12 +277,15 @@ def _converts_alike(old: np.dtype, new: np.dtype) -> bool:
     return new == np.float64 or (old.kind in "biu" and new.kind in "biu" and old.isbuiltin == new.isbuiltin == 1)
 
 
+_FLOAT64, _COMPLEX128 = np.dtype(np.float64), np.dtype(np.complex128)  # a type would be converted at each comparison
+
+
 def _all_real(x: Sequence[np.ndarray]) -> bool:
-    return all(a.dtype == np.float64 for a in x)
+    return all(a.dtype == _FLOAT64 for a in x)
 
 
 def _all_floating(x: Sequence[np.ndarray]) -> bool:
-    return all(a.dtype in (np.float64, np.complex128) for a in x)
+    return all(a.dtype == _FLOAT64 or a.dtype == _COMPLEX128 for a in x)
 
 
 def evaluated(eqn: core.JaxprEqn, *operands: Any) -> Any:

@@ -23,6 +23,7 @@ import numpy as np
 from jax.extend import core
 
 from parity_tests.harness.numbers.formats import Precision
+from parity_tests.harness.rounding.base import every
 from parity_tests.harness.rounding.evaluation import evaluated
 from parity_tests.harness.rounding.registry import Kind, Terms, has, record_of
 from parity_tests.harness.rounding.terms import unless_part_overflows
@@ -33,6 +34,8 @@ _CARRIED = Kind.MOVES | Kind.KEEPS_SIZE | Kind.SELECTS
 class Sizes(NamedTuple):
     """What the bound of a sum needs to know, entry by entry.
 
+    A number stands for an array that has it everywhere.
+
     magnitude: M, the sum of the magnitudes of its terms.
     charged: what its bound holds of γ M already.
     pairs: its pairs of equal terms, see `rounding.terms`.
@@ -41,9 +44,15 @@ class Sizes(NamedTuple):
     """
 
     magnitude: np.ndarray
-    charged: np.ndarray
-    pairs: np.ndarray
-    density: np.ndarray
+    charged: np.ndarray | float
+    pairs: np.ndarray | float
+    density: np.ndarray | float
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """All of them as arrays of the shape of the magnitude."""
+        shape = self.magnitude.shape
+        return tuple(np.broadcast_to(a, shape) for a in self)
 
 
 class Sum:
@@ -115,18 +124,21 @@ class Sums:
             return 0.0
         sizes = made.sizes
         charge = _charge(made.terms, sizes, x, precision)
-        lost = np.maximum(charge - sizes.charged, 0.0)
+        lost = np.asarray(np.maximum(charge - sizes.charged, 0.0))
         self._known[result] = Sum(made.terms, lambda: sizes._replace(charged=np.maximum(charge, sizes.charged)))
-        if not np.isfinite(lost).all():
+        if not every(np.isfinite(lost)):
             lost = np.where(np.isfinite(lost), lost, 0.0)  # an infinite term, as of a mask, is exact
         return unless_part_overflows(lost, sizes.magnitude, outputs[0][0], precision)
 
 
 def _charge(terms: int, sizes: Sizes, x: Sequence[np.ndarray], precision: Precision) -> np.ndarray:
     """γ M; a complex product is two real ones in each part: see `rounding.complex`."""
-    biased = sizes.density * sizes.magnitude
-    biased = (biased if np.isfinite(biased).all() else np.nan_to_num(biased)) * 2 * precision.u_acc
-    if any(map(np.iscomplexobj, x)):
+    complex_numbers = any(a.dtype.kind == "c" for a in x)
+    if not complex_numbers and precision.all_roundings_add_up(terms, sizes.pairs):
+        return terms * precision.u_acc * sizes.magnitude
+    biased = np.asarray(sizes.density * sizes.magnitude)
+    biased = (biased if every(np.isfinite(biased)) else np.nan_to_num(biased)) * 2 * precision.u_acc
+    if complex_numbers:
         return math.sqrt(2) * precision.gamma(2 * terms, 4 * sizes.pairs, 4 * biased) * sizes.magnitude
     return precision.gamma(terms, sizes.pairs, biased) * sizes.magnitude
 
@@ -134,8 +146,7 @@ def _charge(terms: int, sizes: Sizes, x: Sequence[np.ndarray], precision: Precis
 def _sizes_of(x: np.ndarray, known: Sum | None) -> Sizes:
     if known is not None:
         return known.sizes
-    nothing = np.zeros(x.shape)
-    return Sizes(np.abs(x), nothing, np.ones(x.shape), nothing)  # a number by itself
+    return Sizes(np.abs(x), 0.0, 1.0, 0.0)  # a number by itself
 
 
 def _contraction(
@@ -148,13 +159,13 @@ def _contraction(
 
     def sizes() -> Sizes:
         magnitude = summed(*map(np.abs, x))
-        pairs = np.broadcast_to(counted.pairs(eqn, x, K, precision), magnitude.shape)
+        pairs = counted.pairs(eqn, x, K, precision)
         density = np.where(magnitude > 0, float(K) ** 2 / magnitude, 0.0)
-        own = Sizes(magnitude, np.zeros(magnitude.shape), pairs, density)
+        own = Sizes(magnitude, 0.0, pairs, density)
         own = own._replace(charged=_charge(K, own, x, precision))
         if terms is None:
             return own
-        of_terms = Sizes(*map(summed, terms.sizes))
+        of_terms = Sizes(*map(summed, terms.sizes.arrays))
         return of_terms._replace(charged=own.charged + of_terms.charged)
 
     K = counted.count(eqn, x)
@@ -164,7 +175,16 @@ def _contraction(
 def _added(x: Sequence[np.ndarray], known: Sequence[Sum | None]) -> Sum:
     terms = sum(1 if s is None else s.terms for s in known)
     first, second = (_sizes_of(a, s) for a, s in zip(x, known, strict=True))
-    return Sum(terms, lambda: Sizes(*map(np.add, first, second)))
+
+    def sizes() -> Sizes:
+        return Sizes(
+            first.magnitude + second.magnitude,
+            first.charged + second.charged,
+            first.pairs + second.pairs,
+            first.density + second.density,
+        )
+
+    return Sum(terms, sizes)
 
 
 def _carried(eqn: core.JaxprEqn, x: Sequence[np.ndarray], known: Sequence[Sum | None]) -> Sum:
@@ -182,13 +202,12 @@ def _carried(eqn: core.JaxprEqn, x: Sequence[np.ndarray], known: Sequence[Sum | 
         if has(name, Kind.KEEPS_SIZE):
             return made[0]
         if name == "select_n":
-            made[0] = Sizes(*[x[0]] * len(Sizes._fields))
-        return Sizes(*(np.asarray(evaluated(eqn, *each)) for each in zip(*made, strict=True)))
+            made[0] = Sizes(*[x[0]] * len(Sizes._fields))  # which of the others
+        return Sizes(*(np.asarray(evaluated(eqn, *each)) for each in zip(*(s.arrays for s in made), strict=True)))
 
     return Sum(max(s.terms for s in known if s is not None), sizes)
 
 
 def _scaled(sizes: Sizes, factor: np.ndarray) -> Sizes:
-    shape = np.broadcast_shapes(sizes.magnitude.shape, factor.shape)
     density = np.where(factor > 0, sizes.density / factor, 0.0)
-    return Sizes(sizes.magnitude * factor, sizes.charged * factor, np.broadcast_to(sizes.pairs, shape), density)
+    return Sizes(sizes.magnitude * factor, sizes.charged * factor, sizes.pairs, density)

@@ -20,6 +20,7 @@ import numpy as np
 from jax.extend import core
 
 from parity_tests.harness.numbers.formats import Precision
+from parity_tests.harness.rounding.base import every
 from parity_tests.harness.rounding.evaluation import evaluated
 from parity_tests.harness.rounding.registry import Kind, has
 
@@ -44,7 +45,7 @@ class Products:
         if known is not None:
             return known
         largest = np.maximum(np.abs(value), 1.0)
-        return Product(largest if np.isfinite(largest).all() else np.where(np.isfinite(value), largest, 1.0), 0)
+        return Product(largest if every(np.isfinite(largest)) else np.where(np.isfinite(value), largest, 1.0), 0)
 
     def _knows_any(self, atoms: Sequence[Any]) -> bool:
         return any(not _is_literal(x) and x in self._known for x in atoms)

@@ -28,6 +28,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from parity_tests.harness.numbers.formats import LAMBDA, Precision
+from parity_tests.harness.rounding.base import every
 
 BINS = 4  # to one u M
 
@@ -73,12 +74,12 @@ def pairs_of_contraction(
 ) -> np.ndarray | float:
     """The pairs of equal terms in the sums of lax.dot_general: for each sum, or for all."""
     contracted, batched = dimension_numbers
-    sides = zip((x, y), contracted, batched, strict=True)
-    rows = [_rows(a, tuple(along), tuple(batch)) for a, along, batch in sides]
-    terms = rows[0].shape[-1]
+    terms = math.prod(x.shape[axis] for axis in contracted[0]) * (2 if np.iscomplexobj(x) else 1)
     least = float(terms)
     if terms <= LAMBDA**2:
         return least
+    sides = zip((x, y), contracted, batched, strict=True)
+    rows = [_rows(a, tuple(along), tuple(batch)) for a, along, batch in sides]
     counted: list[np.ndarray] = []
     for a in sorted(rows, key=np.size):
         counted.append(equal_pairs(a, (-1,), precision.u_acc)[..., 0])
@@ -132,7 +133,7 @@ def unless_part_overflows(bound: np.ndarray, magnitude: np.ndarray, y: np.ndarra
     A right version may store it, if it adds up in several stages.
     """
     fits = (magnitude + np.abs(y)) / 2 + bound <= p.largest
-    if fits.all():
+    if every(fits):
         return bound
     overflows = np.isfinite(y) & ~fits
     return np.where(overflows, np.inf, bound)
