@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -95,8 +96,15 @@ def _spec(name: str, layer: Callable, signature: str) -> OpSpec:
     return OpSpec(name, layer(_plain_attention), signature, vjp=vjp)
 
 
-GROUPED = _spec("layer_grouped", _grouped, "(b,t,4),(b,s,3),(b,s,3),(4,4),(4),(2,3),(2),(2,3),(2),(4,4),(4)->(b,t,4)")
-CAUSAL = _spec("layer_causal", _causal, "(t,4),(4,4),(4),(4,4),(4),(4,4),(4),(4,4),(4)->(t,4)")
+@functools.cache  # not at import: collecting these tests would draw parameters, which compiles
+def grouped() -> OpSpec:
+    signature = "(b,t,4),(b,s,3),(b,s,3),(4,4),(4),(2,3),(2),(2,3),(2),(4,4),(4)->(b,t,4)"
+    return _spec("layer_grouped", _grouped, signature)
+
+
+@functools.cache
+def causal() -> OpSpec:
+    return _spec("layer_causal", _causal, "(t,4),(4,4),(4),(4,4),(4),(4,4),(4),(4,4),(4)->(t,4)")
 
 
 class Grouped(torch_layers.TanhAttention):
@@ -128,11 +136,13 @@ class InterleavedHeads(Causal):
 
 @pytest.mark.parametrize(
     ("module", "spec", "checks", "dtypes"),
-    [(Grouped, GROUPED, CHECKS[:2], DTYPES[:2]), (Causal, CAUSAL, CHECKS, DTYPES)],
+    [(Grouped, grouped, CHECKS[:2], DTYPES[:2]), (Causal, causal, CHECKS, DTYPES)],
     ids=["grouped", "causal"],
 )
-def test_layer_by_layer(module: type[torch.nn.Module], spec: OpSpec, checks: list[str], dtypes: list[str]) -> None:
-    report = crosscheck(module(), spec, checks=checks, dtypes=dtypes)
+def test_layer_by_layer(
+    module: type[torch.nn.Module], spec: Callable[[], OpSpec], checks: list[str], dtypes: list[str]
+) -> None:
+    report = crosscheck(module(), spec(), checks=checks, dtypes=dtypes)
     report.raise_if_failed()
     assert not [row for row in report.rows if row.verdict is Verdict.UNSUPPORTED], str(report)
     assert not [reason for reason in map(str, report.skipped) if "fails" in reason], str(report)
@@ -143,7 +153,7 @@ def test_layer_by_layer(module: type[torch.nn.Module], spec: OpSpec, checks: lis
     [(HalfTheKeys, [Verdict.PASS, Verdict.MISMATCH]), (InterleavedHeads, [Verdict.MISMATCH, Verdict.MISMATCH])],
 )
 def test_a_wrong_layer_is_noticed(module: type[torch.nn.Module], verdicts: list[Verdict]) -> None:
-    report = crosscheck(module(), CAUSAL, checks=["forward", "vjp"], dtypes=["float64"])
+    report = crosscheck(module(), causal(), checks=["forward", "vjp"], dtypes=["float64"])
     assert [row.verdict for row in report.rows if row.candidate != "oracle"] == verdicts, str(report)
 
 

@@ -86,10 +86,14 @@ FAST = ("matrix-grad", "matrix_ad-jvp", "blockwise-forward_over_reverse", "block
 
 
 def _mark_of_mode(name: str, mode: str) -> tuple[pytest.MarkDecorator, ...]:
-    """Each face in the modes that it is made for; those of the other face, which autodiff makes of it, are soak."""
+    """Each face in the modes that it is made for; those of the other face, which autodiff makes of it, are soak.
+
+    So are a remat and a scan each by itself: forward_over_reverse_in_scan has both.
+    """
     if f"{name}-{mode}" in FAST:
         return ()
-    return (pytest.mark.soak if name.endswith("_ad") and mode in REVERSE_FIRST else pytest.mark.slow,)
+    soak = mode in ("grad_in_remat", "grad_in_scan") or (name.endswith("_ad") and mode in REVERSE_FIRST)
+    return (pytest.mark.soak if soak else pytest.mark.slow,)
 
 
 MODES = [
@@ -113,8 +117,9 @@ def test_forward_mode_is_refused_where_it_is_not_served(name: str) -> None:
         jax.jit(lambda *args: jax.jvp(FACES[name], args, args)).lower(*ARGS)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_outside_of_jit() -> None:
+    """JAX runs the same rules there, one operation after the other: test_modes compiles them."""
     same(grad(loss(lambda *args: FACES["matrix"](*args, MASK)))(*ARGS), grad(loss(reference))(*ARGS))
 
 
@@ -160,16 +165,16 @@ IN_AXES = [axes for axes in itertools.product((None, 0), repeat=5) if axes != (N
 VALUE_ALONE = (None, None, 0, None, None)
 
 
-def _mark_of(name: str, axes: tuple) -> tuple[pytest.MarkDecorator, ...]:
-    """All arguments batched, or one alone, or for the first face all but one: slow. All other combinations: soak."""
+def _mark_of(name: str, axes: tuple, return_attn: bool) -> tuple[pytest.MarkDecorator, ...]:
+    """All arguments batched, or for the first face, with both results, one alone: slow. Other combinations: soak."""
     if axes == VALUE_ALONE and not name.endswith("_ad"):
         return ()
-    counts = (1, 4, 5) if name == "matrix" else (1, 5)
-    return (pytest.mark.slow if axes.count(0) in counts and not name.endswith("_ad") else pytest.mark.soak,)
+    slow = {"matrix": return_attn and axes.count(0) in (1, 5), "blockwise": axes.count(0) == 5}
+    return (pytest.mark.slow if slow.get(name) else pytest.mark.soak,)
 
 
 VMAPS = [
-    pytest.param(name, axes, attn, id=f"{name}-{axes}-{attn}", marks=_mark_of(name, axes))
+    pytest.param(name, axes, attn, id=f"{name}-{axes}-{attn}", marks=_mark_of(name, axes, attn))
     for name in FACES
     for axes in IN_AXES
     for attn in ((False,) if "blockwise" in name else (False, True))

@@ -86,7 +86,13 @@ def test_vmap(made):
 
 
 @BOTH
-@pytest.mark.parametrize("policy", ["everything_saveable", "nothing_saveable", "dots_with_no_batch_dims_saveable"])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "nothing_saveable",
+        *(pytest.param(x, marks=pytest.mark.soak) for x in ("everything_saveable", "dots_with_no_batch_dims_saveable")),
+    ],
+)
 def test_remat(made, policy):
     loss, parameters = made()
     again = jax.checkpoint(loss, policy=getattr(jax.checkpoint_policies, policy))

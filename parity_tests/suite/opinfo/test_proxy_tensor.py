@@ -81,9 +81,9 @@ class TestProxyTensor(TestCase):
 
     @parametrize("order", list(ORDERS))
     @parametrize("tracing_mode", ["real", "fake", "symbolic"])
-    @ops(OPS, allowed_dtypes=DOUBLE)
+    @ops(OPS, allowed_dtypes=(torch.float64,))
     def test_make_fx(self, device, dtype, op, tracing_mode, order):
-        """A few samples; of sizes, test_symbolic_sizes has more."""
+        """A few samples; of sizes, test_symbolic_sizes has more, and of dtypes test_make_fx_of_every_sample."""
         self._assert_traced(device, dtype, op, tracing_mode, order, few=True)
 
     @pytest.mark.soak
@@ -94,7 +94,7 @@ class TestProxyTensor(TestCase):
         self._assert_traced(device, dtype, op, tracing_mode, order, few=False)
 
     @parametrize("order", list(ORDERS))
-    @ops(OPS, allowed_dtypes=DOUBLE)
+    @ops(OPS, allowed_dtypes=(torch.float64,))
     def test_symbolic_sizes(self, device, dtype, op, order):
         """One symbolic graph serves all sizes that fit; its guards say that, and nothing more."""
         compute = ORDERS[order](op)

@@ -166,11 +166,11 @@ print(torch.ops.gradparity_copy.halved(torch.ones(1)).item())
     killed.communicate()
     assert not list(cache.glob("*/*.so"))
 
-    processes = [start(code, cache) for _ in range(3)]
+    processes = [start(code, cache) for _ in range(2)]
     outputs, errors = zip(*[process.communicate() for process in processes], strict=True)
-    assert outputs == ("0.5\n",) * 3, errors
+    assert outputs == ("0.5\n",) * 2, errors
     beginnings = sorted(error.splitlines()[0] for error in errors)  # then how far it is, now and then
-    assert [line.split()[0] for line in beginnings] == ["compiling", "waiting", "waiting"]
+    assert [line.split()[0] for line in beginnings] == ["compiling", "waiting"]
     assert beginnings[0] == "compiling the native operators of gradparity_copy, about 20 s, once"
     assert all(line.endswith(", which compiles the native operators of gradparity_copy") for line in beginnings[1:])
     assert len(list(cache.glob("*/*.so"))) == 1

@@ -113,10 +113,10 @@ def test_inductor(attn: Attn):
 
 
 def _mark_of(requires_grad: Sequence[str], defined: Sequence[str]) -> Sequence[pytest.MarkDecorator]:
-    """Each of the two in all its values by default; of their pairs those with one or all inputs are slow."""
+    """Each of the two in all its values by default; of their pairs those with all inputs are slow, the others soak."""
     if len(requires_grad) < 2 and (defined == COTANGENTS or requires_grad == ("v",)):
         return ()
-    return (pytest.mark.slow if len(requires_grad) in (1, 3) or defined == COTANGENTS else pytest.mark.soak,)
+    return (pytest.mark.slow if len(requires_grad) == 3 or defined == COTANGENTS else pytest.mark.soak,)
 
 
 @fast("q-output_bar-attn_bar-native")

@@ -48,8 +48,9 @@ def test_with_triton() -> None:
 
 @needs_triton
 @pytest.mark.slow
-def test_with_triton_at_length() -> None:
-    run_pytest(WITH_TRITON, "slow and not soak", INTERPRET, 1800)
+@pytest.mark.parametrize("file", WITH_TRITON)  # so that several workers share them out
+def test_with_triton_at_length(file: str) -> None:
+    run_pytest([file], "slow and not soak", INTERPRET, 1800)
 
 
 @needs_triton

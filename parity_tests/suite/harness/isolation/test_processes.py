@@ -181,8 +181,8 @@ def test_two_processes_find_what_one_finds(tmp_path: Path, shrinking: None) -> N
 
 @pytest.mark.slow
 def test_the_suite_by_two_processes(tmp_path: Path) -> None:
-    """Of every framework an implementation."""
-    few = ["--quick", "--only", "forward,vjp,jvp", "--failures", str(tmp_path), "--device", "cpu"]
+    """Of every framework an implementation. How many formats there are is nothing to the processes."""
+    few = ["--quick", "--only", "forward,vjp", "--dtype", "float64", "--failures", str(tmp_path), "--device", "cpu"]
     few += [f"--candidate={name}" for name in ("attn_composite", "attn_native", "engine_formula")]
     for jobs in ("1", "2"):
         result = CliRunner().invoke(app, ["run", *few, "-j", jobs, "--json", str(tmp_path / f"{jobs}.json")])

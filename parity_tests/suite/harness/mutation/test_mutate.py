@@ -27,13 +27,18 @@ from parity_tests.suite.harness._ops import normal
 SPEC_OF_TWO = OpSpec("op", primal=lambda x, y: jnp.sin(x) * y, inputs=(normal(3, 3), normal(3, 3, seed=1)))
 
 
+@pytest.fixture(scope="module")
+def fates_under_every_check() -> dict[tuple[str, str, str], tuple[Fate, str]]:
+    return _fates(KillMatrix(SPEC_OF_TWO, list(CHECKS.values())))
+
+
 def _fates(matrix: KillMatrix) -> dict[tuple[str, str, str], tuple[Fate, str]]:
     return {(o.mutation.map, o.mutation.kind, o.mutation.where): (o.fate, o.check) for o in matrix.outcomes()}
 
 
 @pytest.mark.slow
-def test_every_mutant_that_is_one_is_killed():
-    fates = _fates(KillMatrix(SPEC_OF_TWO, list(CHECKS.values())))
+def test_every_mutant_that_is_one_is_killed(fates_under_every_check):
+    fates = fates_under_every_check
     assert {fate for fate, _ in fates.values()} == {Fate.KILLED, Fate.EQUIVALENT}
     by_kind = {}
     for (name, kind, _), fate in fates.items():
@@ -47,13 +52,12 @@ def test_every_mutant_that_is_one_is_killed():
 
 
 @pytest.mark.slow
-def test_what_no_check_looks_at_survives():
+def test_what_no_check_looks_at_survives(fates_under_every_check):
     matrix = KillMatrix(SPEC_OF_TWO, select_checks(["forward"]))
     fates = _fates(matrix)
     assert {fate for fate, _ in fates.values()} == {Fate.SURVIVED, Fate.EQUIVALENT}
-    everything = _fates(KillMatrix(SPEC_OF_TWO, list(CHECKS.values())))
     assert {m for m, (fate, _) in fates.items() if fate is Fate.SURVIVED} == {
-        m for m, (fate, _) in everything.items() if fate is Fate.KILLED
+        m for m, (fate, _) in fates_under_every_check.items() if fate is Fate.KILLED
     }
 
 
@@ -215,17 +219,12 @@ def test_what_cannot_run(tmp_path, text, options, message):
     assert "Traceback" not in result.output
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
-    "spec",
-    [
-        pytest.param(SPEC, marks=pytest.mark.soak),
-        pytest.param(COLLECTION["gather"].spec, marks=pytest.mark.soak),
-        pytest.param(COLLECTION["huber"].spec, marks=pytest.mark.slow),
-        pytest.param(COLLECTION["logsumexp"].spec, marks=pytest.mark.soak),
-    ],
-    ids=lambda spec: spec.name,
+    "spec", [SPEC, *(COLLECTION[op].spec for op in ("gather", "huber", "logsumexp"))], ids=lambda spec: spec.name
 )
 def test_no_mutant_survives(spec):
+    """The slow tests say it of an operator of two inputs: test_every_mutant_that_is_one_is_killed."""
     outcomes = list(KillMatrix(spec, list(CHECKS.values())).outcomes())
     assert not [o for o in outcomes if o.fate is Fate.SURVIVED]
     assert sum(o.fate is Fate.KILLED for o in outcomes) > len(outcomes) / 2
