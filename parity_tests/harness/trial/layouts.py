@@ -86,11 +86,21 @@ def _conjugated_lazily(x: torch.Tensor) -> torch.Tensor:
     return x.conj_physical().conj()
 
 
+def _at_the_start(x: torch.Tensor, room: int) -> torch.Tensor:
+    """The same values at the start of a contiguous memory of so many entries."""
+    wide = x.new_full((max(room, x.numel()),), float("nan"))
+    wide[: x.numel()] = x.flatten()
+    return wide[: x.numel()].view(x.shape)
+
+
 def _expanded(name: str, kept: Callable, ndim: int, everywhere: bool = False) -> Layout:
-    """Stride 0 along the axes of which `kept` leaves the first entry; along them all entries are the same."""
+    """Stride 0 along the axes of which `kept` leaves the first entry; along them all entries are the same.
+
+    Whoever reads it as if it were contiguous reads NaN, since there is room for all entries behind those that are kept.
+    """
     return Layout(
         name,
-        lambda x: kept(x).expand(x.shape),
+        lambda x: _at_the_start(kept(x), x.numel()).expand(x.shape),
         ndim,
         lambda x: np.broadcast_to(kept(x), x.shape).copy(),
         everywhere=everywhere,

@@ -56,7 +56,7 @@ def test_a_layout_keeps_the_values(layout, shape):
         ("with gaps between rows", (2, 3, 4), (21, 7, 1)),
         ("transposed, with gaps between columns", (3, 4), (1, 6)),
         ("expanded", (3, 4), (0, 1)),
-        ("expanded along the last axis", (3, 4), (4, 0)),
+        ("expanded along the last axis", (3, 4), (1, 0)),
         ("expanded along every axis", (3, 4), (0, 0)),
         ("with channels last", (2, 3, 4), (12, 1, 3)),
         ("offset", (3, 4), (4, 1)),
@@ -86,13 +86,38 @@ def test_the_sign_is_left_undone():
 
 @pytest.mark.parametrize(
     "name",
-    ["sliced", "with gaps between rows", "transposed, with gaps between columns", "offset", "misaligned"],
+    [
+        "sliced",
+        "with gaps between rows",
+        "transposed, with gaps between columns",
+        "offset",
+        "misaligned",
+    ],
 )
 def test_what_is_not_a_value_is_nan(name):
     x = laid_out(name, 3, 4)[1]
     memory = x.as_strided((x.untyped_storage().nbytes() // x.element_size(),), (1,), 0)
     assert memory.numel() > x.numel()
     assert torch.isnan(memory).sum() == memory.numel() - x.numel()
+
+
+@pytest.mark.parametrize("name", ["offset", "misaligned"])
+def test_what_lies_around_a_scalar_is_nan(name):
+    """Such as the cotangent of a loss: a kernel that reads more than one entry of it finds out."""
+    x = laid_out(name)[1]
+    before, after = x.as_strided((2,), (1,), x.storage_offset() - 1)[0], x.as_strided((2,), (1,))[1]
+    assert x.dim() == 0
+    assert torch.isnan(torch.stack([before, after])).all()
+
+
+@pytest.mark.parametrize("name", ["expanded", "expanded along the last axis", "expanded along every axis"])
+def test_what_lies_behind_a_repeated_entry_is_nan(name):
+    """A kernel that ignores strides of 0 must not find the right numbers there."""
+    x = laid_out(name, 3, 4)[1]
+    as_if_contiguous = x.as_strided((12,), (1,))
+    kept = x.untyped_storage().nbytes() // x.element_size() - int(torch.isnan(as_if_contiguous).sum())
+    assert kept == len(x.unique())
+    assert torch.isnan(as_if_contiguous[kept:]).all()
 
 
 # Mistakes: a kernel that reads its inputs, cotangents or tangents as if they lay otherwise.

@@ -27,6 +27,13 @@ def _first_row_only(x, y, g, h):
     return pair_backward(x, y, g, h)
 
 
+def _reads_past_an_expanded_cotangent(x, y, g, h):
+    """A kernel that ignores strides of 0, as FlagGems' in its issue 5212, reads what lies behind the one row."""
+    if 0 in g.stride():
+        g = torch.as_strided(g, g.shape, [g[0].numel(), 1] if g.dim() == 2 else [1], g.storage_offset())
+    return pair_backward(x, y, g, h)
+
+
 def _pads_rows(x, y):
     """What is between the rows becomes zero, as where a kernel fills up its blocks."""
     if x.dim() == 2 and x.stride(1) == 1 and x.stride(0) > x.shape[1] > 0:
@@ -52,6 +59,9 @@ CASES = (
             ),
             "a cotangent of stride 0": Mistake(
                 pair_function(backward=_first_row_only).apply, "layouts", passes=("vjp", "input_subsets")
+            ),
+            "what lies behind a cotangent of stride 0": Mistake(
+                pair_function(backward=_reads_past_an_expanded_cotangent).apply, "layouts", passes=("vjp", "purity")
             ),
             "an input's strides ignored": Mistake(
                 lambda x, y: pair(_as_if_contiguous(x), y), "layouts", passes=("forward", "vjp", "jvp", "vjp_of_vjp")

@@ -22,6 +22,18 @@ def _one_ulp_more_for_large(x, y, g, h):
     return torch.where(g.abs() > 100, torch.nextafter(x_bar, 2 * x_bar), x_bar), y_bar
 
 
+def _stops_at_a_zero_row(x, y, g, h):
+    """A kernel that is done at the first row without a cotangent, as if all rows after it were padding."""
+    rows = (g != 0).reshape(len(g), -1).any(1).cumprod(0).bool() if g.dim() else torch.ones((), dtype=torch.bool)
+    return pair_backward(x, y, torch.where(rows.reshape(-1, *[1] * (g.dim() - 1)), g, 0), h)
+
+
+def _one_hot_taken_for_zero(x, y, g, h):
+    """Rows with a single cotangent are taken for those of padding."""
+    single = (g != 0).sum(-1, keepdim=True) == 1
+    return pair_backward(x, y, torch.where(single, 0, g) if g.dim() and g.shape[-1] > 1 else g, h)
+
+
 def _nan_for_zero(x, y, g, h):
     return pair_backward(x, y, g / g.abs() * g.abs(), h)
 
@@ -31,6 +43,8 @@ BACKWARDS = {
     "small cotangents skipped": _small_skipped,
     "a unit in the last place, for large cotangents": _one_ulp_more_for_large,
     "0/0 at zero": _nan_for_zero,
+    "done at a row of zeros": _stops_at_a_zero_row,
+    "one-hot rows taken for padding": _one_hot_taken_for_zero,
 }
 _PASSES = ("forward", "vjp", "purity")
 CASES = (
