@@ -24,6 +24,8 @@ def _run(trial):
     # Inputs, cotangents and truths are bfloat16's, the tensors float32's: what autocast casts is cast exactly.
     if trial.oracle.is_complex:
         raise NotApplicable(CHECK.real_only)
+    if not trial.oracle.spec.exists_in(_FLOAT32.name):
+        raise NotApplicable(f"its inputs are of {_FLOAT32.name}, in which OpSpec.dtypes says that there is no operator")
     exact, given = replace(trial, precision=_BFLOAT16), replace(trial, precision=_FLOAT32)
     args, count = exact.arguments("vjp"), len(trial.primals)
     constants = conversion.constants(trial.sample.constants, _FLOAT32, trial.device)

@@ -32,7 +32,8 @@ def rounds_more(trial: Trial, wrong: Comparison) -> str | None:
         return None
     roundings = _roundings(wrong, precision.u)
     narrow = precision is not precision.double
-    double = _again(trial, wrong, precision.double) if narrow else wrong
+    there = trial.oracle.spec.exists_in(precision.double.name)
+    double = wrong if not narrow else _again(trial, wrong, precision.double) if there else None
     if narrow and double is not None and double.holds:
         return _right_in_double(wrong, precision, roundings) if roundings <= _MODEST and double.evidence else None
     return _in_proportion(trial, wrong, roundings)

@@ -38,9 +38,11 @@ def judge(plan: Plan) -> Generator[Event, None, None]:
             checks = _unknown(plan, candidate.name, precision, history)
             fixed = _fixed(plan, oracles, candidate.name, precision)
             if fixed is not None:
+                verdict, reason = fixed
+                listed = verdict is Verdict.UNSUPPORTED
                 for check in checks:
-                    verdict, reason = fixed
-                    yield replace(plan.blank(candidate.name, check.name, precision), verdict=verdict, reason=reason)
+                    blank = plan.blank(candidate.name, check.name, precision)
+                    yield replace(blank, verdict=verdict, reason=reason, listed=listed, declared=listed)
             elif checks:
                 certified_oracle, without = oracles.certified_oracle(precision.double), uncertified[precision.double]
                 rows = CandidateRows(plan, candidate, certified_oracle.oracle, precision, history)
@@ -66,6 +68,8 @@ def _fixed(plan: Plan, oracles: Oracles, candidate: str, precision: Precision) -
     given_up = plan.earlier.given_up.get(candidate)
     if given_up is not None:
         return Verdict.UNRESOLVED, given_up
+    if not plan.spec.exists_in(precision.name):
+        return Verdict.UNSUPPORTED, f"OpSpec.dtypes is {', '.join(plan.spec.formats)}"
     inapplicable = only_real(plan.spec, precision.double)
     if inapplicable is not None:
         return Verdict.SKIPPED, inapplicable

@@ -95,5 +95,6 @@ class Plan:
         return Row(self.spec.name, candidate, check, precision.name, self.device, Verdict.PASS, 0.0, 0)
 
     def checks_in(self, precision: Precision) -> list[Check]:
-        """The checks that are run in a format."""
-        return [check for check in self.checks if precision is self.precisions[0] or not check.one_dtype]
+        """The checks that are run in a format: those of one format only in the first in which the operator exists."""
+        first = next((p for p in self.precisions if self.spec.exists_in(p.name)), self.precisions[0])
+        return [check for check in self.checks if precision is first or not check.one_dtype]

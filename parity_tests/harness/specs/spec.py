@@ -91,11 +91,11 @@ class OpSpec:
         optional: the names of inputs that may be absent, such as ["bias"]. The primal and the candidate are also called
             with None in their place, one by one and all together. So are the formulas, with None for the tangent or
             cotangent of what is absent too; they return None, or anything, for its gradient.
-        dtypes: the formats in which the operator is judged: float64, float32, bfloat16, float16, complex128,
-            complex64; by default the four real ones, or, if complex inputs are given, the two complex ones. In a
-            complex one every floating-point input is complex, its parts drawn as real numbers are, and must be
-            in the domain "real"; if a given input is complex, every given input keeps its own kind. The 16-bit
-            formats have no complex numbers.
+        dtypes: the formats in which the operator exists and is judged: float64, float32, bfloat16, float16, complex128,
+            complex64; ["bfloat16", "float16"] for one of 16 bits only. By default the four real ones, or, if complex
+            inputs are given, the two complex ones. In a complex one every floating-point input is complex, its parts
+            drawn as real numbers are, and must be in the domain "real"; if a given input is complex, every given input
+            keeps its own kind. The 16-bit formats have no complex numbers.
             Formulas follow JAX's convention: a VJP is the transpose, without a conjugate.
         params: keyword parameters, handed to the primal and to the candidate; not differentiated. `AxisSize("d")` in
             one of them stands for the size of the axis d.
@@ -275,6 +275,10 @@ class OpSpec:
                 f"OpSpec {self.name}: the given inputs are complex, so it cannot be judged in {name}; "
                 f"dtypes are {' and '.join(COMPLEX)}"
             )
+
+    def exists_in(self, name: str) -> bool:
+        """Return whether the operator exists in this format: in any, unless `dtypes` says in which."""
+        return self.dtypes is None or name in self.dtypes
 
     @property
     def formats(self) -> tuple[str, ...]:
