@@ -105,7 +105,10 @@ def _interpret(
             outputs = [(y, capped(y, e + lost, precision)) for y, e in outputs]
         if scale:
             outputs = rounding_scales.with_scale(eqn, outputs, scale)
-        environment.update(zip(eqn.outvars, outputs, strict=True))
+        if len(outputs) == 1:
+            environment[eqn.outvars[0]] = outputs[0]
+        else:
+            environment.update(zip(eqn.outvars, outputs, strict=True))
     return [read(x) for x in jaxpr.outvars]
 
 

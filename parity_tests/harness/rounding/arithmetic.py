@@ -25,7 +25,9 @@ def _product(eqn, x, e, y, p):
     passed_on = np.abs(x[0]) * e[1] + e[0] * np.abs(x[1]) + e[0] * e[1]
     roundings = rounding_complex.PRODUCT if np.iscomplexobj(y) else 1
     own = roundings * p.u * np.abs(y)
-    lost = np.where((x[0] == 0) | (x[1] == 0), 0.0, roundings * p.tiny)
+    lost = roundings * p.tiny
+    if np.count_nonzero(x[0]) < x[0].size or np.count_nonzero(x[1]) < x[1].size:
+        lost = np.where((x[0] == 0) | (x[1] == 0), 0.0, lost)
     bound = passed_on + own + lost
     if every(np.isfinite(y)):
         return bound
@@ -44,7 +46,7 @@ def _quotient(eqn, x, e, y, p):
     room = np.abs(x[1]) - e[1]
     passed_on = np.where(room > 0, (e[0] + np.abs(y) * e[1]) / room, np.where(e[0] + e[1] > 0, np.inf, 0.0))
     roundings = rounding_complex.QUOTIENT if np.iscomplexobj(y) else 1
-    lost = np.where(x[0] == 0, 0.0, roundings * p.tiny)
+    lost = roundings * p.tiny if np.count_nonzero(x[0]) == x[0].size else np.where(x[0] == 0, 0.0, roundings * p.tiny)
     own = roundings * p.u * np.abs(y)
     bound = passed_on + own + lost
     if every(np.isfinite(x[0])):

@@ -29,7 +29,7 @@ def capped(y: np.ndarray, e: np.ndarray, precision: Precision) -> np.ndarray:
 def underflow(y, p):
     """What a product may lose to underflow."""
     # A result that is exactly zero in float64 comes from a zero operand, and is exact in every format.
-    return np.where(y == 0, 0.0, p.tiny)
+    return p.tiny if np.count_nonzero(y) == np.size(y) else np.where(y == 0, 0.0, p.tiny)
 
 
 def relative(p):
@@ -39,4 +39,5 @@ def relative(p):
 
 def change(y, low, high):
     """How far y may be off if it is one of these, or between them; not at all where all are one infinity."""
-    return np.where((low == y) & (high == y), 0.0, np.maximum(np.abs(high - y), np.abs(low - y)))
+    moved = np.maximum(np.abs(high - y), np.abs(low - y))
+    return moved if every(np.isfinite(moved)) else np.where((low == y) & (high == y), 0.0, moved)

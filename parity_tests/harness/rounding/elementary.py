@@ -15,7 +15,8 @@ MONOTONE = Kind.FUNCTION | Kind.MONOTONE
 
 
 def _own(y, p):
-    return np.where(np.isinf(y), 0.0, relative(p) * np.abs(y) + underflow(y, p))
+    infinite, own = np.isinf(y), relative(p) * np.abs(y) + underflow(y, p)
+    return np.where(infinite, 0.0, own) if np.count_nonzero(infinite) else own
 
 
 @primitive(

@@ -203,11 +203,12 @@ def _as_matrices(x: Shape, y: Shape, dimension_numbers: DimensionNumbers) -> _Ma
     free_y = [i for i in range(len(y)) if i not in (*axes_y, *batch_y)]
     batch, K = [x[i] for i in batch_x], math.prod(x[i] for i in axes_x)
     rows, columns = [x[i] for i in free_x], [y[i] for i in free_y]
+    stacked = [math.prod(batch)] if batch else []
     return _Matrices(
         (*batch_x, *free_x, *axes_x),
-        (math.prod(batch), math.prod(rows), K),
+        (*stacked, math.prod(rows), K),
         (*batch_y, *axes_y, *free_y),
-        (math.prod(batch), K, math.prod(columns)),
+        (*stacked, K, math.prod(columns)),
         (*batch, *rows, *columns),
     )
 
@@ -299,10 +300,10 @@ def evaluated(eqn: core.JaxprEqn, *operands: Any) -> Any:
         operands: arrays as in the equation, or others of the same shapes, such as their magnitudes.
     """
     name, x = eqn.primitive.name, [np.asarray(a) for a in operands]
-    if len(x) == 1 and name in _MOVED:
-        return _MOVED[name](x[0], **eqn.params)
     if name in _ANY:
         return _ANY[name](*x)
+    if name in _MOVED and len(x) == 1:
+        return _MOVED[name](x[0], **eqn.params)
     if name in _FLOATING and _all_floating(x):
         return _FLOATING[name](*x)
     if name in _BY_PARAMETERS:

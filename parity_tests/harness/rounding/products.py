@@ -13,8 +13,9 @@ other result is a number by itself, with which a new product begins.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from jax.extend import core
@@ -27,11 +28,22 @@ from parity_tests.harness.rounding.registry import Kind, has
 _CARRIES = Kind.ADDS | Kind.MOVES | Kind.KEEPS_SIZE | Kind.SELECTS
 
 
-class Product(NamedTuple):
-    """M, entry by entry, and K - 1."""
+class Product:
+    """A product with K - 1 roundings. Most have no further factors, so that M is computed when it is first needed."""
 
-    largest: np.ndarray
-    roundings: int
+    def __init__(self, roundings: int, compute: Callable[[], np.ndarray]) -> None:
+        self.roundings = roundings
+        self._compute = compute
+
+    @functools.cached_property
+    def largest(self) -> np.ndarray:
+        """M, entry by entry, computed once."""
+        return self._compute()
+
+
+def _of_number(value: np.ndarray) -> np.ndarray:
+    largest = np.maximum(np.abs(value), 1.0)
+    return largest if every(np.isfinite(largest)) else np.where(np.isfinite(value), largest, 1.0)
 
 
 class Products:
@@ -42,10 +54,7 @@ class Products:
 
     def _of(self, atom: Any, value: np.ndarray) -> Product:
         known = None if _is_literal(atom) else self._known.get(atom)
-        if known is not None:
-            return known
-        largest = np.maximum(np.abs(value), 1.0)
-        return Product(largest if every(np.isfinite(largest)) else np.where(np.isfinite(value), largest, 1.0), 0)
+        return known or Product(0, lambda: _of_number(value))
 
     def _knows_any(self, atoms: Sequence[Any]) -> bool:
         return any(not _is_literal(x) and x in self._known for x in atoms)
@@ -59,12 +68,13 @@ class Products:
         if any(a.dtype.kind not in "fc" for a in x[name == "select_n" :]):
             return 0.0
         made = [self._of(atom, a) for atom, a in zip(eqn.invars, x, strict=True)]
-        largest, roundings = [p.largest for p in made], max(p.roundings for p in made)
         (result,) = eqn.outvars
         if name != "mul":
-            self._known[result] = Product(_moved(eqn, x, largest), roundings)
+            largest = _moved(eqn, x, [p.largest for p in made])  # now: a long chain of moves would recurse too deeply
+            self._known[result] = Product(max(p.roundings for p in made), lambda: largest)
             return 0.0
-        product = Product(largest[0] * largest[1], made[0].roundings + made[1].roundings + 1)
+        first, second = made
+        product = Product(first.roundings + second.roundings + 1, lambda: first.largest * second.largest)
         self._known[result] = product
         if product.roundings == 1:
             return 0.0  # of two numbers there is one order only

@@ -9,7 +9,7 @@ from jax import lax
 
 from parity_tests.harness.rounding import complex as rounding_complex
 from parity_tests.harness.rounding.base import ELEMENTARY
-from parity_tests.harness.rounding.evaluation import evaluated
+from parity_tests.harness.rounding.evaluation import contracted, evaluated
 from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, Terms, primitive
 from parity_tests.harness.rounding.terms import (
     equal_pairs,
@@ -54,18 +54,18 @@ SUM = Kind.SUM | Kind.LINEAR | Kind.HOMOGENEOUS
 
 @primitive("dot_general", kinds=Kind.SUM | Kind.BILINEAR, complex=BY_MODULUS, terms=_OF_CONTRACTION)
 def contraction(eqn, x, e, y, p):
-    def product(a, b):
-        return np.asarray(evaluated(eqn, a, b))
-
-    (axes, _), _ = eqn.params["dimension_numbers"]
+    dimension_numbers = eqn.params["dimension_numbers"]
+    (axes, _), _ = dimension_numbers
     K = math.prod(x[0].shape[axis] for axis in axes)
     X, Y = np.abs(x[0]), np.abs(x[1])
-    magnitude = product(X, Y)
-    passed_on = product(X, e[1]) + product(e[0], Y + e[1])
-    pairs = pairs_of_contraction(x[0], x[1], eqn.params["dimension_numbers"], p)
+    magnitude = contracted(X, Y, dimension_numbers)
+    passed_on = contracted(X, e[1], dimension_numbers) + contracted(e[0], Y + e[1], dimension_numbers)
+    pairs = pairs_of_contraction(x[0], x[1], dimension_numbers, p)
     own = (math.sqrt(2) * p.gamma(2 * K, pairs) if np.iscomplexobj(y) else p.gamma(K, pairs)) * magnitude
     lost = (rounding_complex.PRODUCT if np.iscomplexobj(y) else 1) * K * p.tiny
-    bound = passed_on + own + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, lost)
+    if np.count_nonzero(magnitude) < magnitude.size:
+        lost = np.where(magnitude == 0, 0.0, lost)
+    bound = passed_on + own + p.u * np.abs(y) + lost
     return unless_part_overflows(bound, magnitude, y, p)
 
 
