@@ -55,9 +55,9 @@ def _run(trial) -> Iterator[Finding]:
             findings = list(trial.compare(name, args, results, place))
             yield from findings
             if all(isinstance(f, Comparison) and f.holds for f in findings):
-                for loss in losses(trial, name, args, findings):
-                    before = worst.get(loss.comparison.label)
-                    if before is None or loss.lost - loss.forced > before.lost - before.forced:
+                known = {label: loss.excess for label, loss in worst.items()}
+                for loss in losses(trial, name, args, findings, known):
+                    if loss.excess > known.get(loss.comparison.label, -1.0):
                         worst[loss.comparison.label] = loss
     for loss in worst.values():
         yield loss.finding(trial)

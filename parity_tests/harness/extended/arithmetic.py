@@ -7,19 +7,30 @@ import numpy as np
 from parity_tests.harness.extended.registry import as_array, elementwise, primitive
 
 
-@elementwise("add", "add_any")
-def _sum(mp, x, y):
-    return x + y
+# NumPy calls the numbers' own methods in a loop, which takes half the time of `elementwise`; none of them has a pole.
+@primitive("add", "add_any")
+def _sum(mp, eqn, x, y):
+    return as_array(np.add(x, y))
 
 
-@elementwise("sub")
-def _difference(mp, x, y):
-    return x - y
+@primitive("sub")
+def _difference(mp, eqn, x, y):
+    return as_array(np.subtract(x, y))
 
 
-@elementwise("mul")
-def _product(mp, x, y):
-    return x * y
+@primitive("mul")
+def _product(mp, eqn, x, y):
+    return as_array(np.multiply(x, y))
+
+
+@primitive("neg")
+def _negative(mp, eqn, x):
+    return as_array(np.negative(x))
+
+
+@primitive("copy", "copy_p", "stop_gradient")
+def _itself(mp, eqn, x):
+    return x
 
 
 @elementwise("div")
@@ -32,11 +43,6 @@ def _remainder(mp, x, y):
     return x - y * (mp.floor(abs(x / y)) * mp.sign(x / y))
 
 
-@elementwise("neg")
-def _negative(mp, x):
-    return -x
-
-
 @elementwise("abs")
 def _absolute(mp, x):
     return abs(x)
@@ -45,11 +51,6 @@ def _absolute(mp, x):
 @elementwise("sign")
 def _sign(mp, x):
     return mp.sign(x)
-
-
-@elementwise("copy", "copy_p", "stop_gradient")
-def _itself(mp, x):
-    return x
 
 
 @elementwise("floor")

@@ -13,10 +13,12 @@ that is found. The second is what `harness.rounding` allows an elementary functi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
+from jax.extend import core
 
 from parity_tests.harness.extended.evaluation import missing, work
 from parity_tests.harness.extended.problem import Problem
@@ -24,12 +26,14 @@ from parity_tests.harness.findings import Comparison, LostDigits
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.oracle.oracle import Arrays
 from parity_tests.harness.rounding.base import relative
-from parity_tests.harness.rounding.evaluation import evaluate_rounded
+from parity_tests.harness.rounding.evaluation import evaluate, evaluate_rounded
 from parity_tests.harness.trial.trial import Trial
 
 TIMES = 8  # of E_problem
 _ROUNDINGS_OF_FLOAT64 = 16  # how much the float64 values may be off where the bound counts the format's roundings
-MOST_EFFORT = 2**17  # numbers that are computed to know what a problem forces: half a second or so
+_NOTHING: Mapping[str, float] = MappingProxyType({})
+_STEP = 2.0**-26  # relative, of a difference in float64, for a slope to half of its digits
+MOST_EFFORT = 2**16  # numbers that are computed to know what a problem forces: a quarter of a second or so
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +52,11 @@ class Loss:
     lost: int
     forced: int
     of: int
+
+    @property
+    def excess(self) -> float:
+        """The bits that are lost besides what the problem forces; infinite if all are lost: it cannot be worse."""
+        return math.inf if self.lost == self.of else self.lost - self.forced
 
     def finding(self, trial: Trial) -> LostDigits:
         """The same as a finding, with what the oracle's formula loses there; `trial`: the one that it was found on."""
@@ -86,8 +95,13 @@ def effort(trial: Trial, names: Sequence[str]) -> int:
     return total
 
 
-def losses(trial: Trial, name: str, args: Arrays, comparisons: Sequence[Comparison]) -> Iterator[Loss]:
-    """The results of a map that have lost digits at these arguments; `comparisons`: of all its results, within bounds.
+def losses(
+    trial: Trial, name: str, args: Arrays, comparisons: Sequence[Comparison], known: Mapping[str, float] = _NOTHING
+) -> Iterator[Loss]:
+    """The results of a map that have lost digits at these arguments.
+
+    `comparisons`: of all its results, within bounds. `known`: the bits that a result, by its label, has lost elsewhere
+    besides what the problem forces there; only losses of more bits are looked for.
 
     Where the exact result and the oracle's float64 are further apart than float64 explains, as where an intermediate
     overflows in float64, they are different functions, and nothing is said. An infinite bound, as of a square root of
@@ -95,7 +109,7 @@ def losses(trial: Trial, name: str, args: Arrays, comparisons: Sequence[Comparis
     """
     precision, present = trial.precision, [x for x in args if x is not None]
     room = _errors_of_float64(trial, name, args, comparisons)
-    if not any(_suspicious(f, room[f.label], precision).any() for f in comparisons):
+    if not any(_suspicious(f, room[f.label], known.get(f.label), precision).any() for f in comparisons):
         return
     program, zero = trial.oracle.traced(name, args, by_autodiff=False)
     by_label = {f.label: f for f in comparisons}
@@ -105,18 +119,21 @@ def losses(trial: Trial, name: str, args: Arrays, comparisons: Sequence[Comparis
     problem = Problem.of(program, present, precision)
     errors = problem.errors([by_label[label].candidate for label in labels])
     judged = [
-        _is_same(exact, by_label[label].oracle, room[label]) & _is_beyond(error, exact, precision)
+        _is_same(exact, by_label[label].oracle, room[label]) & _is_beyond(error, exact, known.get(label), precision)
         for label, exact, error in zip(labels, problem.values, errors, strict=True)
     ]
-    if not any(j.any() for j in judged):
-        return
 
     def lost_digits(forced: list[np.ndarray]) -> list[np.ndarray]:
         """Where each result has lost digits, if this is what the problem forces."""
         every = zip(judged, errors, forced, problem.values, strict=True)
         return [j & (error > TIMES * least + _own(exact, precision)) for j, error, least, exact in every]
 
-    found = problem.forced(lambda so_far: not any(lost.any() for lost in lost_digits(so_far)))
+    def excused(forced: list[np.ndarray]) -> bool:
+        return not any(lost.any() for lost in lost_digits(forced))
+
+    if not any(j.any() for j in judged) or excused(_forced_in_float64(program, present, room, labels, precision)):
+        return
+    found = problem.forced(excused)
     lost_places = lost_digits(found)
     for label, exact, error, forced, j, lost in zip(
         labels, problem.values, errors, found, judged, lost_places, strict=True
@@ -129,25 +146,56 @@ def losses(trial: Trial, name: str, args: Arrays, comparisons: Sequence[Comparis
             yield _loss(shown, excess, forced, precision)
 
 
+def _forced_in_float64(
+    program: core.ClosedJaxpr,
+    args: Sequence[np.ndarray],
+    room: Mapping[str, np.ndarray],
+    labels: Sequence[str],
+    precision: Precision,
+) -> list[np.ndarray]:
+    """What the problem forces at least, as far as float64 can tell, which takes a hundredth of the time.
+
+    A difference of two results counts as far as the errors of both do not explain it.
+    """
+    step = max(precision.u, _STEP)
+    values = evaluate(program, *args)
+    total = [precision.u * np.maximum(np.abs(y) - room[label], 0.0) for label, y in zip(labels, values, strict=True)]
+    for number, x in enumerate(args):
+        for place in np.argwhere(np.isfinite(x) & (x != 0)) if x.dtype == np.float64 else ():
+            moved = x.copy()
+            moved[tuple(place)] *= 1 + step
+            others = evaluate(program, *args[:number], moved, *args[number + 1 :])
+            for i, label in enumerate(labels):
+                with np.errstate(invalid="ignore"):
+                    apart = np.nan_to_num(np.abs(others[i] - values[i]) - 2 * room[label], nan=0.0, posinf=0.0)
+                total[i] = total[i] + precision.u / step * np.maximum(apart, 0.0)
+    return total
+
+
 def _own(exact: np.ndarray, precision: Precision) -> np.ndarray:
     """What a result may be off besides what the problem forces."""
     return relative(precision) * np.abs(exact) + TIMES * precision.tiny
 
 
-def _at_least(exact: np.ndarray, precision: Precision) -> np.ndarray:
-    """What a result may be off at least, before it is known what the problem forces."""
-    return TIMES * precision.u * np.abs(exact) + _own(exact, precision)
+def _at_least(exact: np.ndarray, known: float | None, precision: Precision) -> np.ndarray:
+    """What a result may be off at least, before it is known what the problem forces; see `losses`."""
+    allowed = TIMES * precision.u * np.abs(exact) + _own(exact, precision)
+    if known is None:
+        return allowed
+    if math.isinf(known):
+        return np.full_like(allowed, np.inf)
+    return np.maximum(allowed, precision.u * np.abs(exact) * 2.0 ** (known + 1))
 
 
-def _is_beyond(error: np.ndarray, exact: np.ndarray, precision: Precision) -> np.ndarray:
+def _is_beyond(error: np.ndarray, exact: np.ndarray, known: float | None, precision: Precision) -> np.ndarray:
     """Where an error is larger than what is allowed at least, and the exact result is not beyond the format."""
-    allowed = _at_least(exact, precision)
-    return (error > allowed) & (np.abs(exact) + allowed <= precision.largest)
+    inside = np.abs(exact) + _at_least(exact, None, precision) <= precision.largest
+    return (error > _at_least(exact, known, precision)) & inside
 
 
-def _suspicious(f: Comparison, room: np.ndarray, precision: Precision) -> np.ndarray:
+def _suspicious(f: Comparison, room: np.ndarray, known: float | None, precision: Precision) -> np.ndarray:
     """Where a result within its bound may have lost digits, as far as float64 can tell."""
-    allowed = _at_least(f.oracle, precision)
+    allowed = _at_least(f.oracle, known, precision)
     return np.isfinite(room) & (f.bound > allowed) & (f.error + room > allowed)
 
 
