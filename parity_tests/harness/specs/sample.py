@@ -172,6 +172,7 @@ def _equal(a: object, b: object) -> bool:
 
 
 def generator(seed: int, sample: str, role: str) -> np.random.Generator:
+    """Return the generator of one array, by the seed, the sample's name and the array's role in it."""
     return np.random.default_rng((seed, zlib.crc32(sample.encode()), zlib.crc32(role.encode())))
 
 
@@ -190,6 +191,12 @@ def _as_complex(x: np.ndarray) -> np.ndarray:
 
 
 def drawn(domain: Domain, rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> np.ndarray:
+    """Return an array of this shape that a domain draws.
+
+    Raises:
+        TypeError: the domain draws integers and does not say so.
+        ValueError: the domain draws another shape.
+    """
     x = domain.draw(rng, shape, sizes)
     if x.shape != shape:
         raise ValueError(f"the domain {domain.name!r} drew an array of shape {x.shape}, asked for {shape}")
