@@ -29,6 +29,7 @@ from parity_tests.harness.rounding.registry import Kind, Terms, has, record_of
 from parity_tests.harness.rounding.terms import unless_part_overflows
 
 _CARRIED = Kind.MOVES | Kind.KEEPS_SIZE | Kind.SELECTS
+_MOST_PENDING = 32
 
 
 class Sizes(NamedTuple):
@@ -56,11 +57,18 @@ class Sizes(NamedTuple):
 
 
 class Sum:
-    """A sum of so many terms. Most are never added to anything, so their sizes are computed when first asked for."""
+    """A sum of so many terms. Most are never added to anything, so their sizes are computed when first asked for.
 
-    def __init__(self, terms: int, compute: Callable[[], Sizes]) -> None:
+    `pending`: how many others that computation may ask for, one after the other. It asks them by calls within calls,
+    which Python limits: those of long chains are computed in between.
+    """
+
+    def __init__(self, terms: int, compute: Callable[[], Sizes], pending: int = 0) -> None:
         self.terms = terms
         self._compute = compute
+        self.pending = pending % _MOST_PENDING
+        if pending and not self.pending:
+            _ = self.sizes
 
     @functools.cached_property
     def sizes(self) -> Sizes:
@@ -205,7 +213,8 @@ def _carried(eqn: core.JaxprEqn, x: Sequence[np.ndarray], known: Sequence[Sum | 
             made[0] = Sizes(*[x[0]] * len(Sizes._fields))  # which of the others
         return Sizes(*(np.asarray(evaluated(eqn, *each)) for each in zip(*(s.arrays for s in made), strict=True)))
 
-    return Sum(max(s.terms for s in known if s is not None), sizes)
+    sums = [s for s in known if s is not None]
+    return Sum(max(s.terms for s in sums), sizes, 1 + max(s.pending for s in sums))
 
 
 def _scaled(sizes: Sizes, factor: np.ndarray) -> Sizes:
