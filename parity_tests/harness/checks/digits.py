@@ -76,7 +76,7 @@ def _places(trial: Trial) -> Iterator[tuple[str, list[np.ndarray]]]:
     if not placed:
         return
     rng = np.random.default_rng([trial.sample.seed, zlib.crc32(trial.sample.name.encode())])
-    drawn = {i: _numbers(rng, trial.sample.domains[i].name != "positive", generic[i].size) for i in placed}
+    drawn = {i: _numbers(rng, trial, trial.sample.domains[i].name != "positive", generic[i].size) for i in placed}
     names = ", ".join(trial.oracle.inputs[i] for i in placed)
     verb = "has" if len(placed) == 1 else "have"
     for k in range(max(len(x) for x in drawn.values())):
@@ -98,9 +98,14 @@ def _below(precision: Precision) -> float:
     return 2.0 ** (math.log2(precision.smallest) // 2 - 2)
 
 
-def _numbers(rng: np.random.Generator, signed: bool, size: int) -> np.ndarray:
-    """Rows of `size` numbers of every size and sign in a random order; as many as hold each once, if not too many."""
-    values = np.concatenate([_SIZES, np.negative(_SIZES)]) if signed else np.array(_SIZES)
+def _numbers(rng: np.random.Generator, trial: Trial, signed: bool, size: int) -> np.ndarray:
+    """Rows of `size` numbers of every size and sign in a random order; as many as hold each once, if not too many.
+
+    None of them is subnormal in the format: an intermediate of their size then has as few digits as they have.
+    """
+    smallest_normal = trial.precision.smallest / (2 * trial.precision.u)
+    sizes = [x for x in _SIZES if x > smallest_normal]
+    values = np.concatenate([sizes, np.negative(sizes)]) if signed else np.array(sizes)
     count = min(_MOST_PLACES, -(-len(values) // size))
     chosen = np.concatenate([rng.permutation(values) for _ in range(-(-count * size // len(values)))])[: count * size]
     return (chosen * rng.uniform(1, 1.06, chosen.shape)).reshape(count, size)

@@ -20,7 +20,8 @@ from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.report.html import as_html
 from parity_tests.harness.rounding.evaluation import evaluate_rounded
 from parity_tests.suite.harness._ops import judged, rows
-from parity_tests.suite.harness.checks.planted.digits import EXPM1, TANH
+from parity_tests.suite.harness.checks.planted.digits import CASES, EXPM1, HYPOT, TANH
+from parity_tests.suite.mistakes import judged as judged_version
 
 TANH_BY_DEFAULT = dataclasses.replace(TANH, accurate=False)
 
@@ -152,6 +153,14 @@ def test_it_says_why_it_is_not_looked_for():
     large = OpSpec("large", primal=lambda x: jnp.tanh(x), inputs=(np.ones((300, 300)),))
     row = judged(torch.tanh, large, "digits")
     assert row.reason.endswith("are too large to be evaluated in extended precision at this sample")
+
+
+def test_numbers_that_have_few_digits_themselves_are_no_place_to_look():
+    """At 1.1e-6, subnormal in float16, hypot rounds to few digits, and its derivative is computed from it."""
+    (case,) = (case for case in CASES if case.spec is HYPOT)
+    report = judged_version(case.right, HYPOT, ["digits"], ["float16"], seed=5)
+    (row,) = (row for row in report.rows if row.candidate == "wrong")
+    assert (row.verdict, row.lost_digits) == (Verdict.PASS, ())
 
 
 def test_accurate_is_true_or_false():
