@@ -1,5 +1,6 @@
 """Runs the code blocks of the documents as tests, and says which tests run in one process."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,8 @@ pytest_collect_file = Sybil(
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """The document that ports models and trains them is slow."""
-    if item.path.name == "porting.md":
+    """The document that ports models and trains them is slow, and so are the examples of the README."""
+    if item.path.name == "porting.md" or item.path == Path(__file__).parent / "README.md":
         item.add_marker(pytest.mark.slow)
 
 

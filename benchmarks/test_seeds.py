@@ -59,6 +59,7 @@ def test_a_run_that_is_resumed_judges_what_is_missing(tmp_path: Path) -> None:
     assert set(kept) == {("tanh", version, seed) for version in versions_of("tanh") for seed in (0, 1)}
 
 
+@pytest.mark.slow
 def test_operators_that_are_named_are_judged_again_and_the_others_kept(tmp_path: Path) -> None:
     path, other = tmp_path / "seeds.json", Judged("softplus", 0)
     write(FACTS, [RIGHT, other], path)

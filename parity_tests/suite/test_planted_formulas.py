@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -60,21 +59,11 @@ def _entry(text: str, operator: str) -> str:
     return "\n- " + entry.split("\n\n")[0].rstrip() + "\n"
 
 
-def _join(folder: Path) -> None:
-    """Make one source of all: most of the time the compiler reads PyTorch's headers, for every source again."""
-    sources = sorted(folder.glob("*.cpp"))
-    for path in sources:
-        path.rename(path.with_suffix(".inc"))
-    text = "".join(f'#include "{path.stem}.inc"\n' for path in sources)
-    (folder / "all.cpp").write_text(text)
-
-
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory):
     """One library with a copy of attn and of attn_backward for each mistake, in the namespace planted."""
     folder = tmp_path_factory.mktemp("planted")
     shutil.copytree(NATIVE / "csrc", folder / "csrc")
-    _join(folder / "csrc")
     texts = {name: (NATIVE / name).read_text() for name in ("native_functions.yaml", "derivatives.yaml")}
     for mistake, (operator, old, new, *_) in PLANTED.items():
         for copied in ("attn", "attn_backward"):

@@ -32,6 +32,7 @@ CFLAGS = ("-O2", "-DNDEBUG", "-fvisibility=hidden", *FLOATS, *OPENMP, "-include"
 LDFLAGS = ("-Wl,-z,now",) if sys.platform == "linux" else ()
 
 _PROGRAM = "#include <cstddef>\nint main() { return sizeof(std::size_t) == 0; }\n"
+_KERNELS = "kernels_of_csrc.cpp"  # the file that includes those of csrc/
 _PROCESS = "process"  # the file with the number of the process that compiles
 _EVERY = 10.0  # seconds between two lines about a build that takes its time, off a terminal
 
@@ -285,16 +286,15 @@ def _compile_and_load(folder: Path, namespace: str, library: Path) -> None:
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir()
         (staging / _PROCESS).write_text(str(os.getpid()), encoding="utf-8")
-        for name, text in generated.items():
+        for name, text in (generated | {_KERNELS: _joined(folder)}).items():
             (staging / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise _unwritable(library, error) from None
-    sources = [staging / "ops.cpp", *sorted((folder / "csrc").glob("*.cpp"))]
     try:
         with _ninja_on_path(), _progress(f"compiling the native operators of {namespace}, about 20 s, once", library):
             compile_and_load(
                 name=library.stem,
-                sources=[str(path) for path in sources],
+                sources=[str(staging / name) for name in ("ops.cpp", _KERNELS)],
                 extra_include_paths=[str(staging), str(folder / "csrc")],
                 extra_cflags=list(CFLAGS),
                 extra_ldflags=list(LDFLAGS),
@@ -311,6 +311,11 @@ def _compile_and_load(folder: Path, namespace: str, library: Path) -> None:
         raise BuildError(f"{explained}\nThe whole output is in {log}") from None
     os.replace(staging / library.name, library)
     shutil.rmtree(staging, ignore_errors=True)
+
+
+def _joined(folder: Path) -> str:
+    """One source of all those of csrc/, since the compiler reads PyTorch's headers, which takes longest, for each."""
+    return "".join(f'#include "{path.as_posix()}"\n' for path in sorted((folder / "csrc").glob("*.cpp")))
 
 
 def _explain(output: str, folder: Path, declarations: Declarations, generated: str) -> str:

@@ -201,7 +201,7 @@ def test_a_sampler_that_raises(tmp_path):
 
 def test_a_case_that_exits(tmp_path):
     (tmp_path / "case.py").write_text("import sys\nsys.exit(0)\n")
-    ran = CliRunner().invoke(app, ["check", str(tmp_path / "case.py")])
+    ran = CliRunner().invoke(app, ["check", str(tmp_path / "case.py"), "--no-isolate"])
     assert ran.exit_code == 2
     assert ran.stderr == f"gradparity: {tmp_path}/case.py, line 2: SystemExit: 0\n"
 

@@ -58,8 +58,9 @@ def test_it_is_the_oracle_to_rounding(face: Callable) -> None:
     report = crosscheck(JaxCandidate(over(face, mesh_of(8))), SPECS[face], checks=REVERSE_FIRST, dtypes=["float64"])
     report.raise_if_failed()
     assert all(row.verdict is Verdict.PASS for row in report.rows)
-    narrow = JaxCandidate(over(face, mesh_of(8)))
-    crosscheck(narrow, SPECS[face], checks=["forward", "vjp"], dtypes=["bfloat16"]).raise_if_failed()
+    if face is by_sequence:  # the others: test_it_is_the_oracle_to_rounding_in_every_format
+        narrow = JaxCandidate(over(face, mesh_of(8)))
+        crosscheck(narrow, SPECS[face], checks=["forward", "vjp"], dtypes=["bfloat16"]).raise_if_failed()
 
 
 @pytest.mark.soak
@@ -163,7 +164,7 @@ def test_memory_per_device_falls_with_the_number_of_devices(face: Callable) -> N
         assert temporary[3] < 4 * N * N / 8  # not even a block row of attn
 
 
-@pytest.mark.parametrize("count", [1, 2, 4, 8])
+@pytest.mark.parametrize("count", [1, 8, *(pytest.param(count, marks=pytest.mark.soak) for count in (2, 4))])
 def test_the_figures_of_the_page(count: int) -> None:
     """derivation/sharding.md, "Measured": what is held is exact, what is sent is what its formula says."""
     rows = [line.split() for line in _pages.run("sharding.md")["measured"].splitlines()[2:]]

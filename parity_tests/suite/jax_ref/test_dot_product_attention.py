@@ -252,7 +252,7 @@ def test_what_is_masked_may_be_anything(name: str) -> None:
     assert not np.any(np.asarray(bias_bar)[:, ~MASK])
 
 
-@fast("options2-lengths2")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "lengths"),
     [

@@ -11,11 +11,13 @@ import mpmath
 import numpy as np
 import pytest
 
-from parity_tests.suite.marks import fast
 from parity_tests.suite.torch_impl._sources import library, planted, source
 from torch_impl.native.build import toolchain_missing
 
-pytestmark = pytest.mark.skipif(toolchain_missing() is not None, reason=f"compiles: {toolchain_missing()}")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(toolchain_missing() is not None, reason=f"compiles: {toolchain_missing()}"),
+]
 
 Rows: TypeAlias = ctypes.CDLL
 SOURCE = source("rows.cpp")
@@ -76,7 +78,6 @@ def bits(begin: int, end: int, step: int = 1) -> np.ndarray:
     return np.arange(begin, end, step, dtype=np.uint32).view(np.float32)
 
 
-@fast("any")
 @pytest.mark.parametrize("level", LEVELS)
 def test_tanh(compiled: Callable[[str], Rows], level: str) -> None:
     rows, x = compiled(at_level(level)), bits(0, SATURATED, 499)
@@ -91,7 +92,7 @@ def test_tanh(compiled: Callable[[str], Rows], level: str) -> None:
 
 
 # The levels that this machine does not take need minutes even for every eleventh number.
-SAMPLED = [pytest.param(level, 101, marks=pytest.mark.slow) for level in LEVELS]
+SAMPLED = [pytest.param(level, 101) for level in LEVELS]
 EVERY = [
     pytest.param(level, stride, marks=pytest.mark.soak) for level, stride in (("best", 1), ("second", 11), ("any", 11))
 ]
@@ -120,7 +121,6 @@ PLANTED = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_wrong_tanh_is_caught(compiled: Callable[[str], Rows], name: str) -> None:
     x = bits(0, SATURATED, 4999)
@@ -135,7 +135,6 @@ def relative_errors(a: np.ndarray, P: np.ndarray) -> list[float]:
         return [float(abs(mpmath.mpf(float(p)) - t) / t) * 2**24 for p, t in zip(P, exact, strict=True)]
 
 
-@fast("any")
 @pytest.mark.parametrize("level", LEVELS)
 def test_the_slope_does_not_cancel(compiled: Callable[[str], Rows], level: str) -> None:
     """Three roundings, four with the product with G, at any a; 1 - a² errs by up to 1448."""

@@ -124,7 +124,8 @@ def test_every_other_check(kernels: TritonKernels, dtypes: Sequence[str]) -> Non
 
 @pytest.mark.slow
 def test_every_other_check_of_the_output_alone(kernels: TritonKernels) -> None:
-    all_pass(judged(kernels, "attn_output", ONE_BLOCK, checks=["layouts", "purity", "vmap"], dtypes=["float32"]))
+    """Those of layouts and of what is written to are soak tests: they are held by the face with both results."""
+    all_pass(judged(kernels, "attn_output", ONE_BLOCK, checks=["vmap"], dtypes=["float32"]))
 
 
 @pytest.mark.soak

@@ -138,10 +138,18 @@ def test_a_wrong_kernel_is_noticed(what: str, tmp_path: Path, monkeypatch: pytes
     assert look() == expected
 
 
-@pytest.mark.slow
-def test_a_kernel_made_anew_raises_no_alarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "looks",
+    [
+        pytest.param({FIRST}, marks=pytest.mark.slow, id="first order"),
+        pytest.param({look for *_, look, _ in WRONG_KERNELS.values()}, marks=pytest.mark.soak, id="all"),
+    ],
+)
+def test_a_kernel_made_anew_raises_no_alarm(
+    looks: set[Callable[[], set[str]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     right = kernels_with("D = 4.0 * (t * r) * r", "D = 4.0 * (r * t) * r", tmp_path)
     monkeypatch.setattr(_launch, "_kernels", right)
     monkeypatch.setattr(_kernels, "slope_and_tanh", right.slope_and_tanh)
-    for look in {look for *_, look, _ in WRONG_KERNELS.values()}:
+    for look in looks:
         assert look() == set()

@@ -91,8 +91,13 @@ RIGHT = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RIGHT)
+# "jit of a custom_jvp" is both.
+PARTS = ("jit", "custom_jvp")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.soak if name in PARTS else pytest.mark.slow) for name in RIGHT]
+)
 def test_right(name):
     _is_right(name, ["float64"])
 

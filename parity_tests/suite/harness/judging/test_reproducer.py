@@ -14,7 +14,7 @@ import torch
 
 from parity_tests import JaxCandidate, OpSpec, Report, crosscheck
 from parity_tests.suite.harness._ops import unary_function
-from parity_tests.suite.marks import fast, marks
+from parity_tests.suite.marks import fast
 
 from ._reproducers import MISTAKES, case_with, found, gradparity, script, text
 
@@ -29,11 +29,8 @@ def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-FAST = ("vjp", "layouts")
-
-
-@fast("vjp")
-@pytest.mark.parametrize("check", marks(FAST, MISTAKES))
+@pytest.mark.slow
+@pytest.mark.parametrize("check", MISTAKES)
 def test_from_the_check_to_the_script_and_the_replay(tmp_path, check):
     path, told = found(tmp_path, check, "--dtype", "float64")
     assert f"  replay  gradparity replay {path}\n" in told

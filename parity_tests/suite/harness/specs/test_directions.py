@@ -126,7 +126,7 @@ def test_gradients_of_probabilities_may_differ_by_a_constant(shift, verdict):
     assert judged(candidate, spec, "vjp").verdict is verdict
 
 
-@fast("2.0-MISMATCH")
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "verdict"), [(1.0, Verdict.PASS), (2.0, Verdict.MISMATCH)])
 def test_an_operator_of_general_square_matrices(factor, verdict):
     spec = OpSpec("inverse", jnp.linalg.inv, "(n,n)->(n,n)", input_names=("a",), domains={"a": "well-conditioned"})

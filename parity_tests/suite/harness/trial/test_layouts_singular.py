@@ -9,7 +9,6 @@ import torch
 
 from parity_tests import OpSpec, Verdict
 from parity_tests.suite.harness._ops import judged
-from parity_tests.suite.marks import fast
 
 FACTORS = OpSpec("lu_factor", lambda a: jax.scipy.linalg.lu_factor(a)[0], "(n,n)->(n,n)")
 SOLUTION = OpSpec("solve", lambda a, b: jnp.linalg.solve(a, b), "(n,n),(n,m)->(n,m)")
@@ -36,7 +35,7 @@ def _factors_of_equal_rows_misread(a: torch.Tensor) -> torch.Tensor:
     return torch.linalg.lu_factor_ex(a.T if a.numel() > 1 and a.stride()[0] == 1 else a)[0]
 
 
-@fast("solve-float32")
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(
     ("call", "spec"),
