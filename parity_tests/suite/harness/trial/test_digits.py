@@ -19,7 +19,7 @@ from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.report.html import as_html
 from parity_tests.harness.rounding.evaluation import evaluate_rounded
-from parity_tests.suite.harness._ops import judged, rows
+from parity_tests.suite.harness._ops import MADE_PAIR, judged, pair_function, pair_jvp, rows
 from parity_tests.suite.harness.checks.planted.digits import CASES, EXPM1, HYPOT, TANH
 from parity_tests.suite.mistakes import judged as judged_version
 
@@ -161,6 +161,14 @@ def test_numbers_that_have_few_digits_themselves_are_no_place_to_look():
     report = judged_version(case.right, HYPOT, ["digits"], ["float16"], seed=5)
     (row,) = (row for row in report.rows if row.candidate == "wrong")
     assert (row.verdict, row.lost_digits) == (Verdict.PASS, ())
+
+
+def test_a_map_that_is_wrong_at_the_sample_itself_is_left_to_its_own_check():
+    jvp_is_wrong = pair_function(jvp=lambda *args: tuple(2 * y for y in pair_jvp(*args))).apply
+    report = crosscheck(jvp_is_wrong, MADE_PAIR, checks=["jvp", "digits"], dtypes=["float64"])
+    assert {row.check: row.verdict for row in rows(report)} == {"jvp": Verdict.MISMATCH, "digits": Verdict.PASS}
+    row = judged(lambda x: torch.exp(2 * x), OpSpec("exp", jnp.exp, "(n)->(n)"), "digits")
+    assert (row.verdict, row.reason.split(",")[0]) == (Verdict.SKIPPED, "all results are wrong at the sample itself")
 
 
 def test_accurate_is_true_or_false():
