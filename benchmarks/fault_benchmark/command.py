@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks.fault_benchmark.page import as_markdown, plot, summary
-from benchmarks.fault_benchmark.run import Cell, Key, measure, read, waiting, write
+from benchmarks.fault_benchmark.run import Cell, Key, measure, read, read_about, waiting, write
 from benchmarks.fault_benchmark.tally import bars
 from benchmarks.run import commit, facts
 from parity_tests.harness.report.atomic_file import write_text
@@ -24,10 +24,10 @@ MET, MISSED, INTERRUPTED = 0, 1, 2
 
 def measure_all(console: Console, keys: Sequence[Key], rules: Sequence[str], path: Path, resume: bool) -> int:
     """Measure what the results at `path` do not have, if they are resumed, and write them; the exit code."""
-    measured, judging = facts(), commit()
-    about = {key: measured[key] for key in ("date", "machine", "versions")} | {"commit": judging}
+    judging = commit()
     cells = read(path) if resume else {}
     work = [(key, wanted) for key in keys if (wanted := waiting(key, rules, cells))]
+    about = _about(judging) if work else read_about(path)
     interrupted = False
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -50,6 +50,12 @@ def measure_all(console: Console, keys: Sequence[Key], rules: Sequence[str], pat
     _conclude(console, about, list(cells.values()), path)
     missed = any(not met for *_, met in bars(list(cells.values())))
     return INTERRUPTED if interrupted else MISSED if missed else MET
+
+
+def _about(judging: str | None) -> dict[str, Any]:
+    """What the results say of the run: when, where, with which versions, at which commit."""
+    measured = facts()
+    return {key: measured[key] for key in ("date", "machine", "versions")} | {"commit": judging}
 
 
 def _conclude(console: Console, about: Mapping[str, Any], cells: Sequence[Cell], path: Path) -> None:

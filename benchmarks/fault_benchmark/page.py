@@ -16,7 +16,7 @@ _NOTES = """\
 A fault is *caught* if the rule rejects the version with it. *In brackets*: only where the rule accepts the same version
 without the fault; a rule that rejects right code, too, tells nothing. Faults that change each exact result by less than
 half a unit in the last place of the format are counted apart, as *below rounding*. A *false alarm* is a right version
-that is rejected. In float32 a version that computes in float32 inside is the one that does so throughout.
+that is rejected. In float32 and float64 the first two versions compute in the format itself and are one.
 gradcheck works in float64 only and is counted there, where code that exists in 16 bits alone cannot be run.
 `benchmarks/fault_benchmark/rules.py` says how each rule is set, and where its users set it so."""
 
@@ -43,7 +43,8 @@ def as_markdown(about: Mapping[str, Any], cells: Sequence[Cell]) -> str:
         of_format = [cell for cell in cells if cell.format == format]
         if of_format:
             lines += [f"## {format}", "", *_by_version(of_format), *_by_size(of_format)]
-    lines += _by_kind([cell for cell in cells if cell.format != "float64"])
+    judged_as_kernels = [cell for cell in cells if cell.format != "float64"]
+    lines += [*_by_kind(judged_as_kernels), *_by_operator(judged_as_kernels)]
     lines += _missed_lines(cells)
     return "\n".join(lines).rstrip() + "\n"
 
@@ -128,16 +129,35 @@ def _by_kind(cells: Sequence[Cell]) -> list[str]:
     return [title, "", *_table(["kind", *rules], rows)]
 
 
-def _missed_lines(cells: Sequence[Cell]) -> list[str]:
-    rows: dict[tuple[str, str], list[str]] = {}
-    for cell, i, by in missed_by_ours(cells):
-        where = f"{cell.format} {cell.size} {cell.version} ({len(by)})"
-        rows.setdefault((cell.operator, faults_of(cell)[i].name), []).append(where)
+def _by_operator(cells: Sequence[Cell]) -> list[str]:
+    """A table of the faults that are caught while the right version is accepted, by operators."""
+    rules = rules_in(cells)
+    rows = []
+    for name in OPERATORS:
+        counts = [tally((cell for cell in cells if cell.operator == name), rule) for rule in rules]
+        if any(t.of for t in counts):
+            rows.append([name, *(f"{t.caught_knowingly} of {t.of}" if t.of else "" for t in counts)])
     if not rows:
         return []
-    text = "Where, and in brackets how many other rules catch it while they accept the right version."
+    title = "## By operators, float32, bfloat16 and float16, where the right version is accepted"
+    return [title, "", *_table(["operator", *rules], rows)]
+
+
+def _missed_lines(cells: Sequence[Cell]) -> list[str]:
+    rows: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for cell, i, _ in missed_by_ours(cells):
+        sizes = rows.setdefault((cell.operator, faults_of(cell)[i].name), {}).setdefault(cell.format, [])
+        if cell.size not in sizes:
+            sizes.append(cell.size)
+    if not rows:
+        return []
+    text = "Where another rule accepts the version without the fault and rejects the one with it."
     title = f"## What {ours(cells)} misses and another rule catches"
-    return [title, "", text, "", *(f"- {name}, {fault}: {'; '.join(at)}" for (name, fault), at in rows.items())]
+    lines = []
+    for (name, fault), at in rows.items():
+        where = "; ".join(f"{format}, {', '.join(sizes)}" for format, sizes in at.items())
+        lines.append(f"- {name}, {fault}: {where}")
+    return [title, "", text, "", *lines]
 
 
 def _caught(t: Tally) -> str:
@@ -180,9 +200,10 @@ def plot(cells: Sequence[Cell], path: Path) -> None:
         for number, rule in enumerate(rules):
             t = tally(of_format, rule)
             if t.versions:
-                marker = "*" if rule.startswith("crosscheck") else "osD^vP"[number % 6]
+                own = rule.startswith("crosscheck")
+                marker, color = ("*", "black") if own else ("osD^vP"[number % 6], f"C{number % 10}")
                 x, y = 100 * t.alarms / t.versions, 100 * t.caught / max(t.of, 1)
-                panel.plot(x, y, marker, markersize=13 if marker == "*" else 7, color=f"C{number % 10}", label=rule)
+                panel.plot(x, y, marker, markersize=13 if own else 7, color=color, label=rule)
         panel.set(title=format, xlabel="right versions rejected, %", xlim=(-4, 104), ylim=(-4, 104))
         panel.grid(alpha=0.3)
         panel.legend(fontsize="x-small", loc="lower right")

@@ -219,6 +219,12 @@ def read(path: Path) -> dict[Key, Cell]:
     return {cell.key: cell for cell in cells if cell.operator in same}
 
 
+def read_about(path: Path) -> dict[str, Any]:
+    """Return what results say of the run that wrote them last."""
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    return {key: stored[key] for key in ("date", "machine", "versions", "commit")}
+
+
 def faults_of(cell: Cell) -> tuple[Fault, ...]:
     """Return the faults that a cell's numbers refer to; none if its version has no faults."""
     return () if cell.version == "torch.compile" else OPERATORS[cell.operator].faults
