@@ -71,7 +71,10 @@ def _oracle(operator, arrays, found):
     return [np.asarray(x) for x in (*outputs, *vjp(tuple(bar.numpy() for bar in bars)))]
 
 
-@pytest.mark.parametrize("size", marks(["small"], SIZES))
+@pytest.mark.parametrize(
+    "size",
+    ["small", pytest.param("medium", marks=pytest.mark.slow), pytest.param("kernel", marks=pytest.mark.soak)],
+)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_every_fault_changes_a_gradient_and_no_output(name: str, size: str) -> None:
     operator = OPERATORS[name]
