@@ -152,11 +152,20 @@ def judging(
 
 @app.command()
 def faults(
-    operators: Annotated[str | None, typer.Option(help="Such as 'attn,RMS norm'; by default all.")] = None,
-    formats: Annotated[str | None, typer.Option(help="Of float32, bfloat16, float16, float64.")] = None,
-    sizes: Annotated[str | None, typer.Option(help="Of small, medium, kernel.")] = None,
-    versions: Annotated[str | None, typer.Option(help="Such as 'float32 inside,torch.compile'.")] = None,
-    rules: Annotated[str | None, typer.Option(help="Such as 'crosscheck'; by default all.")] = None,
+    operators: Annotated[
+        list[str] | None,
+        typer.Option("--operators", help="Such as attn; give it several times for several; by default all."),
+    ] = None,
+    formats: Annotated[
+        list[str] | None, typer.Option("--formats", help="float32, bfloat16, float16, float64; as often as needed.")
+    ] = None,
+    sizes: Annotated[
+        list[str] | None, typer.Option("--sizes", help="small, medium, kernel; as often as needed.")
+    ] = None,
+    versions: Annotated[
+        list[str] | None, typer.Option("--versions", help="Such as torch.compile; as often as needed.")
+    ] = None,
+    rules: Annotated[list[str] | None, typer.Option("--rules", help="Such as crosscheck; as often as needed.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Keep what the results have, and judge the rest.")] = False,
     out: Annotated[Path, typer.Option(help="The results, .json; an .md and an .svg beside it.")] = RESULTS
     / "faults.json",
@@ -178,12 +187,11 @@ def faults(
     raise typer.Exit(measure_all(Console(), run.keys(*parts), _names("--rules", rules, run.RULES), out, resume))
 
 
-def _names(option: str, text: str | None, known: tuple[str, ...]) -> list[str]:
-    names = [name.strip() for name in text.split(",")] if text else [*known]
-    unknown = [name for name in names if name not in known]
+def _names(option: str, names: list[str] | None, known: tuple[str, ...]) -> list[str]:
+    unknown = [name for name in names or () if name not in known]
     if unknown:
         raise typer.BadParameter(f"{option}: unknown {unknown[0]!r}; there are {'; '.join(known)}")
-    return names
+    return [*dict.fromkeys(names or known)]
 
 
 @app.command()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from unittest import mock
 
 import jax
 import numpy as np
@@ -268,8 +270,9 @@ def test_which_rules_and_versions_there_are() -> None:
     assert [key[2] for key in every] == sorted((key[2] for key in every), key=SIZES.index)
 
 
+@mock.patch.dict(os.environ)  # the command sets the number of threads
 def test_an_unknown_name_is_refused() -> None:
-    result = CliRunner().invoke(app, ["faults", "--operators", "attn,nag"])
+    result = CliRunner().invoke(app, ["faults", "--operators", "gated sum, and its gate", "--operators", "nag"])
     assert result.exit_code == 2
     assert "unknown 'nag'" in result.output
 
