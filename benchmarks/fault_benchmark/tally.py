@@ -89,19 +89,18 @@ def bars(cells: Sequence[Cell]) -> list[tuple[str, str, bool]]:
     judged = [cell for cell in cells if rule in cell.rules]
     if not judged:
         return []
+    own = tally(judged, rule)
+    found = [(f"{rule} raises no false alarm", f"{own.alarms} of {own.versions}", own.alarms == 0)]
     of_any = sum(len(caught_by_any(cell, cell.rules)) for cell in judged)
-    missed = len(list(missed_by_ours(judged)))
-    share = 100 * (of_any - missed) / of_any if of_any else 100.0
-    counts = {name: tally(judged, name) for name in rules_in(judged)}
-    others = {name: t.caught_knowingly for name, t in counts.items() if name not in (CONVICTED, SUSPECTED)}
-    best = max(others, key=lambda name: others[name], default=None)
-    alarms = counts[rule].alarms
-    found = [
-        (f"{rule} catches at least 97 % of what any rule catches", f"{share:.1f} % of {of_any}", share >= 97),
-        (f"{rule} raises no false alarm", f"{alarms} of {counts[rule].versions}", alarms == 0),
-    ]
-    if best is not None:
-        own = counts[rule].caught_knowingly
-        text = f"{own} against {others[best]} of {best}"
-        found.insert(1, (f"{rule} catches more than each other rule", text, own > others[best]))
+    if of_any:
+        share = 100 * (of_any - len(list(missed_by_ours(judged)))) / of_any
+        found.append(
+            (f"{rule} catches at least 97 % of what any rule catches", f"{share:.1f} % of {of_any}", share >= 97)
+        )
+    counts = {name: tally(judged, name) for name in rules_in(judged) if name not in (CONVICTED, SUSPECTED)}
+    if counts and own.of:
+        best = max(counts, key=lambda name: counts[name].caught_knowingly)
+        text = f"{own.caught_knowingly} against {counts[best].caught_knowingly} of {best}"
+        met = own.caught_knowingly > counts[best].caught_knowingly
+        found.append((f"{rule} catches more than each other rule", text, met))
     return found
