@@ -1,7 +1,8 @@
 """jvp_of_vjp: forward over reverse, the cheap Hessian-vector product.
 
 With gradients off, `torch.linalg.solve`, `logdet` and `det` silently drop tangents: their backwards re-use a saved
-factorization there. A composition of PyTorch's own operations is not charged with that.
+factorization there. A composition of PyTorch's own operations is not charged with that, and other frameworks have no
+such switch.
 """
 
 import torch
@@ -42,7 +43,7 @@ def _run(trial):
     args, split = trial.arguments("jvp_of_vjp"), trial.oracle.map("jvp_of_vjp").base
     count = len(trial.primals)
     for create_graph, circumstance in ((True, ""), (False, "without create_graph")):
-        if not create_graph and _is_composite(trial):
+        if not create_graph and (trial.candidate.framework != "torch" or _is_composite(trial)):
             continue
         tensors = trial.tensors(args)
         try:

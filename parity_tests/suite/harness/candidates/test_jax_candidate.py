@@ -360,6 +360,14 @@ def test_a_candidate_is_called_in_the_format(dtype):
     assert seen == {dtype}
 
 
+def test_forward_over_reverse_is_asked_once(monkeypatch):
+    """PyTorch's other way, with gradients off, is not asked of JAX; even to find out what it is records a graph."""
+    recorded = []
+    monkeypatch.setattr(JaxCandidate, "record", lambda self, primals: recorded.append(primals))
+    assert judged(JaxCandidate(lambda x: x * x), SQUARE, "jvp_of_vjp").verdict is Verdict.PASS
+    assert not recorded
+
+
 @pytest.mark.slow
 def test_constants_and_keyword_parameters():
     def take(x, i, scale, *, power):
