@@ -167,8 +167,10 @@ def test_the_grid() -> None:
     assert any(case.n > case.m for case in cases)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("what", WHATS)
+@pytest.mark.parametrize(
+    "what",  # "both" has the outputs of "forward", too
+    [pytest.param(what, marks=pytest.mark.soak if what == "forward" else pytest.mark.slow) for what in WHATS],
+)
 @pytest.mark.parametrize("module", [torch_worker, jax_worker])
 def test_all_that_is_timed_computes_the_same(module, what: What) -> None:
     """q_bar, k_bar and v_bar of every version against the plain formulas in NumPy."""

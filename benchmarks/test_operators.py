@@ -157,7 +157,7 @@ def test_an_unknown_operator_is_refused() -> None:
     assert "unknown operator" in result.output
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_from_end_to_end(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["neg", "--out", str(tmp_path / "x.json")])
     assert result.exit_code == 0, result.output

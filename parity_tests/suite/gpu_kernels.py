@@ -89,34 +89,34 @@ SIZES = {
     "few_queries": (3, 128, 200, 4),
     "few_keys": (200, 4, 3, 100),
 }
-# Each size, face and scale at least once; all combinations are soak tests.
-AT_SIZES = {
-    ("one", "attn_output", 0.5),
-    ("one_block", "attn_output", 6.0),
-    ("whole_blocks", "attn", 0.5),
-    ("next_to_whole", "attn", 6.0),
-    ("few_queries", "attn_output", 0.5),
-    ("few_keys", "attn", 6.0),
-}
+# Each size, face, scale and format at least once; all combinations are soak tests.
+AT_SIZES = [
+    ("one", "attn_output", 0.5, "float32"),
+    ("one_block", "attn_output", 6.0, "float16"),
+    ("whole_blocks", "attn", 0.5, "bfloat16"),
+    ("next_to_whole", "attn", 6.0, "float32"),
+    ("few_queries", "attn_output", 0.5, "bfloat16"),
+    ("few_keys", "attn", 6.0, "float16"),
+]
 
 
 @pytest.mark.parametrize(
-    ("name", "face", "scale"),
+    ("name", "face", "scale", "dtypes"),
     [
-        pytest.param(
-            name,
-            face,
-            scale,
-            id=f"{name}-{face}-{scale}",
-            marks=pytest.mark.slow if (name, face, scale) in AT_SIZES else pytest.mark.soak,
-        )
-        for name in SIZES
-        for face in SPECS
-        for scale in (0.5, 6.0)
+        *(
+            pytest.param(name, face, scale, [dtype], id=f"{name}-{face}-{scale}-{dtype}", marks=pytest.mark.slow)
+            for name, face, scale, dtype in AT_SIZES
+        ),
+        *(
+            pytest.param(name, face, scale, DTYPES, id=f"{name}-{face}-{scale}", marks=pytest.mark.soak)
+            for name in SIZES
+            for face in SPECS
+            for scale in (0.5, 6.0)
+        ),
     ],
 )
-def test_first_order_at_every_size(kernels: Kernels, name: str, face: str, scale: float) -> None:
-    all_pass(judged(kernels, face, SIZES[name], scale=scale, checks=FIRST_ORDER, dtypes=DTYPES))
+def test_first_order_at_every_size(kernels: Kernels, name: str, face: str, scale: float, dtypes: Sequence[str]) -> None:
+    all_pass(judged(kernels, face, SIZES[name], scale=scale, checks=FIRST_ORDER, dtypes=dtypes))
 
 
 @pytest.mark.slow

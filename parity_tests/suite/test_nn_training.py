@@ -32,9 +32,8 @@ def test_the_losses_in_float64(name: str) -> None:
     np.testing.assert_allclose(nn_training.losses_in_torch(name, torch.float64), ours, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.soak if name == "adamw" else ()) for name in OPTIMIZERS]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_the_losses_in_float32(name: str) -> None:
     """Each run is within the spread of the exact one, so that they are within twice of it of each other."""
     exact, spread = nn_training.losses_in_jax(name, "float64"), nn_training.spread_of_float32(name)
