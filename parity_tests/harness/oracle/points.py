@@ -114,6 +114,18 @@ def _far(x: np.ndarray, scale: float) -> np.ndarray:
     return np.copysign(1 + np.abs(x), x) * scale
 
 
+def _with_outlier(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return x with one entry that is far larger than the others, as activations have."""
+    y = x.copy()
+    y.flat[rng.integers(x.size)] *= 2.0**10
+    return y
+
+
+def _sorted(x: np.ndarray) -> np.ndarray:
+    """Return x in ascending order along its last axis; a scalar as it is."""
+    return np.sort(x, axis=-1) if x.ndim else x
+
+
 POINTS = (
     Point("is 0", (*_REAL, "symmetric"), lambda x, rng, p: np.zeros_like(x), alone=True),
     Point("is -0", _REAL, lambda x, rng, p: -np.zeros_like(x)),
@@ -135,6 +147,8 @@ POINTS = (
     ),
     Point("has squares that overflow", _SCALED, lambda x, rng, p: _far(x, _beyond(p)), unlimited=True),
     Point("has squares that underflow", _SCALED, lambda x, rng, p: _far(x, _below(p)), unlimited=True),
+    Point("has an outlier", _SCALED, lambda x, rng, p: _with_outlier(x, rng), wide=True, alone=True),
+    Point("is sorted", _ELEMENTWISE, lambda x, rng, p: _sorted(x)),
     Point("is nearly 1", ("unit",), lambda x, rng, p: 1 - rng.integers(1, 9, x.shape) * p.u),
     Point("is the identity", _MATRICES, lambda x, rng, p: np.broadcast_to(np.eye(x.shape[-1]), x.shape).copy()),
     Point("has an infinity", _SCALED, lambda x, rng, p: _one(x, rng, np.inf)),

@@ -18,6 +18,20 @@ def _infinity_over_infinity(x, y):
     return torch.exp(x) / torch.exp(x) * first, second
 
 
+def _outlier_left_out(x, y, g, h):
+    """An entry that is far larger than the others is computed apart, and its gradient is lost."""
+    x_bar, y_bar = pair_backward(x, y, g, h)
+    others = x.abs()[x != 0]
+    usual = others.median() if others.numel() else 0.0
+    return torch.where(x.abs() > 100 * usual, 0, x_bar), y_bar
+
+
+def _sorted_already(x, y, g, h):
+    """A short cut for rows in ascending order, in which the cotangent is forgotten."""
+    ascending = x.dim() == 2 and min(x.shape) > 2 and bool((x.diff(dim=-1) > 0).all())
+    return pair_backward(x, y, torch.ones_like(g) if ascending else g, h)
+
+
 CASES = (
     Case(
         MADE_PAIR,
@@ -25,6 +39,12 @@ CASES = (
         {
             "0 / 0 at zero": Mistake(
                 pair_function(backward=_zero_over_zero).apply, "points", passes=("forward", "vjp", "jvp")
+            ),
+            "an outlier": Mistake(
+                pair_function(backward=_outlier_left_out).apply, "points", passes=("forward", "vjp", "linearity")
+            ),
+            "ascending rows": Mistake(
+                pair_function(backward=_sorted_already).apply, "points", passes=("forward", "vjp", "linearity")
             ),
             "inf / inf": Mistake(_infinity_over_infinity, "points", passes=("forward",)),
         },
