@@ -97,6 +97,15 @@ class TestProxyTensor(TestCase):
     @ops(OPS, allowed_dtypes=(torch.float64,))
     def test_symbolic_sizes(self, device, dtype, op, order):
         """One symbolic graph serves all sizes that fit; its guards say that, and nothing more."""
+        self._assert_symbolic(device, dtype, op, order)
+
+    @pytest.mark.soak
+    @parametrize("order", list(ORDERS))
+    @ops(OPS, allowed_dtypes=(torch.complex128,))
+    def test_symbolic_sizes_of_complex_tensors(self, device, dtype, op, order):
+        self._assert_symbolic(device, dtype, op, order)
+
+    def _assert_symbolic(self, device, dtype, op, order):
         compute = ORDERS[order](op)
         like = torch.empty((), device=device, dtype=dtype)
         graph = make_fx(compute, tracing_mode="symbolic")(*random_arguments((3, 2, 4, 5), like))
