@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.checks import CHECKS
@@ -62,14 +63,17 @@ def load_module(path: Path, start: Path | None = None) -> ModuleType:
     file = Path(start or "", path)
     if not file.is_file():
         raise CaseError(f"{path}: {'is a directory; give a file' if file.is_dir() else 'no such file'}")
-    module_spec = importlib.util.spec_from_file_location(f"gradparity_case_{path.stem}", file)
-    if module_spec is None or module_spec.loader is None:
+    if file.suffix != ".py":
         raise CaseError(f"{path}: not a Python file; its name must end in .py")
+    name = f"gradparity_case_{path.stem}"
+    loader = _FromSource(name, str(file))
+    module_spec = importlib.util.spec_from_file_location(name, file, loader=loader)
+    assert module_spec is not None
     module = importlib.util.module_from_spec(module_spec)
     sys.modules[module_spec.name] = module  # where dataclasses and pickle look it up
     sys.path.insert(0, str(file.parent.resolve()))  # so that a case can import its neighbours, as a script can
     try:
-        module_spec.loader.exec_module(module)
+        loader.exec_module(module)
     except SyntaxError as error:
         raise CaseError(f"{path}, line {error.lineno}: SyntaxError: {error.msg}") from error
     except KeyboardInterrupt:
@@ -80,6 +84,18 @@ def load_module(path: Path, start: Path | None = None) -> ModuleType:
     finally:
         sys.path.pop(0)
     return module
+
+
+class _FromSource(SourceFileLoader):
+    """Compiles the source each time.
+
+    Python takes bytecode for current if the source has the same length and was changed within the same second: a quick
+    edit of one digit would be judged as it was before.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
 
 
 def _spec(path: Path, module: ModuleType) -> OpSpec:

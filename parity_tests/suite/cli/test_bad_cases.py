@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from parity_tests.cli.app import app
+from parity_tests.cli.case_file import load_module
 from parity_tests.suite.marks import fast
 
 HEAD = """
@@ -211,3 +213,13 @@ def test_an_interrupt_is_none_of_the_candidate(tmp_path):
     assert code == 130
     assert "Could not judge: interrupted" in printed
     assert report["error"] == "interrupted"
+
+
+def test_a_quick_edit_is_seen(tmp_path):
+    """Of the same length and within the same second: Python would take the bytecode of before for current."""
+    case = tmp_path / "case.py"
+    for factor in (2, 1):
+        case.write_text(f"factor = {factor}\n")
+        os.utime(case, (1e9, 1e9))
+        assert load_module(case).factor == factor
+    assert [path.name for path in tmp_path.iterdir()] == ["case.py"]

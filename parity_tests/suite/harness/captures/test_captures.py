@@ -67,7 +67,6 @@ ALSO_WRONG = {"SavedIntermediate", "JvpDetached", "BackwardDetached", "OnTheClas
     "AnotherScale",  # saves x times a power of two
     "WritesToOutputInBackward",  # keeps an output that is detached
     "CacheReturned",  # returns what it finds in a list with w.tolist() in it
-    "_ConstantCurvature",  # detaches what it has saved
 }
 
 
