@@ -409,10 +409,17 @@ def test_integers_are_shrunk_within_their_domain(domain, smallest):
     spec = OpSpec("op", lambda x, k: k * x, "(n),(n)->(n)", domains={"k": domain})
     sample = next(iter(samples(spec, 0)))
     drawn = sample.constants[1]
-    last = replace(sample, constants={1: np.append(drawn[:-1], 8)})
-    found = shrink.shrunk(spec, last, ("x",), lambda s: s.constants[1].shape == (4,) and s.constants[1][-1] > 5)
+    assert drawn is not None
+    given = np.append(drawn[:-1], 8)
+
+    def fails(sample):
+        return sample.constants[1].shape == (4,) and sample.constants[1][-1] > 5
+
+    found = shrink.shrunk(spec, replace(sample, constants={1: given}), ("x",), fails)
     assert found is not None
-    assert str(found.constants[1].tolist()) == (smallest or str(last.constants[1].tolist()))
+    kept = found.constants[1]
+    assert kept is not None
+    assert str(kept.tolist()) == (smallest or str(given.tolist()))
 
 
 @pytest.mark.usefixtures("shrinking")
