@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import parity_tests
 
 if TYPE_CHECKING:
+    from parity_tests import Arithmetic as Arithmetic
     from parity_tests import ArrayCandidate as ArrayCandidate
     from parity_tests import AxisSize as AxisSize
     from parity_tests import Candidate as Candidate
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from parity_tests import integer as integer
 
 __all__ = [
+    "Arithmetic",
     "ArrayCandidate",
     "AxisSize",
     "Candidate",

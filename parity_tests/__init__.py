@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from parity_tests.harness.crosscheck import assert_parity as assert_parity
     from parity_tests.harness.crosscheck import crosscheck as crosscheck
     from parity_tests.harness.findings import Verdict as Verdict
+    from parity_tests.harness.numbers.contracts import Arithmetic as Arithmetic
     from parity_tests.harness.oracle.oracle import OracleError as OracleError
     from parity_tests.harness.report.report import ParityError as ParityError
     from parity_tests.harness.report.report import Report as Report
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from parity_tests.harness.specs.spec import OpSpec as OpSpec
 
 _MODULES = {
+    "Arithmetic": "numbers.contracts",
     "ArrayCandidate": "candidates.array_candidate",
     "AxisSize": "specs.size_rules",
     "Candidate": "candidates.torch_candidate",

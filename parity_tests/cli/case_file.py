@@ -40,7 +40,9 @@ def load_case(path: Path, start: Path | None = None) -> tuple[OpSpec, list[AnyCa
     limits = getattr(module, "limits", None)
     try:
         hints.check_limits(limits, CHECKS)
-        return spec, [as_candidate(call, name, limits) for name, call in _candidates(path, module).items()]
+        calls = _candidates(path, module)
+        hints.check_contracts(spec, calls)
+        return spec, [as_candidate(call, name, limits) for name, call in calls.items()]
     except (TypeError, ValueError) as error:
         raise CaseError(f"{path}: {error}") from error
 

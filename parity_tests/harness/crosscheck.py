@@ -95,6 +95,7 @@ def crosscheck(
     hints.check_limits(limits, CHECKS)
     candidates = _candidates(candidate, name, limits)
     spec = _spec(spec, inputs)
+    hints.check_contracts(spec, [each.name for each in candidates])
     if budget is not None and not budget >= 0:
         raise ValueError(f"crosscheck: budget must be a number of seconds, got {budget!r}")
     _check_device(device)

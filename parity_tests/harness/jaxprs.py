@@ -48,6 +48,12 @@ def has_primitive(jaxpr: core.Jaxpr, prefix: str | tuple[str, ...]) -> bool:
     )
 
 
+def checkpoint_names(jaxpr: core.Jaxpr) -> set[str]:
+    """The names that `jax.ad_checkpoint.checkpoint_name` gives to intermediates of a jaxpr."""
+    own = {eqn.params["name"] for eqn in jaxpr.eqns if eqn.primitive.name == "name"}
+    return own.union(*(checkpoint_names(sub) for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params)))
+
+
 def without_dead_code(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
     """The same program without the equations that no result depends on."""
     jaxpr, kept = closed.jaxpr, []

@@ -28,7 +28,7 @@ def _negative(mp, eqn, x):
     return as_array(np.negative(x))
 
 
-@primitive("copy", "copy_p", "stop_gradient")
+@primitive("copy", "copy_p", "name", "stop_gradient")
 def _itself(mp, eqn, x):
     return x
 

@@ -180,7 +180,9 @@ class CandidateRows:
         if sample.absent:
             domains = spec.domains_of_inputs(spec.count)
             call = call.without([i for i in sample.absent if domains[i].differentiable])
-        return Trial(call, oracle, sample, self.precision, self.plan.device)
+        contract = spec.contract_of(self.candidate.name)
+        precision = self.precision if contract is None else self.precision.under(contract)
+        return Trial(call, oracle, sample, precision, self.plan.device)
 
     def _blank(self, check: str) -> Row:
         return self.plan.blank(self.candidate.name, check, self.precision)

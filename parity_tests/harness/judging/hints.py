@@ -52,6 +52,16 @@ def check_names(candidates: Mapping) -> None:
             raise TypeError(f'the keys of candidates must be their names, such as {{"mine": f}}, got {name!r}')
 
 
+def check_contracts(spec: OpSpec, candidates: Collection[str]) -> None:
+    """Raise a ValueError if `OpSpec.arithmetic` names a candidate that is not there."""
+    for name in spec.arithmetic if isinstance(spec.arithmetic, Mapping) else ():
+        if name not in candidates:
+            raise ValueError(
+                f"OpSpec {spec.name}: arithmetic names the candidate {name!r}; the candidates are "
+                f"{', '.join(candidates)}"
+            )
+
+
 def check_primal(spec: OpSpec) -> None:
     """Raise a TypeError if the primal of a spec is a function of PyTorch's or NumPy's own, or a module."""
     owner = getattr(spec.primal, "__module__", None) or ""

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from parity_tests.harness.numbers.complex_parts import by_parts
+from parity_tests.harness.numbers.contracts import THROUGHOUT, Arithmetic, Storing
 from parity_tests.harness.numbers.jumps import Jumps
 
 # Right code may exceed the bound of a long sum by chance, with a probability of at most 2 exp(-λ² / 2). λ is chosen so
@@ -34,6 +35,8 @@ class Precision:
         part: the name of the format of a real or imaginary part; its own, if its numbers are real.
         any_choice: True if the bounds of an error analysis cover every choice between exactly equal keys of a sort,
             and False if they cover the oracle's choice alone. See `rounding.order`.
+        arithmetic: what a computation in a 16-bit format rounds. See `rounding.stored`.
+        stored: the intermediates that are rounded to another format. See `rounding.stored`.
         jumps: the sides of jumps for which an error analysis is made. See `rounding.integer_jumps`.
     """
 
@@ -46,12 +49,23 @@ class Precision:
     largest: float
     part: str
     any_choice: bool = False
+    arithmetic: Arithmetic = THROUGHOUT
+    stored: Storing | None = field(default=None, compare=False, repr=False)
     jumps: Jumps | None = field(default=None, compare=False, repr=False)
 
     @property
     def with_any_choice(self) -> Precision:
         """The same format, for bounds that cover every choice between exactly equal keys."""
         return replace(self, any_choice=True)
+
+    @property
+    def is_short(self) -> bool:
+        """True of the 16-bit formats, whose sums of products are accumulated in float32."""
+        return self.u_acc < self.u
+
+    def under(self, arithmetic: Arithmetic) -> Precision:
+        """The same format, for bounds of what rounds as this contract says; the wider formats have no contracts."""
+        return replace(self, arithmetic=arithmetic) if self.is_short else self
 
     @property
     def is_complex(self) -> bool:
@@ -93,6 +107,11 @@ class Precision:
     def rounded(self, x: np.ndarray) -> np.ndarray:
         """Return x rounded to this format, as float64; complex numbers are rounded by parts, and stay complex128."""
         return by_parts(lambda a: np.asarray(a, np.float64).astype(self.storage).astype(np.float64), np.asarray(x))
+
+    def spacing(self, x: np.ndarray) -> np.ndarray:
+        """Return the distance of the format's numbers around x: one unit in the last place."""
+        _, exponent = np.frexp(x)
+        return np.maximum(np.ldexp(2 * self.u, exponent - 1), self.smallest)
 
     def gamma(
         self, K: int, pairs: np.ndarray | float | None = None, biased: np.ndarray | float | None = None

@@ -22,6 +22,7 @@ from parity_tests.harness import jaxprs
 from parity_tests.harness.candidates.outputs import Outputs, leaves
 from parity_tests.harness.exceptions.errors import described, where_of
 from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
+from parity_tests.harness.numbers.contracts import THROUGHOUT
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.oracle.fingerprint import fingerprint
 from parity_tests.harness.oracle.formulas import and_absent, of_present_inputs
@@ -179,18 +180,6 @@ class Oracle:
         known = {i: jnp.asarray(x) if x is not None and x.dtype.kind in "fc" else x for i, x in self.constants.items()}
         return [known[i] if i in known else next(remaining) for i in range(count)]
 
-    def literals(self, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[float, ...]:
-        """Return the real numbers in the programs of primal and surrogate, but for 0 and 1; at most 8 of them."""
-        found, shapes = jaxprs.literals(self.program(input_shapes)), self.shapes(input_shapes)
-        if self.spec.surrogate is not None:  # whose thresholds are its own
-            zeros = [np.zeros(shapes[slot.like], self.dtypes[slot.like]) for slot in self.map("vjp").arguments]
-            found |= jaxprs.literals(self.traced("vjp", zeros, by_autodiff=False).closed.jaxpr)
-        return tuple(sorted(found - {0.0, 1.0, -1.0})[:8])
-
-    def divisions(self, input_shapes: tuple[tuple[int, ...], ...]) -> int:
-        """Return the number of divisions in the primal's program; one in a loop counts twice."""
-        return jaxprs.divisions(self.program(input_shapes))
-
     def largest_array(self, input_shapes: tuple[tuple[int, ...], ...]) -> int:
         """Return the size in entries of the largest array that the primal makes of inputs of these shapes."""
         return jaxprs.largest(self.program(input_shapes))
@@ -306,7 +295,12 @@ class Oracle:
         closed, zero = self.traced(name, args, by_autodiff)
         if len(zero) != len(slots):
             raise OracleError(f"{self.spec.name}: {name} returns {len(zero)} results, expected {len(slots)}")
-        nonzero = iter(bounded(closed, *present, precision=precision, inputs=inputs))
+        values = {}
+        if len(ORDERS[name]) > 1:
+            precision = precision.under(THROUGHOUT)  # what one derivative hands to the next is stored
+        elif precision.arithmetic.stored:
+            values = self.outputs_by_name(args)
+        nonzero = iter(bounded(closed, *present, precision=precision, inputs=inputs, values=values))
         results = []
         for slot, is_zero in zip(slots, zero, strict=True):
             shape = shapes[slot.like]
@@ -345,6 +339,10 @@ class Oracle:
             np.zeros(shapes[slot.like], self.dtypes[slot.like]) if is_zero else next(nonzero)
             for slot, is_zero in zip(self.map(name).results, zero, strict=True)
         ]
+
+    def outputs_by_name(self, args: Arrays) -> dict[str, np.ndarray]:
+        """Return the operator's float64 outputs at the inputs that a map's arguments begin with."""
+        return dict(zip(self.outputs, self.values("forward", args[: len(self.inputs)]), strict=True))
 
     def traced(self, name: str, args: Arrays, by_autodiff: bool) -> Program:
         """A map's program for arguments such as these, of which the values do not matter."""
@@ -390,7 +388,13 @@ class Oracle:
 
     def ask(self, name: str, args: Arrays, precision: Precision, inputs: int = INPUT) -> list[Truth]:
         """Return the cached result of `evaluate` by the formula that judges, so that all candidates share one truth."""
-        key = (name, precision.name, inputs, *(None if x is None else fingerprint(x) for x in args))
+        key = (
+            name,
+            precision.name,
+            precision.arithmetic,
+            inputs,
+            *(None if x is None else fingerprint(x) for x in args),
+        )
         if key not in self._truths:
             self._truths[key] = self.evaluate(name, args, precision, inputs=inputs)
         return self._truths[key]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from parity_tests.harness import jaxprs
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.specs.domains import EXTENDED, as_constant
@@ -170,7 +171,7 @@ def placements(oracle: Oracle, sample: Sample, precision: Precision) -> Iterator
 
     in_float64 = precision.largest > math.sqrt(FLOAT64.largest)
     # Of quotients of quotients a cotangent on the way may leave the range, whatever each rule does.
-    is_quotient = oracle.divisions(sample.shapes) == 1
+    is_quotient = jaxprs.divisions(oracle.program(sample.shapes)) == 1
     for point in (*POINTS, *_of_the_operator(oracle, sample)):
         if point.unlimited and (in_float64 or not is_quotient):
             continue
@@ -197,7 +198,7 @@ def placements(oracle: Oracle, sample: Sample, precision: Precision) -> Iterator
 
 def _of_the_operator(oracle: Oracle, sample: Sample) -> Sequence[Point]:
     """Return points at the numbers in the oracle's program, since its thresholds are among them."""
-    numbers = oracle.literals(sample.shapes)
+    numbers = _literals(oracle, sample.shapes)
     if not numbers:
         return ()
     listed = ", ".join(f"{x:g}" for x in numbers)
@@ -210,3 +211,12 @@ def _of_the_operator(oracle: Oracle, sample: Sample) -> Sequence[Point]:
         for domain, values in by_domain
         if values
     ]
+
+
+def _literals(oracle: Oracle, input_shapes: tuple[tuple[int, ...], ...]) -> tuple[float, ...]:
+    """The real numbers in the programs of primal and surrogate, but for 0 and 1; at most 8 of them."""
+    found, shapes = jaxprs.literals(oracle.program(input_shapes)), oracle.shapes(input_shapes)
+    if oracle.spec.surrogate is not None:  # whose thresholds are its own
+        zeros = [np.zeros(shapes[slot.like], oracle.dtypes[slot.like]) for slot in oracle.map("vjp").arguments]
+        found |= jaxprs.literals(oracle.traced("vjp", zeros, by_autodiff=False).closed.jaxpr)
+    return tuple(sorted(found - {0.0, 1.0, -1.0})[:8])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import cast
 
 import jax.numpy as jnp
@@ -31,6 +33,7 @@ from parity_tests.harness.rounding.fused import Sums
 from parity_tests.harness.rounding.missing import NoRule, NotFloat64
 from parity_tests.harness.rounding.products import Products
 from parity_tests.harness.rounding.registry import BY_MODULUS, ControlRule, Kind, Primitive, Rule, has, record_of
+from parity_tests.harness.rounding.stored import Stored, stored
 
 # Each registers its primitives when it is imported.
 FAMILIES = (arithmetic, bits, control_flow, elementary, indexing, matrix, order, spectral, sums)
@@ -43,11 +46,16 @@ _DOUBLE = frozenset({_FLOAT64, np.dtype(np.complex128)})
 
 
 def bounded(
-    closed: core.ClosedJaxpr, *args: np.ndarray, precision: Precision, inputs: int = INPUT
+    closed: core.ClosedJaxpr,
+    *args: np.ndarray,
+    precision: Precision,
+    inputs: int = INPUT,
+    values: Mapping[str, np.ndarray] = MappingProxyType({}),
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Values and error bounds of a jaxpr's outputs at float64 arguments that are exact in the format.
 
-    `inputs` counts the roundings of an input that a computation may be equivalent to; 0 where none can be.
+    `inputs` counts the roundings of an input that a computation may be equivalent to; 0 where none can be. `values`:
+    the operator's outputs by name, for a contract (`precision.arithmetic`) by which some are stored.
 
     Must run inside `numerics.pinned()` (float64 on). The bound covers the format's computation and that of the
     float64 values themselves.
@@ -56,6 +64,11 @@ def bounded(
         NoRule: the jaxpr has a primitive without a rule.
         NotFloat64: it computes in a lower precision than its arguments have.
     """
+    contract = precision.arithmetic
+    if contract.inside == "float32":
+        kept = Stored.of(precision, contract.stored, closed, args, values) if contract.stored else None
+        single = replace(precision.single, any_choice=precision.any_choice, stored=kept)
+        return [stored(pair, precision) for pair in bounded(closed, *args, precision=single, inputs=inputs)]
     # An infinite or undefined input is exact.
     with np.errstate(all="ignore"):  # an infinity or a NaN is a result here, as it is in JAX
         pairs = [(np.asarray(x), np.where(np.isfinite(x), inputs * precision.u * np.abs(x), 0.0)) for x in args]
@@ -97,6 +110,8 @@ def _interpret(
         if scaled:
             eqn, operands, scale = rounding_scales.prepared(eqn, operands, precision)
         outputs = applied(eqn, operands, precision, sums, scaled)
+        if precision.stored is not None:
+            outputs = precision.stored.rounded(outputs)
         lost = products.lost(eqn, operands, precision) + sums.lost(eqn, operands, outputs, precision)
         if eqn.primitive.name == "div" and any(eqn.invars[1] is x for x in logs):
             lost = _by_logarithm(operands[1][0], outputs[0][0], precision)

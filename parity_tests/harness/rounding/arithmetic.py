@@ -56,6 +56,7 @@ def _quotient(eqn, x, e, y, p):
 
 
 @primitive("neg", "copy", "copy_p", kinds=Kind.KEEPS_SIZE | Kind.LINEAR, complex=BY_MODULUS)
+@primitive("name", kinds=Kind.KEEPS_SIZE | Kind.LINEAR, complex=BY_MODULUS)  # of jax.ad_checkpoint.checkpoint_name
 @primitive("stop_gradient", kinds=Kind.KEEPS_SIZE, complex=BY_MODULUS)  # whose derivative is 0
 @primitive("real", "imag", "conj", complex=BY_MODULUS)
 @primitive("reduce_precision")

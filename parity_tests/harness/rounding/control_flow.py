@@ -6,6 +6,9 @@ Each rule gets the interpreter of `rounding` as its last argument, by which it e
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
 from parity_tests.harness.numbers.formats import Precision
@@ -17,14 +20,19 @@ from parity_tests.harness.rounding.missing import NoRule
 from parity_tests.harness.rounding.registry import Kind, primitive
 
 
+def operands_of_scan(params: Mapping[str, Any], operands: Sequence) -> tuple[list, list, list]:
+    """The operands of a scan: those of every step, those that are carried, and those that have an entry for each."""
+    if "ft_in" in params:  # JAX 0.12
+        consts, carry, sequences = params["ft_in"].update(operands).unpack()
+        return list(consts), list(carry), list(sequences)
+    first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
+    return list(operands[:first]), list(operands[first:last]), list(operands[last:])
+
+
 @primitive("scan", kinds=Kind.CONTROL)
 def _scan(eqn, operands, precision, interpret):
     p, body = eqn.params, closed(eqn.params["jaxpr"])
-    if "ft_in" in p:  # JAX 0.12
-        consts, carry, sequences = map(list, p["ft_in"].update(operands).unpack())
-    else:
-        first, last = p["num_consts"], p["num_consts"] + p["num_carry"]
-        consts, carry, sequences = operands[:first], operands[first:last], operands[last:]
+    consts, carry, sequences = operands_of_scan(p, operands)
     num_carry = len(carry)
     steps: list[list[tuple]] = []
     order = range(p["length"])

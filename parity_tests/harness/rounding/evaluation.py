@@ -120,6 +120,7 @@ _MOVED: dict[str, Callable[..., Any]] = {
     "split": _split,
     "copy": lambda x: x,
     "stop_gradient": lambda x, **_: x,
+    "name": lambda x, **_: x,
 }
 
 
@@ -337,10 +338,16 @@ def closed(jaxpr: core.ClosedJaxpr | core.Jaxpr) -> core.ClosedJaxpr:
     return jaxpr if isinstance(jaxpr, core.ClosedJaxpr) else core.ClosedJaxpr(jaxpr, ())
 
 
-def evaluate(program: core.ClosedJaxpr, *args: np.ndarray) -> list[np.ndarray]:
-    """The outputs of a jaxpr at these arguments, equation by equation; loops and branches are run by JAX."""
+Seen = Callable[[core.JaxprEqn, Sequence[np.ndarray]], None]
+
+
+def evaluate(program: core.ClosedJaxpr, *args: np.ndarray, seen: Seen = lambda eqn, y: None) -> list[np.ndarray]:
+    """The outputs of a jaxpr at these arguments, equation by equation; loops and branches are run by JAX.
+
+    `seen` is called with each equation and its results, but for those in loops and branches.
+    """
     with np.errstate(all="ignore"):
-        return _evaluate(program, args, np.asarray)
+        return _evaluate(program, args, np.asarray, seen)
 
 
 def evaluate_rounded(program: core.ClosedJaxpr, args: Sequence[np.ndarray], p: Precision) -> list[np.ndarray] | None:
@@ -360,7 +367,10 @@ def evaluate_rounded(program: core.ClosedJaxpr, args: Sequence[np.ndarray], p: P
 
 
 def _evaluate(
-    program: core.ClosedJaxpr, args: Sequence[np.ndarray], stored: Callable[[Any], np.ndarray]
+    program: core.ClosedJaxpr,
+    args: Sequence[np.ndarray],
+    stored: Callable[[Any], np.ndarray],
+    seen: Seen = lambda eqn, y: None,
 ) -> list[np.ndarray]:
     known: dict[core.Var, np.ndarray] = dict(zip(program.jaxpr.constvars, map(stored, program.consts), strict=True))
     known |= zip(program.jaxpr.invars, args, strict=True)
@@ -371,9 +381,10 @@ def _evaluate(
     for eqn in program.jaxpr.eqns:
         x, inner = [read(atom) for atom in eqn.invars], called(eqn)
         if inner is not None:
-            y = _evaluate(inner, x, stored)
+            y = _evaluate(inner, x, stored, seen)
         else:
             y = evaluated(eqn, *x)
             y = y if eqn.primitive.multiple_results else [y]
+            seen(eqn, y)
         known |= zip(eqn.outvars, map(stored, y), strict=True)
     return [read(atom) for atom in program.jaxpr.outvars]

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 import torch
 
+from parity_tests.harness.numbers.contracts import Arithmetic
 from parity_tests.harness.numbers.formats import COMPLEX, FORMATS, PRECISIONS
 from parity_tests.harness.specs.arguments import Tree, check_names, is_flat, leaves, mapped
 from parity_tests.harness.specs.domains import (
@@ -106,6 +107,9 @@ class OpSpec:
             right, and reported as a convention.
         accurate: True if a result that has lost digits is wrong, although the oracle's formula loses as many, where the
             problem does not force anybody to lose them. Otherwise it is only reported: LOSES DIGITS.
+        arithmetic: what a candidate rounds in the 16-bit formats: an `Arithmetic`, or one by name for each of several
+            candidates. Values and first derivatives are then held to it. By default a result may be off as if every
+            operation was rounded, and is SUSPECT if its error does not look like rounding.
         equations: where a result is derived, for messages: {"k_bar": "equation (11) in derivation/attn.md"}.
 
     Raises:
@@ -137,6 +141,7 @@ class OpSpec:
     accurate: bool = False
     optional: Sequence[str] = ()
     blocks: Mapping[str, int] = field(default_factory=dict)
+    arithmetic: Arithmetic | Mapping[str, Arithmetic] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -321,6 +326,10 @@ class OpSpec:
     def params_have_sizes(self) -> bool:
         """True if a keyword parameter depends on the size of an axis."""
         return bool(axis_sizes(self.params))
+
+    def contract_of(self, candidate: str) -> Arithmetic | None:
+        """Return the contract that a candidate of this name is held to; None if none is stated."""
+        return self.arithmetic.get(candidate) if isinstance(self.arithmetic, Mapping) else self.arithmetic
 
     def domains_of_inputs(self, count: int) -> tuple[Domain, ...]:
         """Return the domain of each input."""

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from parity_tests.harness.numbers.contracts import Arithmetic
 from parity_tests.harness.specs.signature import Signature
 
 LARGEST = sys.float_info.max
@@ -52,6 +53,10 @@ def check_kinds(spec: Any) -> None:
             _check_names(start, field, value, example)
     if not isinstance(spec.accurate, bool):
         raise TypeError(f"{start}accurate must be True or False, got {spec.accurate!r}")
+    contracts = spec.arithmetic.values() if isinstance(spec.arithmetic, Mapping) else [spec.arithmetic]
+    if not all(isinstance(contract, Arithmetic) or spec.arithmetic is None for contract in contracts):
+        example = 'Arithmetic("float32"), or {"my_kernel": Arithmetic("float32")}'
+        raise TypeError(f"{start}arithmetic must be an Arithmetic, such as {example}, got {spec.arithmetic!r}")
     inputs = spec.inputs
     if inputs is not None and (isinstance(inputs, str) or not isinstance(inputs, Sequence)):
         raise TypeError(f"{start}inputs must be a sequence of arrays; write inputs=(x,), got {type(inputs).__name__}")

@@ -11,6 +11,7 @@ from jax.extend import core
 from parity_tests.harness import jaxprs
 from parity_tests.harness.findings import Comparison, Fact, Finding
 from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers.contracts import THROUGHOUT
 from parity_tests.harness.rounding.analysis import NoRule, bounded
 from parity_tests.harness.trial.trial import Trial
 
@@ -40,7 +41,7 @@ def _truths(trial: Trial) -> list[tuple[np.ndarray, np.ndarray]]:
     every = jax.make_jaxpr(lambda *args: oracle.returns.integers(oracle.every_output(*args)))(*primals)
     closed = jaxprs.without_dead_code(every)
     try:
-        truths = bounded(closed, *primals, precision=trial.precision.with_any_choice)
+        truths = bounded(closed, *primals, precision=trial.precision.under(THROUGHOUT).with_any_choice)
     except NoRule:
         values = [np.asarray(y) for y in core.jaxpr_as_fun(closed)(*primals)]
         return [(y, np.zeros(y.shape, bool)) for y in values]

@@ -11,6 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 
 from parity_tests.harness.extended import registry
 from parity_tests.harness.extended.adaptive import context, exact
@@ -23,6 +24,7 @@ from parity_tests.suite.harness._ops import normal
 
 TINY = float(np.finfo(np.float64).tiny)
 PROGRAMS: dict[str, Callable] = {
+    "an intermediate with a name": lambda x: checkpoint_name(jnp.tanh(x), "y") * x,
     "functions": lambda x: (
         jnp.exp(x),
         jnp.exp2(x),

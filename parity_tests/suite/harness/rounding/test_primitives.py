@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 from jax.extend import core
 
 from parity_tests.harness.numbers.numerics import pinned
@@ -54,6 +55,7 @@ EXAMPLES: dict[str, Example] = {
     "neg": (lambda x: -x, (X,)),
     "copy": (jnp.copy, (X,)),
     "stop_gradient": (lax.stop_gradient, (X,)),
+    "name": (lambda x: checkpoint_name(x, "named"), (X,)),
     "convert_element_type": (lambda x: x.astype(np.int32), (X,)),
     "select_n": (lambda x, y: lax.select_n(x > y, x, y), (X, X)),
     "add": (lambda x, y: x + y, (X, X)),

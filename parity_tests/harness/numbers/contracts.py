@@ -1,0 +1,59 @@
+"""Arithmetic contracts: what a computation in a 16-bit format rounds, and where, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """What a candidate rounds in a 16-bit format. In wider formats, and beyond first order, it says nothing.
+
+    Attributes:
+        inside: "float32" if everything is computed in float32 and each result is rounded to the format once; "format"
+            if the result of every operation is rounded to the format.
+        stored: the names of intermediates that are rounded to the format although the inside is float32, as what a
+            kernel saves for its backward, or hands to a tensor core: outputs of the operator, or what the primal or an
+            explicit formula names by `jax.ad_checkpoint.checkpoint_name`.
+
+    Raises:
+        TypeError, ValueError: a field that cannot be used, with the remedy.
+    """
+
+    inside: Literal["float32", "format"] = "float32"
+    stored: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.inside not in ("float32", "format"):
+            raise ValueError(f'Arithmetic: inside must be "float32" or "format", got {self.inside!r}')
+        if isinstance(self.stored, str) or not isinstance(self.stored, Iterable):
+            raise TypeError(f'Arithmetic: stored must be a sequence of names, such as ("attn",), got {self.stored!r}')
+        object.__setattr__(self, "stored", tuple(self.stored))
+        wrong = [name for name in self.stored if not isinstance(name, str)]
+        if wrong:
+            raise TypeError(
+                f'Arithmetic: stored must be a sequence of names, such as ("attn",), got {wrong[0]!r} in it'
+            )
+        if self.stored and self.inside == "format":
+            raise ValueError('Arithmetic: with inside="format" every intermediate is stored in the format; omit stored')
+
+    def __str__(self) -> str:
+        """The contract in words, for reports."""
+        if self.inside == "format":
+            return "every operation rounded"
+        kept = f", {' and '.join(self.stored)} rounded where stored" if self.stored else ""
+        return f"float32 inside{kept}, results rounded once"
+
+
+INSIDE_FLOAT32 = Arithmetic("float32")
+THROUGHOUT = Arithmetic("format")
+
+
+class Storing(Protocol):
+    """Knows which intermediates of a program are rounded to a format other than the one that it is computed in."""
+
+    def rounded(self, outputs: list[tuple]) -> list[tuple]:
+        """Return the results of an equation with their bounds, of what is stored after it was rounded."""
+        ...
