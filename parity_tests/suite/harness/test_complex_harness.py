@@ -38,7 +38,7 @@ from parity_tests.suite.marks import fast, marks
 pytestmark = pytest.mark.usefixtures("certified_once")
 
 MAPS = ("forward", "vjp", "jvp", "adjoint", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp", "linearity")
-OF_REAL_NUMBERS = {"points", "points_second_order", "exact", "autocast"}
+OF_REAL_NUMBERS = {"points", "points_second_order", "exact", "digits", "autocast"}
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:

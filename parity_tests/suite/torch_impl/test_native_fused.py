@@ -122,6 +122,7 @@ def test_every_check(native: Callable, sizes):
         "points",
         "points_second_order",
         "exact",
+        "digits",  # the oracle's programs are too large there
     }
     assert {verdict for verdict in left.values()} <= {Verdict.UNRESOLVED, Verdict.SKIPPED}
 
