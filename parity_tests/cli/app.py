@@ -67,6 +67,10 @@ TrialOption = Annotated[
         "--trial-timeout", min=0, help="Seconds for one sample, or for loading the case; what takes longer hangs."
     ),
 ]
+SuspectOption = Annotated[
+    bool,
+    typer.Option("--allow-suspect", help="SUSPECT, an error in 16 bits that does not look like rounding, may pass."),
+]
 BudgetOption = Annotated[
     float | None,
     typer.Option(
@@ -112,6 +116,7 @@ def _options(
     jobs: JobsOption = 1,
     isolate: IsolateOption = True,
     trial_timeout: TrialOption = TRIAL_SECONDS,
+    allow_suspect: SuspectOption = False,
 ) -> Options:
     """The options of every command that judges."""
     return Options(
@@ -128,6 +133,7 @@ def _options(
         jobs=jobs,
         isolate=isolate,
         trial_seconds=trial_timeout,
+        allow_suspect=allow_suspect,
     )
 
 

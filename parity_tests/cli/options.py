@@ -20,6 +20,7 @@ class Options:
         budget: seconds, or None.
         isolate: in other processes?
         trial_seconds: what a candidate may take at one sample.
+        allow_suspect: does SUSPECT count as agreement?
     """
 
     start: Path
@@ -35,6 +36,7 @@ class Options:
     jobs: int
     isolate: bool
     trial_seconds: float
+    allow_suspect: bool
 
     def checked(self) -> tuple[ReportFile | None, ReportFile | None]:
         """The files for the report, as data and as a page, once all options are in order.

@@ -56,7 +56,7 @@ class Session:
         self._sources = sources
         self._options, self._interruption, self._pool = options, interruption, pool
         self._json, self._html = files
-        self._report = Report({})
+        self._report = Report({}, allow_suspect=options.allow_suspect)
         self._console = Output(stderr=any(file is not None and file.path is None for file in files))
         self._kept, self._pause, self._length = -math.inf, _BETWEEN, 0
 

@@ -58,6 +58,7 @@ def crosscheck(
     progress: bool = True,
     isolate: bool = False,
     trial_seconds: float = TRIAL_SECONDS,
+    allow_suspect: bool = False,
 ) -> Report:
     """Judge a PyTorch callable, or a new JAX function, by a JAX function that says what it should compute.
 
@@ -84,6 +85,7 @@ def crosscheck(
             and not this process. The process imports the candidates and what the spec refers to: they must be defined
             at the top level of a module, and a script must have its `if __name__ == "__main__"`.
         trial_seconds: with `isolate`, how long the candidate may take at one sample before it is said to hang.
+        allow_suspect: whether a report with SUSPECT, an error in 16 bits that does not look like rounding, may pass.
 
     Returns:
         A `Report`: `.passed`, `print(report)`, `.raise_if_failed()`, `.to_json(path)`.
@@ -109,7 +111,8 @@ def crosscheck(
         replay=partial(replay_line, quick),
         samples=select_samples(quick),
     )
-    report = Report(environment((device,), seed), catches={check.name: check.catches for check in plan.checks})
+    catches = {check.name: check.catches for check in plan.checks}
+    report = Report(environment((device,), seed), catches=catches, allow_suspect=allow_suspect)
     if quick:
         report.add(Note(left_out(plan.checks, plan.precisions)))
     with contextlib.ExitStack() as stack:

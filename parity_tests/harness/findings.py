@@ -9,12 +9,15 @@ from enum import StrEnum
 
 import numpy as np
 
+from parity_tests.harness.statistics.scores import Errors, Score
+
 
 class Verdict(StrEnum):
     """The verdict on one candidate under one check."""
 
     PASS = "PASS"
     MISMATCH = "MISMATCH"  # it disagrees with the oracle, or raises where the oracle has a value
+    SUSPECT = "SUSPECT"  # its errors are within their bounds and do not look like rounding
     UNRESOLVED = "UNRESOLVED"  # the witnesses cannot tell, or nothing could be compared
     UNSUPPORTED = "UNSUPPORTED"  # the candidate refuses with a clear error
     ERROR = "ERROR"  # the oracle or the harness raised
@@ -106,4 +109,41 @@ class LostDigits:
     evidence: int = 0
 
 
-Finding = Comparison | Fact | Convention | LostDigits
+@dataclass(frozen=True)
+class Explanation:
+    """The arithmetic in words that explains the error of a result: "float32 inside, results rounded once"."""
+
+    label: str
+    text: str
+    circumstance: str = ""
+    violation: str = ""  # it has none
+    holds: bool = True
+    evidence: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Suspicion:
+    """A result within its bound whose error does not look like rounding.
+
+    Attributes:
+        label: the result's.
+        scores: the statistics that right code does not reach, the largest first.
+        comparison: the result against the oracle's.
+        errors: the candidate's errors, and those of runs of right code, in units of their size; see `statistics`.
+        spacing: the distance of the format's numbers at each entry.
+        shown: a result that is computed in float32 inside, if one is; then the others are, too.
+    """
+
+    label: str
+    scores: tuple[Score, ...]
+    comparison: Comparison
+    errors: Errors
+    spacing: np.ndarray
+    shown: str | None = None
+    circumstance: str = ""
+    violation: str = ""  # it has none: it is no disagreement
+    holds: bool = True
+    evidence: int = 0
+
+
+Finding = Explanation | Suspicion | Comparison | Fact | Convention | LostDigits

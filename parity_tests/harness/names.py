@@ -23,6 +23,7 @@ MAPS: dict[str, tuple[str, ...]] = {
     "points_second_order": ("vjp", "vjp_of_vjp", "jvp_of_vjp"),
     "exact": ("vjp", "jvp", "vjp_of_vjp"),
     "digits": ("vjp", "jvp"),
+    "low_precision": ("vjp", "jvp"),
     "layouts": ("vjp", "jvp"),
     "linearity": ("vjp",),
     "purity": (),

@@ -22,6 +22,8 @@ class Check:
         run: yields what it finds on one trial; raises `Refused` where the candidate does not support the property,
             `NotApplicable` where the check has nothing to say about it.
         large: does it look at every sample, those that are judged to first order only, too?
+        kernel_sized: does it look at samples of the sizes of kernels only? See `Sample.kernel_sized`.
+        only_short: does it judge the 16-bit formats only?
         one_dtype: is the first of the dtypes enough? For properties that do not depend on the format.
         on_request: is it run only if it is asked for by its name? For what few need and all would wait for.
         torch_only: why it has nothing to say about a candidate in JAX; empty if it has.
@@ -36,6 +38,8 @@ class Check:
     run: Callable[[Trial], Iterator[Finding]]
     large: bool = False
     generic: bool = False
+    kernel_sized: bool = False
+    only_short: bool = False
     one_dtype: bool = False
     costly: bool = False
     on_request: bool = False
@@ -49,4 +53,6 @@ class Check:
 
     def looks_at(self, sample: Sample) -> bool:
         """True if the check runs on this sample."""
+        if self.kernel_sized and not sample.kernel_sized:
+            return False
         return (self.large or not sample.first_order_only) and (sample.generic or not self.generic)

@@ -9,6 +9,7 @@ import numpy as np
 
 from parity_tests.harness.diagnosis import diagnosis
 from parity_tests.harness.diagnosis.arguments_in_words import entries
+from parity_tests.harness.diagnosis.heat_map import heat_map
 from parity_tests.harness.diagnosis.rounds_more import rounds_more
 from parity_tests.harness.diagnosis.third_witness import arbitrate
 from parity_tests.harness.exceptions.explaining import Explained, explain, unexplained
@@ -140,11 +141,6 @@ def wrong_result(finding: Finding, spec: OpSpec, check: str) -> Explained[WrongR
 
 
 def _heat(finding: Comparison) -> tuple[tuple[float, ...], ...]:
-    """Error over bound of every entry, with leading axes as rows; of at most 48 x 48 blocks, the worst in each."""
+    """Error over bound of every entry."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(finding.error == 0, 0.0, finding.error / finding.bound)
-    matrix = np.atleast_2d(ratio.reshape(-1, ratio.shape[-1]) if ratio.ndim else ratio)
-    for axis in (0, 1):
-        edges = np.unique(np.linspace(0, matrix.shape[axis], min(matrix.shape[axis], 48), endpoint=False, dtype=int))
-        matrix = np.maximum.reduceat(matrix, edges, axis=axis)
-    return tuple(tuple(float(x) for x in row) for row in matrix)
+        return heat_map(np.where(finding.error == 0, 0.0, finding.error / finding.bound))

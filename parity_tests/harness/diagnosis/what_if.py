@@ -8,11 +8,11 @@ from itertools import combinations
 
 import numpy as np
 
-from parity_tests.harness.diagnosis.addends import Term, addends
 from parity_tests.harness.diagnosis.explanations import Family
 from parity_tests.harness.diagnosis.fit import SIMPLE_NUMBERS, Explanation, as_simple_number, scale_interval
 from parity_tests.harness.findings import Comparison
 from parity_tests.harness.numbers.formats import PRECISIONS, Precision
+from parity_tests.harness.oracle.addends import Term, addends
 from parity_tests.harness.oracle.truth import Truth
 from parity_tests.harness.trial.trial import Arrays, Trial
 

@@ -14,15 +14,17 @@ from parity_tests.harness.candidates.torch_log import TorchLog
 from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.checks import Check
 from parity_tests.harness.diagnosis.failures import described, explained, smallest_of, wrong_result
+from parity_tests.harness.diagnosis.suspicions import suspected
 from parity_tests.harness.exceptions.errors import first_line, map_of, where_of
 from parity_tests.harness.exceptions.explaining import Explained, explain, unexplained
 from parity_tests.harness.findings import Comparison, Finding, Verdict
-from parity_tests.harness.judging.certified import not_a_function, overflows_everywhere, title, with_findings
+from parity_tests.harness.judging.certified import not_a_function, overflows_everywhere, title
 from parity_tests.harness.judging.limits import held_to_limit
 from parity_tests.harness.judging.outcome import REFUSALS, End, Outcome, outcome_of, raised
 from parity_tests.harness.judging.plan import Plan
 from parity_tests.harness.judging.remedies import with_remedy
 from parity_tests.harness.judging.reproducer import Reproducer
+from parity_tests.harness.judging.row_findings import with_findings
 from parity_tests.harness.judging.shrink import fails_at, raises_at
 from parity_tests.harness.judging.verdicts import NO_BOUND, NO_EVIDENCE, Conclusion, Judged, verdict_of
 from parity_tests.harness.numbers import conversion
@@ -154,18 +156,20 @@ class CandidateRows:
                 outcome = replace(outcome, end=End.EMPTY_REFUSED)
             row = with_findings(row, outcome.findings)
             bounded |= any(not isinstance(f, Comparison) or np.isfinite(f.bound).any() for f in outcome.findings)
-            outcomes.append(outcome if outcome.wrong else replace(outcome, findings=()))  # which may be large
+            telling = outcome.wrong or outcome.suspicions
+            outcomes.append(outcome if telling else replace(outcome, findings=()))  # which may be large
             if outcome.is_final:
                 break
         notes = [note for outcome in outcomes if (note := self._note_of(outcome)) is not None]
         conclusion = verdict_of(Judged(outcomes, row.comparisons, bounded))
         row = replace(self._concluded(row, conclusion), seconds=time.perf_counter() - start)
-        if conclusion.verdict is not Verdict.MISMATCH:
-            return row, notes
-        assert conclusion.outcome is not None
         decider = conclusion.outcome
+        if decider is None or conclusion.verdict not in (Verdict.MISMATCH, Verdict.SUSPECT):
+            return row, notes
         if (reason := not_a_function(decider.trial.oracle, decider.trial.sample)) is not None:
             return replace(row, verdict=Verdict.UNRESOLVED, reason=reason), notes
+        if conclusion.verdict is Verdict.SUSPECT:
+            return replace(row, failure=suspected(row, decider.trial, decider.suspicions, self.plan.replay)), notes
         with TorchLog():  # of what explains it
             failure = self._failure(row, check, decider, outcomes, shrink)
         return replace(row, failure=replace(failure, log=log.text)), notes
@@ -234,7 +238,7 @@ class CandidateRows:
         verdict, outcome = conclusion.verdict, conclusion.outcome
         if outcome is None:
             return replace(row, verdict=verdict, reason=conclusion.reason.format(largest=self.precision.largest))
-        if verdict is Verdict.MISMATCH or outcome.error is None:
+        if verdict in (Verdict.MISMATCH, Verdict.SUSPECT) or outcome.error is None:
             return replace(row, verdict=verdict)
         if isinstance(outcome.error, Refused):
             declared = outcome.error.declared and self.candidate.limits is None

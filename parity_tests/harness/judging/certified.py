@@ -15,9 +15,10 @@ import numpy as np
 from parity_tests.harness.diagnosis.failures import described
 from parity_tests.harness.exceptions.errors import described as described_error
 from parity_tests.harness.exceptions.errors import first_line, where_of
-from parity_tests.harness.findings import Comparison, Convention, Finding, LostDigits, Verdict
+from parity_tests.harness.findings import Comparison, Finding, Verdict
 from parity_tests.harness.judging import remedies
 from parity_tests.harness.judging.kept_certificates import KeptCertificates
+from parity_tests.harness.judging.row_findings import with_findings
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.certificate import certify
@@ -357,25 +358,6 @@ def _remedy(oracle: Oracle) -> str:
             "straight-through estimator, give it as OpSpec(surrogate=...)"
         )
     return ""
-
-
-def with_findings(row: Row, findings: Sequence[Finding]) -> Row:
-    """A row, and what was found on one more sample."""
-    worst = max((f.error_over_bound for f in findings if isinstance(f, Comparison)), default=0.0)
-    count = sum(f.evidence for f in findings)
-    told = [f"{f.label} ({f.circumstance}) is {f.text}" for f in findings if isinstance(f, Convention)]
-    lost = [
-        f"{f.label} {f.text}{f' ({f.circumstance})' if f.circumstance else ''}"
-        for f in findings
-        if isinstance(f, LostDigits)
-    ]
-    return replace(
-        row,
-        error_over_bound=max(row.error_over_bound, worst),
-        comparisons=row.comparisons + count,
-        conventions=(*row.conventions, *told),
-        lost_digits=(*row.lost_digits, *lost),
-    )
 
 
 def sizes_of(sample: Sample) -> str:

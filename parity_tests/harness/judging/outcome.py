@@ -17,7 +17,7 @@ from parity_tests.harness.exceptions.errors import (
     map_of,
     place_of,
 )
-from parity_tests.harness.findings import Fact, Finding, NotApplicable
+from parity_tests.harness.findings import Fact, Finding, NotApplicable, Suspicion
 from parity_tests.harness.oracle.oracle import OracleError
 from parity_tests.harness.rounding.analysis import NoRule, NotFloat64
 from parity_tests.harness.specs.samples import Sample
@@ -55,9 +55,14 @@ class Outcome:
         return [finding for finding in self.findings if not finding.holds]
 
     @property
+    def suspicions(self) -> list[Suspicion]:
+        """The results whose errors do not look like rounding."""
+        return [finding for finding in self.findings if isinstance(finding, Suspicion)]
+
+    @property
     def is_final(self) -> bool:
         """True if further samples are unnecessary. Not if the candidate raised: elsewhere it may be silently wrong."""
-        return bool(self.wrong) or self.end in (End.REFUSED, End.UNRESOLVED)
+        return bool(self.wrong or self.suspicions) or self.end in (End.REFUSED, End.UNRESOLVED)
 
 
 def outcome_of(check: Check, trial: Trial) -> Outcome:

@@ -97,4 +97,5 @@ class Plan:
     def checks_in(self, precision: Precision) -> list[Check]:
         """The checks that are run in a format: those of one format only in the first in which the operator exists."""
         first = next((p for p in self.precisions if self.spec.exists_in(p.name)), self.precisions[0])
-        return [check for check in self.checks if precision is first or not check.one_dtype]
+        known = [check for check in self.checks if precision.is_short or not check.only_short]
+        return [check for check in known if precision is first or not check.one_dtype]

@@ -57,6 +57,7 @@ TABLE: tuple[tuple[Callable[[Judged], Outcome | None], Verdict], ...] = (
     (lambda judged: judged.first(lambda outcome: bool(outcome.wrong)), Verdict.MISMATCH),
     (lambda judged: judged.ended(End.RAISED), Verdict.MISMATCH),
     (lambda judged: judged.ended(End.BROKEN), Verdict.ERROR),
+    (lambda judged: judged.first(lambda outcome: bool(outcome.suspicions)), Verdict.SUSPECT),
     (lambda judged: judged.ended(End.UNRESOLVED), Verdict.UNRESOLVED),
     (lambda judged: judged.ended(End.REFUSED), Verdict.UNSUPPORTED),
     (_inapplicable, Verdict.SKIPPED),

@@ -63,6 +63,7 @@ class Oracle:
         self._others: dict[tuple, Oracle] = {}
         self._truths: dict[tuple, list[Truth]] = {}
         self.programs = Programs()
+        self.right_code: dict[tuple, Any] = {}  # see `oracle.arithmetics`
         self._batched: dict[core.ClosedJaxpr, Callable] = {}
         self._returned: dict[tuple, tuple[jax.ShapeDtypeStruct, ...]] = {}
         self.dtypes = dict(zip(self.inputs, map(np.dtype, sample.numbers), strict=True))
@@ -83,7 +84,7 @@ class Oracle:
     def without_cached_values(self) -> Oracle:
         """Return the same oracle, keeping its traces, which depend on shapes alone, but none of its values."""
         oracle = copy.copy(self)
-        oracle._truths, oracle._others = {}, {}
+        oracle._truths, oracle._others, oracle.right_code = {}, {}, {}
         return oracle
 
     def at(self, sample: Sample) -> Oracle:

@@ -43,7 +43,7 @@ class Report:
     """Every row of a run; what was skipped or not built, with the reasons; and, if it ended early, why.
 
     `seconds`: how long all of it took ("total"), and, of that, what came before the first row. `catches`: of each check
-    that was run, the mistakes that it is there to catch.
+    that was run, the mistakes that it is there to catch. `allow_suspect`: whether SUSPECT counts as agreement.
     """
 
     environment: dict[str, Any]
@@ -53,6 +53,7 @@ class Report:
     error: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     catches: dict[str, str] = field(default_factory=dict)
+    allow_suspect: bool = False
 
     def add(self, event: Event) -> None:
         """Add a row; or a note, or a candidate that is not built, unless it is there already; or put rows in order."""
@@ -101,8 +102,14 @@ class Report:
     def passed(self) -> bool:
         """True if something ran and all of it agreed. Listed limits do not count against a candidate."""
         judged = [row for row in self.rows if row.candidate != ORACLE]
-        agree = any(row.verdict is Verdict.PASS for row in judged) and all(row.passed for row in self.rows)
+        agree = any(row.verdict is Verdict.PASS for row in judged) and not self.failed
         return agree and self.error is None and all(candidate.expected for candidate in self.not_built)
+
+    @property
+    def failed(self) -> list[Row]:
+        """The rows that do not pass."""
+        allowed = (Verdict.SUSPECT,) if self.allow_suspect else ()
+        return [row for row in self.rows if not row.passed and row.verdict not in allowed]
 
     @property
     def failures(self) -> list[Failure]:
@@ -128,11 +135,11 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0: all agree; 1: a candidate disagrees, or refuses what no limit lists; 2: something could not be judged."""
+        """0: all agree; 1: a candidate disagrees, is suspect, or refuses what no limit lists; 2: one was not judged."""
         if self.passed:
             return 0
-        disagree = (Verdict.MISMATCH, Verdict.UNSUPPORTED)
-        found = any(row.verdict in disagree and not row.passed for row in self.rows if row.candidate != ORACLE)
+        disagree = (Verdict.MISMATCH, Verdict.SUSPECT, Verdict.UNSUPPORTED)
+        found = any(row.verdict in disagree for row in self.failed if row.candidate != ORACLE)
         return 1 if found and self.error is None else 2
 
     def raise_if_failed(self) -> None:
@@ -163,6 +170,7 @@ class Report:
                 "error": self.error,
                 "seconds": self.seconds,
                 "catches": self.catches,
+                "allow_suspect": self.allow_suspect,
                 "rows": rows,
                 "failures": [failure_as_dict(failure) for failure in self.failures],
             }
@@ -194,6 +202,7 @@ class Report:
             error=data["error"],
             seconds=data.get("seconds", {}),
             catches=data.get("catches", {}),
+            allow_suspect=data.get("allow_suspect", False),
         )
 
     @classmethod
@@ -206,6 +215,7 @@ class Report:
             not_built=list(dict.fromkeys(candidate for report in reports for candidate in report.not_built)),
             error="; ".join(report.error for report in reports if report.error) or None,
             catches={check: text for report in reports for check, text in report.catches.items()},
+            allow_suspect=bool(reports) and all(report.allow_suspect for report in reports),
         )
 
     def as_json(self) -> str:

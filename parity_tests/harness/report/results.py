@@ -20,10 +20,11 @@ ORACLE = "oracle"
 
 @dataclass(frozen=True)
 class WrongResult:
-    """One result that is wrong, or one property that does not hold.
+    """One result that is wrong, or whose error does not look like rounding, or one property that does not hold.
 
     `candidate`, `oracle`: their values at `index`, floats unless the result is complex.
-    `heat`: the error of every entry in units of its bound, as rows and columns; of a large result, of its blocks.
+    `heat`: the error of every entry in units of its bound, as rows and columns; of a large result, of its blocks. Of a
+    suspicion in units of what right code reaches. `histogram`: of a suspicion, how its errors are distributed.
     """
 
     label: str
@@ -37,6 +38,7 @@ class WrongResult:
     looks_like: str | None = None
     equation: str | None = None
     heat: tuple[tuple[float, ...], ...] | None = None
+    histogram: tuple[tuple[float, float, float], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,9 @@ class Evidence(Protocol):
 class Failure:
     """The diagnosis of one failing row, on the first sample that shows it.
 
-    `unexplained`: a line for each explanation that raised an exception itself. `log`: the last lines that PyTorch
-    logged while the check ran.
+    `suspect`: what to do about a suspicion, if it is one: a result that is within its bound, and whose error does not
+    look like rounding. `unexplained`: a line for each explanation that raised an exception itself. `log`: the last
+    lines that PyTorch logged while the check ran.
     """
 
     op: str
@@ -92,6 +95,7 @@ class Failure:
     script: str | None = None
     unexplained: tuple[str, ...] = ()
     log: str = ""
+    suspect: str = ""
     evidence: Evidence | None = field(default=None, compare=False, repr=False)
 
     def save(self, folder: str | os.PathLike[str], start: str | os.PathLike[str] = "") -> Failure:
@@ -125,7 +129,8 @@ class Row:
     largest error in units of what rounding explains, infinite where rounding explains nothing. `listed`: an UNSUPPORTED
     that was expected; `declared`: by the means of the candidate's author, and not by `limits`. `conventions`: where the
     candidate has another derivative than the oracle has at a kink, and is right. `lost_digits`: where a result is
-    within its bound and has lost digits that the problem does not force.
+    within its bound and has lost digits that the problem does not force. `arithmetic`: in 16 bits, for each result by
+    its label, the arithmetic that explains its error.
     """
 
     op: str
@@ -143,6 +148,7 @@ class Row:
     failure: Failure | None = None
     declared: bool = False
     lost_digits: tuple[str, ...] = ()
+    arithmetic: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -197,6 +203,9 @@ class Results(Protocol):
     def passed(self) -> bool: ...
 
     @property
+    def failed(self) -> Sequence[Row]: ...
+
+    @property
     def failures(self) -> Sequence[Failure]: ...
 
 
@@ -222,4 +231,12 @@ def result_from_dict(result: Mapping[str, Any]) -> dict[str, Any]:
     }
     if heat is not None:
         heat = tuple(tuple(math.inf if ratio is None else ratio for ratio in line) for line in heat)
-    return {**result, **values, "index": None if index is None else tuple(index), "heat": heat}
+    histogram = result.get("histogram")
+    bins = None if histogram is None else tuple(tuple(line) for line in histogram)
+    return {
+        **result,
+        **values,
+        "index": None if index is None else tuple(index),
+        "heat": heat,
+        "histogram": bins,
+    }

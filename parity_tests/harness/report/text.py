@@ -16,21 +16,30 @@ from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.maps import rests_on
 from parity_tests.harness.names import MAPS
-from parity_tests.harness.numbers.digits import apart
 from parity_tests.harness.numbers.formats import FORMATS
 from parity_tests.harness.report.consequences import follows
+from parity_tests.harness.report.lines_of_results import result_lines, smallest_line
 from parity_tests.harness.report.printable import PrintableConsole, in_a_line
-from parity_tests.harness.report.results import ORACLE, Failure, Results, Row, Smallest, WrongResult
+from parity_tests.harness.report.results import ORACLE, Failure, Results, Row, WrongResult
 
 _STYLE = {
     Verdict.PASS: "green",
     Verdict.MISMATCH: "bold red",
+    Verdict.SUSPECT: "bold magenta",
     Verdict.UNRESOLVED: "bold yellow",
     Verdict.UNSUPPORTED: "cyan",
     Verdict.ERROR: "bold red",
     Verdict.SKIPPED: "dim",
 }
-_WORST_FIRST = (Verdict.ERROR, Verdict.MISMATCH, Verdict.UNRESOLVED, Verdict.UNSUPPORTED, Verdict.PASS, Verdict.SKIPPED)
+_WORST_FIRST = (
+    Verdict.ERROR,
+    Verdict.MISMATCH,
+    Verdict.SUSPECT,
+    Verdict.UNRESOLVED,
+    Verdict.UNSUPPORTED,
+    Verdict.PASS,
+    Verdict.SKIPPED,
+)
 _CELL = 10  # "PASS 0.23" has 9
 _REASON = 160  # characters of a row's reason in a line; all of it comes at the end
 _WIDE = 5  # columns that fit a terminal of 80 columns with every word and line; more of them only without
@@ -104,28 +113,21 @@ def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
     where = [failure.check, failure.sample + (f" ({sizes})" if sizes else ""), failure.dtype, failure.device]
     judged = "its own certificate" if failure.candidate == ORACLE else "the oracle"
     text = Text()
-    text.append(f"{failure.op}: {failure.candidate} disagrees with {judged}", style="bold red")
+    if failure.suspect:
+        text.append(f"{failure.op}: {failure.candidate} is suspect", style=_STYLE[Verdict.SUSPECT])
+    else:
+        text.append(f"{failure.op}: {failure.candidate} disagrees with {judged}", style="bold red")
     text.append(f"   [{', '.join(where)}, seed {failure.seed}]\n")
     for result in failure.wrong:
-        text.append(f"  {result.label}", style="bold")
-        if result.circumstance:
-            text.append(f"  ({result.circumstance})")
-        text.append(f"  {result.pattern}")
-        if result.index is not None and result.oracle is not None and result.candidate is not None:
-            candidate, oracle = apart(result.candidate, result.oracle)
-            text.append(f"; worst {result.index}: candidate {candidate}, oracle {oracle}\n")
-            error, allowed = apart(result.error, result.allowed, digits=3, sign="")
-            text.append(f"      error {error}, allowed {allowed} (rounding bound)")
-            text.append(f"; {result.equation}" if result.equation else "")
-        text.append("\n")
-        if result.looks_like:
-            text.append(f"  looks like  {result.looks_like}\n", style="yellow")
+        text.append(result_lines(result))
     if failure.agrees:
         text.append(f"  agrees  {', '.join(failure.agrees)}\n")
-    if failure.smallest and (smallest := _smallest(failure.smallest, failure.wrong)):
+    if failure.smallest and (smallest := smallest_line(failure.smallest, failure.wrong)):
         text.append(f"  smallest  {smallest}\n")
     if failure.judge:
         text.append(f"  witness {failure.judge}\n")
+    if failure.suspect:
+        text.append(f"  to do   {failure.suspect}\n")
     if also:
         text.append(f"  also in {' '.join(also)}\n")
     if failure.replay:
@@ -135,26 +137,6 @@ def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
     for line in failure.unexplained:
         text.append(f"  not explained  {line}\n")
     return text
-
-
-def _smallest(smallest: Smallest, known: Sequence[WrongResult]) -> str:
-    """The smallest case: "n=1, m=2; output_bar = e(0, 1), q = [[1]], else 0: k_bar (1, 0) is +1, oracle +0.5".
-
-    What is said of the failure already, as that it raises some exception, is not said again.
-    """
-    sizes = ", ".join(f"{axis}={size}" for axis, size in smallest.sizes.items())
-    entries = ", ".join(f"{label} = {what}" for label, what in smallest.entries.items())
-    wrong = smallest.wrong
-    found = f"{wrong.label} {wrong.pattern}"
-    if wrong.index is not None and wrong.candidate is not None and wrong.oracle is not None:
-        where = f" {wrong.index}" if wrong.index else ""
-        candidate, oracle = apart(wrong.candidate, wrong.oracle)
-        found = f"{wrong.label}{where}: candidate {candidate}, oracle {oracle}"
-    found += f", {wrong.looks_like}" if wrong.looks_like else ""
-    found += f"  ({wrong.circumstance})" if wrong.circumstance else ""
-    if wrong.index is None and any((w.label, w.pattern) == (wrong.label, wrong.pattern) for w in known):
-        found = ""
-    return "; ".join(part for part in (sizes, entries, found) if part)
 
 
 def timing_line(report: Results) -> Text:
@@ -219,6 +201,7 @@ def explanations(report: Results) -> list[Text]:
     for candidate, found in conventions.items():
         parts.extend(Text(f"{candidate}, a convention in {line}", style="dim") for line in found.values())
     parts.extend(_lost_digits(report.rows))
+    parts.extend(_arithmetics(report.rows))
     for candidate in report.not_built:
         style = "dim" if candidate.expected else "bold red"
         parts.append(Text(f"{candidate.name}, not built: {candidate.reason}", style=style))
@@ -240,6 +223,17 @@ def _lost_digits(rows: Sequence[Row]) -> Iterator[Text]:
         text.append("LOSES DIGITS", style="yellow")
         text.append(f": {line}" + (f"; also in {also}" if also else ""))
         yield text
+
+
+def _arithmetics(rows: Sequence[Row]) -> Iterator[Text]:
+    """A line for each candidate and 16-bit format, with the arithmetic that explains each result."""
+    for row in rows:
+        labels: dict[str, list[str]] = {}
+        for label, arithmetic in row.arithmetic.items():
+            labels.setdefault(arithmetic, []).append(label)
+        if labels:
+            told = "; ".join(f"{', '.join(names)}: {arithmetic}" for arithmetic, names in labels.items())
+            yield Text(f"{row.candidate}, {SHORT[row.dtype]}, its arithmetic: {told}", style="dim")
 
 
 def _is_said(line: str, raised: Sequence[str]) -> bool:
@@ -358,7 +352,7 @@ def _told(failures: Sequence[Failure]) -> Iterator[Text]:
 def verdict_line(report: Results) -> Text:
     """One line that says whether everything agrees."""
     judged = [row for row in report.rows if row.candidate != ORACLE]
-    failed = [row for row in report.rows if not row.passed]
+    failed = report.failed
     refusals = [row for row in judged if row.verdict is Verdict.UNSUPPORTED and row.listed]
     listed = sum(not row.declared for row in refusals)
     skipped = sum(row.verdict is Verdict.SKIPPED for row in judged)
@@ -369,6 +363,8 @@ def verdict_line(report: Results) -> Text:
         text = f"All agree: {len(judged) - len(refusals) - skipped} rows, {compared:,} comparisons"
         text += f", {listed} listed limits" if listed else ""
         text += f", {len(refusals) - listed} declared limits" if len(refusals) > listed else ""
+        suspect = sum(row.verdict is Verdict.SUSPECT for row in judged)
+        text += f"; {suspect} suspect, which is allowed" if suspect else ""
         return Text(text, style="bold green")
     if not failed and judged:
         return Text(f"{', '.join(a.name for a in report.not_built)} should have been judged", style="bold red")

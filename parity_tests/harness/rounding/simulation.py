@@ -1,4 +1,4 @@
-"""Runs of a program in a short format, as right code would compute it: every result rounded, at random.
+"""Runs of a program in a short format, as right code would compute it: every result rounded, to nearest or at random.
 
 Stochastic rounding replaces a number by one of its two neighbours in the format, with the probabilities that make its
 mean exact. What the format holds stays as it is, as with rounding to nearest; the error has no direction, and two runs
@@ -46,10 +46,34 @@ class StochasticRounding:
         """A quotient y = a / s as exp(log a - log s) would have it: see `rounding.analysis`; alike for equal s."""
         values, place = np.unique(s, return_inverse=True)
         change = 2 * self.precision.u * np.abs(np.log(np.abs(values))) * self.rng.uniform(-1, 1, values.shape)
-        return y * np.exp(np.where(np.isfinite(change), change, 0.0))[place.reshape(s.shape)]
+        return _times_exp(y, change[place.reshape(s.shape)])
 
 
-def simulated(program: core.ClosedJaxpr, args: Sequence[np.ndarray], stored: StochasticRounding) -> list[np.ndarray]:
+@dataclass(frozen=True)
+class RoundingToNearest:
+    """Rounds to a format of real numbers as hardware does: what it does to numbers in the same place is no chance."""
+
+    precision: Precision
+
+    def __call__(self, x: Any) -> np.ndarray:
+        """The number, or an array of numbers, rounded; what is no float64 as it is."""
+        x = np.asarray(x)
+        return self.precision.rounded(x) if x.dtype == np.float64 else x
+
+    def by_logarithm(self, s: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """A quotient y = a / s as exp(log a - log s) would have it: see `rounding.analysis`."""
+        logarithm = np.log(np.abs(s))
+        return _times_exp(y, logarithm - self.precision.rounded(logarithm))
+
+
+def _times_exp(y: np.ndarray, change: np.ndarray) -> np.ndarray:
+    return y * np.exp(np.where(np.isfinite(change), change, 0.0))
+
+
+Rounding = StochasticRounding | RoundingToNearest
+
+
+def simulated(program: core.ClosedJaxpr, args: Sequence[np.ndarray], stored: Rounding) -> list[np.ndarray]:
     """The outputs of a program at float64 arguments if each constant and each operation's result is rounded.
 
     Loops are run step by step.
@@ -58,7 +82,7 @@ def simulated(program: core.ClosedJaxpr, args: Sequence[np.ndarray], stored: Sto
         return _run_closed(program, args, stored)
 
 
-def _run_closed(program: core.ClosedJaxpr | core.Jaxpr, args: Sequence, stored: StochasticRounding) -> list[np.ndarray]:
+def _run_closed(program: core.ClosedJaxpr | core.Jaxpr, args: Sequence, stored: Rounding) -> list[np.ndarray]:
     program = closed(program)
     jaxpr, known = program.jaxpr, dict[core.Var, np.ndarray]()
 
@@ -77,7 +101,7 @@ def _run_closed(program: core.ClosedJaxpr | core.Jaxpr, args: Sequence, stored: 
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _outputs(eqn: core.JaxprEqn, x: list[np.ndarray], stored: StochasticRounding) -> list[np.ndarray]:
+def _outputs(eqn: core.JaxprEqn, x: list[np.ndarray], stored: Rounding) -> list[np.ndarray]:
     run, inner = functools.partial(_run_closed, stored=stored), called(eqn)
     if inner is not None:
         return run(inner, x)

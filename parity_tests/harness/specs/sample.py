@@ -30,6 +30,7 @@ class Sample:
         first_order_only: True if only the operator, its VJP and its JVP are judged, as for large sizes.
         broadcast: the axes of inputs that are of size 1 although `sizes` has another size for them.
         short: the largest size of an axis that is not long.
+        kernel_sized: True if it has so many entries that statistics tell of its errors.
         complex: True if all numbers that are not given are complex; both parts are drawn as real numbers are.
         examples: the numbers of the draws that serve as the first examples; the draws between them are skipped.
         given: arrays by their role ("x 0" of the first example of the input x) that are used in place of drawn ones.
@@ -47,6 +48,7 @@ class Sample:
     first_order_only: bool = False
     broadcast: frozenset[Place] = frozenset()
     short: int = max(SMALL)
+    kernel_sized: bool = False
     complex: bool = False
     examples: tuple[int, ...] = ()
     fixed: tuple[np.ndarray, ...] | None = None

@@ -80,7 +80,7 @@ def _at_blocks(spec: OpSpec, signature: Signature, small: Mapping[str, int]) -> 
             if together:
                 where = name if len(together) == len(sizes) else f"{name}_{next(iter(together))}"
                 plan = _plan(where, why, {**small, **together}, scale=0.25)
-                yield replace(plan, first_order_only=True), tuple(together)
+                yield replace(plan, first_order_only=True, kernel_sized=True), tuple(together)
 
 
 def _broadcast(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> Iterator[Planned]:
@@ -122,7 +122,8 @@ def _long(signature: Signature, rules: SizeRules, small: dict[str, int], square:
         return
     if len(axes) == 1 and not square:
         why = "the tail beyond a block of 32; a branch that only entries of some size take"
-        yield _plan("long_axes", why, {axes[0]: _LONG_ALONE}, scale=2.0, octaves=3), ()
+        alone = _plan("long_axes", why, {axes[0]: _LONG_ALONE}, scale=2.0, octaves=3)
+        yield replace(alone, kernel_sized=True), ()
         return
     long = dict(zip(axes, _LONG, strict=False))
     for i, together in enumerate(_long_together(signature, rules, small, long)):
@@ -130,7 +131,7 @@ def _long(signature: Signature, rules: SizeRules, small: dict[str, int], square:
         sizes = {axis: long[axis] if axis in together else small[axis] for axis in axes}
         # A quarter of the usual size, so that long sums of products stay as moderate as the short ones.
         plan = _plan(name, "the tail beyond a block of 32", sizes, scale=0.25)
-        yield replace(plan, first_order_only=i > 0), ()
+        yield replace(plan, first_order_only=i > 0, kernel_sized=True), ()
 
 
 def _long_together(

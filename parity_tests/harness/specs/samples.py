@@ -55,7 +55,7 @@ def _given_samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
         fixed = tuple(as_double(given[i]) for i in varied)
         constants = {i: None if i in absent else as_given(given[i]) for i in range(spec.count) if i not in varied}
         shapes, moving = tuple(x.shape for x in fixed), tuple(domains[i] for i in varied)
-        sample = Sample(name, why, {}, shapes, moving, seed, fixed=fixed, constants=constants)
+        sample = Sample(name, why, {}, shapes, moving, seed, fixed=fixed, constants=constants, kernel_sized=True)
         yield sample.as_complex() if any(map(np.iscomplexobj, fixed)) else sample
 
 

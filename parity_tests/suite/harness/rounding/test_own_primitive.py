@@ -13,9 +13,9 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from parity_tests import OpSpec, Verdict
-from parity_tests.harness.diagnosis.addends import addends
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.oracle.addends import addends
 from parity_tests.harness.rounding import registry
 from parity_tests.harness.rounding.analysis import bounded
 from parity_tests.harness.rounding.arithmetic import MOVES

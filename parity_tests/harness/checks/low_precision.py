@@ -1,0 +1,139 @@
+"""low_precision: in 16 bits, which arithmetic explains each result, and results whose errors do not look like rounding.
+
+A worst-case bound is many times what rounding does, so that at the sizes of kernels a factor may be missing within it.
+A result that is within the bound of float32 inside, rounded once, is as good as one can be. All others are compared
+with runs of right code in which every operation is rounded: see `harness.statistics`. What no right code would do is a
+suspicion, and the verdict SUSPECT. The report says for each result which arithmetic explains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from parity_tests.harness.candidates.torch_refusals import Refused
+from parity_tests.harness.checks.check import Check
+from parity_tests.harness.findings import Comparison, Explanation, Finding, NotApplicable, Suspicion
+from parity_tests.harness.numbers.contracts import THROUGHOUT, Arithmetic
+from parity_tests.harness.oracle.arithmetics import ladder, right_code, terms
+from parity_tests.harness.oracle.oracle import Arrays
+from parity_tests.harness.statistics.scores import RUNS, Errors, scores
+from parity_tests.harness.trial.trial import Trial
+
+_MAPS = ("forward", "vjp", "jvp")
+
+
+@dataclass(frozen=True, eq=False)
+class _Result:
+    """A result that is within its bound, at its place among those of its map, and what right code computes there."""
+
+    comparison: Comparison
+    name: str
+    place: int
+    args: Arrays
+    is_inside_float32: bool
+    trial: Trial
+
+    @property
+    def runs(self) -> list[np.ndarray]:
+        """What right code computes if every operation is rounded; only the part that is compared."""
+        of_map = right_code(self.trial.oracle, self.name, self.args, self.trial.precision, RUNS)[self.place]
+        like = self.trial.oracle.map(self.name).results[self.place].like
+        return [x if self.name == "forward" else self.trial.oracle.directed(like, x) for x in of_map]
+
+    @property
+    def shows_float32(self) -> bool:
+        """True if it is explained by float32 inside, and no run of code that rounds every operation would be."""
+        if not self.is_inside_float32:
+            return False
+        bound = self.bound(ladder(self.trial.oracle, self.trial.sample)[0])
+        return not any((np.abs(run - self.comparison.oracle) <= bound).all() for run in self.runs)
+
+    def bound(self, arithmetic: Arithmetic) -> np.ndarray:
+        """The bound of its error under an arithmetic."""
+        return _bounds(self.trial, self.name, self.args, arithmetic)[self.place]
+
+
+def _run(trial: Trial) -> Iterator[Finding]:
+    results, raised = list[_Result](), None
+    for name in _MAPS:
+        args = trial.arguments(name)
+        try:
+            found = list(trial.compare(name, args, trial.evaluate(name, args)))
+        except Refused as error:
+            raised = error
+            continue
+        yield from (f for f in found if f.holds)  # what is wrong is left to the check of its name
+        if all(isinstance(f, Comparison) and f.holds for f in found):
+            results += _results(trial, name, args, [f for f in found if isinstance(f, Comparison)])
+    if not results:
+        if raised is not None:
+            raise raised
+        raise NotApplicable("all results are wrong at the sample, which the checks of these maps report")
+    yield from _explained(trial, results)
+
+
+def _results(trial: Trial, name: str, args: Arrays, comparisons: list[Comparison]) -> Iterator[_Result]:
+    inside = _bounds(trial, name, args, ladder(trial.oracle, trial.sample)[0])
+    for i, (f, bound) in enumerate(zip(comparisons, inside, strict=True)):
+        yield _Result(f, name, i, args, bool((f.error <= bound).all()), trial)
+
+
+def _bounds(trial: Trial, name: str, args: Arrays, arithmetic: Arithmetic) -> list[np.ndarray]:
+    truths = trial.oracle.ask(name, args, trial.precision.under(arithmetic))
+    directed = trial.oracle.directed_errors
+    return [t.bound if name == "forward" else directed(t.like, t.bound, t.value) for t in truths]
+
+
+def _explained(trial: Trial, results: list[_Result]) -> Iterator[Finding]:
+    """For each result the arithmetic that explains it, or what does not look like rounding."""
+    statable = trial.oracle.spec.arithmetic is None
+    others = [r for r in results if not r.is_inside_float32]
+    # Who computes one result in float32 inside computes the others so, too: then constants are not rounded either.
+    shown = next((r.comparison.label for r in results if others and r.shows_float32), None)
+    for result in results:
+        f = result.comparison
+        if result.is_inside_float32:
+            yield Explanation(f.label, str(ladder(trial.oracle, trial.sample)[0]))
+            continue
+        suspicion = _suspicion(trial, result, shown)
+        if suspicion is not None:
+            yield suspicion
+            continue
+        rungs = ladder(trial.oracle, trial.sample)[1:-1] if statable else ()
+        met = (rung for rung in rungs if rung.stored and (f.error <= result.bound(rung)).all())
+        yield Explanation(f.label, str(next(met, THROUGHOUT)))
+
+
+def _suspicion(trial: Trial, result: _Result, shown: str | None) -> Suspicion | None:
+    f = result.comparison
+    if f.oracle.size == 0:
+        return None
+    # Both with the error of the oracle's own value, which is far below the format's.
+    with np.errstate(invalid="ignore"):
+        error, runs = f.candidate - f.oracle, [run - f.oracle for run in result.runs]
+    spacing = trial.precision.spacing(np.where(np.isfinite(f.oracle), f.oracle, 0.0))
+    errors = Errors.of(np.where(np.isfinite(f.bound), error, np.nan), runs, spacing)
+    like = trial.oracle.map(result.name).results[result.place].like
+    summands = terms(trial.oracle, result.name, result.args)[f.label]
+    directed = {t.text: t.value if result.name == "forward" else trial.oracle.directed(like, t.value) for t in summands}
+    named = {f.label: f.oracle, **{text: x for text, x in directed.items() if x.shape == f.oracle.shape}}
+    found = scores(errors, named, trial.precision, constants_are_rounded=shown is None)
+    beyond = tuple(score for score in found if score.value > 1)
+    if not beyond:
+        return None
+    return Suspicion(f.label, beyond, f, errors, spacing, shown)
+
+
+CHECK = Check(
+    "low_precision",
+    "in 16 bits: a missing factor or term, a wrong entry, row, column or tile, within the bound of rounding",
+    ("vjp", "jvp"),
+    _run,
+    large=True,
+    kernel_sized=True,
+    only_short=True,
+    real_only="the 16-bit formats have real numbers only",
+)

@@ -1,0 +1,43 @@
+"""What a row takes over from the findings of a check at one more sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from parity_tests.harness.findings import Comparison, Convention, Explanation, Finding, LostDigits
+from parity_tests.harness.numbers.contracts import INSIDE_FLOAT32, THROUGHOUT
+from parity_tests.harness.report.results import Row
+
+
+def with_findings(row: Row, findings: Sequence[Finding]) -> Row:
+    """A row, and what was found on one more sample."""
+    worst = max((f.error_over_bound for f in findings if isinstance(f, Comparison)), default=0.0)
+    count = sum(f.evidence for f in findings)
+    told = [f"{f.label} ({f.circumstance}) is {f.text}" for f in findings if isinstance(f, Convention)]
+    lost = [
+        f"{f.label} {f.text}{f' ({f.circumstance})' if f.circumstance else ''}"
+        for f in findings
+        if isinstance(f, LostDigits)
+    ]
+    return replace(
+        row,
+        error_over_bound=max(row.error_over_bound, worst),
+        comparisons=row.comparisons + count,
+        conventions=(*row.conventions, *told),
+        lost_digits=(*row.lost_digits, *lost),
+        arithmetic=_arithmetic(row, [f for f in findings if isinstance(f, Explanation)]),
+    )
+
+
+def _arithmetic(row: Row, explanations: Sequence[Explanation]) -> dict[str, str]:
+    """The arithmetic that explains each result at every sample so far: of two samples, that which rounds more."""
+    arithmetic = dict(row.arithmetic)
+    for f in explanations:
+        arithmetic[f.label] = max(arithmetic.get(f.label, f.text), f.text, key=_rounds)
+    return arithmetic
+
+
+def _rounds(text: str) -> int:
+    """How much an arithmetic rounds, in a ladder of three."""
+    return {str(INSIDE_FLOAT32): 0, str(THROUGHOUT): 2}.get(text, 1)

@@ -1,0 +1,67 @@
+"""What right code may compute in a 16-bit format: bounds under each arithmetic, and runs of the oracle's own program.
+
+The arithmetics are a ladder, each of which rounds all that the one before rounds, and more:
+
+    float32 inside, results rounded once
+    the same, with outputs and named intermediates rounded where they are stored
+    every operation rounded
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from parity_tests.harness.maps import Slot
+from parity_tests.harness.numbers.contracts import INSIDE_FLOAT32, THROUGHOUT, Arithmetic
+from parity_tests.harness.numbers.formats import Precision
+from parity_tests.harness.oracle.addends import Term, addends
+from parity_tests.harness.oracle.fingerprint import fingerprint
+from parity_tests.harness.oracle.names_of_results import stored_names
+from parity_tests.harness.oracle.oracle import Arrays, Oracle
+from parity_tests.harness.rounding.simulation import RoundingToNearest, StochasticRounding, simulated
+from parity_tests.harness.specs.samples import Sample
+
+
+def ladder(oracle: Oracle, sample: Sample) -> tuple[Arithmetic, ...]:
+    """The arithmetics from the tightest to that in which every operation is rounded."""
+    return INSIDE_FLOAT32, replace(INSIDE_FLOAT32, stored=stored_names(oracle, sample)), THROUGHOUT
+
+
+def right_code(oracle: Oracle, name: str, args: Arrays, precision: Precision, runs: int) -> list[list[np.ndarray]]:
+    """A map's results if every operation is rounded: for each result what each run has, kept for other candidates.
+
+    The first run rounds to nearest, the others at random, by seeds that depend on the number of the run only.
+    """
+    key = (name, precision.name, runs, *(None if x is None else fingerprint(x) for x in args))
+    if key not in oracle.right_code:
+        program, zero = oracle.traced(name, args, by_autodiff=False)
+        present = [x for x in args if x is not None]
+        roundings = [RoundingToNearest(precision)]
+        roundings += [StochasticRounding(precision, np.random.default_rng(run)) for run in range(1, runs)]
+        found = [iter(simulated(program, present, rounding)) for rounding in roundings]
+        shapes = oracle.shapes(tuple(x.shape for x in args[: len(oracle.inputs)] if x is not None))
+        oracle.right_code[key] = [
+            [np.zeros(shapes[slot.like]) if is_zero else next(results) for results in found]
+            for slot, is_zero in zip(oracle.map(name).results, zero, strict=True)
+        ]
+    return oracle.right_code[key]
+
+
+def terms(oracle: Oracle, name: str, args: Arrays) -> dict[str, list[Term]]:
+    """What each result of a map adds up, by its label; a result that is no sum is a term by itself."""
+    program, zero = oracle.traced(name, args, by_autodiff=False)
+    slots = oracle.map(name).arguments
+    present = [(x, slot.label) for x, slot in zip(args, slots, strict=True) if x is not None]
+    arrays, labels = zip(*present, strict=True)
+    named = [Term(label, value) for label, value in oracle.outputs_by_name(args).items()] if name != "forward" else []
+    found = iter(addends(program, arrays, labels, named))
+    results = zip(oracle.map(name).results, zero, strict=True)
+    return {slot.label: [] if is_zero else _at_least_two(slot, next(found)) for slot, is_zero in results}
+
+
+def _at_least_two(slot: Slot, found: Sequence[Term]) -> list[Term]:
+    """The terms of a result; none where there is one, which is the result itself."""
+    return list(found) if len(found) > 1 else []

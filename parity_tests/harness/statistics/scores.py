@@ -1,0 +1,182 @@
+"""Scores of an error: each is a statistic in units of what right code may reach, so that beyond 1 is evidence.
+
+Let d be the candidate's error, D_1 ... D_M those of M runs of right code, and v the variance of an entry's error, which
+is estimated from them. One run rounds to nearest, as the candidate does, so that what this does to many numbers in the
+same place, such as those that are nearly 1, is known; the others round at random. There are two kinds of statistics.
+
+**Regions.** The root mean square of d / sqrt(v) over a region: all entries, each row, each column, each tile of 16 by
+16, each entry; and the largest singular value of d / sqrt(v), which a pattern of rows and columns raises, such as a
+summand that was left out. It may be MARGIN times the largest that a run reaches: other right code may round 16 times as often
+as the oracle's program. By chance right code that rounds as often gets there, in a single number, which is the worst
+case, with a probability of 1.3e-6 if its error is normal; in arrays never.
+
+**Projections.** Z(d) = Σ d s / v over sqrt(Σ d² s² / v²) for a term s: the result itself, its terms, and 1, which shows
+an error of one sign. Z is about normal whatever the size of the errors; where roundings are shared, and errors of many
+entries move together, it is larger by a factor that the runs show. It may reach a quantile of Student's t, with M
+degrees of freedom, so that in STATISTICS_OF_A_REPORT projections, more than one report makes, right code is accused
+with a probability of CHANCE_OF_AN_ALARM. Where constants are rounded to the format, a common factor may be off by a
+rounding or two: as much of s is taken off first.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from parity_tests.harness.numbers.formats import CHANCE_OF_AN_ALARM, Precision
+
+RUNS = 16
+MARGIN = 4.0
+STATISTICS_OF_A_REPORT = 1e4
+SIGN = "1"  # the term of which a multiple is an error of one sign
+_CONSTANTS = 2  # roundings of a common factor
+_TILE = 16
+
+
+@dataclass(frozen=True)
+class Score:
+    """How far a statistic is from what right code reaches.
+
+    Attributes:
+        statistic: "a projection", or the region: "every entry", "a row", "a column", "a tile", "an entry", "a pattern".
+        value: in units of what right code may reach.
+        term: of a projection: what is in the error.
+        factor: how often it is in it.
+        index: of a region: its row, column, first entry or entry, as indices of the result.
+    """
+
+    statistic: str
+    value: float
+    term: str = ""
+    factor: float = 0.0
+    index: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """The errors of a candidate and of runs of right code, in units of the size that rounding gives to each entry's.
+
+    Attributes:
+        candidate: as a matrix, its last axis that of the result; 0 where an error is not finite.
+        runs: one such matrix for each run.
+        size: the root of the variance of each entry's error.
+        shape: of the result.
+    """
+
+    candidate: np.ndarray
+    runs: Sequence[np.ndarray]
+    size: np.ndarray
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, error: np.ndarray, runs: Sequence[np.ndarray], spacing: np.ndarray) -> Errors:
+        """The errors of a candidate and of runs; `spacing`: the distance of the format's numbers at each entry."""
+        known = np.isfinite(error) & np.logical_and.reduce([np.isfinite(run) for run in runs])
+        candidate, *others = (_matrix(np.where(known, x, 0.0)) for x in (error, *runs))
+        variance = np.maximum(np.mean([run**2 for run in others], axis=0), _matrix(spacing) ** 2 / 12)
+        # Of few runs an entry's own variance is known badly: half of it comes from its row and its column.
+        shared = variance.mean(1, keepdims=True) * variance.mean(0, keepdims=True) / variance.mean()
+        size = np.sqrt((variance + shared) / 2)
+        return cls(candidate / size, [run / size for run in others], size, error.shape)
+
+
+def _matrix(x: np.ndarray) -> np.ndarray:
+    return x.reshape(-1, x.shape[-1]) if x.ndim > 1 else x.reshape(1, -1)
+
+
+def scores(
+    errors: Errors, terms: Mapping[str, np.ndarray], precision: Precision, constants_are_rounded: bool
+) -> list[Score]:
+    """All scores of a candidate's error, the largest first.
+
+    Args:
+        errors: the candidate's and those of right code.
+        terms: what may be in the error, by name: arrays of the result's shape.
+        precision: the format.
+        constants_are_rounded: whether a common factor of the result may be rounded to the format.
+    """
+    if not errors.candidate.size:
+        return []
+    found = [*_regions(errors), *_projections(errors, terms, precision, constants_are_rounded)]
+    return sorted(found, key=lambda score: -score.value)
+
+
+def _regions(errors: Errors) -> Iterator[Score]:
+    own, right = _sizes(errors.candidate), [_sizes(run) for run in errors.runs]
+    for name, values in own.items():
+        most = max(float(sizes[name].max()) for sizes in right)
+        place = np.unravel_index(int(values.argmax()), values.shape)
+        value = float(values[place]) / (MARGIN * most) if most else 0.0
+        yield Score(name, value, index=_index(name, place, errors))
+
+
+def _sizes(x: np.ndarray) -> dict[str, np.ndarray]:
+    """The statistics of every region of a matrix, by their names."""
+    squares = x**2
+    gram = x @ x.T if x.shape[0] <= x.shape[1] else x.T @ x
+    found = {"every entry": np.atleast_2d(squares.mean()), "an entry": squares}
+    if min(x.shape) > 1:
+        found |= {
+            "a row": squares.mean(1, keepdims=True),
+            "a column": squares.mean(0, keepdims=True),
+            "a pattern": np.atleast_2d(max(0.0, float(np.linalg.eigvalsh(gram)[-1]))),
+        }
+    if max(x.shape) > _TILE:
+        found["a tile"] = _tiles(squares)
+    return {name: np.sqrt(values) for name, values in found.items()}
+
+
+def _tiles(x: np.ndarray) -> np.ndarray:
+    """The means of the tiles of a matrix; those at its ends may be smaller."""
+    edges = [np.arange(0, size, _TILE) for size in x.shape]
+    sums = np.add.reduceat(np.add.reduceat(x, edges[0], axis=0), edges[1], axis=1)
+    rows, columns = (np.diff([*start, size]) for start, size in zip(edges, x.shape, strict=True))
+    return sums / np.outer(rows, columns)
+
+
+def _index(name: str, place: Sequence[np.intp], errors: Errors) -> tuple[int, ...] | None:
+    """Where a region is, in indices of the result: of a row all but the last, of a column the last."""
+    row, column = int(place[0]), int(place[1])
+    leading = errors.shape[:-1]
+    if name == "a tile":
+        row, column = row * _TILE, column * _TILE
+    if name == "a column":
+        return (column,)
+    if name == "a row":
+        return tuple(int(i) for i in np.unravel_index(row, leading))
+    if name in ("an entry", "a tile"):
+        return (*(int(i) for i in np.unravel_index(row, leading)), column) if errors.shape else ()
+    return None
+
+
+def _projections(
+    errors: Errors, terms: Mapping[str, np.ndarray], precision: Precision, constants_are_rounded: bool
+) -> Iterator[Score]:
+    most = _quantile(len(errors.runs))
+    for name, term in {**terms, SIGN: np.ones(errors.shape)}.items():
+        s = _matrix(np.where(np.isfinite(term), term, 0.0)) / errors.size
+        norm = float((s**2).sum())
+        if not norm or s.size < 2:
+            continue
+        allowed = _CONSTANTS * precision.u * norm if constants_are_rounded and name != SIGN else 0.0
+        own, right = _self_normalized(errors.candidate, s, allowed), [_self_normalized(x, s) for x in errors.runs]
+        spread = max(1.0, float(np.sqrt(np.mean(np.square(right)))))
+        factor = float((errors.candidate * s).sum()) / norm
+        yield Score("a projection", own / (most * spread), term=name, factor=factor)
+
+
+def _self_normalized(x: np.ndarray, s: np.ndarray, allowed: float = 0.0) -> float:
+    """|Z|, of what is left if as much of s as is allowed has been taken off."""
+    products = x * s
+    spread = float(np.sqrt((products**2).sum()))
+    return max(0.0, abs(float(products.sum())) - allowed) / spread if spread else 0.0
+
+
+@functools.cache
+def _quantile(runs: int) -> float:
+    """How large a projection may be in units of its root mean square over so many runs."""
+    return float(stats.t.isf(CHANCE_OF_AN_ALARM / STATISTICS_OF_A_REPORT / 2, runs))
