@@ -11,15 +11,13 @@ from benchmarks.fault_benchmark.operator import Operator, Tensors, format_of
 from gradparity import OpSpec, crosscheck
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.diagnosis.failures import described
-from parity_tests.harness.findings import Verdict
 from parity_tests.harness.judging.candidate_rows import CandidateRows
 from parity_tests.harness.judging.outcome import Outcome
 from parity_tests.harness.report.results import Failure, Row
 
 CONVICTED, SUSPECTED = "crosscheck", "crosscheck, SUSPECT too"
 _CONVICTIONS = {"MISMATCH", "ERROR"}
-# By its name, since only versions of the harness that have statistical evidence know this verdict.
-RULES = (CONVICTED, *([SUSPECTED] if "SUSPECT" in Verdict.__members__ else []))
+RULES = (CONVICTED, SUSPECTED)
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ def spec_of(operator: Operator, inputs: Tensors) -> OpSpec:
 
 
 def judged(calls: Mapping[str, Callable[..., Any]], operator: Operator, inputs: Tensors) -> dict[str, Judged]:
-    """Judge versions by `crosscheck`: their outputs and their VJP, in the format of the inputs.
+    """Judge versions by `crosscheck`: their outputs and their VJP, in the format of the inputs, and how these err.
 
     `crosscheck` draws the cotangents itself. Most of its time goes into the explanation of what it rejects, which comes
     after the verdict and is left out here.
@@ -58,7 +56,7 @@ def judged(calls: Mapping[str, Callable[..., Any]], operator: Operator, inputs: 
         report = crosscheck(
             calls,
             spec_of(operator, inputs),
-            checks=["forward", "vjp"],
+            checks=["forward", "vjp", "low_precision"],
             dtypes=[format_of(inputs)],
             progress=False,
         )

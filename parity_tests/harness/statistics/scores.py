@@ -6,9 +6,9 @@ same place, such as those that are nearly 1, is known; the others round at rando
 
 **Regions.** The root mean square of d / sqrt(v) over a region: all entries, each row, each column, each tile of 16 by
 16, each entry; and the largest singular value of d / sqrt(v), which a pattern of rows and columns raises, such as a
-summand that was left out. It may be MARGIN times the largest that a run reaches: other right code may round 16 times as often
-as the oracle's program. By chance right code that rounds as often gets there, in a single number, which is the worst
-case, with a probability of 1.3e-6 if its error is normal; in arrays never.
+summand that was left out. It may be MARGIN times the largest that a run reaches: other right code may round 16 times
+as often as the oracle's program. By chance right code that rounds as often gets there, in a single number, which is the
+worst case, with a probability of 1.3e-6 if its error is normal; in arrays never.
 
 **Projections.** Z(d) = Σ d s / v over sqrt(Σ d² s² / v²) for a term s: the result itself, its terms, and 1, which shows
 an error of one sign. Z is about normal whatever the size of the errors; where roundings are shared, and errors of many
