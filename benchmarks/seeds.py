@@ -36,7 +36,7 @@ from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection import COLLECTION, MORE, Case
 from parity_tests.suite.collection._case import Mistake
 
-ALARMS = (Verdict.MISMATCH, Verdict.ERROR)
+ALARMS = (Verdict.MISMATCH, Verdict.SUSPECT, Verdict.ERROR)
 RIGHT = "right"
 CASES: Mapping[str, Case] = COLLECTION | MORE
 OPERATORS = (*CASES, attn.SPEC.name)

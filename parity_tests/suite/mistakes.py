@@ -23,12 +23,14 @@ class Mistake:
         caught_by: the check that must catch it.
         dtype: the dtype that it must be caught in.
         passes: checks that do not notice, which shows that it is the one named that is needed.
+        verdict: the verdict of the check that must catch it.
     """
 
     call: Callable
     caught_by: str
     dtype: str = "float64"
     passes: tuple[str, ...] = ()
+    verdict: Verdict = Verdict.MISMATCH
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,6 @@ def assert_caught(mistake: Mistake, spec: OpSpec, oracles: Oracles | None = None
     """The check that is named disagrees with the mistake, and those that it passes agree."""
     report = judged(mistake.call, spec, [mistake.caught_by, *mistake.passes], [mistake.dtype], oracles=oracles)
     found = verdicts(report)
-    assert found.pop(mistake.caught_by) is Verdict.MISMATCH, str(report)
+    assert found.pop(mistake.caught_by) is mistake.verdict, str(report)
     assert found == dict.fromkeys(mistake.passes, Verdict.PASS), str(report)
     assert report.exit_code == 1

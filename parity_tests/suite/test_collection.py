@@ -16,7 +16,7 @@ from parity_tests.suite.collection import COLLECTION, MORE, Case
 from parity_tests.suite.mistakes import assert_caught
 from parity_tests.suite.mistakes import judged as judged_version
 
-ALARMS = (Verdict.MISMATCH, Verdict.ERROR)
+ALARMS = (Verdict.MISMATCH, Verdict.SUSPECT, Verdict.ERROR)
 SEEDS = range(2)  # `python -m benchmarks.seeds` judges five
 # Judged with the fast tests, too: its mistakes, and its right version under every check.
 REPRESENTATIVE = "softplus"

@@ -109,8 +109,6 @@ def _explained(trial: Trial, results: list[_Result]) -> Iterator[Finding]:
 
 def _suspicion(trial: Trial, result: _Result, shown: str | None) -> Suspicion | None:
     f = result.comparison
-    if f.oracle.size == 0:
-        return None
     # Both with the error of the oracle's own value, which is far below the format's.
     with np.errstate(invalid="ignore"):
         error, runs = f.candidate - f.oracle, [run - f.oracle for run in result.runs]

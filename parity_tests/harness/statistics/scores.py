@@ -77,6 +77,8 @@ class Errors:
         """The errors of a candidate and of runs; `spacing`: the distance of the format's numbers at each entry."""
         known = np.isfinite(error) & np.logical_and.reduce([np.isfinite(run) for run in runs])
         candidate, *others = (_matrix(np.where(known, x, 0.0)) for x in (error, *runs))
+        if not error.size:
+            return cls(candidate, others, candidate, error.shape)
         variance = np.maximum(np.mean([run**2 for run in others], axis=0), _matrix(spacing) ** 2 / 12)
         # Of few runs an entry's own variance is known badly: half of it comes from its row and its column.
         shared = variance.mean(1, keepdims=True) * variance.mean(0, keepdims=True) / variance.mean()

@@ -1,0 +1,1 @@
+"""Tests of parity_tests.harness.statistics."""

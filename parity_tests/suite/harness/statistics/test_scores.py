@@ -1,0 +1,100 @@
+"""Scores: rounding has none beyond 1, and each kind of mistake has the statistic that names it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from parity_tests.harness.numbers.formats import PRECISIONS
+from parity_tests.harness.statistics.scores import RUNS, SIGN, Errors, Score, scores
+
+P = PRECISIONS["bfloat16"]
+SHAPES = [(64, 48), (3, 8, 40), (300,), (7,), ()]
+
+
+def _noise(rng: np.random.Generator, s: np.ndarray, shared: float = 0.0) -> np.ndarray:
+    """Rounding of a result s; with `shared` each row has a rounding in common, as by a stored factor."""
+    common = rng.normal(0, shared, (*s.shape[:-1], 1)) if s.ndim else 0.0
+    return P.u * s * (rng.uniform(-1, 1, s.shape) + common)
+
+
+def _scores(change, seed=0, shape=(64, 48), shared=0.0, constants_are_rounded=False) -> list[Score]:
+    """Of a result whose error is rounding and what `change` adds."""
+    rng = np.random.default_rng(seed)
+    s = np.asarray(rng.standard_normal(shape))
+    runs = [_noise(rng, s, shared) for _ in range(RUNS)]
+    error = _noise(rng, s, shared) + change(s)
+    return scores(Errors.of(error, runs, P.spacing(s)), {"y": s}, P, constants_are_rounded)
+
+
+def _nothing(s):
+    return np.zeros_like(s)
+
+
+@pytest.mark.parametrize("shared", [0.0, 2.0])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_rounding_is_never_accused(shape, shared):
+    worst = [_scores(_nothing, seed, shape, shared)[0].value for seed in range(200)]
+    assert max(worst) < 1
+
+
+def _at(index, times):
+    def change(s):
+        x = np.zeros_like(s)
+        x[index] = times * P.u * (np.abs(s[index]) + 0.1)
+        return x
+
+    return change
+
+
+def _summand_left_out(s):
+    rng = np.random.default_rng(7)
+    return 3 * P.u * np.outer(rng.standard_normal(s.shape[0]), rng.standard_normal(s.shape[1]))
+
+
+@pytest.mark.parametrize(
+    ("change", "statistic", "index"),
+    [
+        pytest.param(_at((20, 30), 60), "an entry", (20, 30), id="entry"),
+        pytest.param(_at((20, slice(None)), 15), "a row", (20,), id="row"),
+        pytest.param(_at((slice(None), 30), 15), "a column", (30,), id="column"),
+        pytest.param(_at((slice(16, 32), slice(32, 48)), 12), "a tile", (16, 32), id="tile"),
+        pytest.param(_summand_left_out, "a pattern", None, id="summand left out"),
+    ],
+)
+def test_what_is_too_large_is_found_where_it_is(change, statistic, index):
+    found = {score.statistic: score for score in _scores(change) if score.value > 1}
+    assert found[statistic].index == index
+
+
+def test_a_factor_is_found_and_told():
+    first = _scores(lambda s: 0.001 * s)[0]
+    assert (first.statistic, first.term) == ("a projection", "y")
+    assert first.value > 1.5
+    assert abs(first.factor - 0.001) < 0.0002
+
+
+def test_an_error_of_one_sign_is_found():
+    found = [score for score in _scores(lambda s: P.u * np.abs(s)) if score.value > 1]
+    assert SIGN in {score.term for score in found}
+
+
+def test_a_constant_that_is_rounded_is_no_evidence():
+    """A common factor is off by a rounding, as a scale that is stored in the format."""
+    assert _scores(lambda s: P.u * s)[0].value > 1
+    assert _scores(lambda s: P.u * s, constants_are_rounded=True)[0].value < 1
+    assert _scores(lambda s: 8 * P.u * s, constants_are_rounded=True)[0].value > 1
+
+
+def test_what_is_not_finite_is_left_out():
+    s = np.ones((8, 8))
+    runs = [np.zeros((8, 8)) for _ in range(RUNS)]
+    runs[3][1, 1] = np.nan
+    error = np.zeros((8, 8))
+    error[1, 1], error[2, 2] = 1.0, np.inf
+    assert all(score.value <= 1 for score in scores(Errors.of(error, runs, P.spacing(s)), {"y": s}, P, False))
+
+
+def test_an_empty_result_has_no_scores():
+    empty = np.zeros((0, 3))
+    assert scores(Errors.of(empty, [empty] * RUNS, empty), {"y": empty}, P, False) == []
