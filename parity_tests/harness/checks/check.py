@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from parity_tests.harness.findings import Finding
@@ -22,7 +23,8 @@ class Check:
         run: yields what it finds on one trial; raises `Refused` where the candidate does not support the property,
             `NotApplicable` where the check has nothing to say about it.
         large: does it look at every sample, those that are judged to first order only, too?
-        kernel_sized: does it look at samples of the sizes of kernels only? See `Sample.kernel_sized`.
+        kernel_sized: does it look at samples of the sizes of kernels only? See `Sample.kernel_sized`. Where there is
+            none, at the largest.
         only_short: does it judge the 16-bit formats only?
         one_dtype: is the first of the dtypes enough? For properties that do not depend on the format.
         on_request: is it run only if it is asked for by its name? For what few need and all would wait for.
@@ -51,8 +53,10 @@ class Check:
         """The checks of what this one is made of: of the maps that it uses, and of those that these differentiate."""
         return rests_on(self.name, self.maps)
 
-    def looks_at(self, sample: Sample) -> bool:
-        """True if the check runs on this sample."""
-        if self.kernel_sized and not sample.kernel_sized:
-            return False
-        return (self.large or not sample.first_order_only) and (sample.generic or not self.generic)
+    def chosen(self, samples: Sequence[Sample]) -> list[Sample]:
+        """Return the samples that the check looks at."""
+        if self.kernel_sized:
+            sized = [sample for sample in samples if sample.kernel_sized]
+            usual = [sample for sample in samples if not sample.one_sign]  # many nearly equal numbers round alike
+            return sized or sorted(usual, key=lambda sample: sum(map(math.prod, sample.shapes)))[-1:]
+        return [s for s in samples if (self.large or not s.first_order_only) and (s.generic or not self.generic)]

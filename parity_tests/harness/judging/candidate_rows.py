@@ -129,8 +129,8 @@ class CandidateRows:
             return replace(row, verdict=verdict, reason=f"at every sample {_beyond(self.precision)}")
         if row.reason not in (NO_EVIDENCE, self._no_bound):
             return row
-        if check.generic and elsewhere:
-            # A wider format has compared something at the few samples that the check looks at.
+        if check.kernel_sized or (check.generic and elsewhere):
+            # Other checks compare the same maps at more samples, or a wider format has compared something at these.
             return replace(row, verdict=Verdict.SKIPPED)
         if avoided:
             return replace(row, reason=f"{row.reason}; it is not called any more at {', '.join(sorted(avoided))}")
@@ -147,9 +147,7 @@ class CandidateRows:
             return replace(row, verdict=Verdict.SKIPPED, reason=inapplicable), []
         outcomes: list[Outcome] = []
         bounded, log = False, TorchLog()
-        for sample in cases:
-            if not check.looks_at(sample):
-                continue
+        for sample in check.chosen(list(cases)):
             with log:
                 outcome = outcome_of(check, self.trial_at(check.name, sample))
             if outcome.end is End.REFUSED and not _has_entries(sample) and any(o.end is End.COMPLETE for o in outcomes):

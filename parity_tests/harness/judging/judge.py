@@ -111,7 +111,7 @@ def judge_at(plan: Plan) -> Iterator[Event]:
     Raises:
         OracleError: the primal does not run at the sample.
     """
-    check, precision = replace(plan.checks[0], large=True, generic=False), plan.precisions[0]
+    check, precision = replace(plan.checks[0], large=True, generic=False, kernel_sized=False), plan.precisions[0]
     sample = next(iter(plan.samples(plan.spec, plan.seed)))
     with pinned(plan.device):
         rows = CandidateRows(plan, plan.present[0], Oracle(plan.spec, sample), precision, History())

@@ -60,8 +60,7 @@ class Oracle:
         names = spec.names_of_inputs(spec.count)
         self.inputs = sample.differentiated(names)
         self.domains = dict(zip(self.inputs, sample.domains, strict=True))
-        self._others: dict[tuple, Oracle] = {}
-        self._truths: dict[tuple, list[Truth]] = {}
+        self._others, self._truths = dict[tuple, Oracle](), dict[tuple, list[Truth]]()
         self.programs = Programs()
         self.right_code: dict[tuple, Any] = {}  # see `oracle.arithmetics`
         self._batched: dict[core.ClosedJaxpr, Callable] = {}

@@ -91,11 +91,11 @@ def _run_closed(program: core.ClosedJaxpr | core.Jaxpr, args: Sequence, stored: 
 
     known.update(zip(jaxpr.constvars, map(stored, program.consts), strict=True))
     known.update(zip(jaxpr.invars, args, strict=True))
-    logs = {eqn.invars[0] for eqn in jaxpr.eqns if eqn.primitive.name == "log" and isinstance(eqn.invars[0], core.Var)}
+    logs = [eqn.invars[0] for eqn in jaxpr.eqns if eqn.primitive.name == "log"]
     for eqn in jaxpr.eqns:
         x = [read(atom) for atom in eqn.invars]
         y = _outputs(eqn, x, stored)
-        if eqn.primitive.name == "div" and eqn.invars[1] in logs:
+        if eqn.primitive.name == "div" and any(eqn.invars[1] is s for s in logs):
             y = [stored.by_logarithm(x[1], y[0])]
         known.update(zip(eqn.outvars, y, strict=True))
     return [read(atom) for atom in jaxpr.outvars]

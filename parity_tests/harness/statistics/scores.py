@@ -25,7 +25,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from parity_tests.harness.numbers.formats import CHANCE_OF_AN_ALARM, Precision
 
@@ -181,4 +180,6 @@ def _self_normalized(x: np.ndarray, s: np.ndarray, allowed: float = 0.0) -> floa
 @functools.cache
 def _quantile(runs: int) -> float:
     """How large a projection may be in units of its root mean square over so many runs."""
+    from scipy import stats  # which takes a second to import
+
     return float(stats.t.isf(CHANCE_OF_AN_ALARM / STATISTICS_OF_A_REPORT / 2, runs))

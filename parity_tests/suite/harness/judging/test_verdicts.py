@@ -8,10 +8,11 @@ from typing import Any, cast
 import pytest
 
 from parity_tests.harness.candidates.torch_refusals import Refused
-from parity_tests.harness.findings import Fact, Finding, NotApplicable, Verdict
+from parity_tests.harness.findings import Fact, Finding, NotApplicable, Suspicion, Verdict
 from parity_tests.harness.judging.outcome import End, Outcome
 from parity_tests.harness.judging.verdicts import NO_BOUND, NO_EVIDENCE, TABLE, Judged, verdict_of
 
+SUSPICION = Suspicion("x_bar", (), *[cast(Any, None)] * 3)
 RIGHT, WRONG = Fact("x_bar", True, ""), Fact("x_bar", False, "is wrong")
 
 
@@ -25,6 +26,7 @@ DECIDING = {
     "a wrong result": (outcome(End.COMPLETE, RIGHT, WRONG), Verdict.MISMATCH),
     "an exception of the candidate's": (outcome(End.RAISED, error=ValueError("no")), Verdict.MISMATCH),
     "a defect": (outcome(End.BROKEN, error=KeyError("x")), Verdict.ERROR),
+    "a suspicion": (outcome(End.COMPLETE, RIGHT, SUSPICION), Verdict.SUSPECT),
     "no rule": (outcome(End.UNRESOLVED, error=NotImplementedError("sort")), Verdict.UNRESOLVED),
     "a refusal": (outcome(End.REFUSED, error=Refused("no jvp", declared=True)), Verdict.UNSUPPORTED),
     "nothing to say": (outcome(End.INAPPLICABLE, error=NotApplicable("no inputs")), Verdict.SKIPPED),
