@@ -113,7 +113,8 @@ def _suspicion(trial: Trial, result: _Result, shown: str | None) -> Suspicion | 
     with np.errstate(invalid="ignore"):
         error, runs = f.candidate - f.oracle, [run - f.oracle for run in result.runs]
     spacing = trial.precision.spacing(np.where(np.isfinite(f.oracle), f.oracle, 0.0))
-    errors = Errors.of(np.where(np.isfinite(f.bound), error, np.nan), runs, spacing)
+    bound = result.bound(THROUGHOUT)
+    errors = Errors.of(np.where(np.isfinite(bound), error, np.nan), runs, spacing, bound)
     like = trial.oracle.map(result.name).results[result.place].like
     summands = terms(trial.oracle, result.name, result.args)[f.label]
     directed = {t.text: t.value if result.name == "forward" else trial.oracle.directed(like, t.value) for t in summands}

@@ -72,8 +72,14 @@ class Errors:
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, error: np.ndarray, runs: Sequence[np.ndarray], spacing: np.ndarray) -> Errors:
-        """The errors of a candidate and of runs; `spacing`: the distance of the format's numbers at each entry."""
+    def of(
+        cls, error: np.ndarray, runs: Sequence[np.ndarray], spacing: np.ndarray, bound: np.ndarray | None = None
+    ) -> Errors:
+        """The errors of a candidate and of runs.
+
+        `spacing`: the distance of the format's numbers at each entry. `bound`: the largest error that rounding makes; by
+        it an entry is not taken to be exact where the oracle's formula cancels by chance, and another does not.
+        """
         known = np.isfinite(error) & np.logical_and.reduce([np.isfinite(run) for run in runs])
         candidate, *others = (_matrix(np.where(known, x, 0.0)) for x in (error, *runs))
         if not error.size:
@@ -82,7 +88,17 @@ class Errors:
         # Of few runs an entry's own variance is known badly: half of it comes from its row and its column.
         shared = variance.mean(1, keepdims=True) * variance.mean(0, keepdims=True) / variance.mean()
         size = np.sqrt((variance + shared) / 2)
+        if bound is not None:
+            size = np.maximum(size, _by_bound(size, _matrix(bound)))
         return cls(candidate / size, [run / size for run in others], size, error.shape)
+
+
+def _by_bound(size: np.ndarray, bound: np.ndarray) -> np.ndarray:
+    """Half the size that an entry's error has by its bound, if that is as much of the bound as of most entries."""
+    known = np.isfinite(bound) & (bound > 0)
+    if not known.any():
+        return np.zeros_like(size)
+    return np.where(known, 0.5 * float(np.median(size[known] / bound[known])) * np.where(known, bound, 0.0), 0.0)
 
 
 def _matrix(x: np.ndarray) -> np.ndarray:
