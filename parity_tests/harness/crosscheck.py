@@ -98,9 +98,7 @@ def crosscheck(
     candidates = _candidates(candidate, name, limits)
     spec = _spec(spec, inputs)
     hints.check_contracts(spec, [each.name for each in candidates])
-    if budget is not None and not budget >= 0:
-        raise ValueError(f"crosscheck: budget must be a number of seconds, got {budget!r}")
-    _check_device(device)
+    _check_where_and_how_long(device, budget)
     plan = Plan(
         spec=spec,
         candidates=candidates,
@@ -130,7 +128,9 @@ def crosscheck(
     return report
 
 
-def _check_device(device: str) -> None:
+def _check_where_and_how_long(device: str, budget: float | None) -> None:
+    if budget is not None and not budget >= 0:
+        raise ValueError(f"crosscheck: budget must be a number of seconds, got {budget!r}")
     missing = cuda_missing() if one_of("device", device, DEVICES) == "cuda" else None
     if missing:
         raise ValueError(f"crosscheck: device 'cuda' cannot be judged here: {missing}")
