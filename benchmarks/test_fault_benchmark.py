@@ -15,7 +15,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
-from benchmarks.fault_benchmark import differences, page, parity, run
+from benchmarks.fault_benchmark import differences, page, parity, right_versions, run
 from benchmarks.fault_benchmark.catalog import OPERATORS
 from benchmarks.fault_benchmark.command import measure_all
 from benchmarks.fault_benchmark.kinds import right
@@ -297,3 +297,32 @@ def test_gradcheck_is_run_where_its_jacobian_is_small() -> None:
     assert set(cells[1].rules) == {"gradcheck fast"}
     assert "Jacobian" in cells[1].not_run["gradcheck slow"]
     assert composition(OPERATORS["SiLU"])(torch.zeros(3)).shape == (3,)
+
+
+def test_right_versions_at_two_seeds(tmp_path):
+    path = tmp_path / "right.json"
+    ran = CliRunner().invoke(app, ["right-versions", "--operators", "RMS norm", "--seeds", "2", "--out", str(path)])
+    assert ran.exit_code == right_versions.CLEAN, ran.output
+    assert "16 right versions of 1 operators: PASS 16" in ran.output
+    assert len(json.loads(path.read_text())["judged"]) == 6
+    assert "PASS 16" in path.with_suffix(".md").read_text()
+
+
+def test_a_wrong_version_among_the_right_ones_is_an_alarm(tmp_path):
+    """A factor is missing in one of them, at a size at which only statistics tell."""
+
+    def planted(operator, name):
+        return version(operator, name, operator.faults[3] if name == "float32 inside" else None)
+
+    path = tmp_path / "right.json"
+    with (
+        mock.patch.object(right_versions, "version", planted),
+        mock.patch.object(right_versions, "FORMATS", ["float16"]),
+    ):
+        assert right_versions.measure_all(Console(quiet=True), ["attn"], 1, "small", path) == right_versions.ALARMS
+    (found,) = json.loads(path.read_text())["judged"]
+    assert {name: bool({"MISMATCH", "SUSPECT"} & {*verdicts}) for name, verdicts in found["verdicts"].items()} == {
+        "float32 inside": True,
+        "the format throughout": False,
+        "torch.compile": False,
+    }

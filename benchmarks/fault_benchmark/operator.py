@@ -54,9 +54,9 @@ class Operator:
         """The positions of the inputs that are differentiated."""
         return tuple(i for i, name in enumerate(self.inputs) if name not in self.constants)
 
-    def arguments(self, size: str, format: str) -> Tensors:
-        """Return the inputs in a format, drawn with a seed that depends on the operator and the size only."""
-        arrays = self.draw(self._generator(size, "inputs"), self.sizes[size])
+    def arguments(self, size: str, format: str, seed: int = 0) -> Tensors:
+        """Return the inputs in a format, drawn by a seed and by what depends on the operator and the size only."""
+        arrays = self.draw(self._generator(size, f"inputs {seed}" if seed else "inputs"), self.sizes[size])
         return tuple(_in_format(x, format) for x in arrays)
 
     def cotangents(self, outputs: Sequence[torch.Tensor], size: str, format: str) -> Tensors:

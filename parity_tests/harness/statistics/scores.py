@@ -77,8 +77,8 @@ class Errors:
     ) -> Errors:
         """The errors of a candidate and of runs.
 
-        `spacing`: the distance of the format's numbers at each entry. `bound`: the largest error that rounding makes; by
-        it an entry is not taken to be exact where the oracle's formula cancels by chance, and another does not.
+        `spacing`: the distance of the format's numbers at each entry. `bound`: the largest error that rounding makes.
+        By it an entry is not taken to be exact where the oracle's formula cancels by chance, and another does not.
         """
         known = np.isfinite(error) & np.logical_and.reduce([np.isfinite(run) for run in runs])
         candidate, *others = (_matrix(np.where(known, x, 0.0)) for x in (error, *runs))
