@@ -17,7 +17,7 @@ from parity_tests.harness.trial.trial import Trial
 
 # Errors in units of the last place of the right value: the bins of a histogram end here.
 _EDGES = (-64.0, -16.0, -4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 16.0, 64.0)
-_AS_TELLING = 0.5  # of the largest score: a projection, which names a cause, is told first from there on
+_EXPLAINED = 0.5  # of an error's square: a term that explains as much names the cause
 TO_DO = (
     "judge the candidate in float32, if it exists there; else look at these entries and terms, or state what the "
     "candidate rounds: OpSpec(arithmetic=Arithmetic(...))"
@@ -57,9 +57,9 @@ def _told(suspicion: Suspicion) -> WrongResult:
 
 
 def _most_telling(scores: Sequence[Score]) -> Score:
-    """The largest score, or a projection that is nearly as large."""
-    named = [s for s in scores if s.statistic == "a projection" and s.value >= _AS_TELLING * scores[0].value]
-    return named[0] if named else scores[0]
+    """The term that explains most of the error, if one does; else the largest score."""
+    best = max(scores, key=lambda score: score.share)
+    return best if best.share > _EXPLAINED else scores[0]
 
 
 def _in_words(score: Score, label: str) -> str:

@@ -7,6 +7,9 @@ contraction of all of them, in the order that is worst:
 
     E(c + Σ t_k)  is at least  γ_K+1 (|c| + Σ |t_k|)
 
+A sum that is used for many entries, as the mean of a row is for all of the row, is a number by itself from there on: it
+is computed once. With K such entries added up again, its terms would otherwise be counted K times.
+
 For every variable that is such a sum, its number of terms, the sum M of their magnitudes, how much of γ_K M its bound
 holds already, and how many of the terms may be equal are carried along: from one sum to the next, through what only
 moves numbers, through factors, by which the terms may have been multiplied instead, and through calls.
@@ -111,9 +114,11 @@ class Sums:
         if counted is None and not self._known:
             return 0.0
         known = [self._of(atom) for atom in eqn.invars]
-        if counted is None and not any(known):
-            return 0.0
         x = [value for value, _ in operands]
+        if counted is None:
+            known = [None if _is_repeated(eqn, a, outputs) else s for s, a in zip(known, x, strict=True)]
+            if not any(known):
+                return 0.0
         if len(eqn.outvars) > 1 or any(a.dtype.kind not in "fc" for a in x[name == "select_n" :]):
             return 0.0
         (result,) = eqn.outvars
@@ -137,6 +142,13 @@ class Sums:
         if not every(np.isfinite(lost)):
             lost = np.where(np.isfinite(lost), lost, 0.0)  # an infinite term, as of a mask, is exact
         return unless_part_overflows(lost, sizes.magnitude, outputs[0][0], precision)
+
+
+def _is_repeated(eqn: core.JaxprEqn, x: np.ndarray, outputs: Sequence[tuple]) -> bool:
+    """True if an equation uses an entry of its operand for several entries of its result."""
+    name = eqn.primitive.name
+    by_entry = name in ("broadcast_in_dim", "mul", "div", "select_n") or has(name, Kind.ADDS)
+    return by_entry and x.size < outputs[0][0].size
 
 
 def _charge(terms: int, sizes: Sizes, x: Sequence[np.ndarray], precision: Precision) -> np.ndarray:

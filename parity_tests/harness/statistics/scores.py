@@ -45,6 +45,7 @@ class Score:
         value: in units of what right code may reach.
         term: of a projection: what is in the error.
         factor: how often it is in it.
+        share: of the error's square, how much it explains.
         index: of a region: its row, column, first entry or entry, as indices of the result.
     """
 
@@ -52,6 +53,7 @@ class Score:
     value: float
     term: str = ""
     factor: float = 0.0
+    share: float = 0.0
     index: tuple[int, ...] | None = None
 
 
@@ -182,8 +184,9 @@ def _projections(
         allowed = _CONSTANTS * precision.u * norm if constants_are_rounded and name != SIGN else 0.0
         own, right = _self_normalized(errors.candidate, s, allowed), [_self_normalized(x, s) for x in errors.runs]
         spread = max(1.0, float(np.sqrt(np.mean(np.square(right)))))
-        factor = float((errors.candidate * s).sum()) / norm
-        yield Score("a projection", own / (most * spread), term=name, factor=factor)
+        factor, square = float((errors.candidate * s).sum()) / norm, float((errors.candidate**2).sum())
+        share = factor**2 * norm / square if square else 0.0
+        yield Score("a projection", own / (most * spread), term=name, factor=factor, share=share)
 
 
 def _self_normalized(x: np.ndarray, s: np.ndarray, allowed: float = 0.0) -> float:

@@ -140,3 +140,29 @@ def test_a_term_that_is_dropped_is_noticed():
     ((value, bound),) = bounded(jax.make_jaxpr(lambda c, a, b: c + a @ b)(*args), *args, precision=F32)
     dropped = Comparison("y", args[0] + a[:, :-1] @ b[:-1], value, bound)
     assert not dropped.holds
+
+
+def _centered_gradient(x, g):
+    """The VJP of x minus its mean, over its spread: means of a row that are used for all of it, and summed again."""
+
+    def normalized(x):
+        c = x - x.mean(-1, keepdims=True)
+        return c / jnp.sqrt((c * c).mean(-1, keepdims=True))
+
+    return jax.vjp(normalized, x)[1](g)[0]
+
+
+def test_a_sum_that_is_used_for_many_entries_is_computed_once():
+    """With its terms counted once for each entry, this bound was 100000 times as large: wrong gradients passed."""
+    rng = np.random.default_rng(0)
+    x, g = (F32.rounded(rng.standard_normal((8, 256))) for _ in range(2))
+    ((value, bound),) = bounded(jax.make_jaxpr(_centered_gradient)(x, g), x, g, precision=F32)
+    assert (bound < 1e-3).all()
+    a = torch.from_numpy(x).float()
+    c = a - a.mean(-1, keepdim=True)
+    r = (c * c).mean(-1, keepdim=True).rsqrt()
+    n, h = c * r, torch.from_numpy(g).float()
+    right = r * (h - h.mean(-1, keepdim=True) - n * (h * n).mean(-1, keepdim=True))
+    assert (np.abs(right.double().numpy() - value) <= bound).all()
+    without = r * (h - n * (h * n).mean(-1, keepdim=True))
+    assert (np.abs(without.double().numpy() - value) > bound).any()
