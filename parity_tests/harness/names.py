@@ -41,6 +41,7 @@ MAPS: dict[str, tuple[str, ...]] = {
     "compile": ("vjp",),
     "autocast": ("vjp",),
     "opcheck": (),
+    "int32_offsets": ("vjp",),
     "third_order": ("vjp_of_vjp_of_vjp",),
 }
 CHECKS = tuple(MAPS)

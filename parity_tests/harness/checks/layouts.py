@@ -13,8 +13,9 @@ import torch
 from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
-from parity_tests.harness.findings import Fact
+from parity_tests.harness.findings import Comparison, Convention, Fact
 from parity_tests.harness.trial.layouts import LAYOUTS, OF_COMPLEX
+from parity_tests.harness.trial.matmul_padding import matmul_reads_behind_rows
 
 _RECORDED = "inputs and cotangents, with create_graph"  # where a backward may take another way
 
@@ -87,7 +88,15 @@ def _laid_out(trial, layout, name, group):
     for slot, tensor, memory in zip(trial.oracle.map(name).arguments, tensors, before, strict=True):
         if not torch.equal(_memory(tensor), memory):
             yield Fact(slot.label, False, "was written to, or what lies between its entries", where)
-    findings = trial.compare(name, arrays, results, where)
+    findings = list(trial.compare(name, arrays, results, where))
+    # As of a candidate that is made of such products: see `matmul_reads_behind_rows`.
+    of_matmul = trial.precision.name == "bfloat16" and trial.device == "cpu" and matmul_reads_behind_rows()
+    if of_matmul and not all(finding.holds for finding in findings):
+        for x in tensors:
+            memory = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage())
+            memory[memory.isnan()] = 1  # what lies between the entries; times 0 it is 0
+        results = _called(trial.candidate, name, tensors[:count], tensors[count:], group == _RECORDED)
+        findings = list(_excused(findings, list(trial.compare(name, arrays, results, where))))
     if not layout.repeat or group == "cotangents":
         yield from findings
         return
@@ -98,6 +107,18 @@ def _laid_out(trial, layout, name, group):
     for finding in findings:
         if finding.label not in differs:
             yield finding
+
+
+def _excused(findings, with_ones):
+    """What is found with NaN between the entries; a convention where ones in their place leave no error."""
+    for found, without in zip(findings, with_ones, strict=True):
+        of_nan = isinstance(found, Comparison) and not np.isfinite(found.candidate[found.wrong]).any()
+        if found.holds or not (of_nan and without.holds):
+            yield found
+            continue
+        yield without
+        text = "NaN if what lies between the rows is NaN, as is PyTorch's own matmul on this CPU: docs/found.md, 40"
+        yield Convention(found.label, text, found.circumstance)
 
 
 def _called(candidate, name, primals, directions, create_graph):

@@ -127,6 +127,16 @@ def _sorted(x: np.ndarray) -> np.ndarray:
     return np.sort(x, axis=-1) if x.ndim else x
 
 
+def _with_correlated_rows(x: np.ndarray) -> np.ndarray:
+    """Return x with rows that are nearly the same, as neighbouring tokens are; of a vector, its entries."""
+    return x[:1] + (x - x[:1]) / 8 if x.ndim else x
+
+
+def _decaying(x: np.ndarray) -> np.ndarray:
+    """Return x divided by the square root of the place in its last axis: a spectrum with a long tail."""
+    return x / np.sqrt(1 + np.arange(x.shape[-1])) if x.ndim else x
+
+
 POINTS = (
     Point("is 0", (*_REAL, "symmetric"), lambda x, rng, p: np.zeros_like(x), alone=True),
     Point("is -0", _REAL, lambda x, rng, p: -np.zeros_like(x)),
@@ -150,6 +160,8 @@ POINTS = (
     Point("has squares that underflow", _SCALED, lambda x, rng, p: _far(x, _below(p)), unlimited=True),
     Point("has an outlier", _SCALED, lambda x, rng, p: _with_outlier(x, rng), wide=True, alone=True),
     Point("is sorted", _ELEMENTWISE, lambda x, rng, p: _sorted(x)),
+    Point("has correlated rows", ("real", "positive", "unit"), lambda x, rng, p: _with_correlated_rows(x)),
+    Point("decays slowly", _SCALED, lambda x, rng, p: _decaying(x)),
     Point("is nearly 1", ("unit",), lambda x, rng, p: 1 - rng.integers(1, 9, x.shape) * p.u),
     Point("is the identity", _MATRICES, lambda x, rng, p: np.broadcast_to(np.eye(x.shape[-1]), x.shape).copy()),
     Point("has an infinity", _SCALED, lambda x, rng, p: _one(x, rng, np.inf)),

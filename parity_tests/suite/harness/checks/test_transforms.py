@@ -6,6 +6,7 @@ The mistakes that these checks are there for are in `planted`.
 from __future__ import annotations
 
 import logging
+import resource
 import subprocess
 import sys
 
@@ -19,7 +20,17 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.crosscheck import select_checks
-from parity_tests.suite.harness._ops import PAIR, RIGHT_OPERATOR, SQUARE, judged, normal, pair, pair_backward, rows
+from parity_tests.suite.harness._ops import (
+    PAIR,
+    RIGHT_OPERATOR,
+    SQUARE,
+    judged,
+    normal,
+    pair,
+    pair_backward,
+    pair_function,
+    rows,
+)
 from parity_tests.suite.marks import fast
 
 SINE = OpSpec("sine", primal=jnp.sin, inputs=(normal(3, 4),))
@@ -163,6 +174,23 @@ def test_third_order_is_run_on_request():
     report = crosscheck(torch.sin, SINE, checks=["third_order"], dtypes=["float64"])
     assert [row.check for row in report.rows] == ["vjp_of_vjp_of_vjp", "third_order"]
     assert report.passed
+
+
+def test_int32_offsets_is_run_on_request_and_needs_two_entries():
+    assert "int32_offsets" not in [check.name for check in select_checks(None)]
+    row = judged(torch.sin, OpSpec("sine", jnp.sin, "()->()"), "int32_offsets")
+    assert (row.verdict, row.reason) == (
+        Verdict.SKIPPED,
+        "no input and no cotangent has an axis of two entries or more",
+    )
+
+
+def test_int32_offsets_takes_no_memory():
+    """64 GiB of address space, of which a page for each entry is there."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    row = judged(pair_function().apply, PAIR, "int32_offsets")
+    assert (row.verdict, row.comparisons > 0) == (Verdict.PASS, True)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # KiB
 
 
 def test_dynamo_is_left_as_it_was(caplog):

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
 from parity_tests import OpSpec, Verdict, crosscheck
+from parity_tests.harness.numbers.formats import FLOAT64
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.oracle.oracle import Oracle
+from parity_tests.harness.oracle.points import placements
+from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.collection._case import function
 from parity_tests.suite.harness._ops import judged
 from parity_tests.suite.marks import fast, marks
@@ -44,6 +50,12 @@ def relative_exponential(x):
 def _exp_ratio(x):
     safe = torch.where(x == 0, 1.0, x)
     return torch.where(x == 0, 1 + x / 2, (torch.exp(safe) - 1) / safe)
+
+
+def _squared_gaps_of_distinct_rows(x):
+    """The squared distances of neighbouring rows, 0 where the rows seem to be the same."""
+    squares = (x[1:] - x[:-1]).square().sum(-1)
+    return torch.where(functional.cosine_similarity(x[1:], x[:-1], eps=0.0) > 0.95, 0 * squares, squares)
 
 
 MISTAKES = {  # how the operator is wrong, in which dtype, and what the report says of the point
@@ -113,6 +125,12 @@ MISTAKES = {  # how the operator is wrong, in which dtype, and what the report s
         lambda x, y: (x - y).square().sum(-1).sqrt(),
         "float64",
         "is 0",
+    ),
+    "rows that point almost the same way are taken for the same": (
+        spec(lambda x: jnp.sum((x[1:] - x[:-1]) ** 2, axis=-1), "(n,16)->(k)", sizes="k = n - 1, n >= 2"),
+        _squared_gaps_of_distinct_rows,
+        "float64",
+        "x has correlated rows",
     ),
     "a mistake at a threshold": (
         spec(lambda x: jnp.clip(x, -1.5, 0.75)),
@@ -186,6 +204,29 @@ def test_a_right_one_raises_no_alarm(name, dtype):
     operator, call = RIGHT[name]
     row = judged(call, operator, "points", dtype)
     assert row.verdict is Verdict.PASS, row
+
+
+CORRELATED, DECAYING = "has correlated rows", "decays slowly"
+
+
+@pytest.mark.parametrize(
+    ("domain", "kinds", "holds"),
+    [
+        ("real", {CORRELATED, DECAYING}, np.isfinite),
+        ("positive", {CORRELATED, DECAYING}, lambda x: x > 0),
+        ("nonzero", {DECAYING}, lambda x: x != 0),
+        ("unit", {CORRELATED}, lambda x: (x > 0) & (x < 1)),
+    ],
+)
+def test_correlated_rows_and_a_slow_decay_stay_in_the_domain(domain, kinds, holds):
+    operator = spec(lambda x: x * x, domains={"x": domain})
+    sample = next(sample for sample in samples(operator, 0) if sample.generic)
+    with pinned():
+        placed = {each.kind: each.primals[0] for each in placements(Oracle(operator, sample), sample, FLOAT64)}
+    assert {CORRELATED, DECAYING} & {*placed} == kinds
+    for kind in kinds:
+        assert holds(placed[kind]).all()
+        assert len(np.unique(placed[kind])) == placed[kind].size
 
 
 def test_a_convention_is_reported_and_no_mismatch():

@@ -287,3 +287,31 @@ def test_what_does_not_depend_on_sizes_is_tried_on_one_sample():
     assert {"offset", "misaligned"} <= layouts
     assert judged(product, RIGHT["product"][1], "layouts").verdict is Verdict.PASS
     assert seen == {(4, 3, 3, 5)}
+
+
+def _with_what_lies_behind(times: float) -> Callable:
+    """pair, which adds what lies behind each row of x, times a number, as oneDNN's product with AMX does, times 0."""
+
+    def call(x, y):
+        if x.dim() == 2 and x.stride(1) == 1 and x.stride(0) > x.shape[1] > 0:
+            behind = x.as_strided((x.shape[0], 1), x.stride(), x.storage_offset() + x.shape[1])
+            x = x + times * behind
+        return pair(x, y)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("times", "of_matmul", "dtype", "verdict"),
+    [
+        (0, True, "bfloat16", Verdict.PASS),
+        (0, True, "float32", Verdict.MISMATCH),
+        (0, False, "bfloat16", Verdict.MISMATCH),
+        (1, True, "bfloat16", Verdict.MISMATCH),
+    ],
+)
+def test_what_oneDNN_reads_behind_a_row_is_a_convention_where_it_does(monkeypatch, times, of_matmul, dtype, verdict):
+    monkeypatch.setattr(check, "matmul_reads_behind_rows", lambda: of_matmul)
+    row = judged(_with_what_lies_behind(times), PAIR, "layouts", dtype)
+    assert row.verdict is verdict, row
+    assert any("NaN if what lies between the rows is NaN" in text for text in row.conventions) == row.passed
