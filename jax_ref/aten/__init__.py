@@ -1,0 +1,30 @@
+"""ATen's operators as plain JAX functions, with PyTorch's semantics; JAX differentiates them.
+
+A function has the name and the arguments of its schema in PyTorch's native_functions.yaml, and takes and returns JAX
+arrays. Left out are arguments that say where a tensor lies (device, layout, pin_memory, memory_format), random numbers,
+and writes to an input: `add_` is `add`. Dtypes are promoted as in PyTorch. At kinks and ties a derivative is that of
+PyTorch's convention, which the function names.
+
+    import jax
+    from jax_ref import aten
+
+    aten.OPERATORS["aten::logcumsumexp"](x, 1)
+    jax.grad(lambda x: aten.reductions.logcumsumexp(x, 1).sum())(x)
+
+One module is one family; `OPERATORS` has all of them by name.
+"""
+
+from jax_ref.aten import activations as activations
+from jax_ref.aten import comparisons as comparisons
+from jax_ref.aten import pointwise as pointwise
+from jax_ref.aten import polynomials as polynomials
+from jax_ref.aten import special as special
+from jax_ref.aten._registry import Operators
+
+OPERATORS = Operators(
+    {
+        name: module
+        for name, module in sorted(globals().items())
+        if getattr(module, "__name__", "") == f"{__name__}.{name}" and not name.startswith("_")
+    }
+)

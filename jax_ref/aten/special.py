@@ -1,0 +1,270 @@
+"""Special functions. Where JAX has no derivative, or one that loses digits, the rule is here."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy import special as jsp
+from jax.typing import ArrayLike
+
+from jax_ref.aten._promotion import floating, is_complex
+
+Array = jax.Array
+
+
+def sigmoid(self: ArrayLike) -> Array:
+    """1 / (1 + exp(-self))."""
+    (x,) = floating(self)
+    if is_complex(x):
+        return 1 / (1 + jnp.exp(-x))
+    return jax.nn.sigmoid(x)
+
+
+def logit(self: ArrayLike, eps: float | None = None) -> Array:
+    """log(z / (1 - z)) with z = self, clamped to [eps, 1 - eps] if eps is given."""
+    (x,) = floating(self)
+    if eps is not None:
+        low, high = jnp.asarray(eps, x.dtype), jnp.asarray(1 - eps, x.dtype)
+        x = jnp.where(x < low, low, jnp.where(x > high, high, x))
+    return jnp.log(x / (1 - x))
+
+
+def erf(self: ArrayLike) -> Array:
+    """The error function, 2/√π ∫₀ˣ exp(-t²) dt."""
+    return jsp.erf(*floating(self))
+
+
+def erfc(self: ArrayLike) -> Array:
+    """1 - erf(self)."""
+    return jsp.erfc(*floating(self))
+
+
+def erfinv(self: ArrayLike) -> Array:
+    """The inverse of erf."""
+    return jsp.erfinv(*floating(self))
+
+
+@jax.custom_jvp
+def _erfcx(x: Array) -> Array:
+    # Where exp(x²) erfc(x) is 0 · ∞, the continued fraction of 1 / (√π (x + (1/2) / (x + 1 / (x + ...)))).
+    near = x < 8
+    direct = jnp.exp(jnp.where(near, x, 0) ** 2) * jsp.erfc(jnp.where(near, x, 0))
+    far = jnp.where(near, 8.0, x)
+    tail = far
+    for n in range(30, 0, -1):
+        tail = far + (n / 2) / tail
+    return jnp.where(near, direct, 1 / (math.sqrt(math.pi) * tail))
+
+
+@_erfcx.defjvp
+def _(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    y = _erfcx(x)
+    return y, (2 * x * y - 2 / math.sqrt(math.pi)) * x_dot
+
+
+def special_erfcx(self: ArrayLike) -> Array:
+    """exp(self²) erfc(self)."""
+    return _erfcx(*floating(self))
+
+
+def special_ndtri(self: ArrayLike) -> Array:
+    """The argument at which the normal distribution has this probability."""
+    return jsp.ndtri(*floating(self))
+
+
+def special_log_ndtr(self: ArrayLike) -> Array:
+    """The logarithm of the normal distribution."""
+    return jsp.log_ndtr(*floating(self))
+
+
+def special_entr(self: ArrayLike) -> Array:
+    """-self log(self); 0 of 0, -infinity of negative numbers."""
+    (x,) = floating(self)
+    safe = jnp.where(x > 0, x, jnp.ones_like(x))
+    beyond = jnp.where(x == 0, jnp.zeros_like(x), jnp.full_like(x, -jnp.inf))
+    return jnp.where(jnp.isnan(x), x, jnp.where(x > 0, -x * jnp.log(safe), beyond))
+
+
+def _times_log(x: Array, y: Array, logarithm) -> Array:
+    zero = (x == 0) & ~jnp.isnan(y)
+    inside = jnp.where(zero, jnp.ones_like(y), y)
+    # Linear in x, also at 0; the derivative in y is 0 there.
+    at_zero = x * lax.stop_gradient(jnp.where(zero & jnp.isfinite(logarithm(y)), logarithm(y), jnp.zeros_like(y)))
+    return jnp.where(zero, at_zero, x * logarithm(inside))
+
+
+def xlogy(self: ArrayLike, other: ArrayLike) -> Array:
+    """self log(other); 0 where self is 0."""
+    return _times_log(*floating(self, other), jnp.log)
+
+
+def special_xlog1py(self: ArrayLike, other: ArrayLike) -> Array:
+    """self log(1 + other); 0 where self is 0."""
+    return _times_log(*floating(self, other), jnp.log1p)
+
+
+def sinc(self: ArrayLike) -> Array:
+    """sin(π self) / (π self); 1 at 0."""
+    (x,) = floating(self)
+    return _sinc(x)
+
+
+@functools.partial(jax.custom_jvp)
+def _sinc(x: Array) -> Array:
+    safe = jnp.where(x == 0, jnp.ones_like(x), x)
+    return jnp.where(x == 0, jnp.ones_like(x), jnp.sin(math.pi * safe) / (math.pi * safe))
+
+
+@_sinc.defjvp
+def _(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    return _sinc(x), _sinc_slope(x) * x_dot
+
+
+def _sinc_slope(x: Array) -> Array:
+    """(cos(πx) - sinc(x)) / x, near 0 by its series, in which nothing cancels."""
+    near = jnp.abs(x) < 0.25
+    safe = jnp.where(near, jnp.ones_like(x), x)
+    far = (jnp.cos(math.pi * safe) - jnp.sin(math.pi * safe) / (math.pi * safe)) / safe
+    small = jnp.where(near, x, jnp.zeros_like(x))
+    square = (math.pi * small) ** 2
+    total = jnp.zeros_like(x)
+    for k in range(12, 0, -1):  # Σ (-1)^k 2k π^2k x^(2k-1) / (2k+1)!
+        total = (-1) ** k * 2 * k / math.factorial(2 * k + 1) + square * total
+    return jnp.where(near, math.pi**2 * small * total, far)
+
+
+def lgamma(self: ArrayLike) -> Array:
+    """The logarithm of |Γ(self)|."""
+    return jsp.gammaln(*floating(self))
+
+
+def digamma(self: ArrayLike) -> Array:
+    """The derivative of lgamma. At 0 it is infinite, at negative integers NaN."""
+    (x,) = floating(self)
+    at_zero = jnp.copysign(jnp.full_like(x, jnp.inf), -x)
+    return jnp.where(x == 0, at_zero, jsp.digamma(jnp.where(x == 0, jnp.ones_like(x), x)))
+
+
+def polygamma(n: int, self: ArrayLike) -> Array:
+    """The n-th derivative of digamma."""
+    (x,) = floating(self)
+    if n == 0:
+        return digamma(x)
+    return (-1) ** (n + 1) * math.factorial(n) * special_zeta(jnp.asarray(n + 1.0, x.dtype), x)
+
+
+def mvlgamma(self: ArrayLike, p: int) -> Array:
+    """The logarithm of the multivariate gamma function of dimension p."""
+    (x,) = floating(self)
+    constant = p * (p - 1) / 4 * math.log(math.pi)
+    return constant + sum((jsp.gammaln(x - i / 2) for i in range(p)), start=jnp.zeros_like(x))
+
+
+def special_zeta(self: ArrayLike, other: ArrayLike) -> Array:
+    """Hurwitz' zeta function, Σ (k + other) ** -self."""
+    return jsp.zeta(*floating(self, other))
+
+
+def igamma(self: ArrayLike, other: ArrayLike) -> Array:
+    """The regularized lower incomplete gamma function."""
+    return jsp.gammainc(*floating(self, other))
+
+
+def igammac(self: ArrayLike, other: ArrayLike) -> Array:
+    """The regularized upper incomplete gamma function."""
+    return jsp.gammaincc(*floating(self, other))
+
+
+@jax.custom_jvp
+def _i0e(x: Array) -> Array:
+    return jsp.i0e(x)
+
+
+@_i0e.defjvp
+def _(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    return _i0e(x), x_dot * (_i1e(x) - jnp.sign(x) * _i0e(x))
+
+
+@jax.custom_jvp
+def _i1e(x: Array) -> Array:
+    return jsp.i1e(x)
+
+
+@_i1e.defjvp
+def _(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    return _i1e(x), x_dot * (_i0e(x) - _i1e_over(x) - jnp.sign(x) * _i1e(x))
+
+
+def _i1e_over(x: Array) -> Array:
+    """i1e(x) / x; 1/2 at 0."""
+    tiny = jnp.abs(x) < jnp.finfo(x.dtype).eps
+    safe = jnp.where(tiny, jnp.ones_like(x), x)
+    return jnp.where(tiny, jnp.full_like(x, 0.5), _i1e(safe) / safe)
+
+
+@jax.custom_jvp
+def _i0(x: Array) -> Array:
+    return jnp.exp(jnp.abs(x)) * jsp.i0e(x)
+
+
+@_i0.defjvp
+def _(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    return _i0(x), x_dot * _i1(x)
+
+
+@jax.custom_jvp
+def _i1(x: Array) -> Array:
+    return jnp.exp(jnp.abs(x)) * jsp.i1e(x)
+
+
+@_i1.defjvp
+def _(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    tiny = jnp.abs(x) < jnp.finfo(x.dtype).eps
+    safe = jnp.where(tiny, jnp.ones_like(x), x)
+    over = jnp.where(tiny, jnp.full_like(x, 0.5), _i1(safe) / safe)
+    return _i1(x), x_dot * (_i0(x) - over)
+
+
+def i0(self: ArrayLike) -> Array:
+    """The modified Bessel function I₀."""
+    return _i0(*floating(self))
+
+
+def special_i0e(self: ArrayLike) -> Array:
+    """exp(-|self|) I₀(self)."""
+    return _i0e(*floating(self))
+
+
+def special_i1(self: ArrayLike) -> Array:
+    """The modified Bessel function I₁."""
+    return _i1(*floating(self))
+
+
+def special_i1e(self: ArrayLike) -> Array:
+    """exp(-|self|) I₁(self)."""
+    return _i1e(*floating(self))
+
+
+def logaddexp(self: ArrayLike, other: ArrayLike) -> Array:
+    """log(exp(self) + exp(other))."""
+    x, y = floating(self, other)
+    if is_complex(x):
+        larger = jnp.where(x.real >= y.real, x, y)
+        smaller = jnp.where(x.real >= y.real, y, x)
+        return larger + jnp.log1p(jnp.exp(smaller - larger))
+    return jnp.logaddexp(x, y)
+
+
+def logaddexp2(self: ArrayLike, other: ArrayLike) -> Array:
+    """log₂(2 ** self + 2 ** other)."""
+    return jnp.logaddexp2(*floating(self, other))
