@@ -9,8 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-_KINDS = "biufc"  # ascending; unsigned integers are integers
-
 
 def _category(dtype: np.dtype) -> int:
     """0 for booleans, 1 for integers, 2 for floating-point and 3 for complex numbers."""
@@ -18,7 +16,7 @@ def _category(dtype: np.dtype) -> int:
         return 3
     if jnp.issubdtype(dtype, jnp.floating):
         return 2
-    return 0 if dtype == bool else 1
+    return 0 if jnp.issubdtype(dtype, jnp.bool_) else 1
 
 
 def _of_scalar(x: bool | int | float | complex) -> np.dtype:

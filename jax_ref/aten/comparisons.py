@@ -8,7 +8,6 @@ from jax.typing import ArrayLike
 
 from jax_ref.aten._promotion import promoted
 
-# ruff: noqa: A001
 Array = jax.Array
 
 

@@ -15,7 +15,6 @@ from jax.typing import ArrayLike
 
 from jax_ref.aten._promotion import floating, is_complex, promoted
 
-# ruff: noqa: A001
 Array = jax.Array
 
 
