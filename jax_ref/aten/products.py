@@ -1,0 +1,151 @@
+"""Products of vectors and matrices, and distances between rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from jax_ref.aten._promotion import promoted
+from jax_ref.aten.reductions import linalg_vector_norm
+
+Array = jax.Array
+
+
+def mm(self: ArrayLike, mat2: ArrayLike) -> Array:
+    """The product of two matrices."""
+    return jnp.einsum("nk,km->nm", jnp.asarray(self), jnp.asarray(mat2))
+
+
+def bmm(self: ArrayLike, mat2: ArrayLike) -> Array:
+    """The products of two batches of matrices."""
+    return jnp.einsum("bnk,bkm->bnm", jnp.asarray(self), jnp.asarray(mat2))
+
+
+def mv(self: ArrayLike, vec: ArrayLike) -> Array:
+    """The product of a matrix and a vector."""
+    return jnp.einsum("nk,k->n", jnp.asarray(self), jnp.asarray(vec))
+
+
+def dot(self: ArrayLike, tensor: ArrayLike) -> Array:
+    """Σ self tensor."""
+    return jnp.einsum("k,k->", jnp.asarray(self), jnp.asarray(tensor))
+
+
+def vdot(self: ArrayLike, other: ArrayLike) -> Array:
+    """Σ conj(self) other."""
+    return jnp.einsum("k,k->", jnp.conj(jnp.asarray(self)), jnp.asarray(other))
+
+
+def matmul(self: ArrayLike, other: ArrayLike) -> Array:
+    """The product of vectors, matrices, or batches of them, which broadcast."""
+    return jnp.matmul(jnp.asarray(self), jnp.asarray(other))
+
+
+def linear(input: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> Array:
+    """input weightᵀ + bias."""
+    y = jnp.matmul(jnp.asarray(input), jnp.asarray(weight).T)
+    return y if bias is None else y + jnp.broadcast_to(jnp.asarray(bias), y.shape)
+
+
+def _scaled(self: ArrayLike, product: Array, beta: complex, alpha: complex) -> Array:
+    """beta self + alpha product; with beta of 0 nothing of self is left, NaN neither."""
+    scaled = product if alpha == 1 else product * jnp.asarray(alpha, product.dtype)
+    if beta == 0:
+        return scaled
+    x = jnp.broadcast_to(jnp.asarray(self), product.shape)
+    return (x if beta == 1 else x * jnp.asarray(beta, x.dtype)) + scaled
+
+
+def addmm(self: ArrayLike, mat1: ArrayLike, mat2: ArrayLike, *, beta: complex = 1, alpha: complex = 1) -> Array:
+    """beta self + alpha mat1 mat2."""
+    return _scaled(self, mm(mat1, mat2), beta, alpha)
+
+
+def addmv(self: ArrayLike, mat: ArrayLike, vec: ArrayLike, *, beta: complex = 1, alpha: complex = 1) -> Array:
+    """beta self + alpha mat vec."""
+    return _scaled(self, mv(mat, vec), beta, alpha)
+
+
+def baddbmm(self: ArrayLike, batch1: ArrayLike, batch2: ArrayLike, *, beta: complex = 1, alpha: complex = 1) -> Array:
+    """beta self + alpha batch1 batch2, for each matrix of a batch."""
+    return _scaled(self, bmm(batch1, batch2), beta, alpha)
+
+
+def addbmm(self: ArrayLike, batch1: ArrayLike, batch2: ArrayLike, *, beta: complex = 1, alpha: complex = 1) -> Array:
+    """beta self + alpha Σ batch1 batch2, the sum over the batch."""
+    return _scaled(self, jnp.einsum("bnk,bkm->nm", jnp.asarray(batch1), jnp.asarray(batch2)), beta, alpha)
+
+
+def addr(self: ArrayLike, vec1: ArrayLike, vec2: ArrayLike, *, beta: complex = 1, alpha: complex = 1) -> Array:
+    """beta self + alpha vec1 vec2ᵀ."""
+    return _scaled(self, jnp.einsum("n,m->nm", jnp.asarray(vec1), jnp.asarray(vec2)), beta, alpha)
+
+
+def outer(self: ArrayLike, vec2: ArrayLike) -> Array:
+    """self vec2ᵀ."""
+    return jnp.einsum("n,m->nm", jnp.asarray(self), jnp.asarray(vec2))
+
+
+def kron(self: ArrayLike, other: ArrayLike) -> Array:
+    """The Kronecker product."""
+    return jnp.kron(jnp.asarray(self), jnp.asarray(other))
+
+
+def linalg_cross(self: ArrayLike, other: ArrayLike, *, dim: int = -1) -> Array:
+    """The cross product along an axis of size 3."""
+    x, y = (jnp.moveaxis(each, dim, 0) for each in promoted(self, other))
+    parts = [x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0]]
+    return jnp.moveaxis(jnp.stack(parts), 0, dim)
+
+
+def _trilinear(
+    i1: ArrayLike,
+    i2: ArrayLike,
+    i3: ArrayLike,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+    unroll_dim: int = 1,
+) -> Array:
+    """The sum along axes of the product of three arrays, after each got new axes."""
+    spread = []
+    for x, axes in ((i1, expand1), (i2, expand2), (i3, expand3)):
+        each = jnp.asarray(x)
+        for axis in sorted(axes):
+            each = jnp.expand_dims(each, axis)
+        spread.append(each)
+    x, y, z = jnp.broadcast_arrays(*spread)
+    return jnp.sum(x * y * z, axis=tuple(sumdim))
+
+
+def _cdist_forward(x1: ArrayLike, x2: ArrayLike, p: float, compute_mode: int | None = None) -> Array:
+    """The p-norms of the differences of each row of x1 and each of x2; the derivative at equal rows is 0."""
+    x, y = jnp.asarray(x1), jnp.asarray(x2)
+    x, y = jnp.expand_dims(x, -2), jnp.expand_dims(y, -3)
+    shape = jnp.broadcast_shapes(x.shape, y.shape)
+    return linalg_vector_norm(jnp.broadcast_to(x, shape) - jnp.broadcast_to(y, shape), p, -1)
+
+
+def _pdist_forward(self: ArrayLike, p: float = 2) -> Array:
+    """The p-norms of the differences of rows i < j; the derivative at equal rows is 0."""
+    x = jnp.asarray(self)
+    first, second = np.triu_indices(x.shape[0], 1)
+    return linalg_vector_norm(x[first] - x[second], p, -1)
+
+
+def linalg_matrix_power(self: ArrayLike, n: int) -> Array:
+    """The n-th power of a square matrix; of a negative n that of the inverse."""
+    return jnp.linalg.matrix_power(jnp.asarray(self), n)
+
+
+OPERATORS = {
+    "_trilinear": _trilinear,
+    "_cdist_forward": _cdist_forward,
+    "_euclidean_dist": lambda x1, x2: _cdist_forward(x1, x2, 2.0),
+    "_pdist_forward": _pdist_forward,
+}

@@ -1,0 +1,325 @@
+"""Sums, means, norms and extrema along axes.
+
+Conventions at ties: `amax`, `amin` and those of a whole array share the derivative among the largest; `max.dim`,
+`median` and the like give it to the entry whose index they return.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.typing import ArrayLike
+
+from jax_ref.aten._promotion import floating, is_complex
+
+Array = jax.Array
+Axes = int | Sequence[int] | None
+
+
+def axes_of(x: Array, dim: Axes) -> tuple[int, ...]:
+    """Return the axes as numbers from 0 on: all of them if dim is None or has none."""
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+        return tuple(range(x.ndim))
+    chosen = (dim,) if isinstance(dim, int) else tuple(dim)
+    return tuple(axis % max(x.ndim, 1) for axis in chosen) if x.ndim else ()
+
+
+def _summed_dtype(x: Array, dtype: Any) -> Array:
+    if dtype is not None:
+        return x.astype(dtype)
+    return x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jax.dtypes.canonicalize_dtype(np.int64))
+
+
+def sum(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
+    """The sum along axes; along all if none is given."""
+    x = jnp.asarray(self)
+    return jnp.sum(_summed_dtype(x, dtype), axis=axes_of(x, dim), keepdims=keepdim)
+
+
+def nansum(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
+    """The sum of what is no NaN."""
+    x = jnp.asarray(self)
+    return sum(jnp.where(jnp.isnan(x), jnp.zeros_like(x), x), dim, keepdim, dtype=dtype)
+
+
+def mean(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
+    """The mean along axes."""
+    x = jnp.asarray(self)
+    return jnp.mean(x if dtype is None else x.astype(dtype), axis=axes_of(x, dim), keepdims=keepdim)
+
+
+def nanmean(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
+    """The mean of what is no NaN."""
+    count = sum(~jnp.isnan(jnp.asarray(self)), dim, keepdim)
+    total = nansum(self, dim, keepdim, dtype=dtype)
+    return total / count.astype(total.real.dtype)
+
+
+def prod(self: ArrayLike, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
+    """The product of all entries, or along an axis; its derivative never divides by an entry."""
+    x = jnp.asarray(self)
+    x = _summed_dtype(x, dtype)
+    if x.ndim == 0:
+        return x
+    if dim is None:
+        x, dim, shape = x.reshape(-1), 0, (1,) * x.ndim
+        return _product(x).reshape(shape if keepdim else ())
+    return _product(jnp.moveaxis(x, dim, -1)) if not keepdim else jnp.expand_dims(prod(x, dim), dim)
+
+
+def _product(x: Array) -> Array:
+    """The product along the last axis, pair by pair, so that every order of derivatives is a product of entries."""
+    while x.shape[-1] > 1:
+        if x.shape[-1] % 2:
+            x = jnp.concatenate([x, jnp.ones_like(x[..., :1])], axis=-1)
+        x = x[..., ::2] * x[..., 1::2]
+    return x[..., 0] if x.shape[-1] else jnp.ones(x.shape[:-1], x.dtype)
+
+
+def var(
+    self: ArrayLike, dim: Axes = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> Array:
+    """The variance; `correction` is what is taken off the number of entries, 1 if unbiased."""
+    x = jnp.asarray(self)
+    axes = axes_of(x, dim)
+    off = (1.0 if unbiased else 0.0) if correction is None else float(correction)
+    count = math.prod(x.shape[axis] for axis in axes)
+    deviation = x - jnp.mean(x, axis=axes, keepdims=True)
+    squares = deviation.real**2 + deviation.imag**2 if is_complex(x) else deviation * deviation
+    return jnp.sum(squares, axis=axes, keepdims=keepdim) / jnp.asarray(max(count - off, 0.0), squares.dtype)
+
+
+def var_correction(
+    self: ArrayLike, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False
+) -> Array:
+    """The variance, with the overload's arguments."""
+    return var(self, dim, True, keepdim, correction=1.0 if correction is None else correction)
+
+
+def _root(x: Array) -> Array:
+    """√x with the derivative 0 at 0, where a standard deviation or a norm has none."""
+    zero = x == 0
+    return jnp.where(zero, jnp.zeros_like(x), jnp.sqrt(jnp.where(zero, jnp.ones_like(x), x)))
+
+
+def std(self: ArrayLike, dim: Axes = None, unbiased: bool = True, keepdim: bool = False) -> Array:
+    """The standard deviation; its derivative is 0 where all entries are equal."""
+    return _root(var(self, dim, unbiased, keepdim))
+
+
+def std_correction(
+    self: ArrayLike, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False
+) -> Array:
+    """The standard deviation, with the overload's arguments."""
+    return _root(var_correction(self, dim, correction=correction, keepdim=keepdim))
+
+
+def var_mean(
+    self: ArrayLike, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False
+) -> tuple[Array, Array]:
+    """The variance and the mean."""
+    return var_correction(self, dim, correction=correction, keepdim=keepdim), mean(self, dim, keepdim)
+
+
+def std_mean(
+    self: ArrayLike, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False
+) -> tuple[Array, Array]:
+    """The standard deviation and the mean."""
+    return std_correction(self, dim, correction=correction, keepdim=keepdim), mean(self, dim, keepdim)
+
+
+def amax(self: ArrayLike, dim: Axes = (), keepdim: bool = False) -> Array:
+    """The largest entries; equal ones share the derivative."""
+    x = jnp.asarray(self)
+    return jnp.max(x, axis=axes_of(x, dim), keepdims=keepdim)
+
+
+def amin(self: ArrayLike, dim: Axes = (), keepdim: bool = False) -> Array:
+    """The smallest entries; equal ones share the derivative."""
+    x = jnp.asarray(self)
+    return jnp.min(x, axis=axes_of(x, dim), keepdims=keepdim)
+
+
+def aminmax(self: ArrayLike, *, dim: int | None = None, keepdim: bool = False) -> tuple[Array, Array]:
+    """The smallest and the largest entries; equal ones share the derivative."""
+    axes = () if dim is None else (dim,)
+    return amin(self, axes, keepdim), amax(self, axes, keepdim)
+
+
+def argmax(self: ArrayLike, dim: int | None = None, keepdim: bool = False) -> Array:
+    """The index of the largest entry, of the first NaN if there is one."""
+    x = jnp.asarray(self)
+    return jnp.argmax(x, axis=dim if x.ndim else None, keepdims=keepdim)
+
+
+def argmin(self: ArrayLike, dim: int | None = None, keepdim: bool = False) -> Array:
+    """The index of the smallest entry, of the first NaN if there is one."""
+    x = jnp.asarray(self)
+    return jnp.argmin(x, axis=dim if x.ndim else None, keepdims=keepdim)
+
+
+def at_index(x: Array, index: Array, dim: int, keepdim: bool) -> Array:
+    """The entries of an axis at indices that are given with the axis, of size 1."""
+    if x.ndim == 0:
+        return x
+    found = jnp.take_along_axis(x, index, axis=dim)
+    return found if keepdim else jnp.squeeze(found, dim)
+
+
+def _extremum(x: Array, index: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
+    if x.ndim == 0:
+        return x, jnp.zeros((), index.dtype)
+    return at_index(x, index, dim, keepdim), index if keepdim else jnp.squeeze(index, dim)
+
+
+def max(self: ArrayLike, dim: Any = None, keepdim: bool = False) -> Array | tuple[Array, Array]:
+    """The largest entry; along an axis with its index, which alone has the derivative. Of two arrays: `maximum`."""
+    x = jnp.asarray(self)
+    if dim is None:
+        return jnp.max(x)
+    if not isinstance(dim, int):
+        return jnp.maximum(*floating(x, dim))
+    return _extremum(x, argmax(x, dim, True), dim, keepdim)
+
+
+def min(self: ArrayLike, dim: Any = None, keepdim: bool = False) -> Array | tuple[Array, Array]:
+    """The smallest entry; along an axis with its index, which alone has the derivative. Of two arrays: `minimum`."""
+    x = jnp.asarray(self)
+    if dim is None:
+        return jnp.min(x)
+    if not isinstance(dim, int):
+        return jnp.minimum(*floating(x, dim))
+    return _extremum(x, argmin(x, dim, True), dim, keepdim)
+
+
+def logsumexp(self: ArrayLike, dim: Axes, keepdim: bool = False) -> Array:
+    """log(Σ exp(self))."""
+    (x,) = floating(self)
+    axes = axes_of(x, dim)
+    largest = jnp.max(lax.stop_gradient(x.real), axis=axes, keepdims=True, initial=-jnp.inf)
+    largest = jnp.where(jnp.isfinite(largest), largest, jnp.zeros_like(largest)).astype(x.dtype)
+    total = jnp.log(jnp.sum(jnp.exp(x - largest), axis=axes, keepdims=True)) + largest
+    return total if keepdim else jnp.squeeze(total, axes)
+
+
+def _norm_of(size: Array, order: float, axes: tuple[int, ...], keepdim: bool) -> Array:
+    """The norm of entries whose absolute values are given; the derivative is 0 where the norm is 0."""
+    if order == math.inf:
+        return jnp.max(size, axis=axes, keepdims=keepdim)
+    if order == -math.inf:
+        return jnp.min(size, axis=axes, keepdims=keepdim)
+    if order == 0:
+        return jnp.sum((size != 0).astype(size.dtype), axis=axes, keepdims=keepdim)
+    if order == 1:
+        return jnp.sum(size, axis=axes, keepdims=keepdim)
+    if order == 2:
+        return _root(jnp.sum(size * size, axis=axes, keepdims=keepdim))
+    zero = size == 0
+    safe = jnp.where(zero, jnp.ones_like(size), size)
+    powers = jnp.where(zero, jnp.zeros_like(size) if order > 0 else jnp.full_like(size, jnp.inf), safe**order)
+    total = jnp.sum(powers, axis=axes, keepdims=keepdim)
+    nothing = (total == 0) | jnp.isinf(total)
+    inside = jnp.where(nothing, jnp.ones_like(total), total) ** (1 / order)
+    return jnp.where(nothing, jnp.where(total == 0, 0.0, total) ** (1 / order), inside)
+
+
+def linalg_vector_norm(
+    self: ArrayLike, ord: float = 2, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None
+) -> Array:
+    """(Σ |self| ** ord) ** (1 / ord), or its limits for ord of 0 and ±∞. The derivative of the norm 0 is 0."""
+    x = jnp.asarray(self)
+    x = x if dtype is None else x.astype(dtype)
+    axes = axes_of(x, dim)
+    if is_complex(x):
+        if ord == 2:
+            return _root(jnp.sum(x.real**2 + x.imag**2, axis=axes, keepdims=keepdim))
+        size = _root(x.real**2 + x.imag**2)
+    else:
+        size = jnp.where(x == 0, jnp.zeros_like(x), jnp.abs(x))
+    return _norm_of(size, float(ord), axes, keepdim)
+
+
+def norm(self: ArrayLike, p: float | None = 2, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
+    """The vector norm, of all entries if no axis is given."""
+    return linalg_vector_norm(self, 2 if p is None else p, dim, keepdim, dtype=dtype)
+
+
+def dist(self: ArrayLike, other: ArrayLike, p: float = 2) -> Array:
+    """The norm of the difference."""
+    x, y = floating(self, other)
+    return linalg_vector_norm(x - y, p)
+
+
+def renorm(self: ArrayLike, p: float, dim: int, maxnorm: float) -> Array:
+    """Each slice of an axis scaled down to the norm maxnorm, if it has a larger one."""
+    x = jnp.asarray(self)
+    others = [axis for axis in range(x.ndim) if axis != dim % x.ndim]
+    size = linalg_vector_norm(x, p, others, True)
+    factor = jnp.where(size > maxnorm, maxnorm / (jnp.where(size > maxnorm, size, 1.0) + 1e-7), 1.0)
+    return x * factor.astype(x.dtype)
+
+
+def all(self: ArrayLike, dim: Axes = None, keepdim: bool = False) -> Array:
+    """True where no entry is 0."""
+    x = jnp.asarray(self)
+    return jnp.all(x, axis=axes_of(x, dim), keepdims=keepdim)
+
+
+def any(self: ArrayLike, dim: Axes = None, keepdim: bool = False) -> Array:
+    """True where an entry is not 0."""
+    x = jnp.asarray(self)
+    return jnp.any(x, axis=axes_of(x, dim), keepdims=keepdim)
+
+
+def count_nonzero(self: ArrayLike, dim: Axes = None) -> Array:
+    """The number of entries that are not 0."""
+    x = jnp.asarray(self)
+    return jnp.sum((x != 0).astype(jax.dtypes.canonicalize_dtype(np.int64)), axis=axes_of(x, dim))
+
+
+def trace(self: ArrayLike) -> Array:
+    """The sum of the diagonal."""
+    return jnp.trace(_summed_dtype(jnp.asarray(self), None))
+
+
+def _softmax(self: ArrayLike, dim: int, half_to_float: bool = False) -> Array:
+    """exp(self) / Σ exp(self)."""
+    x = jnp.asarray(self)
+    return jax.nn.softmax(x, axis=dim) if x.ndim else jnp.ones_like(x)
+
+
+def _log_softmax(self: ArrayLike, dim: int, half_to_float: bool = False) -> Array:
+    """self - log(Σ exp(self))."""
+    x = jnp.asarray(self)
+    return jax.nn.log_softmax(x, axis=dim) if x.ndim else jnp.zeros_like(x)
+
+
+def _safe_softmax(self: ArrayLike, dim: int, dtype: Any = None) -> Array:
+    """softmax, and 0 where every entry is -infinity."""
+    x = jnp.asarray(self)
+    x = x if dtype is None else x.astype(dtype)
+    nothing = jnp.all(jnp.isneginf(x), axis=dim, keepdims=True)
+    return jnp.where(nothing, jnp.zeros_like(x), _softmax(jnp.where(nothing, jnp.zeros_like(x), x), dim))
+
+
+OPERATORS = {
+    "_softmax": _softmax,
+    "_log_softmax": _log_softmax,
+    "_safe_softmax": _safe_softmax,
+    "softmax.int": lambda self, dim, dtype=None: _softmax(self if dtype is None else jnp.asarray(self, dtype), dim),
+    "log_softmax.int": lambda self, dim, dtype=None: _log_softmax(
+        self if dtype is None else jnp.asarray(self, dtype), dim
+    ),
+    "var.correction": var_correction,
+    "std.correction": std_correction,
+    "var.dim": var,
+    "std.dim": std,
+    "var": lambda self, unbiased=True: var(self, None, unbiased),
+    "std": lambda self, unbiased=True: std(self, None, unbiased),
+}
