@@ -37,6 +37,8 @@ from benchmarks.fault_benchmark.tally import Tally, bars, caught_by_any, missed_
 from parity_tests.harness.judging.candidate_rows import CandidateRows
 from parity_tests.suite.marks import marks
 
+ROOT = Path(__file__).parents[1]
+
 ABOUT = {"date": "today", "versions": {"torch": "2"}, "machine": {"cpu": "a processor"}}
 
 
@@ -326,3 +328,8 @@ def test_a_wrong_version_among_the_right_ones_is_an_alarm(tmp_path):
         "the format throughout": False,
         "torch.compile": False,
     }
+
+
+def test_the_table_of_the_readme_is_that_of_the_results():
+    cells = list(run.read(ROOT / "benchmarks/results/faults.json").values())
+    assert page.readme_table(cells) in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -182,6 +182,17 @@ def summary(cells: Sequence[Cell]) -> list[str]:
     return lines
 
 
+def readme_table(cells: Sequence[Cell]) -> str:
+    """Return the table of the README: float32, bfloat16 and float16, where the right version is accepted."""
+    judged = [cell for cell in cells if cell.format != "float64"]
+    rows = []
+    for rule in rules_in(judged):
+        t = tally(judged, rule)
+        if t.versions:
+            rows.append([rule, f"{100 * t.caught_knowingly / t.of:.1f} %", _of(t.alarms, t.versions)])
+    return "\n".join(_table(["rule of acceptance", "faults caught", "right versions rejected"], rows)).rstrip()
+
+
 def plot(cells: Sequence[Cell], path: Path) -> None:
     """Draw the share of faults that each rule catches against its share of false alarms, a panel for each format.
 

@@ -250,8 +250,9 @@ def linalg_pinv(self: ArrayLike, *, atol: Any = None, rtol: Any = None, hermitia
     U, S, Vh = jnp.linalg.svd(x, full_matrices=False)
     largest = lax.stop_gradient(S[..., :1])
     relative = jnp.finfo(S.dtype).eps * max(x.shape[-2:]) if rtol is None and atol is None else (rtol or 0.0)
-    limit = jnp.maximum(jnp.asarray(0.0 if atol is None else atol, S.dtype).reshape(jnp.shape(atol or 0.0) + (1,)),
-                        jnp.asarray(relative, S.dtype).reshape(jnp.shape(relative) + (1,)) * largest)  # fmt: skip
+    limits = [jnp.asarray(each, S.dtype) for each in (0.0 if atol is None else atol, relative)]
+    absolute, of_largest = (jnp.expand_dims(each, -1) for each in limits)
+    limit = jnp.maximum(jnp.broadcast_to(absolute, largest.shape), of_largest * largest)
     kept = jnp.broadcast_to(limit, S.shape) < S
     inverse_of = jnp.where(kept, 1 / jnp.where(kept, S, jnp.ones_like(S)), jnp.zeros_like(S)).astype(x.dtype)
     return jnp.matmul(_adjoint(Vh) * jnp.expand_dims(inverse_of, -2), _adjoint(U))

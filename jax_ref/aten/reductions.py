@@ -6,6 +6,7 @@ Conventions at ties: `amax`, `amin` and those of a whole array share the derivat
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +28,7 @@ def axes_of(x: Array, dim: Axes) -> tuple[int, ...]:
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return tuple(range(x.ndim))
     chosen = (dim,) if isinstance(dim, int) else tuple(dim)
-    return tuple(axis % max(x.ndim, 1) for axis in chosen) if x.ndim else ()
+    return tuple(axis % builtins.max(x.ndim, 1) for axis in chosen) if x.ndim else ()
 
 
 def _summed_dtype(x: Array, dtype: Any) -> Array:
@@ -92,7 +93,7 @@ def var(
     count = math.prod(x.shape[axis] for axis in axes)
     deviation = x - jnp.mean(x, axis=axes, keepdims=True)
     squares = deviation.real**2 + deviation.imag**2 if is_complex(x) else deviation * deviation
-    return jnp.sum(squares, axis=axes, keepdims=keepdim) / jnp.asarray(max(count - off, 0.0), squares.dtype)
+    return jnp.sum(squares, axis=axes, keepdims=keepdim) / jnp.asarray(builtins.max(count - off, 0.0), squares.dtype)
 
 
 def var_correction(

@@ -1,0 +1,193 @@
+"""`jax_ref.aten` is certified on PyTorch's own samples, and what is wrong with a function is told."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from jax_ref import aten
+from parity_tests.sweep.certification import certify
+from parity_tests.sweep.recorded_calls import RecordedCall, opinfo_names, recorded_calls
+
+MANY = 6  # signatures of an operator that are looked at
+WITH_DERIVATIVES = 2  # of them, the first
+
+
+def call_of(name: str, **arguments: object) -> RecordedCall:
+    """A call of an operator with these arguments, and PyTorch's result."""
+    packet, _, overload = name.removeprefix("aten::").partition(".")
+    function = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    given = {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in arguments.items()}
+    results = function(**given)
+    returned = results if isinstance(results, list | tuple) else (results,)
+    return RecordedCall(name, arguments, tuple(y.numpy() for y in returned), "by hand")
+
+
+def normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape)
+
+
+def kinds(function: Callable, call: RecordedCall) -> list[str]:
+    return [each.kind for each in certify(function, call)]
+
+
+@jax.custom_jvp
+def _cubed_with_a_wrong_slope(self):
+    return self**3
+
+
+@_cubed_with_a_wrong_slope.defjvp
+def _(primals, tangents):
+    return _cubed_with_a_wrong_slope(primals[0]), 2 * primals[0] ** 2 * tangents[0]
+
+
+@jax.custom_jvp
+def _untransposed(self):
+    return jnp.sin(self)
+
+
+@_untransposed.defjvp
+def _(primals, tangents):
+    # What autodiff transposes is not what the JVP computes.
+    slope = jax.custom_derivatives.linear_call(
+        lambda x, t: jnp.cos(x) * t, lambda x, w: 2 * jnp.cos(x) * w, primals[0], tangents[0]
+    )
+    return jnp.sin(primals[0]), slope
+
+
+X = normal(3, 4)
+MISTAKES = {  # the function, a call, and the kind of what is wrong
+    "another function": (lambda self: jnp.sinh(self), call_of("aten::sin", self=X), "values"),
+    "a factor of 1 + 1e-6": (lambda self: jnp.sin(self) * (1 + 1e-6), call_of("aten::sin", self=X), "values"),
+    "another axis": (
+        lambda self, dim: jax.nn.softmax(self, 0),
+        call_of("aten::softmax.int", self=X, dim=1),
+        "values",
+    ),
+    "another dtype": (lambda self: jnp.sin(self).astype(np.float32), call_of("aten::sin", self=X), "values"),
+    "another shape": (
+        lambda self, dim, keepdim: jnp.sum(self, axis=1),
+        call_of("aten::sum.dim_IntList", self=X, dim=[1], keepdim=True),
+        "values",
+    ),
+    "another name of an argument": (lambda x: jnp.sin(x), call_of("aten::sin", self=X), "values"),
+    "NaN where PyTorch has a number": (lambda self: self / self * jnp.abs(self), call_of("aten::abs", self=0 * X), "values"),
+    "a wrong JVP": (
+        lambda self, exponent: _cubed_with_a_wrong_slope(self),
+        call_of("aten::pow.Tensor_Scalar", self=X, exponent=3),
+        "JVP",
+    ),
+    "NaN from where": (
+        lambda self: jnp.where(self > 0, jnp.sqrt(self), jnp.zeros_like(self)),
+        RecordedCall("aten::sqrt", {"self": -abs(X)}, (np.zeros_like(X),), "by hand"),
+        "JVP",
+    ),
+    "a VJP that is not the transpose": (lambda self: _untransposed(self), call_of("aten::sin", self=X), "VJP"),
+    "a derivative that raises": (
+        lambda self: jax.lax.while_loop(lambda s: s[0] < 1, lambda s: (s[0] + 1, jnp.sin(s[1])), (0, self))[1],
+        call_of("aten::sin", self=X),
+        "JVP",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_told(name):
+    function, call, kind = MISTAKES[name]
+    assert kinds(function, call)[:1] == [kind]
+
+
+def test_a_kink_is_no_mistake():
+    assert kinds(lambda self: jnp.abs(self), call_of("aten::abs", self=0 * X)) == []
+    assert kinds(aten.pointwise.maximum, call_of("aten::maximum", self=X, other=X)) == []
+
+
+def certified(opinfos: Collection[str], dtypes: tuple[torch.dtype, ...]) -> tuple[set[str], dict[str, str]]:
+    """The operators that these OpInfos reach, and what is wrong with which."""
+    reached: Counter[str] = Counter()
+    seen, wrong = set(), {}
+
+    class Wanted(set):
+        def __contains__(self, name: object) -> bool:
+            packet = str(name).partition(".")[0]
+            return str(name) in aten.OPERATORS and reached[packet] < MANY
+
+    for call in recorded_calls(Wanted(), opinfos, dtypes):
+        packet = call.name.partition(".")[0]
+        if call.signature in seen or reached[packet] >= MANY:
+            continue
+        seen.add(call.signature)
+        reached[packet] += 1
+        constant = packet in ("aten::detach", "aten::detach_copy")  # by their definition
+        found = certify(aten.OPERATORS[call.name], call, reached[packet] <= WITH_DERIVATIVES and not constant)
+        if found:
+            wrong[call.name] = f"{found[0].kind}: {found[0].text} ({call.source})"
+    return set(reached), wrong
+
+
+SAMPLED = ("tanh", "special.xlog1py", "logsumexp", "linalg.cholesky", "scatter_add", "nn.functional.gelu")
+
+
+def test_some_operators():
+    reached, wrong = certified(SAMPLED, (torch.float64,))
+    assert wrong == {}
+    assert {"aten::tanh", "aten::logsumexp", "aten::scatter_add", "aten::gelu"} <= reached
+
+
+@functools.cache
+def tenths() -> list[list[str]]:
+    names = opinfo_names()
+    return [names[i::10] for i in range(10)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=["float64", "complex128"])
+@pytest.mark.parametrize("tenth", range(10))
+def test_every_operator(tenth, dtype):
+    _, wrong = certified(tenths()[tenth], (dtype,))
+    assert wrong == {}
+
+
+def test_the_arguments_are_those_of_the_schema():
+    """By name and in order: whoever has a call of ATen can make it here."""
+    import inspect
+
+    wrong = {}
+    for name, function in aten.OPERATORS.items():
+        packet, _, overload = name.removeprefix("aten::").partition(".")
+        overloads = [overload] if overload else getattr(torch.ops.aten, packet).overloads()
+        taken = [p for p in inspect.signature(function).parameters.values()]
+        names = [p.name for p in taken if p.kind is not p.VAR_POSITIONAL]
+        schemas = [getattr(getattr(torch.ops.aten, packet), each)._schema for each in overloads]
+        if not any(set(names) >= {a.name for a in schema.arguments if not _left_out(a)} for schema in schemas):
+            wrong[name] = names
+    assert wrong == {}
+
+
+def _left_out(argument) -> bool:
+    return argument.name in ("device", "layout", "pin_memory", "memory_format", "non_blocking", "generator")
+
+
+def test_nothing_of_pytorch_is_needed():
+    assert aten.OPERATORS["aten::add.Tensor"](1.0, jnp.ones(2)).tolist() == [2, 2]
+    with pytest.raises(KeyError, match=r"jax_ref.aten has no aten::made_up"):
+        aten.OPERATORS["made_up"]
+    assert "aten::tanh" in aten.OPERATORS
+    assert "made_up" not in aten.OPERATORS
+    assert aten.OPERATORS.family("aten::tanh") == "pointwise"
+
+
+def test_recording_leaves_random_numbers_as_they_were():
+    before = torch.random.get_rng_state()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list(recorded_calls(aten.OPERATORS, ["tanh"]))
+    assert torch.equal(torch.random.get_rng_state(), before)

@@ -1,0 +1,181 @@
+"""How a function of `jax_ref.aten` is certified on a call of the operator: values, and JAX's derivatives of it.
+
+Values are PyTorch's to half of their digits: another function, another convention or a shifted index differ in more, and
+how many of the last digits are right is a question for `crosscheck`. JAX's derivatives are those of the values, by
+differences; the VJP is the transpose of the JVP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from parity_tests.sweep.invariants import INVARIANTS, NOT_COMPARED
+from parity_tests.sweep.recorded_calls import RecordedCall
+
+Arrays = list[np.ndarray]
+HALF_OF_THE_DIGITS = 2.0**-26  # of float64
+_STEP = 2.0**-10  # of differences: its fourth power is far below the limit
+_KINK = 0.75  # a slope that halves with the step is a second derivative; one that stays is a kink
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """What is wrong with a function on a call: of what kind, "values", "JVP" or "VJP", and in words."""
+
+    kind: str
+    text: str
+
+
+def certify(function: Callable[..., Any], call: RecordedCall, derivatives: bool = True) -> list[Disagreement]:
+    """Return what is wrong with a function on a call, in float64; nothing if it is certified there."""
+    with jax.enable_x64(True):
+        given = _compared(call, call.results)
+        try:
+            found = _compared(call, _results(function(**_as_jax(call.arguments))))
+        except Exception as error:  # of whatever kind: it is told
+            return [Disagreement("values", f"raises {type(error).__name__}: {str(error).splitlines()[:1]}")]
+        wrong = _values(found, given)
+        if wrong or not derivatives:
+            return wrong
+        return _derivatives(function, call)
+
+
+def _as_jax(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return jnp.asarray(value)
+    if isinstance(value, Mapping):
+        return {key: _as_jax(each) for key, each in value.items()}
+    return [_as_jax(each) for each in value] if isinstance(value, list) else value
+
+
+def _results(results: Any) -> tuple[Any, ...]:
+    return tuple(results) if isinstance(results, list | tuple) else (results,)
+
+
+def _compared(call: RecordedCall, results: Sequence[Any]) -> list[Any]:
+    """The results that are compared, or what does not depend on a choice that an operator leaves open."""
+    packet = call.name.partition(".")[0]
+    if packet in INVARIANTS:
+        return list(INVARIANTS[packet](call.arguments, *results))
+    skipped = NOT_COMPARED.get(packet, ())
+    return [y for i, y in enumerate(results) if i not in skipped]
+
+
+def _values(found: Sequence[Any], given: Sequence[Any]) -> list[Disagreement]:
+    if len(found) != len(given):
+        return [Disagreement("values", f"{len(found)} results where PyTorch has {len(given)}")]
+    wrong = []
+    for i, (mine, other) in enumerate(zip(found, given, strict=True)):
+        x, y = np.asarray(mine), np.asarray(other)
+        if x.shape != y.shape or x.dtype != y.dtype:
+            text = f"result {i} is {x.dtype} of shape {x.shape} where PyTorch has {y.dtype} of shape {y.shape}"
+            wrong.append(Disagreement("values", text))
+        elif not _equal(x, y):
+            wrong.append(Disagreement("values", f"result {i} differs by {_largest_difference(x, y):.2g}"))
+    return wrong
+
+
+def _equal(x: np.ndarray, y: np.ndarray) -> bool:
+    """Equal to half of the digits of the largest finite entry; infinities and NaN at the same places."""
+    if x.dtype.kind not in "fc":
+        return np.array_equal(x, y)
+    if x.dtype.kind == "c":
+        return _equal(x.real, y.real) and _equal(x.imag, y.imag)
+    finite = np.isfinite(y)
+    if not np.array_equal(x[~finite], y[~finite], equal_nan=True):
+        return False
+    scale = np.abs(y[finite]).max(initial=0)
+    limit = 2.0**-10 if x.dtype == np.float32 else HALF_OF_THE_DIGITS
+    return bool((np.abs(x[finite] - y[finite]) <= limit * (np.abs(y[finite]) + 2.0**-10 * scale)).all())
+
+
+def _largest_difference(x: np.ndarray, y: np.ndarray) -> float:
+    with np.errstate(invalid="ignore"):
+        return float(np.nanmax(np.abs(x.astype(complex) - y.astype(complex)), initial=0))
+
+
+def _derivatives(function: Callable[..., Any], call: RecordedCall) -> list[Disagreement]:
+    """The JVP against differences, along a random direction, and the VJP against the JVP."""
+    leaves, tree = jax.tree.flatten(_as_jax(dict(call.arguments)))
+    moving = [i for i, x in enumerate(leaves) if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.inexact)]
+    if not moving or not any(leaves[i].size for i in moving):
+        return []
+
+    def outputs(*inputs: jax.Array) -> list[jax.Array]:
+        whole = list(leaves)
+        for i, x in zip(moving, inputs, strict=True):
+            whole[i] = x
+        results = _compared(call, _results(function(**jax.tree.unflatten(tree, whole))))
+        return [y for y in results if isinstance(y, jax.Array) and jnp.issubdtype(y.dtype, jnp.inexact)]
+
+    inputs = [leaves[i] for i in moving]
+    rng = np.random.default_rng(0)
+    tangents = [_random_like(x, rng) for x in inputs]
+    try:
+        values, slopes = jax.jvp(outputs, inputs, tangents)
+        if not values:
+            return []
+        cotangents = [_random_like(y, rng) for y in values]
+        gradients = jax.vjp(outputs, *inputs)[1](cotangents)
+    except Exception as error:  # of whatever kind: it is told
+        return [Disagreement("JVP", f"raises {type(error).__name__}: {str(error).splitlines()[:1]}")]
+    return _against_differences(outputs, inputs, tangents, slopes) or _transposed(
+        tangents, slopes, cotangents, gradients
+    )
+
+
+def _random_like(x: jax.Array, rng: np.random.Generator) -> jax.Array:
+    y = rng.standard_normal(x.shape)
+    return jnp.asarray(y + 1j * rng.standard_normal(x.shape) if jnp.iscomplexobj(x) else y, x.dtype)
+
+
+def _against_differences(
+    outputs: Callable[..., list[jax.Array]], inputs: Sequence[jax.Array], tangents: Sequence[jax.Array], slopes: Any
+) -> list[Disagreement]:
+    """Where differences have a limit, the slopes are it: where they converge as the step halves, at no kink."""
+
+    def at(step: float) -> Arrays:
+        return [np.asarray(y) for y in outputs(*(x + step * v for x, v in zip(inputs, tangents, strict=True)))]
+
+    middle, (ahead, behind), (near, back) = at(0.0), (at(_STEP), at(-_STEP)), (at(_STEP / 2), at(-_STEP / 2))
+    wrong = []
+    for i, slope in enumerate(map(np.asarray, slopes)):
+        with np.errstate(invalid="ignore", over="ignore"):
+            wide = (ahead[i] - behind[i]) / (2 * _STEP)
+            narrow = (near[i] - back[i]) / _STEP
+            best = (4 * narrow - wide) / 3
+            bend, half = (
+                np.abs(a[i] - 2 * middle[i] + b[i]) / step
+                for a, b, step in ((ahead, behind, _STEP), (near, back, _STEP / 2))
+            )
+            scale = np.abs(best) + np.abs(middle[i]) + 1
+            smooth = np.isfinite(best) & ((half <= _KINK * bend) | (bend <= HALF_OF_THE_DIGITS * scale))
+            error = np.abs(slope - best)
+            allowed = 2 * np.abs(best - narrow) + 2.0**-20 * scale
+            bad = smooth & ~(error <= allowed)
+        if bad.any():
+            place = np.unravel_index(np.argmax(np.where(bad, error, 0)), bad.shape)
+            text = f"of result {i} at {tuple(map(int, place))} is {slope[place]:.6g}, differences {best[place]:.6g}"
+            wrong.append(Disagreement("JVP", text))
+    return wrong
+
+
+def _transposed(tangents: Any, slopes: Any, cotangents: Any, gradients: Any) -> list[Disagreement]:
+    """<cotangents, J tangents> = <Jᵀ cotangents, tangents>."""
+
+    def inner(xs: Any, ys: Any) -> tuple[float, float]:
+        with np.errstate(invalid="ignore", over="ignore"):
+            terms = [np.real(np.asarray(x) * np.asarray(y)).ravel() for x, y in zip(xs, ys, strict=True)]
+            whole = np.concatenate(terms) if terms else np.zeros(0)
+            return float(whole.sum()), float(np.abs(whole).sum())
+
+    (left, size), (right, other) = inner(cotangents, slopes), inner(gradients, tangents)
+    if not np.isfinite([left, right]).all() or abs(left - right) <= 2.0**-30 * (size + other + 1):
+        return []
+    return [Disagreement("VJP", f"is not the JVP's transpose: {right:.9g} where it gives {left:.9g}")]

@@ -1,0 +1,58 @@
+"""What is compared of operators that leave a choice open: signs, phases and orders of vectors; and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+
+# Of a packet: the numbers of the results that are not compared.
+NOT_COMPARED: Mapping[str, tuple[int, ...]] = {
+    "aten::log_sigmoid_forward": (1,),  # a buffer for the backward, whose shape depends on the device
+    "aten::_linalg_solve_ex": (1, 2, 3),  # LU and pivots, of the matrix or of its transpose
+    "aten::_linalg_det": (1, 2),
+    "aten::_linalg_slogdet": (2, 3),
+}
+
+
+def _adjoint(x: Any) -> Any:
+    return jnp.conj(jnp.swapaxes(jnp.asarray(x), -1, -2))
+
+
+def _of_eigh(arguments: Mapping[str, Any], values: Any, vectors: Any) -> tuple:
+    if not jnp.size(vectors):
+        return (values,)
+    V = jnp.asarray(vectors)
+    return values, jnp.matmul(V * jnp.expand_dims(jnp.tanh(jnp.asarray(values)), -2).astype(V.dtype), _adjoint(V))
+
+
+def _of_eig(arguments: Mapping[str, Any], values: Any, vectors: Any = None) -> tuple:
+    w = jnp.asarray(values)
+    return tuple(jnp.sum(w**k, axis=-1) for k in range(1, 4))
+
+
+def _of_svd(arguments: Mapping[str, Any], U: Any, S: Any, Vh: Any) -> tuple:
+    s = jnp.asarray(S)
+    if not jnp.size(U) or not jnp.size(Vh):
+        return (s,)
+    k = s.shape[-1]
+    left = jnp.asarray(U)[..., :, :k]
+    return s, jnp.matmul(left * jnp.expand_dims(s, -2).astype(left.dtype), jnp.asarray(Vh)[..., :k, :])
+
+
+def _of_qr(arguments: Mapping[str, Any], Q: Any, R: Any) -> tuple:
+    r = jnp.asarray(R)
+    gram = jnp.matmul(_adjoint(r), r)
+    if not jnp.size(Q):
+        return (gram,)
+    return gram, jnp.matmul(jnp.asarray(Q), r)
+
+
+INVARIANTS: Mapping[str, Callable[..., tuple]] = {
+    "aten::_linalg_eigh": _of_eigh,
+    "aten::linalg_eig": _of_eig,
+    "aten::linalg_eigvals": _of_eig,
+    "aten::_linalg_svd": _of_svd,
+    "aten::linalg_qr": _of_qr,
+}

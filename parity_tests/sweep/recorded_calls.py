@@ -1,0 +1,161 @@
+"""Calls of ATen's operators, as PyTorch's own samples (OpInfo) make them, with their results."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_WHERE_IT_LIES = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedCall:
+    """One call of an operator: NumPy arrays and Python values.
+
+    Attributes:
+        name: with its overload, "aten::sum.dim_IntList".
+        arguments: by the schema's names; those that say where a tensor lies are left out.
+        results: the arrays that PyTorch returned, in order.
+        source: the OpInfo whose sample it comes from.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    results: tuple[Any, ...]
+    source: str
+
+    @property
+    def signature(self) -> tuple:
+        """What two calls share that differ in their numbers only."""
+        return self.name, *((key, _described(value)) for key, value in self.arguments.items())
+
+
+def _described(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.shape, str(value.dtype)
+    if isinstance(value, list | tuple):
+        return tuple(_described(each) for each in value)
+    return repr(value)
+
+
+def as_numpy(value: Any) -> Any:
+    """Return a value of PyTorch as one that knows nothing of it; tensors are copied.
+
+    Raises:
+        TypeError: it is of a kind that has no counterpart, such as a generator, or a sparse tensor.
+    """
+    if isinstance(value, torch.Tensor):
+        if value.layout != torch.strided or value.is_quantized:
+            raise TypeError(f"a tensor with the layout {value.layout}")
+        return value.detach().resolve_conj().resolve_neg().cpu().numpy().copy()
+    if isinstance(value, torch.dtype):
+        return torch.empty(0, dtype=value).numpy().dtype
+    if isinstance(value, list | tuple):
+        return [as_numpy(each) for each in value]
+    if value is None or isinstance(value, bool | int | float | complex | str):
+        return value
+    raise TypeError(f"a value of type {type(value).__name__}")
+
+
+@dataclass
+class _Recorder(TorchDispatchMode):
+    """Keeps the calls of operators with these names, before what they write to has changed."""
+
+    wanted: Collection[str]
+    source: str
+    calls: list[RecordedCall] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        schema = func._schema
+        name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+        arguments = None
+        if name in self.wanted and not schema.is_mutable:
+            arguments = _arguments(schema, args, kwargs)
+        results = func(*args, **kwargs)
+        if arguments is not None:
+            returned = tuple(results) if isinstance(results, list | tuple) else (results,)
+            try:
+                self.calls.append(RecordedCall(name, arguments, tuple(map(as_numpy, returned)), self.source))
+            except TypeError:
+                pass  # a result that NumPy cannot hold: a sparse tensor, or a dtype of PyTorch's own
+        return results
+
+
+def _arguments(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The arguments by name, or None if one has no counterpart in NumPy."""
+    named = {argument.name: value for argument, value in zip(schema.arguments, args, strict=False)} | dict(kwargs)
+    try:
+        return {key: as_numpy(value) for key, value in named.items() if key not in _WHERE_IT_LIES}
+    except TypeError:
+        return None
+
+
+def opinfo_names() -> list[str]:
+    """Return the names of PyTorch's OpInfos, each with its variant, in their order."""
+    return [op.full_name for op in _op_db()]
+
+
+def _op_db() -> Sequence[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of PyTorch's own, on import
+        from torch.testing._internal.common_methods_invocations import op_db
+    return op_db
+
+
+def recorded_calls(
+    wanted: Collection[str], opinfos: Collection[str] | None = None, dtypes: Sequence[torch.dtype] = (torch.float64,)
+) -> Iterator[RecordedCall]:
+    """Yield the calls of wanted operators that the samples of these OpInfos make, all OpInfos if None, with backward.
+
+    Samples that PyTorch itself cannot run on the CPU are left out.
+    """
+    for op in _op_db():
+        if opinfos is not None and op.full_name not in opinfos:
+            continue
+        for dtype in dtypes:
+            if dtype in op.supported_dtypes("cpu"):
+                yield from _of_opinfo(op, dtype, wanted)
+
+
+def _of_opinfo(op: Any, dtype: torch.dtype, wanted: Collection[str]) -> Iterator[RecordedCall]:
+    differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    found = []
+    with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+        warnings.simplefilter("ignore")  # of PyTorch's own, about its samples
+        torch.manual_seed(0)
+        for sample in _samples(op, dtype, differentiable):
+            recorder = _Recorder(wanted, op.full_name)
+            try:
+                with recorder:
+                    results = op.op(sample.input, *sample.args, **sample.kwargs)
+                    if differentiable:
+                        _backward(results)
+            except (RuntimeError, NotImplementedError, TypeError, ValueError):
+                pass  # of the operator or of its backward: what ran before is kept
+            found += recorder.calls
+    yield from found
+
+
+def _samples(op: Any, dtype: torch.dtype, differentiable: bool) -> list[Any]:
+    try:
+        return list(op.sample_inputs("cpu", dtype, requires_grad=differentiable))
+    except (RuntimeError, NotImplementedError, ImportError):
+        return []
+
+
+def _backward(results: Any) -> None:
+    """Call the backward of every result, with random cotangents."""
+    tensors = results if isinstance(results, list | tuple) else (results,)
+    outputs = [y for y in tensors if isinstance(y, torch.Tensor) and y.requires_grad]
+    if outputs:
+        torch.autograd.backward(outputs, [torch.randn_like(y) for y in outputs])
