@@ -1,7 +1,7 @@
 """How a function of `jax_ref.aten` is certified on a call of the operator: values, and JAX's derivatives of it.
 
-Values are PyTorch's to half of their digits: another function, another convention or a shifted index differ in more, and
-how many of the last digits are right is a question for `crosscheck`. JAX's derivatives are those of the values, by
+Values are PyTorch's to half of their digits: another function, another convention or a shifted index differ in more,
+and how many of the last digits are right is a question for `crosscheck`. JAX's derivatives are those of the values, by
 differences; the VJP is the transpose of the JVP.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -84,10 +85,8 @@ class _Recorder(TorchDispatchMode):
         results = func(*args, **kwargs)
         if arguments is not None:
             returned = tuple(results) if isinstance(results, list | tuple) else (results,)
-            try:
+            with contextlib.suppress(TypeError):  # of a result that NumPy cannot hold, as a sparse tensor
                 self.calls.append(RecordedCall(name, arguments, tuple(map(as_numpy, returned)), self.source))
-            except TypeError:
-                pass  # a result that NumPy cannot hold: a sparse tensor, or a dtype of PyTorch's own
         return results
 
 
@@ -135,13 +134,11 @@ def _of_opinfo(op: Any, dtype: torch.dtype, wanted: Collection[str]) -> Iterator
         torch.manual_seed(0)
         for sample in _samples(op, dtype, differentiable):
             recorder = _Recorder(wanted, op.full_name)
-            try:
-                with recorder:
-                    results = op.op(sample.input, *sample.args, **sample.kwargs)
-                    if differentiable:
-                        _backward(results)
-            except (RuntimeError, NotImplementedError, TypeError, ValueError):
-                pass  # of the operator or of its backward: what ran before is kept
+            # Of the operator or of its backward: what ran before is kept.
+            with contextlib.suppress(RuntimeError, NotImplementedError, TypeError, ValueError), recorder:
+                results = op.op(sample.input, *sample.args, **sample.kwargs)
+                if differentiable:
+                    _backward(results)
             found += recorder.calls
     yield from found
 

@@ -79,7 +79,7 @@ MISTAKES = {  # the function, a call, and the kind of what is wrong
         "values",
     ),
     "another name of an argument": (lambda x: jnp.sin(x), call_of("aten::sin", self=X), "values"),
-    "NaN where PyTorch has a number": (lambda self: self / self * jnp.abs(self), call_of("aten::abs", self=0 * X), "values"),
+    "NaN where PyTorch has a number": (lambda self: self * (self / self), call_of("aten::abs", self=0 * X), "values"),
     "a wrong JVP": (
         lambda self, exponent: _cubed_with_a_wrong_slope(self),
         call_of("aten::pow.Tensor_Scalar", self=X, exponent=3),
