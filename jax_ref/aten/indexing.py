@@ -143,7 +143,9 @@ def scatter(self: ArrayLike, dim: int, index: ArrayLike, src: ArrayLike = 0, *, 
     return x.at[at].set(y).reshape(shape)
 
 
-def scatter_value(self: ArrayLike, dim: int, index: ArrayLike, value: ArrayLike, *, reduce: str | None = None) -> Array:
+def _scatter_value(
+    self: ArrayLike, dim: int, index: ArrayLike, value: ArrayLike, *, reduce: str | None = None
+) -> Array:
     """self with a number at these places of an axis."""
     return scatter(self, dim, index, value, reduce=reduce)
 
@@ -286,21 +288,11 @@ def embedding(
     return lax.stop_gradient(found) + slope
 
 
-def tril_indices(row: int, col: int, offset: int = 0) -> Array:
-    """The indices of the entries on and below a diagonal, two rows."""
-    return jnp.stack(jnp.tril_indices(row, offset, col))
-
-
-def triu_indices(row: int, col: int, offset: int = 0) -> Array:
-    """The indices of the entries on and above a diagonal, two rows."""
-    return jnp.stack(jnp.triu_indices(row, offset, col))
-
-
 OPERATORS = {
     "_unsafe_index": index,
     "_unsafe_index_put": index_put,
     "_unsafe_masked_index": _unsafe_masked_index,
     "_unsafe_masked_index_put_accumulate": _unsafe_masked_index_put_accumulate,
-    "scatter.value": scatter_value,
-    "scatter.value_reduce": scatter_value,
+    "scatter.value": _scatter_value,
+    "scatter.value_reduce": _scatter_value,
 }

@@ -23,7 +23,7 @@ Array = jax.Array
 Axes = int | Sequence[int] | None
 
 
-def axes_of(x: Array, dim: Axes) -> tuple[int, ...]:
+def _axes_of(x: Array, dim: Axes) -> tuple[int, ...]:
     """Return the axes as numbers from 0 on: all of them if dim is None or has none."""
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return tuple(range(x.ndim))
@@ -40,7 +40,7 @@ def _summed_dtype(x: Array, dtype: Any) -> Array:
 def sum(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The sum along axes; along all if none is given."""
     x = jnp.asarray(self)
-    return jnp.sum(_summed_dtype(x, dtype), axis=axes_of(x, dim), keepdims=keepdim)
+    return jnp.sum(_summed_dtype(x, dtype), axis=_axes_of(x, dim), keepdims=keepdim)
 
 
 def nansum(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
@@ -52,7 +52,7 @@ def nansum(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: A
 def mean(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The mean along axes."""
     x = jnp.asarray(self)
-    return jnp.mean(x if dtype is None else x.astype(dtype), axis=axes_of(x, dim), keepdims=keepdim)
+    return jnp.mean(x if dtype is None else x.astype(dtype), axis=_axes_of(x, dim), keepdims=keepdim)
 
 
 def nanmean(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
@@ -88,7 +88,7 @@ def var(
 ) -> Array:
     """The variance; `correction` is what is taken off the number of entries, 1 if unbiased."""
     x = jnp.asarray(self)
-    axes = axes_of(x, dim)
+    axes = _axes_of(x, dim)
     off = (1.0 if unbiased else 0.0) if correction is None else float(correction)
     count = math.prod(x.shape[axis] for axis in axes)
     deviation = x - jnp.mean(x, axis=axes, keepdims=True)
@@ -96,7 +96,7 @@ def var(
     return jnp.sum(squares, axis=axes, keepdims=keepdim) / jnp.asarray(builtins.max(count - off, 0.0), squares.dtype)
 
 
-def var_correction(
+def _var_correction(
     self: ArrayLike, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False
 ) -> Array:
     """The variance, with the overload's arguments."""
@@ -114,37 +114,37 @@ def std(self: ArrayLike, dim: Axes = None, unbiased: bool = True, keepdim: bool 
     return _root(var(self, dim, unbiased, keepdim))
 
 
-def std_correction(
+def _std_correction(
     self: ArrayLike, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False
 ) -> Array:
     """The standard deviation, with the overload's arguments."""
-    return _root(var_correction(self, dim, correction=correction, keepdim=keepdim))
+    return _root(_var_correction(self, dim, correction=correction, keepdim=keepdim))
 
 
 def var_mean(
     self: ArrayLike, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False
 ) -> tuple[Array, Array]:
     """The variance and the mean."""
-    return var_correction(self, dim, correction=correction, keepdim=keepdim), mean(self, dim, keepdim)
+    return _var_correction(self, dim, correction=correction, keepdim=keepdim), mean(self, dim, keepdim)
 
 
 def std_mean(
     self: ArrayLike, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False
 ) -> tuple[Array, Array]:
     """The standard deviation and the mean."""
-    return std_correction(self, dim, correction=correction, keepdim=keepdim), mean(self, dim, keepdim)
+    return _std_correction(self, dim, correction=correction, keepdim=keepdim), mean(self, dim, keepdim)
 
 
 def amax(self: ArrayLike, dim: Axes = (), keepdim: bool = False) -> Array:
     """The largest entries; equal ones share the derivative."""
     x = jnp.asarray(self)
-    return jnp.max(x, axis=axes_of(x, dim), keepdims=keepdim)
+    return jnp.max(x, axis=_axes_of(x, dim), keepdims=keepdim)
 
 
 def amin(self: ArrayLike, dim: Axes = (), keepdim: bool = False) -> Array:
     """The smallest entries; equal ones share the derivative."""
     x = jnp.asarray(self)
-    return jnp.min(x, axis=axes_of(x, dim), keepdims=keepdim)
+    return jnp.min(x, axis=_axes_of(x, dim), keepdims=keepdim)
 
 
 def aminmax(self: ArrayLike, *, dim: int | None = None, keepdim: bool = False) -> tuple[Array, Array]:
@@ -165,7 +165,7 @@ def argmin(self: ArrayLike, dim: int | None = None, keepdim: bool = False) -> Ar
     return jnp.argmin(x, axis=dim if x.ndim else None, keepdims=keepdim)
 
 
-def at_index(x: Array, index: Array, dim: int, keepdim: bool) -> Array:
+def _at_index(x: Array, index: Array, dim: int, keepdim: bool) -> Array:
     """The entries of an axis at indices that are given with the axis, of size 1."""
     if x.ndim == 0:
         return x
@@ -176,7 +176,7 @@ def at_index(x: Array, index: Array, dim: int, keepdim: bool) -> Array:
 def _extremum(x: Array, index: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     if x.ndim == 0:
         return x, jnp.zeros((), index.dtype)
-    return at_index(x, index, dim, keepdim), index if keepdim else jnp.squeeze(index, dim)
+    return _at_index(x, index, dim, keepdim), index if keepdim else jnp.squeeze(index, dim)
 
 
 def max(self: ArrayLike, dim: Any = None, keepdim: bool = False) -> Array | tuple[Array, Array]:
@@ -202,7 +202,7 @@ def min(self: ArrayLike, dim: Any = None, keepdim: bool = False) -> Array | tupl
 def logsumexp(self: ArrayLike, dim: Axes, keepdim: bool = False) -> Array:
     """log(Σ exp(self))."""
     (x,) = floating(self)
-    axes = axes_of(x, dim)
+    axes = _axes_of(x, dim)
     largest = jnp.max(lax.stop_gradient(x.real), axis=axes, keepdims=True, initial=-jnp.inf)
     largest = jnp.where(jnp.isfinite(largest), largest, jnp.zeros_like(largest)).astype(x.dtype)
     total = jnp.log(jnp.sum(jnp.exp(x - largest), axis=axes, keepdims=True)) + largest
@@ -236,7 +236,7 @@ def linalg_vector_norm(
     """(Σ |self| ** ord) ** (1 / ord), or its limits for ord of 0 and ±∞. The derivative of the norm 0 is 0."""
     x = jnp.asarray(self)
     x = x if dtype is None else x.astype(dtype)
-    axes = axes_of(x, dim)
+    axes = _axes_of(x, dim)
     if is_complex(x):
         if ord == 2:
             return _root(jnp.sum(x.real**2 + x.imag**2, axis=axes, keepdims=keepdim))
@@ -269,19 +269,19 @@ def renorm(self: ArrayLike, p: float, dim: int, maxnorm: float) -> Array:
 def all(self: ArrayLike, dim: Axes = None, keepdim: bool = False) -> Array:
     """True where no entry is 0."""
     x = jnp.asarray(self)
-    return jnp.all(x, axis=axes_of(x, dim), keepdims=keepdim)
+    return jnp.all(x, axis=_axes_of(x, dim), keepdims=keepdim)
 
 
 def any(self: ArrayLike, dim: Axes = None, keepdim: bool = False) -> Array:
     """True where an entry is not 0."""
     x = jnp.asarray(self)
-    return jnp.any(x, axis=axes_of(x, dim), keepdims=keepdim)
+    return jnp.any(x, axis=_axes_of(x, dim), keepdims=keepdim)
 
 
 def count_nonzero(self: ArrayLike, dim: Axes = None) -> Array:
     """The number of entries that are not 0."""
     x = jnp.asarray(self)
-    return jnp.sum((x != 0).astype(jax.dtypes.canonicalize_dtype(np.int64)), axis=axes_of(x, dim))
+    return jnp.sum((x != 0).astype(jax.dtypes.canonicalize_dtype(np.int64)), axis=_axes_of(x, dim))
 
 
 def trace(self: ArrayLike) -> Array:
@@ -317,8 +317,8 @@ OPERATORS = {
     "log_softmax.int": lambda self, dim, dtype=None: _log_softmax(
         self if dtype is None else jnp.asarray(self, dtype), dim
     ),
-    "var.correction": var_correction,
-    "std.correction": std_correction,
+    "var.correction": _var_correction,
+    "std.correction": _std_correction,
     "var.dim": var,
     "std.dim": std,
     "var": lambda self, unbiased=True: var(self, None, unbiased),

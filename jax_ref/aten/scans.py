@@ -11,7 +11,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jax_ref.aten._promotion import floating, is_complex
-from jax_ref.aten.reductions import at_index
+from jax_ref.aten.reductions import _at_index
 
 Array = jax.Array
 
@@ -117,7 +117,7 @@ def kthvalue(self: ArrayLike, k: int, dim: int = -1, keepdim: bool = False) -> t
     if x.ndim == 0:
         return x, order
     index = lax.slice_in_dim(order, k - 1, k, axis=dim % x.ndim)
-    return at_index(x, index, dim, keepdim), index if keepdim else jnp.squeeze(index, dim)
+    return _at_index(x, index, dim, keepdim), index if keepdim else jnp.squeeze(index, dim)
 
 
 def median(self: ArrayLike, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -149,7 +149,7 @@ def _median(x: Array, dim: int | None, keepdim: bool, ignored: Array) -> Any:
     if not jnp.issubdtype(x.dtype, jnp.integer):
         first_nan = jnp.argmax(jnp.isnan(x), axis=dim, keepdims=True)
         index = jnp.where(of_nan, first_nan, index)
-    return at_index(x, index, dim, keepdim), index if keepdim else jnp.squeeze(index, dim)
+    return _at_index(x, index, dim, keepdim), index if keepdim else jnp.squeeze(index, dim)
 
 
 def _shared(x: Array, value: Array) -> Array:
@@ -174,7 +174,7 @@ def mode(self: ArrayLike, dim: int = -1, keepdim: bool = False) -> tuple[Array, 
     places = jnp.arange(rows.shape[-1])
     index = jnp.max(jnp.where(rows == best, places, -1), axis=-1, keepdims=True)
     index = jnp.moveaxis(index, -1, dim)
-    return at_index(x, index, dim, keepdim), index if keepdim else jnp.squeeze(index, dim)
+    return _at_index(x, index, dim, keepdim), index if keepdim else jnp.squeeze(index, dim)
 
 
 def searchsorted(

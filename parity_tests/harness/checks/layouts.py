@@ -81,7 +81,7 @@ def _laid_out(trial, layout, name, group):
     except (RuntimeError, ValueError) as error:
         handed_out = not layout.refusal or not re.search(layout.refusal, str(error))
         repeated = layout.repeat is not None and group != "cotangents"
-        if handed_out and not (repeated and _refuses_the_values(trial, name, arrays, error)):
+        if handed_out and not (repeated and _refuses_the_values(trial, name, arrays, error, group == _RECORDED)):
             raise
         yield Fact(group, True, "", where, evidence=0)  # a clear error is no wrong number
         return
@@ -134,15 +134,16 @@ def _memory(x):
     return torch.empty(0, dtype=torch.uint8, device=x.device).set_(x.untyped_storage())
 
 
-def _refuses_the_values(trial, name, arrays, error):
+def _refuses_the_values(trial, name, arrays, error, create_graph):
     """True if a candidate refuses the values, for which the operator has no result, and not their layout.
 
     A matrix of equal rows is singular: `torch.linalg.lu_factor` raises, and the oracle's factors have no error bound.
     """
     if isinstance(error, Refused) or all(np.isfinite(y.bound).all() for y in trial.truth(name, arrays)):
         return False
+    tensors, count = trial.tensors(arrays), len(trial.primals)
     try:
-        trial.evaluate(name, arrays)
+        _called(trial.candidate, name, tensors[:count], tensors[count:], create_graph)
     except (RuntimeError, ValueError) as other:
         return type(other) is type(error)
     return False

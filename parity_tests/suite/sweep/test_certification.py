@@ -88,7 +88,7 @@ MISTAKES = {  # the function, a call, and the kind of what is wrong
     "NaN from where": (
         lambda self: jnp.where(self > 0, jnp.sqrt(self), jnp.zeros_like(self)),
         RecordedCall("aten::sqrt", {"self": -abs(X)}, (np.zeros_like(X),), "by hand"),
-        "JVP",
+        "VJP",
     ),
     "a VJP that is not the transpose": (lambda self: _untransposed(self), call_of("aten::sin", self=X), "VJP"),
     "a derivative that raises": (
