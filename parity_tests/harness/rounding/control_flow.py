@@ -13,6 +13,7 @@ import numpy as np
 
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding import matrix as rounding_matrix
+from parity_tests.harness.rounding import regrouped as rounding_regrouped
 from parity_tests.harness.rounding import scales as rounding_scales
 from parity_tests.harness.rounding.base import capped
 from parity_tests.harness.rounding.evaluation import closed
@@ -36,20 +37,55 @@ def _scan(eqn, operands, precision, interpret):
     num_carry = len(carry)
     steps: list[list[tuple]] = []
     order = range(p["length"])
-    for i in reversed(order) if p["reverse"] else order:
+    in_order = list(reversed(order) if p["reverse"] else order)
+    first = carry
+    for i in in_order:
         slices = [(x[i], e[i]) for x, e in sequences]
         outputs = interpret(body.jaxpr, body.consts, [*consts, *carry, *slices], precision)
         carry = outputs[:num_carry]
         steps.append(outputs[num_carry:])
-    if p["reverse"]:
-        steps.reverse()
-    stacked = []
-    for j, var in enumerate(eqn.outvars[num_carry:]):
-        if steps:
-            stacked.append((np.stack([s[j][0] for s in steps]), np.stack([s[j][1] for s in steps])))
-        else:
-            stacked.append((np.zeros(var.aval.shape, var.aval.dtype), np.zeros(var.aval.shape)))
-    return [*carry, *stacked]
+    outputs = [*carry, *_stacked(steps, eqn.outvars[num_carry:], p["reverse"])]
+    if num_carry and p["length"] > 1 and rounding_regrouped.is_recurrence(body.jaxpr):
+        return _in_groups(body, (consts, first, sequences), in_order, outputs, precision)
+    return outputs
+
+
+def _stacked(steps: Sequence[Sequence[tuple]], outvars: Sequence, reverse: bool) -> list[tuple]:
+    """The results of all steps as arrays, with their bounds."""
+    rows = list(reversed(steps)) if reverse else list(steps)
+    if not rows:
+        return [(np.zeros(var.aval.shape, var.aval.dtype), np.zeros(var.aval.shape)) for var in outvars]
+    return [(np.stack([row[j][0] for row in rows]), np.stack([row[j][1] for row in rows])) for j in range(len(outvars))]
+
+
+def _in_groups(
+    body: Any,
+    operands: tuple[list, list, list],
+    in_order: Sequence[int],
+    outputs: Sequence[tuple],
+    precision: Precision,
+) -> list[tuple]:
+    """The results of a linear recurrence with bounds that hold for parallel scans, too: see `rounding.regrouped`."""
+    of_consts, carry, sequences = ([rounding_regrouped.magnitudes_of(pair) for pair in group] for group in operands)
+    steps, num_carry = [], len(carry)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for i in in_order:
+            slices = [x[i] for x in sequences]
+            made = rounding_regrouped.step(body.jaxpr, body.consts, [*of_consts, *carry, *slices])
+            carry = made[:num_carry]
+            steps.append(made[num_carry:])
+        rows = steps if list(in_order) == sorted(in_order) else steps[::-1]
+        stacked = [np.stack([row[j] for row in rows]) for j in range(len(outputs) - num_carry)]
+        found = []
+        for (y, e), size in zip(outputs, [*carry, *stacked], strict=True):
+            if y.dtype.kind in "fc":
+                wider = e + rounding_regrouped.allowance(size, len(in_order), precision)
+                found.append(
+                    rounding_regrouped.Regrouped((y, capped(y, np.where(e == 0, 0.0, wider), precision)), size)
+                )
+            else:
+                found.append((y, e))
+    return found
 
 
 @primitive("cond", kinds=Kind.CONTROL)

@@ -1,0 +1,83 @@
+"""Linear recurrences in groups: parallel scans.
+
+A recurrence hₜ = aₜ hₜ₋₁ + bₜ need not be computed step by step. Kernels add up groups of steps, and groups of groups,
+in 2 log₂ T rounds; whoever differentiates such a scan adds up, of a product λₜ hₜ₋₁ of two recurrences, the products of
+their groups. A partial sum is no larger than the sum of the magnitudes of all its terms, which is what the recurrence
+gives for the magnitudes of its operands, and may be far larger than the whole sum, in which terms cancel. Each of these
+rounds loses a rounding of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from parity_tests.harness.numbers.formats import Precision
+from parity_tests.harness.rounding.evaluation import called
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+_ADDS = {"add", "sub", "add_any"}
+_SAME_SIZE = {"neg", "copy", "copy_p"}
+_LINEAR = {"mul", "dot_general", "broadcast_in_dim", "reshape", "squeeze", "transpose", "slice", "convert_element_type"}
+
+
+class Regrouped(tuple[np.ndarray, np.ndarray]):
+    """A value and its bound, with the sum of the magnitudes of the terms that the value is a sum of."""
+
+    magnitudes: np.ndarray
+
+    def __new__(cls, pair: Pair, magnitudes: np.ndarray) -> Regrouped:
+        """Make one from a pair."""
+        made = super().__new__(cls, pair)
+        made.magnitudes = magnitudes
+        return made
+
+
+def magnitudes_of(pair: Pair) -> np.ndarray:
+    """Return the sum of the magnitudes of a value's terms; its own magnitude, where they are not known."""
+    return pair.magnitudes if isinstance(pair, Regrouped) else np.abs(pair[0])
+
+
+def is_recurrence(jaxpr: core.Jaxpr) -> bool:
+    """Return whether all that a step does is to add and to multiply."""
+    known = _ADDS | _SAME_SIZE | _LINEAR
+    for eqn in jaxpr.eqns:
+        inner = called(eqn)
+        if not is_recurrence(inner.jaxpr) if inner is not None else eqn.primitive.name not in known:
+            return False
+    return True
+
+
+def step(jaxpr: core.Jaxpr, consts: Sequence, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return what a step of a recurrence makes of the magnitudes of its operands."""
+    environment: dict = dict(zip(jaxpr.constvars, (np.abs(np.asarray(x)) for x in consts), strict=True))
+    environment.update(zip(jaxpr.invars, operands, strict=True))
+
+    def read(atom):
+        return np.abs(np.asarray(atom.val)) if isinstance(atom, core.Literal) else environment[atom]
+
+    for eqn in jaxpr.eqns:
+        values, inner = [read(x) for x in eqn.invars], called(eqn)
+        if inner is not None:
+            outputs = step(inner.jaxpr, inner.consts, values)
+        elif eqn.primitive.name in _ADDS:
+            outputs = [values[0] + values[1]]
+        elif eqn.primitive.name in _SAME_SIZE:
+            outputs = values
+        elif eqn.primitive.name == "mul":
+            outputs = [values[0] * values[1]]
+        else:
+            outputs = [np.asarray(eqn.primitive.bind(*map(jax.numpy.asarray, values), **eqn.params))]
+        environment.update(zip(eqn.outvars, outputs, strict=True))
+    return [read(x) for x in jaxpr.outvars]
+
+
+def allowance(magnitudes: np.ndarray, steps: int, precision: Precision) -> np.ndarray:
+    """Return what the rounds of a scan in groups lose of sums with these magnitudes."""
+    rounds = 2 * math.ceil(math.log2(steps)) + 1 if steps > 1 else 0
+    return precision.gamma(rounds) * magnitudes * (precision.u / precision.u_acc)
