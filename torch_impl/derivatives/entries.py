@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from torchgen.model import FunctionSchema
+from torchgen.model import FunctionSchema, SchemaKind
 
 Rule = Literal["written", "auto_linear", "auto_element_wise"]
 
@@ -65,8 +65,12 @@ class Entry:
         """What formulas call the outputs: their names in the schema, or result, or result0, result1, ..."""
         returns = self.signature.returns
         default = ["result"] if len(returns) == 1 else [f"result{i}" for i in range(len(returns))]
-        in_place = self.signature.is_inplace_fn()
-        return tuple(default[i] if r.name is None or in_place else r.name for i, r in enumerate(returns))
+        return tuple(default[i] if r.name is None or self.in_place else r.name for i, r in enumerate(returns))
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the operator writes to its first argument, as `zero_` does."""
+        return self.signature.kind() is SchemaKind.inplace
 
 
 def entries(path: Path | None = None, native_functions: Path | None = None) -> tuple[Entry, ...]:

@@ -1,0 +1,12 @@
+"""The functions of PyTorch's FunctionsManual.cpp that formulas call, written anew from the mathematics.
+
+`MANUAL` has them by their C++ names. The arguments are those of the C++ functions, in their order; an undefined tensor
+and an empty optional are `None`.
+"""
+
+from torch_impl.derivatives.functions import arithmetic as arithmetic
+from torch_impl.derivatives.functions import cumulative as cumulative
+from torch_impl.derivatives.functions import elementary as elementary
+from torch_impl.derivatives.functions import reductions as reductions
+from torch_impl.derivatives.functions import shapes as shapes
+from torch_impl.derivatives.functions._registry import MANUAL as MANUAL
