@@ -126,7 +126,9 @@ def _results(entry: Entry, results: Sequence[Any]) -> dict[str, Any]:
 def _backward_scope(
     entry: Entry, arguments: Mapping[str, Any], results: Sequence[Any], cotangents: Sequence[Any]
 ) -> dict[str, Any]:
-    chosen = [bar for bar, differentiable in zip(cotangents, entry.differentiable_outputs, strict=True) if differentiable]
+    chosen = [
+        bar for bar, differentiable in zip(cotangents, entry.differentiable_outputs, strict=True) if differentiable
+    ]
     if len(chosen) == 1 and isinstance(chosen[0], (list, tuple)):
         chosen = list(chosen[0])
     named = {f"grad_{name}": bar for name, bar in zip(entry.result_names, cotangents, strict=True)}

@@ -107,9 +107,11 @@ def _named(tree: Name, scope: Scope) -> Any:
 def _call(tree: Call, scope: Scope) -> Any:
     callee = tree.callee
     if isinstance(callee, Member):
-        return call_member(
-            evaluate(callee.of, scope), callee.name, [evaluate(one, scope) for one in tree.arguments]
-        )
+        of = evaluate(callee.of, scope)
+        # Codegen saves `bias->sym_sizes()` as an optional, which is empty where the bias is
+        if callee.arrow and of is None:
+            return None
+        return call_member(of, callee.name, [evaluate(one, scope) for one in tree.arguments])
     if not isinstance(callee, Name):
         raise NotEvaluable(unparse(callee), "only names and members are called")
     name = "::".join(part for part in callee.parts if part)

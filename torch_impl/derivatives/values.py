@@ -47,4 +47,3 @@ class Dual(NamedTuple):
 
     primal: torch.Tensor
     tangent: torch.Tensor | None
-

@@ -33,9 +33,7 @@ def div_tensor_self_backward(
 
 
 @manual
-def div_tensor_other_backward(
-    bar: Tensor, self: Tensor, other: Tensor, rounding_mode: str | None = None
-) -> Tensor:
+def div_tensor_other_backward(bar: Tensor, self: Tensor, other: Tensor, rounding_mode: str | None = None) -> Tensor:
     """div_tensor_other_backward: d(self / other) = -self / other² d(other), and zero where the quotient is rounded."""
     if rounding_mode is not None:
         return torch.zeros_like(bar, dtype=other.dtype)
@@ -53,7 +51,9 @@ def pow_backward(bar: Tensor, self: Tensor, exponent: Number) -> Tensor:
 @manual
 def pow_backward_self(bar: Tensor, self: Tensor, exponent: Tensor) -> Tensor:
     """pow_backward_self: as pow_backward, with an exponent for each entry."""
-    slope = torch.where(exponent == 0, torch.zeros((), dtype=bar.dtype), bar * (exponent * self.pow(exponent - 1)).conj())
+    slope = torch.where(
+        exponent == 0, torch.zeros((), dtype=bar.dtype), bar * (exponent * self.pow(exponent - 1)).conj()
+    )
     return handle_r_to_c(self, slope)
 
 

@@ -10,9 +10,7 @@ from torch_impl.derivatives.functions.reductions import kept
 
 
 @manual
-def prod_backward(
-    bar: Tensor, self: Tensor, result: Tensor, dim: int | None = None, keepdim: bool = False
-) -> Tensor:
+def prod_backward(bar: Tensor, self: Tensor, result: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """prod_backward: the product of all the other entries, which is not result / self where an entry is zero."""
     if self.dim() == 0:
         return bar.clone()
@@ -66,18 +64,26 @@ def cummaxmin_backward(bar: Tensor, self: Tensor, indices: Tensor, dim: int) -> 
 
 @manual
 def logcumsumexp_backward(bar: Tensor, self: Tensor, result: Tensor, dim: int) -> Tensor:
-    """logcumsumexp_backward: e^x times the sum of bar e^-result from an entry's own place on."""
+    """logcumsumexp_backward: e^x times the sum of bar e^-result from an entry's own place on, within logarithms."""
     if bar.dim() == 0 or bar.numel() == 0:
         return bar
-    # Shifted by the largest result, so that nothing overflows
-    weights = (bar * (self.real.amax() - result).exp().conj()).flip(dim).cumsum(dim).flip(dim)
-    return weights * (self - self.real.amax()).exp().conj()
+    if bar.is_complex():
+        return _weighted_sums(bar, self.conj(), result.conj(), dim)
+    # A logarithm has no negative argument
+    zero = torch.zeros_like(bar)
+    up, down = torch.where(bar > 0, bar, zero), torch.where(bar < 0, -bar, zero)
+    return _weighted_sums(up, self, result, dim) - _weighted_sums(down, self, result, dim)
+
+
+def _weighted_sums(bar: Tensor, x: Tensor, result: Tensor, dim: int) -> Tensor:
+    return ((bar.log() - result).flip(dim).logcumsumexp(dim).flip(dim) + x).exp()
 
 
 @manual
 def logcumsumexp_jvp(self_p: Tensor, self_t: Tensor, dim: int) -> Tensor:
-    """logcumsumexp_jvp: the running sum of e^x x_dot over that of e^x."""
+    """logcumsumexp_jvp: the running sum of e^x x_dot over that of e^x; no exponential here is larger than one."""
     if self_p.dim() == 0 or self_p.numel() == 0:
         return self_t
-    weights = (self_p - self_p.real.amax()).exp()
-    return (weights * self_t).cumsum(dim) / weights.cumsum(dim)
+    x, x_dot, result = (v.movedim(dim, -1) for v in (self_p, self_t, self_p.logcumsumexp(dim)))
+    weights = (x.unsqueeze(-2) - result.unsqueeze(-1)).exp().tril()
+    return (weights @ x_dot.unsqueeze(-1)).squeeze(-1).movedim(-1, dim)

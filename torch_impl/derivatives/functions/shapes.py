@@ -132,10 +132,8 @@ def as_strided_scatter_backward(
     offset: int | None,
 ) -> Tensor:
     """as_strided_scatter_backward: zero where the source was written."""
-    written = _places(TensorGeometry(tuple(size), tuple(stride), offset or 0)).reshape(-1)
-    flat = bar.reshape(-1).clone()
-    flat[written] = 0
-    return flat.reshape(of.sizes)
+    written = _places(TensorGeometry(tuple(size), tuple(stride), of.offset if offset is None else offset))
+    return bar.masked_fill(torch.isin(_places(of), written), 0)
 
 
 @manual

@@ -66,6 +66,21 @@ def _copy(value: Any) -> Any:
     return tree_map_only(torch.Tensor, copied, value)
 
 
+def _apart(value: Any) -> Any:
+    """Copies whose entries lie apart in memory: a tangent is laid out as its primal is, and then written to."""
+    return tree_map_only(torch.Tensor, lambda x: x.detach().clone(memory_format=torch.contiguous_format), value)
+
+
+def _after(entry: Entry, arguments: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that formulas see: those that the call wrote to, other than self, are kept as it left them."""
+    written = {
+        one.name
+        for one in entry.signature.arguments.flat_all
+        if one.annotation is not None and one.annotation.is_write and not entry.in_place
+    }
+    return {name: _plain(run[name]) if name in written else value for name, value in arguments.items()}
+
+
 def _plain(value: Any) -> Any:
     return tree_map_only(torch.Tensor, lambda x: x.detach(), value)
 
@@ -89,6 +104,7 @@ def _backward(entry: Entry, call: Call, arguments: dict[str, Any]) -> Iterator[O
         outputs = _run(entry, call, _written_to(entry, leaves))
     except (RuntimeError, NotImplementedError):
         return
+    arguments = _after(entry, arguments, leaves)
     torch.manual_seed(2)
     bars = [tree_map_only(torch.Tensor, _cotangent, output) for output in outputs]
     for formula in formulas:
@@ -99,7 +115,12 @@ def _backward(entry: Entry, call: Call, arguments: dict[str, Any]) -> Iterator[O
             yield _refused(entry, call, arguments, _plain(outputs), bars, wanted, formula.names, str(error))
             continue
         yield _judged(
-            entry, call, "vjp", formula.names, lambda names=wanted: _formulas(entry, arguments, outputs, bars, names), expected
+            entry,
+            call,
+            "vjp",
+            formula.names,
+            lambda names=wanted: _formulas(entry, arguments, outputs, bars, names),
+            expected,
         )
 
 
@@ -116,7 +137,9 @@ def _gradients(outputs: list[Any], bars: list[Any], inputs: list[Any]) -> list[A
     return list(torch.autograd.grad(roots, leaves, flat, allow_unused=True, retain_graph=True))
 
 
-def _formulas(entry: Entry, arguments: dict[str, Any], outputs: list[Any], bars: list[Any], names: list[str]) -> list[Any]:
+def _formulas(
+    entry: Entry, arguments: dict[str, Any], outputs: list[Any], bars: list[Any], names: list[str]
+) -> list[Any]:
     with torch.no_grad():
         found = vjp(entry, _copy(arguments), _plain(outputs), bars, names)
     return _flat([(arguments[name], found[name]) for name in names])
@@ -153,11 +176,11 @@ def _refused(
 
 
 def _forward(entry: Entry, call: Call, arguments: dict[str, Any]) -> Iterator[Outcome]:
-    if not entry.jvps or not (names := _inputs(entry, arguments)):
+    if not entry.jvps or not (names := _inputs(entry, arguments)) or not _is_dense(arguments):
         return
     torch.manual_seed(3)
     tangents = {name: tree_map_only(torch.Tensor, _drawn, arguments[name]) for name in names}
-    primals = _copy(arguments)
+    primals = _apart(arguments)
     with forward_ad.dual_level():
         duals = {**primals}
         for name in names:
@@ -167,12 +190,13 @@ def _forward(entry: Entry, call: Call, arguments: dict[str, Any]) -> Iterator[Ou
         except (RuntimeError, NotImplementedError):
             return
         flat = [y for y in tree_leaves(outputs) if isinstance(y, torch.Tensor)]
+        arguments = _after(entry, arguments, duals)
         expected = {id(y): forward_ad.unpack_dual(y).tangent for y in flat}
         results = tree_map_only(torch.Tensor, lambda y: forward_ad.unpack_dual(y).primal.detach(), outputs)
         by_name = dict(zip(entry.result_names, outputs, strict=True))
         by_name |= {f"result{i}": output for i, output in enumerate(outputs)}
         by_name |= {"result": outputs[0]} if len(outputs) == 1 else {}
-        wanted = {n: [expected[id(y)] for y in tree_leaves(by_name[n])] for f in entry.jvps for n in f.names}
+        wanted = {n: [expected.get(id(y)) for y in tree_leaves(by_name[n])] for f in entry.jvps for n in f.names}
 
     def found(formula: tuple[str, ...]) -> list[Any]:
         with torch.no_grad():
@@ -182,6 +206,10 @@ def _forward(entry: Entry, call: Call, arguments: dict[str, Any]) -> Iterator[Ou
     for formula in entry.jvps:
         expectation = [x_dot for name in formula.names for x_dot in wanted[name]]
         yield _judged(entry, call, "jvp", formula.names, lambda f=formula.names: found(f), expectation)
+
+
+def _is_dense(value: Any) -> bool:
+    return all(x.layout == torch.strided for x in tree_leaves(value) if isinstance(x, torch.Tensor))
 
 
 def _drawn(x: torch.Tensor) -> torch.Tensor:
@@ -206,15 +234,20 @@ def _judged(
     problems = [problem for a, b in zip(found, expected, strict=True) if (problem := difference(a, b))]
     if problems:
         return Outcome(entry.name, mode, names, "disagrees", "; ".join(problems), call.source)
-    nothing = all(x is None or not bool(x.count_nonzero()) for x in expected)
+    nothing = all(_is_zero(x) for x in expected)
     return Outcome(entry.name, mode, names, "zero" if nothing else "agrees", "", call.source)
+
+
+def _is_zero(x: torch.Tensor | None) -> bool:
+    return x is None or not bool((x if x.layout == torch.strided else x.to_dense()).count_nonzero())
 
 
 def difference(found: torch.Tensor | None, expected: torch.Tensor | None) -> str:
     """How two derivatives differ, "" where they do not; an undefined one is zero."""
     if found is None or expected is None:
-        given = found if expected is None else expected
-        return "" if given is None or not bool(given.count_nonzero()) else "one side is undefined, the other is not zero"
+        return (
+            "" if _is_zero(found if expected is None else expected) else "one side is undefined, the other is not zero"
+        )
     if found.shape != expected.shape:
         return f"shape {tuple(found.shape)}, expected {tuple(expected.shape)}"
     if found.dtype != expected.dtype:
