@@ -80,6 +80,10 @@ def jvp(
     scope = _forward_scope(entry, arguments, results, tangents)
     found: dict[str, Gradient] = {}
     for formula in entry.jvps:
+        if all(scope[name] is None for name in formula.names):
+            # An output that the call left out, as a mask of a backward operator may
+            found |= dict.fromkeys(formula.names)
+            continue
         if _is_foreach(entry):
             number = len(results[0])
             found[formula.names[0]] = [_value(entry, formula, _at(scope, i)) for i in range(number)]

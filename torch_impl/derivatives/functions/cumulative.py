@@ -20,10 +20,10 @@ def prod_backward(bar: Tensor, self: Tensor, result: Tensor, dim: int | None = N
 
 
 def _prod_along(bar: Tensor, self: Tensor, dim: int) -> Tensor:
-    return bar * _others(self, dim).conj()
+    return bar * others(self, dim).conj()
 
 
-def _others(x: Tensor, dim: int) -> Tensor:
+def others(x: Tensor, dim: int) -> Tensor:
     """For each entry the product of those before it and those after it, along an axis."""
     one = torch.ones_like(x.narrow(dim, 0, 1)) if x.shape[dim] else x
     before = torch.cat([one, x.narrow(dim, 0, max(x.shape[dim] - 1, 0))], dim).cumprod(dim)

@@ -68,8 +68,8 @@ def soft_margin_loss_double_backward_grad_output(
 @manual
 def soft_margin_loss_double_backward(bar: Tensor, self: Tensor, target: Tensor, reduction: int) -> Tensor:
     """soft_margin_loss_double_backward: of log(1 + e^(-tx)) the second derivative is t² σ(tx) σ(-tx)."""
-    weight = torch.sigmoid(target * self)
-    return _averaged(bar * target * target * weight * (1 - weight), reduction, self.numel())
+    margin = target * self
+    return _averaged(bar * target * target * margin.sigmoid() * (-margin).sigmoid(), reduction, self.numel())
 
 
 @manual
@@ -95,9 +95,9 @@ def binary_cross_entropy_double_backward(
 def binary_cross_entropy_double_backward_grad_output(
     bar: Tensor, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int
 ) -> Tensor:
-    """binary_cross_entropy_double_backward_grad_output: the loss's gradient at x times bar, reduced as the loss is."""
+    """binary_cross_entropy_double_backward_grad_output: the loss's gradient at x times bar; the engine sums it."""
     slope = (self - target) / (self * (1 - self)).clamp(min=1e-12)
-    return apply_loss_reduction(_weighted(slope * bar, weight), reduction)
+    return _averaged(_weighted(slope * bar, weight), reduction, self.numel())
 
 
 @manual

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from torch_impl.derivatives.errors import DerivativeNotImplemented
 from torch_impl.derivatives.functions._registry import manual
 
 Pair = tuple[Tensor | None, Tensor | None]
@@ -76,18 +75,16 @@ def scatter_reduce_jvp(
     include_self: bool,
     result: Tensor,
 ) -> Tensor:
-    """scatter_reduce_jvp: of sums and means that are linear, and of extremes.
-
-    Raises:
-        DerivativeNotImplemented: of products, as PyTorch has none.
-    """
+    """scatter_reduce_jvp: sums and means are linear; of a product each factor has the others as its slope."""
     if reduce in ("sum", "mean"):
         return self_t.scatter_reduce(dim, index, source_t, reduce, include_self=include_self)
+    how = (dim, index)
     if reduce == "prod":
-        raise DerivativeNotImplemented("PyTorch has no forward derivative of scatter_reduce with prod")
+        self_slope, source_slope = _of_product(torch.ones_like(self_t), self_p, dim, index, source_p, include_self)
+        self_slope = self_slope if include_self else self_slope.scatter(*how, 0)
+        return (self_slope * self_t).scatter_add(*how, source_slope * source_t)
     self_is = (self_p == result).to(self_t.dtype)
     source_is = (source_p == result.gather(dim, index)).to(self_t.dtype)
-    how = (dim, index)
     if not include_self:
         self_is = self_is.scatter(*how, 0)
     total = (self_is * self_t).scatter_add(*how, source_is * source_t)

@@ -190,7 +190,8 @@ def _forward(entry: Entry, call: Call, arguments: dict[str, Any]) -> Iterator[Ou
         except (RuntimeError, NotImplementedError):
             return
         flat = [y for y in tree_leaves(outputs) if isinstance(y, torch.Tensor)]
-        arguments = _after(entry, arguments, duals)
+        # A formula may ask how an argument is laid out, so it is asked of the same copies
+        arguments = _after(entry, _apart(arguments), duals)
         expected = {id(y): forward_ad.unpack_dual(y).tangent for y in flat}
         results = tree_map_only(torch.Tensor, lambda y: forward_ad.unpack_dual(y).primal.detach(), outputs)
         by_name = dict(zip(entry.result_names, outputs, strict=True))
@@ -200,7 +201,7 @@ def _forward(entry: Entry, call: Call, arguments: dict[str, Any]) -> Iterator[Ou
 
     def found(formula: tuple[str, ...]) -> list[Any]:
         with torch.no_grad():
-            all_dots = jvp(entry, _copy(arguments), results, _copy(tangents))
+            all_dots = jvp(entry, _apart(arguments), results, _apart(tangents))
         return _flat([(by_name[name], all_dots[name]) for name in formula])
 
     for formula in entry.jvps:
