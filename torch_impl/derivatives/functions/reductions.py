@@ -203,6 +203,8 @@ def logsumexp_jvp(x: Tensor, dx: Tensor, dims: Dims, keepdim: bool) -> Tensor:
     if x.dim() == 0:
         return dx
     axes = listed(dims, x.dim())
+    if x.numel() == 0:
+        return dx.sum(axes, keepdim=keepdim)
     if x.is_complex():
         peak = x.real.amax(axes, keepdim=True)
     else:
