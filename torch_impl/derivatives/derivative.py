@@ -41,6 +41,8 @@ def vjp(
         DerivativeNotImplemented: the entry says that this derivative is not implemented.
         EvaluationError: a formula cannot be evaluated, or gives something that is no gradient of the input.
     """
+    if not _is_differentiable(entry, arguments):
+        cotangents = [None] * len(cotangents)
     scope = _backward_scope(entry, arguments, results, cotangents)
     asked = {name for formula in entry.vjps for name in formula.names}
     asked = {name for name in asked if arguments[name] is not None} if wanted is None else set(wanted) & asked
@@ -80,8 +82,8 @@ def jvp(
     scope = _forward_scope(entry, arguments, results, tangents)
     found: dict[str, Gradient] = {}
     for formula in entry.jvps:
-        if all(scope[name] is None for name in formula.names):
-            # An output that the call left out, as a mask of a backward operator may
+        if all(scope[name] is None for name in formula.names) or not _is_differentiable(entry, arguments):
+            # An output that the call left out, as a mask of a backward operator may, or that is an integer
             found |= dict.fromkeys(formula.names)
             continue
         if _is_foreach(entry):
@@ -92,6 +94,11 @@ def jvp(
         values = _several(entry, formula, value) if len(formula.names) > 1 else [value]
         found.update(zip(formula.names, values, strict=True))
     return found
+
+
+def _is_differentiable(entry: Entry, arguments: Mapping[str, Any]) -> bool:
+    """What an entry's own condition says of this call, such as that its result is no integer."""
+    return entry.condition is None or bool(evaluate(parse(entry.condition), arguments))
 
 
 def _is_foreach(entry: Entry) -> bool:

@@ -33,7 +33,8 @@ class Entry:
 
     `key` is "Default", or the autograd key that the entry is for. `saved_inputs` and `saved_outputs` are the
     expressions that the node keeps for its backward, such as `self` or `self.sym_sizes()`. `view_of` is the schema of
-    the view operator whose formulas these are, where codegen made the entry for a `*_copy` operator.
+    the view operator whose formulas these are, where codegen made the entry for a `*_copy` operator. `condition` is the
+    C++ expression that says whether the output is differentiable at all, where the entry leaves it to the arguments.
     """
 
     schema: str
@@ -48,6 +49,7 @@ class Entry:
     non_differentiable: tuple[str, ...]
     not_implemented: tuple[str, ...]
     differentiable_outputs: tuple[bool, ...]
+    condition: str | None = None
     view_of: str | None = None
 
     @property

@@ -125,9 +125,8 @@ def _entry(path: Path, item: _Item, key: str, info: DifferentiabilityInfo) -> En
     lines = {_split(left): line for (of, left), line in item.lines.items() if of == key}
     written = {_split(left): text.strip() for left, text in item.formulas[key].items()}
     vjps = [Formula(d.var_names, d.original_formula, lines[d.var_names]) for d in info.derivatives]
-    conditional = any(isinstance(output, str) for output in info.output_differentiability or [])
-    outputs = [True] * len(info.func.func.returns) if conditional else info.output_differentiability
-    number = len(info.func.func.returns)
+    conditions = [output for output in item.differentiability or [] if isinstance(output, str)]
+    outputs, number = info.output_differentiability, len(info.func.func.returns)
     return Entry(
         schema=str(info.func.func),
         signature=info.func.func,
@@ -140,6 +139,7 @@ def _entry(path: Path, item: _Item, key: str, info: DifferentiabilityInfo) -> En
         saved_outputs=tuple(sorted({saved.expr for saved in info.all_saved_outputs})),
         non_differentiable=tuple(info.non_differentiable_arg_names),
         not_implemented=tuple(n for v in vjps if v.text.lstrip().startswith("not_implemented") for n in v.names),
+        condition=conditions[0] if conditions else None,
         differentiable_outputs=tuple((outputs or [True] * number) + [False] * number)[:number],
     )
 

@@ -29,6 +29,12 @@ def maybe_multiply(x: Tensor, factor: Number) -> Tensor:
 
 
 @manual
+def isDifferentiableType(dtype: torch.dtype) -> bool:
+    """isDifferentiableType."""
+    return dtype.is_floating_point or dtype.is_complex
+
+
+@manual
 def sum_to(x: Tensor, sizes: Sequence[int]) -> Tensor:
     """at::sum_to: the transpose of broadcasting from `sizes` to the shape of x.
 

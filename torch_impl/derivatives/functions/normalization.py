@@ -208,7 +208,7 @@ def layer_norm_double_backward(
 
 def _groups(x: Tensor, number: int) -> Tensor:
     """The entries that are normalized together, as the last axis of three."""
-    return x.reshape(x.shape[0], number, -1)
+    return x.reshape(x.shape[0], number, math.prod(x.shape[1:]) // number)
 
 
 @manual

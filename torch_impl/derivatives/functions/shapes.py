@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from torch_impl.derivatives.errors import NotEvaluable
 from torch_impl.derivatives.functions._registry import manual
 from torch_impl.derivatives.functions.elementary import handle_r_to_c
 from torch_impl.derivatives.values import Dual, TensorGeometry, TensorOptions
@@ -237,9 +238,21 @@ def _to_copy_backward(bar: Tensor, options: TensorOptions) -> Tensor:
 
 
 @manual
+def to_sparse_backward(bar: Tensor, layout: torch.layout, blocksize: Sequence[int] | None) -> Tensor:
+    """to_sparse_backward, of a dense input.
+
+    Raises:
+        NotEvaluable: the input was sparse in another layout.
+    """
+    if layout != torch.strided:
+        raise NotEvaluable("to_sparse_backward", f"the input's layout is {layout}")
+    return bar if bar.layout == torch.strided else bar.to_dense()
+
+
+@manual
 def max_pool_double_backward(bar: Tensor, indices: Tensor, dims: int) -> Tensor:
     """max_pool_double_backward: pooling reads the entries that were largest, within the last `dims` axes."""
-    if bar.numel() == 0:
-        return torch.zeros_like(bar)
+    if indices.numel() == 0:
+        return torch.zeros(indices.shape, dtype=bar.dtype)
     flat = bar.reshape([*bar.shape[:-dims], math.prod(bar.shape[-dims:])])
     return flat.gather(-1, indices.flatten(-dims)).reshape(indices.shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +21,8 @@ from torch_impl.derivatives import entries
 LARGEST = 20_000  # entries of all tensors of a call
 OF_A_KIND = 2
 OF_AN_OPERATOR = 24
+EMPTY = 3  # calls on tensors without entries, of an operator
+DRAWN = 60  # samples that are looked at
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self._names = frozenset(names)
         self._kinds: Counter[Any] = Counter()
+        self._empty: Counter[str] = Counter()
         self.calls: dict[str, list[Call]] = defaultdict(list)
         self.source = ""
 
@@ -69,6 +73,10 @@ class Recorder(TorchDispatchMode):
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         if sum(x.numel() for x in tensors) > LARGEST or len(self.calls[call.name]) >= OF_AN_OPERATOR:
             return False
+        if tensors and not any(x.numel() for x in tensors):
+            self._empty[call.name] += 1
+            if self._empty[call.name] > EMPTY:
+                return False
         kind = (call.name, *((tuple(x.shape), x.dtype) if isinstance(x, torch.Tensor) else str(x) for x in leaves))
         self._kinds[kind] += 1
         return self._kinds[kind] <= OF_A_KIND
@@ -103,9 +111,9 @@ def record(
 
 def _record(recorder: Recorder, operator: OpInfo, dtype: torch.dtype, samples: int) -> None:
     torch.manual_seed(0)
-    for i, sample in enumerate(_samples(operator, dtype)):
-        if i >= samples:
-            return
+    drawn = list(itertools.islice(_samples(operator, dtype), DRAWN))
+    for i in sorted({round(k * (len(drawn) - 1) / max(samples - 1, 1)) for k in range(min(samples, len(drawn)))}):
+        sample = drawn[i]
         leaves = tree_leaves((sample.input, sample.args, sample.kwargs))
         inputs = [x for x in leaves if isinstance(x, torch.Tensor) and x.requires_grad]
         # An operator of another device, or a dtype that a kernel lacks, leads to no calls

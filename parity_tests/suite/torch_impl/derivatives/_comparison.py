@@ -13,12 +13,13 @@ import torch.autograd.forward_ad as forward_ad
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from parity_tests.suite.torch_impl.derivatives._calls import Call, copied
+from parity_tests.suite.torch_impl.derivatives._phases import free_of_phases
 from torch_impl.derivatives import DerivativeNotImplemented, Entry, EvaluationError, NotEvaluable
 from torch_impl.derivatives.binding import bind
 from torch_impl.derivatives.derivative import jvp, vjp
 
 Mode = Literal["vjp", "jvp"]
-Verdict = Literal["agrees", "zero", "disagrees", "not evaluable", "both refuse", "autograd refuses"]
+Verdict = Literal["agrees", "zero", "disagrees", "explained", "not evaluable", "both refuse", "autograd refuses"]
 TOLERANCE = {torch.float32: 1e-4, torch.complex64: 1e-4}
 TOLERANCE_OF_DOUBLES = 1e-8
 
@@ -75,9 +76,7 @@ def _apart(value: Any) -> Any:
 def _after(entry: Entry, arguments: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
     """The arguments that formulas see: those that the call wrote to, other than self, are kept as it left them."""
     written = {
-        one.name
-        for one in entry.signature.arguments.flat_all
-        if one.annotation is not None and one.annotation.is_write
+        one.name for one in entry.signature.arguments.flat_all if one.annotation is not None and one.annotation.is_write
     }
     if entry.in_place:
         written.discard(entry.argument_names[0])
@@ -109,7 +108,7 @@ def _backward(entry: Entry, call: Call, arguments: dict[str, Any]) -> Iterator[O
         return
     arguments = _after(entry, arguments, leaves)
     torch.manual_seed(2)
-    bars = [tree_map_only(torch.Tensor, _cotangent, output) for output in outputs]
+    bars = free_of_phases(entry, outputs, [tree_map_only(torch.Tensor, _cotangent, output) for output in outputs])
     for formula in formulas:
         wanted = [name for name in formula.names if name in names]
         try:
@@ -117,18 +116,23 @@ def _backward(entry: Entry, call: Call, arguments: dict[str, Any]) -> Iterator[O
         except (RuntimeError, NotImplementedError) as error:
             yield _refused(entry, call, arguments, _plain(outputs), bars, wanted, formula.names, str(error))
             continue
-        yield _judged(
-            entry,
-            call,
-            "vjp",
-            formula.names,
-            lambda names=wanted: _formulas(entry, arguments, outputs, bars, names),
-            expected,
-        )
+        # Some formulas are others where the backward is itself differentiated
+        for grad in (False, True) if "GradMode" in formula.text else (False,):
+
+            def found(names: list[str] = wanted, grad: bool = grad) -> list[Any]:
+                with torch.set_grad_enabled(grad):
+                    bars_by_name = vjp(entry, _copy(arguments), _plain(outputs), bars, names)
+                return _flat([(arguments[name], bars_by_name[name]) for name in names])
+
+            yield _judged(entry, call, "vjp", formula.names, found, expected)
 
 
 def _cotangent(output: torch.Tensor) -> torch.Tensor | None:
-    return torch.randn_like(output) if output.requires_grad else None
+    if not output.requires_grad:
+        return None
+    if output.layout == torch.sparse_coo:
+        return torch.randn_like(output.to_dense()).sparse_mask(output.detach().coalesce())
+    return torch.randn_like(output)
 
 
 def _gradients(outputs: list[Any], bars: list[Any], inputs: list[Any]) -> list[Any]:
@@ -138,14 +142,6 @@ def _gradients(outputs: list[Any], bars: list[Any], inputs: list[Any]) -> list[A
     if not roots:
         return [None] * len(leaves)
     return list(torch.autograd.grad(roots, leaves, flat, allow_unused=True, retain_graph=True))
-
-
-def _formulas(
-    entry: Entry, arguments: dict[str, Any], outputs: list[Any], bars: list[Any], names: list[str]
-) -> list[Any]:
-    with torch.no_grad():
-        found = vjp(entry, _copy(arguments), _plain(outputs), bars, names)
-    return _flat([(arguments[name], found[name]) for name in names])
 
 
 def _flat(pairs: list[tuple[Any, Any]]) -> list[Any]:
@@ -265,4 +261,6 @@ def difference(found: torch.Tensor | None, expected: torch.Tensor | None) -> str
     off = (found - expected)[finite].abs()
     scale = float(expected[finite].abs().max()) if off.numel() else 0.0
     worst = float(off.max()) if off.numel() else 0.0
-    return f"off by {worst:.3g} of {scale:.3g}" if worst > TOLERANCE.get(found.dtype, TOLERANCE_OF_DOUBLES) * scale else ""
+    return (
+        f"off by {worst:.3g} of {scale:.3g}" if worst > TOLERANCE.get(found.dtype, TOLERANCE_OF_DOUBLES) * scale else ""
+    )
