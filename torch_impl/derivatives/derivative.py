@@ -118,10 +118,9 @@ def _value(entry: Entry, formula: Formula, scope: Scope) -> Any:
 def _several(entry: Entry, formula: Formula, value: Any) -> list[Any]:
     if not isinstance(value, (tuple, list)) or len(value) != len(formula.names):
         found = f"{len(value)} values" if isinstance(value, (tuple, list)) else type(value).__name__
-        raise EvaluationError(
-            f"{entry.path}:{formula.line}: {entry.name}: the formula of {', '.join(formula.names)} must give a tuple of "
-            f"{len(formula.names)}, and gave {found}"
-        )
+        where = f"{entry.path}:{formula.line}: {entry.name}"
+        names = f"{', '.join(formula.names)} must give a tuple of {len(formula.names)}"
+        raise EvaluationError(f"{where}: the formula of {names}, and gave {found}")
     return list(value)
 
 

@@ -32,3 +32,7 @@ class NotEvaluable(NotImplementedError):
 
 class DerivativeNotImplemented(NotImplementedError):
     """PyTorch itself declares that this derivative is not implemented."""
+
+
+class FormulaRefused(ValueError):
+    """A Python function cannot be written as a formula; the message begins with file:line."""

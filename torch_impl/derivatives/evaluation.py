@@ -53,6 +53,7 @@ _BUILDERS: dict[str, Callable[..., Any]] = {
     "Tensor": lambda *of: of[0] if of else None,
     "std::optional": lambda *of: of[0] if of else None,
     "std::vector": lambda size, of=None: [of] * size,
+    "std::make_tuple": lambda *of: tuple(of),
     "IntArrayRef": list,
     "at::OptionalArrayRef": list,
     "TensorGeometry": TensorGeometry.of,

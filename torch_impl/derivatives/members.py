@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._prims_common import suggest_memory_format
 
 from torch_impl.derivatives.calling import call_operator, has_operator
 from torch_impl.derivatives.errors import EvaluationError, NotEvaluable
@@ -40,7 +41,7 @@ _OF_TENSOR: dict[str, Callable[..., Any]] = {
     "requires_grad": lambda x: x.requires_grad,
     "mH": lambda x: x.mH,
     "mT": lambda x: x.mT,
-    "suggest_memory_format": lambda x: torch._prims_common.suggest_memory_format(x),
+    "suggest_memory_format": lambda x: suggest_memory_format(x),
     "contiguous": lambda x, memory_format=torch.contiguous_format: x.contiguous(memory_format=memory_format),
     "to": lambda x, to: x.to(dtype=to.dtype, device=to.device) if isinstance(to, TensorOptions) else x.to(to),
     "sym_blocksize": lambda x: list(x.values().shape[1:3]) if x.layout in _BLOCKED else None,

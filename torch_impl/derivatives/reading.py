@@ -150,8 +150,8 @@ def _jvp(
     lines: Mapping[tuple[str, ...], int],
 ) -> Formula:
     names = derivative.var_names
-    rule = next((rule for rule in _AUTOMATIC if written[names] == rule), "written")
-    return Formula(names, derivative.formula, lines[names], rule)
+    rules: list[Rule] = [rule for rule in _AUTOMATIC if written[names] == rule]
+    return Formula(names, derivative.formula, lines[names], rules[0] if rules else "written")
 
 
 def _items(path: Path) -> list[_Item]:

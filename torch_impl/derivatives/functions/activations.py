@@ -113,7 +113,7 @@ def _fused_dropout_backward(bar: Tensor, mask: Tensor, kept_share: float) -> Ten
 @manual
 def infinitely_differentiable_native_dropout_backward(bar: Tensor, mask: Tensor, scale: Number) -> Tensor:
     """infinitely_differentiable_native_dropout_backward."""
-    return bar * (mask * scale)
+    return bar * (mask.to(bar.dtype) * scale)
 
 
 @manual

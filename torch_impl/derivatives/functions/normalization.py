@@ -22,7 +22,7 @@ def _channels(x: Tensor | None, rank: int) -> Tensor | None:
     return None if x is None else x.reshape([1, -1, *[1] * (rank - 2)])
 
 
-def _projected(x: Tensor, x_hat: Tensor, scale: Tensor, axes: Sequence[int]) -> Tensor:
+def _projected(x: Tensor, x_hat: Tensor, scale: Tensor, axes: list[int]) -> Tensor:
     """Of x ↦ x̂ the Jacobian, which is symmetric: what is left of a vector without its mean and its part along x̂."""
     along = (x * x_hat).mean(axes, keepdim=True)
     return scale * (x - x.mean(axes, keepdim=True) - x_hat * along)
@@ -95,8 +95,8 @@ def _double_backward(
     weight: Tensor | None,
     bar: Tensor,
     bars: Triple,
-    axes: Sequence[int],
-    shared: Sequence[int],
+    axes: list[int],
+    shared: list[int],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of (x, γ, output cotangent) through a normalization's backward, where `bars` are its cotangents.
 
@@ -146,7 +146,8 @@ def batchnorm_double_backward(
     """batchnorm_double_backward: the gradients of (input, weight, output cotangent)."""
     rank = x.dim()
     axes = [0, *range(2, rank)]
-    gamma, *along = (_channels(v, rank) for v in (weight, along_weight, along_bias))
+    gamma = _channels(weight, rank)
+    along = (along_x, _channels(along_weight, rank), _channels(along_bias, rank))
     if training:
         mean, scale = _channels(save_mean, rank), _channels(save_invstd, rank)
     else:
@@ -156,15 +157,15 @@ def batchnorm_double_backward(
     assert scale is not None
     x_hat = (x - mean) * scale
     if training:
-        of_x, of_weight, of_bar = _double_backward(x_hat, scale, gamma, bar, (along_x, *along), axes, axes)
+        of_x, of_weight, of_bar = _double_backward(x_hat, scale, gamma, bar, along, axes, axes)
     else:
-        of_x, of_weight, of_bar = _linear_double_backward(x_hat, scale, gamma, bar, (along_x, *along), axes)
+        of_x, of_weight, of_bar = _linear_double_backward(x_hat, scale, gamma, bar, along, axes)
     of_weight = None if weight is None else of_weight.reshape(weight.shape)
     return of_x if mask[0] else None, of_weight if mask[1] else None, of_bar if mask[2] else None
 
 
 def _linear_double_backward(
-    x_hat: Tensor, scale: Tensor, weight: Tensor | None, bar: Tensor, bars: Triple, axes: Sequence[int]
+    x_hat: Tensor, scale: Tensor, weight: Tensor | None, bar: Tensor, bars: Triple, axes: list[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same with statistics that do not depend on x."""
     along_x, along_weight, along_bias = bars

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -76,7 +75,7 @@ def _euclidean_dist_backward(bar: Tensor, x1: Tensor, x2: Tensor, distance: Tens
 _GUARD = 1e-7  # renorm adds this to a norm that it divides by
 
 
-def _renormed(x: Tensor, p: Number, dim: int, limit: Number) -> tuple[Tensor, Tensor, Tensor, Sequence[int]]:
+def _renormed(x: Tensor, p: Number, dim: int, limit: Number) -> tuple[Tensor, Tensor, Tensor, list[int]]:
     """The norms of the slices along an axis, their factors, which of them are scaled, and the axes of a slice."""
     axes = [axis for axis in range(x.dim()) if axis != dim % x.dim()]
     norm = torch.linalg.vector_norm(x, float(p), axes, keepdim=True)  # type: ignore[arg-type]

@@ -32,10 +32,8 @@ def kept(x: Tensor, dims: Dims, keepdim: bool, rank: int) -> Tensor:
 @manual
 def restore_reduced_dims(x: Tensor, dims: Dims, keepdim: bool) -> Tensor:
     """restore_reduced_dims: as `kept`, of a tensor whose rank says what was removed."""
-    if keepdim or x.dim() + len(list(dims or [])) == x.dim():
-        return x
     named = [dims] if isinstance(dims, int) else list(dims or [])
-    return kept(x, named, keepdim, x.dim() + len(named))
+    return kept(x, named, keepdim, x.dim() + len(named)) if named else x
 
 
 @manual
@@ -205,10 +203,7 @@ def logsumexp_jvp(x: Tensor, dx: Tensor, dims: Dims, keepdim: bool) -> Tensor:
     axes = listed(dims, x.dim())
     if x.numel() == 0:
         return dx.sum(axes, keepdim=keepdim)
-    if x.is_complex():
-        peak = x.real.amax(axes, keepdim=True)
-    else:
-        peak = x.amax(axes, keepdim=True)
+    peak = (x.real if x.is_complex() else x).amax(axes, keepdim=True)
     weights = (x - torch.where(peak.isinf(), torch.zeros_like(peak), peak)).exp()
     return (weights * dx).sum(axes, keepdim=keepdim) / weights.sum(axes, keepdim=keepdim)
 

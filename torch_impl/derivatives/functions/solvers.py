@@ -139,10 +139,8 @@ def linalg_solve_jvp(a_dot: Tensor, b_dot: Tensor, x: Tensor, lu: Tensor, pivots
 def linalg_lu_solve_LU(bar: Tensor, lu: Tensor, pivots: Tensor, x: Tensor, left: bool, adjoint: bool) -> Tensor:
     """linalg_lu_solve_LU: the gradient of A = P L U, parted into those of L and U."""
     b_bar = torch.linalg.lu_solve(lu, pivots, bar, left=left, adjoint=not adjoint)
-    if left:
-        a_bar = -(x @ b_bar.mH if adjoint else b_bar @ x.mH)
-    else:
-        a_bar = -(b_bar.mH @ x if adjoint else x.mH @ b_bar)
+    first, second = (x, b_bar.mH) if adjoint else (b_bar, x.mH)
+    a_bar = -(first @ second if left else second @ first)
     p, lower, upper = torch.lu_unpack(lu, pivots)
     inner = p.mT @ a_bar
     return (inner @ upper.mH).tril(-1) + (lower.mH @ inner).triu()

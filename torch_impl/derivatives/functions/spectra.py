@@ -95,9 +95,9 @@ def linalg_svd_jvp(
 def linalg_eig_backward(
     l_bar: Tensor | None,
     v_bar: Tensor | None,
-    l: Tensor,
+    values: Tensor,
     v: Tensor,
-    is_hermitian: bool,  # noqa: E741
+    is_hermitian: bool,
 ) -> Tensor | None:
     """linalg_eig_backward: V⁻¹ dA V has dL on its diagonal, and over the gaps off it turns V."""
     if l_bar is None and v_bar is None:
@@ -105,7 +105,7 @@ def linalg_eig_backward(
     inner = torch.zeros_like(v) if l_bar is None else torch.diag_embed(l_bar).to(v.dtype)
     if v_bar is not None:
         turn = v.mH @ v_bar
-        gaps = _differences(l)
+        gaps = _differences(values)
         if is_hermitian:
             inner = inner + _without_diagonal((turn - turn.mH) / 2 / gaps)
         else:
@@ -118,13 +118,13 @@ def linalg_eig_backward(
 
 
 @manual
-def linalg_eig_jvp(a_dot: Tensor, l: Tensor, v: Tensor, is_hermitian: bool) -> tuple[Tensor, Tensor]:  # noqa: E741
+def linalg_eig_jvp(a_dot: Tensor, values: Tensor, v: Tensor, is_hermitian: bool) -> tuple[Tensor, Tensor]:
     """linalg_eig_jvp: see `linalg_eig_backward`."""
     a_dot = a_dot.to(v.dtype)
     inner = v.mH @ a_dot @ v if is_hermitian else torch.linalg.solve(v, a_dot @ v)
     diagonal = inner.diagonal(dim1=-2, dim2=-1)
     l_dot = diagonal.real if is_hermitian and diagonal.is_complex() else diagonal
-    v_dot = v @ _without_diagonal(inner / _differences(l))
+    v_dot = v @ _without_diagonal(inner / _differences(values))
     if not is_hermitian:
         v_dot = v_dot - v * (v.conj() * v_dot).sum(-2, keepdim=True).real
     return l_dot, v_dot

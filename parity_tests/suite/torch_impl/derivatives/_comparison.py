@@ -111,18 +111,18 @@ def _backward(entry: Entry, call: Call, arguments: dict[str, Any]) -> Iterator[O
     bars = free_of_phases(entry, outputs, [tree_map_only(torch.Tensor, _cotangent, output) for output in outputs])
     for formula in formulas:
         wanted = [name for name in formula.names if name in names]
-        try:
-            expected = _gradients(outputs, bars, [leaves[name] for name in wanted])
-        except (RuntimeError, NotImplementedError) as error:
-            yield _refused(entry, call, arguments, _plain(outputs), bars, wanted, formula.names, str(error))
-            continue
         # Some formulas are others where the backward is itself differentiated
         for grad in (False, True) if "GradMode" in formula.text else (False,):
+            try:
+                expected = _gradients(outputs, bars, [leaves[name] for name in wanted], grad)
+            except (RuntimeError, NotImplementedError) as error:
+                yield _refused(entry, call, arguments, _plain(outputs), bars, wanted, formula.names, str(error))
+                continue
 
             def found(names: list[str] = wanted, grad: bool = grad) -> list[Any]:
                 with torch.set_grad_enabled(grad):
-                    bars_by_name = vjp(entry, _copy(arguments), _plain(outputs), bars, names)
-                return _flat([(arguments[name], bars_by_name[name]) for name in names])
+                    gradients = vjp(entry, _copy(arguments), _plain(outputs), bars, names)
+                return _flat([(arguments[name], gradients[name]) for name in names])
 
             yield _judged(entry, call, "vjp", formula.names, found, expected)
 
@@ -135,13 +135,14 @@ def _cotangent(output: torch.Tensor) -> torch.Tensor | None:
     return torch.randn_like(output)
 
 
-def _gradients(outputs: list[Any], bars: list[Any], inputs: list[Any]) -> list[Any]:
+def _gradients(outputs: list[Any], bars: list[Any], inputs: list[Any], grad: bool) -> list[Any]:
     roots = [y for y in tree_leaves(outputs) if isinstance(y, torch.Tensor) and y.requires_grad]
     flat = [bar for bar in tree_leaves(bars) if isinstance(bar, torch.Tensor)]
     leaves = tree_leaves(inputs)
     if not roots:
         return [None] * len(leaves)
-    return list(torch.autograd.grad(roots, leaves, flat, allow_unused=True, retain_graph=True))
+    how = {"allow_unused": True, "retain_graph": True, "create_graph": grad}
+    return [None if x is None else x.detach() for x in torch.autograd.grad(roots, leaves, flat, **how)]
 
 
 def _flat(pairs: list[tuple[Any, Any]]) -> list[Any]:

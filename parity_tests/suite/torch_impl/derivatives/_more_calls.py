@@ -1,4 +1,4 @@
-"""Calls of operators that no sample of PyTorch's leads to, written out: in-place, scalar and foreach variants, kernels."""
+"""Calls of operators that no sample of PyTorch's leads to: in-place, scalar and foreach variants, kernels."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ _FOREACH: dict[str, Callable[[], Arguments]] = {
 
 MORE = {**_COMPARED, **_POINTWISE, **_SHAPED, **_LAYERS, **_NORMALIZED, **_FOREACH}
 _NAMED: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("add.Tensor", "sub.Tensor", "rsub.Tensor"), {"alpha": 2 + 3j}),
+    **{name: {"alpha": 2 + 3j} for name in ("add.Tensor", "sub.Tensor", "rsub.Tensor")},
     "div.Scalar_mode": {"rounding_mode": None},
     "div.Tensor_mode": {"rounding_mode": None},
     "norm.ScalarOpt_dtype": {"dtype": torch.float64},
