@@ -1,4 +1,4 @@
-"""Writes a formula of derivatives.yaml from a Python function: the way back, for what has an exact counterpart in C++."""
+"""Writes a formula of derivatives.yaml from a Python function, where that has an exact counterpart in C++."""
 
 from __future__ import annotations
 
@@ -49,12 +49,13 @@ def formula_of(function: Callable[..., Any]) -> str:
     except OSError as error:
         raise FormulaRefused(f"{function!r}: its source is not at hand") from error
     file = inspect.getsourcefile(function) or "?"
-    module = ast.parse(textwrap.dedent("".join(lines)))
-    definition = module.body[0]
-    writer = _Writer(file, first, inspect.unwrap(function).__globals__)
+    try:
+        definition = ast.parse(textwrap.dedent("".join(lines))).body[0]
+    except SyntaxError:  # a lambda, of which the source is a part of a statement
+        definition = None
     if not isinstance(definition, ast.FunctionDef):
-        writer.refuse(definition, "only a function made with `def` is read", "write one")
-    return unparse(writer.function(definition))
+        raise FormulaRefused(f"{file}:{first}: only a function made with `def` is read; write one")
+    return unparse(_Writer(file, first, inspect.unwrap(function).__globals__).function(definition))
 
 
 class _Writer:

@@ -1,4 +1,4 @@
-"""How a call or an attribute in Python is written in C++: operators by name, keyword arguments put into their places."""
+"""How a call or an attribute in Python is written in C++: by the operator's name, keyword arguments in their places."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 import torch
 
 from torch_impl.derivatives.functions import MANUAL
-from torch_impl.derivatives.syntax import Call, Expression, Member, Name, Number, String, Unary
+from torch_impl.derivatives.syntax import Braces, Call, Expression, Member, Name, Number, String, Unary
 
 _ATTRIBUTES = {"shape": "sym_sizes", "dtype": "scalar_type", "ndim": "dim", "mT": "mT", "mH": "mH"}
 _METHODS = {"size": "sym_size", "numel": "sym_numel", "is_complex": "is_complex", "dim": "dim"}
+# Python's methods of these names take sizes or axes one by one, too
+_OF_SIZES = ("view", "reshape", "expand", "permute", "repeat", "tile", "flip", "new_zeros", "new_ones", "new_empty")
 _OF_MATH = ("sqrt", "exp", "log", "pow")
 
 
@@ -30,7 +32,7 @@ def call_of(
     named: Mapping[str, Expression],
     scope: Mapping[str, Any] | None = None,
 ) -> Expression | str:
-    """A call of the method `path` of a tensor, or of the function `path` as `scope` has it; a text says why there is none."""
+    """A call of the method `path` of a tensor, or of the function that `scope` has; a text says why there is none."""
     if of is not None:
         return _method(of, path, arguments, named)
     function = _found(path, scope or {})
@@ -61,8 +63,8 @@ def _found(path: str, scope: Mapping[str, Any]) -> Any:
 def _method(
     of: Expression, name: str, arguments: Sequence[Expression], named: Mapping[str, Expression]
 ) -> Expression | str:
-    if name in _METHODS and not named and (arguments or name != "size"):
-        return Call(Member(of, _METHODS[name]), tuple(arguments))
+    if name in _METHODS and not named:
+        return Call(Member(of, _METHODS[name] if arguments or name != "size" else "sym_sizes"), tuple(arguments))
     if not hasattr(torch.Tensor, name) or not hasattr(torch.ops.aten, name):
         return f".{name}() is no method that ATen's tensors have"
     placed = _placed(name, arguments, named, skipped=1)
@@ -73,9 +75,15 @@ def _placed(
     name: str, arguments: Sequence[Expression], named: Mapping[str, Expression], skipped: int
 ) -> tuple[Expression, ...] | str:
     """Every argument by position; those that are left out between them have the default that the schema gives."""
+    if name.endswith("_"):
+        return f"{name} writes to a tensor, which a formula that is put in where it is used must not"
+    packet = getattr(torch.ops.aten, name)
+    if any(torch.Tag.nondeterministic_seeded in getattr(packet, overload).tags for overload in packet.overloads()):
+        return f"{name} draws random numbers, which a formula that is put in where it is used must not"
+    if name in _OF_SIZES and not _is_list(arguments[skipped == 0] if len(arguments) > (skipped == 0) else None):
+        return f"{name} takes its sizes in C++ as one list, so write them as one"
     if not named:
         return tuple(arguments)
-    packet = getattr(torch.ops.aten, name)
     ways = {}
     for overload in packet.overloads():
         declared = getattr(packet, overload)._schema.arguments[skipped:]
@@ -90,6 +98,12 @@ def _placed(
     if len(ways) != 1:
         return f"{name} with {', '.join(named)} is {'ambiguous' if ways else 'no overload'}"
     return (*arguments, *next(iter(ways)))
+
+
+def _is_list(tree: Expression | None) -> bool:
+    return isinstance(tree, (Braces, Name)) or (
+        isinstance(tree, Call) and isinstance(tree.callee, Member) and tree.callee.name == "sym_sizes"
+    )
 
 
 def _default(argument: Any) -> Expression | None:

@@ -62,6 +62,7 @@ _POINTWISE: dict[str, Callable[[], Arguments]] = {
     "relu": lambda: (_x(7),),
     "lift": lambda: (_x(3),),
     "native_dropout": lambda: (_x(9), 0.4, True),
+    "normal.Tensor_float": lambda: (_x(3), 0.5),
     "normal.float_Tensor": lambda: (0.5, _p(3)),
     "poisson": lambda: (_p(3),),
     "polygamma_": lambda: (_p(3), 1),
@@ -135,6 +136,19 @@ _SHAPED: dict[str, Callable[[], Arguments]] = {
     "_weight_norm_interface": lambda: (_x(4, 3), _p(4, 1), 0),
 }
 
+_COPIES: dict[str, Callable[[], Arguments]] = {
+    "_conj_copy": lambda: (_z(3),),
+    "_neg_view_copy": lambda: (_x(3),),
+    "_reshape_alias_copy": lambda: (_x(2, 3), [6], [1]),
+    "_test_autograd_multiple_dispatch_view_copy": lambda: (_x(3),),
+    "select_copy.int": lambda: (_x(4, 3), 1, 2),
+    "slice_copy.Tensor": lambda: (_x(4, 3), 0, 1, 3),
+    "split_copy.Tensor": lambda: (_x(5, 2), 2, 0),
+    "squeeze_copy.dims": lambda: (_x(2, 1, 3, 1), [1, 3]),
+    "view_as_complex_copy": lambda: (_x(3, 2),),
+    "view_as_real_copy": lambda: (_z(3),),
+}
+
 _LAYERS: dict[str, Callable[[], Arguments]] = {
     "conv_tbc": lambda: (_x(5, 2, 3), _x(2, 3, 4), _x(4), 1),
     "reflection_pad2d": lambda: (_x(1, 4, 4), [1, 2, 1, 1]),
@@ -195,7 +209,7 @@ _FOREACH: dict[str, Callable[[], Arguments]] = {
     "_foreach_mm": lambda: ([_x(2, 3), _x(3, 2)], [_x(3, 4), _x(2, 2)]),
 }
 
-MORE = {**_COMPARED, **_POINTWISE, **_SHAPED, **_LAYERS, **_NORMALIZED, **_FOREACH}
+MORE = {**_COMPARED, **_POINTWISE, **_SHAPED, **_COPIES, **_LAYERS, **_NORMALIZED, **_FOREACH}
 _NAMED: dict[str, dict[str, Any]] = {
     **{name: {"alpha": 2 + 3j} for name in ("add.Tensor", "sub.Tensor", "rsub.Tensor")},
     "div.Scalar_mode": {"rounding_mode": None},
