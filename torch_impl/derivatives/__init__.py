@@ -1,7 +1,7 @@
 """PyTorch's derivative formulas as data: the entries of derivatives.yaml, their syntax trees, and their values.
 
 `lookup("tanh")` is an entry; `vjp` and `jvp` evaluate its formulas for a call whose arguments `bind` has put in order;
-`formula_of` writes a formula from a Python function.
+`formula_of` writes a formula from a Python function, `python_of` the other way.
 """
 
 from torch_impl.derivatives.binding import bind as bind
@@ -20,4 +20,5 @@ from torch_impl.derivatives.errors import NotEvaluable as NotEvaluable
 from torch_impl.derivatives.evaluation import evaluate as evaluate
 from torch_impl.derivatives.from_python import formula_of as formula_of
 from torch_impl.derivatives.parsing import parse as parse
+from torch_impl.derivatives.to_python import python_of as python_of
 from torch_impl.derivatives.unparsing import unparse as unparse
