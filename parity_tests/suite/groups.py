@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 # A module that compiles a library, runs processes, or certifies and judges attn for all of its tests.
+# So do the tests of PyTorch's formulas, which read derivatives.yaml.
 FILES = (
+    "test_pytorch_formulas.py",
+    *("test_formula_entries.py", "test_formula_python.py", "test_formula_syntax.py", "test_formula_values.py"),
     *("test_dtensor.py", "test_native_fused.py", "test_planted_formulas.py", "test_wave.py"),
     *("test_mutants.py", "test_parity.py"),
 )

@@ -33,6 +33,8 @@ class String:
 
 @dataclass(frozen=True)
 class Call:
+    """`callee(arguments)`, of a name or of a member."""
+
     callee: Expression
     arguments: tuple[Expression, ...]
 
@@ -48,6 +50,8 @@ class Member:
 
 @dataclass(frozen=True)
 class Index:
+    """`of[index]`."""
+
     of: Expression
     index: Expression
 
@@ -62,6 +66,8 @@ class Unary:
 
 @dataclass(frozen=True)
 class Binary:
+    """`left operator right`, with an operator of PRECEDENCE."""
+
     operator: str
     left: Expression
     right: Expression
@@ -69,6 +75,8 @@ class Binary:
 
 @dataclass(frozen=True)
 class Conditional:
+    """`test ? then : otherwise`."""
+
     test: Expression
     then: Expression
     otherwise: Expression
@@ -83,6 +91,8 @@ class Braces:
 
 @dataclass(frozen=True)
 class Parameter:
+    """`type name`, of a lambda."""
+
     type: Name
     name: str
 

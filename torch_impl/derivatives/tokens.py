@@ -23,6 +23,8 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Token:
+    """A token, where it begins, and what kind of thing it is."""
+
     kind: Kind
     text: str
     position: int

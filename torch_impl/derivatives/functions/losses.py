@@ -19,7 +19,7 @@ def apply_loss_reduction(losses: Tensor, reduction: int) -> Tensor:
 
 
 def _averaged(x: Tensor, reduction: int, number: int) -> Tensor:
-    """Of a mean over as many losses each has its share."""
+    """Each loss has its share of a mean over so many."""
     return x / number if reduction == MEAN else x
 
 

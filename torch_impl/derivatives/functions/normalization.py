@@ -23,7 +23,7 @@ def _channels(x: Tensor | None, rank: int) -> Tensor | None:
 
 
 def _projected(x: Tensor, x_hat: Tensor, scale: Tensor, axes: list[int]) -> Tensor:
-    """Of x ↦ x̂ the Jacobian, which is symmetric: what is left of a vector without its mean and its part along x̂."""
+    """The Jacobian of x ↦ x̂, which is symmetric: it takes from a vector its mean and its part along x̂."""
     along = (x * x_hat).mean(axes, keepdim=True)
     return scale * (x - x.mean(axes, keepdim=True) - x_hat * along)
 

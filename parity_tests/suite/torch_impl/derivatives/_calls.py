@@ -111,7 +111,9 @@ def record(
 
 def _record(recorder: Recorder, operator: OpInfo, dtype: torch.dtype, samples: int) -> None:
     torch.manual_seed(0)
-    drawn = list(itertools.islice(_samples(operator, dtype), DRAWN))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        drawn = list(itertools.islice(_samples(operator, dtype), DRAWN))
     for i in sorted({round(k * (len(drawn) - 1) / max(samples - 1, 1)) for k in range(min(samples, len(drawn)))}):
         sample = drawn[i]
         leaves = tree_leaves((sample.input, sample.args, sample.kwargs))

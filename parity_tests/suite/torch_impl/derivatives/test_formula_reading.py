@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from torch_impl.derivatives import DerivativesFileError, entries, lookup, parse, unparse
-from torch_impl.derivatives import reading as reading
 
 NATIVE = Path(__file__).parents[4] / "torch_impl/native"
 FUNCTIONS = """
