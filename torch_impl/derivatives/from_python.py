@@ -30,7 +30,7 @@ _BINARY = {
     **{ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"},
 }
 _COMPARISONS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
-_TRUTHS = ("defined", "has_value", "is_complex")
+_TRUTHS = ("defined", "has_value", "is_complex", "is_contiguous")
 _WHOLE = ("sym_size", "sym_numel", "dim")
 
 
@@ -249,7 +249,8 @@ class _Writer:
         named = {one.arg: self.tree(one.value) for one in node.keywords if one.arg is not None}
         path = ast.unparse(node.func)
         root = path.partition(".")[0]
-        is_function = root in self._scope and root not in self._names
+        is_path = all(part.isidentifier() for part in path.split("."))
+        is_function = is_path and root in self._scope and root not in self._names
         if isinstance(node.func, ast.Attribute) and not is_function:
             found = call_of(self.tree(node.func.value), node.func.attr, arguments, named)
         else:

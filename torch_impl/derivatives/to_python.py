@@ -47,7 +47,7 @@ def python_of(entry: Entry, formula: Formula) -> str:
 
 def _kinds(entry: Entry) -> dict[str, str]:
     """The annotations of the arguments that are numbers."""
-    found = {}
+    found = {"retain_variables": "bool"}
     for argument in entry.signature.arguments.flat_all:
         if isinstance(argument.type, BaseType) and argument.type.name in _KINDS:
             found[argument.name] = _KINDS[argument.type.name]

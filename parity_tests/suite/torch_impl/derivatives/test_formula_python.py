@@ -123,7 +123,7 @@ def branch(grad, self):
 
 
 def unknown(grad):
-    return inspect.getsource(grad)
+    return inspect.getsource(grad.conj())
 
 
 def truth_of_a_tensor(grad, self):
@@ -243,10 +243,6 @@ def test_formulas_go_to_python_and_back(tmp_path: Path) -> None:
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
-    same = 0
     for name, text in texts.items():
-        with contextlib.suppress(FormulaRefused):
-            back = formula_of(getattr(module, name))
-            assert _plain(parse(back)) == _plain(parse(text)), text
-            same += 1
-    assert same > 800
+        assert _plain(parse(formula_of(getattr(module, name)))) == _plain(parse(text)), text
+    assert len(texts) >= 1000

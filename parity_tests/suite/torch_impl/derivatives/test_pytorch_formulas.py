@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 import torch
@@ -30,6 +30,15 @@ from torch_impl.derivatives import Entry, bind, jvp, lookup, vjp
 FEW = ("acos", "addmm", "amax", "cat", "clamp", "div", "linalg.qr", "mul", "nn.functional.gelu", "pow", "std", "tanh")
 # Formulas whose gradient is zero though their text does not say so
 ZERO = {("fill.Scalar", "jvp"), ("fill_.Scalar", "jvp"), ("native_layer_norm_backward", "vjp")}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Thousands of small calls take several times as long where threads wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @functools.cache
