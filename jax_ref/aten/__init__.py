@@ -15,17 +15,26 @@ One module is one family; `OPERATORS` has all of them by name.
 """
 
 from jax_ref.aten import activations as activations
+from jax_ref.aten import attention as attention
 from jax_ref.aten import comparisons as comparisons
 from jax_ref.aten import complex_numbers as complex_numbers
+from jax_ref.aten import convolution as convolution
+from jax_ref.aten import ctc as ctc
 from jax_ref.aten import factories as factories
 from jax_ref.aten import factorizations as factorizations
+from jax_ref.aten import grids as grids
 from jax_ref.aten import indexing as indexing
+from jax_ref.aten import losses as losses
+from jax_ref.aten import normalization as normalization
+from jax_ref.aten import padding as padding
 from jax_ref.aten import pointwise as pointwise
 from jax_ref.aten import polynomials as polynomials
+from jax_ref.aten import pooling as pooling
 from jax_ref.aten import products as products
 from jax_ref.aten import reductions as reductions
 from jax_ref.aten import scans as scans
 from jax_ref.aten import special as special
+from jax_ref.aten import upsampling as upsampling
 from jax_ref.aten import views as views
 from jax_ref.aten._registry import Operators
 

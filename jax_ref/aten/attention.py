@@ -1,0 +1,129 @@
+"""Scaled dot-product attention."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import ArrayLike
+
+Array = jax.Array
+Maybe = ArrayLike | None
+
+
+def _exponentials(x: Array, axis: int) -> tuple[Array, Array, Array]:
+    """exp(x - largest), their sum, or 1 where all are -inf, and the largest, or 0 there."""
+    largest = lax.stop_gradient(x.max(axis, keepdims=True))
+    largest = jnp.where(jnp.isneginf(largest), jnp.zeros_like(largest), largest)
+    parts = jnp.exp(x - largest)
+    total = parts.sum(axis, keepdims=True)
+    return parts, jnp.where(total == 0, jnp.ones_like(total), total), largest
+
+
+def _safe_softmax(self: ArrayLike, dim: int, dtype: object = None) -> Array:
+    """The softmax along an axis, and 0 where all entries are -inf."""
+    parts, total, _ = _exponentials(jnp.asarray(self), dim)
+    return parts / total
+
+
+def _product(equation: str, x: Array, y: Array) -> Array:
+    return jnp.einsum(equation, x, y, precision=lax.Precision.HIGHEST)
+
+
+def _scores(query: Array, key: Array, attn_mask: Maybe, is_causal: bool, scale: float | None) -> Array:
+    """scale query keyᵀ plus the mask, and -inf where a mask of booleans is False."""
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = _product("...qd,...kd->...qk", query, key) * factor
+    if is_causal:
+        seen = jnp.tril(jnp.ones(scores.shape[-2:], bool))
+        attn_mask = seen
+    if attn_mask is None:
+        return scores
+    mask = jnp.broadcast_to(jnp.asarray(attn_mask), scores.shape)
+    if mask.dtype == jnp.bool_:
+        return jnp.where(mask, scores, jnp.full_like(scores, -jnp.inf))
+    return scores + mask.astype(scores.dtype)
+
+
+def _heads(x: ArrayLike, query: Array, enable_gqa: bool) -> Array:
+    """x with its heads repeated to as many as the query has, and broadcast to its batch."""
+    y = jnp.asarray(x)
+    if enable_gqa:
+        y = jnp.repeat(y, query.shape[-3] // y.shape[-3], -3)
+    batch = jnp.broadcast_shapes(query.shape[:-2], y.shape[:-2])
+    return jnp.broadcast_to(y, batch + y.shape[-2:])
+
+
+def _scaled_dot_product_attention_math(
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    attn_mask: Maybe = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    dropout_mask: Maybe = None,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> tuple[Array, Array]:
+    """softmax(scale query keyᵀ + mask) value and the softmax, which is 0 in a row that is masked everywhere.
+
+    dropout_mask says which weights are kept.
+
+    Raises:
+        ValueError: dropout without a mask.
+    """
+    q = jnp.asarray(query)
+    k, v = _heads(key, q, enable_gqa), _heads(value, q, enable_gqa)
+    q = jnp.broadcast_to(q, k.shape[:-2] + q.shape[-2:])
+    weights = _safe_softmax(_scores(q, k, attn_mask, is_causal, scale), -1)
+    used = weights
+    if dropout_mask is not None:
+        kept = jnp.broadcast_to(jnp.asarray(dropout_mask).astype(bool), weights.shape)
+        used = weights = jnp.where(kept, weights, jnp.zeros_like(weights))
+        used = used / (1 - dropout_p)
+    elif dropout_p > 0:
+        raise ValueError("dropout needs dropout_mask: random numbers are not drawn")
+    return _product("...qk,...kd->...qd", used, v), weights
+
+
+def scaled_dot_product_attention(
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    attn_mask: Maybe = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Array:
+    """softmax(scale query keyᵀ + mask) value, without dropout."""
+    return _scaled_dot_product_attention_math(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )[0]
+
+
+def _scaled_dot_product_flash_attention_for_cpu(
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Maybe = None,
+    scale: float | None = None,
+) -> tuple[Array, Array]:
+    """softmax(scale query keyᵀ + mask) value, and the logarithm of the softmax's denominator."""
+    q, k, v = jnp.asarray(query), jnp.asarray(key), jnp.asarray(value)
+    parts, total, largest = _exponentials(_scores(q, k, attn_mask, is_causal, scale), -1)
+    return _product("...qk,...kd->...qd", parts / total, v), (jnp.log(total) + largest)[..., 0]
+
+
+OPERATORS = {
+    "_safe_softmax": _safe_softmax,
+    "_scaled_dot_product_attention_math": _scaled_dot_product_attention_math,
+    "_scaled_dot_product_flash_attention_for_cpu": _scaled_dot_product_flash_attention_for_cpu,
+}

@@ -1,0 +1,271 @@
+"""Normalizations by mean and variance, and by a norm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import ArrayLike
+
+from jax_ref.aten._arrays import p_norm
+
+Array = jax.Array
+Maybe = ArrayLike | None
+
+
+def _standardized(x: Array, axes: Sequence[int], eps: float) -> tuple[Array, Array, Array]:
+    """(x - mean) / sqrt(variance + eps), mean and 1 / sqrt(variance + eps), with the axes."""
+    axes = tuple(axes)
+    mean = x.mean(axes, keepdims=True)
+    rstd = lax.rsqrt(jnp.square(x - mean).mean(axes, keepdims=True) + eps)
+    return (x - mean) * rstd, mean, rstd
+
+
+def _scaled(x: Array, weight: Maybe, bias: Maybe, shape: Sequence[int]) -> Array:
+    """weight x + bias, with a weight and a bias that are reshaped."""
+    if weight is not None:
+        x = x * jnp.asarray(weight, x.dtype).reshape(shape)
+    return x if bias is None else x + jnp.asarray(bias, x.dtype).reshape(shape)
+
+
+def native_layer_norm(
+    input: ArrayLike, normalized_shape: Sequence[int], weight: Maybe, bias: Maybe, eps: float
+) -> tuple[Array, Array, Array]:
+    """The input with mean 0 and variance 1 along the last axes, times weight, plus bias; mean; 1 / sqrt(var + eps)."""
+    x = jnp.asarray(input)
+    count = len(normalized_shape)
+    hat, mean, rstd = _standardized(x, range(x.ndim - count, x.ndim), eps)
+    return _scaled(hat, weight, bias, (1,) * (x.ndim - count) + tuple(normalized_shape)), mean, rstd
+
+
+def layer_norm(
+    input: ArrayLike,
+    normalized_shape: Sequence[int],
+    weight: Maybe = None,
+    bias: Maybe = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Array:
+    """The first result of native_layer_norm."""
+    return native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
+
+
+def native_group_norm(
+    input: ArrayLike, weight: Maybe, bias: Maybe, N: int, C: int, HxW: int, group: int, eps: float
+) -> tuple[Array, Array, Array]:
+    """The input with mean 0 and variance 1 over each group of channels, times weight, plus bias, of each channel.
+
+    Mean and 1 / sqrt(variance + eps) follow, N rows of groups.
+    """
+    x = jnp.asarray(input)
+    hat, mean, rstd = _standardized(x.reshape(N, group, C // group * HxW), (2,), eps)
+    out = _scaled(hat.reshape(x.shape), weight, bias, (1, C) + (1,) * (x.ndim - 2))
+    return out, mean[:, :, 0], rstd[:, :, 0]
+
+
+def group_norm(
+    input: ArrayLike,
+    num_groups: int,
+    weight: Maybe = None,
+    bias: Maybe = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Array:
+    """The first result of native_group_norm."""
+    n, c, *rest = jnp.shape(input)
+    return native_group_norm(input, weight, bias, n, c, math.prod(rest), num_groups, eps)[0]
+
+
+def native_batch_norm(
+    input: ArrayLike,
+    weight: Maybe,
+    bias: Maybe,
+    running_mean: Maybe,
+    running_var: Maybe,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Array, Array, Array]:
+    """The input with mean 0 and variance 1 of each channel, the second axis, times weight, plus bias.
+
+    Mean and 1 / sqrt(variance + eps) follow; without training the running ones serve, and these results are empty.
+    """
+    x = jnp.asarray(input)
+    axes = tuple(i for i in range(x.ndim) if i != 1)
+    shape = (1, x.shape[1]) + (1,) * (x.ndim - 2)
+    if training:
+        hat, mean, rstd = _standardized(x, axes, eps)
+        return _scaled(hat, weight, bias, shape), mean.reshape(-1), rstd.reshape(-1)
+    assert running_mean is not None and running_var is not None
+    mean, var = (jnp.asarray(each, x.dtype).reshape(shape) for each in (running_mean, running_var))
+    none = jnp.zeros((0,), x.dtype)
+    return _scaled((x - mean) * lax.rsqrt(var + eps), weight, bias, shape), none, none
+
+
+def _native_batch_norm_legit_no_training(
+    input: ArrayLike,
+    weight: Maybe,
+    bias: Maybe,
+    running_mean: ArrayLike,
+    running_var: ArrayLike,
+    momentum: float,
+    eps: float,
+) -> tuple[Array, Array, Array]:
+    """native_batch_norm without training."""
+    return native_batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
+
+
+def _native_batch_norm_legit_no_stats(
+    input: ArrayLike, weight: Maybe, bias: Maybe, training: bool, momentum: float, eps: float
+) -> tuple[Array, Array, Array]:
+    """native_batch_norm without running statistics."""
+    return native_batch_norm(input, weight, bias, None, None, training, momentum, eps)
+
+
+def _updated(input: ArrayLike, running_mean: Maybe, running_var: Maybe, momentum: float) -> tuple[Array, Array]:
+    """The running mean and the running variance, which is the unbiased one, after a batch."""
+    x = jnp.asarray(input)
+    axes = tuple(i for i in range(x.ndim) if i != 1)
+    count = x.size // x.shape[1]
+    mean, var = x.mean(axes), x.var(axes) * (count / (count - 1))
+    old_mean, old_var = jnp.asarray(running_mean, x.dtype), jnp.asarray(running_var, x.dtype)
+    return old_mean + momentum * (mean - old_mean), old_var + momentum * (var - old_var)
+
+
+def _native_batch_norm_legit_functional(
+    input: ArrayLike,
+    weight: Maybe,
+    bias: Maybe,
+    running_mean: ArrayLike,
+    running_var: ArrayLike,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Array, Array, Array, Array, Array]:
+    """native_batch_norm, the running mean and the running variance after it."""
+    results = native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    if not training:
+        return *results, jnp.asarray(running_mean), jnp.asarray(running_var)
+    return *results, *_updated(input, running_mean, running_var, momentum)
+
+
+def _batch_norm_with_update(
+    input: ArrayLike,
+    weight: Maybe,
+    bias: Maybe,
+    running_mean: ArrayLike,
+    running_var: ArrayLike,
+    momentum: float,
+    eps: float,
+) -> tuple[Array, Array, Array, Array]:
+    """native_batch_norm in training, and an empty array of bytes."""
+    results = native_batch_norm(input, weight, bias, running_mean, running_var, True, momentum, eps)
+    return *results, jnp.zeros((0,), jnp.uint8)
+
+
+def _batch_norm_with_update_functional(
+    input: ArrayLike,
+    weight: Maybe,
+    bias: Maybe,
+    running_mean: ArrayLike,
+    running_var: ArrayLike,
+    momentum: float,
+    eps: float,
+) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """_batch_norm_with_update, the running mean and the running variance after it."""
+    results = _batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps)
+    return *results, *_updated(input, running_mean, running_var, momentum)
+
+
+def _batch_norm_no_update(
+    input: ArrayLike,
+    weight: Maybe,
+    bias: Maybe,
+    running_mean: Maybe,
+    running_var: Maybe,
+    momentum: float,
+    eps: float,
+) -> tuple[Array, Array, Array, Array]:
+    """native_batch_norm without training, and an empty array of bytes."""
+    results = native_batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
+    return *results, jnp.zeros((0,), jnp.uint8)
+
+
+def batch_norm(
+    input: ArrayLike,
+    weight: Maybe,
+    bias: Maybe,
+    running_mean: Maybe,
+    running_var: Maybe,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Array:
+    """The first result of native_batch_norm."""
+    return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+
+
+def instance_norm(
+    input: ArrayLike,
+    weight: Maybe,
+    bias: Maybe,
+    running_mean: Maybe,
+    running_var: Maybe,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Array:
+    """The input with mean 0 and variance 1 of each channel of each example, or the running ones of each channel."""
+    x = jnp.asarray(input)
+    if not use_input_stats:
+        return native_batch_norm(x, weight, bias, running_mean, running_var, False, momentum, eps)[0]
+    hat = _standardized(x, range(2, x.ndim), eps)[0]
+    return _scaled(hat, weight, bias, (1, x.shape[1]) + (1,) * (x.ndim - 2))
+
+
+def _fused_rms_norm(
+    input: ArrayLike, normalized_shape: Sequence[int], weight: Maybe, eps: float | None
+) -> tuple[Array, Array]:
+    """The input over the root of its mean square along the last axes, times weight; 1 / that root.
+
+    eps is added to the mean square, by default the format's own.
+    """
+    x = jnp.asarray(input)
+    count = len(normalized_shape)
+    added = float(jnp.finfo(x.dtype).eps) if eps is None else eps
+    squares = x.real**2 + x.imag**2 if jnp.iscomplexobj(x) else x * x
+    rstd = lax.rsqrt(squares.mean(tuple(range(x.ndim - count, x.ndim)), keepdims=True) + added)
+    return _scaled(x * rstd.astype(x.dtype), weight, None, (1,) * (x.ndim - count) + tuple(normalized_shape)), rstd
+
+
+def rms_norm(
+    input: ArrayLike, normalized_shape: Sequence[int], weight: Maybe = None, eps: float | None = None
+) -> Array:
+    """The first result of _fused_rms_norm."""
+    return _fused_rms_norm(input, normalized_shape, weight, eps)[0]
+
+
+def renorm(self: ArrayLike, p: float, dim: int, maxnorm: float) -> Array:
+    """self with the slices of an axis that have a larger p-norm scaled to maxnorm."""
+    x = jnp.asarray(self)
+    norm = p_norm(x, p, [i for i in range(x.ndim) if i != dim % x.ndim], True)
+    over = norm > maxnorm
+    factor = jnp.where(over, maxnorm / (jnp.where(over, norm, jnp.ones_like(norm)) + 1e-7), jnp.ones_like(norm))
+    return x * factor.astype(x.dtype)
+
+
+OPERATORS = {
+    "_batch_norm_no_update": _batch_norm_no_update,
+    "_batch_norm_with_update": _batch_norm_with_update,
+    "_batch_norm_with_update_functional": _batch_norm_with_update_functional,
+    "_fused_rms_norm": _fused_rms_norm,
+    "_native_batch_norm_legit": native_batch_norm,
+    "_native_batch_norm_legit.no_stats": _native_batch_norm_legit_no_stats,
+    "_native_batch_norm_legit_functional": _native_batch_norm_legit_functional,
+    "_native_batch_norm_legit_no_training": _native_batch_norm_legit_no_training,
+}

@@ -1,0 +1,247 @@
+"""Resampling of one to three axes to an output size. A scale, if given, is used in place of the ratio of sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from jax_ref.aten._arrays import take, weighted
+
+Array = jax.Array
+Sizes = Sequence[int]
+Scale = float | None
+Scales = Sequence[float] | None
+
+
+def _ratio(n: int, out: int, align_corners: bool, scale: Scale) -> float:
+    """Input entries for an output entry."""
+    if align_corners:
+        return (n - 1) / (out - 1) if out > 1 else 0.0
+    return 1 / scale if scale is not None and scale > 0 else n / out
+
+
+def _nearest(self: ArrayLike, output_size: Sizes, scales: Sequence[Scale], exact: bool) -> Array:
+    x = jnp.asarray(self)
+    for i, (out, scale) in enumerate(zip(output_size, scales, strict=True)):
+        axis = x.ndim - len(output_size) + i
+        n = x.shape[axis]
+        # PyTorch rounds to float32 before the floor
+        place = ((np.arange(out) + (0.5 if exact else 0.0)) * _ratio(n, out, False, scale)).astype(np.float32)
+        x = take(x, np.clip(np.floor(place).astype(int), 0, n - 1), axis)
+    return x
+
+
+def upsample_nearest1d(self: ArrayLike, output_size: Sizes, scales: Scale = None) -> Array:
+    """The entry at the output's index over the scale, rounded down, along the last axis."""
+    return _nearest(self, output_size, [scales], False)
+
+
+def upsample_nearest2d(
+    self: ArrayLike, output_size: Sizes, scales_h: Scale = None, scales_w: Scale = None
+) -> Array:
+    """The entry at the output's index over the scale, rounded down, along the last two axes."""
+    return _nearest(self, output_size, [scales_h, scales_w], False)
+
+
+def upsample_nearest3d(
+    self: ArrayLike, output_size: Sizes, scales_d: Scale = None, scales_h: Scale = None, scales_w: Scale = None
+) -> Array:
+    """The entry at the output's index over the scale, rounded down, along the last three axes."""
+    return _nearest(self, output_size, [scales_d, scales_h, scales_w], False)
+
+
+def _upsample_nearest_exact1d(self: ArrayLike, output_size: Sizes, scales: Scale = None) -> Array:
+    """The entry that the centre of the output's entry is in, along the last axis."""
+    return _nearest(self, output_size, [scales], True)
+
+
+def _upsample_nearest_exact2d(
+    self: ArrayLike, output_size: Sizes, scales_h: Scale = None, scales_w: Scale = None
+) -> Array:
+    """The entry that the centre of the output's entry is in, along the last two axes."""
+    return _nearest(self, output_size, [scales_h, scales_w], True)
+
+
+def _upsample_nearest_exact3d(
+    self: ArrayLike, output_size: Sizes, scales_d: Scale = None, scales_h: Scale = None, scales_w: Scale = None
+) -> Array:
+    """The entry that the centre of the output's entry is in, along the last three axes."""
+    return _nearest(self, output_size, [scales_d, scales_h, scales_w], True)
+
+
+def _hat(t: np.ndarray) -> np.ndarray:
+    """1 - |t|, and 0 beyond 1."""
+    return np.maximum(1 - np.abs(t), 0)
+
+
+def _cubic(a: float) -> Callable[[np.ndarray], np.ndarray]:
+    """Keys' cubic kernel, which is 0 beyond 2, with its slope a at 1."""
+
+    def kernel(t: np.ndarray) -> np.ndarray:
+        t = np.abs(t)
+        near, far = ((a + 2) * t - (a + 3)) * t * t + 1, ((t - 5) * t + 8) * t * a - 4 * a
+        return np.where(t < 1, near, np.where(t < 2, far, 0))
+
+    return kernel
+
+
+def _lanczos(t: np.ndarray) -> np.ndarray:
+    """sinc(t) sinc(t / 3), and 0 beyond 3."""
+    return np.where(np.abs(t) < 3, np.sinc(t) * np.sinc(t / 3), 0)
+
+
+def _linear(self: ArrayLike, output_size: Sizes, align_corners: bool, scales: Sequence[Scale]) -> Array:
+    x = jnp.asarray(self)
+    for i, (out, scale) in enumerate(zip(output_size, scales, strict=True)):
+        axis = x.ndim - len(output_size) + i
+        n = x.shape[axis]
+        ratio = _ratio(n, out, align_corners, scale)
+        place = ratio * np.arange(out) if align_corners else np.maximum(ratio * (np.arange(out) + 0.5) - 0.5, 0)
+        index = np.minimum(np.floor(place).astype(int), n - 1)
+        part = np.clip(place - index, 0, 1)
+        neighbours = np.stack([index, np.minimum(index + 1, n - 1)], 1)
+        x = weighted(x, neighbours, np.stack([1 - part, part], 1), axis)
+    return x
+
+
+def upsample_linear1d(self: ArrayLike, output_size: Sizes, align_corners: bool, scales: Scale = None) -> Array:
+    """Linear interpolation along the last axis, constant beyond the centres of its ends."""
+    return _linear(self, output_size, align_corners, [scales])
+
+
+def upsample_bilinear2d(
+    self: ArrayLike, output_size: Sizes, align_corners: bool, scales_h: Scale = None, scales_w: Scale = None
+) -> Array:
+    """Linear interpolation along the last two axes."""
+    return _linear(self, output_size, align_corners, [scales_h, scales_w])
+
+
+def upsample_trilinear3d(
+    self: ArrayLike,
+    output_size: Sizes,
+    align_corners: bool,
+    scales_d: Scale = None,
+    scales_h: Scale = None,
+    scales_w: Scale = None,
+) -> Array:
+    """Linear interpolation along the last three axes."""
+    return _linear(self, output_size, align_corners, [scales_d, scales_h, scales_w])
+
+
+def upsample_bicubic2d(
+    self: ArrayLike, output_size: Sizes, align_corners: bool, scales_h: Scale = None, scales_w: Scale = None
+) -> Array:
+    """Cubic interpolation with the slope -3/4 along the last two axes, whose ends are repeated."""
+    x, kernel = jnp.asarray(self), _cubic(-0.75)
+    for axis, out, scale in zip((x.ndim - 2, x.ndim - 1), output_size, (scales_h, scales_w), strict=True):
+        n = x.shape[axis]
+        ratio = _ratio(n, out, align_corners, scale)
+        place = ratio * np.arange(out) if align_corners else ratio * (np.arange(out) + 0.5) - 0.5
+        index = np.floor(place).astype(int)[:, None] + np.arange(-1, 3)
+        x = weighted(x, np.clip(index, 0, n - 1), kernel(place[:, None] - index), axis)
+    return x
+
+
+def _antialiased(
+    self: ArrayLike,
+    output_size: Sizes,
+    align_corners: bool,
+    scales: Sequence[Scale],
+    kernel: Callable[[np.ndarray], np.ndarray],
+    reach: float,
+) -> Array:
+    """Interpolation by a kernel that is as much wider as the output is smaller, its weights over their sum."""
+    x = jnp.asarray(self)
+    for axis, out, scale in zip((x.ndim - 2, x.ndim - 1), output_size, scales, strict=True):
+        n = x.shape[axis]
+        ratio = _ratio(n, out, align_corners, scale)
+        wide = max(ratio, 1.0)
+        centre = ratio * (np.arange(out) + 0.5)
+        first = np.maximum((centre - reach * wide + 0.5).astype(int), 0)
+        end = np.minimum((centre + reach * wide + 0.5).astype(int), n)
+        index = first[:, None] + np.arange(int((end - first).max(initial=1)))
+        part = index < end[:, None]
+        weight = np.where(part, kernel((index - centre[:, None] + 0.5) / wide), 0.0)
+        x = weighted(x, index, np.where(part, weight / weight.sum(1, keepdims=True), np.nan), axis)
+    return x
+
+
+def _upsample_bilinear2d_aa(
+    self: ArrayLike, output_size: Sizes, align_corners: bool, scales_h: Scale = None, scales_w: Scale = None
+) -> Array:
+    """Interpolation along the last two axes by a hat, which is wider where the output is smaller."""
+    return _antialiased(self, output_size, align_corners, [scales_h, scales_w], _hat, 1.0)
+
+
+def _upsample_bicubic2d_aa(
+    self: ArrayLike, output_size: Sizes, align_corners: bool, scales_h: Scale = None, scales_w: Scale = None
+) -> Array:
+    """Interpolation along the last two axes by the cubic kernel with slope -1/2, wider where the output is smaller."""
+    return _antialiased(self, output_size, align_corners, [scales_h, scales_w], _cubic(-0.5), 2.0)
+
+
+def _upsample_lanczos2d_aa(
+    self: ArrayLike, output_size: Sizes, align_corners: bool, scales_h: Scale = None, scales_w: Scale = None
+) -> Array:
+    """Interpolation along the last two axes by sinc(t) sinc(t / 3), which is wider where the output is smaller."""
+    return _antialiased(self, output_size, align_corners, [scales_h, scales_w], _lanczos, 3.0)
+
+
+def _settings(x: Array, output_size: Sizes | None, scale_factors: Scales) -> tuple[list[int], list[Scale]]:
+    """The output size, if it is not given, by the scales, and a scale or None for each axis."""
+    if scale_factors is None:
+        assert output_size is not None
+        return list(output_size), [None] * len(output_size)
+    sizes = x.shape[2:]
+    return [math.floor(n * s) for n, s in zip(sizes, scale_factors, strict=True)], list(scale_factors)
+
+
+def _vec(resample: Callable[..., Array]) -> Callable[..., Array]:
+    """The overload that takes an output size, or scales for all axes in place of it."""
+
+    def resampled(input: ArrayLike, output_size: Sizes | None, scale_factors: Scales) -> Array:
+        """The resampling to an output size, or by scales in place of it."""
+        sizes, scales = _settings(jnp.asarray(input), output_size, scale_factors)
+        return resample(input, sizes, *scales)
+
+    return resampled
+
+
+def _vec_aligned(resample: Callable[..., Array]) -> Callable[..., Array]:
+    """The overload that takes an output size, or scales for all axes in place of it."""
+
+    def resampled(input: ArrayLike, output_size: Sizes | None, align_corners: bool, scale_factors: Scales) -> Array:
+        """The resampling to an output size, or by scales in place of it."""
+        sizes, scales = _settings(jnp.asarray(input), output_size, scale_factors)
+        return resample(input, sizes, align_corners, *scales)
+
+    return resampled
+
+
+_NEAREST = {
+    "upsample_nearest1d": upsample_nearest1d,
+    "upsample_nearest2d": upsample_nearest2d,
+    "upsample_nearest3d": upsample_nearest3d,
+    "_upsample_nearest_exact1d": _upsample_nearest_exact1d,
+    "_upsample_nearest_exact2d": _upsample_nearest_exact2d,
+    "_upsample_nearest_exact3d": _upsample_nearest_exact3d,
+}
+_ALIGNED = {
+    "upsample_linear1d": upsample_linear1d,
+    "upsample_bilinear2d": upsample_bilinear2d,
+    "upsample_trilinear3d": upsample_trilinear3d,
+    "upsample_bicubic2d": upsample_bicubic2d,
+    "_upsample_bicubic2d_aa": _upsample_bicubic2d_aa,
+    "_upsample_bilinear2d_aa": _upsample_bilinear2d_aa,
+    "_upsample_lanczos2d_aa": _upsample_lanczos2d_aa,
+}
+OPERATORS = {
+    **{name: function for name, function in (_NEAREST | _ALIGNED).items() if name.startswith("_")},
+    **{f"{name}.vec": _vec(function) for name, function in _NEAREST.items()},
+    **{f"{name}.vec": _vec_aligned(function) for name, function in _ALIGNED.items()},
+}
