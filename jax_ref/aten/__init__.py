@@ -14,6 +14,7 @@ PyTorch's convention, which the function names.
 One module is one family; `OPERATORS` has all of them by name.
 """
 
+from jax_ref.aten import activation_backwards as activation_backwards
 from jax_ref.aten import activations as activations
 from jax_ref.aten import attention as attention
 from jax_ref.aten import comparisons as comparisons
@@ -24,14 +25,18 @@ from jax_ref.aten import factories as factories
 from jax_ref.aten import factorizations as factorizations
 from jax_ref.aten import grids as grids
 from jax_ref.aten import indexing as indexing
+from jax_ref.aten import layer_backwards as layer_backwards
+from jax_ref.aten import loss_backwards as loss_backwards
 from jax_ref.aten import losses as losses
 from jax_ref.aten import normalization as normalization
 from jax_ref.aten import padding as padding
 from jax_ref.aten import pointwise as pointwise
 from jax_ref.aten import polynomials as polynomials
 from jax_ref.aten import pooling as pooling
+from jax_ref.aten import pooling_backwards as pooling_backwards
 from jax_ref.aten import products as products
 from jax_ref.aten import reductions as reductions
+from jax_ref.aten import resampling_backwards as resampling_backwards
 from jax_ref.aten import scans as scans
 from jax_ref.aten import special as special
 from jax_ref.aten import upsampling as upsampling

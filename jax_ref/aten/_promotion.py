@@ -30,8 +30,9 @@ def _of_scalar(x: bool | int | float | complex) -> np.dtype:
 
 def _joined(dtypes: Sequence[np.dtype]) -> np.dtype | None:
     found = None
-    for dtype in dtypes:
-        found = dtype if found is None else jnp.promote_types(found, dtype)
+    with jax.numpy_dtype_promotion("standard"):
+        for dtype in dtypes:
+            found = dtype if found is None else jnp.promote_types(found, dtype)
     return found
 
 

@@ -52,7 +52,7 @@ def convolution(
     output_padding: Ints,
     groups: int,
 ) -> Array:
-    """The correlation of the input with the weight along all axes but the first two, or its transposed map, plus bias."""
+    """The correlation of the input with the weight along all axes but two, or its transposed map, plus bias."""
     x, w = jnp.asarray(input), jnp.asarray(weight)
     axes = w.ndim - 2
     unbatched = x.ndim == axes + 1
@@ -69,7 +69,7 @@ def convolution(
     else:
         out = _correlated(x, w, step, [(b, b) for b in border], ones, spread, groups)
     if bias is not None:
-        out = out + jnp.asarray(bias, out.dtype).reshape((1, -1) + ones)
+        out = out + jnp.asarray(bias, out.dtype).reshape(1, -1, *ones)
     return out[0] if unbatched else out
 
 
@@ -83,10 +83,28 @@ def _convolution(
     transposed: bool,
     output_padding: Ints,
     groups: int,
-    benchmark: bool = False,
-    deterministic: bool = False,
-    cudnn_enabled: bool = True,
-    allow_tf32: bool = False,
+    benchmark: bool,
+    deterministic: bool,
+    cudnn_enabled: bool,
+    allow_tf32: bool,
+) -> Array:
+    """convolution."""
+    return convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+
+def _convolution_deprecated(
+    input: ArrayLike,
+    weight: ArrayLike,
+    bias: Maybe,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    transposed: bool,
+    output_padding: Ints,
+    groups: int,
+    benchmark: bool,
+    deterministic: bool,
+    cudnn_enabled: bool,
 ) -> Array:
     """convolution."""
     return convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
@@ -330,5 +348,6 @@ def col2im(
 OPERATORS = {
     "_conv_depthwise2d": _conv_depthwise2d,
     "_convolution": _convolution,
+    "_convolution.deprecated": _convolution_deprecated,
     "_slow_conv2d_forward": _slow_conv2d_forward,
 }

@@ -113,9 +113,7 @@ def _ctc_loss_backward(
     Where the loss is infinite it is NaN, with zero_infinity 0.
     """
     x, g = jnp.asarray(log_probs), jnp.asarray(grad)
-    (exact,) = pullback(
-        lambda p: _ctc_loss(p, targets, input_lengths, target_lengths, blank, zero_infinity)[0], [x], g
-    )
+    (exact,) = pullback(lambda p: _ctc_loss(p, targets, input_lengths, target_lengths, blank, zero_infinity)[0], [x], g)
     batched = (lambda each: each) if x.ndim == 3 else (lambda each: each[:, None])
     loss = jnp.asarray(neg_log_likelihood).reshape(1, -1, 1)
     total = batched(exact) + g.reshape(1, -1, 1) * jnp.exp(batched(x))

@@ -185,14 +185,15 @@ def multi_margin_loss(
     The derivative at the margin is 0.
     """
     x = jnp.asarray(self)
-    rows = x.reshape(-1, x.shape[-1])
+    classes = x.shape[-1] if x.ndim else 1
+    rows = x.reshape(-1, classes)
     t = jnp.asarray(target).reshape(-1)
     z = positive_part(margin - _picked(rows, t, 1)[:, None] + rows)
     z = z if p == 1 else z * z
     if weight is not None:
         z = z * jnp.asarray(weight, x.dtype)[t][:, None]
-    own = t[:, None] == jnp.arange(x.shape[-1], dtype=t.dtype)[None]
-    loss = jnp.where(own, jnp.zeros_like(z), z).sum(1) / x.shape[-1]
+    own = t[:, None] == jnp.arange(classes, dtype=t.dtype)[None]
+    loss = jnp.where(own, jnp.zeros_like(z), z).sum(1) / classes
     return reduced(loss if x.ndim > 1 else loss.reshape(()), reduction)
 
 
@@ -242,8 +243,9 @@ def poisson_nll_loss(
 
 def cosine_similarity(x1: ArrayLike, x2: ArrayLike, dim: int = 1, eps: float = 1e-8) -> Array:
     """The product of x1 and x2 along an axis, each divided by its norm, or by eps where the norm is less."""
-    x, y = promoted(x1, x2)
-    return (x / clamp_min(p_norm(x, 2, (dim,), True), eps) * (y / clamp_min(p_norm(y, 2, (dim,), True), eps))).sum(dim)
+    x, y = (jnp.atleast_1d(each) for each in promoted(x1, x2))
+    x, y = (each / clamp_min(p_norm(each, 2, (dim,), True), eps) for each in (x, y))
+    return (x * y).sum(dim)
 
 
 def cosine_embedding_loss(
@@ -273,9 +275,7 @@ def hinge_embedding_loss(self: ArrayLike, target: ArrayLike, margin: float = 1.0
     return reduced(far + jnp.where(t != -1, x, jnp.zeros_like(x)), reduction)
 
 
-def pairwise_distance(
-    x1: ArrayLike, x2: ArrayLike, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
-) -> Array:
+def pairwise_distance(x1: ArrayLike, x2: ArrayLike, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Array:
     """The p-norm of x1 - x2 + eps along the last axis."""
     x, y = promoted(x1, x2)
     return p_norm(x - y + eps, p, (-1,), keepdim)

@@ -11,6 +11,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jax_ref.aten._arrays import p_norm
+from jax_ref.aten._promotion import is_complex
 
 Array = jax.Array
 Maybe = ArrayLike | None
@@ -99,7 +100,8 @@ def native_batch_norm(
     if training:
         hat, mean, rstd = _standardized(x, axes, eps)
         return _scaled(hat, weight, bias, shape), mean.reshape(-1), rstd.reshape(-1)
-    assert running_mean is not None and running_var is not None
+    assert running_mean is not None
+    assert running_var is not None
     mean, var = (jnp.asarray(each, x.dtype).reshape(shape) for each in (running_mean, running_var))
     none = jnp.zeros((0,), x.dtype)
     return _scaled((x - mean) * lax.rsqrt(var + eps), weight, bias, shape), none, none
@@ -205,7 +207,9 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Array:
-    """The first result of native_batch_norm."""
+    """The first result of native_batch_norm; an input without entries as it is."""
+    if jnp.size(input) == 0:
+        return jnp.asarray(input)
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
@@ -238,9 +242,9 @@ def _fused_rms_norm(
     x = jnp.asarray(input)
     count = len(normalized_shape)
     added = float(jnp.finfo(x.dtype).eps) if eps is None else eps
-    squares = x.real**2 + x.imag**2 if jnp.iscomplexobj(x) else x * x
-    rstd = lax.rsqrt(squares.mean(tuple(range(x.ndim - count, x.ndim)), keepdims=True) + added)
-    return _scaled(x * rstd.astype(x.dtype), weight, None, (1,) * (x.ndim - count) + tuple(normalized_shape)), rstd
+    square = (x * x).mean(tuple(range(x.ndim - count, x.ndim)), keepdims=True) + added
+    rstd = 1 / jnp.sqrt(square) if is_complex(x) else lax.rsqrt(square)
+    return _scaled(x * rstd, weight, None, (1,) * (x.ndim - count) + tuple(normalized_shape)), rstd
 
 
 def rms_norm(

@@ -73,15 +73,18 @@ def replication_pad3d(self: ArrayLike, padding: Sequence[int]) -> Array:
 
 
 def _pad_circular(self: ArrayLike, pad: Sequence[int]) -> Array:
-    """self continued with its period."""
-    return _indexed(self, pad, np.mod)
+    """self, without what is cut off, continued with its period."""
+    cut = constant_pad_nd(self, [min(n, 0) for n in pad])
+    return _indexed(cut, [max(n, 0) for n in pad], np.mod)
 
 
 def pad(self: ArrayLike, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Array:
     """self padded in the mode "constant", "reflect", "replicate" or "circular"."""
     if mode == "constant":
         return constant_pad_nd(self, pad, 0 if value is None else value)
-    return _indexed(self, pad, {"reflect": _reflected, "replicate": _replicated, "circular": np.mod}[mode])
+    if mode == "circular":
+        return _pad_circular(self, pad)
+    return _indexed(self, pad, {"reflect": _reflected, "replicate": _replicated}[mode])
 
 
 def _pad_enum(self: ArrayLike, pad: Sequence[int], mode: int, value: float | None = None) -> Array:

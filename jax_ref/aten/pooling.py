@@ -1,4 +1,4 @@
-"""Poolings. Of equal entries of a window the first is its maximum and has its derivative; of several NaN it is the last."""
+"""Poolings. Of equal entries of a window the first is its maximum and has its derivative; of several NaN the last."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def _averaged(
     x = jnp.asarray(self)
     kernel, border = per_axis(kernel_size, axes), per_axis(padding, axes)
     steps = per_axis(stride, axes) if isinstance(stride, int) or len(stride) else kernel
+    counts = np.ones((), int)
     for i, (k, s, p) in enumerate(zip(kernel, steps, border, strict=True)):
         axis = x.ndim - axes + i
         n = x.shape[axis]
@@ -43,14 +44,14 @@ def _averaged(
         x = weighted(x, index, np.where((index >= 0) & (index < n), 1.0, np.nan), axis)
         end = np.minimum(start + k, n + p)
         count = end - start if count_include_pad else np.minimum(end, n) - np.maximum(start, 0)
-        if divisor_override is None:
-            x = _divided(x, count, axis)
-    return x if divisor_override is None else _divided(x, np.full(x.shape[-1], divisor_override), x.ndim - 1)
+        counts = np.multiply.outer(counts, count)
+    return _divided(x, counts if divisor_override is None else np.full(counts.shape, divisor_override))
 
 
-def _divided(x: Array, count: np.ndarray, axis: int) -> Array:
-    shape = (1,) * axis + (-1,) + (1,) * (x.ndim - axis - 1)
-    return lax.div(x, jnp.broadcast_to(jnp.asarray(count, x.dtype).reshape(shape), x.shape))
+def _divided(x: Array, counts: np.ndarray) -> Array:
+    """x over the counts of its last axes, integers rounded to 0."""
+    shape = (1,) * (x.ndim - counts.ndim) + counts.shape
+    return lax.div(x, jnp.broadcast_to(jnp.asarray(counts, x.dtype).reshape(shape), x.shape))
 
 
 def avg_pool1d(
@@ -99,13 +100,13 @@ def _adaptive(n: int, out: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _adaptive_averaged(self: ArrayLike, output_size: Ints, axes: int) -> Array:
-    x = jnp.asarray(self)
+    x, counts = jnp.asarray(self), np.ones((), int)
     for i, out in enumerate(per_axis(output_size, axes)):
         axis = x.ndim - axes + i
         index, part = _adaptive(x.shape[axis], out)
         x = weighted(x, index, np.where(part, 1.0, np.nan), axis)
-        x = _divided(x, part.sum(1), axis)
-    return x
+        counts = np.multiply.outer(counts, part.sum(1))
+    return _divided(x, counts)
 
 
 def adaptive_avg_pool1d(self: ArrayLike, output_size: Ints) -> Array:
@@ -137,7 +138,7 @@ def _largest(windows: Array, part: Array, flat: Array) -> tuple[Array, Array]:
 
 
 def _maxima(x: Array, indices: Sequence[np.ndarray], parts: Sequence[np.ndarray]) -> tuple[Array, Array]:
-    """The maxima of windows along the last axes, whose indices are given for each axis in the shape (windows, kernel)."""
+    """The maxima of windows along the last axes, and their indices; those of an axis have the shape (windows, kernel)."""
     axes = len(indices)
     sizes, lead = x.shape[-axes:], x.ndim - axes
     flat, part = np.zeros((1,) * 2 * axes, int), np.ones((1,) * 2 * axes, bool)
@@ -319,9 +320,7 @@ def max_unpool2d(self: ArrayLike, indices: ArrayLike, output_size: Sequence[int]
     return _unpooled(self, indices, output_size)
 
 
-def max_unpool3d(
-    self: ArrayLike, indices: ArrayLike, output_size: Sequence[int], stride: Ints, padding: Ints
-) -> Array:
+def max_unpool3d(self: ArrayLike, indices: ArrayLike, output_size: Sequence[int], stride: Ints, padding: Ints) -> Array:
     """The entries at their indices in the last three axes taken as one, 0 elsewhere."""
     return _unpooled(self, indices, output_size)
 

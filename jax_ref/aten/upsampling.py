@@ -41,9 +41,7 @@ def upsample_nearest1d(self: ArrayLike, output_size: Sizes, scales: Scale = None
     return _nearest(self, output_size, [scales], False)
 
 
-def upsample_nearest2d(
-    self: ArrayLike, output_size: Sizes, scales_h: Scale = None, scales_w: Scale = None
-) -> Array:
+def upsample_nearest2d(self: ArrayLike, output_size: Sizes, scales_h: Scale = None, scales_w: Scale = None) -> Array:
     """The entry at the output's index over the scale, rounded down, along the last two axes."""
     return _nearest(self, output_size, [scales_h, scales_w], False)
 
