@@ -79,7 +79,7 @@ def _sampled(
         place = (across + 1) / 2 * (n - 1) if align_corners else ((across + 1) * n - 1) / 2
         if interpolation_mode != 2:
             place = _bounded(place, n, padding_mode, align_corners)
-        places.append(jnp.where(jnp.isfinite(place), place, jnp.full_like(place, -100)))
+        places.append(place)
     if interpolation_mode == 1:
         return _at(x, [lax.stop_gradient(jnp.round(place)) for place in places])
     choices = []

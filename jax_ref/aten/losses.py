@@ -6,6 +6,7 @@ import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from jax_ref.aten._arrays import magnitude, p_norm, positive_part, reduced
@@ -55,7 +56,8 @@ def _cross_entropy(x: Array, y: Array) -> Array:
 def _(primals, tangents):
     (x, y), (x_dot, y_dot) = primals, tangents
     spread = (1 - x) * x
-    in_x = (x - y) / jnp.where(spread > 1e-12, spread, jnp.asarray(1e-12, x.dtype))
+    least = jnp.asarray(np.float32(1e-12), x.dtype)  # PyTorch's number is one of float32
+    in_x = (x - y) / jnp.where(spread > least, spread, least)
     in_y = _cross_entropy(x, jnp.ones_like(y)) - _cross_entropy(x, jnp.zeros_like(y))
     return _cross_entropy(x, y), in_x * x_dot + in_y * y_dot
 

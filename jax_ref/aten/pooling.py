@@ -138,7 +138,7 @@ def _largest(windows: Array, part: Array, flat: Array) -> tuple[Array, Array]:
 
 
 def _maxima(x: Array, indices: Sequence[np.ndarray], parts: Sequence[np.ndarray]) -> tuple[Array, Array]:
-    """The maxima of windows along the last axes, and their indices; those of an axis have the shape (windows, kernel)."""
+    """The maxima of windows along the last axes; the indices of an axis have the shape (windows, kernel)."""
     axes = len(indices)
     sizes, lead = x.shape[-axes:], x.ndim - axes
     flat, part = np.zeros((1,) * 2 * axes, int), np.ones((1,) * 2 * axes, bool)

@@ -98,6 +98,8 @@ def _linear(self: ArrayLike, output_size: Sizes, align_corners: bool, scales: Se
     for i, (out, scale) in enumerate(zip(output_size, scales, strict=True)):
         axis = x.ndim - len(output_size) + i
         n = x.shape[axis]
+        if out == n:  # whatever the scale is
+            continue
         ratio = _ratio(n, out, align_corners, scale)
         place = ratio * np.arange(out) if align_corners else np.maximum(ratio * (np.arange(out) + 0.5) - 0.5, 0)
         index = np.minimum(np.floor(place).astype(int), n - 1)
