@@ -72,11 +72,6 @@ def hardtanh_backward(grad_output: ArrayLike, self: ArrayLike, min_val: float, m
     return jnp.where((x <= min_val) | (x >= max_val), jnp.zeros_like(g), g)
 
 
-def hardsigmoid_backward(grad_output: ArrayLike, self: ArrayLike) -> Array:
-    """grad_output / 6 where self is between -3 and 3, not at them."""
-    return _pulled(grad_output, self, activations.hardsigmoid)
-
-
 def hardswish_backward(grad_output: ArrayLike, self: ArrayLike) -> Array:
     """grad_output times the derivative of hardswish."""
     return _pulled(grad_output, self, activations.hardswish)

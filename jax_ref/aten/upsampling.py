@@ -27,9 +27,12 @@ def _ratio(n: int, out: int, align_corners: bool, scale: Scale) -> float:
 
 def _nearest(self: ArrayLike, output_size: Sizes, scales: Sequence[Scale], exact: bool) -> Array:
     x = jnp.asarray(self)
+    images = len(output_size) == 2 and not exact
     for i, (out, scale) in enumerate(zip(output_size, scales, strict=True)):
         axis = x.ndim - len(output_size) + i
         n = x.shape[axis]
+        if images and out in (n, 2 * n):  # whatever the scale is
+            scale = None
         # PyTorch rounds to float32 before the floor
         place = ((np.arange(out) + (0.5 if exact else 0.0)) * _ratio(n, out, False, scale)).astype(np.float32)
         x = take(x, np.clip(np.floor(place).astype(int), 0, n - 1), axis)
@@ -159,6 +162,8 @@ def _antialiased(
     x = jnp.asarray(self)
     for axis, out, scale in zip((x.ndim - 2, x.ndim - 1), output_size, scales, strict=True):
         n = x.shape[axis]
+        if out == n:  # whatever the scale is
+            continue
         ratio = _ratio(n, out, align_corners, scale)
         wide = max(ratio, 1.0)
         centre = ratio * (np.arange(out) + 0.5)
