@@ -146,16 +146,20 @@ def logit_backward(grad_output: ArrayLike, self: ArrayLike, eps: float | None = 
     return jnp.where(inside, g / (safe * (1 - safe)), jnp.full_like(g, jnp.nan if eps is None else 0.0))
 
 
+def _summed(x: Array, dim: int) -> Array:
+    return x.sum(dim, keepdims=True) if x.ndim else x
+
+
 def _softmax_backward_data(grad_output: ArrayLike, output: ArrayLike, dim: int, input_dtype: object) -> Array:
     """output (grad_output - Σ output grad_output)."""
     g, y = promoted(grad_output, output)
-    return y * (g - (g * y).sum(dim, keepdims=True))
+    return y * (g - _summed(g * y, dim))
 
 
 def _log_softmax_backward_data(grad_output: ArrayLike, output: ArrayLike, dim: int, input_dtype: object) -> Array:
     """grad_output - exp(output) Σ grad_output."""
     g, y = promoted(grad_output, output)
-    return g - jnp.exp(y) * g.sum(dim, keepdims=True)
+    return g - jnp.exp(y) * _summed(g, dim)
 
 
 OPERATORS = {
