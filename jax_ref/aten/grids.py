@@ -6,8 +6,9 @@ interpolation are 0 linear, 1 nearest (the even one of two), 2 cubic; paddings 0
 
 from __future__ import annotations
 
+import functools
 import itertools
-import math
+import operator
 from collections.abc import Sequence
 
 import jax
@@ -93,7 +94,7 @@ def _sampled(
             choices.append(list(zip((lax.stop_gradient(jnp.trunc(j)) for j in indices), _cubic(part), strict=True)))
     total = jnp.zeros((), x.dtype)
     for corner in itertools.product(*choices):
-        weight = math.prod((w for _, w in corner[1:]), start=corner[0][1])
+        weight = functools.reduce(operator.mul, [part for _, part in corner])
         total = total + _at(x, [index for index, _ in corner]) * weight[:, None]
     return total
 
