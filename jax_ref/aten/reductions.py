@@ -257,15 +257,6 @@ def dist(self: ArrayLike, other: ArrayLike, p: float = 2) -> Array:
     return linalg_vector_norm(x - y, p)
 
 
-def renorm(self: ArrayLike, p: float, dim: int, maxnorm: float) -> Array:
-    """Each slice of an axis scaled down to the norm maxnorm, if it has a larger one."""
-    x = jnp.asarray(self)
-    others = [axis for axis in range(x.ndim) if axis != dim % x.ndim]
-    size = linalg_vector_norm(x, p, others, True)
-    factor = jnp.where(size > maxnorm, maxnorm / (jnp.where(size > maxnorm, size, 1.0) + 1e-7), 1.0)
-    return x * factor.astype(x.dtype)
-
-
 def all(self: ArrayLike, dim: Axes = None, keepdim: bool = False) -> Array:
     """True where no entry is 0."""
     x = jnp.asarray(self)
@@ -301,18 +292,9 @@ def _log_softmax(self: ArrayLike, dim: int, half_to_float: bool = False) -> Arra
     return jax.nn.log_softmax(x, axis=dim) if x.ndim else jnp.zeros_like(x)
 
 
-def _safe_softmax(self: ArrayLike, dim: int, dtype: Any = None) -> Array:
-    """softmax, and 0 where every entry is -infinity."""
-    x = jnp.asarray(self)
-    x = x if dtype is None else x.astype(dtype)
-    nothing = jnp.all(jnp.isneginf(x), axis=dim, keepdims=True)
-    return jnp.where(nothing, jnp.zeros_like(x), _softmax(jnp.where(nothing, jnp.zeros_like(x), x), dim))
-
-
 OPERATORS = {
     "_softmax": _softmax,
     "_log_softmax": _log_softmax,
-    "_safe_softmax": _safe_softmax,
     "softmax.int": lambda self, dim, dtype=None: _softmax(self if dtype is None else jnp.asarray(self, dtype), dim),
     "log_softmax.int": lambda self, dim, dtype=None: _log_softmax(
         self if dtype is None else jnp.asarray(self, dtype), dim
