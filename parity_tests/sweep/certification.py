@@ -104,8 +104,8 @@ def _derivatives(function: Callable[..., Any], call: RecordedCall) -> list[Disag
     """The JVP against differences, along a random direction, and the VJP against the JVP."""
     leaves, tree = jax.tree.flatten(_as_jax(dict(call.arguments)))
     moving = [i for i, x in enumerate(leaves) if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.inexact)]
-    if not moving or not any(leaves[i].size for i in moving):
-        return []
+    if not any(leaves[i].size for i in moving) or not all(_is_double(leaves[i]) for i in moving):
+        return []  # in float32 differences have no digits
 
     def outputs(*inputs: jax.Array) -> list[jax.Array]:
         whole = list(leaves)
@@ -119,7 +119,7 @@ def _derivatives(function: Callable[..., Any], call: RecordedCall) -> list[Disag
     tangents = [_random_like(x, rng) for x in inputs]
     try:
         values, slopes = jax.jvp(outputs, inputs, tangents)
-        if not values:
+        if not values or not all(map(_is_double, values)):
             return []
         cotangents = [_random_like(y, rng) for y in values]
         gradients = jax.vjp(outputs, *inputs)[1](cotangents)
@@ -128,6 +128,10 @@ def _derivatives(function: Callable[..., Any], call: RecordedCall) -> list[Disag
     return _against_differences(outputs, inputs, tangents, slopes) or _transposed(
         tangents, slopes, cotangents, gradients
     )
+
+
+def _is_double(x: jax.Array) -> bool:
+    return x.dtype in (jnp.float64, jnp.complex128)
 
 
 def _random_like(x: jax.Array, rng: np.random.Generator) -> jax.Array:
