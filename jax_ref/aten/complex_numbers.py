@@ -70,7 +70,7 @@ def _normalized(x: Array, dim: Sequence[int], normalization: int, sizes: Sequenc
     """ATen's normalization: 0 none, 1 by the root of the number of entries, 2 by the number."""
     count = math.prod(sizes[axis] for axis in dim)
     scale = {0: 1.0, 1: 1 / math.sqrt(count) if count else 1.0, 2: 1 / count if count else 1.0}[normalization]
-    return x * jnp.asarray(scale, x.real.dtype)
+    return x * jnp.asarray(scale, x.dtype)
 
 
 def _fft_c2c(self: ArrayLike, dim: Sequence[int], normalization: int, forward: bool) -> Array:

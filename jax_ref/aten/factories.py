@@ -82,7 +82,7 @@ def scalar_tensor(s: complex, *, dtype: Any = None) -> Array:
 
 def arange(*args: float, dtype: Any = None, start: float = 0, end: float | None = None, step: float = 1) -> Array:
     """Numbers from start on, below end, so far apart; `arange(end)`, `arange(start, end)`, or with a step."""
-    numbers = (start, end, step) if end is not None else args
+    numbers = list(args) if end is None else [start, end, step]
     return jnp.asarray(np.arange(*numbers), _dtype(dtype, *numbers))
 
 

@@ -137,8 +137,9 @@ def nanmedian(self: ArrayLike, dim: int | None = None, keepdim: bool = False) ->
 
 def _median(x: Array, dim: int | None, keepdim: bool, ignored: Array) -> Any:
     if dim is None:
-        values, _ = _median(x.reshape(-1), 0, False, ignored.reshape(-1)) if x.size else (jnp.nan, None)
-        return _shared(x, values) if x.size else jnp.full((), jnp.nan, x.dtype)
+        if not x.size:
+            return jnp.full((), jnp.nan, x.dtype)
+        return _shared(x, _median(x.reshape(-1), 0, False, ignored.reshape(-1))[0])
     if x.ndim == 0:
         return x, jnp.zeros((), jax.dtypes.canonicalize_dtype(np.int64))
     order = sort(x, dim)[1]

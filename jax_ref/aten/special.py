@@ -100,12 +100,14 @@ def _times_log(x: Array, y: Array, logarithm) -> Array:
 
 def xlogy(self: ArrayLike, other: ArrayLike) -> Array:
     """self log(other); 0 where self is 0."""
-    return _times_log(*floating(self, other), jnp.log)
+    x, y = floating(self, other)
+    return _times_log(x, y, jnp.log)
 
 
 def special_xlog1py(self: ArrayLike, other: ArrayLike) -> Array:
     """self log(1 + other); 0 where self is 0."""
-    return _times_log(*floating(self, other), jnp.log1p)
+    x, y = floating(self, other)
+    return _times_log(x, y, jnp.log1p)
 
 
 def sinc(self: ArrayLike) -> Array:

@@ -236,7 +236,8 @@ def roll(self: ArrayLike, shifts: Sequence[int] | int, dims: Sequence[int] | int
 
 def rot90(self: ArrayLike, k: int = 1, dims: Sequence[int] = (0, 1)) -> Array:
     """k quarter turns, from the first of two axes to the second."""
-    return jnp.rot90(jnp.asarray(self), k, tuple(dims))
+    first, second = dims
+    return jnp.rot90(jnp.asarray(self), k, (first, second))
 
 
 def repeat(self: ArrayLike, repeats: Sequence[int]) -> Array:

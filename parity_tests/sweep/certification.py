@@ -86,7 +86,7 @@ def _equal(x: np.ndarray, y: np.ndarray) -> bool:
     if x.dtype.kind not in "fc":
         return np.array_equal(x, y)
     if x.dtype.kind == "c":
-        return _equal(x.real, y.real) and _equal(x.imag, y.imag)
+        return all(_equal(part(x), part(y)) for part in (np.real, np.imag))
     finite = np.isfinite(y)
     if not np.array_equal(x[~finite], y[~finite], equal_nan=True):
         return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -15,10 +14,7 @@ import torch
 
 from jax_ref import aten
 from parity_tests.sweep.certification import certify
-from parity_tests.sweep.recorded_calls import RecordedCall, opinfo_names, recorded_calls
-
-MANY = 6  # signatures of an operator that are looked at
-WITH_DERIVATIVES = 2  # of them, the first
+from parity_tests.sweep.recorded_calls import RecordedCall, recorded_calls
 
 
 def call_of(name: str, **arguments: object) -> RecordedCall:
@@ -110,24 +106,29 @@ def test_a_kink_is_no_mistake():
     assert kinds(aten.pointwise.maximum, call_of("aten::maximum", self=X, other=X)) == []
 
 
-def certified(opinfos: Collection[str], dtypes: tuple[torch.dtype, ...]) -> tuple[set[str], dict[str, str]]:
-    """The operators that these OpInfos reach, and what is wrong with which."""
+def certified(
+    opinfos: Collection[str] | None, dtype: torch.dtype, most: int = 2, with_derivatives: int = 1
+) -> tuple[set[str], dict[str, str]]:
+    """The operators that these OpInfos reach, and what is wrong with which.
+
+    `most`: of an operator's calls with different shapes and options, and `with_derivatives` the first of them.
+    """
     reached: Counter[str] = Counter()
     seen, wrong = set(), {}
 
     class Wanted(set):
         def __contains__(self, name: object) -> bool:
             packet = str(name).partition(".")[0]
-            return str(name) in aten.OPERATORS and reached[packet] < MANY
+            return str(name) in aten.OPERATORS and reached[packet] < most
 
-    for call in recorded_calls(Wanted(), opinfos, dtypes):
+    for call in recorded_calls(Wanted(), opinfos, [dtype]):
         packet = call.name.partition(".")[0]
-        if call.signature in seen or reached[packet] >= MANY:
+        if call.signature in seen or reached[packet] >= most:
             continue
         seen.add(call.signature)
         reached[packet] += 1
         constant = packet in ("aten::detach", "aten::detach_copy")  # by their definition
-        found = certify(aten.OPERATORS[call.name], call, reached[packet] <= WITH_DERIVATIVES and not constant)
+        found = certify(aten.OPERATORS[call.name], call, reached[packet] <= with_derivatives and not constant)
         if found:
             wrong[call.name] = f"{found[0].kind}: {found[0].text} ({call.source})"
     return set(reached), wrong
@@ -137,23 +138,26 @@ SAMPLED = ("tanh", "special.xlog1py", "logsumexp", "linalg.cholesky", "scatter_a
 
 
 def test_some_operators():
-    reached, wrong = certified(SAMPLED, (torch.float64,))
+    reached, wrong = certified(SAMPLED, torch.float64)
     assert wrong == {}
     assert {"aten::tanh", "aten::logsumexp", "aten::scatter_add", "aten::gelu"} <= reached
 
 
-@functools.cache
-def tenths() -> list[list[str]]:
-    names = opinfo_names()
-    return [names[i::10] for i in range(10)]
+DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=["float64", "complex128"])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=["float64", "complex128"])
-@pytest.mark.parametrize("tenth", range(10))
-def test_every_operator(tenth, dtype):
-    _, wrong = certified(tenths()[tenth], (dtype,))
+@DTYPES
+def test_every_operator(dtype):
+    reached, wrong = certified(None, dtype)
     assert wrong == {}
+    assert len(reached) > {torch.float64: 400, torch.complex128: 200}[dtype]
+
+
+@pytest.mark.soak
+@DTYPES
+def test_every_sample(dtype):
+    assert certified(None, dtype, most=10**6, with_derivatives=10)[1] == {}
 
 
 def test_the_arguments_are_those_of_the_schema():
