@@ -123,5 +123,5 @@ def broadcast_tensors(tensors: Sequence[ArrayLike]) -> tuple[Array, ...]:
 
 def cartesian_prod(tensors: Sequence[ArrayLike]) -> Array:
     """All choices of an entry from each, one a row."""
-    grids = meshgrid(tensors)
+    grids = list(meshgrid(tensors))
     return jnp.stack([x.reshape(-1) for x in grids], axis=-1) if len(grids) > 1 else grids[0]
