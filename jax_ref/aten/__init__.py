@@ -37,6 +37,7 @@ from jax_ref.aten import pooling_backwards as pooling_backwards
 from jax_ref.aten import products as products
 from jax_ref.aten import reductions as reductions
 from jax_ref.aten import resampling_backwards as resampling_backwards
+from jax_ref.aten import rounding as rounding
 from jax_ref.aten import scans as scans
 from jax_ref.aten import special as special
 from jax_ref.aten import upsampling as upsampling

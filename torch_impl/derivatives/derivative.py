@@ -45,7 +45,9 @@ def vjp(
         cotangents = [None] * len(cotangents)
     scope = _backward_scope(entry, arguments, results, cotangents)
     asked = {name for formula in entry.vjps for name in formula.names}
-    asked = {name for name in asked if arguments[name] is not None} if wanted is None else set(wanted) & asked
+    if without := sorted(set(wanted or ()) - asked):
+        raise NotEvaluable(f"the gradient of {', '.join(without)} of {entry.name}", "the entry has no formula for it")
+    asked = {name for name in asked if arguments[name] is not None} if wanted is None else set(wanted)
     gradients: dict[str, Gradient] = {}
     for formula in entry.vjps:
         if asked.isdisjoint(formula.names):
@@ -88,12 +90,33 @@ def jvp(
             continue
         if _is_foreach(entry):
             number = len(results[0])
-            found[formula.names[0]] = [_value(entry, formula, _at(scope, i)) for i in range(number)]
-            continue
-        value = _value(entry, formula, scope)
-        values = _several(entry, formula, value) if len(formula.names) > 1 else [value]
-        found.update(zip(formula.names, values, strict=True))
+            values: list[Any] = [[_value(entry, formula, _at(scope, i)) for i in range(number)]]
+        else:
+            value = _value(entry, formula, scope)
+            values = _several(entry, formula, value) if len(formula.names) > 1 else [value]
+        for name, tangent in zip(formula.names, values, strict=True):
+            _check_tangent(entry, name, tangent, scope[name])
+            found[name] = tangent
     return found
+
+
+def _check_tangent(entry: Entry, name: str, tangent: Any, of: Any) -> None:
+    """A tangent must be one that autograd would take: of its output's shape, and complex only where that is."""
+    if isinstance(of, (list, tuple)):
+        if not isinstance(tangent, (list, tuple)) or len(tangent) != len(of):
+            raise EvaluationError(f"{entry.name}: {name} is a list of {len(of)}, its tangent is none of as many")
+        for one, x in zip(tangent, of, strict=True):
+            _check_tangent(entry, name, one, x)
+        return
+    if tangent is None:
+        return
+    if not isinstance(tangent, torch.Tensor):
+        raise EvaluationError(f"{entry.name}: the tangent of {name} is {type(tangent).__name__}")
+    if tangent.shape != of.shape:
+        shapes = f"{tuple(tangent.shape)}, {name} has {tuple(of.shape)}"
+        raise EvaluationError(f"{entry.name}: the tangent of {name} has shape {shapes}")
+    if tangent.is_complex() and not of.is_complex():
+        raise EvaluationError(f"{entry.name}: the tangent of {name} is complex, {name} is {of.dtype}")
 
 
 def _is_differentiable(entry: Entry, arguments: Mapping[str, Any]) -> bool:

@@ -34,7 +34,9 @@ EXPLAINED: Mapping[str, Explained] = {
         "vjp", ("self",), "as_strided_scatter_backward keeps the entries that were written over, and drops the others"
     ),
     "cholesky_inverse": Explained(
-        "jvp", ("result",), "cholesky_inverse_jvp is wrong in the second order of the factor's off-diagonal entries"
+        "jvp",
+        ("result",),
+        "cholesky_inverse_jvp has the inverse between the tangent and the factor: pytorch/pytorch#196682",
     ),
     "logcumsumexp": Explained(
         "jvp",

@@ -12,6 +12,7 @@ _DEVICE = "the kernel is of another device than the CPU: CUDA, cuDNN, MIOpen, MP
 _LAYOUT = "its tensors are mkldnn's"
 _NESTED = "its tensors are nested"
 _SPARSE = "its tensors are sparse"
+_COMPLEX = "PyTorch itself refuses: its list of operators whose gradients hold for complex outputs lacks it"
 _WHOLE = "the input is a mask or a buffer of bytes, which has no gradient"
 _SHAPE = "PyTorch itself refuses: the tangent of its formula has another shape than the result"
 
@@ -28,6 +29,7 @@ UNREACHED: Mapping[Mode, Mapping[str, str]] = {
         **dict.fromkeys(("_nested_*", "to_padded_tensor"), _NESTED),
         **dict.fromkeys(("_sparse_*", "sparse_compressed_tensor.*", "_to_sparse*", "_to_dense", "_coalesce"), _SPARSE),
         **dict.fromkeys(("values", "values_copy"), _SPARSE),
+        **dict.fromkeys(("_conj_copy", "view_as_complex_copy"), _COMPLEX),
         **dict.fromkeys(("native_dropout_backward", "batch_norm_backward"), _WHOLE),
         "_embedding_bag_dense_backward": "it is not implemented, and embedding_bag's backward calls it below autograd",
         "_fused_moving_avg_obs_fq_helper": "it updates the statistics of a quantization observer in place",

@@ -130,6 +130,35 @@ def test_only_wanted_gradients_are_computed() -> None:
     assert list(found) == ["other"]
 
 
+def test_a_gradient_without_a_formula_is_refused() -> None:
+    entry = lookup("gather")
+    index = torch.tensor([0, 1])
+    with pytest.raises(NotEvaluable, match="gradient of index of gather: the entry has no formula for it"):
+        vjp(entry, bind(entry, [X, 0, index]), [X[:2]], [X[:2]], wanted=["index"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("self_t.sum()", r"tanh: the tangent of result has shape \(\), result has \(3,\)"),
+        ("at::complex(self_t, self_t)", "tanh: the tangent of result is complex, result is torch.float64"),
+        ("1", "tanh: the tangent of result is int"),
+    ],
+)
+def test_a_formula_that_gives_no_tangent_is_refused(text: str, message: str) -> None:
+    entry = lookup("tanh")
+    entry = dataclasses.replace(entry, jvps=(dataclasses.replace(entry.jvps[0], text=text),))
+    with pytest.raises(EvaluationError, match=message):
+        jvp(entry, bind(entry, [X]), [X.tanh()], {"self": X})
+
+
+def test_a_list_of_outputs_has_as_many_tangents() -> None:
+    entry = lookup("unbind.int")
+    entry = dataclasses.replace(entry, jvps=(dataclasses.replace(entry.jvps[0], text="2 * at::unbind(self_t, dim)"),))
+    with pytest.raises(EvaluationError, match=r"unbind\.int: result is a list of 3, its tangent is none of as many"):
+        jvp(entry, bind(entry, [X]), [list(X.unbind())], {"self": X})
+
+
 def test_an_undefined_cotangent_gives_an_undefined_gradient() -> None:
     entry = lookup("tanh")
     assert vjp(entry, bind(entry, [X]), [X.tanh()], [None]) == {"self": None}

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 import torch
 import torch.autograd.forward_ad as forward_ad
+from torch.utils._pytree import tree_leaves
 
 from parity_tests.suite.torch_impl.derivatives._calls import Call, operators, record
 from parity_tests.suite.torch_impl.derivatives._comparison import Mode, compare
@@ -114,6 +115,10 @@ def _told(entry: Entry, wrong: Entry, calls: Sequence[Call]) -> bool:
     return any(o.verdict in ("disagrees", "not evaluable") for call in calls for o in compare(wrong, call))
 
 
+def _is_complex(call: Call) -> bool:
+    return any(isinstance(x, torch.Tensor) and x.is_complex() for x in tree_leaves((call.args, call.kwargs)))
+
+
 def _planted(calls: Mapping[str, Sequence[Call]]) -> tuple[Counter[str], list[str]]:
     """How many mistakes of each kind were planted, and those that no call told."""
     number: Counter[str] = Counter()
@@ -121,7 +126,10 @@ def _planted(calls: Mapping[str, Sequence[Call]]) -> tuple[Counter[str], list[st
     for name, of in calls.items():
         entry = default_entries()[name]
         found = survey({name: of})
+        is_complex = any(_is_complex(call) for call in of)
         for kind, formula, wrong in planted(entry):
+            if kind == "dropped conj" and not is_complex:
+                continue  # it changes nothing
             mode = "vjp" if wrong.vjps != entry.vjps else "jvp"
             if judged(found.get((name, mode, formula.names), ())) == "agrees":
                 number[kind] += 1
