@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import operator
 from collections.abc import Sequence
 
@@ -51,7 +52,8 @@ def _at(x: Array, places: Sequence[Array]) -> Array:
         within = (place >= 0) & (place <= n - 1)
         inside = inside & within
         flat = flat * n + jnp.where(within, place, jnp.zeros_like(place)).astype(flat.dtype)
-    found = jnp.take_along_axis(x.reshape(*x.shape[:2], -1), flat.reshape(batch, 1, -1), 2)
+    count = math.prod(flat.shape[1:])
+    found = jnp.take_along_axis(x.reshape(*x.shape[:2], math.prod(sizes)), flat.reshape(batch, 1, count), 2)
     found = found.reshape(*found.shape[:2], *flat.shape[1:])
     return jnp.where(inside[:, None], found, jnp.zeros_like(found))
 

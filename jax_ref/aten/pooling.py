@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import jax
@@ -150,7 +151,7 @@ def _maxima(x: Array, indices: Sequence[np.ndarray], parts: Sequence[np.ndarray]
         x = take(x, inside, lead + 2 * i)
     order = [*range(0, 2 * axes, 2), *range(1, 2 * axes, 2)]
     windows = x.transpose(*range(lead), *(lead + i for i in order))
-    windows = windows.reshape(*windows.shape[: lead + axes], -1)
+    windows = windows.reshape(*windows.shape[: lead + axes], math.prod(windows.shape[lead + axes :]))
     shape = (1,) * lead + windows.shape[lead:]
     flat, part = (jnp.asarray(each.transpose(order).reshape(shape)) for each in (flat, part))
     return _largest(windows, jnp.broadcast_to(part, windows.shape), flat)
@@ -284,9 +285,9 @@ def _fractional(
             (1,) * (2 + axes + i) + (k,) + (1,) * (axes - i - 1)
         )
         flat = flat * n + index
-    flat = flat.reshape(*lead, *outputs, -1)
-    lines = batched.reshape(*lead, -1)
-    windows = jnp.take_along_axis(lines, flat.reshape(*lead, -1), 2).reshape(flat.shape)
+    lines = batched.reshape(*lead, math.prod(sizes))
+    windows = jnp.take_along_axis(lines, flat.reshape(*lead, math.prod(outputs) * math.prod(kernel)), 2)
+    windows, flat = (each.reshape(*lead, *outputs, math.prod(kernel)) for each in (windows, flat))
     values, indices = _largest(windows, jnp.ones(windows.shape, bool), flat)
     return (values, indices) if x.ndim == axes + 2 else (values[0], indices[0])
 
@@ -308,10 +309,11 @@ def fractional_max_pool3d(
 def _unpooled(self: ArrayLike, indices: ArrayLike, output_size: Sequence[int]) -> Array:
     x = jnp.asarray(self)
     lead = x.shape[: x.ndim - len(output_size)]
-    channels = int(np.prod(lead, dtype=int))
+    channels = math.prod(lead)
     rows = np.arange(channels)[:, None]
-    flat = jnp.zeros((channels, int(np.prod(output_size))), x.dtype)
-    flat = flat.at[rows, jnp.asarray(indices).reshape(channels, -1)].set(x.reshape(channels, -1))
+    flat = jnp.zeros((channels, math.prod(output_size)), x.dtype)
+    count = math.prod(x.shape[len(lead) :])
+    flat = flat.at[rows, jnp.asarray(indices).reshape(channels, count)].set(x.reshape(channels, count))
     return flat.reshape(*lead, *output_size)
 
 
