@@ -212,7 +212,8 @@ def _linalg_eigh(A: ArrayLike, UPLO: str = "L", compute_v: bool = True) -> tuple
 
 def linalg_eig(self: ArrayLike) -> tuple[Array, Array]:
     """The eigenvalues and the eigenvectors, whose order and phases are arbitrary."""
-    values, vectors = jnp.linalg.eig(jnp.asarray(self))
+    x = jnp.asarray(self)
+    values, vectors = lax.linalg.eig(x, compute_left_eigenvectors=False, enable_eigvec_derivs=True)
     return values, vectors
 
 

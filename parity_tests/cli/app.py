@@ -1,4 +1,4 @@
-"""The command line: gradparity run, check, replay, mutate, captures, new, checks, doctor.
+"""The command line: gradparity run, check, replay, mutate, captures, formula, new, checks, doctor.
 
 Each command imports what it needs: PyTorch and JAX take seconds, for which a question about options need not wait.
 """
@@ -229,6 +229,30 @@ def captures(
     try:
         code = show_captures(formula)
     except (CannotLoad, Unreadable) as error:
+        raise _unusable(error) from error
+    raise typer.Exit(code)
+
+
+@app.command()
+def formula(
+    name: Annotated[str, typer.Argument(help="An operator of ATen, as tanh or sum.dim_IntList; or a .yaml file.")],
+    op: Annotated[str | None, typer.Option("--op", help="Of a file: only this operator.")] = None,
+    spec: Annotated[
+        Path | None, typer.Option("--spec", help="Of one operator of a file: a case file with the spec to judge by.")
+    ] = None,
+) -> None:
+    """Show PyTorch's derivative formulas of an operator; or judge the entries of a derivatives.yaml, uncompiled.
+
+    An entry is judged by jax_ref.aten at PyTorch's own samples, or by a spec. Exit codes: 0 all agree, 1 an entry
+    disagrees, 2 something could not be judged.
+    """
+    from parity_tests.cli.commands.formula import judge_formulas, show_formulas
+    from parity_tests.harness.isolation.messages import CannotLoad
+    from torch_impl.derivatives import DerivativesFileError
+
+    try:
+        code = judge_formulas(Path(name), op, spec) if name.endswith((".yaml", ".yml")) else show_formulas(name)
+    except (CannotLoad, DerivativesFileError, LookupError, ValueError) as error:
         raise _unusable(error) from error
     raise typer.Exit(code)
 

@@ -1,0 +1,113 @@
+"""`gradparity formula`: PyTorch's derivative formulas of an operator, or a verdict on those of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.markup import escape
+from rich.table import Table
+
+from parity_tests.harness.report.printable import PrintableConsole
+from torch_impl.derivatives import Entry, entries, lookup
+
+
+def show_formulas(name: str) -> int:
+    """Print PyTorch's formulas of an operator: every overload, or the one that is named.
+
+    Raises:
+        LookupError: there is no such entry.
+    """
+    console = PrintableConsole()
+    overloads = [entry for entry in entries() if entry.key == "Default" and entry.name.partition(".")[0] == name]
+    for entry in overloads or [lookup(name)]:
+        console.print(_table(entry))
+    return 0
+
+
+def _table(entry: Entry) -> Table:
+    from jax_ref import aten
+
+    grid = Table("", "of", "formula", "line", title=escape(entry.schema), title_justify="left")
+    for kind, formulas in (("VJP", entry.vjps), ("JVP", entry.jvps)):
+        for formula in formulas:
+            text = formula.text if formula.rule == "written" else f"{formula.text}  ({formula.rule})"
+            grid.add_row(kind, escape(", ".join(formula.names)), escape(text), str(formula.line))
+    for kind, names in (
+        ("saved", (*entry.saved_inputs, *entry.saved_outputs)),
+        ("no derivative", entry.non_differentiable),
+        ("not implemented", entry.not_implemented),
+    ):
+        if names:
+            grid.add_row(kind, escape(", ".join(names)), "", "")
+    known = f"aten::{entry.name}" in aten.OPERATORS
+    in_jax = f"jax_ref.aten.OPERATORS['aten::{entry.name}']" if known else "no reference in jax_ref.aten"
+    grid.caption, grid.caption_justify = escape(f"{entry.path}:{entry.line}; {in_jax}"), "left"
+    return grid
+
+
+def judge_formulas(path: Path, op: str | None, spec: Path | None) -> int:
+    """Judge the entries of a derivatives.yaml, or one of them, by crosscheck; nothing is compiled.
+
+    Args:
+        path: the file.
+        op: the operator, with its overload if it has one; None: every entry.
+        spec: a case file with the `spec` that the entry is judged against, for one operator; None: `jax_ref.aten`.
+
+    Returns:
+        The exit code: 0 all agree, 1 one disagrees, 2 one could not be judged.
+
+    Raises:
+        DerivativesFileError: the file cannot be read, or an entry of it is wrong.
+        LookupError: it has no such operator.
+        ValueError: a spec for several entries.
+    """
+    chosen = [entry for entry in entries(path) if entry.key == "Default"] if op is None else [lookup(op, path=path)]
+    if spec is not None and len(chosen) != 1:
+        raise ValueError(f"--spec is for one operator, and {path} has {len(chosen)}; choose one with --op")
+    console = PrintableConsole()
+    codes = [_judge(entry, spec, console) for entry in chosen]
+    return 1 if 1 in codes else max(codes, default=2)
+
+
+def _judge(entry: Entry, spec: Path | None, console: PrintableConsole) -> int:
+    from parity_tests.harness.crosscheck import crosscheck
+    from parity_tests.sweep.formula_cases import CHECKS, NoCase
+
+    where = f"{entry.path}:{entry.line}"
+    try:
+        made = _cases(entry, spec)
+    except NoCase as reason:
+        console.print(f"{where}: {entry.name} is not judged: {reason}", soft_wrap=True, highlight=False, markup=False)
+        return 2
+    codes: list[int] = []
+    for case in made:
+        report = crosscheck({entry.name: case.call}, case.spec, checks=CHECKS, progress=False)
+        if not report.passed:
+            console.print(f"{where}: {entry.name}", soft_wrap=True, highlight=False, markup=False)
+            for formula in (*entry.vjps, *entry.jvps):
+                line = f"  line {formula.line}  {', '.join(formula.names)}: {formula.text}"
+                console.print(line, soft_wrap=True, highlight=False, markup=False)
+            console.print(str(report), soft_wrap=True, highlight=False, markup=False)
+        codes.append(report.exit_code)
+    verdict = {0: "agrees with its reference", 1: "DISAGREES", 2: "could not be judged"}[max(codes, key=_severity)]
+    console.print(f"{where}: {entry.name} {verdict}", soft_wrap=True, highlight=False, markup=False)
+    return max(codes, key=_severity)
+
+
+def _severity(code: int) -> int:
+    """A disagreement outweighs what could not be judged."""
+    return (0, 2, 1).index(code)
+
+
+def _cases(entry: Entry, spec: Path | None) -> Sequence:
+    from parity_tests.sweep.formula_cases import FormulaCase, by_formulas, cases
+
+    if spec is None:
+        return cases(entry)
+    from parity_tests.cli.case_file import load_spec
+
+    moving = [name for formula in entry.vjps for name in formula.names]
+    given = load_spec(spec)
+    return [FormulaCase(by_formulas(entry, moving, {}), replace(given, dtypes=given.dtypes or ("float64",)))]

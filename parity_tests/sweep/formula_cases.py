@@ -1,0 +1,185 @@
+"""An entry of a derivatives.yaml as a candidate, and what it is judged against: before anything is compiled."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from jax_ref import aten
+from parity_tests.harness.specs.spec import OpSpec
+from parity_tests.sweep.invariants import INVARIANTS, NOT_COMPARED
+from parity_tests.sweep.recorded_calls import RecordedCall, recorded_calls
+from torch_impl import derivatives
+
+CHECKS = (
+    "forward",
+    "vjp",
+    "vjp_partial",
+    "jvp",
+    "adjoint",
+    "vjp_of_vjp",
+    "jvp_of_vjp",
+    "input_subsets",
+    "linearity",
+    "purity",
+)
+_ENTRIES = 4096  # of an input: a sample with more is left out
+
+
+class NoCase(Exception):
+    """Raised where an entry cannot be judged; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class FormulaCase:
+    """An entry at one of PyTorch's own samples of its operator: the callable with these formulas, and the spec."""
+
+    call: Callable[..., Any]
+    spec: OpSpec
+
+
+def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
+    """Return cases of an entry, with different shapes and options.
+
+    Raises:
+        NoCase: there is none: no reference in JAX, no sample, a choice that the operator leaves open.
+    """
+    name = f"aten::{entry.name}"
+    packet = name.partition(".")[0]
+    if name not in aten.OPERATORS:
+        raise NoCase(f"jax_ref.aten has no {packet}; give a spec of your own with --spec")
+    if packet in INVARIANTS or packet in NOT_COMPARED:
+        raise NoCase(f"{packet} leaves signs, phases or a buffer open, which no oracle can know")
+    found: list[FormulaCase] = []
+    shapes = set()
+    for call in _samples(name):
+        moving = _moving(entry, call)
+        if moving and call.signature not in shapes:
+            shapes.add(call.signature)
+            found.append(_case(entry, call, moving))
+        if len(found) == most:
+            break
+    if not found:
+        raise NoCase(f"no sample of PyTorch's own reaches {name}; give a spec of your own with --spec")
+    return found
+
+
+@functools.cache
+def _samples(name: str) -> tuple[RecordedCall, ...]:
+    """The calls of an operator, those of the OpInfos that have its name first; at most eight."""
+    plain = name.removeprefix("aten::").partition(".")[0].strip("_")
+    calls: list[RecordedCall] = []
+    for call in _by_likeness(name, plain):
+        calls.append(call)
+        if len(calls) == 8:
+            break
+    return tuple(calls)
+
+
+def _by_likeness(name: str, plain: str) -> Iterator[RecordedCall]:
+    from parity_tests.sweep.recorded_calls import opinfo_names
+
+    names = opinfo_names()
+    alike = [each for each in names if plain in each or each.rpartition(".")[2] in plain]
+    seen: set = set()
+    for group in (alike, [each for each in names if each not in alike]):
+        for call in () if seen else recorded_calls({name}, group):  # the others' samples take minutes
+            if call.signature not in seen:
+                seen.add(call.signature)
+                yield call
+
+
+def _moving(entry: derivatives.Entry, call: RecordedCall) -> list[str]:
+    """The inputs with a formula, as arrays of real numbers; none if the sample is empty, too large, or has no such."""
+    names = [name for formula in entry.vjps for name in formula.names]
+    moving = [name for name in names if _is_double(call.arguments.get(name))]
+    sizes = [call.arguments[name].size for name in moving]
+    usable = all(0 < size <= _ENTRIES for size in sizes) and all(_is_double(y) for y in call.results[:1])
+    return moving if usable else []
+
+
+def _is_double(x: Any) -> bool:
+    return isinstance(x, np.ndarray) and x.dtype == np.float64
+
+
+def _case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -> FormulaCase:
+    fixed = {name: value for name, value in call.arguments.items() if name not in moving}
+    function = aten.OPERATORS[call.name]
+    of_jax = {name: _converted(value, jnp.asarray) for name, value in fixed.items()}
+
+    def primal(*inputs: Any) -> Any:
+        return function(**of_jax, **dict(zip(moving, inputs, strict=True)))
+
+    spec = OpSpec(
+        entry.name.replace(".", "_"),
+        primal=primal,
+        inputs=[call.arguments[name] for name in moving],
+        input_names=list(moving),
+        dtypes=["float64"],
+    )
+    return FormulaCase(by_formulas(entry, moving, fixed), spec)
+
+
+def _converted(value: Any, array: Callable[[np.ndarray], Any]) -> Any:
+    if isinstance(value, np.ndarray):
+        return array(value)
+    return [_converted(each, array) for each in value] if isinstance(value, list) else value
+
+
+def by_formulas(entry: derivatives.Entry, moving: Sequence[str], fixed: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return an operator of PyTorch whose derivatives are those of an entry, as a function of some of its inputs.
+
+    `fixed`: the other arguments, by name; arrays, or what PyTorch takes.
+    """
+    packet, _, overload = entry.name.partition(".")
+    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    constants = {name: _converted(_dtype(value), torch.from_numpy) for name, value in fixed.items()}
+
+    def bound(inputs: Sequence[torch.Tensor]) -> dict[str, Any]:
+        return derivatives.bind(entry, (), constants | dict(zip(moving, inputs, strict=True)))
+
+    class ByFormulas(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(*inputs: torch.Tensor) -> Any:
+            return operator(**constants, **dict(zip(moving, inputs, strict=True)))
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.several = isinstance(output, tuple | list)
+            outputs = tuple(output) if ctx.several else (output,)
+            ctx.set_materialize_grads(False)
+            ctx.mark_non_differentiable(*(y for y in outputs if not (y.is_floating_point() or y.is_complex())))
+            ctx.save_for_backward(*inputs, *outputs)
+            ctx.save_for_forward(*inputs, *outputs)
+
+        @staticmethod
+        def backward(ctx: Any, *cotangents: Any) -> Any:
+            inputs, outputs = _saved(ctx)
+            wanted = [name for name, needed in zip(moving, ctx.needs_input_grad, strict=True) if needed]
+            found = derivatives.vjp(entry, bound(inputs), outputs, cotangents, wanted)
+            return tuple(found.get(name) for name in moving)
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            inputs, outputs = _saved(ctx)
+            dots = {name: t for name, t in zip(moving, tangents, strict=True) if t is not None}
+            found = list(derivatives.jvp(entry, bound(inputs), outputs, dots).values())
+            return tuple(found) if ctx.several else found[0]
+
+    def _saved(ctx: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        saved = list(ctx.saved_tensors)
+        return saved[: len(moving)], saved[len(moving) :]
+
+    return ByFormulas.apply
+
+
+def _dtype(value: Any) -> Any:
+    return getattr(torch, value.name) if isinstance(value, np.dtype) else value
