@@ -33,18 +33,15 @@ def _product(equation: str, x: Array, y: Array) -> Array:
 
 
 def _scores(query: Array, key: Array, attn_mask: Maybe, is_causal: bool, scale: float | None) -> Array:
-    """scale query keyᵀ plus the mask, and -inf where a mask of booleans is False."""
+    """scale query keyᵀ plus the mask, one of booleans as 0 and 1, and -inf after the diagonal if causal."""
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = _product("...qd,...kd->...qk", query, key) * factor
     if is_causal:
-        seen = jnp.tril(jnp.ones(scores.shape[-2:], bool))
-        attn_mask = seen
+        seen = jnp.broadcast_to(jnp.tril(jnp.ones(scores.shape[-2:], bool)), scores.shape)
+        scores = jnp.where(seen, scores, jnp.full_like(scores, -jnp.inf))
     if attn_mask is None:
         return scores
-    mask = jnp.broadcast_to(jnp.asarray(attn_mask), scores.shape)
-    if mask.dtype == jnp.bool_:
-        return jnp.where(mask, scores, jnp.full_like(scores, -jnp.inf))
-    return scores + mask.astype(scores.dtype)
+    return scores + jnp.broadcast_to(jnp.asarray(attn_mask).astype(scores.dtype), scores.shape)
 
 
 def _heads(x: ArrayLike, query: Array, enable_gqa: bool) -> Array:
@@ -70,7 +67,8 @@ def _scaled_dot_product_attention_math(
 ) -> tuple[Array, Array]:
     """softmax(scale query keyᵀ + mask) value and the softmax, which is 0 in a row that is masked everywhere.
 
-    dropout_mask says which weights are kept.
+    A mask of booleans is added as 0 and 1: its callers make it one of 0 and -inf. dropout_mask says which weights are
+    kept.
 
     Raises:
         ValueError: dropout without a mask.
@@ -100,7 +98,10 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Array:
-    """softmax(scale query keyᵀ + mask) value, without dropout."""
+    """softmax(scale query keyᵀ + mask) value, without dropout; a mask of booleans is False where -inf is added."""
+    if attn_mask is not None and jnp.asarray(attn_mask).dtype == jnp.bool_:
+        zeros = jnp.zeros(jnp.shape(attn_mask), jnp.asarray(query).dtype)
+        attn_mask = jnp.where(jnp.asarray(attn_mask), zeros, jnp.full_like(zeros, -jnp.inf))
     return _scaled_dot_product_attention_math(
         query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
     )[0]

@@ -89,7 +89,7 @@ def pad(self: ArrayLike, pad: Sequence[int], mode: str = "constant", value: floa
 
 def _pad_enum(self: ArrayLike, pad: Sequence[int], mode: int, value: float | None = None) -> Array:
     """pad with the mode's number."""
-    return globals()["pad"](self, pad, ("constant", "reflect", "replicate", "circular")[mode], value)
+    return globals()["pad"](self, pad, ("reflect", "replicate", "circular", "constant")[mode], value)
 
 
 OPERATORS = {"_pad_circular": _pad_circular, "_pad_enum": _pad_enum}
