@@ -75,8 +75,9 @@ def heaviside(self: ArrayLike, values: ArrayLike) -> Array:
 
 
 def nextafter(self: ArrayLike, other: ArrayLike) -> Array:
-    """The next number of the format on the way to other."""
-    return jnp.nextafter(*promoted(self, other))
+    """The next number of the format on the way to other; its derivative is left at 0."""
+    x, y = (lax.stop_gradient(each) for each in promoted(self, other))
+    return jnp.nextafter(x, y)
 
 
 def nan_to_num(

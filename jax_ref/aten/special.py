@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 from jax_ref.aten._promotion import floating, is_complex
 
 Array = jax.Array
+_NEGATIVE_TERMS = 256
 
 
 def sigmoid(self: ArrayLike) -> Array:
@@ -148,17 +149,35 @@ def lgamma(self: ArrayLike) -> Array:
 
 def digamma(self: ArrayLike) -> Array:
     """The derivative of lgamma. At 0 it is infinite, at negative integers NaN."""
-    (x,) = floating(self)
+    return _digamma(*floating(self))
+
+
+@jax.custom_jvp
+def _digamma(x: Array) -> Array:
     at_zero = jnp.copysign(jnp.full_like(x, jnp.inf), -x)
     return jnp.where(x == 0, at_zero, jsp.digamma(jnp.where(x == 0, jnp.ones_like(x), x)))
 
 
+@_digamma.defjvp
+def _(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    return _digamma(x), x_dot * polygamma(1, x)
+
+
 def polygamma(n: int, self: ArrayLike) -> Array:
-    """The n-th derivative of digamma."""
+    """The n-th derivative of digamma; NaN below -256."""
     (x,) = floating(self)
     if n == 0:
         return digamma(x)
-    return (-1) ** (n + 1) * math.factorial(n) * special_zeta(jnp.asarray(n + 1.0, x.dtype), x)
+    # JAX's zeta function is for positive numbers: the terms of negative ones are added apart, as many as there are.
+    steps = jnp.arange(_NEGATIVE_TERMS, dtype=x.dtype).reshape((1,) * x.ndim + (-1,))
+    below = jnp.expand_dims(x, -1) + steps
+    negative = below < 0
+    powers = lax.integer_pow(jnp.where(negative, below, jnp.ones_like(below)), -(n + 1))
+    shifted = x + jnp.sum(lax.stop_gradient(negative), axis=-1).astype(x.dtype)
+    total = jnp.sum(jnp.where(negative, powers, jnp.zeros_like(powers)), axis=-1)
+    total += jsp.zeta(jnp.full_like(x, n + 1), shifted)
+    return (-1) ** (n + 1) * math.factorial(n) * jnp.where(x > -_NEGATIVE_TERMS, total, jnp.nan)
 
 
 def mvlgamma(self: ArrayLike, p: int) -> Array:
