@@ -41,6 +41,7 @@ from jax_ref.aten import rounding as rounding
 from jax_ref.aten import scans as scans
 from jax_ref.aten import special as special
 from jax_ref.aten import upsampling as upsampling
+from jax_ref.aten import view_backwards as view_backwards
 from jax_ref.aten import views as views
 from jax_ref.aten._registry import Operators
 

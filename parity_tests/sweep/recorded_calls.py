@@ -64,13 +64,21 @@ def as_numpy(value: Any) -> Any:
     raise TypeError(f"a value of type {type(value).__name__}")
 
 
+def _as_torch(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value.copy())
+    if isinstance(value, np.dtype):
+        return getattr(torch, value.name)
+    return [_as_torch(each) for each in value] if isinstance(value, list) else value
+
+
 @dataclass
 class _Recorder(TorchDispatchMode):
     """Keeps the calls of operators with these names, before what they write to has changed."""
 
     wanted: Collection[str]
     source: str
-    calls: list[RecordedCall] = field(default_factory=list)
+    found: list[tuple[str, dict[str, Any], Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -82,12 +90,18 @@ class _Recorder(TorchDispatchMode):
         arguments = None
         if name in self.wanted and not schema.is_mutable:
             arguments = _arguments(schema, args, kwargs)
-        results = func(*args, **kwargs)
         if arguments is not None:
-            returned = tuple(results) if isinstance(results, list | tuple) else (results,)
-            with contextlib.suppress(TypeError):  # of a result that NumPy cannot hold, as a sparse tensor
-                self.calls.append(RecordedCall(name, arguments, tuple(map(as_numpy, returned)), self.source))
-        return results
+            self.found.append((name, arguments, func))
+        return func(*args, **kwargs)
+
+    def calls(self) -> Iterator[RecordedCall]:
+        """Yield the calls with their results, computed anew: in this mode a kernel may miss a lazy conjugate."""
+        for name, arguments, func in self.found:
+            # Of a result that NumPy cannot hold, as a sparse tensor; of an operator that has refused before, too.
+            with contextlib.suppress(TypeError, RuntimeError):
+                results = func(**{key: _as_torch(value) for key, value in arguments.items()})
+                returned = tuple(results) if isinstance(results, list | tuple) else (results,)
+                yield RecordedCall(name, arguments, tuple(map(as_numpy, returned)), self.source)
 
 
 def _arguments(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -139,7 +153,7 @@ def _of_opinfo(op: Any, dtype: torch.dtype, wanted: Collection[str]) -> Iterator
                 results = op.op(sample.input, *sample.args, **sample.kwargs)
                 if differentiable:
                     _backward(results)
-            found += recorder.calls
+            found += recorder.calls()
     yield from found
 
 

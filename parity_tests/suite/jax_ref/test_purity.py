@@ -65,7 +65,7 @@ def probe(imports: str, path: Path = ROOT) -> dict[str, list[str]]:
 
 
 def test_import_is_pure():
-    assert probe("import jax_ref") == {"changed": [], "loaded": []}
+    assert probe("import jax_ref, jax_ref.aten") == {"changed": [], "loaded": []}
 
 
 @pytest.mark.slow
@@ -117,6 +117,7 @@ def test_calls_change_nothing():
 def test_public_names():
     public = {name for name in dir(jax_ref) if not name.startswith("_")}
     assert public - {
+        "aten",
         "examples",
         "ffi",
         "gpu",
@@ -138,10 +139,10 @@ def test_public_names():
 
 
 def test_every_module_is_private():
-    """So that the names above, the layers, the examples, `ffi`, `gpu` and `sharded` are all there is to import."""
+    """So that the names above, the layers, the examples, `aten`, `ffi`, `gpu` and `sharded` are all there is to import."""
     folder = Path(jax_ref.__file__).parent
     modules = {x.stem for x in folder.iterdir() if x.suffix == ".py" or x.is_dir()}
-    assert {name for name in modules if not name.startswith("_")} == {"examples", "ffi", "gpu", "nn", "sharded"}
+    assert {name for name in modules if not name.startswith("_")} == {"aten", "examples", "ffi", "gpu", "nn", "sharded"}
 
 
 @pytest.mark.parametrize(
