@@ -139,7 +139,7 @@ def test_public_names():
 
 
 def test_every_module_is_private():
-    """So that the names above, the layers, the examples, `aten`, `ffi`, `gpu` and `sharded` are all there is to import."""
+    """So that the names above, and these packages, are all there is to import."""
     folder = Path(jax_ref.__file__).parent
     modules = {x.stem for x in folder.iterdir() if x.suffix == ".py" or x.is_dir()}
     assert {name for name in modules if not name.startswith("_")} == {"aten", "examples", "ffi", "gpu", "nn", "sharded"}
