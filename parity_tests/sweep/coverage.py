@@ -121,7 +121,7 @@ def as_markdown() -> str:
             "",
             f"`jax_ref.aten` has {len(packets())} operators of ATen as plain JAX functions, among them",
             f"{len(core() & packets())} of the {len(core())} of the core ATen IR. PyTorch's own samples (OpInfo) call",
-            f"{len(packets() - NOT_REACHED)} of them. These are certified: their values against PyTorch's, JAX's JVP of",
+            f"{len(packets() - NOT_REACHED)} of them. They are certified: their values against PyTorch's, JAX's JVP of",
             "them against differences, and the VJP against the JVP.",
             "",
             "Not called, and not certified here: " + ", ".join(f"`{name}`" for name in sorted(NOT_REACHED)) + ".",
