@@ -19,6 +19,8 @@ MISSING = {  # of the core, with the reason
     "rand": _DRAWN,
     "randn": _DRAWN,
     "randperm": _DRAWN,
+    "resize_": "writes to its input",
+    "sym_is_contiguous": "is about memory",
     "sym_numel": _SIZES,
     "sym_size": _SIZES,
     "sym_storage_offset": _SIZES,
@@ -96,11 +98,13 @@ def packets() -> set[str]:
 def core() -> set[str]:
     """Return the operators of the core ATen IR, which PyTorch marks with a tag."""
     found = set()
-    for name in dir(torch.ops.aten):
-        packet = getattr(torch.ops.aten, name)
-        if isinstance(packet, torch._ops.OpOverloadPacket):
-            tags = {tag for overload in packet.overloads() for tag in getattr(packet, overload).tags}
-            found |= {name} if torch.Tag.core in tags else set()
+    for full in torch._C._dispatch_get_all_op_names():  # torch.ops lists what was asked for only
+        name, _, overload = full.removeprefix("aten::").partition(".")
+        if (
+            full.startswith("aten::")
+            and torch.Tag.core in getattr(getattr(torch.ops.aten, name), overload or "default").tags
+        ):
+            found.add(name)
     return found
 
 
