@@ -129,7 +129,11 @@ def exp2(self: ArrayLike) -> Array:
 
 @jax.custom_jvp
 def _expm1(x: Array) -> Array:
-    return jnp.expm1(x)
+    if not is_complex(x):
+        return jnp.expm1(x)
+    a, b = x.real, x.imag  # cos b - 1 is -2 sin²(b/2)
+    half = jnp.sin(b / 2)
+    return lax.complex(jnp.expm1(a) * jnp.cos(b) - 2 * half * half, jnp.exp(a) * jnp.sin(b))
 
 
 @_expm1.defjvp

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from jax_ref import aten
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.sweep.invariants import INVARIANTS, NOT_COMPARED
-from parity_tests.sweep.recorded_calls import RecordedCall, recorded_calls
+from parity_tests.sweep.recorded_calls import RecordedCall, opinfo_names, recorded_calls
 from torch_impl import derivatives
 
 CHECKS = (
@@ -45,7 +45,7 @@ class FormulaCase:
 
 
 def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
-    """Return cases of an entry, with different shapes and options.
+    """Return cases of an entry, with different shapes and options: so many of real numbers, and one of complex ones.
 
     Raises:
         NoCase: there is none: no reference in JAX, no sample, a choice that the operator leaves open.
@@ -56,47 +56,40 @@ def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
         raise NoCase(f"jax_ref.aten has no {packet}; give a spec of your own with --spec")
     if packet in INVARIANTS or packet in NOT_COMPARED:
         raise NoCase(f"{packet} leaves signs, phases or a buffer open, which no oracle can know")
-    found: list[FormulaCase] = []
-    shapes = set()
-    for call in _samples(name):
-        moving = _moving(entry, call)
-        if moving and call.signature not in shapes:
-            shapes.add(call.signature)
-            found.append(_case(entry, call, moving))
-        if len(found) == most:
-            break
+    found = _of(entry, _samples(name, torch.float64), most)
+    if found:  # complex numbers are looked for where real ones are, since to find none takes minutes
+        found += _of(entry, _samples(name, torch.complex128, everywhere=False), 1)
     if not found:
         raise NoCase(f"no sample of PyTorch's own reaches {name}; give a spec of your own with --spec")
     return found
 
 
+def _of(entry: derivatives.Entry, calls: Sequence[RecordedCall], most: int) -> list[FormulaCase]:
+    usable = [(call, moving) for call in calls if (moving := _moving(entry, call))]
+    return [_case(entry, call, moving) for call, moving in usable[:most]]
+
+
 @functools.cache
-def _samples(name: str) -> tuple[RecordedCall, ...]:
-    """The calls of an operator, those of the OpInfos that have its name first; at most eight."""
+def _samples(name: str, dtype: torch.dtype, everywhere: bool = True) -> tuple[RecordedCall, ...]:
+    """Calls of an operator with different shapes or options, at most eight: of the OpInfos that have its name.
+
+    Where these have none, and if `everywhere`, of the others, whose samples take minutes.
+    """
     plain = name.removeprefix("aten::").partition(".")[0].strip("_")
-    calls: list[RecordedCall] = []
-    for call in _by_likeness(name, plain):
-        calls.append(call)
-        if len(calls) == 8:
-            break
-    return tuple(calls)
-
-
-def _by_likeness(name: str, plain: str) -> Iterator[RecordedCall]:
-    from parity_tests.sweep.recorded_calls import opinfo_names
-
     names = opinfo_names()
     alike = [each for each in names if plain in each or each.rpartition(".")[2] in plain]
-    seen: set = set()
-    for group in (alike, [each for each in names if each not in alike]):
-        for call in () if seen else recorded_calls({name}, group):  # the others' samples take minutes
-            if call.signature not in seen:
-                seen.add(call.signature)
-                yield call
+    others = [each for each in names if each not in alike]
+    found: dict[tuple, RecordedCall] = {}
+    for group in (alike, others if everywhere else []):
+        for call in () if found else recorded_calls({name}, group, [dtype]):
+            found.setdefault(call.signature, call)
+            if len(found) == 8:
+                break
+    return tuple(found.values())
 
 
 def _moving(entry: derivatives.Entry, call: RecordedCall) -> list[str]:
-    """The inputs with a formula, as arrays of real numbers; none if the sample is empty, too large, or has no such."""
+    """The inputs with a formula, as arrays of numbers; none if the sample is empty, too large, or has no such."""
     names = [name for formula in entry.vjps for name in formula.names]
     moving = [name for name in names if _is_double(call.arguments.get(name))]
     sizes = [call.arguments[name].size for name in moving]
@@ -105,7 +98,7 @@ def _moving(entry: derivatives.Entry, call: RecordedCall) -> list[str]:
 
 
 def _is_double(x: Any) -> bool:
-    return isinstance(x, np.ndarray) and x.dtype == np.float64
+    return isinstance(x, np.ndarray) and x.dtype in (np.float64, np.complex128)
 
 
 def _case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -> FormulaCase:
@@ -121,7 +114,7 @@ def _case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -
         primal=primal,
         inputs=[call.arguments[name] for name in moving],
         input_names=list(moving),
-        dtypes=["float64"],
+        dtypes=["complex128" if any(np.iscomplexobj(call.arguments[name]) for name in moving) else "float64"],
     )
     return FormulaCase(by_formulas(entry, moving, fixed), spec)
 

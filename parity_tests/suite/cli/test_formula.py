@@ -20,6 +20,12 @@ SCALED = """
   other: mul_tensor_backward(grad, self, other.scalar_type())
   result: other_t * self_p + self_t * other_p
 """
+WITHOUT_CONJUGATE = """
+- name: mul.Tensor(Tensor self, Tensor other) -> Tensor
+  self: grad * other
+  other: grad * self.conj()
+  result: other_t * self_p + self_t * other_p
+"""
 # PyTorch's own entry loses digits, see docs/found.md, 35; the mended one does not.
 OWN = """
 - name: expm1(Tensor self) -> Tensor
@@ -80,6 +86,14 @@ def test_a_right_entry_of_two_inputs_agrees(written):
     judged = gradparity("formula", str(written(SCALED)), "--op", "mul.Tensor")
     assert judged.exit_code == 0, judged.output
     assert "mul.Tensor agrees with its reference" in judged.output
+
+
+@pytest.mark.slow
+def test_a_missing_conjugate_is_seen(written):
+    judged = gradparity("formula", str(written(WITHOUT_CONJUGATE)))
+    assert judged.exit_code == 1, judged.output
+    assert "[vjp, given, complex128" in judged.output
+    assert "[vjp, given, float64" not in judged.output
 
 
 @pytest.mark.slow
