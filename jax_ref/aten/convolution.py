@@ -110,8 +110,14 @@ def _convolution_deprecated(
     return convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
 
 
-def _forward(
-    input: ArrayLike, weight: ArrayLike, bias: Maybe, stride: Ints, padding: Ints | str, dilation: Ints, groups: int
+def _conv(
+    input: ArrayLike,
+    weight: ArrayLike,
+    bias: Maybe = None,
+    stride: Ints = 1,
+    padding: Ints | str = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
 ) -> Array:
     """convolution, not transposed, with the padding "valid", none, or "same", one that keeps the size, too."""
     x, w = jnp.asarray(input), jnp.asarray(weight)
@@ -124,46 +130,7 @@ def _forward(
     return convolution(x, w, bias, stride, padding, dilation, False, 0, groups)
 
 
-def conv1d(
-    input: ArrayLike,
-    weight: ArrayLike,
-    bias: Maybe = None,
-    stride: Ints = 1,
-    padding: Ints | str = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-) -> Array:
-    """convolution along one axis."""
-    return _forward(input, weight, bias, stride, padding, dilation, groups)
-
-
-def conv2d(
-    input: ArrayLike,
-    weight: ArrayLike,
-    bias: Maybe = None,
-    stride: Ints = 1,
-    padding: Ints | str = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-) -> Array:
-    """convolution along two axes."""
-    return _forward(input, weight, bias, stride, padding, dilation, groups)
-
-
-def conv3d(
-    input: ArrayLike,
-    weight: ArrayLike,
-    bias: Maybe = None,
-    stride: Ints = 1,
-    padding: Ints | str = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-) -> Array:
-    """convolution along three axes."""
-    return _forward(input, weight, bias, stride, padding, dilation, groups)
-
-
-def conv_transpose1d(
+def _conv_transpose(
     input: ArrayLike,
     weight: ArrayLike,
     bias: Maybe = None,
@@ -173,35 +140,7 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Ints = 1,
 ) -> Array:
-    """The transposed convolution along one axis."""
-    return convolution(input, weight, bias, stride, padding, dilation, True, output_padding, groups)
-
-
-def conv_transpose2d(
-    input: ArrayLike,
-    weight: ArrayLike,
-    bias: Maybe = None,
-    stride: Ints = 1,
-    padding: Ints = 0,
-    output_padding: Ints = 0,
-    groups: int = 1,
-    dilation: Ints = 1,
-) -> Array:
-    """The transposed convolution along two axes."""
-    return convolution(input, weight, bias, stride, padding, dilation, True, output_padding, groups)
-
-
-def conv_transpose3d(
-    input: ArrayLike,
-    weight: ArrayLike,
-    bias: Maybe = None,
-    stride: Ints = 1,
-    padding: Ints = 0,
-    output_padding: Ints = 0,
-    groups: int = 1,
-    dilation: Ints = 1,
-) -> Array:
-    """The transposed convolution along three axes."""
+    """The transposed convolution, along as many axes as the weight has."""
     return convolution(input, weight, bias, stride, padding, dilation, True, output_padding, groups)
 
 
@@ -346,6 +285,8 @@ def col2im(
 
 
 OPERATORS = {
+    **{f"conv{axes}d": _conv for axes in (1, 2, 3)},
+    **{f"conv_transpose{axes}d": _conv_transpose for axes in (1, 2, 3)},
     "_conv_depthwise2d": _conv_depthwise2d,
     "_convolution": _convolution,
     "_convolution.deprecated": _convolution_deprecated,

@@ -14,7 +14,7 @@ import torch
 from jax_ref import aten
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.sweep.invariants import INVARIANTS, NOT_COMPARED
-from parity_tests.sweep.recorded_calls import RecordedCall, opinfo_names, recorded_calls
+from parity_tests.sweep.recorded_calls import RecordedCall, as_torch, opinfo_names, recorded_calls
 from torch_impl import derivatives
 
 CHECKS = (
@@ -104,7 +104,7 @@ def _is_double(x: Any) -> bool:
 def _case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -> FormulaCase:
     fixed = {name: value for name, value in call.arguments.items() if name not in moving}
     function = aten.OPERATORS[call.name]
-    of_jax = {name: _converted(value, jnp.asarray) for name, value in fixed.items()}
+    of_jax = {name: _as_jax(value) for name, value in fixed.items()}
 
     def primal(*inputs: Any) -> Any:
         return function(**of_jax, **dict(zip(moving, inputs, strict=True)))
@@ -119,10 +119,10 @@ def _case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -
     return FormulaCase(by_formulas(entry, moving, fixed), spec)
 
 
-def _converted(value: Any, array: Callable[[np.ndarray], Any]) -> Any:
+def _as_jax(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return array(value)
-    return [_converted(each, array) for each in value] if isinstance(value, list) else value
+        return jnp.asarray(value)
+    return [_as_jax(each) for each in value] if isinstance(value, list) else value
 
 
 def by_formulas(entry: derivatives.Entry, moving: Sequence[str], fixed: Mapping[str, Any]) -> Callable[..., Any]:
@@ -132,7 +132,7 @@ def by_formulas(entry: derivatives.Entry, moving: Sequence[str], fixed: Mapping[
     """
     packet, _, overload = entry.name.partition(".")
     operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
-    constants = {name: _converted(_dtype(value), torch.from_numpy) for name, value in fixed.items()}
+    constants = {name: as_torch(value) for name, value in fixed.items()}
 
     def bound(inputs: Sequence[torch.Tensor]) -> dict[str, Any]:
         return derivatives.bind(entry, (), constants | dict(zip(moving, inputs, strict=True)))
@@ -172,7 +172,3 @@ def by_formulas(entry: derivatives.Entry, moving: Sequence[str], fixed: Mapping[
         return saved[: len(moving)], saved[len(moving) :]
 
     return ByFormulas.apply
-
-
-def _dtype(value: Any) -> Any:
-    return getattr(torch, value.name) if isinstance(value, np.dtype) else value

@@ -64,12 +64,13 @@ def as_numpy(value: Any) -> Any:
     raise TypeError(f"a value of type {type(value).__name__}")
 
 
-def _as_torch(value: Any) -> Any:
+def as_torch(value: Any) -> Any:
+    """Return what `as_numpy` was given: arrays as tensors of their own."""
     if isinstance(value, np.ndarray):
         return torch.from_numpy(value.copy())
     if isinstance(value, np.dtype):
         return getattr(torch, value.name)
-    return [_as_torch(each) for each in value] if isinstance(value, list) else value
+    return [as_torch(each) for each in value] if isinstance(value, list) else value
 
 
 @dataclass
@@ -99,7 +100,7 @@ class _Recorder(TorchDispatchMode):
         for name, arguments, func in self.found:
             # Of a result that NumPy cannot hold, as a sparse tensor; of an operator that has refused before, too.
             with contextlib.suppress(TypeError, RuntimeError):
-                results = func(**{key: _as_torch(value) for key, value in arguments.items()})
+                results = func(**{key: as_torch(value) for key, value in arguments.items()})
                 returned = tuple(results) if isinstance(results, list | tuple) else (results,)
                 yield RecordedCall(name, arguments, tuple(map(as_numpy, returned)), self.source)
 

@@ -22,7 +22,7 @@ from parity_tests.harness.rounding.evaluation import called
 Pair = tuple[np.ndarray, np.ndarray]
 
 _ADDS = {"add", "sub", "add_any"}
-_SAME_SIZE = {"neg", "copy", "copy_p"}
+_SAME_SIZE = {"neg", "copy"}
 _LINEAR = {"mul", "dot_general", "broadcast_in_dim", "reshape", "squeeze", "transpose", "slice", "convert_element_type"}
 
 
