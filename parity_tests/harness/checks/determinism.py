@@ -3,10 +3,9 @@
 On CUDA, where sums by atomic additions come in another order every time, within the bound of rounding.
 """
 
-import itertools
+import math
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -22,6 +21,7 @@ _RUNS = 3
 _THREADS = 4
 _ROUNDS = 3
 _SHORT = 2000  # Python calls; what makes more of them takes so long that it meets others anyway
+_LONGEST_WAIT = 1e-3  # seconds; a thread that waits for a lock of the candidate must not hold up the one that has it
 
 
 def _run(trial):
@@ -40,31 +40,42 @@ def _values(trial, args):
 
 
 def _from_threads(trial, examples):
-    """The results of several threads at once, of which every other one computes the other example."""
-    start, seen = threading.Barrier(_THREADS), set()
+    """The results of several threads at once, of which every other one computes the other example.
 
-    def alone(which):
+    They go through the candidate in step: none makes its next call before all have made the last one. Calls as short as
+    these would otherwise hardly ever meet.
+    """
+    start, seen, moved = threading.Barrier(_THREADS), set(), threading.Condition()
+    calls = [math.inf] * _THREADS  # that each thread has made; those of one that does not run hold up nobody
+
+    def in_step(thread, which):
         torch.set_num_threads(1)  # as in the thread that started this one
-        calls = itertools.count()
 
         def step(frame, event, argument):
             if event in ("call", "c_call"):
                 seen.add(forward_ad._current_level >= 0)
-                if next(calls) < _SHORT:
-                    time.sleep(1e-6)  # calls as short as these would hardly ever meet inside of the candidate
+                if calls[thread] < _SHORT:
+                    with moved:
+                        calls[thread] += 1
+                        moved.notify_all()
+                        moved.wait_for(lambda: min(calls) >= calls[thread], _LONGEST_WAIT)
 
         sys.setprofile(step)
         try:
             return which, _values(trial, examples[which]), "from several threads"
         finally:
             sys.setprofile(None)
+            with moved:
+                calls[thread] = math.inf
+                moved.notify_all()
 
     def together(thread):
+        calls[thread] = 0
         start.wait()
-        return alone(thread % len(examples))
+        return in_step(thread, thread % len(examples))
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        pool.submit(alone, 0).result()
+        pool.submit(in_step, 0, 0).result()
         if True in seen:
             raise Refused("goes through forward AD, whose level all threads share in PyTorch", declared=True)
         return [result for _ in range(_ROUNDS) for result in pool.map(together, range(_THREADS))]
