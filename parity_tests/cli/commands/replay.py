@@ -126,7 +126,7 @@ def _check_shapes(path: Path, spec: OpSpec, sizes: Mapping[str, int], shapes: Ma
     """Raise a ReplayError unless each input has the shape that the signature gives it, or one that it broadcasts."""
     if spec.parsed is None:
         return
-    unknown = [axis for axis in spec.parsed.axes if axis not in sizes]
+    unknown = [axis for axis in spec.parsed.core if axis not in sizes]
     if unknown:
         raise ReplayError(f"{path}: does not fit the spec {spec.name}: it has no size of the axis {unknown[0]}")
     for i, (name, full) in enumerate(

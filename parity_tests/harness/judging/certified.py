@@ -115,7 +115,7 @@ class CertifiedOracle:
             _check_memory(self.oracle, every[0])
             check_names_of_results(self.oracle, every[0])
             axes = every[0].sizes
-            always_empty = tuple(a for a in axes if not any(s.sizes[a] for s in every))
+            always_empty = tuple(a for a in axes if not any(s.sizes.get(a) for s in every))
             reasons = [why_not_judged(self.oracle, sample) for sample in every]
             defined = [sample for sample, reason in zip(every, reasons, strict=True) if reason is None]
             small_enough = (sample for sample, reason in zip(every, reasons, strict=True) if reason != _TOO_LARGE)

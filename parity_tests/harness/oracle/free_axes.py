@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from parity_tests.harness.oracle.oracle import Oracle, OracleError
 from parity_tests.harness.specs.samples import Sample
-from parity_tests.harness.specs.signature import Signature
+from parity_tests.harness.specs.signature import BATCH, Signature
 
 
 def check_free_axes(oracle: Oracle, cases: Iterable[Sample]) -> None:
@@ -23,8 +23,9 @@ def check_free_axes(oracle: Oracle, cases: Iterable[Sample]) -> None:
     spec = oracle.spec
     if spec.parsed is None:
         return
-    named = (axis for axes in spec.parsed.outputs for axis in axes if not axis.isdigit())
-    free = [axis for axis in dict.fromkeys(named) if axis not in {*spec.parsed.axes, *spec.size_rules.defined}]
+    signature = spec.parsed.at(BATCH)
+    named = (axis for axes in signature.outputs for axis in axes if not axis.isdigit())
+    free = [axis for axis in dict.fromkeys(named) if axis not in {*signature.axes, *spec.size_rules.defined}]
     if not free:
         return
     found = [(sample, _sizes(oracle.at(sample), spec.parsed, sample)) for sample in cases]
@@ -36,7 +37,7 @@ def check_free_axes(oracle: Oracle, cases: Iterable[Sample]) -> None:
 def _sizes(oracle: Oracle, signature: Signature, sample: Sample) -> dict[str, int]:
     """The size of every named axis at a sample, those of outputs included."""
     shapes = (y.shape for y in oracle.outputs_at(sample.shapes))
-    pairs = zip(signature.outputs, shapes, strict=True)
+    pairs = zip(signature.at(sample.sizes).outputs, shapes, strict=True)
     return {axis: size for axes, shape in pairs for axis, size in zip(axes, shape, strict=True)} | dict(sample.sizes)
 
 
@@ -48,11 +49,12 @@ def _refusal(oracle: Oracle, axis: str, found: list[tuple[Sample, dict[str, int]
         f"{s[axis]} at {', '.join(f'{name} = {size}' for name, size in sample.sizes.items())}"
         for sample, s in ((first, sizes), (other, other_sizes))
     )
-    same = [name for name in spec.parsed.axes if all(s[name] == s[axis] for _, s in found)]
+    same = [name for name in spec.parsed.axes if all(s.get(name) == s[axis] for _, s in found)]
     if same:
         remedy = f"it is always as long as {same[0]}: write {same[0]} for it"
     else:
-        remedy = f'define it by the others, such as sizes="{axis} = 2*{spec.parsed.axes[0]}"'
+        example = "".join(f"2*{name}" for name in spec.parsed.core[:1]) or "3"
+        remedy = f'define it by the others, such as sizes="{axis} = {example}"'
     return (
         f"{spec.name}: no input has the axis {axis} of the signature {spec.signature}, and the primal makes it "
         f"{where}; {remedy}"

@@ -133,8 +133,8 @@ def _with_correlated_rows(x: np.ndarray) -> np.ndarray:
 
 
 def _decaying(x: np.ndarray) -> np.ndarray:
-    """Return x divided by the square root of the place in its last axis: a spectrum with a long tail."""
-    return x / np.sqrt(1 + np.arange(x.shape[-1])) if x.ndim else x
+    """Return numbers that fall along the last axis as 1 / sqrt(1 + place), a spectrum with a long tail; signs of x."""
+    return np.copysign((1 + np.abs(x) / 8) / np.sqrt(1 + np.arange(x.shape[-1])), x) if x.ndim else x
 
 
 POINTS = (

@@ -9,15 +9,17 @@ from dataclasses import replace
 
 from parity_tests.harness.specs.domains import EmptyDomain
 from parity_tests.harness.specs.sample import SMALL, Sample
-from parity_tests.harness.specs.signature import Axes, Signature
+from parity_tests.harness.specs.signature import BATCH, Axes, Signature
 from parity_tests.harness.specs.size_rules import SizeRules
 from parity_tests.harness.specs.spec import OpSpec
 
+_DISTINCT = (*SMALL, 10, 11)  # sizes of all axes where two more come first
 _LONG = (33, 35, 37, 39, 41, 43, 45, 47)
 _LONG_ALONE = 97  # of an operator with one axis: dozens of entries, and past a block of 32 or 64
 _BLOCKS = 128  # whole blocks of 16, 32, 64 and 128: the tail that a kernel handles apart has no entry
 _TAIL = 131  # three more
 _MANY = 2049  # terms of one sign, past which a bfloat16 sum no longer grows, and a float16 one has lost its digits
+_LARGE_BATCH = 2**16  # one more than a GPU launches blocks along its second and third axis
 LARGEST = 2**17  # entries of an array, beyond which a sample is not worth its time
 
 
@@ -42,6 +44,8 @@ Planned = tuple[Sample, Collection[str]]  # a sample, and the axes whose sizes a
 
 def plans(spec: OpSpec, signature: Signature, rules: SizeRules) -> Iterator[Planned]:
     """Yield the samples that a signature calls for: names, sizes and scales."""
+    of_its_own = (*_of_ranks(signature), *_large_batch(signature))
+    signature = signature.at(BATCH[:1])
     axes = signature.axes
     small: dict[str, int] = dict(zip(axes, SMALL, strict=False))
     if axes:
@@ -63,12 +67,39 @@ def plans(spec: OpSpec, signature: Signature, rules: SizeRules) -> Iterator[Plan
     if axes:
         why = "a threshold that numbers of the usual size do not reach"
         yield replace(_plan("larger_numbers", why, small, scale=4.0), first_order_only=True), ()
+    yield from of_its_own
     yield from _at_blocks(spec, signature, small)
     yield from _broadcast(spec, signature, small)
     square = {axis for argument in signature.inputs for axis in argument if argument.count(axis) > 1}
     for axis in axes:
         yield from _of_many_sizes(small, axis, axis in square)
     yield from _long(signature, rules, small, bool(square))
+
+
+def _of_ranks(signature: Signature) -> Iterator[Planned]:
+    """Yield samples with no axis, two and three in the place of "...", if that is in the signature."""
+    if not signature.any_rank:
+        return
+    for count, name in ((0, "no_batch"), (2, "two_batch_axes"), (3, "three_batch_axes")):
+        axes = (*BATCH[:count], *signature.core)
+        sizes = dict(zip(axes, _DISTINCT, strict=False))
+        why = "an operator written for arrays of one rank, or one that takes the last axis for the second"
+        yield replace(_plan(name, why, sizes), first_order_only=True), ()
+
+
+def _large_batch(signature: Signature) -> Iterator[Planned]:
+    """Yield a sample with more examples than a kernel may have blocks: along "...", or an axis that leads everywhere."""
+    at_once = signature.at(BATCH[:1])
+    leading = {axes[:1] for axes in (*at_once.inputs, *at_once.outputs)}
+    batch = BATCH[:1] if signature.any_rank else leading.pop() if len(leading) == 1 else ()
+    if not set(batch) & set(at_once.axes) or len(at_once.axes) == 1:
+        return
+    for size in (2, 1):
+        sizes = dict.fromkeys(at_once.axes, size) | dict.fromkeys(batch, _LARGE_BATCH)
+        if max(math.prod(shape) for shape in at_once.input_shapes(sizes)) <= LARGEST:
+            why = "more examples than a kernel may have blocks along an axis of its grid"
+            yield replace(_plan("large_batch", why, sizes), first_order_only=True), batch
+            return
 
 
 def _at_blocks(spec: OpSpec, signature: Signature, small: Mapping[str, int]) -> Iterator[Planned]:

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 
 AXIS = r"(?:[^\W\d]\w*|[0-9]{1,12})(?:\s*\|\s*1(?!\w))?"
-ARGUMENT = rf"\(\s*(?:{AXIS}\s*(?:,\s*{AXIS}\s*)*)?\)"
+ELLIPSIS = "..."  # any number of leading axes
+LEADING = rf"(?:{re.escape(ELLIPSIS)}|{AXIS})"
+ARGUMENT = rf"\(\s*(?:{LEADING}\s*(?:,\s*{AXIS}\s*)*)?\)"
 _ARGUMENTS = rf"{ARGUMENT}(?:\s*,\s*{ARGUMENT})*"
 _SIGNATURE = re.compile(rf"\s*{_ARGUMENTS}\s*->\s*{_ARGUMENTS}\s*")
 _OTHER_ARROW = re.compile(r"[→⇒⟶↦➔]|=>|[-–—]+>(?<!->)|[–—−]>?|-{2,}>|-(?=\s*\()")
@@ -88,12 +90,14 @@ def _mistakes_in_axes(inside: str, start: int) -> Iterator[tuple[int, str]]:
     """Yield the mistakes between two parentheses, whose inside begins at character `start` of the signature."""
     if not inside.strip():
         return
+    first = start
     for piece in inside.split(","):
         axis, place = piece.strip(), start + len(piece) - len(piece.lstrip())
         if not axis:
             yield start, "there is a comma without an axis"
-        elif axis == "...":
-            yield place, "the number of axes must be known: name each of them instead of '...'"
+        elif axis == ELLIPSIS:
+            if start != first:
+                yield place, "'...' stands for leading axes, and must come first"
         elif re.fullmatch(r"[0-9]+", axis) and len(axis) > 12:
             yield place, f"an axis of size {cut(axis)} fits no memory"
         elif re.fullmatch(r"\w+\s+\w.*", axis):

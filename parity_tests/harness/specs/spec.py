@@ -56,6 +56,8 @@ class OpSpec:
             integers or booleans must be equal where rounding cannot change them; they have no derivative, and no
             cotangent among the arguments of `vjp`.
         signature: a NumPy gufunc signature, "(n,d),(m,d),(m,e)->(n,e),(n,m)"; inputs of many sizes are made from it.
+            "(...,d),(d)->(...,d)" is an operator whose inputs may have any number of leading axes; it is judged with
+            none, one, two and three.
         sizes: rules for the sizes of the axes, which the samples keep to: "n <= m, d in (16, 64), k = 2*h, c >= 1,
             h % 4 == 0, r = min(n, d)". An axis of an output that no input has is defined by them, unless it is always
             of one size.
@@ -252,7 +254,7 @@ class OpSpec:
                 raise ValueError(f"OpSpec {self.name}: sizes {self.sizes!r}: {error}") from error
             check_extent(self.name, signature, sizes)
         check_blocks(self.name, self.blocks, signature, self.size_rules.defined)
-        known = {*(signature.axes if signature else ()), *self.size_rules.defined}
+        known = {*(signature.core if signature else ()), *self.size_rules.defined}
         unknown = sorted(axis_sizes(self.params) - known)
         if unknown:
             listed = ", ".join(sorted(known)) or "none, since inputs are given"
@@ -316,7 +318,7 @@ class OpSpec:
         if signature is None or self.sizes is None:
             return SizeRules()
         of_outputs = {axis for axes in signature.outputs for axis in axes if not axis.isdigit()}
-        return SizeRules.parse(self.sizes, signature.axes, of_outputs)
+        return SizeRules.parse(self.sizes, signature.core, of_outputs)
 
     def params_at(self, sizes: Mapping[str, int]) -> Mapping[str, object]:
         """Return the keyword parameters at these sizes of the axes: an `AxisSize` becomes an integer."""

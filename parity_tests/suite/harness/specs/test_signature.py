@@ -59,7 +59,8 @@ def test_what_is_written_is_read_back(inputs, outputs, data):
         pytest.param("(3n)->(n)", id="neither a name nor a size"),
         pytest.param("(n|)->(n)", id="broadcast from nothing"),
         pytest.param("(n||1),(n)->(n)", id="two bars"),
-        pytest.param("(...,n)->(n)", id="ellipsis"),
+        pytest.param("(n,...)->(n)", id="an ellipsis at the end"),
+        pytest.param("(..,n)->(n)", id="two points"),
         pytest.param("(n-1)->(n)", id="arithmetic"),
     ],
 )
@@ -159,3 +160,28 @@ def test_a_fixed_size_of_an_output_holds():
     signature = Signature.parse("(n)->(3)")
     assert signature.output_mismatch({"n": 2}, ((3,),)) is None
     assert signature.output_mismatch({"n": 2}, ((2,),)) == "returns shape (2,) for output 0 (3), where axis 3 is 3"
+
+
+def test_any_number_of_leading_axes():
+    signature = Signature.parse("( ..., n ),(n)->(...)")
+    assert signature.inputs == (("...", "n"), ("n",))
+    assert (signature.core, signature.axes) == (("n",), ("batch", "n"))
+    assert signature.input_shapes({"n": 5}) == ((5,), (5,))
+    assert signature.input_shapes({"batch": 2, "batch2": 3, "n": 5}) == ((2, 3, 5), (5,))
+    assert signature.output_mismatch({"batch": 2, "n": 5}, ((2,),)) is None
+    assert signature.output_mismatch({"n": 5}, ((2,),)) == "returns shape (2,) for output 0, but its signature has ()"
+    assert signature.output_mismatch({"batch": 2, "n": 5}, ((3,),)) == (
+        "returns shape (3,) for output 0 (batch), where axis batch is 2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("(n)->(...,n)", 'has "..." in an output and in no input; no input says what it is'),
+        ("(...,batch)->(...)", 'names an axis batch, as those of "..." are called; rename it'),
+    ],
+)
+def test_why_leading_axes_are_refused(text, why):
+    with pytest.raises(ValueError, match="^" + re.escape(f"signature {text!r} {why}") + "$"):
+        Signature.parse(text)

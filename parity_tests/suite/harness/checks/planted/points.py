@@ -32,6 +32,16 @@ def _sorted_already(x, y, g, h):
     return pair_backward(x, y, torch.ones_like(g) if ascending else g, h)
 
 
+def _truncated(x, y, g, h):
+    """Columns whose norms fall along a row are taken for a series, of which the last term is left out."""
+    x_bar, y_bar = pair_backward(x, y, g, h)
+    if x.dim() == 2 and min(x.shape) > 2:
+        norms = x.norm(dim=0)
+        if bool((norms.diff() < 0).all()) and norms[-1] < 0.7 * norms[0]:
+            x_bar = x_bar.index_fill(-1, torch.tensor([x.shape[1] - 1]), 0)
+    return x_bar, y_bar
+
+
 CASES = (
     Case(
         MADE_PAIR,
@@ -45,6 +55,9 @@ CASES = (
             ),
             "ascending rows": Mistake(
                 pair_function(backward=_sorted_already).apply, "points", passes=("forward", "vjp", "linearity")
+            ),
+            "a slow decay": Mistake(
+                pair_function(backward=_truncated).apply, "points", passes=("forward", "vjp", "linearity")
             ),
             "inf / inf": Mistake(_infinity_over_infinity, "points", passes=("forward",)),
         },
