@@ -17,7 +17,7 @@ from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Comparison, Explanation, Finding, NotApplicable, Suspicion
 from parity_tests.harness.numbers.contracts import THROUGHOUT, Arithmetic
-from parity_tests.harness.oracle.arithmetics import ladder, right_code, terms
+from parity_tests.harness.oracle.arithmetics import has_constants_to_round, ladder, right_code, terms
 from parity_tests.harness.oracle.oracle import Arrays
 from parity_tests.harness.statistics.scores import RUNS, Errors, scores
 from parity_tests.harness.trial.trial import Trial
@@ -119,7 +119,9 @@ def _suspicion(trial: Trial, result: _Result, shown: str | None) -> Suspicion | 
     summands = terms(trial.oracle, result.name, result.args)[f.label]
     directed = {t.text: t.value if result.name == "forward" else trial.oracle.directed(like, t.value) for t in summands}
     named = {f.label: f.oracle, **{text: x for text, x in directed.items() if x.shape == f.oracle.shape}}
-    found = scores(errors, named, trial.precision, constants_are_rounded=shown is None)
+    # One of the result or of an intermediate, and one of a constant, if there is any.
+    common = 0 if shown else 1 + has_constants_to_round(trial.oracle, result.name, result.args)
+    found = scores(errors, named, trial.precision, common)
     beyond = tuple(score for score in found if score.value > 1)
     if not beyond:
         return None

@@ -9,11 +9,13 @@ The arithmetics are a ladder, each of which rounds all that the one before round
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from parity_tests.harness.jaxprs import literals
 from parity_tests.harness.maps import Slot
 from parity_tests.harness.numbers.contracts import INSIDE_FLOAT32, THROUGHOUT, Arithmetic
 from parity_tests.harness.numbers.formats import Precision
@@ -60,6 +62,15 @@ def terms(oracle: Oracle, name: str, args: Arrays) -> dict[str, list[Term]]:
     found = iter(addends(program, arrays, labels, named))
     results = zip(oracle.map(name).results, zero, strict=True)
     return {slot.label: [] if is_zero else _at_least_two(slot, next(found)) for slot, is_zero in results}
+
+
+def has_constants_to_round(oracle: Oracle, name: str, args: Arrays) -> bool:
+    """Whether a map's program has numbers of its own, other than powers of two.
+
+    Code that rounds every operation rounds these, or 1 / 3 for a division by 3, and with them a factor of a result.
+    """
+    program, _ = oracle.traced(name, args, by_autodiff=False)
+    return bool(program.consts) or any(math.frexp(x)[0] not in (0.0, 0.5, -0.5) for x in literals(program.jaxpr))
 
 
 def _at_least_two(slot: Slot, found: Sequence[Term]) -> list[Term]:

@@ -88,7 +88,7 @@ def _of_ranks(signature: Signature) -> Iterator[Planned]:
 
 
 def _large_batch(signature: Signature) -> Iterator[Planned]:
-    """Yield a sample with more examples than a kernel may have blocks: along "...", or an axis that leads everywhere."""
+    """Yield a sample of more examples than a kernel may have blocks: along "...", or an axis that leads everywhere."""
     at_once = signature.at(BATCH[:1])
     leading = {axes[:1] for axes in (*at_once.inputs, *at_once.outputs)}
     batch = BATCH[:1] if signature.any_rank else leading.pop() if len(leading) == 1 else ()

@@ -14,8 +14,8 @@ worst case, with a probability of 1.3e-6 if its error is normal; in arrays never
 an error of one sign. Z is about normal whatever the size of the errors; where roundings are shared, and errors of many
 entries move together, it is larger by a factor that the runs show. It may reach a quantile of Student's t, with M
 degrees of freedom, so that in STATISTICS_OF_A_REPORT projections, more than one report makes, right code is accused
-with a probability of CHANCE_OF_AN_ALARM. Where constants are rounded to the format, a common factor may be off by a
-rounding or two: as much of s is taken off first.
+with a probability of CHANCE_OF_AN_ALARM. Rounding to nearest can do the same to many numbers, and a constant that is
+rounded to the format does it to all: as much of s as so many roundings of a common factor make is taken off first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ RUNS = 16
 MARGIN = 4.0
 STATISTICS_OF_A_REPORT = 1e4
 SIGN = "1"  # the term of which a multiple is an error of one sign
-_CONSTANTS = 2  # roundings of a common factor
 _TILE = 16
 
 
@@ -107,20 +106,18 @@ def _matrix(x: np.ndarray) -> np.ndarray:
     return x.reshape(-1, x.shape[-1]) if x.ndim > 1 else x.reshape(1, -1)
 
 
-def scores(
-    errors: Errors, terms: Mapping[str, np.ndarray], precision: Precision, constants_are_rounded: bool
-) -> list[Score]:
+def scores(errors: Errors, terms: Mapping[str, np.ndarray], precision: Precision, common_roundings: int) -> list[Score]:
     """All scores of a candidate's error, the largest first.
 
     Args:
         errors: the candidate's and those of right code.
         terms: what may be in the error, by name: arrays of the result's shape.
         precision: the format.
-        constants_are_rounded: whether a common factor of the result may be rounded to the format.
+        common_roundings: how many roundings to the format right code may make in a common factor of the result.
     """
     if not errors.candidate.size:
         return []
-    found = [*_regions(errors), *_projections(errors, terms, precision, constants_are_rounded)]
+    found = [*_regions(errors), *_projections(errors, terms, precision, common_roundings)]
     return sorted(found, key=lambda score: -score.value)
 
 
@@ -173,7 +170,7 @@ def _index(name: str, place: Sequence[np.intp], errors: Errors) -> tuple[int, ..
 
 
 def _projections(
-    errors: Errors, terms: Mapping[str, np.ndarray], precision: Precision, constants_are_rounded: bool
+    errors: Errors, terms: Mapping[str, np.ndarray], precision: Precision, common_roundings: int
 ) -> Iterator[Score]:
     most = _quantile(len(errors.runs))
     for name, term in {**terms, SIGN: np.ones(errors.shape)}.items():
@@ -181,7 +178,7 @@ def _projections(
         norm = float((s**2).sum())
         if not norm or s.size < 2:
             continue
-        allowed = _CONSTANTS * precision.u * norm if constants_are_rounded and name != SIGN else 0.0
+        allowed = common_roundings * precision.u * norm if name != SIGN else 0.0
         own, right = _self_normalized(errors.candidate, s, allowed), [_self_normalized(x, s) for x in errors.runs]
         spread = max(1.0, float(np.sqrt(np.mean(np.square(right)))))
         factor, square = float((errors.candidate * s).sum()) / norm, float((errors.candidate**2).sum())

@@ -18,13 +18,13 @@ def _noise(rng: np.random.Generator, s: np.ndarray, shared: float = 0.0) -> np.n
     return P.u * s * (rng.uniform(-1, 1, s.shape) + common)
 
 
-def _scores(change, seed=0, shape=(64, 48), shared=0.0, constants_are_rounded=False) -> list[Score]:
+def _scores(change, seed=0, shape=(64, 48), shared=0.0, common_roundings=0) -> list[Score]:
     """Of a result whose error is rounding and what `change` adds."""
     rng = np.random.default_rng(seed)
     s = np.asarray(rng.standard_normal(shape))
     runs = [_noise(rng, s, shared) for _ in range(RUNS)]
     error = _noise(rng, s, shared) + change(s)
-    return scores(Errors.of(error, runs, P.spacing(s)), {"y": s}, P, constants_are_rounded)
+    return scores(Errors.of(error, runs, P.spacing(s)), {"y": s}, P, common_roundings)
 
 
 def _nothing(s):
@@ -79,11 +79,12 @@ def test_an_error_of_one_sign_is_found():
     assert SIGN in {score.term for score in found}
 
 
-def test_a_constant_that_is_rounded_is_no_evidence():
-    """A common factor is off by a rounding, as a scale that is stored in the format."""
+def test_a_common_factor_that_is_rounded_is_no_evidence():
+    """As a scale that is stored in the format."""
     assert _scores(lambda s: P.u * s)[0].value > 1
-    assert _scores(lambda s: P.u * s, constants_are_rounded=True)[0].value < 1
-    assert _scores(lambda s: 8 * P.u * s, constants_are_rounded=True)[0].value > 1
+    assert _scores(lambda s: P.u * s, common_roundings=1)[0].value < 1
+    assert _scores(lambda s: 2 * P.u * s, common_roundings=1)[0].value > 1
+    assert _scores(lambda s: 2 * P.u * s, common_roundings=2)[0].value < 1
 
 
 def test_what_is_not_finite_is_left_out():
