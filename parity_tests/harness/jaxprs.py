@@ -34,6 +34,17 @@ def literals(jaxpr: core.Jaxpr) -> set[float]:
     return found.union(*inner)
 
 
+def computes_with_constants_alone(jaxpr: core.Jaxpr) -> bool:
+    """True if an equation takes nothing but numbers that are written in the jaxpr, as log(2), or nothing, as iota."""
+    constant: set[core.Var] = set()
+    for eqn in jaxpr.eqns:
+        if all(isinstance(x, core.Literal) or x in constant for x in eqn.invars):
+            if eqn.primitive.name not in ("broadcast_in_dim", "convert_element_type"):
+                return True
+            constant.update(eqn.outvars)
+    return any(computes_with_constants_alone(sub) for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))
+
+
 def has_custom_vjp(jaxpr: core.Jaxpr) -> bool:
     """True if a jax.custom_vjp takes part in a jaxpr."""
     return has_primitive(jaxpr, "custom_vjp")

@@ -20,6 +20,7 @@ def tanh_linear(x, w, scale):
 
 # 2. The axes of its inputs and outputs, as a NumPy gufunc signature; inputs of many sizes are made from it.
 #    "(n,d),(n|1,d)->(n,d)"      an input that may be of size 1 along n, to be broadcast
+#    "(...,d),(d)->(...,d)"      any number of axes may come first
 #    domains={{"x": "positive"}}   also "unit", "symmetric", "definite", "lower", integer(0, "n"), a sampler
 #    constants=["w"]             inputs that are not differentiated
 #    params={{"scale": 0.5}}       keyword parameters, handed to both sides

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from parity_tests.harness.jaxprs import literals
+from parity_tests.harness.jaxprs import computes_with_constants_alone, literals
 from parity_tests.harness.maps import Slot
 from parity_tests.harness.numbers.contracts import INSIDE_FLOAT32, THROUGHOUT, Arithmetic
 from parity_tests.harness.numbers.formats import Precision
@@ -70,7 +70,9 @@ def has_constants_to_round(oracle: Oracle, name: str, args: Arrays) -> bool:
     Code that rounds every operation rounds these, or 1 / 3 for a division by 3, and with them a factor of a result.
     """
     program, _ = oracle.traced(name, args, by_autodiff=False)
-    return bool(program.consts) or any(math.frexp(x)[0] not in (0.0, 0.5, -0.5) for x in literals(program.jaxpr))
+    if program.consts or computes_with_constants_alone(program.jaxpr):
+        return True
+    return any(math.frexp(x)[0] not in (0.0, 0.5, -0.5) for x in literals(program.jaxpr))
 
 
 def _at_least_two(slot: Slot, found: Sequence[Term]) -> list[Term]:

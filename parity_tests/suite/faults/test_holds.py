@@ -39,7 +39,7 @@ SIGNATURES = [  # and the character that the mistake is at
     ("(n),->(n)", 4, "there is no argument after this comma"),
     ("(n d)->(n)", 2, "write a comma between the axes 'n d'"),
     ("(n,)->(n)", 4, "there is a comma without an axis"),
-    ("(...,n)->(n)", 2, "the number of axes must be known: name each of them instead of '...'"),
+    ("(n,...)->(n)", 4, "'...' stands for leading axes, and must come first"),
     ("(n)->(2n)", 7, "'2n' is neither a name nor a number; name the axis, and say how long it is by OpSpec(sizes="),
     ("(n-1)->(n)", 2, "'n-1' is neither a name nor a number; name the axis, and say how long it is by OpSpec("),
     ("(²)->(²)", 2, "'²' is neither a name nor a number"),
