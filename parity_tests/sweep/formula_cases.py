@@ -28,6 +28,8 @@ CHECKS = (
     "input_subsets",
     "linearity",
     "purity",
+    "points",
+    "points_second_order",
 )
 _ENTRIES = 4096  # of an input: a sample with more is left out
 
@@ -38,7 +40,11 @@ class NoCase(Exception):
 
 @dataclass(frozen=True)
 class FormulaCase:
-    """An entry at one of PyTorch's own samples of its operator: the callable with these formulas, and the spec."""
+    """The callable with the formulas of an entry, and its spec.
+
+    The inputs are one of PyTorch's own samples of its operator or, of an elementwise one, what the harness makes,
+    special points among them.
+    """
 
     call: Callable[..., Any]
     spec: OpSpec
@@ -46,6 +52,8 @@ class FormulaCase:
 
 def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
     """Return cases of an entry, with different shapes and options: so many of real numbers, and one of complex ones.
+
+    An elementwise operator of real numbers is also judged at inputs that are made for it.
 
     Raises:
         NoCase: there is none: no reference in JAX, no sample, a choice that the operator leaves open.
@@ -66,7 +74,9 @@ def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
 
 def _of(entry: derivatives.Entry, calls: Sequence[RecordedCall], most: int) -> list[FormulaCase]:
     usable = [(call, moving) for call in calls if (moving := _moving(entry, call))]
-    return [_case(entry, call, moving) for call, moving in usable[:most]]
+    given = [_case(entry, call, moving) for call, moving in usable[:most]]
+    alike = [call for call, moving in usable if _is_elementwise(call, moving)]
+    return given + [_made_case(entry, call, _moving(entry, call)) for call in alike[:1]]
 
 
 @functools.cache
@@ -102,21 +112,57 @@ def _is_double(x: Any) -> bool:
 
 
 def _case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -> FormulaCase:
-    fixed = {name: value for name, value in call.arguments.items() if name not in moving}
-    function = aten.OPERATORS[call.name]
-    of_jax = {name: _as_jax(value) for name, value in fixed.items()}
-
-    def primal(*inputs: Any) -> Any:
-        return function(**of_jax, **dict(zip(moving, inputs, strict=True)))
-
     spec = OpSpec(
         entry.name.replace(".", "_"),
-        primal=primal,
+        primal=_primal(call, moving),
         inputs=[call.arguments[name] for name in moving],
         input_names=list(moving),
         dtypes=["complex128" if any(np.iscomplexobj(call.arguments[name]) for name in moving) else "float64"],
     )
-    return FormulaCase(by_formulas(entry, moving, fixed), spec)
+    return FormulaCase(by_formulas(entry, moving, _fixed(call, moving)), spec)
+
+
+def _made_case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -> FormulaCase:
+    """The case of an elementwise operator; in float32, too, where squares overflow that have room in float64."""
+    spec = OpSpec(
+        f"{entry.name.replace('.', '_')}, of each entry",
+        primal=_primal(call, moving),
+        signature=f"{','.join('(n)' for _ in moving)}->(n)",
+        input_names=list(moving),
+        dtypes=["float64", "float32"],
+    )
+    return FormulaCase(by_formulas(entry, moving, _fixed(call, moving)), spec)
+
+
+def _fixed(call: RecordedCall, moving: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in call.arguments.items() if name not in moving}
+
+
+def _primal(call: RecordedCall, moving: Sequence[str]) -> Callable[..., Any]:
+    """The reference as a function of these arguments, with the others of a call."""
+    function = aten.OPERATORS[call.name]
+    of_jax = {name: _as_jax(value) for name, value in _fixed(call, moving).items()}
+
+    def primal(*inputs: Any) -> Any:
+        return function(**of_jax, **dict(zip(moving, inputs, strict=True)))
+
+    return primal
+
+
+def _is_elementwise(call: RecordedCall, moving: Sequence[str]) -> bool:
+    """Whether each entry of the only result is what the reference makes of the entries at its place alone."""
+    inputs = [call.arguments[name] for name in moving]
+    arrays = [x for x in _fixed(call, moving).values() if isinstance(x, np.ndarray | list)]
+    shapes = {x.shape for x in (*inputs, *call.results)}
+    if arrays or len(call.results) != 1 or len(shapes) != 1 or np.iscomplexobj(call.results[0]) or inputs[0].size < 2:
+        return False
+    primal = _primal(call, moving)
+    flat = [x.reshape(-1) for x in inputs]
+    alone = [np.asarray(primal(*(x[i : i + 1] for x in flat))) for i in range(min(8, flat[0].size))]
+    together = np.asarray(primal(*flat))
+    if together.shape != flat[0].shape or any(y.shape != (1,) for y in alone):
+        return False
+    return np.allclose(np.concatenate(alone), together[: len(alone)], equal_nan=True)
 
 
 def _as_jax(value: Any) -> Any:

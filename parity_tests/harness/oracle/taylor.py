@@ -132,7 +132,8 @@ def _error(remainders: Sequence[float], noises: Sequence[float]) -> tuple[float,
     R(h) = d h + c h² + e h³ + ... With the ratio r of two steps, (r R(h / r) - R(h) / r) / ... leaves no c, and so on:
     Richardson's extrapolation. The change that the last extrapolation makes is an estimate, too large by r at least, of
     what it leaves. An extrapolation over larger steps is used only if it agrees with what the smaller ones say: between
-    larger ones there may be a kink.
+    larger ones there may be a kink. The series may not converge there, either, as beyond the pole of a quotient: the
+    second extrapolation is used only over steps of which R(h) / h changes as h or h² does.
     """
     first = [r / h for r, h in zip(remainders, _STEPS, strict=True)]
     noise = [n / h for n, h in zip(noises, _STEPS, strict=True)]
@@ -147,12 +148,25 @@ def _error(remainders: Sequence[float], noises: Sequence[float]) -> tuple[float,
         (third[0], noise_of_third[0] + abs(third[0] - second[0])),
         (third[1], noise_of_third[1] + abs(third[1] - second[1])),
     ]
+    usable = [True, True, _changes_as_a_power(first[:3], noise), _changes_as_a_power(first[1:], noise[1:])]
     low, high = -math.inf, math.inf
-    for middle, radius in intervals:
-        if middle - radius > high or middle + radius < low:
+    for (middle, radius), follows in zip(intervals, usable, strict=True):
+        if not follows or middle - radius > high or middle + radius < low:
             break
         low, high = max(low, middle - radius), min(high, middle + radius)
     return low, high
+
+
+def _changes_as_a_power(x: Sequence[float], noise: Sequence[float]) -> bool:
+    """Whether numbers at three steps change as the step or its square does, within their noise, to a third or so."""
+    change, next_change = x[1] - x[0], x[2] - x[1]
+    room = noise[0] + noise[1]
+    next_room = noise[1] + noise[2]
+    for power in (_RATIO, _RATIO**2):
+        ends = [power * factor * c for factor in (2 / 3, 3 / 2) for c in (change - room, change + room)]
+        if min(ends) - next_room <= next_change <= max(ends) + next_room:
+            return True
+    return False
 
 
 def _rate(remainders: Sequence[float], noises: Sequence[float], right: bool) -> float:

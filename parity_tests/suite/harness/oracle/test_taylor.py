@@ -141,6 +141,23 @@ def test_no_alarm_on_a_right_derivative(operator, name):
     assert found.right, found
 
 
+QUOTIENT = OpSpec("quotient", primal=lambda x: 1 / x, inputs=(np.array([-2.0, 0.5, 1.8e-4, -0.8]),))
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_pole_between_the_points_is_not_a_wrong_derivative(name, seed):
+    found = result_of(QUOTIENT, name, seed=seed)
+    assert found is None or found.right
+
+
+@pytest.mark.parametrize("name", ["vjp", "jvp"])
+def test_a_wrong_derivative_is_found_near_a_pole(name):
+    found = result_of(QUOTIENT, name, lambda label, y: 1.01 * y)
+    assert found is not None
+    assert not found.right
+
+
 def test_a_wrong_derivative_is_found_beside_many_kinks():
     spec = OpSpec("op", primal=lambda x, y: jnp.abs(x - y), inputs=(normal(20, 20), normal(20, 20, seed=1)))
     assert not result_of(spec, "jvp", lambda _, y: (1 + 1e-5) * y).right
