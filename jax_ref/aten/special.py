@@ -282,7 +282,7 @@ def logaddexp(self: ArrayLike, other: ArrayLike) -> Array:
     if is_complex(x):
         larger = jnp.where(x.real >= y.real, x, y)
         smaller = jnp.where(x.real >= y.real, y, x)
-        return larger + jnp.log1p(jnp.exp(smaller - larger))
+        return larger + jnp.log(1 + jnp.exp(smaller - larger))
     return jnp.logaddexp(x, y)
 
 
