@@ -92,11 +92,10 @@ def special_entr(self: ArrayLike) -> Array:
 
 
 def _times_log(x: Array, y: Array, logarithm) -> Array:
-    zero = (x == 0) & ~jnp.isnan(y)
+    """x logarithm(y), and 0, with derivatives of 0, where x is 0 and the logarithm is infinite or no number."""
+    zero = (x == 0) & ~jnp.isnan(y) & ~jnp.isfinite(logarithm(lax.stop_gradient(y)))
     inside = jnp.where(zero, jnp.ones_like(y), y)
-    # Linear in x, also at 0; the derivative in y is 0 there.
-    at_zero = x * lax.stop_gradient(jnp.where(zero & jnp.isfinite(logarithm(y)), logarithm(y), jnp.zeros_like(y)))
-    return jnp.where(zero, at_zero, x * logarithm(inside))
+    return jnp.where(zero, jnp.zeros_like(x), x * logarithm(inside))
 
 
 def xlogy(self: ArrayLike, other: ArrayLike) -> Array:

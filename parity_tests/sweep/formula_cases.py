@@ -49,6 +49,13 @@ class FormulaCase:
     call: Callable[..., Any]
     spec: OpSpec
 
+    @property
+    def where(self) -> str:
+        """At which inputs it is judged, in words."""
+        if self.spec.inputs is None:
+            return "inputs that are made for it"
+        return "a sample of " + ", ".join(str(np.shape(x)) for x in self.spec.inputs)
+
 
 def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
     """Return cases of an entry, with different shapes and options: so many of real numbers, and one of complex ones.
@@ -129,9 +136,17 @@ def _made_case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[st
         primal=_primal(call, moving),
         signature=f"{','.join('(n)' for _ in moving)}->(n)",
         input_names=list(moving),
+        domains={name: _domain_of(call.arguments[name]) for name in moving},
         dtypes=["float64", "float32"],
     )
     return FormulaCase(by_formulas(entry, moving, _fixed(call, moving)), spec)
+
+
+def _domain_of(x: np.ndarray) -> str:
+    """The widest domain of which PyTorch's own sample may be."""
+    if not (x > 0).all():
+        return "real"
+    return "unit" if (x < 1).all() else "positive"
 
 
 def _fixed(call: RecordedCall, moving: Sequence[str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from parity_tests.harness.report.printable import PrintableConsole
-from torch_impl.derivatives import Entry, entries, lookup
+from torch_impl.derivatives import Entry, Formula, entries, lookup
 
 
 def show_formulas(name: str) -> int:
@@ -75,25 +75,33 @@ def _judge(entry: Entry, spec: Path | None, console: PrintableConsole) -> int:
     from parity_tests.harness.crosscheck import crosscheck
     from parity_tests.sweep.formula_cases import CHECKS, NoCase
 
+    def say(text: str) -> None:
+        console.print(text, soft_wrap=True, highlight=False, markup=False)
+
     where = f"{entry.path}:{entry.line}"
     try:
-        made = _cases(entry, spec)
+        chosen = _cases(entry, spec)
     except NoCase as reason:
-        console.print(f"{where}: {entry.name} is not judged: {reason}", soft_wrap=True, highlight=False, markup=False)
+        say(f"{where}: {entry.name} is not judged: {reason}")
         return 2
-    codes: list[int] = []
-    for case in made:
+    codes: dict[str, set[int]] = {}  # by the kind of numbers
+    for case in chosen:
         report = crosscheck({entry.name: case.call}, case.spec, checks=CHECKS, progress=False)
-        if not report.passed:
-            console.print(f"{where}: {entry.name}", soft_wrap=True, highlight=False, markup=False)
-            for formula in (*entry.vjps, *entry.jvps):
-                line = f"  line {formula.line}  {', '.join(formula.names)}: {formula.text}"
-                console.print(line, soft_wrap=True, highlight=False, markup=False)
-            console.print(str(report), soft_wrap=True, highlight=False, markup=False)
-        codes.append(report.exit_code)
-    verdict = {0: "agrees with its reference", 1: "DISAGREES", 2: "could not be judged"}[max(codes, key=_severity)]
-    console.print(f"{where}: {entry.name} {verdict}", soft_wrap=True, highlight=False, markup=False)
-    return max(codes, key=_severity)
+        codes.setdefault(case.spec.formats[0], set()).add(report.exit_code)
+        if report.exit_code == 2:
+            reason = next((row.reason for row in report.failed if row.reason), "")
+            say(f"{where}: {entry.name} is not judged at {case.where}: {reason}")
+        elif report.exit_code == 1:
+            say("\n".join([f"{where}: {entry.name}", *map(_line, (*entry.vjps, *entry.jvps)), str(report)]))
+    # One sample may tell nothing, as one at which all derivatives are zero, if another of the same numbers does.
+    code = max((1 if 1 in found else min(found) for found in codes.values()), key=_severity)
+    verdict = {0: "agrees with its reference", 1: "DISAGREES", 2: "could not be judged"}[code]
+    say(f"{where}: {entry.name} {verdict}")
+    return code
+
+
+def _line(formula: Formula) -> str:
+    return f"  line {formula.line}  {', '.join(formula.names)}: {formula.text}"
 
 
 def _severity(code: int) -> int:

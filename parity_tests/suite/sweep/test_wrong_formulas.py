@@ -1,0 +1,52 @@
+"""Wrong formulas of the installed PyTorch: convicted as they stand, right as in docs/mended_derivatives.yaml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from parity_tests.harness.crosscheck import crosscheck
+from parity_tests.harness.findings import Verdict
+from parity_tests.sweep.formula_cases import CHECKS, cases
+from torch_impl.derivatives import Entry, lookup
+
+MENDED = Path(__file__).parents[3] / "docs" / "mended_derivatives.yaml"
+# By operator: the checks that see what is wrong.
+WRONG = {
+    "addcdiv": {"points"},
+    "clamp.Tensor": {"points"},
+    "expm1": {"vjp", "jvp", "points"},
+    "fmax": {"jvp"},
+    "fmin": {"jvp"},
+    "hardsigmoid": {"vjp", "jvp", "points"},
+    "logaddexp": {"points_second_order"},
+    "maximum": {"jvp"},
+    "minimum": {"jvp"},
+}
+MENDED_SINCE = {"clamp.Tensor": "2.15"}
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wrong_formulas")]
+
+
+def _found(entry: Entry) -> tuple[set[str], int]:
+    """The checks that do not agree, and in how many cases all do."""
+    reports = [crosscheck({entry.name: c.call}, c.spec, checks=CHECKS, progress=False) for c in cases(entry)]
+    wrong = {row.check for report in reports for row in report.rows if row.verdict is Verdict.MISMATCH}
+    return wrong, sum(report.passed for report in reports)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_it_is_convicted_as_it_stands(name):
+    if torch.__version__ >= MENDED_SINCE.get(name, "9"):
+        pytest.skip(f"mended in PyTorch {MENDED_SINCE[name]}")
+    wrong, _ = _found(lookup(name))
+    assert wrong >= WRONG[name]
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_it_passes_as_mended(name):
+    wrong, agreeing = _found(lookup(name, path=MENDED))
+    assert not wrong
+    assert agreeing >= 2
