@@ -173,8 +173,11 @@ def _is_elementwise(call: RecordedCall, moving: Sequence[str]) -> bool:
         return False
     primal = _primal(call, moving)
     flat = [x.reshape(-1) for x in inputs]
-    alone = [np.asarray(primal(*(x[i : i + 1] for x in flat))) for i in range(min(8, flat[0].size))]
-    together = np.asarray(primal(*flat))
+    try:
+        alone = [np.asarray(primal(*(x[i : i + 1] for x in flat))) for i in range(min(8, flat[0].size))]
+        together = np.asarray(primal(*flat))
+    except (TypeError, ValueError, IndexError):  # one that takes no vectors is not elementwise
+        return False
     if together.shape != flat[0].shape or any(y.shape != (1,) for y in alone):
         return False
     return np.allclose(np.concatenate(alone), together[: len(alone)], equal_nan=True)
@@ -203,7 +206,9 @@ def by_formulas(entry: derivatives.Entry, moving: Sequence[str], fixed: Mapping[
 
         @staticmethod
         def forward(*inputs: torch.Tensor) -> Any:
-            return operator(**constants, **dict(zip(moving, inputs, strict=True)))
+            output = operator(**constants, **dict(zip(moving, inputs, strict=True)))
+            # A Function must not return an input itself, as lift_fresh does.
+            return output.view_as(output) if any(output is x for x in inputs) else output
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:

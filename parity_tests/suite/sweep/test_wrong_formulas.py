@@ -24,6 +24,7 @@ WRONG = {
     "logaddexp": {"points_second_order"},
     "maximum": {"jvp"},
     "minimum": {"jvp"},
+    "special_log_ndtr": {"points"},
 }
 MENDED_SINCE = {"clamp.Tensor": "2.15"}
 
