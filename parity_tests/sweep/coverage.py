@@ -7,6 +7,7 @@ from collections import Counter
 import torch
 
 from jax_ref import aten
+from parity_tests.sweep.own_calls import own_names
 
 _DRAWN = "draws random numbers"
 _SIZES = "returns a size, which is Python's in JAX"
@@ -26,68 +27,6 @@ MISSING = {  # of the core, with the reason
     "sym_storage_offset": _SIZES,
     "sym_stride": _SIZES,
 }
-
-# Those that no sample of float64 calls: variants of others, what only complex numbers or other devices need.
-NOT_REACHED = frozenset(
-    [
-        "_batch_norm_no_update",
-        "_batch_norm_with_update",
-        "_batch_norm_with_update_functional",
-        "_conj_copy",
-        "_conv_depthwise2d",
-        "_convolution",
-        "_fused_rms_norm",
-        "_fused_rms_norm_backward",
-        "_native_batch_norm_legit_functional",
-        "_native_batch_norm_legit_no_training",
-        "_pad_circular",
-        "_pad_enum",
-        "_reshape_alias",
-        "_scaled_dot_product_attention_math",
-        "_slow_conv2d_forward",
-        "_unsafe_index",
-        "_unsafe_index_put",
-        "_upsample_bicubic2d_aa",
-        "_upsample_bicubic2d_aa_backward",
-        "_upsample_lanczos2d_aa",
-        "_upsample_lanczos2d_aa_backward",
-        "affine_grid_generator",
-        "affine_grid_generator_backward",
-        "bitwise_left_shift",
-        "bitwise_or",
-        "bitwise_right_shift",
-        "bitwise_xor",
-        "concat",
-        "conj",
-        "contiguous",
-        "conv_depthwise3d",
-        "conv_tbc",
-        "conv_tbc_backward",
-        "copy",
-        "detach_copy",
-        "imag",
-        "inverse",
-        "max_pool2d_backward",
-        "native_channel_shuffle",
-        "nll_loss",
-        "nll_loss2d",
-        "rrelu_with_noise",
-        "select_copy",
-        "slice_copy",
-        "slow_conv3d",
-        "slow_conv3d_forward",
-        "slow_conv_dilated2d",
-        "slow_conv_dilated3d",
-        "slow_conv_transpose2d",
-        "slow_conv_transpose3d",
-        "split_copy",
-        "thnn_conv2d",
-        "unsafe_split_with_sizes",
-        "vander",
-        "view_as_complex_copy",
-        "view_as_real_copy",
-    ]
-)
 
 
 def packets() -> set[str]:
@@ -124,11 +63,10 @@ def as_markdown() -> str:
             "# ATen's operators in JAX",
             "",
             f"`jax_ref.aten` has {len(packets())} operators of ATen as plain JAX functions, among them",
-            f"{len(core() & packets())} of the {len(core())} of the core ATen IR. PyTorch's own samples (OpInfo) call",
-            f"{len(packets() - NOT_REACHED)} of them. They are certified: their values against PyTorch's, JAX's JVP of",
-            "them against differences, and the VJP against the JVP.",
-            "",
-            "Not called, and not certified here: " + ", ".join(f"`{name}`" for name in sorted(NOT_REACHED)) + ".",
+            f"{len(core() & packets())} of the {len(core())} of the core ATen IR. Each is certified: its values",
+            "against PyTorch's, JAX's JVP of it against differences, and the VJP against the JVP, by PyTorch's own",
+            "samples (OpInfo), and by calls in `parity_tests/sweep/own_calls.py` for",
+            f"{len(own_names())} that these do not reach.",
             "",
             "| family | operators | |",
             "|---|---|---|",
