@@ -125,8 +125,12 @@ def _bits_and_complex() -> dict[str, tuple[Any, ...]]:
 
 # What PyTorch has for other devices only, by operators that it has here.
 _OTHERWISE: dict[str, Callable[..., Any]] = {
-    "_conv_depthwise2d": lambda x, weight, _, bias, *geometry: torch.conv2d(x, weight, bias, *geometry, x.shape[1]),
-    "conv_depthwise3d": lambda x, weight, _, bias, *geometry: torch.conv3d(x, weight, bias, *geometry, x.shape[1]),
+    "_conv_depthwise2d": lambda x, weight, _, bias, *geometry: torch.ops.aten.conv2d(
+        x, weight, bias, *geometry, x.shape[1]
+    ),
+    "conv_depthwise3d": lambda x, weight, _, bias, *geometry: torch.ops.aten.conv3d(
+        x, weight, bias, *geometry, x.shape[1]
+    ),
     "_fused_rms_norm_backward": lambda grad, x, shape, _, weight, __: torch.autograd.functional.vjp(
         lambda x, weight: torch.nn.functional.rms_norm(x, shape, weight, 1e-5), (x, weight), grad
     )[1],
@@ -148,7 +152,7 @@ def own_calls() -> Iterator[RecordedCall]:
         operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
         schema = operator._schema
         arguments = {a.name: as_numpy(value) for a, value in zip(schema.arguments, given, strict=False)}
-        function = _OTHERWISE.get(name, operator)
+        function = _OTHERWISE[name] if name in _OTHERWISE else operator
         results = function(*map(as_torch, arguments.values()))  # of copies, since some write to them
         returned = tuple(results) if isinstance(results, list | tuple) else (results,)
         yield RecordedCall(f"aten::{name}", arguments, tuple(map(as_numpy, returned)), SOURCE)
