@@ -149,10 +149,10 @@ def own_calls() -> Iterator[RecordedCall]:
     """Yield a call of each operator that no OpInfo reaches, with PyTorch's results."""
     for name, given in _calls().items():
         packet, _, overload = name.partition(".")
-        operator: Any = getattr(getattr(torch.ops.aten, packet), overload or "default")
+        operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
         schema = operator._schema
         arguments = {a.name: as_numpy(value) for a, value in zip(schema.arguments, given, strict=False)}
-        function: Callable[..., Any] = _OTHERWISE.get(name, operator)
-        results = function(*map(as_torch, arguments.values()))  # of copies, since some write to them
+        copies = map(as_torch, arguments.values())  # since some write to their arguments
+        results = _OTHERWISE[name](*copies) if name in _OTHERWISE else operator(*copies)
         returned = tuple(results) if isinstance(results, list | tuple) else (results,)
         yield RecordedCall(f"aten::{name}", arguments, tuple(map(as_numpy, returned)), SOURCE)
