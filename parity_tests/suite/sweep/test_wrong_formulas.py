@@ -28,7 +28,7 @@ WRONG = {
 }
 MENDED_SINCE = {"clamp.Tensor": "2.15"}
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wrong_formulas")]
+pytestmark = pytest.mark.slow
 
 
 def _found(entry: Entry) -> tuple[set[str], int]:
