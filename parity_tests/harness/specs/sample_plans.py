@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from parity_tests.harness.specs.domains import EmptyDomain
+from parity_tests.harness.specs.domains import Domain, EmptyDomain
 from parity_tests.harness.specs.sample import SMALL, Sample
 from parity_tests.harness.specs.signature import BATCH, Axes, Signature
 from parity_tests.harness.specs.size_rules import SizeRules
@@ -44,7 +44,7 @@ Planned = tuple[Sample, Collection[str]]  # a sample, and the axes whose sizes a
 
 def plans(spec: OpSpec, signature: Signature, rules: SizeRules) -> Iterator[Planned]:
     """Yield the samples that a signature calls for: names, sizes and scales."""
-    of_its_own = (*_of_ranks(signature), *_large_batch(signature))
+    of_its_own = (*_of_ranks(signature), *_large_batch(spec, signature))
     signature = signature.at(BATCH[:1])
     axes = signature.axes
     small: dict[str, int] = dict(zip(axes, SMALL, strict=False))
@@ -87,19 +87,24 @@ def _of_ranks(signature: Signature) -> Iterator[Planned]:
         yield replace(_plan(name, why, sizes), first_order_only=True), ()
 
 
-def _large_batch(signature: Signature) -> Iterator[Planned]:
-    """Yield a sample of more examples than a kernel may have blocks: along "...", or an axis that leads everywhere."""
-    at_once = signature.at(BATCH[:1])
-    leading = {axes[:1] for axes in (*at_once.inputs, *at_once.outputs)}
-    batch = BATCH[:1] if signature.any_rank else leading.pop() if len(leading) == 1 else ()
-    if not set(batch) & set(at_once.axes) or len(at_once.axes) == 1:
+def _large_batch(spec: OpSpec, signature: Signature) -> Iterator[Planned]:
+    """Yield a sample of more examples than a kernel may have blocks: along "...", whose examples are independent.
+
+    Along an axis with a name code may take memory that goes with its square; so may what draws whole matrices.
+    """
+    drawn = spec.domains_of_inputs(spec.count)
+    if not signature.any_rank or not signature.core or not all(d.elementwise or _of_integers(d) for d in drawn):
         return
     for size in (2, 1):
-        sizes = dict.fromkeys(at_once.axes, size) | dict.fromkeys(batch, _LARGE_BATCH)
-        if max(math.prod(shape) for shape in at_once.input_shapes(sizes)) <= LARGEST:
+        sizes = {BATCH[0]: _LARGE_BATCH, **dict.fromkeys(signature.core, size)}
+        if max(math.prod(shape) for shape in signature.input_shapes(sizes)) <= LARGEST:
             why = "more examples than a kernel may have blocks along an axis of its grid"
-            yield replace(_plan("large_batch", why, sizes), first_order_only=True), batch
+            yield replace(_plan("large_batch", why, sizes), first_order_only=True), BATCH[:1]
             return
+
+
+def _of_integers(domain: Domain) -> bool:
+    return domain.name.startswith("integer(")
 
 
 def _at_blocks(spec: OpSpec, signature: Signature, small: Mapping[str, int]) -> Iterator[Planned]:

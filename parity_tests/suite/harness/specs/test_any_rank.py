@@ -8,7 +8,7 @@ import jax
 import pytest
 import torch
 
-from parity_tests import AxisSize, OpSpec, Verdict
+from parity_tests import AxisSize, OpSpec, Verdict, integer
 from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.harness._ops import judged
 
@@ -79,19 +79,18 @@ def test_an_elementwise_operator_of_any_rank_is_judged_at_a_scalar():
 
 
 @pytest.mark.parametrize(
-    ("signature", "shapes"),
+    ("signature", "domains", "shapes"),
     [
-        ("(n,d)->(n,d)", ((2**16, 2),)),
-        ("(n,d),(n)->(n)", ((2**16, 2), (2**16,))),
-        ("(b,n,d),(b,m,d)->(b,n,m)", ((2**16, 1, 1), (2**16, 1, 1))),
-        ("(n,d),(d)->(n)", None),
-        ("(n)->(n)", None),
-        ("(3,n)->(3)", None),
+        ("(...,d),(d)->(...)", {}, ((2**16, 2), (2,))),
+        ("(...,n,d),(...,m,d)->(...,n,m)", {}, ((2**16, 1, 1), (2**16, 1, 1))),
+        ("(...,d),(...)->(...)", {"rest": integer(0, 3)}, ((2**16, 2),)),
+        ("(...,n,d),(d)->(...)", {"x": "orthogonal"}, None),
+        ("(n,d),(n)->(n)", {}, None),
     ],
 )
-def test_which_axis_is_a_batch(signature, shapes):
-    found = {s.name: s.shapes for s in samples(OpSpec("op", lambda x, *rest: x * x, signature), 0)}
-    assert found.get("large_batch") == shapes
+def test_when_there_is_a_large_batch(signature, domains, shapes):
+    spec = OpSpec("op", lambda x, rest: x * x, signature, domains=domains)
+    assert {s.name: s.shapes for s in samples(spec, 0)}.get("large_batch") == shapes
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
@@ -109,7 +108,7 @@ def test_a_mistake_at_one_rank_is_caught_there_alone(backward, sample):
     assert row.verdict is Verdict.MISMATCH
     assert row.failure is not None
     assert row.failure.sample == sample
-    matrices = OpSpec("softmax", _softmax, "(n,d)->(n,d)", sizes="n < 65536")
+    matrices = OpSpec("softmax", _softmax, "(n,d)->(n,d)")
     assert judged(_function(backward), matrices, "vjp", "float32").verdict is Verdict.PASS
 
 
