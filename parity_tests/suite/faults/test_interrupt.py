@@ -241,7 +241,9 @@ def test_what_is_judged_is_told(tmp_path: Path, number: signal.Signals, options:
 @pytest.mark.slow
 def test_a_run_that_is_killed_has_told_something(tmp_path: Path) -> None:
     """Its report is whole, and does not pass."""
-    code, output, report, _ = _interrupted(tmp_path, WAITS, signal.SIGKILL, "check", *FEW)
+    # What the process that judges has sent is printed by another, which is given the time for it.
+    later = WAITS.replace('    open("ready"', '    time.sleep(2)\n    open("ready"')
+    code, output, report, _ = _interrupted(tmp_path, later, signal.SIGKILL, "check", *FEW)
     assert code == -signal.SIGKILL
     assert "square, one, forward, float64, cpu: PASS" in output
     assert not report["passed"]
