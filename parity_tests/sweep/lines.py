@@ -1,0 +1,97 @@
+"""What the sweep says of one derivative of an operator: a line, as plain data."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+MODES = ("vjp", "jvp", "vjp_of_vjp", "jvp_of_jvp", "vjp_of_jvp")
+
+
+class Verdict(enum.StrEnum):
+    """What came of the comparison of PyTorch's derivative with JAX's, from the best to the worst."""
+
+    AGREES = "agrees"
+    CONVENTION = "convention"  # the function has no derivative there, and the frameworks choose differently
+    LOSES_DIGITS = "loses digits"
+    UNREACHED = "cannot be reached"
+    UNDECIDED = "undecided"  # they differ, and no witness can tell who is right
+    WRONG_IN_JAX = "wrong in JAX"
+    WRONG_IN_PYTORCH = "wrong in PyTorch"
+    WRONG_IN_BOTH = "wrong in both"
+
+    @property
+    def rank(self) -> int:
+        """The place in this order: of several verdicts the one with the largest rank counts."""
+        return list(Verdict).index(self)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One number in which PyTorch and JAX differ.
+
+    Attributes:
+        point: the inputs, in short.
+        place: the index of the number in the derivative.
+        pytorch, jax: what the frameworks say.
+        right: what the witness says, as text: a number, or the interval between two one-sided slopes.
+        witness: which: "differences of PyTorch's own values", ...
+        repro: a script in PyTorch or JAX that prints the number which is wrong; "" if there is none.
+    """
+
+    point: str
+    place: tuple[int, ...]
+    pytorch: str
+    jax: str
+    right: str
+    witness: str
+    repro: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """The verdict on one derivative of an operator.
+
+    Attributes:
+        operator: the entry of PyTorch's derivatives.yaml, with its overload: "logaddexp", "sum.dim_IntList".
+        mode: one of `MODES`.
+        of: the input whose gradient it is, or the result whose tangent: "self", "result0".
+        dtype: "float64" or "complex128".
+        calls: on how many calls of the operator the two were compared.
+        reason: why the derivative cannot be reached, or what else there is to say.
+        finding: the simplest number in which the frameworks differ, if they do.
+        seconds: CPU time of the operator's judgement, shared out to its lines.
+    """
+
+    operator: str
+    mode: str
+    of: str
+    dtype: str
+    verdict: Verdict
+    calls: int = 0
+    reason: str = ""
+    finding: Finding | None = None
+    seconds: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What identifies the line in every run of the sweep."""
+        return self.operator, self.mode, self.of, self.dtype
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the line as JSON's objects."""
+        return dataclasses.asdict(self) | {"verdict": str(self.verdict)}
+
+    @classmethod
+    def of_json(cls, data: Mapping[str, Any]) -> Self:
+        """Return the line that `as_json` was given.
+
+        Raises:
+            ValueError, TypeError: the data are not those of a line.
+        """
+        found = data["finding"]
+        finding = None if found is None else Finding(**{**found, "place": tuple(found["place"])})
+        return cls(**{**data, "verdict": Verdict(data["verdict"]), "finding": finding})
