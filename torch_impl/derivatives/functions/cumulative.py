@@ -68,15 +68,15 @@ def logcumsumexp_backward(bar: Tensor, self: Tensor, result: Tensor, dim: int) -
     if bar.dim() == 0 or bar.numel() == 0:
         return bar
     if bar.is_complex():
-        return _weighted_sums(bar, self.conj(), result.conj(), dim)
-    # A logarithm has no negative argument
-    zero = torch.zeros_like(bar)
-    up, down = torch.where(bar > 0, bar, zero), torch.where(bar < 0, -bar, zero)
+        return _weighted_sums(bar.log(), self.conj(), result.conj(), dim)
+    # A logarithm has no negative argument; that of 0 is a finite number, since -inf has no second derivatives.
+    least, logarithm = torch.full_like(bar, torch.finfo(bar.dtype).min), bar.abs().log()
+    up, down = torch.where(bar > 0, logarithm, least), torch.where(bar < 0, logarithm, least)
     return _weighted_sums(up, self, result, dim) - _weighted_sums(down, self, result, dim)
 
 
-def _weighted_sums(bar: Tensor, x: Tensor, result: Tensor, dim: int) -> Tensor:
-    return ((bar.log() - result).flip(dim).logcumsumexp(dim).flip(dim) + x).exp()
+def _weighted_sums(log_bar: Tensor, x: Tensor, result: Tensor, dim: int) -> Tensor:
+    return ((log_bar - result).flip(dim).logcumsumexp(dim).flip(dim) + x).exp()
 
 
 @manual

@@ -21,8 +21,9 @@ import torch.nn.functional as F
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.specs.domains import integer
-from parity_tests.suite.harness._ops import PAIR, SQUARE, Pair, judged, normal, pair, pair_backward, rows
+from parity_tests.suite.harness._ops import PAIR, SQUARE, Pair, judged, normal, pair, pair_backward, pair_function, rows
 from parity_tests.suite.harness.checks.planted import mistake_of
+from parity_tests.suite.harness.checks.planted.linearity import by_logarithms
 from parity_tests.suite.marks import fast, marks
 
 OF_CALLS = [
@@ -129,6 +130,13 @@ def test_linearity_is_exact_where_the_bound_of_rounding_is_not():
     assert wrong.allowed == 0
     assert wrong.error is not None
     assert 0 < wrong.error < 1e-11
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_backward_that_takes_logarithms_is_linear_up_to_rounding(dtype):
+    row = judged(pair_function(backward=by_logarithms).apply, PAIR, "linearity", dtype)
+    assert row.verdict is Verdict.PASS
+    assert row.comparisons > 100
 
 
 def test_an_edit_that_raises_is_evidence():

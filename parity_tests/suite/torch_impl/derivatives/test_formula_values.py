@@ -170,6 +170,17 @@ def test_tangents_that_are_left_out_are_zero() -> None:
     torch.testing.assert_close(found["result"], X)
 
 
+def test_the_second_derivatives_of_logcumsumexp_are_those_of_its_formula() -> None:
+    x, bar = X.clone().requires_grad_(), torch.tensor([0.5, -2.0, 3.0], dtype=torch.float64, requires_grad=True)
+    args = bind(lookup("logcumsumexp"), (x, 0))
+    found = vjp(lookup("logcumsumexp"), args, (x.logcumsumexp(0),), (bar,))["self"]
+    assert isinstance(found, torch.Tensor)
+    summed = torch.stack([x[: i + 1].logsumexp(0) for i in range(3)])
+    (expected,) = torch.autograd.grad(summed, x, bar, create_graph=True)
+    for of_formula, right in zip(*(torch.autograd.grad(y, (x, bar), X) for y in (found, expected)), strict=True):
+        torch.testing.assert_close(of_formula, right)
+
+
 def test_an_entry_without_forward_mode_is_refused() -> None:
     entry = lookup("igamma")
     with pytest.raises(NotEvaluable, match="cannot evaluate igamma: the entry has no formula for forward mode"):

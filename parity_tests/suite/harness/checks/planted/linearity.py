@@ -38,8 +38,18 @@ def _nan_for_zero(x, y, g, h):
     return pair_backward(x, y, g / g.abs() * g.abs(), h)
 
 
+def by_logarithms(x, y, g, h):
+    """A right backward whose arithmetic is not that of sums and products: it takes logarithms of its cotangents."""
+    return pair_backward(x, y, *(w.sign() * w.abs().log().exp() for w in (g, h)))
+
+
+def _clipped_logarithms(x, y, g, h):
+    return by_logarithms(x, y, g.clamp(-500, 500), h.clamp(-500, 500))
+
+
 BACKWARDS = {
     "clipped": _clipped,
+    "clipped, by logarithms": _clipped_logarithms,
     "small cotangents skipped": _small_skipped,
     "a unit in the last place, for large cotangents": _one_ulp_more_for_large,
     "0/0 at zero": _nan_for_zero,
