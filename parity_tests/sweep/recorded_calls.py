@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 _WHERE_IT_LIES = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
 
@@ -79,6 +81,7 @@ class _Recorder(TorchDispatchMode):
 
     wanted: Collection[str]
     source: str
+    largest: int
     found: list[tuple[str, dict[str, Any], Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -89,7 +92,7 @@ class _Recorder(TorchDispatchMode):
         schema = func._schema
         name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
         arguments = None
-        if name in self.wanted and not schema.is_mutable:
+        if name in self.wanted and _entries((args, kwargs)) <= self.largest:
             arguments = _arguments(schema, args, kwargs)
         if arguments is not None and not arguments.get("dropout_p"):  # which draws random numbers
             self.found.append((name, arguments, func))
@@ -103,6 +106,11 @@ class _Recorder(TorchDispatchMode):
                 results = func(**{key: as_torch(value) for key, value in arguments.items()})
                 returned = tuple(results) if isinstance(results, list | tuple) else (results,)
                 yield RecordedCall(name, arguments, tuple(map(as_numpy, returned)), self.source)
+
+
+def _entries(arguments: Any) -> int:
+    """The number of entries of all tensors."""
+    return sum(leaf.numel() for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor))
 
 
 def _arguments(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -119,6 +127,13 @@ def opinfo_names() -> list[str]:
     return [op.full_name for op in _op_db()]
 
 
+@functools.cache
+def opinfo_dtypes(name: str) -> frozenset[str]:
+    """Return the dtypes of an OpInfo on the CPU, as "float64"."""
+    op = next(op for op in _op_db() if op.full_name == name)
+    return frozenset(str(dtype).removeprefix("torch.") for dtype in op.supported_dtypes("cpu"))
+
+
 def _op_db() -> Sequence[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of PyTorch's own, on import
@@ -127,39 +142,71 @@ def _op_db() -> Sequence[Any]:
 
 
 def recorded_calls(
-    wanted: Collection[str], opinfos: Collection[str] | None = None, dtypes: Sequence[torch.dtype] = (torch.float64,)
+    wanted: Collection[str],
+    opinfos: Collection[str] | None = None,
+    dtypes: Sequence[torch.dtype] = (torch.float64,),
+    orders: int = 1,
+    samples: int | None = None,
+    largest: int = 2**31,
 ) -> Iterator[RecordedCall]:
     """Yield the calls of wanted operators that the samples of these OpInfos make, all OpInfos if None, with backward.
 
     Samples that PyTorch itself cannot run on the CPU are left out.
+
+    Args:
+        orders: how often a sample is differentiated; a second time reaches the backward operators' own formulas.
+        samples: at most so many of each OpInfo and dtype, evenly chosen; all if None.
+        largest: calls whose tensors have more entries than this are left out.
     """
     for op in _op_db():
         if opinfos is not None and op.full_name not in opinfos:
             continue
         for dtype in dtypes:
             if dtype in op.supported_dtypes("cpu"):
-                yield from _of_opinfo(op, dtype, wanted)
+                yield from _of_opinfo(op, dtype, wanted, orders, samples, largest)
 
 
-def _of_opinfo(op: Any, dtype: torch.dtype, wanted: Collection[str]) -> Iterator[RecordedCall]:
+def calls_made_by(
+    run: Callable[[], object], wanted: Collection[str], source: str, largest: int = 2**31
+) -> list[RecordedCall]:
+    """Return the calls of wanted operators that `run()` makes; where PyTorch refuses one, those before it."""
+    recorder = _Recorder(wanted, source, largest)
+    with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+        warnings.simplefilter("ignore")  # of PyTorch's own
+        torch.manual_seed(0)
+        with _what_pytorch_refuses(), recorder:
+            run()
+        return list(recorder.calls())
+
+
+def _of_opinfo(
+    op: Any, dtype: torch.dtype, wanted: Collection[str], orders: int, most: int | None, largest: int
+) -> list[RecordedCall]:
     differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
-    found = []
+    found: list[RecordedCall] = []
     with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore")  # of PyTorch's own, about its samples
         torch.manual_seed(0)
-        for sample in _samples(op, dtype, differentiable):
-            recorder = _Recorder(wanted, op.full_name)
+        for sample in _evenly(_samples(op, dtype, differentiable), most):
+            recorder = _Recorder(wanted, op.full_name, largest)
+            inputs = [x for x in tree_leaves((sample.input, sample.args, sample.kwargs)) if _needs_gradient(x)]
             # Of the operator or of its backward, as where it needs a GPU: what ran before is kept.
-            with contextlib.suppress(RuntimeError, TypeError, ValueError, AssertionError), recorder:
+            with _what_pytorch_refuses(), recorder:
                 results = op.op(sample.input, *sample.args, **sample.kwargs)
                 if differentiable:
-                    _backward(results)
+                    differentiate(results, inputs, orders)
             # Without gradients operators that are made of others are seen as they are called.
-            ignored = contextlib.suppress(RuntimeError, TypeError, ValueError, AssertionError)
-            with ignored, torch.inference_mode(), recorder:
+            with _what_pytorch_refuses(), torch.inference_mode(), recorder:
                 op.op(sample.input, *sample.args, **sample.kwargs)
+            with _what_pytorch_refuses(), torch.inference_mode(), recorder:
+                if op.inplace_variant is not None and isinstance(sample.input, torch.Tensor):
+                    op.inplace_variant(sample.input.clone(), *sample.args, **sample.kwargs)
             found += recorder.calls()
-    yield from found
+    return found
+
+
+def _what_pytorch_refuses() -> contextlib.AbstractContextManager:
+    return contextlib.suppress(RuntimeError, TypeError, ValueError, AssertionError)
 
 
 def _samples(op: Any, dtype: torch.dtype, differentiable: bool) -> list[Any]:
@@ -169,9 +216,24 @@ def _samples(op: Any, dtype: torch.dtype, differentiable: bool) -> list[Any]:
         return []
 
 
-def _backward(results: Any) -> None:
-    """Call the backward of every result, with random cotangents."""
-    tensors = results if isinstance(results, list | tuple) else (results,)
-    outputs = [y for y in tensors if isinstance(y, torch.Tensor) and y.requires_grad]
-    if outputs:
-        torch.autograd.backward(outputs, [torch.randn_like(y) for y in outputs])
+def _evenly(samples: Sequence[Any], most: int | None) -> Sequence[Any]:
+    """At most so many of the samples, from the first to the last."""
+    if most is None or len(samples) <= most:
+        return samples
+    return [samples[round(i * (len(samples) - 1) / (most - 1))] for i in range(most)]
+
+
+def _needs_gradient(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.requires_grad
+
+
+def differentiate(results: Any, inputs: Sequence[torch.Tensor], orders: int) -> None:
+    """Call the backward of the results, with random cotangents, and so on: of every order at most this one."""
+    for order in range(orders):
+        roots = [y for y in tree_leaves(results) if _needs_gradient(y)]
+        if not roots or not inputs:
+            return
+        further = order + 1 < orders
+        bars = [torch.randn_like(y).requires_grad_(further) for y in roots]
+        results = torch.autograd.grad(roots, inputs, bars, create_graph=further, allow_unused=True)
+        inputs = [*inputs, *bars]

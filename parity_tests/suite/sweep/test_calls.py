@@ -1,0 +1,82 @@
+"""The calls at which a formula is judged are what PyTorch computes, of every order, and in-place ones too."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+import torch
+
+from parity_tests.sweep.calls import DTYPES, calls_of, record_opinfo, select, units
+from parity_tests.sweep.recorded_calls import RecordedCall, as_torch, calls_made_by
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _in_a_folder_of_its_own(tmp_path_factory):
+    before = jax.config.values["jax_compilation_cache_dir"]
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.mktemp("cache")))
+    yield
+    jax.config.update("jax_compilation_cache_dir", before)
+
+
+def call(**arguments: object) -> RecordedCall:
+    return RecordedCall("aten::f", arguments, (), "by hand")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("operator", ["tanh", "tanh_backward", "logsumexp", "_foreach_div.List"])
+def test_every_result_is_what_pytorch_computes(operator, dtype):
+    calls = calls_of(operator, dtype)
+    assert calls
+    packet, _, overload = operator.partition(".")
+    function = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    for each in calls:
+        results = function(**{key: as_torch(value) for key, value in each.arguments.items()})
+        for y, expected in zip([results] if isinstance(results, torch.Tensor) else results, each.results, strict=True):
+            np.testing.assert_array_equal(y.numpy(), expected)
+
+
+def test_an_in_place_operator_has_its_arguments_from_before_and_its_results_from_after():
+    for each in (*calls_of("elu_", "float64"), *calls_of("zero_", "float64"), *calls_of("tanh_", "float64")):
+        (after,) = each.results
+        if (before := each.arguments["self"]).size:
+            assert not np.array_equal(before, after)
+    assert all(calls_of(name, "float64") for name in ("elu_", "zero_", "tanh_"))
+
+
+def test_what_the_recorder_keeps_is_not_written_to():
+    x = torch.arange(3.0)
+    (kept,) = calls_made_by(lambda: x.mul_(2).zero_(), {"aten::zero_"}, "here")
+    assert kept.arguments["self"].tolist() == [0, 2, 4]
+    assert kept.results[0].tolist() == [0, 0, 0]
+    assert x.tolist() == [0, 0, 0]
+
+
+def test_a_second_backward_reaches_the_backward_operators():
+    names = {each.name for each in record_opinfo("nn.functional.logsigmoid", "float64")}
+    assert {"aten::log_sigmoid_forward", "aten::log_sigmoid_backward"} <= names
+
+
+def test_special_numbers_are_kept_where_a_shape_is_the_same():
+    plain, zero, infinite = (call(self=np.array(x)) for x in ([1.0, 2], [0.0, 2], [1.0, np.inf]))
+    other = [call(self=np.array([1.0, 2 + i])) for i in range(9)]
+    assert select([plain, *other, zero, infinite], 1) == [plain, zero, infinite]
+
+
+def test_other_options_come_before_other_shapes_and_calls_without_entries_last():
+    calls = [call(self=np.ones(n), dim=d) for d in (0, 1) for n in (0, 1)]
+    assert select(calls, 3) == [calls[1], calls[3], calls[0]]
+
+
+def test_complex_calls_are_complex():
+    for dtype in DTYPES:
+        for each in calls_of("mul.Tensor", dtype):
+            assert dtype in {x.dtype.name for x in each.arguments.values() if isinstance(x, np.ndarray)}
+    with pytest.raises(ValueError, match="float32 is none of float64, complex128"):
+        calls_of("tanh", "float32")
+
+
+def test_every_unit_can_be_recorded_by_itself():
+    assert ("tanh", "complex128") in units()
+    assert ("floor", "complex128") not in units()
+    assert len(units()) > 900

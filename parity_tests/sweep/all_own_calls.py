@@ -1,0 +1,71 @@
+"""All of our own calls of operators, as arrays: those that are written out, and what differentiating them calls."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from parity_tests.sweep.own_calls import SOURCE, own_calls
+from parity_tests.sweep.recorded_calls import RecordedCall, as_numpy, as_torch, calls_made_by, differentiate
+from parity_tests.sweep.written_calls import NAMED, WRITTEN, Arguments
+
+
+@functools.cache
+def all_own_calls(wanted: frozenset[str]) -> Sequence[RecordedCall]:
+    """All of our own calls of wanted operators, and what differentiating them twice calls.
+
+    Each is also made with complex numbers, unless PyTorch refuses them.
+    """
+    found = [call for call in own_calls() if call.name in wanted]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made = {f"aten::{name}": (make(), NAMED.get(name, {})) for name, make in WRITTEN.items()}
+    found += [call for name, given in made.items() if (call := _call(name, *given)) is not None]
+    for call in list(found):
+        arguments = {key: as_torch(value) for key, value in call.arguments.items()}
+        of_complex = tree_map_only(torch.Tensor, _as_complex, arguments)
+        if any(x.dtype == torch.float64 for x in tree_leaves(arguments) if isinstance(x, torch.Tensor)):
+            found += [of] if (of := _call(call.name, (), of_complex)) is not None else []
+    return [*found, *(backward for call in list(found) for backward in _differentiated(call, wanted))]
+
+
+def _as_complex(x: torch.Tensor) -> torch.Tensor:
+    """Numbers with these real parts, and random imaginary ones."""
+    if x.dtype != torch.float64:
+        return x
+    return torch.complex(x, torch.randn(x.shape, dtype=x.dtype, generator=torch.Generator().manual_seed(1)))
+
+
+def _operator(name: str) -> Any:
+    packet, _, overload = name.removeprefix("aten::").partition(".")
+    return getattr(getattr(torch.ops.aten, packet), overload or "default")
+
+
+def _call(name: str, args: Arguments, kwargs: Mapping[str, Any]) -> RecordedCall | None:
+    """The call of an operator with PyTorch's results; None if it refuses, or NumPy has no such values."""
+    operator = _operator(name)
+    named = {a.name: value for a, value in zip(operator._schema.arguments, args, strict=False)} | dict(kwargs)
+    with torch.random.fork_rng(devices=[]), contextlib.suppress(RuntimeError, TypeError):
+        torch.manual_seed(0)
+        arguments = {key: as_numpy(value) for key, value in named.items()}
+        results = operator(**{key: as_torch(value) for key, value in arguments.items()})
+        returned = tuple(results) if isinstance(results, list | tuple) else (results,)
+        return RecordedCall(name, arguments, tuple(map(as_numpy, returned)), SOURCE)
+    return None
+
+
+def _differentiated(call: RecordedCall, wanted: frozenset[str]) -> list[RecordedCall]:
+    """What differentiating a call twice calls."""
+    arguments = {key: as_torch(value) for key, value in call.arguments.items()}
+    inputs = [x for x in tree_leaves(arguments) if isinstance(x, torch.Tensor) and x.dtype.is_floating_point]
+    inputs += [x for x in tree_leaves(arguments) if isinstance(x, torch.Tensor) and x.dtype.is_complex]
+    for x in inputs:
+        x.requires_grad_()
+    # A leaf that requires a gradient must not be written to.
+    copies = tree_map_only(torch.Tensor, torch.clone, arguments)
+    return calls_made_by(lambda: differentiate(_operator(call.name)(**copies), inputs, 2), wanted, SOURCE)
