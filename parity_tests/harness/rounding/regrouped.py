@@ -12,12 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import jax
 import numpy as np
 from jax.extend import core
 
 from parity_tests.harness.numbers.formats import Precision
-from parity_tests.harness.rounding.evaluation import called
+from parity_tests.harness.rounding.evaluation import called, evaluated
 
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -72,7 +71,7 @@ def step(jaxpr: core.Jaxpr, consts: Sequence, operands: Sequence[np.ndarray]) ->
         elif eqn.primitive.name == "mul":
             outputs = [values[0] * values[1]]
         else:
-            outputs = [np.asarray(eqn.primitive.bind(*map(jax.numpy.asarray, values), **eqn.params))]
+            outputs = [np.asarray(evaluated(eqn, *values))]
         environment.update(zip(eqn.outvars, outputs, strict=True))
     return [read(x) for x in jaxpr.outvars]
 
