@@ -22,6 +22,7 @@ WRONG = {
     "fmin": {"jvp"},
     "hardsigmoid": {"vjp", "jvp", "points"},
     "logaddexp": {"points_second_order"},
+    "logaddexp2": {"points_second_order"},
     "maximum": {"jvp"},
     "minimum": {"jvp"},
     "special_log_ndtr": {"points"},
