@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # this module is imported, and processes are started, before 
     from parity_tests.harness.judging.resume import Earlier
 
 # What OpenMP, MKL, OpenBLAS and XLA read when they start.
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PJRT_NPROC")
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PJRT_NPROC")
 _TRACING = 1.0  # seconds in which a process that hangs writes down where
 _POLL = 0.25  # seconds, after which whoever waits for a process may look at the clock
 _HELD_BACK = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -140,7 +140,7 @@ class Pool:
 
     def _started(self, count: int) -> list[Worker]:
         threads = None if self.count == 1 else max(1, cores() // self.count)
-        environment = {} if threads is None else {name: str(threads) for name in _THREADS}
+        environment = {} if threads is None else {name: str(threads) for name in THREADS}
         started: list[Worker] = []
         with _environment(environment), _interruptions_held_back():
             for _ in range(count):
@@ -183,13 +183,14 @@ def _work(connection: Connection, threads: int | None, trace: str) -> None:
     """The main function of a process; see `worker.work`, which it imports itself."""
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # so that it can be ended with all that it starts, and gets no signal of the terminal's
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     from parity_tests.harness.isolation.worker import work
 
     work(connection, threads, trace)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """Wait for the end of the parent process, and end this one with all that it has started."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
