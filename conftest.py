@@ -9,7 +9,7 @@ from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), SkipParser()],
-    patterns=["derivation/*.md", "docs/*.md", "README.md"],
+    patterns=["derivation/*.md", "docs/*.md", "docs/found/*.md", "README.md"],
 ).pytest()
 
 

@@ -18,7 +18,7 @@ class Defect:
     """What is wrong in PyTorch: the failures that it explains, and no others.
 
     Attributes:
-        title: of its section in docs/found.md.
+        title: of its section in docs/found/, with its number in docs/found.md.
         results: the results that are wrong because of it, such as "y_bar".
         checks: the checks that fail because of it.
         dtypes: the formats in which they do.

@@ -1,0 +1,62 @@
+"""docs/found.md leads to a section of each defect, which has a repro and a text for a report."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted((DOCS / "found").glob("*.md"))}
+PARTS = ("Title", "Repro", "Actual", "Expected", "Likely cause", "Suggestion", "Versions")
+
+
+def anchor(heading: str) -> str:
+    """GitHub's anchor of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def linked(table: str) -> list[tuple[int, str, str]]:
+    """Of each row of the table: the number, the page and the anchor of its section."""
+    rows = re.findall(r"^\| \[(\d+)\]\(found/([\w-]+\.md)#([^)]*)\) \|", table, re.MULTILINE)
+    return [(int(number), page, anchor) for number, page, anchor in rows]
+
+
+def sections(pages: dict[str, str]) -> dict[tuple[int, str, str], str]:
+    """The text of each section, by its number, page and anchor."""
+    found = {}
+    for page, text in pages.items():
+        for heading, number, body in re.findall(r"^## ((\d+)\. .*)\n((?:(?!^## ).*\n)*)", text, re.MULTILINE):
+            found[int(number), page, anchor(heading)] = body
+    return found
+
+
+def incomplete(section: str) -> list[str]:
+    """What a section lacks."""
+    report = section.rpartition("**Report**")[2]
+    missing = [part for part in PARTS if not re.search(rf"^- {part}: \S", report, re.MULTILINE)]
+    return missing + ([] if "```python" in section else ["code"])
+
+
+def test_each_row_leads_to_its_section():
+    table = (DOCS / "found.md").read_text(encoding="utf-8")
+    rows = linked(table)
+    assert [number for number, *_ in rows] == list(range(1, len(rows) + 1))
+    assert len(rows) == len(re.findall(r"^\| \[", table, re.MULTILINE))
+    assert set(rows) == set(sections(PAGES))
+
+
+def test_each_section_has_a_repro_and_a_report():
+    assert {key: lacking for key, text in sections(PAGES).items() if (lacking := incomplete(text))} == {}
+
+
+def test_the_pages_are_short():
+    pages = [*DOCS.glob("*.md"), *(DOCS / "found").glob("*.md")]
+    assert {path.name for path in pages if len(path.read_text(encoding="utf-8").splitlines()) > 400} == set()
+
+
+def test_what_is_missing_is_told():
+    page = "# A page\n\n## 1. a.b: c\n\n```python\n```\n\n**Report**, not sent.\n\n- Title: x.\n- Repro:\n"
+    (((number, name, place), text),) = sections({"x.md": page}).items()
+    assert (number, name, place) == (1, "x.md", "1-ab-c")
+    assert incomplete(text) == ["Repro", "Actual", "Expected", "Likely cause", "Suggestion", "Versions"]
+    assert linked("| [1](found/x.md#1-ab-c) | y |") == [(1, "x.md", "1-ab-c")]
