@@ -16,10 +16,10 @@ from parity_tests.sweep.written_calls import NAMED, WRITTEN, Arguments
 
 
 @functools.cache
-def all_own_calls(wanted: frozenset[str]) -> Sequence[RecordedCall]:
-    """All of our own calls of wanted operators, and what differentiating them twice calls.
+def all_own_calls(wanted: frozenset[str]) -> tuple[Sequence[RecordedCall], Sequence[RecordedCall]]:
+    """All of our own calls of wanted operators; and the calls of such that differentiating those twice makes.
 
-    Each is also made with complex numbers, unless PyTorch refuses them.
+    Each is also made with complex numbers, unless PyTorch refuses them, and in float64 if it is written in float32.
     """
     found = [call for call in own_calls() if call.name in wanted]
     with torch.random.fork_rng(devices=[]):
@@ -28,10 +28,16 @@ def all_own_calls(wanted: frozenset[str]) -> Sequence[RecordedCall]:
     found += [call for name, given in made.items() if (call := _call(name, *given)) is not None]
     for call in list(found):
         arguments = {key: as_torch(value) for key, value in call.arguments.items()}
-        of_complex = tree_map_only(torch.Tensor, _as_complex, arguments)
-        if any(x.dtype == torch.float64 for x in tree_leaves(arguments) if isinstance(x, torch.Tensor)):
-            found += [of] if (of := _call(call.name, (), of_complex)) is not None else []
-    return [*found, *(backward for call in list(found) for backward in _differentiated(call, wanted))]
+        dtypes = {x.dtype for x in tree_leaves(arguments) if isinstance(x, torch.Tensor)}
+        for dtype, change in ((torch.float32, _as_double), (torch.float64, _as_complex)):
+            if dtype in dtypes:
+                other = _call(call.name, (), tree_map_only(torch.Tensor, change, arguments))
+                found += [] if other is None else [other]
+    return found, [backward for call in found for backward in _differentiated(call, wanted)]
+
+
+def _as_double(x: torch.Tensor) -> torch.Tensor:
+    return x.double() if x.dtype == torch.float32 else x
 
 
 def _as_complex(x: torch.Tensor) -> torch.Tensor:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from parity_tests.sweep.all_own_calls import all_own_calls
+from parity_tests.sweep.all_own_calls import all_own_calls as own
 from parity_tests.sweep.kept_calls import KeptCalls
 from parity_tests.sweep.recorded_calls import RecordedCall, opinfo_dtypes, opinfo_names, recorded_calls
 from torch_impl.derivatives import entries
@@ -19,6 +19,7 @@ from torch_impl.derivatives import entries
 DTYPES = ("float64", "complex128")
 MOST = 8  # calls of an operator, and one more for each kind of special numbers
 _LARGEST = 20_000  # entries of all tensors of a call
+_SMALL = 1_000  # where an operator has such calls, larger ones are left out
 _SAMPLES = 40  # of an OpInfo and dtype
 _SHORTEST = 3  # letters of a name that is looked for within another
 
@@ -26,8 +27,8 @@ _SHORTEST = 3  # letters of a name that is looked for within another
 def calls_of(operator: str, dtype: str) -> Sequence[RecordedCall]:
     """Return calls of an operator with different shapes and options, about eight.
 
-    They come from the OpInfos whose names resemble the operator's and, where these have none, from calls of our own
-    or else from all other OpInfos. Those are recorded if they are not kept from before, which then takes minutes.
+    They come from the OpInfos whose names resemble the operator's and from calls of our own and, where there are none,
+    from all other OpInfos. Those are recorded if they are not kept from before, which then takes minutes.
 
     Args:
         operator: with its overload, as derivatives.yaml names it: "sum.dim_IntList".
@@ -37,9 +38,9 @@ def calls_of(operator: str, dtype: str) -> Sequence[RecordedCall]:
         raise ValueError(f"{dtype} is none of {', '.join(DTYPES)}")
     name = f"aten::{operator}"
     alike, others = _by_resemblance(operator)
-    own = (call for call in all_own_calls(wanted()) if call.name == name and _is_of(call, dtype))
-    found = [*_recorded(name, dtype, alike), *own]
-    return select(found or list(_recorded(name, dtype, others)), MOST)
+    direct, backward = ([call for call in of if call.name == name and _is_of(call, dtype)] for of in own(wanted()))
+    found = [*_recorded(name, dtype, alike), *direct] or [*_recorded(name, dtype, others)] or backward
+    return select(_small(found), MOST)
 
 
 def _recorded(name: str, dtype: str, opinfos: Iterable[str]) -> Iterator[RecordedCall]:
@@ -71,7 +72,7 @@ def record_opinfo(name: str, dtype: str) -> Sequence[RecordedCall]:
         of_each: dict[str, list[RecordedCall]] = {}
         for call in every:
             of_each.setdefault(call.name, []).append(call)
-        found = [call for calls in of_each.values() for call in select(calls, MOST)]
+        found = [call for calls in of_each.values() for call in select(_small(calls), MOST)]
         kept.write(unit, found)
     return found
 
@@ -101,6 +102,11 @@ def _by_resemblance(operator: str) -> tuple[list[str], list[str]]:
 
 def _is_part(short: str, long: str) -> bool:
     return len(short) >= _SHORTEST and short in long
+
+
+def _small(calls: Sequence[RecordedCall]) -> Sequence[RecordedCall]:
+    small = [call for call in calls if sum(x.size for x in arrays_of(list(call.arguments.values()))) <= _SMALL]
+    return small or calls
 
 
 def _is_of(call: RecordedCall, dtype: str) -> bool:

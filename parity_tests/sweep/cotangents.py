@@ -40,12 +40,12 @@ def _large(result: np.ndarray, rng: np.random.Generator) -> torch.Tensor:
 
 
 def _one_number(result: np.ndarray, rng: np.random.Generator) -> torch.Tensor:
-    """As the backward of a sum makes it: all strides are zero."""
+    """All strides are zero: the backward of a sum makes such a cotangent."""
     return _normal((), result.dtype, rng).expand(result.shape)
 
 
 def _one_row(result: np.ndarray, rng: np.random.Generator) -> torch.Tensor:
-    """Expanded along the first axis, as the backward of a sum over it makes it."""
+    """The stride of the first axis is zero: the backward of a sum over it makes such a cotangent."""
     return _normal(result.shape[1:], result.dtype, rng).expand(result.shape)
 
 

@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 import zipfile
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from parity_tests.sweep.recorded_calls import RecordedCall
 _FORMAT = 1
 _OLDER_FOLDERS = 2  # of other versions, that are left
 _NAMES, _CALLS = "names", "calls"
+_DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 def root() -> Path:
@@ -79,9 +81,9 @@ class KeptCalls:
 
     def _read(self, unit: str, read: Any) -> Any:
         try:
-            with np.load(self._file(unit), allow_pickle=False) as file:
+            with open(self._file(unit), "rb") as whole, np.load(whole, allow_pickle=False) as file:
                 return read(file)
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+        except _DAMAGED:
             return None  # of whatever made it: it is recorded again
 
 

@@ -104,7 +104,7 @@ def _of_vectors(call: RecordedCall, moving: Sequence[str]) -> Made:
 def _cast(column: Any, dtype: np.dtype) -> np.ndarray:
     """Numbers as an array of this dtype; of complex ones where it has none, the real parts."""
     array = np.asarray(column)
-    return np.ascontiguousarray(array.real if dtype.kind == "f" else array, dtype=dtype)
+    return np.ascontiguousarray(np.real(array) if dtype.kind == "f" else array, dtype=dtype)
 
 
 def _of_its_shape(call: RecordedCall, moving: Sequence[str]) -> Made:
@@ -150,8 +150,8 @@ def _variants(x: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     if x.ndim > 1 and x.shape[-1] == x.shape[-2]:
         yield "the identity", np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape).copy()
     if x.dtype.kind == "c":
-        yield "real", np.where(True, x.real, 0).astype(x.dtype)
-        yield "imaginary", (1j * x.imag).astype(x.dtype)
+        yield "real", np.real(x).astype(x.dtype)
+        yield "imaginary", (1j * np.imag(x)).astype(x.dtype)
         yield "on the unit circle", np.divide(x, np.abs(x), out=np.ones_like(x), where=x != 0)
 
 
