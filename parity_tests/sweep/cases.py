@@ -1,0 +1,259 @@
+"""A call of an operator as a case: PyTorch's operator and JAX's reference as maps of the same arrays."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from jax_ref import aten
+from parity_tests.harness.candidates.torch_candidate import Candidate
+from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
+from parity_tests.harness.oracle.transforms import as_tuple, conjugated, jvp_of, vjp_of
+from parity_tests.sweep.recorded_calls import RecordedCall, as_torch
+from torch_impl.derivatives import Entry
+
+Arrays = list[np.ndarray]
+Side = Callable[[str, Sequence[np.ndarray]], Arrays]
+
+
+class NoReference(LookupError):
+    """`jax_ref.aten` has no such operator."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A call of the operator of an entry, as a function of the inputs that the entry has formulas for.
+
+    All maps are in PyTorch's convention of complex derivatives: the gradient of L is ∂L/∂Re + i ∂L/∂Im.
+
+    Attributes:
+        inputs: the arrays that are differentiated, with their names: "self", "tensors[1]".
+        results: the numbers of the results that are differentiable, with their names.
+    """
+
+    entry: Entry
+    call: RecordedCall
+    inputs: Mapping[str, np.ndarray]
+    results: Mapping[str, int]
+
+    def map(self, mode: str) -> Map:
+        """Return the arguments and results of a map: "forward", "vjp", "jvp_of_vjp", ..."""
+        return derivative_map(mode, tuple(self.inputs), tuple(self.results))
+
+    def labels(self, mode: str) -> list[str]:
+        """Return of what each result of a mode is the derivative: of a VJP an argument's name, of a JVP a result's."""
+        base = self.map(BASES[mode])
+        slots = base.arguments if ORDERS[mode][-1] == "vjp" else base.results
+        return [slot.label for slot in slots]
+
+    def arguments(self, mode: str, seed: int = 0) -> Arrays:
+        """Return the inputs, and random cotangents and tangents, in the order of the map's arguments."""
+        rng = np.random.default_rng(seed)
+        like = {**self.inputs, **{name: self.call.results[i] for name, i in self.results.items()}}
+        given = [self.inputs.get(slot.label) for slot in self.map(mode).arguments]
+        slots = zip(given, self.map(mode).arguments, strict=True)
+        return [_drawn(like[slot.like], rng) if x is None else x for x, slot in slots]
+
+    def at(self, inputs: Sequence[np.ndarray]) -> Case:
+        """Return the case at other inputs, with PyTorch's results there."""
+        moved = dict(zip(self.inputs, inputs, strict=True))
+        arguments = _with(self.call.arguments, moved)
+        found = _flat(self._operator()(**{key: as_torch(value) for key, value in arguments.items()}))
+        results = tuple(y.detach().resolve_conj().resolve_neg().numpy() for y in found)
+        return replace(self, call=replace(self.call, arguments=arguments, results=results), inputs=moved)
+
+    def _operator(self) -> Any:
+        packet, _, overload = self.entry.name.partition(".")
+        return getattr(getattr(torch.ops.aten, packet), overload or "default")
+
+    def in_pytorch(self, mode: str, arguments: Sequence[np.ndarray]) -> Arrays:
+        """Return the results of a map by PyTorch's autograd.
+
+        Raises:
+            RuntimeError, NotImplementedError: PyTorch refuses.
+        """
+        return self.by_function(self.torch_function(), mode, arguments)
+
+    def by_function(
+        self, function: Callable[..., Sequence[torch.Tensor]], mode: str, arguments: Sequence[np.ndarray]
+    ) -> Arrays:
+        """Return the results of a map of a function of tensors, by PyTorch's autograd; raises what that raises."""
+        candidate, count, base = Candidate(function, self.entry.name), len(self.inputs), self.map(mode).base
+        tensors = [torch.from_numpy(np.array(x, order="C")) for x in arguments]
+        if mode == "forward":
+            found = candidate.forward(tensors)
+        elif mode in ("vjp", "jvp"):
+            found = getattr(candidate, mode)(tensors[:base], tensors[base:])
+        else:
+            found = getattr(candidate, mode)(count, tensors[:base], tensors[base:])
+        like = [slot.like for slot in self.map(mode).results]
+        return [self._array(y, name) for y, name in zip(found, like, strict=True)]
+
+    def _array(self, y: torch.Tensor | None, like: str) -> np.ndarray:
+        if y is not None:
+            return y.detach().resolve_conj().resolve_neg().numpy().copy()
+        shaped = self.inputs[like] if like in self.inputs else self.call.results[self.results[like]]
+        return np.zeros_like(shaped)
+
+    def torch_function(self) -> Callable[..., tuple[torch.Tensor, ...]]:
+        """Return PyTorch's operator as a function of the inputs alone."""
+        operator, constants = self._operator(), {k: as_torch(v) for k, v in self.call.arguments.items()}
+
+        def function(*inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            given = _with(constants, dict(zip(self.inputs, inputs, strict=True)))
+            if self.entry.in_place:
+                first = self.entry.argument_names[0]
+                given[first] = _copies(given[first])
+            found = _flat(operator(**given))
+            return tuple(found[i] for i in self.results.values())
+
+        return function
+
+    def jax_function(self) -> Callable[..., tuple[jax.Array, ...]]:
+        """Return the reference in JAX as a function of the inputs alone.
+
+        Raises:
+            NoReference: there is none.
+        """
+        reference = reference_of(self.entry)
+        constants = {key: _as_jax(value) for key, value in self.call.arguments.items()}
+
+        def function(*inputs: jax.Array) -> tuple[jax.Array, ...]:
+            found = _flat(reference(**_with(constants, dict(zip(self.inputs, inputs, strict=True)))))
+            return tuple(found[i] for i in self.results.values())
+
+        return function
+
+    def in_jax(self, function: Callable[..., Any] | None = None) -> Side:
+        """Return the maps of the reference, or of another function of the inputs, as JAX differentiates it.
+
+        Raises:
+            NoReference: there is none.
+        """
+        function = self.jax_function() if function is None else function
+        programs = functools.cache(lambda mode: jax.jit(self.program(function, mode)))
+
+        def side(mode: str, arguments: Sequence[np.ndarray]) -> Arrays:
+            return [np.asarray(y) for y in programs(mode)(*map(jnp.asarray, arguments))]
+
+        return side
+
+    def program(self, function: Callable[..., Any], mode: str) -> Callable[..., tuple]:
+        """Return a map of a function in JAX, in PyTorch's convention, to be traced."""
+        inner, made = (lambda *inputs: as_tuple(function(*inputs))), "forward"
+        for i, step in enumerate(ORDERS[mode]):
+            count = len(self.map(made).arguments)
+            inner = (vjp_of if step == "vjp" else jvp_of)(inner, count)
+            made = next(name for name, order in ORDERS.items() if order == ORDERS[mode][: i + 1])
+        m = self.map(mode)
+
+        def converted(*arguments: Any) -> tuple:
+            found = conjugated(m.results, inner(*conjugated(m.arguments, arguments)))
+            like = {**self.inputs, **{name: self.call.results[i] for name, i in self.results.items()}}
+            slots = zip(found, m.results, strict=True)
+            return tuple(jnp.zeros_like(like[slot.like]) if y is None else y for y, slot in slots)
+
+        return converted
+
+
+def case_of(entry: Entry, call: RecordedCall) -> Case | None:
+    """Return a call as a case; None if none of its inputs with a formula, or none of its results, has a derivative."""
+    names = dict.fromkeys(name for formula in entry.vjps for name in formula.names)
+    inputs = {}
+    for name in names:
+        value = call.arguments.get(name)
+        inputs |= {f"{name}[{i}]": x for i, x in enumerate(value)} if isinstance(value, list) else {name: value}
+    inputs = {name: x for name, x in inputs.items() if _is_inexact(x)}
+    results = {name: i for name, i in _named_results(entry, call).items() if _is_inexact(call.results[i])}
+    if not inputs or not results:
+        return None
+    return Case(entry, call, inputs, results)
+
+
+def _named_results(entry: Entry, call: RecordedCall) -> dict[str, int]:
+    """The numbers of the results that the entry says are differentiable, by the names that its formulas use."""
+    names, flags = entry.result_names, entry.differentiable_outputs
+    if len(names) == 1:
+        many = len(call.results) != 1
+        return {f"{names[0]}[{i}]" if many else names[0]: i for i in range(len(call.results)) if flags[0]}
+    return {name: i for i, (name, flag) in enumerate(zip(names, flags, strict=True)) if flag and i < len(call.results)}
+
+
+def reference_of(entry: Entry) -> Callable[..., Any]:
+    """Return the reference of an entry's operator: of one that writes to its input, of one for lists of tensors, too.
+
+    Raises:
+        NoReference: there is none.
+    """
+    packet, dot, overload = entry.name.partition(".")
+    if packet.startswith("_foreach_"):
+        return _of_each(packet.removeprefix("_foreach_").removesuffix("_"), overload)
+    plain = packet.removesuffix("_") if entry.in_place else packet
+    for name in (f"aten::{plain}{dot}{overload}", f"aten::{plain}"):
+        if name in aten.OPERATORS:
+            return aten.OPERATORS[name]
+    raise NoReference(f"jax_ref.aten has no {packet}")
+
+
+def _of_each(packet: str, overload: str) -> Callable[..., Any]:
+    """The reference of an operator for lists of tensors: that of the operator for one, item by item."""
+    name = f"aten::{packet}"
+    if name not in aten.OPERATORS:
+        raise NoReference(f"jax_ref.aten has no {packet}")
+    function = aten.OPERATORS[name]
+
+    def each(**arguments: Any) -> list[Any]:
+        count = len(arguments["self"])
+
+        def of(i: int) -> Any:
+            items = {k: v[i] if isinstance(v, list | tuple) and len(v) == count else v for k, v in arguments.items()}
+            renamed = {"scalars": "other", "scalar": "other", "tensors": "other", "tensor": "other"}
+            return function(**{renamed.get(key, key): value for key, value in items.items()})
+
+        return [of(i) for i in range(count)]
+
+    return each
+
+
+def _with(arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments with other inputs; "tensors[1]" is an item of the list "tensors"."""
+    given = {key: list(value) if isinstance(value, list) else value for key, value in arguments.items()}
+    for name, x in inputs.items():
+        plain, bracket, index = name.partition("[")
+        if bracket:
+            given[plain][int(index.removesuffix("]"))] = x
+        else:
+            given[name] = x
+    return given
+
+
+def _flat(results: Any) -> list[Any]:
+    if not isinstance(results, list | tuple):
+        return [results]
+    return [leaf for each in results for leaf in _flat(each)]
+
+
+def _copies(value: Any) -> Any:
+    return [x.clone() for x in value] if isinstance(value, list) else value.clone()
+
+
+def _is_inexact(x: Any) -> bool:
+    return isinstance(x, np.ndarray) and x.dtype.kind in "fc"
+
+
+def _drawn(like: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    y = rng.standard_normal(like.shape)
+    return (y + 1j * rng.standard_normal(like.shape) if like.dtype.kind == "c" else y).astype(like.dtype)
+
+
+def _as_jax(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return jnp.asarray(value)
+    return [_as_jax(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,277 @@
+"""The verdicts on the derivatives of one operator: PyTorch's against JAX's, on many calls, with witnesses."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import jax
+import numpy as np
+import torch
+
+from parity_tests.harness.candidates.torch_refusals import Refused
+from parity_tests.harness.maps import BASES
+from parity_tests.sweep.calls import calls_of
+from parity_tests.sweep.cases import Arrays, Case, NoReference, Side, case_of
+from parity_tests.sweep.comparison import HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS, decided, differing
+from parity_tests.sweep.formula_cases import is_elementwise
+from parity_tests.sweep.invariants import CONSTANT, INVARIANTS, NOT_COMPARED
+from parity_tests.sweep.lines import Finding, Line, Verdict
+from parity_tests.sweep.repro import repro
+from parity_tests.sweep.slopes import Slopes
+from parity_tests.sweep.witnesses import Path, exactly, paths, slopes_by, traced
+from torch_impl.derivatives import Entry, lookup
+
+_REFUSALS = (Refused, RuntimeError, NotImplementedError, TypeError, ValueError, IndexError)
+_ASKED = 6  # numbers of a result of which witnesses are asked
+_ASKED_ENTRYWISE = 48
+
+
+@dataclass
+class _Tally:
+    """What came of one derivative so far."""
+
+    verdict: Verdict = Verdict.UNREACHED
+    calls: int = 0
+    moves: bool = False
+    reason: str = "no call reaches it"
+    finding: Finding | None = None
+
+    def compared(self, moves: bool) -> None:
+        self.calls, self.moves = self.calls + 1, self.moves or moves
+        if self.verdict is Verdict.UNREACHED:
+            self.verdict, self.reason = Verdict.AGREES, ""
+
+    def refused(self, reason: str) -> None:
+        if self.verdict is Verdict.UNREACHED:
+            self.reason = reason
+
+    def found(self, verdict: Verdict, reason: str, finding: Callable[[], Finding]) -> None:
+        if verdict.rank > self.verdict.rank:
+            self.verdict, self.reason, self.finding = verdict, reason, finding()
+
+
+def judge_operator(operator: str, modes: Sequence[str], dtypes: Sequence[str]) -> list[Line]:
+    """Judge the derivatives of the operator of an entry.
+
+    Args:
+        operator: the entry's name, with its overload: "logaddexp", "sum.dim_IntList".
+        modes: of `lines.MODES`.
+        dtypes: "float64", "complex128".
+
+    Returns:
+        A line for each input and result that has a formula, in every mode and dtype.
+
+    Raises:
+        LookupError: PyTorch has no such entry.
+    """
+    entry, began = lookup(operator), time.process_time()
+    found: dict[tuple[str, str, str], _Tally] = {}
+    with jax.enable_x64(True):
+        for dtype in dtypes:
+            tallies = {(mode, name, dtype): _Tally() for mode in modes for name in _names(entry, mode)}
+            found |= tallies
+            try:
+                _judge(entry, dtype, modes, {(mode, name): t for (mode, name, _), t in tallies.items()})
+            except (NoReference, _Open) as reason:
+                for tally in tallies.values():
+                    tally.refused(str(reason))
+    seconds = (time.process_time() - began) / max(1, len(found))
+    return [
+        Line(operator, mode, of, dtype, t.verdict, t.calls, t.reason, t.finding, round(seconds, 3))
+        for (mode, of, dtype), t in found.items()
+    ]
+
+
+class _Open(Exception):
+    """The operator leaves a choice open, such as signs of vectors, so that its derivatives cannot be compared."""
+
+
+def _names(entry: Entry, mode: str) -> list[str]:
+    """Of what a mode of an entry has derivatives: as `Case.labels`, but of a list of tensors together."""
+    inputs = list(dict.fromkeys(name for formula in entry.vjps for name in formula.names))
+    flags = zip(entry.result_names, entry.differentiable_outputs, strict=True)
+    results = [name for name, flag in flags if flag]
+    bars, dots = [f"{y}_bar" for y in results], [f"{x}_dot" for x in inputs]
+    names = {
+        "vjp": inputs,
+        "jvp": results,
+        "vjp_of_vjp": [*inputs, *bars],
+        "jvp_of_vjp": [f"{x}_bar" for x in inputs],
+        "vjp_of_jvp": [*inputs, *dots],
+        "jvp_of_jvp": [f"{y}_dot" for y in results],
+    }
+    return names[mode]
+
+
+def plain(label: str) -> str:
+    """Return a label without the place in a list: "tensors_dot" of "tensors[1]_dot"."""
+    name, bracket, rest = label.partition("[")
+    return name + rest.partition("]")[2] if bracket else name
+
+
+def _judge(entry: Entry, dtype: str, modes: Sequence[str], tallies: dict[tuple[str, str], _Tally]) -> None:
+    packet = f"aten::{entry.name.partition('.')[0]}"
+    if packet in INVARIANTS or packet in NOT_COMPARED or packet in CONSTANT:
+        raise _Open("it leaves signs, phases or a buffer open")
+    for call in calls_of(entry.name, dtype):
+        case = case_of(entry, call)
+        if case is not None and any(x.size for x in case.inputs.values()):
+            _Comparison.of(case).judge(modes, tallies)
+
+
+@dataclass(frozen=True, eq=False)
+class _Comparison:
+    """A case with both sides.
+
+    Attributes:
+        entrywise: each number of the result depends on the inputs at its place alone.
+        usable: where the values agree; of an elementwise operator by entry, of others all or none.
+    """
+
+    case: Case
+    jax: Side
+    entrywise: bool
+    usable: np.ndarray
+    programs: dict[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, case: Case) -> _Comparison:
+        """Compare the values."""
+        entrywise = is_elementwise(case.entry, case.call, list(case.inputs))
+        side = case.in_jax()
+        found = side("forward", list(case.inputs.values()))
+        given = [case.call.results[i] for i in case.results.values()]
+        if [y.shape for y in found] != [y.shape for y in given]:
+            return cls(case, side, False, np.zeros((), bool))
+        differs = [differing(a, b, HALF_OF_THE_DIGITS, entrywise) for a, b in zip(given, found, strict=True)]
+        if entrywise:
+            return cls(case, side, True, ~differs[0])
+        finite = all(np.isfinite(y).all() for y in given)
+        return cls(case, side, False, np.asarray(finite and not any(d.any() for d in differs)))
+
+    def judge(self, modes: Sequence[str], tallies: dict[tuple[str, str], _Tally]) -> None:
+        """Compare every mode, and note what came of it."""
+        for mode in modes:
+            of_mode = {name: tally for (which, name), tally in tallies.items() if which == mode}
+            try:
+                self._judge(mode, of_mode)
+            except _REFUSALS as error:
+                for tally in of_mode.values():
+                    tally.refused(_shortened(error))
+
+    def _judge(self, mode: str, tallies: dict[str, _Tally]) -> None:
+        if not self.usable.any():
+            for tally in tallies.values():
+                tally.refused("PyTorch's values and those of the reference differ")
+            return
+        arguments = self.case.arguments(mode)
+        usable = self.usable & self._agrees_below(mode, arguments)
+        found, other = self.case.in_pytorch(mode, arguments), self.jax(mode, arguments)
+        for index, label in enumerate(self.case.labels(mode)):
+            tally = tallies.get(plain(label))
+            if tally is None or not usable.any():
+                continue
+            p, j = found[index], other[index]
+            tally.compared(bool(np.any(p != 0)))
+            limit = MOST_OF_THE_DIGITS if self.entrywise else HALF_OF_THE_DIGITS
+            places = self._places(p, j, differing(p, j, limit, self.entrywise) & usable)
+            for place in places:
+                verdict, reason, finding = self._decided(mode, arguments, index, place, p, j)
+                tally.found(verdict, reason, finding)
+
+    def _agrees_below(self, mode: str, arguments: Arrays) -> np.ndarray:
+        """Where both sides agree on the map that a mode differentiates."""
+        base = BASES[mode]
+        if base == "forward":
+            return self.usable
+        given = arguments[: self.case.map(mode).base]
+        pairs = zip(self.case.in_pytorch(base, given), self.jax(base, given), strict=True)
+        differs = [differing(a, b, HALF_OF_THE_DIGITS, self.entrywise) for a, b in pairs]
+        return ~np.any(differs, axis=0) if self.entrywise else np.asarray(not any(d.any() for d in differs))
+
+    def _places(self, p: np.ndarray, j: np.ndarray, differs: np.ndarray) -> list[tuple[int, ...]]:
+        """The places that are asked about: those that differ most, or are not finite, first."""
+        with np.errstate(all="ignore"):
+            off = np.abs(p - j) / np.maximum(np.abs(p), np.abs(j))
+        off = np.where(differs, np.where(np.isfinite(off), off, np.inf), -1.0).ravel()
+        count = min(int(differs.sum()), _ASKED_ENTRYWISE if self.entrywise else _ASKED)
+        chosen = np.argsort(-off, kind="stable")[:count]
+        return [tuple(int(i) for i in np.unravel_index(k, p.shape)) for k in chosen]
+
+    def _decided(
+        self, mode: str, arguments: Arrays, index: int, place: tuple[int, ...], p: np.ndarray, j: np.ndarray
+    ) -> tuple[Verdict, str, Callable[[], Finding]]:
+        """The verdict on one number, its reason, and the finding."""
+        case, scale = self.case, 0.0
+        if self.entrywise:
+            case, arguments, here = self._single, [x[place].reshape(1) for x in arguments], (0,)
+        else:
+            here = place
+            scale = float(np.abs(np.where(np.isfinite(j), j, 0)).max(initial=0)) * HALF_OF_THE_DIGITS
+        worst, reason, slope = Verdict.AGREES, "", None
+        parts = [np.real, np.imag] if j.dtype.kind == "c" else [np.real]
+        for path, part in zip(paths(case, mode, arguments, index, here), parts, strict=True):
+            slopes, verdict, why = self._told(mode, path, float(part(p[place])), float(part(j[place])), scale)
+            if verdict.rank > worst.rank:
+                worst, reason, slope = verdict, why, slopes
+
+        def finding() -> Finding:
+            return Finding(
+                point=_in_short(case, mode, arguments),
+                place=here,
+                pytorch=repr(p[place].item()),
+                jax=repr(j[place].item()),
+                right="" if slope is None else str(slope),
+                witness="" if slope is None else slope.witness,
+                repro=repro(case, mode, arguments, index, here),
+            )
+
+        return worst, reason, finding
+
+    def _told(self, mode: str, path: Path, p: float, j: float, scale: float) -> tuple[Slopes, Verdict, str]:
+        """What the witnesses say, until one can tell."""
+        last: tuple[Slopes, Verdict, str] | None = None
+        for slopes in self._slopes(mode, path):
+            verdict, reason = decided(p, j, slopes, scale)
+            last = (slopes, verdict, reason)
+            if verdict is not Verdict.UNDECIDED:
+                break
+        assert last is not None
+        return last
+
+    def _slopes(self, mode: str, path: Path) -> Iterator[Slopes]:
+        case = self._single if self.entrywise else self.case
+        if BASES[mode] not in self.programs:
+            self.programs[BASES[mode]] = traced(case, case.jax_function(), mode)
+        program = self.programs[BASES[mode]]
+        if program is not None:
+            yield exactly(program, path)
+        yield slopes_by(case.in_pytorch, case, mode, path, "differences of PyTorch's own values")
+        side = self._single_side if self.entrywise else self.jax
+        yield slopes_by(side, case, mode, path, "differences of JAX's own values")
+
+    @functools.cached_property
+    def _single(self) -> Case:
+        """The case of one number only, of an elementwise operator."""
+        return self.case.at([x.reshape(-1)[:1] for x in self.case.inputs.values()])
+
+    @functools.cached_property
+    def _single_side(self) -> Side:
+        return self._single.in_jax()
+
+
+def _shortened(error: Exception) -> str:
+    text = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {text[0][:200]}"
+
+
+def _in_short(case: Case, mode: str, arguments: Sequence[np.ndarray]) -> str:
+    slots = case.map(mode).arguments
+    with np.printoptions(threshold=12, precision=17):
+        return "; ".join(
+            f"{slot.label} = {np.array2string(x, separator=', ').replace(chr(10), ' ')}"
+            for slot, x in zip(slots, arguments, strict=True)
+        )

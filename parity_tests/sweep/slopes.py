@@ -1,0 +1,155 @@
+"""One-sided slopes of a function of one real variable at 0: differences in float64, or with hundreds of bits.
+
+No rule of differentiation has a part in them: they say who is right where two derivatives differ.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jax.extend import core
+
+from parity_tests.harness.extended.adaptive import context
+from parity_tests.harness.extended.evaluation import evaluate, missing, work
+
+_STEPS = tuple(2.0**-k for k in range(4, 34, 2))
+_MOST_WORK = 4000  # entries of all equations, which take milliseconds each with many bits
+_BITS = 1200  # of extended precision: 53, what cancels, and twice what a step takes
+_STEP_BITS = 300  # an extended step, 2^-300 of the size of the argument
+_SAME = 2.0**-60  # relative: one-sided slopes of a smooth function with extended steps differ by less
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """What differences say of a derivative.
+
+    Attributes:
+        behind, ahead: the slopes on both sides; NaN where the function is not finite on that side, infinite where its
+            slope grows as the step shrinks.
+        error: how far they may be from the limits.
+        witness: how they were found.
+    """
+
+    behind: float
+    ahead: float
+    error: float
+    witness: str
+
+    @property
+    def known(self) -> bool:
+        """True if the function has a finite slope on at least one side, and none that grows without bound."""
+        sides = [s for s in (self.behind, self.ahead) if not math.isnan(s)]
+        return bool(sides) and all(map(math.isfinite, sides)) and math.isfinite(self.error)
+
+    @property
+    def low(self) -> float:
+        """The smaller one."""
+        return float(np.fmin(self.behind, self.ahead))
+
+    @property
+    def high(self) -> float:
+        """The larger one."""
+        return float(np.fmax(self.behind, self.ahead))
+
+    @property
+    def smooth(self) -> bool:
+        """True if both are the same, within their error and a part in 2^26."""
+        return self.high - self.low <= 2 * self.error + 2.0**-26 * max(abs(self.low), abs(self.high))
+
+    def __str__(self) -> str:
+        """The slope, or the interval between the two."""
+        return f"{self.high:.17g}" if self.smooth else f"between {self.low:.17g} and {self.high:.17g}"
+
+
+def by_differences(along: Callable[[float], float], size: float, witness: str) -> Slopes:
+    """Return the slopes of a function in float64: Richardson's extrapolation of one-sided differences.
+
+    Of all steps those count at which the extrapolation changes least.
+
+    Args:
+        along: the function.
+        size: of the argument that it moves; steps are relative to it.
+        witness: see `Slopes`.
+    """
+    middle = along(0.0)
+    if not math.isfinite(middle):
+        return Slopes(math.nan, math.nan, math.inf, witness)
+    behind, first = _one_sided(lambda h: (middle - along(-h)) / h, size, middle)
+    ahead, second = _one_sided(lambda h: (along(h) - middle) / h, size, middle)
+    errors = [e for s, e in ((behind, first), (ahead, second)) if not math.isnan(s)]
+    return Slopes(behind, ahead, max(errors, default=math.inf), witness)
+
+
+def _one_sided(quotient: Callable[[float], float], size: float, middle: float) -> tuple[float, float]:
+    """The limit of a difference quotient as its step vanishes, and the error of it."""
+    with np.errstate(all="ignore"):
+        rows = [(size * h, quotient(size * h)) for h in _STEPS]
+    best, least = math.nan, math.inf
+    for (h, a), (_, b), (_, c) in zip(rows, rows[1:], rows[2:], strict=False):
+        # h falls by 4: the first extrapolation takes away what is linear in h, the second what is quadratic
+        first, second = (4 * b - a) / 3, (4 * c - b) / 3
+        value = (16 * second - first) / 15
+        error = abs(value - second) + 32 * 2.0**-53 * abs(middle) / (h / 16)
+        if math.isfinite(value) and error < least:
+            best, least = value, error
+    quotients = [abs(q) for _, q in rows if math.isfinite(q)]
+    grows = len(quotients) > 6 and all(b > 1.5 * a for a, b in itertools.pairwise(quotients[-6:]))
+    return (math.inf, math.inf) if grows else (best, least)
+
+
+def can_be_exact(program: core.ClosedJaxpr) -> bool:
+    """Return whether a program can be evaluated with hundreds of bits, in little time."""
+    real = all(np.dtype(x.aval.dtype).kind != "c" for x in (*program.jaxpr.invars, *program.jaxpr.outvars))
+    return real and work(program) <= _MOST_WORK and missing(program) is None
+
+
+def exact_slopes(
+    program: core.ClosedJaxpr,
+    arguments: list[np.ndarray],
+    direction: list[np.ndarray],
+    weights: list[np.ndarray],
+    size: float,
+) -> Slopes:
+    """Return the slopes of ⟨weights, program(arguments + t direction)⟩, with hundreds of bits.
+
+    Args:
+        program: that `can_be_exact`.
+        arguments, direction: of float64.
+        weights: for each result of the program.
+        size: of what is moved; steps are relative to it.
+    """
+    mp = context()
+
+    def moved(x: np.ndarray, d: np.ndarray, t: object) -> np.ndarray:
+        exact = np.empty(x.shape, object)
+        for place in np.ndindex(*x.shape):
+            exact[place] = mp.mpf(float(x[place])) + t * mp.mpf(float(d[place]))
+        return exact
+
+    def along(t: object) -> object:
+        given = [moved(x, d, t) for x, d in zip(arguments, direction, strict=True)]
+        values = evaluate(mp, program, given)
+        pairs = [(w, y) for ws, ys in zip(weights, values, strict=True) for w, y in zip(ws.flat, ys.flat, strict=True)]
+        return mp.fsum(mp.mpf(float(w)) * y for w, y in pairs if w != 0)
+
+    witness = f"differences in {_BITS} bits"
+    with mp.workprec(_BITS):
+        step, middle = mp.ldexp(mp.mpf(size), -_STEP_BITS), along(mp.mpf(0))
+        if not mp.isfinite(middle):
+            return Slopes(math.nan, math.nan, math.inf, witness)
+        sides = [_limit(mp, lambda h, s=s: s * (along(s * h) - middle) / h, step) for s in (-1, 1)]
+    slopes = [s for s in sides if not math.isnan(s)]
+    return Slopes(sides[0], sides[1], _SAME * max(map(abs, slopes), default=0.0), witness)
+
+
+def _limit(mp: object, quotient: Callable, step: object) -> float:
+    wide, narrow = quotient(step), quotient(step / 2**60)  # type: ignore[operator]
+    if not (mp.isfinite(wide) and mp.isfinite(narrow)):  # type: ignore[attr-defined]
+        return math.nan
+    if abs(narrow - wide) > abs(narrow) / 2**60:
+        return math.inf
+    return float(narrow)
