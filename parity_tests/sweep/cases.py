@@ -145,6 +145,25 @@ class Case:
 
         return side
 
+    @functools.cached_property
+    def entrywise(self) -> bool:
+        """Whether each number of the only result depends on the inputs at its own place alone."""
+        inputs = list(self.inputs.values())
+        others = [value for name, value in self.call.arguments.items() if name not in self.inputs]
+        shapes = {x.shape for x in (*inputs, *self.call.results)}
+        if any(isinstance(value, np.ndarray | list) for value in others) or len(shapes) != 1 or inputs[0].size < 2:
+            return False
+        function = self.jax_function()
+        flat = [x.reshape(-1) for x in inputs]
+        try:
+            (together,) = function(*flat)
+            alone = [function(*(x[i : i + 1] for x in flat))[0] for i in range(min(8, inputs[0].size))]
+        except (TypeError, ValueError, IndexError):  # one that takes no vectors
+            return False
+        if together.shape != flat[0].shape or any(y.shape != (1,) for y in alone):
+            return False
+        return np.allclose(np.concatenate(alone), together[: len(alone)], equal_nan=True)
+
     def program(self, function: Callable[..., Any], mode: str) -> Callable[..., tuple]:
         """Return a map of a function in JAX, in PyTorch's convention, to be traced."""
         inner, made = (lambda *inputs: as_tuple(function(*inputs))), "forward"

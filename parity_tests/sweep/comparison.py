@@ -3,74 +3,71 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
 from parity_tests.sweep.lines import Verdict
 from parity_tests.sweep.slopes import Slopes
 
-HALF_OF_THE_DIGITS = 2.0**-26  # of float64: what differs in more is wrong, what differs in less may be rounding
+HALF_OF_THE_DIGITS = 2.0**-26  # of float64: what agrees in these may differ by rounding that the problem forces
 MOST_OF_THE_DIGITS = 2.0**-40  # what agrees in these has lost no digits
+_SOME_DIGITS = 2.0**-10  # relative: what is off by less has lost digits, what is off by more is another number
 _UNDERFLOWS = 1e-290  # below which intermediate results may have lost digits to underflow
 
 
-def differing(found: np.ndarray, other: np.ndarray, limit: float, entrywise: bool) -> np.ndarray:
-    """Return where two results differ by more than a part of their size; two NaN, or equal infinities, do not.
+def differing(found: np.ndarray, other: np.ndarray, relative: float, of_largest: float) -> np.ndarray:
+    """Return where two results differ by more than rounding may; two NaN, or equal infinities, do not.
 
     Args:
         found, other: of the same shape.
-        limit: the part.
-        entrywise: each number is its own measure; else the largest finite one of a result is the measure of all.
+        relative: the part of a number's own size by which it may be off.
+        of_largest: the part of the largest finite number of `other` by which all may be off.
     """
-    with np.errstate(all="ignore"):
-        same = (found == other) | (np.isnan(found) & np.isnan(other))
-        near = np.abs(found - other) <= limit * np.maximum(np.abs(found), np.abs(other)) + _UNDERFLOWS
-    near = near & np.isfinite(found) & np.isfinite(other)
-    return ~(same | near) if entrywise else ~(same | near | _within(found, other, limit))
-
-
-def _within(found: np.ndarray, other: np.ndarray, limit: float) -> np.ndarray:
-    """Where finite numbers differ by less than a part of the largest."""
     finite = np.isfinite(found) & np.isfinite(other)
     largest = np.abs(np.where(finite, other, 0)).max(initial=0)
     with np.errstate(all="ignore"):
-        return finite & (np.abs(found - other) <= limit * largest)
+        room = relative * np.maximum(np.abs(found), np.abs(other)) + of_largest * largest + _UNDERFLOWS
+        near = finite & (np.abs(found - other) <= room)
+        return ~(near | (found == other) | (np.isnan(found) & np.isnan(other)))
 
 
-def decided(pytorch: float, jax: float, slopes: Slopes, scale: float) -> tuple[Verdict, str]:
+def decided(pytorch: float, jax: float, slopes: Slopes, largest: float) -> tuple[Verdict, str]:
     """Return who is right about a number, and the reason in words.
 
     Args:
         pytorch, jax: real numbers that differ.
         slopes: of the function that is differentiated.
-        scale: a size below half of whose digits numbers are rounding; 0 if the number is its own measure.
+        largest: of the numbers of the same result; what is off by less than the last digits of it has lost digits.
     """
     if any(map(math.isinf, (slopes.behind, slopes.ahead))):
         return Verdict.CONVENTION, "the function has no finite derivative there"
     if not slopes.known:
         return Verdict.UNDECIDED, "differences do not converge"
-    size = max(abs(slopes.low), abs(slopes.high), scale)
-    room = 2 * slopes.error + HALF_OF_THE_DIGITS * size + _UNDERFLOWS
-    right = [slopes.low - room <= value <= slopes.high + room for value in (pytorch, jax)]
-    if all(right) and not slopes.smooth:
-        return Verdict.CONVENTION, "the function has a kink there"
-    if all(right):
-        apart = abs(pytorch - jax)
-        if apart > 4 * HALF_OF_THE_DIGITS * size + _UNDERFLOWS:
-            return Verdict.UNDECIDED, "differences are not exact enough"
-        return _digits(pytorch, jax, slopes)
-    wrong = {(False, True): Verdict.WRONG_IN_PYTORCH, (True, False): Verdict.WRONG_IN_JAX}
-    return wrong.get((right[0], right[1]), Verdict.WRONG_IN_BOTH), ""
-
-
-def _digits(pytorch: float, jax: float, slopes: Slopes) -> tuple[Verdict, str]:
-    """Who loses digits, where the slopes are known to more than numbers of float64 have."""
     size = max(abs(slopes.low), abs(slopes.high))
-    if slopes.error > MOST_OF_THE_DIGITS * size:
-        return Verdict.AGREES, ""
-    off = {name: abs(value - slopes.high) for name, value in (("PyTorch", pytorch), ("JAX", jax))}
-    losing = {name: d for name, d in off.items() if d > MOST_OF_THE_DIGITS * size + _UNDERFLOWS}
-    if not losing:
-        return Verdict.AGREES, ""
-    told = [f"{name} has {max(0, math.floor(-math.log10(d / size)))} digits" for name, d in losing.items()]
-    return Verdict.LOSES_DIGITS, " and ".join(told)
+    room = 2 * slopes.error + HALF_OF_THE_DIGITS * size + _UNDERFLOWS
+    off = [max(slopes.low - value, value - slopes.high, 0.0) for value in (pytorch, jax)]
+    if all(d <= room for d in off):
+        if not slopes.smooth:
+            return Verdict.CONVENTION, "the function has a kink there"
+        if slopes.error > MOST_OF_THE_DIGITS * size:
+            settled = abs(pytorch - jax) <= 4 * HALF_OF_THE_DIGITS * size
+            return (Verdict.AGREES, "") if settled else (Verdict.UNDECIDED, "differences are not exact enough")
+    # NaN is not small
+    lost = room + max(_SOME_DIGITS * size, MOST_OF_THE_DIGITS * largest)
+    wrong = [not d <= lost for d in off]
+    if any(wrong):
+        which = {(True, False): Verdict.WRONG_IN_PYTORCH, (False, True): Verdict.WRONG_IN_JAX}
+        return which.get((wrong[0], wrong[1]), Verdict.WRONG_IN_BOTH), ""
+    return _digits(dict(zip(("PyTorch", "JAX"), off, strict=True)), slopes, size)
+
+
+def _digits(off: Mapping[str, float], slopes: Slopes, size: float) -> tuple[Verdict, str]:
+    """Who loses digits."""
+    allowed = MOST_OF_THE_DIGITS * size + 2 * slopes.error + _UNDERFLOWS
+    told = [
+        f"{name} has {max(0, math.floor(-math.log10(d / size))) if size else 0} digits"
+        for name, d in off.items()
+        if d > allowed
+    ]
+    return (Verdict.LOSES_DIGITS, " and ".join(told)) if told else (Verdict.AGREES, "")

@@ -83,7 +83,7 @@ def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
 def _of(entry: derivatives.Entry, calls: Sequence[RecordedCall], most: int) -> list[FormulaCase]:
     usable = [(call, moving) for call in calls if (moving := _moving(entry, call))]
     given = [_case(entry, call, moving) for call, moving in usable[:most]]
-    alike = [call for call, moving in usable if is_elementwise(call, moving)]
+    alike = [call for call, moving in usable if _is_elementwise(call, moving)]
     return given + [_made_case(entry, call, _moving(entry, call)) for call in alike[:1]]
 
 
@@ -165,7 +165,7 @@ def _primal(call: RecordedCall, moving: Sequence[str]) -> Callable[..., Any]:
     return primal
 
 
-def is_elementwise(call: RecordedCall, moving: Sequence[str]) -> bool:
+def _is_elementwise(call: RecordedCall, moving: Sequence[str]) -> bool:
     """Whether each entry of the only result is what the reference makes of the entries at its place alone."""
     inputs = [call.arguments[name] for name in moving]
     arrays = [x for x in _fixed(call, moving).values() if isinstance(x, np.ndarray | list)]

@@ -5,20 +5,20 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import numpy as np
-import torch
 
 from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.maps import BASES
 from parity_tests.sweep.calls import calls_of
 from parity_tests.sweep.cases import Arrays, Case, NoReference, Side, case_of
 from parity_tests.sweep.comparison import HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS, decided, differing
-from parity_tests.sweep.formula_cases import is_elementwise
 from parity_tests.sweep.invariants import CONSTANT, INVARIANTS, NOT_COMPARED
 from parity_tests.sweep.lines import Finding, Line, Verdict
+from parity_tests.sweep.recorded_calls import RecordedCall
 from parity_tests.sweep.repro import repro
 from parity_tests.sweep.slopes import Slopes
 from parity_tests.sweep.witnesses import Path, exactly, paths, slopes_by, traced
@@ -34,13 +34,14 @@ class _Tally:
     """What came of one derivative so far."""
 
     verdict: Verdict = Verdict.UNREACHED
-    calls: int = 0
+    calls: set[int] = field(default_factory=set)
     moves: bool = False
     reason: str = "no call reaches it"
     finding: Finding | None = None
 
-    def compared(self, moves: bool) -> None:
-        self.calls, self.moves = self.calls + 1, self.moves or moves
+    def compared(self, call: RecordedCall, moves: bool) -> None:
+        self.calls.add(id(call))
+        self.moves = self.moves or moves
         if self.verdict is Verdict.UNREACHED:
             self.verdict, self.reason = Verdict.AGREES, ""
 
@@ -80,7 +81,7 @@ def judge_operator(operator: str, modes: Sequence[str], dtypes: Sequence[str]) -
                     tally.refused(str(reason))
     seconds = (time.process_time() - began) / max(1, len(found))
     return [
-        Line(operator, mode, of, dtype, t.verdict, t.calls, t.reason, t.finding, round(seconds, 3))
+        Line(operator, mode, of, dtype, t.verdict, len(t.calls), t.reason, t.finding, round(seconds, 3))
         for (mode, of, dtype), t in found.items()
     ]
 
@@ -135,18 +136,17 @@ class _Comparison:
     jax: Side
     entrywise: bool
     usable: np.ndarray
-    programs: dict[str, object] = field(default_factory=dict)
+    programs: dict[str, core.ClosedJaxpr | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, case: Case) -> _Comparison:
         """Compare the values."""
-        entrywise = is_elementwise(case.entry, case.call, list(case.inputs))
-        side = case.in_jax()
+        entrywise, side = case.entrywise, case.in_jax()
         found = side("forward", list(case.inputs.values()))
         given = [case.call.results[i] for i in case.results.values()]
         if [y.shape for y in found] != [y.shape for y in given]:
             return cls(case, side, False, np.zeros((), bool))
-        differs = [differing(a, b, HALF_OF_THE_DIGITS, entrywise) for a, b in zip(given, found, strict=True)]
+        differs = [_differing_values(a, b, entrywise) for a, b in zip(given, found, strict=True)]
         if entrywise:
             return cls(case, side, True, ~differs[0])
         finite = all(np.isfinite(y).all() for y in given)
@@ -175,10 +175,8 @@ class _Comparison:
             if tally is None or not usable.any():
                 continue
             p, j = found[index], other[index]
-            tally.compared(bool(np.any(p != 0)))
-            limit = MOST_OF_THE_DIGITS if self.entrywise else HALF_OF_THE_DIGITS
-            places = self._places(p, j, differing(p, j, limit, self.entrywise) & usable)
-            for place in places:
+            tally.compared(self.case.call, bool(np.any(p != 0)))
+            for place in self._places(p, j, self._differing(mode, p, j) & usable):
                 verdict, reason, finding = self._decided(mode, arguments, index, place, p, j)
                 tally.found(verdict, reason, finding)
 
@@ -189,8 +187,23 @@ class _Comparison:
             return self.usable
         given = arguments[: self.case.map(mode).base]
         pairs = zip(self.case.in_pytorch(base, given), self.jax(base, given), strict=True)
-        differs = [differing(a, b, HALF_OF_THE_DIGITS, self.entrywise) for a, b in pairs]
+        differs = [_differing_values(a, b, self.entrywise) for a, b in pairs]
         return ~np.any(differs, axis=0) if self.entrywise else np.asarray(not any(d.any() for d in differs))
+
+    def _differing(self, mode: str, p: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """Where the sides differ by so much that a witness can tell."""
+        if not self.entrywise:
+            return differing(p, j, HALF_OF_THE_DIGITS, HALF_OF_THE_DIGITS)
+        if self._program(mode) is None:
+            return differing(p, j, HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS)
+        return differing(p, j, MOST_OF_THE_DIGITS, 0.0)
+
+    def _program(self, mode: str) -> core.ClosedJaxpr | None:
+        """The program of the map that a mode differentiates, if it can be evaluated with hundreds of bits."""
+        if BASES[mode] not in self.programs:
+            case = self._single if self.entrywise else self.case
+            self.programs[BASES[mode]] = traced(case, case.jax_function(), mode)
+        return self.programs[BASES[mode]]
 
     def _places(self, p: np.ndarray, j: np.ndarray, differs: np.ndarray) -> list[tuple[int, ...]]:
         """The places that are asked about: those that differ most, or are not finite, first."""
@@ -205,37 +218,46 @@ class _Comparison:
         self, mode: str, arguments: Arrays, index: int, place: tuple[int, ...], p: np.ndarray, j: np.ndarray
     ) -> tuple[Verdict, str, Callable[[], Finding]]:
         """The verdict on one number, its reason, and the finding."""
-        case, scale = self.case, 0.0
+        case = self.case
         if self.entrywise:
             case, arguments, here = self._single, [x[place].reshape(1) for x in arguments], (0,)
         else:
             here = place
-            scale = float(np.abs(np.where(np.isfinite(j), j, 0)).max(initial=0)) * HALF_OF_THE_DIGITS
+        largest = float(np.abs(np.where(np.isfinite(j), j, 0)).max(initial=0))
         worst, reason, slope = Verdict.AGREES, "", None
+        if not all(np.isfinite(x).all() for x in arguments):
+            at = (mode, arguments, index, here, p[place], j[place], None)
+            return Verdict.CONVENTION, "an input is not finite", lambda: self._finding(*at)
         parts = [np.real, np.imag] if j.dtype.kind == "c" else [np.real]
         for path, part in zip(paths(case, mode, arguments, index, here), parts, strict=True):
-            slopes, verdict, why = self._told(mode, path, float(part(p[place])), float(part(j[place])), scale)
+            slopes, verdict, why = self._told(mode, path, float(part(p[place])), float(part(j[place])), largest)
             if verdict.rank > worst.rank:
                 worst, reason, slope = verdict, why, slopes
 
         def finding() -> Finding:
-            return Finding(
-                point=_in_short(case, mode, arguments),
-                place=here,
-                pytorch=repr(p[place].item()),
-                jax=repr(j[place].item()),
-                right="" if slope is None else str(slope),
-                witness="" if slope is None else slope.witness,
-                repro=repro(case, mode, arguments, index, here),
-            )
+            return self._finding(mode, arguments, index, here, p[place], j[place], slope)
 
         return worst, reason, finding
 
-    def _told(self, mode: str, path: Path, p: float, j: float, scale: float) -> tuple[Slopes, Verdict, str]:
+    def _finding(
+        self, mode: str, arguments: Arrays, index: int, place: tuple[int, ...], p: Any, j: Any, slopes: Slopes | None
+    ) -> Finding:
+        case = self._single if self.entrywise else self.case
+        return Finding(
+            point=_in_short(case, mode, arguments),
+            place=place,
+            pytorch=repr(p.item()),
+            jax=repr(j.item()),
+            right="" if slopes is None else str(slopes),
+            witness="" if slopes is None else slopes.witness,
+            repro=repro(case, mode, arguments, index, place),
+        )
+
+    def _told(self, mode: str, path: Path, p: float, j: float, largest: float) -> tuple[Slopes, Verdict, str]:
         """What the witnesses say, until one can tell."""
         last: tuple[Slopes, Verdict, str] | None = None
         for slopes in self._slopes(mode, path):
-            verdict, reason = decided(p, j, slopes, scale)
+            verdict, reason = decided(p, j, slopes, largest)
             last = (slopes, verdict, reason)
             if verdict is not Verdict.UNDECIDED:
                 break
@@ -244,10 +266,7 @@ class _Comparison:
 
     def _slopes(self, mode: str, path: Path) -> Iterator[Slopes]:
         case = self._single if self.entrywise else self.case
-        if BASES[mode] not in self.programs:
-            self.programs[BASES[mode]] = traced(case, case.jax_function(), mode)
-        program = self.programs[BASES[mode]]
-        if program is not None:
+        if (program := self._program(mode)) is not None:
             yield exactly(program, path)
         yield slopes_by(case.in_pytorch, case, mode, path, "differences of PyTorch's own values")
         side = self._single_side if self.entrywise else self.jax
@@ -261,6 +280,11 @@ class _Comparison:
     @functools.cached_property
     def _single_side(self) -> Side:
         return self._single.in_jax()
+
+
+def _differing_values(found: np.ndarray, other: np.ndarray, entrywise: bool) -> np.ndarray:
+    """Where two values differ, or two derivatives that are differentiated again."""
+    return differing(found, other, HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS if entrywise else HALF_OF_THE_DIGITS)
 
 
 def _shortened(error: Exception) -> str:
