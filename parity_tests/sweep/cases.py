@@ -16,6 +16,7 @@ from jax_ref import aten
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
 from parity_tests.harness.oracle.transforms import as_tuple, conjugated, jvp_of, vjp_of
+from parity_tests.sweep.domains import Projection, projections
 from parity_tests.sweep.recorded_calls import RecordedCall, as_torch
 from torch_impl.derivatives import Entry
 
@@ -31,6 +32,7 @@ class NoReference(LookupError):
 class Case:
     """A call of the operator of an entry, as a function of the inputs that the entry has formulas for.
 
+    Of an operator for Hermitian or triangular matrices it is the operator after the projection on these; see `domains`.
     All maps are in PyTorch's convention of complex derivatives: the gradient of L is ∂L/∂Re + i ∂L/∂Im.
 
     Attributes:
@@ -69,6 +71,17 @@ class Case:
         results = tuple(y.detach().resolve_conj().resolve_neg().numpy() for y in found)
         return replace(self, call=replace(self.call, arguments=arguments, results=results), inputs=moved)
 
+    @functools.cached_property
+    def _projections(self) -> Mapping[str, Projection]:
+        return projections(self.entry.name, self.call.arguments)
+
+    def _projected(self, inputs: Sequence[Any]) -> dict[str, Any]:
+        """The inputs by name, on the operator's domain."""
+        by_name = dict(zip(self.inputs, inputs, strict=True))
+        return by_name | {
+            name: project(by_name[name]) for name, project in self._projections.items() if name in by_name
+        }
+
     def _operator(self) -> Any:
         packet, _, overload = self.entry.name.partition(".")
         return getattr(getattr(torch.ops.aten, packet), overload or "default")
@@ -97,7 +110,7 @@ class Case:
         return [self._array(y, name) for y, name in zip(found, like, strict=True)]
 
     def _array(self, y: torch.Tensor | None, like: str) -> np.ndarray:
-        if y is not None:
+        if y is not None and not y._is_zerotensor():
             return y.detach().resolve_conj().resolve_neg().numpy().copy()
         shaped = self.inputs[like] if like in self.inputs else self.call.results[self.results[like]]
         return np.zeros_like(shaped)
@@ -107,7 +120,7 @@ class Case:
         operator, constants = self._operator(), {k: as_torch(v) for k, v in self.call.arguments.items()}
 
         def function(*inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            given = _with(constants, dict(zip(self.inputs, inputs, strict=True)))
+            given = _with(constants, self._projected(inputs))
             if self.entry.in_place:
                 first = self.entry.argument_names[0]
                 given[first] = _copies(given[first])
@@ -126,7 +139,7 @@ class Case:
         constants = {key: _as_jax(value) for key, value in self.call.arguments.items()}
 
         def function(*inputs: jax.Array) -> tuple[jax.Array, ...]:
-            found = _flat(reference(**_with(constants, dict(zip(self.inputs, inputs, strict=True)))))
+            found = _flat(reference(**_with(constants, self._projected(inputs))))
             return tuple(found[i] for i in self.results.values())
 
         return function
@@ -152,6 +165,8 @@ class Case:
         others = [value for name, value in self.call.arguments.items() if name not in self.inputs]
         shapes = {x.shape for x in (*inputs, *self.call.results)}
         if any(isinstance(value, np.ndarray | list) for value in others) or len(shapes) != 1 or inputs[0].size < 2:
+            return False
+        if self._projections:
             return False
         function = self.jax_function()
         flat = [x.reshape(-1) for x in inputs]

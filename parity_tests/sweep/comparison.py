@@ -12,20 +12,23 @@ from parity_tests.sweep.slopes import Slopes
 
 HALF_OF_THE_DIGITS = 2.0**-26  # of float64: what agrees in these may differ by rounding that the problem forces
 MOST_OF_THE_DIGITS = 2.0**-40  # what agrees in these has lost no digits
-_SOME_DIGITS = 2.0**-10  # relative: what is off by less has lost digits, what is off by more is another number
+_SOME_DIGITS = 2.0**-18  # relative: what is off by less has lost digits, what is off by more is another number
 _UNDERFLOWS = 1e-290  # below which intermediate results may have lost digits to underflow
 
 
-def differing(found: np.ndarray, other: np.ndarray, relative: float, of_largest: float) -> np.ndarray:
+def differing(
+    found: np.ndarray, other: np.ndarray, relative: float, of_largest: float, level: float = 0.0
+) -> np.ndarray:
     """Return where two results differ by more than rounding may; two NaN, or equal infinities, do not.
 
     Args:
         found, other: of the same shape.
         relative: the part of a number's own size by which it may be off.
-        of_largest: the part of the largest finite number of `other` by which all may be off.
+        of_largest: the part of the largest finite number of `other`, or of `level`, by which all may be off.
+        level: the size of what they were computed from, of which they may be a difference.
     """
     finite = np.isfinite(found) & np.isfinite(other)
-    largest = np.abs(np.where(finite, other, 0)).max(initial=0)
+    largest = max(level, np.abs(np.where(finite, other, 0)).max(initial=0))
     with np.errstate(all="ignore"):
         room = relative * np.maximum(np.abs(found), np.abs(other)) + of_largest * largest + _UNDERFLOWS
         near = finite & (np.abs(found - other) <= room)

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.extend import core
 
 from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.maps import BASES
@@ -17,6 +18,7 @@ from parity_tests.sweep.calls import calls_of
 from parity_tests.sweep.cases import Arrays, Case, NoReference, Side, case_of
 from parity_tests.sweep.comparison import HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS, decided, differing
 from parity_tests.sweep.invariants import CONSTANT, INVARIANTS, NOT_COMPARED
+from parity_tests.sweep.jax_own import own_function
 from parity_tests.sweep.lines import Finding, Line, Verdict
 from parity_tests.sweep.recorded_calls import RecordedCall
 from parity_tests.sweep.repro import repro
@@ -54,8 +56,12 @@ class _Tally:
             self.verdict, self.reason, self.finding = verdict, reason, finding()
 
 
+def _by_autograd(case: Case) -> Side:
+    return case.in_pytorch
+
+
 def judge_operator(operator: str, modes: Sequence[str], dtypes: Sequence[str]) -> list[Line]:
-    """Judge the derivatives of the operator of an entry.
+    """Judge PyTorch's derivatives of the operator of an entry, and JAX's.
 
     Args:
         operator: the entry's name, with its overload: "logaddexp", "sum.dim_IntList".
@@ -68,20 +74,33 @@ def judge_operator(operator: str, modes: Sequence[str], dtypes: Sequence[str]) -
     Raises:
         LookupError: PyTorch has no such entry.
     """
-    entry, began = lookup(operator), time.process_time()
+    return judge_entry(lookup(operator), modes, dtypes)
+
+
+def judge_entry(
+    entry: Entry, modes: Sequence[str], dtypes: Sequence[str], pytorch: Callable[[Case], Side] = _by_autograd
+) -> list[Line]:
+    """Judge derivatives of the operator of an entry.
+
+    Args:
+        entry: says what has a derivative.
+        modes, dtypes: see `judge_operator`.
+        pytorch: the maps of a case that are judged; by default those of PyTorch's autograd.
+    """
+    began = time.process_time()
     found: dict[tuple[str, str, str], _Tally] = {}
     with jax.enable_x64(True):
         for dtype in dtypes:
             tallies = {(mode, name, dtype): _Tally() for mode in modes for name in _names(entry, mode)}
             found |= tallies
             try:
-                _judge(entry, dtype, modes, {(mode, name): t for (mode, name, _), t in tallies.items()})
+                _judge(entry, dtype, modes, {(mode, name): t for (mode, name, _), t in tallies.items()}, pytorch)
             except (NoReference, _Open) as reason:
                 for tally in tallies.values():
                     tally.refused(str(reason))
     seconds = (time.process_time() - began) / max(1, len(found))
     return [
-        Line(operator, mode, of, dtype, t.verdict, len(t.calls), t.reason, t.finding, round(seconds, 3))
+        Line(entry.name, mode, of, dtype, t.verdict, len(t.calls), t.reason, t.finding, round(seconds, 3))
         for (mode, of, dtype), t in found.items()
     ]
 
@@ -113,14 +132,20 @@ def plain(label: str) -> str:
     return name + rest.partition("]")[2] if bracket else name
 
 
-def _judge(entry: Entry, dtype: str, modes: Sequence[str], tallies: dict[tuple[str, str], _Tally]) -> None:
+def _judge(
+    entry: Entry,
+    dtype: str,
+    modes: Sequence[str],
+    tallies: dict[tuple[str, str], _Tally],
+    pytorch: Callable[[Case], Side],
+) -> None:
     packet = f"aten::{entry.name.partition('.')[0]}"
     if packet in INVARIANTS or packet in NOT_COMPARED or packet in CONSTANT:
         raise _Open("it leaves signs, phases or a buffer open")
     for call in calls_of(entry.name, dtype):
         case = case_of(entry, call)
         if case is not None and any(x.size for x in case.inputs.values()):
-            _Comparison.of(case).judge(modes, tallies)
+            _Comparison.of(case, pytorch(case)).judge(modes, tallies)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,28 +154,33 @@ class _Comparison:
 
     Attributes:
         entrywise: each number of the result depends on the inputs at its place alone.
+        jax: that of JAX's own function, if there is one, else that of the reference.
         usable: where the values agree; of an elementwise operator by entry, of others all or none.
+        own: JAX's own function.
     """
 
     case: Case
+    pytorch: Side
     jax: Side
     entrywise: bool
     usable: np.ndarray
+    own: Callable[..., Any] | None = None
     programs: dict[str, core.ClosedJaxpr | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, case: Case) -> _Comparison:
+    def of(cls, case: Case, pytorch: Side) -> _Comparison:
         """Compare the values."""
-        entrywise, side = case.entrywise, case.in_jax()
+        own = own_function(case)
+        entrywise, side = case.entrywise, case.in_jax(own)
         found = side("forward", list(case.inputs.values()))
         given = [case.call.results[i] for i in case.results.values()]
         if [y.shape for y in found] != [y.shape for y in given]:
-            return cls(case, side, False, np.zeros((), bool))
+            return cls(case, pytorch, side, False, np.zeros((), bool))
         differs = [_differing_values(a, b, entrywise) for a, b in zip(given, found, strict=True)]
         if entrywise:
-            return cls(case, side, True, ~differs[0])
+            return cls(case, pytorch, side, True, ~differs[0], own)
         finite = all(np.isfinite(y).all() for y in given)
-        return cls(case, side, False, np.asarray(finite and not any(d.any() for d in differs)))
+        return cls(case, pytorch, side, False, np.asarray(finite and not any(d.any() for d in differs)))
 
     def judge(self, modes: Sequence[str], tallies: dict[tuple[str, str], _Tally]) -> None:
         """Compare every mode, and note what came of it."""
@@ -168,34 +198,39 @@ class _Comparison:
                 tally.refused("PyTorch's values and those of the reference differ")
             return
         arguments = self.case.arguments(mode)
-        usable = self.usable & self._agrees_below(mode, arguments)
-        found, other = self.case.in_pytorch(mode, arguments), self.jax(mode, arguments)
+        agrees, level = self._below(mode, arguments)
+        usable = self.usable & agrees
+        found, other = self.pytorch(mode, arguments), self.jax(mode, arguments)
         for index, label in enumerate(self.case.labels(mode)):
             tally = tallies.get(plain(label))
             if tally is None or not usable.any():
                 continue
             p, j = found[index], other[index]
             tally.compared(self.case.call, bool(np.any(p != 0)))
-            for place in self._places(p, j, self._differing(mode, p, j) & usable):
+            for place in self._places(p, j, self._differing(mode, p, j, level) & usable):
                 verdict, reason, finding = self._decided(mode, arguments, index, place, p, j)
                 tally.found(verdict, reason, finding)
 
-    def _agrees_below(self, mode: str, arguments: Arrays) -> np.ndarray:
-        """Where both sides agree on the map that a mode differentiates."""
+    def _below(self, mode: str, arguments: Arrays) -> tuple[np.ndarray, float]:
+        """Where both sides agree on the map that a mode differentiates, and its largest number."""
         base = BASES[mode]
-        if base == "forward":
-            return self.usable
         given = arguments[: self.case.map(mode).base]
-        pairs = zip(self.case.in_pytorch(base, given), self.jax(base, given), strict=True)
-        differs = [_differing_values(a, b, self.entrywise) for a, b in pairs]
-        return ~np.any(differs, axis=0) if self.entrywise else np.asarray(not any(d.any() for d in differs))
+        others = self.jax(base, given)
+        level = max((_largest(y) for y in others), default=0.0)
+        if base == "forward":
+            return self.usable, level
+        differs = [
+            _differing_values(a, b, self.entrywise) for a, b in zip(self.pytorch(base, given), others, strict=True)
+        ]
+        agrees = ~np.any(differs, axis=0) if self.entrywise else np.asarray(not any(d.any() for d in differs))
+        return agrees, level
 
-    def _differing(self, mode: str, p: np.ndarray, j: np.ndarray) -> np.ndarray:
+    def _differing(self, mode: str, p: np.ndarray, j: np.ndarray, level: float) -> np.ndarray:
         """Where the sides differ by so much that a witness can tell."""
         if not self.entrywise:
-            return differing(p, j, HALF_OF_THE_DIGITS, HALF_OF_THE_DIGITS)
+            return differing(p, j, HALF_OF_THE_DIGITS, HALF_OF_THE_DIGITS, level * MOST_OF_THE_DIGITS)
         if self._program(mode) is None:
-            return differing(p, j, HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS)
+            return differing(p, j, HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS, level)
         return differing(p, j, MOST_OF_THE_DIGITS, 0.0)
 
     def _program(self, mode: str) -> core.ClosedJaxpr | None:
@@ -223,7 +258,7 @@ class _Comparison:
             case, arguments, here = self._single, [x[place].reshape(1) for x in arguments], (0,)
         else:
             here = place
-        largest = float(np.abs(np.where(np.isfinite(j), j, 0)).max(initial=0))
+        largest = _largest(j)
         worst, reason, slope = Verdict.AGREES, "", None
         if not all(np.isfinite(x).all() for x in arguments):
             at = (mode, arguments, index, here, p[place], j[place], None)
@@ -279,7 +314,12 @@ class _Comparison:
 
     @functools.cached_property
     def _single_side(self) -> Side:
-        return self._single.in_jax()
+        return self._single.in_jax(self.own)
+
+
+def _largest(x: np.ndarray) -> float:
+    """The size of the largest finite number."""
+    return float(np.abs(np.where(np.isfinite(x), x, 0)).max(initial=0))
 
 
 def _differing_values(found: np.ndarray, other: np.ndarray, entrywise: bool) -> np.ndarray:

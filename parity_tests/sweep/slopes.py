@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jax.extend import core
@@ -126,13 +127,13 @@ def exact_slopes(
     """
     mp = context()
 
-    def moved(x: np.ndarray, d: np.ndarray, t: object) -> np.ndarray:
+    def moved(x: np.ndarray, d: np.ndarray, t: Any) -> np.ndarray:
         exact = np.empty(x.shape, object)
         for place in np.ndindex(*x.shape):
             exact[place] = mp.mpf(float(x[place])) + t * mp.mpf(float(d[place]))
         return exact
 
-    def along(t: object) -> object:
+    def along(t: Any) -> Any:
         given = [moved(x, d, t) for x, d in zip(arguments, direction, strict=True)]
         values = evaluate(mp, program, given)
         pairs = [(w, y) for ws, ys in zip(weights, values, strict=True) for w, y in zip(ws.flat, ys.flat, strict=True)]
@@ -148,9 +149,9 @@ def exact_slopes(
     return Slopes(sides[0], sides[1], _SAME * max(map(abs, slopes), default=0.0), witness)
 
 
-def _limit(mp: object, quotient: Callable, step: object) -> float:
-    wide, narrow = quotient(step), quotient(step / 2**60)  # type: ignore[operator]
-    if not (mp.isfinite(wide) and mp.isfinite(narrow)):  # type: ignore[attr-defined]
+def _limit(mp: Any, quotient: Callable[[Any], Any], step: Any) -> float:
+    wide, narrow = quotient(step), quotient(step / 2**60)
+    if not (mp.isfinite(wide) and mp.isfinite(narrow)):
         return math.nan
     if abs(narrow - wide) > abs(narrow) / 2**60:
         return math.inf

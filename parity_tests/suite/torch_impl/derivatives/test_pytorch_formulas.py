@@ -15,7 +15,6 @@ from parity_tests.suite.torch_impl.derivatives._calls import Call, operators, re
 from parity_tests.suite.torch_impl.derivatives._comparison import Mode, compare
 from parity_tests.suite.torch_impl.derivatives._explained import EXPLAINED, differences
 from parity_tests.suite.torch_impl.derivatives._more_calls import more_calls
-from parity_tests.suite.torch_impl.derivatives._mutations import planted
 from parity_tests.suite.torch_impl.derivatives._survey import (
     Survey,
     default_entries,
@@ -26,6 +25,7 @@ from parity_tests.suite.torch_impl.derivatives._survey import (
     whole_survey,
 )
 from parity_tests.suite.torch_impl.derivatives._unreached import NOT_EVALUATED, UNREACHED, reason_of
+from parity_tests.sweep.formula_mutants import planted
 from torch_impl.derivatives import Entry, bind, jvp, lookup, vjp
 
 FEW = ("acos", "addmm", "amax", "cat", "clamp", "div", "linalg.qr", "mul", "nn.functional.gelu", "pow", "std", "tanh")
