@@ -17,20 +17,20 @@ _UNDERFLOWS = 1e-290  # below which intermediate results may have lost digits to
 
 
 def differing(
-    found: np.ndarray, other: np.ndarray, relative: float, of_largest: float, level: float = 0.0
+    found: np.ndarray, other: np.ndarray, relative: float, of_largest: float, floor: float = 0.0
 ) -> np.ndarray:
     """Return where two results differ by more than rounding may; two NaN, or equal infinities, do not.
 
     Args:
         found, other: of the same shape.
         relative: the part of a number's own size by which it may be off.
-        of_largest: the part of the largest finite number of `other`, or of `level`, by which all may be off.
-        level: the size of what they were computed from, of which they may be a difference.
+        of_largest: the part of the largest finite number of `other` by which all may be off.
+        floor: by which all may be off, since they may be differences of numbers of another size.
     """
     finite = np.isfinite(found) & np.isfinite(other)
-    largest = max(level, np.abs(np.where(finite, other, 0)).max(initial=0))
+    largest = np.abs(np.where(finite, other, 0)).max(initial=0)
     with np.errstate(all="ignore"):
-        room = relative * np.maximum(np.abs(found), np.abs(other)) + of_largest * largest + _UNDERFLOWS
+        room = relative * np.maximum(np.abs(found), np.abs(other)) + of_largest * largest + floor + _UNDERFLOWS
         near = finite & (np.abs(found - other) <= room)
         return ~(near | (found == other) | (np.isnan(found) & np.isnan(other)))
 
@@ -41,7 +41,8 @@ def decided(pytorch: float, jax: float, slopes: Slopes, largest: float) -> tuple
     Args:
         pytorch, jax: real numbers that differ.
         slopes: of the function that is differentiated.
-        largest: of the numbers of the same result; what is off by less than the last digits of it has lost digits.
+        largest: of the numbers of the same result and of what is differentiated; what is off by less than the last
+            digits of it has lost digits.
     """
     if any(map(math.isinf, (slopes.behind, slopes.ahead))):
         return Verdict.CONVENTION, "the function has no finite derivative there"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -20,24 +20,36 @@ _PREFIXES = ("special_", "linalg_", "_")
 _NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "rsqrt": "rsqrt", "pow": "power"}
 
 
-def own_function(case: Case) -> Callable[..., Any] | None:
-    """Return JAX's own function of an elementwise operator; None if there is none with the same values.
+Own = Callable[[Case], Callable[..., Any] | None]
 
+
+def own_function(cases: Sequence[Case]) -> Own:
+    """Return JAX's own function of an elementwise operator, which has PyTorch's values in all of these cases.
+
+    It is returned as a function of a case: None for those that are not entry by entry, or if there is no such function.
     Of what else JAX has under the same name the arguments differ; there the reference is made of JAX's own functions.
     """
-    if not case.entrywise:
-        return None
+    entrywise = [case for case in cases if case.entrywise]
+    for function in _of_that_name(entrywise[0].entry.name) if entrywise else ():
+        if all(_has_the_values(function, case) for case in entrywise):
+            return lambda case, function=function: _of_inputs(function, case) if case.entrywise else None
+    return lambda case: None
+
+
+def _of_inputs(function: Callable[..., Any], case: Case) -> Callable[..., Any]:
+    """A function that takes the schema's order as one of the case's inputs."""
     names = list(case.inputs)
-    order = [names.index(name) for name in case.call.arguments if name in names]  # the schema's, as JAX takes them
-    given, inputs = case.call.results[0], list(case.inputs.values())
-    for function in _of_that_name(case.entry.name):
-        try:
-            found = np.asarray(function(*(inputs[i] for i in order)))
-        except Exception:
-            continue
-        if found.shape == given.shape and not differing(given, found, HALF_OF_THE_DIGITS, 0.0).any():
-            return lambda *x, function=function: (function(*(x[i] for i in order)),)
-    return None
+    order = [names.index(name) for name in case.call.arguments if name in names]
+    return lambda *inputs: (function(*(inputs[i] for i in order)),)
+
+
+def _has_the_values(function: Callable[..., Any], case: Case) -> bool:
+    given = case.call.results[0]
+    try:
+        found = np.asarray(_of_inputs(function, case)(*case.inputs.values())[0])
+    except Exception:  # of whatever kind: a function of that name may be for anything else
+        return False
+    return found.shape == given.shape and not differing(given, found, HALF_OF_THE_DIGITS, 0.0).any()
 
 
 def _of_that_name(operator: str) -> Iterator[Callable[..., Any]]:

@@ -31,6 +31,9 @@ _ASKED = 6  # numbers of a result of which witnesses are asked
 _ASKED_ENTRYWISE = 48
 
 
+_Told = Callable[[], tuple[Verdict, str, Callable[[], Finding]]]
+
+
 @dataclass
 class _Tally:
     """What came of one derivative so far."""
@@ -40,6 +43,7 @@ class _Tally:
     moves: bool = False
     reason: str = "no call reaches it"
     finding: Finding | None = None
+    zero: _Told | None = None  # what witnesses say where both sides are zero
 
     def compared(self, call: RecordedCall, moves: bool) -> None:
         self.calls.add(id(call))
@@ -78,7 +82,11 @@ def judge_operator(operator: str, modes: Sequence[str], dtypes: Sequence[str]) -
 
 
 def judge_entry(
-    entry: Entry, modes: Sequence[str], dtypes: Sequence[str], pytorch: Callable[[Case], Side] = _by_autograd
+    entry: Entry,
+    modes: Sequence[str],
+    dtypes: Sequence[str],
+    pytorch: Callable[[Case], Side] = _by_autograd,
+    calls: Callable[[str, str], Sequence[RecordedCall]] = calls_of,
 ) -> list[Line]:
     """Judge derivatives of the operator of an entry.
 
@@ -86,15 +94,17 @@ def judge_entry(
         entry: says what has a derivative.
         modes, dtypes: see `judge_operator`.
         pytorch: the maps of a case that are judged; by default those of PyTorch's autograd.
+        calls: where they are judged, for the entry's name and a dtype.
     """
     began = time.process_time()
     found: dict[tuple[str, str, str], _Tally] = {}
     with jax.enable_x64(True):
         for dtype in dtypes:
-            tallies = {(mode, name, dtype): _Tally() for mode in modes for name in _names(entry, mode)}
-            found |= tallies
+            given = calls(entry.name, dtype)
+            tallies = {(mode, name): _Tally() for mode in modes for name in _names(entry, mode, given)}
+            found |= {(mode, name, dtype): tally for (mode, name), tally in tallies.items()}
             try:
-                _judge(entry, dtype, modes, {(mode, name): t for (mode, name, _), t in tallies.items()}, pytorch)
+                _judge(_cases(entry, given), pytorch, modes, tallies)
             except (NoReference, _Open) as reason:
                 for tally in tallies.values():
                     tally.refused(str(reason))
@@ -109,11 +119,13 @@ class _Open(Exception):
     """The operator leaves a choice open, such as signs of vectors, so that its derivatives cannot be compared."""
 
 
-def _names(entry: Entry, mode: str) -> list[str]:
+def _names(entry: Entry, mode: str, calls: Sequence[RecordedCall]) -> list[str]:
     """Of what a mode of an entry has derivatives: as `Case.labels`, but of a list of tensors together."""
     inputs = list(dict.fromkeys(name for formula in entry.vjps for name in formula.names))
     flags = zip(entry.result_names, entry.differentiable_outputs, strict=True)
-    results = [name for name, flag in flags if flag]
+    integers = {i for call in calls[:1] for i, y in enumerate(call.results) if y.dtype.kind not in "fc"}
+    many = len(entry.result_names) > 1
+    results = [name for i, (name, flag) in enumerate(flags) if flag and not (many and i in integers)]
     bars, dots = [f"{y}_bar" for y in results], [f"{x}_dot" for x in inputs]
     names = {
         "vjp": inputs,
@@ -132,20 +144,29 @@ def plain(label: str) -> str:
     return name + rest.partition("]")[2] if bracket else name
 
 
-def _judge(
-    entry: Entry,
-    dtype: str,
-    modes: Sequence[str],
-    tallies: dict[tuple[str, str], _Tally],
-    pytorch: Callable[[Case], Side],
-) -> None:
+def _cases(entry: Entry, calls: Sequence[RecordedCall]) -> Iterator[Case]:
     packet = f"aten::{entry.name.partition('.')[0]}"
     if packet in INVARIANTS or packet in NOT_COMPARED or packet in CONSTANT:
         raise _Open("it leaves signs, phases or a buffer open")
-    for call in calls_of(entry.name, dtype):
+    for call in calls:
         case = case_of(entry, call)
         if case is not None and any(x.size for x in case.inputs.values()):
-            _Comparison.of(case, pytorch(case)).judge(modes, tallies)
+            yield case
+
+
+def _judge(
+    cases: Iterator[Case],
+    pytorch: Callable[[Case], Side],
+    modes: Sequence[str],
+    tallies: dict[tuple[str, str], _Tally],
+) -> None:
+    every = list(cases)
+    own = own_function(every)
+    for case in every:
+        _Comparison.of(case, pytorch(case), own(case)).judge(modes, tallies)
+    for tally in tallies.values():
+        if tally.zero is not None and not tally.moves and tally.verdict is Verdict.AGREES:
+            tally.found(*tally.zero())  # that two agree on zero everywhere shows little
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,9 +189,8 @@ class _Comparison:
     programs: dict[str, core.ClosedJaxpr | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, case: Case, pytorch: Side) -> _Comparison:
+    def of(cls, case: Case, pytorch: Side, own: Callable[..., Any] | None) -> _Comparison:
         """Compare the values."""
-        own = own_function(case)
         entrywise, side = case.entrywise, case.in_jax(own)
         found = side("forward", list(case.inputs.values()))
         given = [case.call.results[i] for i in case.results.values()]
@@ -203,12 +223,18 @@ class _Comparison:
         found, other = self.pytorch(mode, arguments), self.jax(mode, arguments)
         for index, label in enumerate(self.case.labels(mode)):
             tally = tallies.get(plain(label))
-            if tally is None or not usable.any():
+            if tally is None:
+                continue
+            if not usable.any():
+                tally.refused("the frameworks differ already on what is differentiated again")
                 continue
             p, j = found[index], other[index]
-            tally.compared(self.case.call, bool(np.any(p != 0)))
+            tally.compared(self.case.call, bool(np.any((p != 0) & usable)))
+            if p.size and (self.entrywise or usable.all()):
+                first = tuple(int(i) for i in np.unravel_index(int(np.argmax(usable)), p.shape))
+                tally.zero = functools.partial(self._decided, mode, arguments, index, first, p, j, level)
             for place in self._places(p, j, self._differing(mode, p, j, level) & usable):
-                verdict, reason, finding = self._decided(mode, arguments, index, place, p, j)
+                verdict, reason, finding = self._decided(mode, arguments, index, place, p, j, level)
                 tally.found(verdict, reason, finding)
 
     def _below(self, mode: str, arguments: Arrays) -> tuple[np.ndarray, float]:
@@ -228,9 +254,9 @@ class _Comparison:
     def _differing(self, mode: str, p: np.ndarray, j: np.ndarray, level: float) -> np.ndarray:
         """Where the sides differ by so much that a witness can tell."""
         if not self.entrywise:
-            return differing(p, j, HALF_OF_THE_DIGITS, HALF_OF_THE_DIGITS, level * MOST_OF_THE_DIGITS)
+            return differing(p, j, HALF_OF_THE_DIGITS, HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS * level)
         if self._program(mode) is None:
-            return differing(p, j, HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS, level)
+            return differing(p, j, HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS, MOST_OF_THE_DIGITS * level)
         return differing(p, j, MOST_OF_THE_DIGITS, 0.0)
 
     def _program(self, mode: str) -> core.ClosedJaxpr | None:
@@ -250,7 +276,14 @@ class _Comparison:
         return [tuple(int(i) for i in np.unravel_index(k, p.shape)) for k in chosen]
 
     def _decided(
-        self, mode: str, arguments: Arrays, index: int, place: tuple[int, ...], p: np.ndarray, j: np.ndarray
+        self,
+        mode: str,
+        arguments: Arrays,
+        index: int,
+        place: tuple[int, ...],
+        p: np.ndarray,
+        j: np.ndarray,
+        level: float,
     ) -> tuple[Verdict, str, Callable[[], Finding]]:
         """The verdict on one number, its reason, and the finding."""
         case = self.case
@@ -258,7 +291,7 @@ class _Comparison:
             case, arguments, here = self._single, [x[place].reshape(1) for x in arguments], (0,)
         else:
             here = place
-        largest = _largest(j)
+        largest = max(_largest(j), level)
         worst, reason, slope = Verdict.AGREES, "", None
         if not all(np.isfinite(x).all() for x in arguments):
             at = (mode, arguments, index, here, p[place], j[place], None)

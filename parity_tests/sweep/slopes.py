@@ -153,6 +153,6 @@ def _limit(mp: Any, quotient: Callable[[Any], Any], step: Any) -> float:
     wide, narrow = quotient(step), quotient(step / 2**60)
     if not (mp.isfinite(wide) and mp.isfinite(narrow)):
         return math.nan
-    if abs(narrow - wide) > abs(narrow) / 2**60:
+    if abs(narrow) > abs(wide) * (1 + mp.ldexp(1, -60)):  # it grows as the step shrinks
         return math.inf
     return float(narrow)

@@ -1,0 +1,216 @@
+"""The sweep's verdicts: right formulas agree, and planted mistakes of each kind are called what they are."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from parity_tests.sweep import judgement
+from parity_tests.sweep.cases import Case, Side
+from parity_tests.sweep.comparison import decided
+from parity_tests.sweep.formula_mutants import KINDS, planted
+from parity_tests.sweep.formula_side import side_of
+from parity_tests.sweep.judgement import judge_entry
+from parity_tests.sweep.lines import MODES, Line, Verdict
+from parity_tests.sweep.recorded_calls import RecordedCall, as_numpy, as_torch
+from parity_tests.sweep.slopes import Slopes
+from torch_impl.derivatives import lookup
+
+X = np.array([-1.5, -0.25, 0.5, 2.0])
+
+
+def call_of(name: str, arguments: dict[str, Any]) -> RecordedCall:
+    """A call of an operator with these arguments, and PyTorch's results."""
+    packet, _, overload = name.partition(".")
+    function = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    results = function(**{key: as_torch(value) for key, value in arguments.items()})
+    returned = results if isinstance(results, list | tuple) else (results,)
+    return RecordedCall(f"aten::{name}", arguments, tuple(map(as_numpy, returned)), "by hand")
+
+
+def judged(
+    name: str, side: Callable[[Case], Side] | None = None, modes: Sequence[str] = MODES, **arguments: Any
+) -> dict[tuple[str, str], Line]:
+    """The lines of one call of an operator, by mode and what they are of."""
+    call = call_of(name, arguments)
+    given = {} if side is None else {"pytorch": side}
+    lines = judge_entry(lookup(name), modes, ["float64"], calls=lambda name, dtype: [call], **given)
+    return {(line.mode, line.of): line for line in lines}
+
+
+def verdicts(lines: dict[tuple[str, str], Line]) -> set[Verdict]:
+    return {line.verdict for line in lines.values()}
+
+
+def changed(change: Callable[[list[np.ndarray]], list[np.ndarray]], mode: str = "vjp") -> Callable[[Case], Side]:
+    """PyTorch's own side, of which the results of one mode are changed."""
+
+    def of(case: Case) -> Side:
+        def side(which: str, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+            found = case.in_pytorch(which, arguments)
+            return change(found) if which == mode else found
+
+        return side
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("sin", {"self": X}),
+        ("mul.Tensor", {"self": X, "other": X[::-1].copy()}),
+        ("cat", {"tensors": [X, X + 1], "dim": 0}),
+        ("sum.dim_IntList", {"self": X.reshape(2, 2), "dim": [1], "keepdim": False}),
+        ("linalg_cholesky_ex", {"self": np.array([[2.0, 0.5], [0.5, 1.0]]), "upper": False}),
+    ],
+)
+def test_right_derivatives_agree(name, arguments):
+    lines = judged(name, **arguments)
+    assert verdicts(lines) == {Verdict.AGREES}
+    assert all(line.calls == 1 for line in lines.values())
+
+
+@pytest.mark.parametrize("kind", ["sign", "factor", "wrong saved value"])
+def test_a_mistake_in_the_formula_s_text_is_pytorch_s(kind):
+    entry = lookup("tanh")
+    wrong = next(entry for which, formula, entry in planted(entry) if which == kind and formula.names == ("self",))
+    lines = judged("tanh", lambda case: side_of(wrong, case), ("vjp", "jvp"), self=X)
+    assert lines["vjp", "self"].verdict is Verdict.WRONG_IN_PYTORCH
+    assert lines["jvp", "result"].verdict is Verdict.AGREES
+    finding = lines["vjp", "self"].finding
+    assert finding is not None
+    assert "1200 bits" in finding.witness
+    assert float(finding.jax) == pytest.approx(float(finding.right), rel=1e-13)
+
+
+def test_every_kind_of_mistake_is_planted_somewhere():
+    names = ("tanh", "div.Tensor", "sub.Tensor", "cumsum", "acos")
+    assert {kind for name in names for kind, _, _ in planted(lookup(name))} == set(KINDS)
+
+
+def test_a_matrix_function_is_judged_without_extended_precision():
+    lines = judged("linalg_inv_ex", changed(lambda found: [-found[0]]), ("vjp",), A=np.array([[2.0, 0.5], [1.0, 1.0]]))
+    (line,) = lines.values()
+    assert line.verdict is Verdict.WRONG_IN_PYTORCH
+    assert line.finding is not None
+    assert "differences of PyTorch's own values" in line.finding.witness
+
+
+def test_a_wrong_rule_of_jax_is_jax_s():
+    """`jax.hessian(jnp.hypot)` is 0 where its arguments are equal: docs/found.md, 1."""
+    lines = judged("hypot", self=np.array([1.0, 1.0]), other=np.array([1.0, 2.0]))
+    assert lines["vjp", "self"].verdict is Verdict.AGREES
+    assert lines["vjp_of_vjp", "self"].verdict is Verdict.WRONG_IN_JAX
+    finding = lines["vjp_of_vjp", "self"].finding
+    assert finding is not None
+    assert float(finding.pytorch) == pytest.approx(float(finding.right), rel=1e-12)
+
+
+def test_at_a_kink_any_slope_between_is_a_convention_and_one_beyond_is_wrong():
+    bar = np.random.default_rng(0).standard_normal(2)  # the cotangent
+    for slope, verdict in ((0.3, Verdict.CONVENTION), (1.5, Verdict.WRONG_IN_PYTORCH)):
+        side = changed(lambda found, slope=slope: [np.array([slope * bar[0], found[0][1]])])
+        lines = judged("abs", side, ("vjp",), self=np.array([0.0, 1.0]))
+        assert lines["vjp", "self"].verdict is verdict
+
+
+def test_lost_digits_are_counted():
+    lines = judged("sin", changed(lambda found: [found[0] * (1 + 2e-10)]), ("vjp",), self=X)
+    line = lines["vjp", "self"]
+    assert (line.verdict, line.reason) == (Verdict.LOSES_DIGITS, "PyTorch has 9 digits")
+    assert verdicts(judged("sin", changed(lambda found: [found[0] * (1 + 1e-14)]), ("vjp",), self=X)) == {
+        Verdict.AGREES
+    }
+
+
+def test_nan_where_the_derivative_exists_is_wrong():
+    lines = judged("sin", changed(lambda found: [np.where(X == 0.5, np.nan, found[0])]), ("vjp",), self=X)
+    assert lines["vjp", "self"].verdict is Verdict.WRONG_IN_PYTORCH
+
+
+def test_what_cannot_be_reached_says_why():
+    def refuses(case: Case) -> Side:
+        def side(mode: str, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+            if mode == "jvp":
+                raise NotImplementedError("no forward mode")
+            return case.in_pytorch(mode, arguments)
+
+        return side
+
+    lines = judged("sin", refuses, ("vjp", "jvp"), self=X)
+    assert lines["vjp", "self"].verdict is Verdict.AGREES
+    assert (lines["jvp", "result"].verdict, lines["jvp", "result"].calls) == (Verdict.UNREACHED, 0)
+    assert "no forward mode" in lines["jvp", "result"].reason
+    none = judge_entry(lookup("sin"), ["vjp"], ["float64"], calls=lambda name, dtype: [])
+    assert {(line.verdict, line.reason) for line in none} == {(Verdict.UNREACHED, "no call reaches it")}
+
+
+def test_other_values_are_no_reference():
+    call = call_of("sin", {"self": X})
+    wrong = type(call)(call.name, call.arguments, (call.results[0] + 1,), call.source)
+    (line,) = judge_entry(lookup("sin"), ["vjp"], ["float64"], calls=lambda name, dtype: [wrong])
+    assert line.verdict is Verdict.UNREACHED
+    assert "values" in line.reason
+
+
+def test_a_repro_prints_what_pytorch_says():
+    for mode in MODES:
+        lines = judged("sin", changed(lambda found: [2 * y for y in found], mode), (mode,), self=X)
+        finding = next(iter(lines.values())).finding
+        assert finding is not None
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(finding.repro, {})
+        number = float(printed.getvalue().partition("(")[2].partition(",")[0])
+        assert 2 * number == pytest.approx(float(finding.pytorch), rel=1e-3), mode
+
+
+def test_zero_on_both_sides_is_believed_only_if_the_function_is_constant(monkeypatch):
+    assert verdicts(judged("round", self=X)) == {Verdict.AGREES}
+
+    def without_derivative(case: Case) -> Callable[..., tuple[jax.Array, ...]]:
+        return lambda x: (jax.lax.stop_gradient(jnp.sin(x)),)
+
+    monkeypatch.setattr(Case, "jax_function", without_derivative)
+    monkeypatch.setattr(judgement, "own_function", lambda cases: lambda case: None)
+    lines = judged("sin", changed(lambda found: [0 * found[0]]), ("vjp",), self=X)
+    assert lines["vjp", "self"].verdict is Verdict.WRONG_IN_BOTH
+
+
+SMOOTH = Slopes(2.0, 2.0, 1e-18, "")
+COARSE = Slopes(2.0, 2.0, 1e-2, "")
+KINK = Slopes(-1.0, 1.0, 1e-18, "")
+NONE = Slopes(math.nan, math.inf, math.inf, "")
+UNKNOWN = Slopes(math.nan, math.nan, math.inf, "")
+
+
+@pytest.mark.parametrize(
+    ("pytorch", "jax", "slopes", "verdict"),
+    [
+        (2.0, 3.0, SMOOTH, Verdict.WRONG_IN_JAX),
+        (3.0, 2.0, SMOOTH, Verdict.WRONG_IN_PYTORCH),
+        (3.0, 1.0, SMOOTH, Verdict.WRONG_IN_BOTH),
+        (math.nan, 2.0, SMOOTH, Verdict.WRONG_IN_PYTORCH),
+        (2.0, math.inf, SMOOTH, Verdict.WRONG_IN_JAX),
+        (2.0 + 1e-8, 2.0, SMOOTH, Verdict.LOSES_DIGITS),
+        (2.0 + 1e-15, 2.0, SMOOTH, Verdict.AGREES),
+        (2.0 + 1e-3, 2.0, COARSE, Verdict.UNDECIDED),
+        (2.5, 2.0, COARSE, Verdict.WRONG_IN_PYTORCH),
+        (1.0, 0.0, KINK, Verdict.CONVENTION),
+        (1.5, 0.0, KINK, Verdict.WRONG_IN_PYTORCH),
+        (1.0, math.inf, NONE, Verdict.CONVENTION),
+        (1.0, 2.0, UNKNOWN, Verdict.UNDECIDED),
+    ],
+)
+def test_what_the_slopes_decide(pytorch, jax, slopes, verdict):
+    assert decided(pytorch, jax, slopes, 0.0)[0] is verdict
