@@ -120,7 +120,7 @@ class _Open(Exception):
 
 
 def _names(entry: Entry, mode: str, calls: Sequence[RecordedCall]) -> list[str]:
-    """Of what a mode of an entry has derivatives: as `Case.labels`, but of a list of tensors together."""
+    """The derivatives of a mode by what they are of, as `Case.labels`, but those of a list of tensors together."""
     inputs = list(dict.fromkeys(name for formula in entry.vjps for name in formula.names))
     flags = zip(entry.result_names, entry.differentiable_outputs, strict=True)
     integers = {i for call in calls[:1] for i, y in enumerate(call.results) if y.dtype.kind not in "fc"}
@@ -166,7 +166,9 @@ def _judge(
         _Comparison.of(case, pytorch(case), own(case)).judge(modes, tallies)
     for tally in tallies.values():
         if tally.zero is not None and not tally.moves and tally.verdict is Verdict.AGREES:
-            tally.found(*tally.zero())  # that two agree on zero everywhere shows little
+            verdict, reason, finding = tally.zero()  # that two agree on zero everywhere shows little
+            if verdict is Verdict.WRONG_IN_BOTH:
+                tally.found(verdict, reason, finding)
 
 
 @dataclass(frozen=True, eq=False)

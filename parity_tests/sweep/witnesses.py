@@ -51,7 +51,7 @@ def _result(case: Case, name: str) -> np.ndarray:
 
 
 def _size(*moved: np.ndarray) -> float:
-    """Of what steps are relative to: the smallest number that is moved, or 1 where all are 0."""
+    """The size that steps are relative to: of the smallest number that is moved, or 1 where all are 0."""
     sizes = np.concatenate([np.abs(x).ravel() for x in moved]) if moved else np.ones(1)
     sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
     return float(sizes.min()) if sizes.size else 1.0
