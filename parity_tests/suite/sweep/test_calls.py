@@ -9,6 +9,8 @@ import torch
 
 from parity_tests.sweep.calls import DTYPES, calls_of, record_opinfo, select, units
 from parity_tests.sweep.recorded_calls import RecordedCall, as_torch, calls_made_by
+from parity_tests.sweep.unreached import WITHOUT_CALLS, reason_without_calls
+from torch_impl.derivatives import entries
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -80,3 +82,23 @@ def test_every_unit_can_be_recorded_by_itself():
     assert ("tanh", "complex128") in units()
     assert ("floor", "complex128") not in units()
     assert len(units()) > 900
+
+
+def entries_with_a_formula() -> list[str]:
+    return [e.name for e in entries() if e.key == "Default" and e.vjps and e.view_of is None]
+
+
+def test_every_reason_is_that_of_an_entry():
+    of_each = {name: reason_without_calls(name) for name in entries_with_a_formula()}
+    assert set(of_each.values()) - {None} == set(WITHOUT_CALLS.values())
+    assert of_each["tanh"] is None
+    assert "sparse" in str(of_each["_sparse_softmax"])
+
+
+@pytest.mark.slow
+def test_an_entry_has_calls_or_a_reason_why_it_has_none():
+    names = entries_with_a_formula()
+    without = {name for name in names if not any(calls_of(name, dtype) for dtype in DTYPES)}
+    assert without == {name for name in names if reason_without_calls(name) is not None}
+    complex_ones = [name for name in names if calls_of(name, "complex128")]
+    assert len(complex_ones) > 200
