@@ -30,6 +30,7 @@ from parity_tests.harness.rounding import scales as rounding_scales
 from parity_tests.harness.rounding.base import capped
 from parity_tests.harness.rounding.evaluation import called, evaluated
 from parity_tests.harness.rounding.fused import Sums
+from parity_tests.harness.rounding.live import live
 from parity_tests.harness.rounding.missing import NoRule, NotFloat64
 from parity_tests.harness.rounding.products import Products
 from parity_tests.harness.rounding.registry import BY_MODULUS, ControlRule, Kind, Primitive, Rule, has, record_of
@@ -72,7 +73,7 @@ def bounded(
     # An infinite or undefined input is exact.
     with np.errstate(all="ignore"):  # an infinity or a NaN is a result here, as it is in JAX
         pairs = [(np.asarray(x), np.where(np.isfinite(x), inputs * precision.u * np.abs(x), 0.0)) for x in args]
-        outputs = rounding_jumps.on_every_side(functools.partial(_analysed, closed, pairs), precision)
+        outputs = rounding_jumps.on_every_side(functools.partial(_analysed, live(closed), pairs), precision)
         # The bound is proportional to the roundoff to first order, so the reference's own error is u64 / u of it.
         return [(x, e * (1 + FLOAT64.u / precision.u)) for x, e in outputs]
 

@@ -23,7 +23,7 @@ def _sum_of_two(eqn, x, e, y, p):
 @primitive("mul", kinds=Kind.PRODUCT | Kind.BILINEAR, complex=BY_MODULUS)
 def _product(eqn, x, e, y, p):
     passed_on = np.abs(x[0]) * e[1] + e[0] * np.abs(x[1]) + e[0] * e[1]
-    roundings = rounding_complex.PRODUCT if np.iscomplexobj(y) else 1
+    roundings = rounding_complex.PRODUCT if y.dtype.kind == "c" else 1
     own = roundings * p.u * np.abs(y)
     lost = roundings * p.tiny
     if np.count_nonzero(x[0]) < x[0].size or np.count_nonzero(x[1]) < x[1].size:

@@ -9,9 +9,9 @@ from parity_tests.harness.numbers.formats import Precision
 ELEMENTARY = 8  # roundings (in the accumulator's format) of an elementary function, before two to store and re-use it
 
 
-def every(x: np.ndarray) -> np.bool_:
-    """Return whether all entries are true; `x.all()` takes twice as long for a small array."""
-    return np.logical_and.reduce(x, axis=None)
+def every(x: np.ndarray) -> bool:
+    """Return whether all entries of a boolean array are true; `x.all()` takes three times as long for a small one."""
+    return np.count_nonzero(x) == x.size
 
 
 def capped(y: np.ndarray, e: np.ndarray, precision: Precision) -> np.ndarray:

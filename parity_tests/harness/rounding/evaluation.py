@@ -320,15 +320,16 @@ def evaluated(eqn: core.JaxprEqn, *operands: Any) -> Any:
 
 
 _CONTROL_FLOW = ("scan", "cond", "while", "custom_linear_solve")
+_NO_CALL = frozenset((*_ANY, *_MOVED, *_FLOATING, *_REAL, *_REDUCED, *_BY_PARAMETERS, *_CONTROL_FLOW))
 
 
 def called(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
     """The jaxpr that a call runs (jit, custom_jvp_call, checkpoint, ...); None of any other primitive."""
-    if eqn.primitive.name in _ANY or eqn.primitive.name in _MOVED or eqn.primitive.name in _CONTROL_FLOW:
+    if eqn.primitive.name in _NO_CALL:
         return None
     for key in ("call_jaxpr", "jaxpr", "fun_jaxpr"):
         inner = eqn.params.get(key)
-        if isinstance(inner, core.ClosedJaxpr | core.Jaxpr):
+        if inner is not None and isinstance(inner, core.ClosedJaxpr | core.Jaxpr):
             return closed(inner)
     return None
 

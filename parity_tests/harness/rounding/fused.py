@@ -17,7 +17,6 @@ moves numbers, through factors, by which the terms may have been multiplied inst
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -69,14 +68,17 @@ class Sum:
     def __init__(self, terms: int, compute: Callable[[], Sizes], pending: int = 0) -> None:
         self.terms = terms
         self._compute = compute
+        self._sizes: Sizes | None = None
         self.pending = pending % _MOST_PENDING
         if pending and not self.pending:
             _ = self.sizes
 
-    @functools.cached_property
+    @property
     def sizes(self) -> Sizes:
         """Its sizes, computed once."""
-        return self._compute()
+        if self._sizes is None:
+            self._sizes = self._compute()
+        return self._sizes
 
 
 class Sums:
@@ -114,6 +116,8 @@ class Sums:
         if counted is None and not self._known:
             return 0.0
         known = [self._of(atom) for atom in eqn.invars]
+        if counted is None and not any(known):
+            return 0.0
         x = [value for value, _ in operands]
         if counted is None:
             known = [None if _is_repeated(eqn, a, outputs) else s for s, a in zip(known, x, strict=True)]

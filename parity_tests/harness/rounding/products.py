@@ -13,7 +13,6 @@ other result is a number by itself, with which a new product begins.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,11 +33,14 @@ class Product:
     def __init__(self, roundings: int, compute: Callable[[], np.ndarray]) -> None:
         self.roundings = roundings
         self._compute = compute
+        self._largest: np.ndarray | None = None
 
-    @functools.cached_property
+    @property
     def largest(self) -> np.ndarray:
         """M, entry by entry, computed once."""
-        return self._compute()
+        if self._largest is None:
+            self._largest = self._compute()
+        return self._largest
 
 
 def _of_number(value: np.ndarray) -> np.ndarray:
@@ -78,8 +80,10 @@ class Products:
         self._known[result] = product
         if product.roundings == 1:
             return 0.0  # of two numbers there is one order only
-        zero = (x[0] == 0) | (x[1] == 0)
-        return np.where(zero, 0.0, product.roundings * precision.tiny * product.largest)
+        lost = product.roundings * precision.tiny * product.largest
+        if np.count_nonzero(x[0]) == x[0].size and np.count_nonzero(x[1]) == x[1].size:
+            return lost
+        return np.where((x[0] == 0) | (x[1] == 0), 0.0, lost)
 
 
 def _moved(eqn: core.JaxprEqn, x: Sequence[np.ndarray], largest: Sequence[np.ndarray]) -> np.ndarray:
