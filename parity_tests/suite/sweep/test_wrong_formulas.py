@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 
 from parity_tests.harness.crosscheck import crosscheck
 from parity_tests.harness.findings import Verdict
-from parity_tests.sweep.formula_cases import CHECKS, cases
+from parity_tests.sweep.formula_cases import CHECKS, by_formulas, cases
 from torch_impl.derivatives import Entry, lookup
 
 MENDED = Path(__file__).parents[3] / "docs" / "mended_derivatives.yaml"
@@ -52,3 +53,17 @@ def test_it_passes_as_mended(name):
     wrong, agreeing = _found(lookup(name, path=MENDED))
     assert not wrong
     assert agreeing >= 2
+
+
+@pytest.mark.parametrize(("name", "base"), [("logaddexp", math.e), ("logaddexp2", 2.0)])
+def test_as_mended_the_second_derivatives_keep_their_digits(name, base):
+    """Those with respect to the larger argument, too, which a sigmoid loses: docs/found.md, 57."""
+    entry = lookup(name, path=MENDED)
+    apart = torch.tensor([60.0, 0.0, 0.5], dtype=torch.float64), torch.tensor([0.0, 60.0, 0.5], dtype=torch.float64)
+    call = by_formulas(entry, ["self", "other"], {})
+    hessian = torch.autograd.functional.hessian(lambda *inputs: call(*inputs).sum(), apart)
+    power = base**60
+    right = math.log(base) * torch.tensor([power / (1 + power) ** 2] * 2 + [0.25], dtype=torch.float64)
+    for i in range(2):
+        for j in range(2):
+            torch.testing.assert_close(hessian[i][j].diagonal(), right if i == j else -right, rtol=1e-13, atol=0)
