@@ -19,8 +19,8 @@ def _places(x: Array, indices: Sequence[ArrayLike | None]) -> tuple:
     for index in indices:
         if index is None:
             found.append(slice(None))
-        elif jnp.asarray(index).dtype == jnp.bool_:
-            found += list(jnp.nonzero(jnp.asarray(index)))
+        elif jnp.result_type(index) == jnp.bool_:
+            found += list(np.nonzero(np.asarray(index)))
         else:
             found.append(jnp.asarray(index))
     return tuple(found)
@@ -246,8 +246,9 @@ def masked_fill(self: ArrayLike, mask: ArrayLike, value: ArrayLike) -> Array:
 
 def masked_select(self: ArrayLike, mask: ArrayLike) -> Array:
     """The entries where the mask is true, in row-major order. Not under jit: the result's shape is the mask's."""
-    x, chosen = jnp.broadcast_arrays(jnp.asarray(self), jnp.asarray(mask))
-    return x.reshape(-1)[np.flatnonzero(np.asarray(chosen))]
+    x, chosen = jnp.asarray(self), np.asarray(mask)
+    shape = np.broadcast_shapes(x.shape, chosen.shape)
+    return jnp.broadcast_to(x, shape).reshape(-1)[np.flatnonzero(np.broadcast_to(chosen, shape))]
 
 
 def masked_scatter(self: ArrayLike, mask: ArrayLike, source: ArrayLike) -> Array:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from jax_ref.aten.indexing import embedding
@@ -57,8 +58,9 @@ def embedding_dense_backward(
 
 def masked_scatter_backward(grad_output: ArrayLike, mask: ArrayLike, sizes: Sequence[int]) -> Array:
     """The entries where the mask is true, in row-major order, and zeros up to these sizes. Not under jit."""
-    w, chosen = jnp.broadcast_arrays(jnp.asarray(grad_output), jnp.asarray(mask))
-    picked = w.reshape(-1)[jnp.flatnonzero(chosen)]
+    w, chosen = jnp.asarray(grad_output), np.asarray(mask)
+    shape = np.broadcast_shapes(w.shape, chosen.shape)
+    picked = jnp.broadcast_to(w, shape).reshape(-1)[np.flatnonzero(np.broadcast_to(chosen, shape))]
     return jnp.concatenate([picked, jnp.zeros((math.prod(sizes) - picked.size,), w.dtype)]).reshape(tuple(sizes))
 
 

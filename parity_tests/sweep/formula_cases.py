@@ -12,12 +12,24 @@ import numpy as np
 import torch
 
 from jax_ref import aten
+from parity_tests.harness.specs.domains import DOMAINS, Domain
 from parity_tests.harness.specs.spec import OpSpec
+from parity_tests.sweep.formula_function import by_formulas
 from parity_tests.sweep.invariants import INVARIANTS, NOT_COMPARED
 from parity_tests.sweep.own_calls import own_calls
 from parity_tests.sweep.recorded_calls import RecordedCall, as_torch, opinfo_names, recorded_calls
+from parity_tests.sweep.torch_invariants import TORCH_INVARIANTS
 from torch_impl import derivatives
 
+# Of an operator: the input of which one triangle is read, and what it is. A gradient has a meaning along the directions
+# of such matrices only: PyTorch's is symmetric of a symmetric one, and whatever the formula has beside a factor.
+_ONE_TRIANGLE = {
+    "cholesky_inverse": ("self", "lower"),
+    "cholesky_solve": ("input2", "lower"),
+    "_linalg_eigh": ("A", "symmetric"),
+}
+_UPPER = Domain("upper", lambda rng, shape, sizes: np.triu(rng.standard_normal(shape)) + 2 * np.eye(shape[-1]), np.triu)
+_OF_FORWARD_MODE = ("jvp", "adjoint", "jvp_of_vjp")
 CHECKS = (
     "forward",
     "vjp",
@@ -33,6 +45,11 @@ CHECKS = (
     "points_second_order",
 )
 _ENTRIES = 4096  # of an input: a sample with more is left out
+
+
+def checks_of(entry: derivatives.Entry) -> tuple[str, ...]:
+    """Return the checks that an entry is judged by: those of forward mode only if it has a formula for it."""
+    return CHECKS if entry.jvps else tuple(name for name in CHECKS if name not in _OF_FORWARD_MODE)
 
 
 class NoCase(Exception):
@@ -64,25 +81,28 @@ def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
     An elementwise operator of real numbers is also judged at inputs that are made for it.
 
     Raises:
-        NoCase: there is none: no reference in JAX, no sample, a choice that the operator leaves open.
+        NoCase: there is none: no reference in JAX, no sample, or something that its formulas need does not run here.
     """
     name = f"aten::{entry.name}"
-    packet = name.partition(".")[0]
     if name not in aten.OPERATORS:
-        raise NoCase(f"jax_ref.aten has no {packet}; give a spec of your own with --spec")
-    if packet in INVARIANTS or packet in NOT_COMPARED:
-        raise NoCase(f"{packet} leaves signs, phases or a buffer open, which no oracle can know")
+        raise NoCase(f"jax_ref.aten has no {name.partition('.')[0]}; give a spec of your own with --spec")
     found = _of(entry, _samples(name, torch.float64), most)
     if found:  # complex numbers are looked for where real ones are, since to find none takes minutes
         found += _of(entry, _samples(name, torch.complex128, everywhere=False), 1)
     if not found:
-        raise NoCase(f"no sample of PyTorch's own reaches {name}; give a spec of your own with --spec")
+        reached = _samples(name, torch.float64)
+        problem = (
+            "at no sample of PyTorch's own can it be judged" if reached else "no sample of PyTorch's own reaches it"
+        )
+        raise NoCase(f"{problem}: one array of numbers, or more, with a formula; give a spec of your own with --spec")
     return found
 
 
 def _of(entry: derivatives.Entry, calls: Sequence[RecordedCall], most: int) -> list[FormulaCase]:
-    usable = [(call, moving) for call in calls if (moving := _moving(entry, call))]
+    usable = [(call, moving) for call in calls if (moving := _moving(entry, call)) and _is_taken(call, moving)]
     given = [_case(entry, call, moving) for call, moving in usable[:most]]
+    for case in given:
+        _check_that_it_runs(case)
     alike = [call for call, moving in usable if _is_elementwise(call, moving)]
     return given + [_made_case(entry, call, _moving(entry, call)) for call in alike[:1]]
 
@@ -100,19 +120,67 @@ def _samples(name: str, dtype: torch.dtype, everywhere: bool = True) -> tuple[Re
     found = {call.signature: call for call in own_calls() if call.name == name and dtype == torch.float64}
     for group in (alike, others if everywhere else []):
         for call in () if found else recorded_calls({name}, group, [dtype]):
-            found.setdefault(call.signature, call)
+            if _is_of_numbers(call):
+                found.setdefault(call.signature, call)
             if len(found) == 8:
                 break
     return tuple(found.values())
 
 
+def _is_of_numbers(call: RecordedCall) -> bool:
+    """False if a result is empty that is compared, such as the vectors that were not asked for, or an argument is."""
+    results = call.results if call.name.partition(".")[0] in INVARIANTS else call.results[:1]
+    arrays = [x for x in (*call.arguments.values(), *results) if isinstance(x, np.ndarray)]
+    return all(x.size for x in arrays)
+
+
+def _check_that_it_runs(case: FormulaCase) -> None:
+    """Evaluate the VJP once.
+
+    Raises:
+        NoCase: PyTorch has no kernel of something here, or it is not written in Python.
+    """
+    inputs = [as_torch(np.asarray(x)).requires_grad_() for x in case.spec.inputs or ()]
+    try:
+        results = case.call(*inputs)
+        several = results if isinstance(results, tuple | list) else (results,)
+        moved = [y for y in several if y.requires_grad]
+        torch.autograd.grad(moved, inputs, [torch.ones_like(y) for y in moved], allow_unused=True)
+    except Exception as error:  # of whatever kind: what is wrong with a formula is for its verdict
+        reason = error.__cause__ if isinstance(error, derivatives.EvaluationError) else error
+        if isinstance(reason, NotImplementedError):
+            raise NoCase(str(reason).partition(". This could be because")[0]) from error
+
+
 def _moving(entry: derivatives.Entry, call: RecordedCall) -> list[str]:
     """The inputs with a formula, as arrays of numbers; none if the sample is empty, too large, or has no such."""
-    names = [name for formula in entry.vjps for name in formula.names]
+    names = [name for formula in entry.vjps for name in formula.names if name not in entry.not_implemented]
     moving = [name for name in names if _is_double(call.arguments.get(name))]
     sizes = [call.arguments[name].size for name in moving]
-    usable = all(0 < size <= _ENTRIES for size in sizes) and all(_is_double(y) for y in call.results[:1])
+    arrays = all(isinstance(y, np.ndarray) for y in call.results)
+    if entry.name in _ONE_TRIANGLE and any(np.iscomplexobj(call.arguments[name]) for name in moving):
+        return []  # those domains are of real numbers
+    usable = arrays and all(0 < size <= _ENTRIES for size in sizes) and all(_is_double(y) for y in call.results[:1])
     return moving if usable else []
+
+
+def _is_taken(call: RecordedCall, moving: Sequence[str]) -> bool:
+    """Whether PyTorch takes derivatives at all: of complex numbers it refuses some."""
+    if not any(np.iscomplexobj(call.arguments[name]) for name in moving):
+        return True
+    try:
+        _evaluated(call, {name: call.arguments[name] for name in moving}, requires_grad=True)
+    except RuntimeError as error:
+        return "does not support automatic differentiation" not in str(error)
+    return True
+
+
+def _evaluated(call: RecordedCall, inputs: Mapping[str, np.ndarray], requires_grad: bool = False) -> Any:
+    """PyTorch's own results of a call at other inputs."""
+    packet, _, overload = call.name.removeprefix("aten::").partition(".")
+    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    constants = {name: as_torch(value) for name, value in call.arguments.items() if name not in inputs}
+    return operator(**constants, **{name: as_torch(x).requires_grad_(requires_grad) for name, x in inputs.items()})
 
 
 def _is_double(x: Any) -> bool:
@@ -120,14 +188,24 @@ def _is_double(x: Any) -> bool:
 
 
 def _case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -> FormulaCase:
+    domains, inputs = _domains(entry, call, moving), {name: call.arguments[name] for name in moving}
     spec = OpSpec(
         entry.name.replace(".", "_"),
-        primal=_primal(call, moving),
-        inputs=[call.arguments[name] for name in moving],
+        primal=_compared_of_jax(entry, call, moving),
+        inputs=[domains[name].project(x) if name in domains else x for name, x in inputs.items()],
         input_names=list(moving),
+        domains=domains,
         dtypes=["complex128" if any(np.iscomplexobj(call.arguments[name]) for name in moving) else "float64"],
     )
-    return FormulaCase(by_formulas(entry, moving, _fixed(call, moving)), spec)
+    return FormulaCase(_compared_of_torch(entry, call, by_formulas(entry, moving, _fixed(call, moving))), spec)
+
+
+def _domains(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -> dict[str, Domain]:
+    """The domain of an input of which one triangle is read."""
+    name, domain = _ONE_TRIANGLE.get(entry.name, ("", ""))
+    if name not in moving:
+        return {}
+    return {name: _UPPER if domain == "lower" and call.arguments.get("upper") else DOMAINS[domain]}
 
 
 def _made_case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -> FormulaCase:
@@ -156,13 +234,53 @@ def _fixed(call: RecordedCall, moving: Sequence[str]) -> dict[str, Any]:
 
 def _primal(call: RecordedCall, moving: Sequence[str]) -> Callable[..., Any]:
     """The reference as a function of these arguments, with the others of a call."""
-    function = aten.OPERATORS[call.name]
-    of_jax = {name: _as_jax(value) for name, value in _fixed(call, moving).items()}
+    function, fixed = aten.OPERATORS[call.name], _fixed(call, moving)
 
     def primal(*inputs: Any) -> Any:
+        of_jax = {name: _as_jax(value) for name, value in fixed.items()}  # here, since float64 may be off outside
         return function(**of_jax, **dict(zip(moving, inputs, strict=True)))
 
     return primal
+
+
+def _compared_of_jax(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -> Callable[..., Any]:
+    """What is compared of the reference's results."""
+    packet, primal = call.name.partition(".")[0], _primal(call, moving)
+
+    def compared(*inputs: Any) -> Any:
+        results = primal(*inputs)
+        if not isinstance(results, tuple | list):
+            return results
+        if packet in INVARIANTS:
+            return INVARIANTS[packet](call.arguments, *results)
+        return tuple(results[i] for i in _compared(entry, call))
+
+    return compared
+
+
+def _compared_of_torch(
+    entry: derivatives.Entry, call: RecordedCall, function: Callable[..., Any]
+) -> Callable[..., Any]:
+    """What is compared of PyTorch's results."""
+    packet = call.name.partition(".")[0]
+
+    def compared(*inputs: torch.Tensor) -> Any:
+        results = function(*inputs)
+        if not isinstance(results, tuple):
+            return results
+        if packet in INVARIANTS:
+            return TORCH_INVARIANTS[packet](call.arguments, *results)
+        return tuple(results[i] for i in _compared(entry, call))
+
+    return compared
+
+
+def _compared(entry: derivatives.Entry, call: RecordedCall) -> list[int]:
+    """The results of several that are compared: no buffers, and no numbers that have no derivative by the entry."""
+    left_out = NOT_COMPARED.get(call.name.partition(".")[0], ())
+    whole = len(call.results) == len(entry.differentiable_outputs)  # and no list of tensors
+    moves = entry.differentiable_outputs if whole else [True] * len(call.results)
+    return [i for i, y in enumerate(call.results) if i not in left_out and (moves[i] or not _is_double(y))]
 
 
 def _is_elementwise(call: RecordedCall, moving: Sequence[str]) -> bool:
@@ -172,12 +290,15 @@ def _is_elementwise(call: RecordedCall, moving: Sequence[str]) -> bool:
     shapes = {x.shape for x in (*inputs, *call.results)}
     if arrays or len(call.results) != 1 or len(shapes) != 1 or np.iscomplexobj(call.results[0]) or inputs[0].size < 2:
         return False
+    if any(isinstance(value, np.dtype) for value in call.arguments.values()):  # the format of the result is fixed
+        return False
     primal = _primal(call, moving)
     flat = [x.reshape(-1) for x in inputs]
     try:
+        _evaluated(call, dict(zip(moving, flat, strict=True)))
         alone = [np.asarray(primal(*(x[i : i + 1] for x in flat))) for i in range(min(8, flat[0].size))]
         together = np.asarray(primal(*flat))
-    except (TypeError, ValueError, IndexError):  # one that takes no vectors is not elementwise
+    except (TypeError, ValueError, IndexError, RuntimeError):  # one that takes no vectors is not elementwise
         return False
     if together.shape != flat[0].shape or any(y.shape != (1,) for y in alone):
         return False
@@ -185,57 +306,6 @@ def _is_elementwise(call: RecordedCall, moving: Sequence[str]) -> bool:
 
 
 def _as_jax(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return jnp.asarray(value)
+    if isinstance(value, np.ndarray):  # a mask stays what it is: the shapes of results may depend on it
+        return jnp.asarray(value) if value.dtype.kind in "fc" else value
     return [_as_jax(each) for each in value] if isinstance(value, list) else value
-
-
-def by_formulas(entry: derivatives.Entry, moving: Sequence[str], fixed: Mapping[str, Any]) -> Callable[..., Any]:
-    """Return an operator of PyTorch whose derivatives are those of an entry, as a function of some of its inputs.
-
-    `fixed`: the other arguments, by name; arrays, or what PyTorch takes.
-    """
-    packet, _, overload = entry.name.partition(".")
-    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
-    constants = {name: as_torch(value) for name, value in fixed.items()}
-
-    def bound(inputs: Sequence[torch.Tensor]) -> dict[str, Any]:
-        return derivatives.bind(entry, (), constants | dict(zip(moving, inputs, strict=True)))
-
-    class ByFormulas(torch.autograd.Function):
-        generate_vmap_rule = True
-
-        @staticmethod
-        def forward(*inputs: torch.Tensor) -> Any:
-            output = operator(**constants, **dict(zip(moving, inputs, strict=True)))
-            # A Function must not return an input itself, as lift_fresh does.
-            return output.view_as(output) if any(output is x for x in inputs) else output
-
-        @staticmethod
-        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            ctx.several = isinstance(output, tuple | list)
-            outputs = tuple(output) if ctx.several else (output,)
-            ctx.set_materialize_grads(False)
-            ctx.mark_non_differentiable(*(y for y in outputs if not (y.is_floating_point() or y.is_complex())))
-            ctx.save_for_backward(*inputs, *outputs)
-            ctx.save_for_forward(*inputs, *outputs)
-
-        @staticmethod
-        def backward(ctx: Any, *cotangents: Any) -> Any:
-            inputs, outputs = _saved(ctx)
-            wanted = [name for name, needed in zip(moving, ctx.needs_input_grad, strict=True) if needed]
-            found = derivatives.vjp(entry, bound(inputs), outputs, cotangents, wanted)
-            return tuple(found.get(name) for name in moving)
-
-        @staticmethod
-        def jvp(ctx: Any, *tangents: Any) -> Any:
-            inputs, outputs = _saved(ctx)
-            dots = {name: t for name, t in zip(moving, tangents, strict=True) if t is not None}
-            found = list(derivatives.jvp(entry, bound(inputs), outputs, dots).values())
-            return tuple(found) if ctx.several else found[0]
-
-    def _saved(ctx: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        saved = list(ctx.saved_tensors)
-        return saved[: len(moving)], saved[len(moving) :]
-
-    return ByFormulas.apply

@@ -13,7 +13,7 @@ from typing import Any
 
 import torchgen
 import yaml
-from torchgen.api.autograd import DifferentiabilityInfo, ForwardDerivative
+from torchgen.api.autograd import DifferentiabilityInfo, ForwardDerivative, uses_single_grad
 from torchgen.gen import get_grouped_by_view_native_functions, parse_native_yaml
 from torchgen.model import FunctionSchema, NativeFunction, NativeFunctionsViewGroup
 from torchgen.packaged.autograd.load_derivatives import add_view_copy_derivatives, create_differentiability_info
@@ -127,6 +127,8 @@ def _entry(path: Path, item: _Item, key: str, info: DifferentiabilityInfo) -> En
     vjps = [Formula(d.var_names, d.original_formula, lines[d.var_names]) for d in info.derivatives]
     conditions = [output for output in item.differentiability or [] if isinstance(output, str)]
     outputs, number = info.output_differentiability, len(info.func.func.returns)
+    if outputs is None and uses_single_grad(info):  # codegen's rule: only the first, if the formulas ask for `grad`
+        outputs = [True]
     return Entry(
         schema=str(info.func.func),
         signature=info.func.func,

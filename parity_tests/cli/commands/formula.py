@@ -73,7 +73,7 @@ def judge_formulas(path: Path, op: str | None, spec: Path | None) -> int:
 
 def _judge(entry: Entry, spec: Path | None, console: PrintableConsole) -> int:
     from parity_tests.harness.crosscheck import crosscheck
-    from parity_tests.sweep.formula_cases import CHECKS, NoCase
+    from parity_tests.sweep.formula_cases import NoCase, checks_of
 
     def say(text: str) -> None:
         console.print(text, soft_wrap=True, highlight=False, markup=False)
@@ -86,7 +86,7 @@ def _judge(entry: Entry, spec: Path | None, console: PrintableConsole) -> int:
         return 2
     codes: dict[str, set[int]] = {}  # by the kind of numbers
     for case in chosen:
-        report = crosscheck({entry.name: case.call}, case.spec, checks=CHECKS, progress=False)
+        report = crosscheck({entry.name: case.call}, case.spec, checks=checks_of(entry), progress=False)
         codes.setdefault(case.spec.formats[0], set()).add(report.exit_code)
         if report.exit_code == 2:
             reason = next((row.reason for row in report.failed if row.reason), "")
@@ -110,7 +110,8 @@ def _severity(code: int) -> int:
 
 
 def _cases(entry: Entry, spec: Path | None) -> Sequence:
-    from parity_tests.sweep.formula_cases import FormulaCase, by_formulas, cases
+    from parity_tests.sweep.formula_cases import FormulaCase, cases
+    from parity_tests.sweep.formula_function import by_formulas
 
     if spec is None:
         return cases(entry)

@@ -103,8 +103,10 @@ def sgn_backward(self: Tensor, bar: Tensor, sgn: Tensor) -> Tensor:
 
 
 @manual
-def polar_backward(bar: Tensor, result: Tensor) -> tuple[Tensor, Tensor]:
+def polar_backward(bar: Tensor | None, result: Tensor) -> tuple[Tensor | None, Tensor | None]:
     """polar_backward: z = r e^(iθ) moves along z / |z| with r, and along iz with θ."""
+    if bar is None:
+        return None, None
     return (bar.conj() * result.sgn()).real, (bar.conj() * (1j * result)).real
 
 

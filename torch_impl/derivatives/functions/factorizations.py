@@ -202,9 +202,11 @@ def _of_reflectors(bar: Tensor, x: Tensor, tau: Tensor, columns: int) -> tuple[T
 
 @manual
 def householder_product_backward(
-    bar: Tensor, result: Tensor, x: Tensor, tau: Tensor, flip_order: bool = False
-) -> tuple[Tensor, Tensor]:
+    bar: Tensor | None, result: Tensor, x: Tensor, tau: Tensor, flip_order: bool = False
+) -> tuple[Tensor | None, Tensor | None]:
     """householder_product_backward: of a product every factor has the others around it."""
+    if bar is None:
+        return None, None
     return _of_reflectors(bar, x, tau, x.shape[-1])
 
 

@@ -64,8 +64,12 @@ def linalg_vector_norm_jvp(x: Tensor, dx: Tensor, order: Number, norm: Tensor, d
 
 
 @manual
-def _euclidean_dist_backward(bar: Tensor, x1: Tensor, x2: Tensor, distance: Tensor) -> tuple[Tensor, Tensor]:
+def _euclidean_dist_backward(
+    bar: Tensor | None, x1: Tensor, x2: Tensor, distance: Tensor
+) -> tuple[Tensor | None, Tensor | None]:
     """_euclidean_dist_backward: each distance pulls its two points apart along their difference."""
+    if bar is None:
+        return None, None
     ratio = torch.where(distance == 0, torch.zeros_like(bar), bar / distance)
     first = x1 * ratio.sum(-1, keepdim=True) - ratio @ x2
     second = x2 * ratio.sum(-2).unsqueeze(-1) - ratio.mT @ x1

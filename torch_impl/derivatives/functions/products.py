@@ -33,7 +33,7 @@ def mm_mat2_backward(
 
 @manual
 def _trilinear_backward(
-    bar: Tensor,
+    bar: Tensor | None,
     i1: Tensor | None,
     i2: Tensor | None,
     i3: Tensor | None,
@@ -44,6 +44,8 @@ def _trilinear_backward(
     mask: Sequence[bool],
 ) -> tuple[Tensor | None, ...]:
     """_trilinear_backward: a sum of products is one in each factor; what an input lacks is summed in its gradient."""
+    if bar is None:
+        return None, None, None
     call = torch.ops.aten._trilinear
     of1 = call(bar, i2, i3, summed, expand2, expand3, expand1) if mask[0] else None
     of2 = call(i1, bar, i3, expand1, summed, expand3, expand2) if mask[1] else None

@@ -255,6 +255,8 @@ def slogdet_backward(
     if sign.is_complex() and sign_bar is not None:
         total = total - 1j * (sign_bar.conj() * sign).imag
     eye = torch.eye(a.shape[-1], dtype=a.dtype)
+    if torch.is_grad_enabled():  # the factors have no derivatives
+        return torch.linalg.solve(a.mH, total[..., None, None] * eye)
     transposed = a.is_contiguous() and not a.is_complex()
     return torch.linalg.lu_solve(lu, pivots, total[..., None, None] * eye, adjoint=not transposed)
 

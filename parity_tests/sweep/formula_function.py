@@ -1,0 +1,78 @@
+"""An operator of PyTorch whose derivatives are those of an entry of a derivatives.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from parity_tests.sweep.recorded_calls import as_torch
+from torch_impl import derivatives
+
+
+def by_formulas(entry: derivatives.Entry, moving: Sequence[str], fixed: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return an operator of PyTorch whose derivatives are those of an entry, as a function of some of its inputs.
+
+    `fixed`: the other arguments, by name; arrays, or what PyTorch takes. Of a list of tensors it returns a tuple. What
+    PyTorch returns as a view is a copy, since the tangent of a view must be one, too.
+    """
+    packet, _, overload = entry.name.partition(".")
+    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    returns = operator._schema.returns
+    returns_list = len(returns) == 1 and isinstance(returns[0].type, torch.ListType)
+    returns_view = any(each.alias_info is not None for each in returns) or operator.is_view
+    constants = {name: as_torch(value) for name, value in fixed.items()}
+
+    def bound(inputs: Sequence[torch.Tensor]) -> dict[str, Any]:
+        return derivatives.bind(entry, (), constants | dict(zip(moving, inputs, strict=True)))
+
+    def by_return(outputs: Sequence[Any]) -> Sequence[Any]:
+        return (list(outputs),) if returns_list else outputs
+
+    class ByFormulas(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(*inputs: torch.Tensor) -> Any:
+            results = operator(**constants, **dict(zip(moving, inputs, strict=True)))
+            if isinstance(results, tuple | list):
+                return tuple(y.clone() if returns_view else y for y in results)
+            # A Function must not return an input itself, as lift_fresh does.
+            return results.clone() if returns_view or any(results is x for x in inputs) else results
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.several = isinstance(output, tuple | list)
+            outputs = tuple(output) if ctx.several else (output,)
+            differentiable = entry.differentiable_outputs * (len(outputs) if returns_list else 1)
+            numbers = [y.is_floating_point() or y.is_complex() for y in outputs]
+            ctx.set_materialize_grads(False)
+            ctx.mark_non_differentiable(
+                *(y for y, d, n in zip(outputs, differentiable, numbers, strict=True) if not (d and n))
+            )
+            ctx.save_for_backward(*inputs, *outputs)
+            ctx.save_for_forward(*inputs, *outputs)
+
+        @staticmethod
+        def backward(ctx: Any, *cotangents: Any) -> Any:
+            inputs, outputs = _saved(ctx)
+            wanted = [name for name, needed in zip(moving, ctx.needs_input_grad, strict=True) if needed]
+            found = derivatives.vjp(entry, bound(inputs), by_return(outputs), by_return(cotangents), wanted)
+            return tuple(found.get(name) for name in moving)
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            inputs, outputs = _saved(ctx)
+            dots = {name: t for name, t in zip(moving, tangents, strict=True) if t is not None}
+            by_name = derivatives.jvp(entry, bound(inputs), by_return(outputs), dots)
+            found = [by_name.get(name) for name in entry.result_names]
+            if returns_list:
+                return tuple(found[0] or [None] * len(outputs))
+            return tuple(found) if ctx.several else found[0]
+
+    def _saved(ctx: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        saved = list(ctx.saved_tensors)
+        return saved[: len(moving)], saved[len(moving) :]
+
+    return ByFormulas.apply
