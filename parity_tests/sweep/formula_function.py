@@ -45,34 +45,37 @@ def by_formulas(entry: derivatives.Entry, moving: Sequence[str], fixed: Mapping[
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
             ctx.several = isinstance(output, tuple | list)
             outputs = tuple(output) if ctx.several else (output,)
-            differentiable = entry.differentiable_outputs * (len(outputs) if returns_list else 1)
-            numbers = [y.is_floating_point() or y.is_complex() for y in outputs]
             ctx.set_materialize_grads(False)
-            ctx.mark_non_differentiable(
-                *(y for y, d, n in zip(outputs, differentiable, numbers, strict=True) if not (d and n))
-            )
+            ctx.mark_non_differentiable(*_without_derivatives(entry, outputs, returns_list))
             ctx.save_for_backward(*inputs, *outputs)
             ctx.save_for_forward(*inputs, *outputs)
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            inputs, outputs = _saved(ctx)
+            inputs, outputs = _saved(ctx, len(moving))
             wanted = [name for name, needed in zip(moving, ctx.needs_input_grad, strict=True) if needed]
             found = derivatives.vjp(entry, bound(inputs), by_return(outputs), by_return(cotangents), wanted)
             return tuple(found.get(name) for name in moving)
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:
-            inputs, outputs = _saved(ctx)
+            inputs, outputs = _saved(ctx, len(moving))
             dots = {name: t for name, t in zip(moving, tangents, strict=True) if t is not None}
             by_name = derivatives.jvp(entry, bound(inputs), by_return(outputs), dots)
-            found = [by_name.get(name) for name in entry.result_names]
-            if returns_list:
-                return tuple(found[0] or [None] * len(outputs))
-            return tuple(found) if ctx.several else found[0]
-
-    def _saved(ctx: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        saved = list(ctx.saved_tensors)
-        return saved[: len(moving)], saved[len(moving) :]
+            found: Any = [by_name.get(name) for name in entry.result_names]
+            return tuple(found[0] if returns_list else found) if ctx.several else found[0]
 
     return ByFormulas.apply
+
+
+def _saved(ctx: Any, inputs: int) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    saved = list(ctx.saved_tensors)
+    return saved[:inputs], saved[inputs:]
+
+
+def _without_derivatives(
+    entry: derivatives.Entry, outputs: Sequence[torch.Tensor], returns_list: bool
+) -> list[torch.Tensor]:
+    moves = entry.differentiable_outputs * (len(outputs) if returns_list else 1)
+    numbers = [y.is_floating_point() or y.is_complex() for y in outputs]
+    return [y for y, differentiable, n in zip(outputs, moves, numbers, strict=True) if not (differentiable and n)]
