@@ -162,9 +162,14 @@ def _with_row(x: np.ndarray, row: Any) -> np.ndarray:
 
 
 def _cut(call: RecordedCall, moving: Sequence[str]) -> Made:
-    """The call where all axes of the same length have one entry, and none; no call that has indices into them."""
+    """The call where all axes of the same length have one entry, and none; no call that has indices into them.
+
+    Nor one of a backward or an internal operator: these trust their callers to have checked the shapes, and where an
+    axis is empty some divide by its length, which ends the process.
+    """
     arrays = arrays_of(list(call.arguments.values()))
-    if any(x.dtype.kind in "iu" for x in arrays):
+    is_internal = "_backward" in call.name or call.name.startswith("aten::_")
+    if is_internal or any(x.dtype.kind in "iu" for x in arrays):
         return
     lengths = sorted({n for x in arrays_of([call.arguments[name] for name in moving]) for n in x.shape if n > 1})
     for length in lengths:

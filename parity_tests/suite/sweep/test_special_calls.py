@@ -137,6 +137,20 @@ def test_axes_are_cut_together_and_what_pytorch_refuses_is_left_out():
     assert "axes of length 3 have 0" not in without_axis
 
 
+def test_no_axes_of_a_backward_operator_are_cut():
+    """With no channels native_batch_norm_backward divides by zero, which ends the process."""
+    of_channels = [np.ones(3) for _ in range(5)]
+    names = ["weight", "running_mean", "running_var", "save_mean", "save_invstd"]
+    arguments = {"grad_out": X, "input": Y, **dict(zip(names, of_channels, strict=True))}
+    found = special(
+        "native_batch_norm_backward",
+        ["grad_out", "input"],
+        **{**arguments, "train": True, "eps": 1e-5, "output_mask": [True] * 3},
+    )
+    assert "input: all zeros" in found
+    assert not any("axes" in why for why in found)
+
+
 def test_the_call_itself_is_not_changed():
     before = X.copy()
     assert list(special_calls(call("logsumexp", self=X, dim=[0]), ["self"]))
