@@ -1,4 +1,4 @@
-"""The command line: gradparity run, check, replay, mutate, captures, formula, new, checks, doctor.
+"""The command line: gradparity run, check, replay, mutate, captures, formula, sweep, merge, new, checks, doctor.
 
 Each command imports what it needs: PyTorch and JAX take seconds, for which a question about options need not wait.
 """
@@ -20,6 +20,7 @@ from parity_tests.cli.options import Options
 from parity_tests.cli.report_files import ReportFile, empty_report
 from parity_tests.cli.sources import SOURCES
 from parity_tests.cli.sources.source import Source, SourceCommand
+from parity_tests.cli.sweep_commands import merge, sweep
 from parity_tests.cli.terminal import Output, complain
 from parity_tests.harness.isolation.budget import TRIAL_SECONDS
 from parity_tests.harness.isolation.processes import Pool, cores
@@ -255,6 +256,10 @@ def formula(
     except (CannotLoad, DerivativesFileError, LookupError, ValueError) as error:
         raise _unusable(error) from error
     raise typer.Exit(code)
+
+
+app.command()(sweep)
+app.command()(merge)
 
 
 @app.command()

@@ -1,0 +1,109 @@
+"""What differs between two sweeps, and between a sweep and the discrepancies that are expected of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parity_tests.sweep.lines import Line, Verdict
+from parity_tests.sweep.results_file import Results, read_results
+
+TABLE = "table of gradparity sweep"
+EXPECTED = "expected discrepancies of gradparity sweep"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A derivative whose verdict differs; None where there is none."""
+
+    key: tuple[str, str, str, str]
+    before: Verdict | None
+    after: Verdict | None
+
+    def __str__(self) -> str:
+        """The change in a line: "new", "vanished" or "changed", and what it is about."""
+        operator, mode, of, dtype = self.key
+        where = f"{operator}, {mode} of {of}, {dtype}"
+        if self.before is None:
+            return f"new       {where}: {self.after}"
+        if self.after is None:
+            return f"vanished  {where}: {self.before}"
+        return f"changed   {where}: {self.before} -> {self.after}"
+
+
+def table_text(results: Results) -> str:
+    """The whole table as JSON: schema 1, with every line."""
+    lines = [line.as_json() for line in results.all_lines]
+    header = results.header
+    about = {"versions": header.versions, "options": header.options, "environment": header.environment}
+    return json.dumps({"schema": 1, "kind": TABLE, **about, "lines": lines}, indent=1) + "\n"
+
+
+def expected_text(results: Results) -> str:
+    """The discrepancies as JSON: each line that does not agree, by its key, and nothing that varies between runs."""
+    lines = [line.as_json() for line in results.all_lines if line.verdict is not Verdict.AGREES]
+    for line in lines:
+        del line["seconds"]
+    versions = {name: results.header.versions[name] for name in ("torch", "jax")}
+    return json.dumps({"schema": 1, "kind": EXPECTED, "versions": versions, "lines": lines}, indent=1) + "\n"
+
+
+def read_lines(path: Path) -> tuple[list[Line], bool]:
+    """Return the lines of a file of results, a table or a file of expected discrepancies, and whether it has all.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is none of these.
+    """
+    try:
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:  # a file of results has several values
+        return read_results(path).all_lines, True
+    try:
+        if data["kind"] not in (TABLE, EXPECTED):
+            return read_results(path).all_lines, True
+        return [Line.of_json(line) for line in data["lines"]], data["kind"] == TABLE
+    except (LookupError, TypeError) as error:
+        raise ValueError(f"{path} has no results of a sweep") from error
+
+
+def changes(before: Iterable[Line], after: Iterable[Line]) -> list[Change]:
+    """The derivatives whose verdicts differ, by their keys."""
+    one, other = _verdicts(before), _verdicts(after)
+    keys = sorted({*one, *other})
+    return [Change(key, one.get(key), other.get(key)) for key in keys if one.get(key) != other.get(key)]
+
+
+def compared(before: Path, after: Path) -> list[Change]:
+    """What differs between two files; if one has discrepancies only, only these are compared.
+
+    Raises:
+        OSError: one cannot be read.
+        ValueError: one has no results of a sweep.
+    """
+    (one, has_all), (other, too) = read_lines(before), read_lines(after)
+    return changes(one, other) if has_all and too else changes(discrepancies(one), discrepancies(other))
+
+
+def unexpected(results: Results, expected: Sequence[Line], operators: Collection[str]) -> list[Change]:
+    """The discrepancies that are new, have vanished or are others than expected, of what has been judged."""
+    options = results.header.options
+    of_interest = [
+        line
+        for line in expected
+        if line.operator in operators and line.mode in options["modes"] and line.dtype in options["dtypes"]
+    ]
+    found = [line for line in results.all_lines if line.operator in operators]
+    return changes(discrepancies(of_interest), discrepancies(found))
+
+
+def discrepancies(lines: Iterable[Line]) -> list[Line]:
+    """The lines that do not agree."""
+    return [line for line in lines if line.verdict is not Verdict.AGREES]
+
+
+def _verdicts(lines: Iterable[Line]) -> Mapping[tuple[str, str, str, str], Verdict]:
+    return {line.key: line.verdict for line in lines}
