@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,10 @@ from parity_tests.harness.extended.adaptive import context
 from parity_tests.harness.extended.evaluation import evaluate, missing, work
 
 _STEPS = tuple(2.0**-k for k in range(4, 34, 2))
-_MOST_WORK = 4000  # entries of all equations, which take milliseconds each with many bits
-_BITS = 1200  # of extended precision: 53, what cancels, and twice what a step takes
-_STEP_BITS = 300  # an extended step, 2^-300 of the size of the argument
+_MOST_WORK = 500  # entries of all equations, which take milliseconds each with many bits
+_BITS = 640  # of extended precision: 53, what cancels, and twice what a step takes
+_STEP_BITS = 160  # an extended step, 2^-160 of the size of the argument
+_JUMP_BITS = 45  # a jump that is smaller, relative to the value, is the error of an approximation by pieces
 _SAME = 2.0**-60  # relative: one-sided slopes of a smooth function with extended steps differ by less
 
 
@@ -145,8 +146,16 @@ def exact_slopes(
         if not mp.isfinite(middle):
             return Slopes(math.nan, math.nan, math.inf, witness)
         sides = [_limit(mp, lambda h, s=s: s * (along(s * h) - middle) / h, step) for s in (-1, 1)]
+        if any(map(math.isinf, sides)) and _is_small_jump(mp, [along(-step), along(step)], middle):
+            return Slopes(math.nan, math.nan, math.inf, witness)
     slopes = [s for s in sides if not math.isnan(s)]
     return Slopes(sides[0], sides[1], _SAME * max(map(abs, slopes), default=0.0), witness)
+
+
+def _is_small_jump(mp: Any, values: Sequence[Any], middle: Any) -> bool:
+    """Whether a function whose slope grows without bound jumps by less than an approximation's error."""
+    finite = [y for y in values if mp.isfinite(y)]
+    return middle != 0 and all(abs(y - middle) <= mp.ldexp(abs(middle), -_JUMP_BITS) for y in finite)
 
 
 def _limit(mp: Any, quotient: Callable[[Any], Any], step: Any) -> float:

@@ -89,7 +89,7 @@ def test_a_mistake_in_the_formula_s_text_is_pytorch_s(kind):
     assert lines["jvp", "result"].verdict is Verdict.AGREES
     finding = lines["vjp", "self"].finding
     assert finding is not None
-    assert "1200 bits" in finding.witness
+    assert "640 bits" in finding.witness
     assert float(finding.jax) == pytest.approx(float(finding.right), rel=1e-13)
 
 

@@ -76,6 +76,13 @@ def test_nothing_is_known_where_the_function_is_not_finite(of):
     assert not found.known
 
 
+def test_a_function_in_pieces_that_fit_to_rounding_has_no_jump():
+    found = of_bits(lambda x: jnp.where(x == 0, 0.5 + 2.0**-52, 0.5 + x), 0.0)
+    assert not found.known
+    assert not math.isinf(found.ahead)
+    assert math.isinf(of_bits(lambda x: jnp.where(x == 0, 0.75, 0.5 + x), 0.0).ahead)
+
+
 def test_hundreds_of_bits_see_what_cancels():
     found = of_bits(lambda x: 1 - jnp.tanh(x) ** 2, 20.0)
     right = -2 * math.sinh(20) / math.cosh(20) ** 3
