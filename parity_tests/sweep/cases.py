@@ -22,7 +22,7 @@ from parity_tests.sweep.recorded_calls import RecordedCall, as_torch
 from torch_impl.derivatives import Entry
 
 Arrays = list[np.ndarray]
-Side = Callable[[str, Sequence[np.ndarray]], Arrays]
+Side = Callable[[str, Sequence[Any]], Arrays]  # a map's name and its arguments, arrays; PyTorch's may be tensors
 
 
 # Raised while a function is compiled whose shapes depend on values, as those of `masked_select` do.
@@ -102,9 +102,12 @@ class Case:
     def by_function(
         self, function: Callable[..., Sequence[torch.Tensor]], mode: str, arguments: Sequence[np.ndarray]
     ) -> Arrays:
-        """Return the results of a map of a function of tensors, by PyTorch's autograd; raises what that raises."""
+        """Return the results of a map of a function of tensors, by PyTorch's autograd; raises what that raises.
+
+        An argument may be a tensor: then it is used as it lies in memory.
+        """
         candidate, count, base = Candidate(function, self.entry.name), len(self.inputs), self.map(mode).base
-        tensors = [torch.from_numpy(np.array(x, order="C")) for x in arguments]
+        tensors = tensors_of(arguments)
         if mode == "forward":
             found = candidate.forward(tensors)
         elif mode in ("vjp", "jvp"):
@@ -174,7 +177,7 @@ class Case:
         """Whether each number of the only result depends on the inputs at its own place alone."""
         inputs = list(self.inputs.values())
         others = [value for name, value in self.call.arguments.items() if name not in self.inputs]
-        shapes = {x.shape for x in (*inputs, *self.call.results)}
+        shapes = {np.shape(x) for x in (*inputs, *self.call.results)}
         if any(isinstance(value, np.ndarray | list) for value in others) or len(shapes) != 1 or inputs[0].size < 2:
             return False
         if self._projections:
@@ -200,12 +203,14 @@ class Case:
         m = self.map(mode)
 
         def converted(*arguments: Any) -> tuple:
-            found = conjugated(m.results, inner(*conjugated(m.arguments, arguments)))
-            like = {**self.inputs, **{name: self.call.results[i] for name, i in self.results.items()}}
-            slots = zip(found, m.results, strict=True)
-            return tuple(jnp.zeros_like(like[slot.like]) if y is None else y for y, slot in slots)
+            return tuple(conjugated(m.results, inner(*conjugated(m.arguments, arguments))))
 
         return converted
+
+
+def tensors_of(arguments: Sequence[np.ndarray | torch.Tensor]) -> list[torch.Tensor]:
+    """Return arrays as tensors of their own; what is a tensor stays as it lies in memory."""
+    return [x if isinstance(x, torch.Tensor) else torch.from_numpy(np.array(x, order="C")) for x in arguments]
 
 
 def case_of(entry: Entry, call: RecordedCall) -> Case | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from parity_tests.sweep.cases import Arrays, Case, Side
+from parity_tests.sweep.cases import Arrays, Case, Side, tensors_of
 from parity_tests.sweep.recorded_calls import as_torch
 from torch_impl import derivatives
 from torch_impl.derivatives import Entry
@@ -26,7 +26,7 @@ def side_of(entry: Entry, case: Case) -> Side:
     results: list[Any] = flat if several else [flat[0] if _is_one(case) else flat]
 
     def side(mode: str, arguments: Sequence[np.ndarray]) -> Arrays:
-        tensors = [torch.from_numpy(np.array(x, order="C")) for x in arguments[len(case.inputs) :]]
+        tensors = tensors_of(arguments[len(case.inputs) :])
         if mode == "forward":
             return [case.call.results[i] for i in case.results.values()]
         if mode == "vjp":

@@ -28,6 +28,10 @@ from torch_impl.derivatives import lookup
 X = np.array([-1.5, -0.25, 0.5, 2.0])
 
 
+def no_special_calls(call: RecordedCall, moving: Sequence[str]) -> list[RecordedCall]:
+    return []
+
+
 def call_of(name: str, arguments: dict[str, Any]) -> RecordedCall:
     """A call of an operator with these arguments, and PyTorch's results."""
     packet, _, overload = name.partition(".")
@@ -43,7 +47,9 @@ def judged(
     """The lines of one call of an operator, by mode and what they are of."""
     call = call_of(name, arguments)
     given = {} if side is None else {"pytorch": side}
-    lines = judge_entry(lookup(name), modes, ["float64"], calls=lambda name, dtype: [call], **given)
+    lines = judge_entry(
+        lookup(name), modes, ["float64"], calls=lambda name, dtype: [call], special=no_special_calls, **given
+    )
     return {(line.mode, line.of): line for line in lines}
 
 
@@ -151,14 +157,16 @@ def test_what_cannot_be_reached_says_why():
     assert lines["vjp", "self"].verdict is Verdict.AGREES
     assert (lines["jvp", "result"].verdict, lines["jvp", "result"].calls) == (Verdict.UNREACHED, 0)
     assert "no forward mode" in lines["jvp", "result"].reason
-    none = judge_entry(lookup("sin"), ["vjp"], ["float64"], calls=lambda name, dtype: [])
+    none = judge_entry(lookup("sin"), ["vjp"], ["float64"], calls=lambda name, dtype: [], special=no_special_calls)
     assert {(line.verdict, line.reason) for line in none} == {(Verdict.UNREACHED, "no call reaches it")}
 
 
 def test_other_values_are_no_reference():
     call = call_of("sin", {"self": X})
     wrong = type(call)(call.name, call.arguments, (call.results[0] + 1,), call.source)
-    (line,) = judge_entry(lookup("sin"), ["vjp"], ["float64"], calls=lambda name, dtype: [wrong])
+    (line,) = judge_entry(
+        lookup("sin"), ["vjp"], ["float64"], calls=lambda name, dtype: [wrong], special=no_special_calls
+    )
     assert line.verdict is Verdict.UNREACHED
     assert "values" in line.reason
 
@@ -185,6 +193,20 @@ def test_zero_on_both_sides_is_believed_only_if_the_function_is_constant(monkeyp
     monkeypatch.setattr(judgement, "own_function", lambda cases: lambda case: None)
     lines = judged("sin", changed(lambda found: [0 * found[0]]), ("vjp",), self=X)
     assert lines["vjp", "self"].verdict is Verdict.WRONG_IN_BOTH
+
+
+def test_special_points_are_judged_too():
+    """`logaddexp` has a second derivative that is NaN where its arguments are far apart: docs/found.md, 9."""
+    call = call_of("logaddexp", {"self": X, "other": X[::-1].copy()})
+    plain, special = (
+        {line.of: line.verdict for line in judge_entry(lookup("logaddexp"), ["vjp_of_vjp"], ["float64"], **given)}
+        for given in (
+            {"calls": lambda name, dtype: [call], "special": no_special_calls},
+            {"calls": lambda name, dtype: [call]},
+        )
+    )
+    assert plain["self"] is Verdict.AGREES
+    assert special["self"] is Verdict.WRONG_IN_PYTORCH
 
 
 SMOOTH = Slopes(2.0, 2.0, 1e-18, "")

@@ -1,0 +1,246 @@
+"""PyTorch's derivatives of a case compared with JAX's, number by number; witnesses decide where they differ."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from jax.extend import core
+
+from parity_tests.harness.candidates.torch_refusals import Refused
+from parity_tests.harness.maps import BASES
+from parity_tests.sweep.cases import Arrays, Case, Side
+from parity_tests.sweep.comparison import HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS, decided, differing
+from parity_tests.sweep.cotangents import COTANGENTS
+from parity_tests.sweep.lines import Finding, Verdict
+from parity_tests.sweep.repro import repro
+from parity_tests.sweep.slopes import Slopes
+from parity_tests.sweep.tallies import Tally, plain
+from parity_tests.sweep.witnesses import Path, exactly, paths, slopes_by, traced
+
+REFUSALS = (Refused, RuntimeError, NotImplementedError, TypeError, ValueError, IndexError)
+_FIRST_ORDER = ("vjp", "jvp")
+_ASKED = 6  # numbers of a result of which witnesses are asked
+_ASKED_ENTRYWISE = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A case with both sides.
+
+    Attributes:
+        entrywise: each number of the result depends on the inputs at its place alone.
+        jax: that of JAX's own function, if there is one, else that of the reference.
+        usable: where the values agree and are finite; of an elementwise operator by entry, of others all or none.
+        own: JAX's own function.
+    """
+
+    case: Case
+    pytorch: Side
+    jax: Side
+    entrywise: bool
+    usable: np.ndarray
+    own: Callable[..., Any] | None = None
+    programs: dict[str, core.ClosedJaxpr | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, case: Case, pytorch: Side, own: Callable[..., Any] | None) -> Comparison:
+        """Compare the values; `own` is JAX's own function, if there is one."""
+        return cls._of(case, pytorch, case.in_jax(own), case.entrywise, own)
+
+    def at(self, case: Case, pytorch: Side) -> Comparison:
+        """Return the comparison for another case, of which only the inputs differ, and perhaps their shapes."""
+        return self._of(case, pytorch, self.jax, self.entrywise, self.own)
+
+    @classmethod
+    def _of(cls, case: Case, pytorch: Side, side: Side, entrywise: bool, own: Callable[..., Any] | None) -> Comparison:
+        found = side("forward", list(case.inputs.values()))
+        given = [case.call.results[i] for i in case.results.values()]
+        if [y.shape for y in found] != [y.shape for y in given]:
+            return cls(case, pytorch, side, False, np.zeros((), bool))
+        differs = [_differing_values(a, b, entrywise) for a, b in zip(given, found, strict=True)]
+        if entrywise:
+            return cls(case, pytorch, side, True, ~differs[0], own)
+        return cls(case, pytorch, side, False, np.asarray(not any(d.any() for d in differs)), own)
+
+    def judge(self, modes: Sequence[str], tallies: dict[tuple[str, str], Tally]) -> None:
+        """Compare every mode, and note what came of it."""
+        finite = all(np.isfinite(x).all() for x in self.case.inputs.values())
+        for mode in modes if finite else [mode for mode in modes if mode in _FIRST_ORDER]:
+            of_mode = {name: tally for (which, name), tally in tallies.items() if which == mode}
+            try:
+                self._judge(mode, of_mode)
+            except REFUSALS as error:
+                for tally in of_mode.values():
+                    tally.refused(shortened(error))
+
+    def _judge(self, mode: str, tallies: dict[str, Tally]) -> None:
+        if not self.usable.any():
+            for tally in tallies.values():
+                tally.refused("PyTorch's values and those of the reference differ, or are not finite")
+            return
+        self._compare(mode, self.case.arguments(mode), tallies)
+        if mode == "vjp":
+            rng = np.random.default_rng(1)
+            results = [self.case.call.results[i] for i in self.case.results.values()]
+            for cotangent in COTANGENTS[1:]:
+                if all(y.ndim for y in results):
+                    bars = [cotangent.of(y, rng) for y in results]
+                    self._compare(mode, [*self.case.inputs.values(), *bars], tallies)
+
+    def _compare(self, mode: str, given: Sequence[np.ndarray | torch.Tensor], tallies: dict[str, Tally]) -> None:
+        """Compare a mode at arguments, some of which may be tensors, for the sake of how they lie in memory."""
+        arguments = [x.numpy() if isinstance(x, torch.Tensor) else x for x in given]
+        agrees, level = self._below(mode, arguments)
+        usable = self.usable & agrees
+        found, other = self.pytorch(mode, given), self.jax(mode, arguments)
+        for index, label in enumerate(self.case.labels(mode)):
+            tally = tallies.get(plain(label))
+            if tally is None:
+                continue
+            if not usable.any():
+                tally.refused("the frameworks differ already on what is differentiated again")
+                continue
+            p, j = found[index], other[index]
+            tally.compared(self.case.call, bool(np.any((p != 0) & usable)))
+            if p.size and (self.entrywise or usable.all()):
+                first = tuple(int(i) for i in np.unravel_index(int(np.argmax(usable)), p.shape))
+                tally.zero = functools.partial(self._decided, mode, arguments, index, first, p, j, level)
+            for place in self._places(p, j, self._differing(mode, p, j, level) & usable):
+                tally.found(*self._decided(mode, arguments, index, place, p, j, level))
+
+    def _below(self, mode: str, arguments: Arrays) -> tuple[np.ndarray, float]:
+        """Where both sides agree on the map that a mode differentiates and it is finite; and its largest number."""
+        base = BASES[mode]
+        given = arguments[: self.case.map(mode).base]
+        others = self.jax(base, given)
+        level = max((_largest(y) for y in others), default=0.0)
+        pairs = zip(others if base == "forward" else self.pytorch(base, given), others, strict=True)
+        bad = [_differing_values(a, b, self.entrywise) | ~np.isfinite(b) for a, b in pairs]
+        return (~np.any(bad, axis=0) if self.entrywise else np.asarray(not any(d.any() for d in bad))), level
+
+    def _differing(self, mode: str, p: np.ndarray, j: np.ndarray, level: float) -> np.ndarray:
+        """Where the sides differ by so much that a witness can tell."""
+        if not self.entrywise:
+            return differing(p, j, HALF_OF_THE_DIGITS, HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS * level)
+        if self._program(mode) is None:
+            return differing(p, j, HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS, MOST_OF_THE_DIGITS * level)
+        return differing(p, j, MOST_OF_THE_DIGITS, 0.0)
+
+    def _program(self, mode: str) -> core.ClosedJaxpr | None:
+        """The program of the map that a mode differentiates, if it can be evaluated with hundreds of bits."""
+        if BASES[mode] not in self.programs:
+            case = self._single if self.entrywise else self.case
+            self.programs[BASES[mode]] = traced(case, case.jax_function(), mode)
+        return self.programs[BASES[mode]]
+
+    def _places(self, p: np.ndarray, j: np.ndarray, differs: np.ndarray) -> list[tuple[int, ...]]:
+        """The places that are asked about: those that differ most, or are not finite, first."""
+        with np.errstate(all="ignore"):
+            off = np.abs(p - j) / np.maximum(np.abs(p), np.abs(j))
+        off = np.where(differs, np.where(np.isfinite(off), off, np.inf), -1.0).ravel()
+        count = min(int(differs.sum()), _ASKED_ENTRYWISE if self.entrywise else _ASKED)
+        chosen = np.argsort(-off, kind="stable")[:count]
+        return [tuple(int(i) for i in np.unravel_index(k, p.shape)) for k in chosen]
+
+    def _decided(
+        self,
+        mode: str,
+        arguments: Arrays,
+        index: int,
+        place: tuple[int, ...],
+        p: np.ndarray,
+        j: np.ndarray,
+        level: float,
+    ) -> tuple[Verdict, str, Callable[[], Finding]]:
+        """The verdict on one number, its reason, and the finding."""
+        case = self.case
+        if self.entrywise:
+            case, arguments, here = self._single, [x[place].reshape(1) for x in arguments], (0,)
+        else:
+            here = place
+        largest = max(_largest(j), level)
+        worst, reason, slope = Verdict.AGREES, "", None
+        if not all(np.isfinite(x).all() for x in arguments):
+            at = (mode, arguments, index, here, p[place], j[place], None)
+            return Verdict.CONVENTION, "an input is not finite", lambda: self._finding(*at)
+        parts = [np.real, np.imag] if j.dtype.kind == "c" else [np.real]
+        for path, part in zip(paths(case, mode, arguments, index, here), parts, strict=True):
+            slopes, verdict, why = self._told(mode, path, float(part(p[place])), float(part(j[place])), largest)
+            if verdict.rank > worst.rank:
+                worst, reason, slope = verdict, why, slopes
+
+        def finding() -> Finding:
+            return self._finding(mode, arguments, index, here, p[place], j[place], slope)
+
+        return worst, reason, finding
+
+    def _finding(
+        self, mode: str, arguments: Arrays, index: int, place: tuple[int, ...], p: Any, j: Any, slopes: Slopes | None
+    ) -> Finding:
+        case = self._single if self.entrywise else self.case
+        return Finding(
+            point=_in_short(case, mode, arguments),
+            place=place,
+            pytorch=repr(p.item()),
+            jax=repr(j.item()),
+            right="" if slopes is None else str(slopes),
+            witness="" if slopes is None else slopes.witness,
+            repro=repro(case, mode, arguments, index, place),
+        )
+
+    def _told(self, mode: str, path: Path, p: float, j: float, largest: float) -> tuple[Slopes, Verdict, str]:
+        """What the witnesses say, until one can tell."""
+        last: tuple[Slopes, Verdict, str] | None = None
+        for slopes in self._slopes(mode, path):
+            verdict, reason = decided(p, j, slopes, largest)
+            last = (slopes, verdict, reason)
+            if verdict is not Verdict.UNDECIDED:
+                break
+        assert last is not None
+        return last
+
+    def _slopes(self, mode: str, path: Path) -> Iterator[Slopes]:
+        case = self._single if self.entrywise else self.case
+        if (program := self._program(mode)) is not None:
+            yield exactly(program, path)
+        yield slopes_by(case.in_pytorch, case, mode, path, "differences of PyTorch's own values")
+        side = self._single_side if self.entrywise else self.jax
+        yield slopes_by(side, case, mode, path, "differences of JAX's own values")
+
+    @functools.cached_property
+    def _single(self) -> Case:
+        """The case of one number only, of an elementwise operator."""
+        return self.case.at([x.reshape(-1)[:1] for x in self.case.inputs.values()])
+
+    @functools.cached_property
+    def _single_side(self) -> Side:
+        return self._single.in_jax(self.own)
+
+
+def _largest(x: np.ndarray) -> float:
+    """The size of the largest finite number."""
+    return float(np.abs(np.where(np.isfinite(x), x, 0)).max(initial=0))
+
+
+def _differing_values(found: np.ndarray, other: np.ndarray, entrywise: bool) -> np.ndarray:
+    """Where two values differ, or two derivatives that are differentiated again."""
+    return differing(found, other, HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS if entrywise else HALF_OF_THE_DIGITS)
+
+
+def shortened(error: Exception) -> str:
+    text = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {text[0][:200]}"
+
+
+def _in_short(case: Case, mode: str, arguments: Sequence[np.ndarray]) -> str:
+    slots = case.map(mode).arguments
+    with np.printoptions(threshold=12, precision=17):
+        return "; ".join(
+            f"{slot.label} = {np.array2string(x, separator=', ').replace(chr(10), ' ')}"
+            for slot, x in zip(slots, arguments, strict=True)
+        )

@@ -1,0 +1,63 @@
+"""What came of a derivative on all calls so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from parity_tests.sweep.lines import Finding, Verdict
+from parity_tests.sweep.recorded_calls import RecordedCall
+from torch_impl.derivatives import Entry
+
+Told = Callable[[], tuple[Verdict, str, Callable[[], Finding]]]
+
+
+@dataclass
+class Tally:
+    """What came of one derivative so far."""
+
+    verdict: Verdict = Verdict.UNREACHED
+    calls: set[int] = field(default_factory=set)
+    moves: bool = False
+    reason: str = "no call reaches it"
+    finding: Finding | None = None
+    zero: Told | None = None  # what witnesses say where both sides are zero
+
+    def compared(self, call: RecordedCall, moves: bool) -> None:
+        self.calls.add(id(call))
+        self.moves = self.moves or moves
+        if self.verdict is Verdict.UNREACHED:
+            self.verdict, self.reason = Verdict.AGREES, ""
+
+    def refused(self, reason: str) -> None:
+        if self.verdict is Verdict.UNREACHED:
+            self.reason = reason
+
+    def found(self, verdict: Verdict, reason: str, finding: Callable[[], Finding]) -> None:
+        if verdict.rank > self.verdict.rank:
+            self.verdict, self.reason, self.finding = verdict, reason, finding()
+
+
+def names_of(entry: Entry, mode: str, calls: Sequence[RecordedCall]) -> list[str]:
+    """The derivatives of a mode by what they are of, as `Case.labels`, but those of a list of tensors together."""
+    inputs = list(dict.fromkeys(name for formula in entry.vjps for name in formula.names))
+    flags = zip(entry.result_names, entry.differentiable_outputs, strict=True)
+    integers = {i for call in calls[:1] for i, y in enumerate(call.results) if y.dtype.kind not in "fc"}
+    many = len(entry.result_names) > 1
+    results = [name for i, (name, flag) in enumerate(flags) if flag and not (many and i in integers)]
+    bars, dots = [f"{y}_bar" for y in results], [f"{x}_dot" for x in inputs]
+    names = {
+        "vjp": inputs,
+        "jvp": results,
+        "vjp_of_vjp": [*inputs, *bars],
+        "jvp_of_vjp": [f"{x}_bar" for x in inputs],
+        "vjp_of_jvp": [*inputs, *dots],
+        "jvp_of_jvp": [f"{y}_dot" for y in results],
+    }
+    return names[mode]
+
+
+def plain(label: str) -> str:
+    """Return a label without the place in a list: "tensors_dot" of "tensors[1]_dot"."""
+    name, bracket, rest = label.partition("[")
+    return name + rest.partition("]")[2] if bracket else name
