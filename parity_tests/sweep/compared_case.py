@@ -233,6 +233,7 @@ def _differing_values(found: np.ndarray, other: np.ndarray, entrywise: bool) -> 
 
 
 def shortened(error: Exception) -> str:
+    """Return the first line of an error, with its type."""
     text = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {text[0][:200]}"
 

@@ -24,16 +24,19 @@ class Tally:
     zero: Told | None = None  # what witnesses say where both sides are zero
 
     def compared(self, call: RecordedCall, moves: bool) -> None:
+        """Note that the two were compared on a call; `moves`: a derivative is not zero there."""
         self.calls.add(id(call))
         self.moves = self.moves or moves
         if self.verdict is Verdict.UNREACHED:
             self.verdict, self.reason = Verdict.AGREES, ""
 
     def refused(self, reason: str) -> None:
+        """Note why a call could not be compared, which counts if none can be."""
         if self.verdict is Verdict.UNREACHED:
             self.reason = reason
 
     def found(self, verdict: Verdict, reason: str, finding: Callable[[], Finding]) -> None:
+        """Note the verdict on a number; the worst one counts."""
         if verdict.rank > self.verdict.rank:
             self.verdict, self.reason, self.finding = verdict, reason, finding()
 
