@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,8 @@ from parity_tests.sweep.witnesses import Path, exactly, paths, slopes_by, traced
 
 REFUSALS = (Refused, RuntimeError, NotImplementedError, TypeError, ValueError, IndexError)
 _FIRST_ORDER = ("vjp", "jvp")
+_OF_VALUES = "differences of PyTorch's values and of JAX's"
+_EXTREME = 1e100  # beyond which, or below whose inverse, squares overflow or vanish
 _ASKED = 6  # numbers of a result of which witnesses are asked
 _ASKED_ENTRYWISE = 24
 
@@ -110,7 +112,7 @@ class Comparison:
             if p.size and (self.entrywise or usable.all()):
                 first = tuple(int(i) for i in np.unravel_index(int(np.argmax(usable)), p.shape))
                 tally.zero = functools.partial(self._decided, mode, arguments, index, first, p, j, level)
-            for place in self._places(p, j, self._differing(mode, p, j, level) & usable):
+            for place in self._places(p, j, self._differing(mode, p, j, level) & usable, arguments):
                 tally.found(*self._decided(mode, arguments, index, place, p, j, level))
 
     def _below(self, mode: str, arguments: Arrays) -> tuple[np.ndarray, float]:
@@ -138,13 +140,16 @@ class Comparison:
             self.programs[BASES[mode]] = traced(case, case.jax_function(), mode)
         return self.programs[BASES[mode]]
 
-    def _places(self, p: np.ndarray, j: np.ndarray, differs: np.ndarray) -> list[tuple[int, ...]]:
-        """The places that are asked about: those that differ most, or are not finite, first."""
+    def _places(self, p: np.ndarray, j: np.ndarray, differs: np.ndarray, arguments: Arrays) -> list[tuple[int, ...]]:
+        """The places that are asked about: of ordinary arguments first, and of these those that differ most."""
         with np.errstate(all="ignore"):
             off = np.abs(p - j) / np.maximum(np.abs(p), np.abs(j))
         off = np.where(differs, np.where(np.isfinite(off), off, np.inf), -1.0).ravel()
+        strange = np.zeros(p.shape)
+        for x in arguments if self.entrywise else ():
+            strange += _is_extreme(x) + 2 * ~np.isfinite(x)
         count = min(int(differs.sum()), _ASKED_ENTRYWISE if self.entrywise else _ASKED)
-        chosen = np.argsort(-off, kind="stable")[:count]
+        chosen = np.lexsort((-off, np.where(differs.ravel(), strange.ravel(), np.inf)))[:count]
         return [tuple(int(i) for i in np.unravel_index(k, p.shape)) for k in chosen]
 
     def _decided(
@@ -171,6 +176,8 @@ class Comparison:
         parts = [np.real, np.imag] if j.dtype.kind == "c" else [np.real]
         for path, part in zip(paths(case, mode, arguments, index, here), parts, strict=True):
             slopes, verdict, why = self._told(mode, path, float(part(p[place])), float(part(j[place])), largest)
+            if verdict.rank > Verdict.UNDECIDED.rank and any(_is_extreme(x).any() for x in arguments):
+                verdict, why = Verdict.OVERFLOWS, str(verdict)
             if verdict.rank > worst.rank:
                 worst, reason, slope = verdict, why, slopes
 
@@ -194,23 +201,20 @@ class Comparison:
         )
 
     def _told(self, mode: str, path: Path, p: float, j: float, largest: float) -> tuple[Slopes, Verdict, str]:
-        """What the witnesses say, until one can tell."""
-        last: tuple[Slopes, Verdict, str] | None = None
-        for slopes in self._slopes(mode, path):
-            verdict, reason = decided(p, j, slopes, largest)
-            last = (slopes, verdict, reason)
-            if verdict is not Verdict.UNDECIDED:
-                break
-        assert last is not None
-        return last
-
-    def _slopes(self, mode: str, path: Path) -> Iterator[Slopes]:
-        case = self._single if self.entrywise else self.case
+        """What the witnesses say: extended precision or, where it cannot tell, the values of both frameworks."""
         if (program := self._program(mode)) is not None:
-            yield exactly(program, path)
-        yield slopes_by(case.in_pytorch, case, mode, path, "differences of PyTorch's own values")
+            slopes = exactly(program, path)
+            verdict, reason = decided(p, j, slopes, largest)
+            if verdict is not Verdict.UNDECIDED:
+                return slopes, verdict, reason
+        case = self._single if self.entrywise else self.case
         side = self._single_side if self.entrywise else self.jax
-        yield slopes_by(side, case, mode, path, "differences of JAX's own values")
+        found = [slopes_by(which, case, mode, path, _OF_VALUES) for which in (case.in_pytorch, side)]
+        told = [decided(p, j, slopes, largest) for slopes in found]
+        if told[0][0] is not told[1][0]:  # as on a branch cut on whose sides the frameworks put different zeros
+            return found[0], Verdict.UNDECIDED, "the slopes of PyTorch's values are not those of JAX's"
+        best = min(zip(found, told, strict=True), key=lambda each: each[0].error)
+        return best[0], *best[1]
 
     @functools.cached_property
     def _single(self) -> Case:
@@ -220,6 +224,12 @@ class Comparison:
     @functools.cached_property
     def _single_side(self) -> Side:
         return self._single.in_jax(self.own)
+
+
+def _is_extreme(x: np.ndarray) -> np.ndarray:
+    """Where the square of a number that is not 0 overflows or vanishes, or almost."""
+    size = np.abs(x)
+    return (size > _EXTREME) | ((size > 0) & (size < 1 / _EXTREME))
 
 
 def _largest(x: np.ndarray) -> float:

@@ -17,6 +17,7 @@ class Verdict(enum.StrEnum):
     AGREES = "agrees"
     CONVENTION = "convention"  # the function has no derivative there, and the frameworks choose differently
     LOSES_DIGITS = "loses digits"
+    OVERFLOWS = "overflows"  # wrong at numbers whose squares no format holds, and right elsewhere
     UNREACHED = "cannot be reached"
     UNDECIDED = "undecided"  # they differ, and no witness can tell who is right
     WRONG_IN_JAX = "wrong in JAX"

@@ -109,7 +109,7 @@ def test_a_matrix_function_is_judged_without_extended_precision():
     (line,) = lines.values()
     assert line.verdict is Verdict.WRONG_IN_PYTORCH
     assert line.finding is not None
-    assert "differences of PyTorch's own values" in line.finding.witness
+    assert "differences of PyTorch's values and of JAX's" in line.finding.witness
 
 
 def test_a_wrong_rule_of_jax_is_jax_s():
@@ -209,7 +209,29 @@ def test_special_points_are_judged_too():
     assert special["self"] is Verdict.WRONG_IN_PYTORCH
 
 
+def test_numbers_whose_squares_overflow_are_told_apart():
+    lines = judged("sin", changed(lambda found: [2 * found[0]]), ("vjp",), self=np.array([1e-160]))
+    line = lines["vjp", "self"]
+    assert (line.verdict, line.reason) == (Verdict.OVERFLOWS, "wrong in PyTorch")
+
+
+def test_no_one_is_wrong_by_the_values_of_one_framework(monkeypatch):
+    """JAX's function has the same value there, and another slope: as on a branch cut."""
+
+    A = np.array([[2.0, 0.5], [1.0, 1.0]])
+    at_A = float(np.linalg.det(A))
+
+    def of_another_slope(case: Case) -> Callable[..., tuple[jax.Array, ...]]:
+        return lambda x: (jnp.linalg.inv(x) + jnp.linalg.det(x) - at_A,)
+
+    monkeypatch.setattr(Case, "jax_function", of_another_slope)
+    (line,) = judged("linalg_inv_ex", None, ("vjp",), A=A).values()
+    assert line.verdict is Verdict.UNDECIDED
+    assert "not those of JAX's" in line.reason
+
+
 SMOOTH = Slopes(2.0, 2.0, 1e-18, "")
+ZERO = Slopes(0.0, 0.0, 0.0, "")
 COARSE = Slopes(2.0, 2.0, 1e-2, "")
 KINK = Slopes(-1.0, 1.0, 1e-18, "")
 NONE = Slopes(math.nan, math.inf, math.inf, "")
@@ -225,6 +247,8 @@ UNKNOWN = Slopes(math.nan, math.nan, math.inf, "")
         (math.nan, 2.0, SMOOTH, Verdict.WRONG_IN_PYTORCH),
         (2.0, math.inf, SMOOTH, Verdict.WRONG_IN_JAX),
         (2.0 + 1e-8, 2.0, SMOOTH, Verdict.LOSES_DIGITS),
+        (1e-18, 0.0, ZERO, Verdict.AGREES),
+        (1e-9, 0.0, ZERO, Verdict.WRONG_IN_PYTORCH),
         (2.0 + 1e-15, 2.0, SMOOTH, Verdict.AGREES),
         (2.0 + 1e-3, 2.0, COARSE, Verdict.UNDECIDED),
         (2.5, 2.0, COARSE, Verdict.WRONG_IN_PYTORCH),
@@ -235,4 +259,4 @@ UNKNOWN = Slopes(math.nan, math.nan, math.inf, "")
     ],
 )
 def test_what_the_slopes_decide(pytorch, jax, slopes, verdict):
-    assert decided(pytorch, jax, slopes, 0.0)[0] is verdict
+    assert decided(pytorch, jax, slopes, 1.0)[0] is verdict
