@@ -84,7 +84,8 @@ def test_a_logarithm_stays() -> None:
 
     def gradient(x: jax.Array) -> jax.Array:
         s = jnp.sum(jnp.exp(x))
-        jnp.log(s), jnp.sin(s)
+        jnp.log(s)
+        jnp.sin(s)
         return jnp.exp(x) / s
 
     def repeated(x: jax.Array) -> jax.Array:
