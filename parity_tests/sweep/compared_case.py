@@ -26,6 +26,7 @@ REFUSALS = (Refused, RuntimeError, NotImplementedError, TypeError, ValueError, I
 _FIRST_ORDER = ("vjp", "jvp")
 _OF_VALUES = "differences of PyTorch's values and of JAX's"
 _EXTREME = 1e100  # beyond which, or below whose inverse, squares overflow or vanish
+_WRITTEN_OUT = 16  # numbers of an argument
 _ASKED = 6  # numbers of a result of which witnesses are asked
 _ASKED_ENTRYWISE = 24
 
@@ -249,9 +250,13 @@ def shortened(error: Exception) -> str:
 
 
 def _in_short(case: Case, mode: str, arguments: Sequence[np.ndarray]) -> str:
+    """The arguments by name; of those with many numbers the shape."""
     slots = case.map(mode).arguments
-    with np.printoptions(threshold=12, precision=17):
-        return "; ".join(
-            f"{slot.label} = {np.array2string(x, separator=', ').replace(chr(10), ' ')}"
-            for slot, x in zip(slots, arguments, strict=True)
-        )
+    return "; ".join(f"{slot.label} = {_written(x)}" for slot, x in zip(slots, arguments, strict=True))
+
+
+def _written(x: np.ndarray) -> str:
+    if x.size > _WRITTEN_OUT:
+        return f"{x.dtype.name} of shape {x.shape}"
+    with np.printoptions(precision=17):
+        return " ".join(np.array2string(x, separator=", ").split())
