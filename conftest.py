@@ -19,6 +19,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.slow)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests begin first: `groups.py`."""
+    from parity_tests.suite.groups import is_long
+
+    items.sort(key=lambda item: not is_long(item.nodeid))
+
+
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """`--dist loadgroup` by `groups.py`: with pytest 9.2 the marker of pytest-xdist 3.8 has no effect."""

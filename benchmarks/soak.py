@@ -1,61 +1,196 @@
-"""Runs the soak tests, and writes what came of them: python -m benchmarks.soak [options of pytest]."""
+"""Runs the soak tests file by file: `python -m benchmarks.soak [FILE ...]`.
+
+What came of a file is written to `results/soak.json` and `results/soak.md` when it has ended; results of other files
+are kept. Without FILE those files run whose results are not of this tree: first those without a result, then the
+oldest. So a run that was stopped goes on where it was.
+"""
 
 from __future__ import annotations
 
 import datetime
+import json
 import platform
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from xml.etree import ElementTree
 
-RESULTS = Path(__file__).parent / "results" / "soak.md"
+from benchmarks.run import commit
+from parity_tests.harness.report.atomic_file import write_text
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results" / "soak.json"
 PACKAGES = ("torch", "jax", "jaxlib", "numpy", "scipy", "triton")
+_INTERRUPTED, _NOTHING_COLLECTED = 2, 5  # exit codes of pytest
 
 
-def main(options: list[str]) -> int:
-    """Run pytest, show its output as it comes, and keep the summary; its exit code."""
-    command = ["-m", "pytest", "-m", "soak", "-rsfE", "--durations=30", *options]
-    lines = []
-    with subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            print(line, end="", flush=True)  # noqa: T201
-            lines.append(line.rstrip())
-    RESULTS.write_text(page(lines, datetime.date.today(), process.returncode), encoding="utf-8")
-    return process.returncode
+@dataclass(frozen=True)
+class Outcome:
+    """What came of the soak tests of a file.
+
+    Attributes:
+        ended: when, in UTC, as ISO 8601 has it.
+        commit: of the working tree, with a plus sign if it was edited; None outside of a repository.
+        versions: of Python, the machine and the packages.
+        seconds: wall time, with the start of the process.
+        code: pytest's exit code, or minus the signal that has ended it.
+        failures: the tests that failed.
+        skips: the reasons of those that were skipped.
+    """
+
+    ended: str
+    commit: str | None
+    versions: str
+    seconds: float
+    code: int
+    passed: int = 0
+    failures: list[str] = field(default_factory=list)
+    skips: list[str] = field(default_factory=list)
 
 
-def page(lines: list[str], day: datetime.date, code: int) -> str:
-    """The result as text: on what it ran, and pytest's own summary, from the slowest tests on."""
-    start = next(
-        (i for i, line in enumerate(lines) if "slowest" in line and line.startswith("=")), max(0, len(lines) - 40)
-    )
-    verdict = "All passed." if code == 0 else f"**Failed**: pytest ended with {code}."
+def main(files: Sequence[str]) -> int:
+    """Run the files, show pytest's output as it comes, and keep what came of each; 1 if one has failed."""
+    outcomes = read(RESULTS)
+    chosen = list(files) or order(collected(), outcomes, is_of_this_tree)
+    for file in chosen:
+        outcome = run(file)
+        outcomes[file] = outcome
+        write_text(RESULTS, json.dumps({file: asdict(outcomes[file]) for file in sorted(outcomes)}, indent=1) + "\n")
+        write_text(RESULTS.with_suffix(".md"), page(outcomes))
+    return int(any(outcomes[file].code for file in chosen))
+
+
+def read(path: Path) -> dict[str, Outcome]:
+    """The results that were kept; none if there is no file."""
+    if not path.exists():
+        return {}
+    return {file: Outcome(**outcome) for file, outcome in json.loads(path.read_text("utf-8")).items()}
+
+
+def order(files: Sequence[str], outcomes: Mapping[str, Outcome], is_current: Callable[[str | None], bool]) -> list[str]:
+    """The files to run: those without a result, then those of another tree, the oldest first."""
+    due = [file for file in files if file not in outcomes or not is_current(outcomes[file].commit)]
+    return sorted(due, key=lambda file: outcomes[file].ended if file in outcomes else "")
+
+
+def is_of_this_tree(of: str | None) -> bool:
+    """True if nothing but results has changed since that commit."""
+    if of is None or of.endswith("+"):
+        return False
+    command = ["git", "diff", "--quiet", of, "--", ".", ":!benchmarks/results"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
+
+
+def _commit() -> str | None:
+    """As `benchmarks.run.commit`, but results that are written are no edit."""
+    found = commit()
+    clean = found.removesuffix("+") if found else None
+    return clean if is_of_this_tree(clean) else found
+
+
+def collected() -> list[str]:
+    """The files with soak tests, from the root of the repository; those with few tests first.
+
+    Raises:
+        subprocess.CalledProcessError: the tests cannot be collected; pytest's output says why.
+    """
+    command = [sys.executable, "-m", "pytest", "-m", "soak", "--collect-only", "-qq"]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        print(done.stdout)  # noqa: T201
+        done.check_returncode()
+    counts = [line.rpartition(": ") for line in done.stdout.splitlines() if ": " in line]
+    return [file for file, _, _ in sorted(counts, key=lambda each: int(each[2]))]
+
+
+def run(file: str, root: Path = ROOT) -> Outcome:
+    """Run the soak tests of a file.
+
+    Raises:
+        ValueError: it has none.
+        KeyboardInterrupt: pytest was interrupted.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        xml = Path(folder, "results.xml")
+        start = time.monotonic()
+        command = [sys.executable, "-m", "pytest", "-m", "soak", "-rsfE", f"--junitxml={xml}", file]
+        code = subprocess.run(command, cwd=root, check=False).returncode
+        seconds = time.monotonic() - start
+        if code == _NOTHING_COLLECTED:
+            raise ValueError(f"{file} has no soak tests")
+        if code == _INTERRUPTED:
+            raise KeyboardInterrupt
+        ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        return Outcome(ended, _commit(), versions(), round(seconds, 1), code, *_cases(xml))
+
+
+def _cases(xml: Path) -> tuple[int, list[str], list[str]]:
+    """How many passed, which failed, and why others were skipped; nothing if the process has ended before."""
+    cases = list(ElementTree.parse(xml).iter("testcase")) if xml.exists() else []
+    failures, skips, passed = [], [], 0
+    for case in cases:
+        if case.find("failure") is not None or case.find("error") is not None:
+            failures.append(case.get("name", ""))
+        elif (skipped := case.find("skipped")) is not None:
+            skips.append(skipped.get("message", ""))
+        else:
+            passed += 1
+    return passed, failures, skips
+
+
+def page(outcomes: Mapping[str, Outcome]) -> str:
+    """The results as text: a row for each file, then what failed, and why tests were skipped."""
+    rows = [
+        f"| `{file}` | {o.ended[:10]} | {o.commit} | {o.passed} | {_failed(o)} | {len(o.skips)} | {o.seconds:.0f} |"
+        for file, o in sorted(outcomes.items())
+    ]
+    failures = [f"- `{file}`: `{name}`" for file, o in sorted(outcomes.items()) for name in o.failures]
+    skips = [
+        f"- `{file}`: {o.skips.count(reason)} x {reason}"
+        for file, o in sorted(outcomes.items())
+        for reason in sorted(set(o.skips))
+    ]
+    verdict = "A file has failed." if any(o.code for o in outcomes.values()) else "All of these passed."
+    ran_on = sorted({o.versions for o in outcomes.values()})
     return "\n".join(
         [
-            f"# The soak tests, {day.isoformat()}",
+            "# The soak tests",
             "",
-            "Made by `python -m benchmarks.soak`; see CONTRIBUTING.md. " + verdict,
+            "Made by `python -m benchmarks.soak`; see CONTRIBUTING.md. A file without a row has not run yet.",
+            verdict,
             "",
-            f"Python {platform.python_version()}, {platform.system()} {platform.machine()}; {', '.join(_versions())}",
+            *ran_on,
             "",
-            "```",
-            *lines[start:],
-            "```",
+            "| file | day | commit | passed | failed | skipped | s |",
+            "|---|---|---|---|---|---|---|",
+            *rows,
+            *(["", "## Failed", "", *failures] if failures else []),
+            *(["", "## Skipped", "", *skips] if skips else []),
             "",
         ]
     )
 
 
-def _versions() -> list[str]:
+def _failed(outcome: Outcome) -> str:
+    """How many tests; of a process that has ended otherwise its exit code."""
+    count = len(outcome.failures)
+    return str(count) if outcome.code == 0 or count else f"pytest ended with {outcome.code}"
+
+
+def versions() -> str:
+    """Of Python, the machine and the packages."""
     found = []
     for package in PACKAGES:
         try:
             found.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             found.append(f"no {package}")
-    return found
+    return f"Python {platform.python_version()}, {platform.system()} {platform.machine()}; {', '.join(found)}"
 
 
 if __name__ == "__main__":

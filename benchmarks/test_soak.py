@@ -1,32 +1,122 @@
-"""The page of the soak tests says on what they ran, and what pytest said of them."""
+"""The soak tests run file by file; what came of each is kept, and a run that was stopped goes on."""
 
 from __future__ import annotations
 
-import datetime
+import subprocess
+from pathlib import Path
+from typing import Any
 
-import torch
+import pytest
 
-from benchmarks.soak import page
+from benchmarks import soak
+from benchmarks.soak import Outcome, order, page, read, run
 
-DAY = datetime.date(2026, 1, 2)
-OUTPUT = ["....", "=== slowest 30 durations ===", "3.00s call test_x.py::test_y", "=== 4 passed in 3.10s ==="]
+TESTS = """
+import os, signal
+import pytest
+pytestmark = pytest.mark.soak
+
+def test_right():
+    pass
+
+def test_wrong():
+    assert {wrong}
+
+def test_skipped():
+    pytest.skip("no such machine")
+"""
+INI = "[pytest]\nmarkers =\n    soak: hours\n"
 
 
-def test_the_page() -> None:
-    text = page(OUTPUT, DAY, 0)
-    assert text.startswith("# The soak tests, 2026-01-02\n")
-    assert "All passed." in text
-    assert f"torch {torch.__version__.split('+')[0]}" in text
-    assert "\n".join(["```", *OUTPUT[1:], "```"]) in text
+def outcome(ended: str, commit: str | None = "of now", code: int = 0, **more: Any) -> Outcome:
+    return Outcome(ended, commit, "Python", 1.0, code, **more)
 
 
-def test_the_page_of_a_failure() -> None:
-    lines = [
-        "E   assert False",
-        "=== short test summary info ===",
-        "FAILED test_x.py::test_y",
-        "=== 1 failed in 3 s ===",
-    ]
-    text = page(lines, DAY, 1)
-    assert "**Failed**: pytest ended with 1." in text
-    assert "E   assert False\n" in text
+def written(folder: Path, tests: str) -> Path:
+    folder.joinpath("pytest.ini").write_text(INI)
+    folder.joinpath("test_it.py").write_text(tests)
+    return folder
+
+
+def test_those_without_a_result_come_first_then_the_oldest():
+    outcomes = {
+        "old": outcome("2026-01-01", "another"),
+        "older": outcome("2025-01-01", None),
+        "new": outcome("2026-02"),
+    }
+    assert order(["old", "new", "older", "none"], outcomes, lambda of: of == "of now") == ["none", "older", "old"]
+
+
+def test_a_result_that_is_written_is_no_edit(tmp_path, monkeypatch):
+    def git(*command: str) -> str:
+        done = subprocess.run(["git", *command], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    result, code = tmp_path / "benchmarks" / "results" / "soak.md", tmp_path / "code.py"
+    result.parent.mkdir(parents=True)
+    result.write_text("")
+    code.write_text("")
+    git("init", "-q")
+    git("add", ".")
+    git("-c", "user.name=x", "-c", "user.email=x", "commit", "-qm", "x")
+    first = git("rev-parse", "HEAD")
+    monkeypatch.setattr(soak, "ROOT", tmp_path)
+    monkeypatch.setattr(soak, "commit", lambda: first + "+")
+    result.write_text("a result")
+    assert soak._commit() == first
+    code.write_text("an edit")
+    assert soak._commit() == first + "+"
+    assert not soak.is_of_this_tree(first)
+    assert not soak.is_of_this_tree(first + "+")
+
+
+def test_what_came_of_a_file(tmp_path):
+    done = run("test_it.py", written(tmp_path, TESTS.format(wrong="True")))
+    assert (done.code, done.passed, done.failures, done.skips) == (0, 2, [], ["no such machine"])
+    failed = run("test_it.py", written(tmp_path, TESTS.format(wrong="False")))
+    assert (failed.code, failed.passed, failed.failures) == (1, 1, ["test_wrong"])
+
+
+def test_a_process_that_is_killed_has_failed(tmp_path):
+    killed = run("test_it.py", written(tmp_path, TESTS.format(wrong="os.kill(os.getpid(), signal.SIGKILL)")))
+    assert (killed.code, killed.passed) == (-9, 0)
+    assert "| pytest ended with -9 |" in page({"test_it.py": killed})
+
+
+def test_a_file_without_soak_tests_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match=r"test_it.py has no soak tests"):
+        run("test_it.py", written(tmp_path, "def test_fast(): pass"))
+
+
+def test_a_stopped_run_keeps_what_it_has_and_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(soak, "RESULTS", tmp_path / "soak.json")
+    monkeypatch.setattr(soak, "collected", lambda: ["a", "b", "c"])
+    monkeypatch.setattr(soak, "is_of_this_tree", lambda of: of == "of now")
+    ran = []
+
+    def stopped_at_b(file: str) -> Outcome:
+        ran.append(file)
+        if ran == ["a", "b"]:
+            raise KeyboardInterrupt
+        return outcome("2026-01-01", code=int(file == "c"))
+
+    monkeypatch.setattr(soak, "run", stopped_at_b)
+    with pytest.raises(KeyboardInterrupt):
+        soak.main([])
+    assert list(read(soak.RESULTS)) == ["a"]
+    assert soak.main([]) == 1  # c has failed
+    assert ran == ["a", "b", "b", "c"]
+    assert list(read(soak.RESULTS)) == ["a", "b", "c"]
+    assert soak.main([]) == 0  # nothing is left to do
+    assert soak.main(["a"]) == 0
+    assert ran[-1] == "a"
+
+
+def test_the_page():
+    text = page({"x.py": outcome("2026-01-02T03:04:05", passed=3, skips=["no GPU", "no GPU"])})
+    assert "All of these passed." in text
+    assert "| `x.py` | 2026-01-02 | of now | 3 | 0 | 2 | 1 |" in text
+    assert "- `x.py`: 2 x no GPU" in text
+    failed = page({"x.py": outcome("2026-01-02", code=1, failures=["test_y"])})
+    assert "A file has failed." in failed
+    assert "- `x.py`: `test_y`" in failed

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from parity_tests.suite.collection import COLLECTION, MORE
-from parity_tests.suite.groups import FILES, group_of
+from parity_tests.suite.groups import FILES, LONGEST, group_of, is_long
 
 HERE = "parity_tests/suite/test_collection.py"
 
@@ -36,3 +36,14 @@ def test_the_blocks_of_a_page_are_a_group() -> None:
     """A block uses names that those before it define."""
     assert group_of("derivation/x.md::line:3,column:1") == group_of("derivation/x.md::line:9,column:1")
     assert group_of("derivation/x.md::line:3,column:1") != group_of("derivation/y.md::line:3,column:1")
+
+
+def test_each_of_the_longest_is_a_test_that_there_is() -> None:
+    """Or it would no longer begin first once it has another name."""
+    suite = Path(__file__).parent
+    for name in LONGEST:
+        file, _, test = name.partition("::")
+        (path,) = suite.rglob(file)
+        assert f"def {test}" in path.read_text(encoding="utf-8"), name
+        assert is_long(f"parity_tests/suite/{file}::{test}[x]")
+    assert not is_long("parity_tests/suite/sweep/test_certification.py::test_some_operators")
