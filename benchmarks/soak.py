@@ -87,7 +87,7 @@ def is_of_this_tree(of: str | None) -> bool:
 
 
 def _commit() -> str | None:
-    """As `benchmarks.run.commit`, but results that are written are no edit."""
+    """The commit as `benchmarks.run.commit` has it, but results that are written are no edit."""
     found = commit()
     clean = found.removesuffix("+") if found else None
     return clean if is_of_this_tree(clean) else found
@@ -183,7 +183,7 @@ def _failed(outcome: Outcome) -> str:
 
 
 def versions() -> str:
-    """Of Python, the machine and the packages."""
+    """The versions of Python, the machine and the packages."""
     found = []
     for package in PACKAGES:
         try:
