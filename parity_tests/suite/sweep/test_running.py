@@ -76,7 +76,7 @@ def test_a_child_has_one_thread_and_jax_s_cache_and_the_parent_is_left_alone(
     names = ("OMP_NUM_THREADS", "JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
     more = "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"
     judged = swept(tmp_path / "a", *names, more, judge="tells_environment", limits=Limits(operators=3))
-    told = [lines[0].reason.rsplit(" ", 1) for lines in judged.values()]
+    told = [judged[name][0].reason.rsplit(" ", 1) for name in (*names, more)]
     assert [value for value, _ in told] == ["1", str(tmp_path / "gradparity" / "jax"), "5", "-1"]
     assert len({process for _, process in told[:3]}) == 1
     assert told[3][1] != told[2][1]  # a child judges three operators here
