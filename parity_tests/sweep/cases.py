@@ -17,16 +17,13 @@ from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
 from parity_tests.harness.oracle.transforms import as_tuple, conjugated, jvp_of, vjp_of
 from parity_tests.sweep.domains import Projection, projections
+from parity_tests.sweep.elementwise import is_elementwise
 from parity_tests.sweep.invariants import NOT_COMPARED
-from parity_tests.sweep.recorded_calls import RecordedCall, as_torch
+from parity_tests.sweep.recorded_calls import RecordedCall, as_jax, as_numpy, as_torch
 from torch_impl.derivatives import Entry
 
 Arrays = list[np.ndarray]
 Side = Callable[[str, Sequence[Any]], Arrays]  # a map's name and its arguments, arrays; PyTorch's may be tensors
-
-
-# Raised while a function is compiled whose shapes depend on values, as those of `masked_select` do.
-_NEEDS_VALUES = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
 
 
 class NoReference(LookupError):
@@ -72,8 +69,8 @@ class Case:
         """Return the case at other inputs, with PyTorch's results there."""
         moved = dict(zip(self.inputs, inputs, strict=True))
         arguments = _with(self.call.arguments, moved)
-        found = _flat(self._operator()(**{key: as_torch(value) for key, value in arguments.items()}))
-        results = tuple(y.detach().resolve_conj().resolve_neg().numpy() for y in found)
+        found = self._operator()(**{key: as_torch(value) for key, value in arguments.items()})
+        results = tuple(map(as_numpy, _flat(found)))
         return replace(self, call=replace(self.call, arguments=arguments, results=results), inputs=moved)
 
     @functools.cached_property
@@ -144,7 +141,7 @@ class Case:
             NoReference: there is none.
         """
         reference = reference_of(self.entry)
-        constants = {key: _as_jax(value) for key, value in self.call.arguments.items()}
+        constants = {key: as_jax(value) for key, value in self.call.arguments.items()}
 
         def function(*inputs: jax.Array) -> tuple[jax.Array, ...]:
             found = _flat(reference(**_with(constants, self._projected(inputs))))
@@ -166,7 +163,7 @@ class Case:
             given = [jnp.asarray(x) for x in arguments]
             try:
                 found = compiled(mode)(*given)
-            except _NEEDS_VALUES:
+            except jax.errors.JAXTypeError:  # the result's shape, or Python value, is up to the numbers
                 found = program(mode)(*given)
             return [np.asarray(y) for y in found]
 
@@ -175,23 +172,10 @@ class Case:
     @functools.cached_property
     def entrywise(self) -> bool:
         """Whether each number of the only result depends on the inputs at its own place alone."""
-        inputs = list(self.inputs.values())
-        others = [value for name, value in self.call.arguments.items() if name not in self.inputs]
-        shapes = {np.shape(x) for x in (*inputs, *self.call.results)}
-        if any(isinstance(value, np.ndarray | list) for value in others) or len(shapes) != 1 or inputs[0].size < 2:
+        if self._projections or any("[" in name for name in self.inputs):
             return False
-        if self._projections:
-            return False
-        function = self.jax_function()
-        flat = [x.reshape(-1) for x in inputs]
-        try:
-            (together,) = function(*flat)
-            alone = [function(*(x[i : i + 1] for x in flat))[0] for i in range(min(8, inputs[0].size))]
-        except (TypeError, ValueError, IndexError):  # one that takes no vectors
-            return False
-        if together.shape != flat[0].shape or any(y.shape != (1,) for y in alone):
-            return False
-        return np.allclose(np.concatenate(alone), together[: len(alone)], equal_nan=True)
+        shapes = {np.shape(x) for x in (*self.inputs.values(), *self.call.results)}
+        return len(shapes) == 1 and is_elementwise(self.call, list(self.inputs))
 
     def program(self, function: Callable[..., Any], mode: str) -> Callable[..., tuple]:
         """Return a map of a function in JAX, in PyTorch's convention, to be traced."""
@@ -303,9 +287,3 @@ def _is_inexact(x: Any) -> bool:
 def _drawn(like: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     y = rng.standard_normal(like.shape)
     return (y + 1j * rng.standard_normal(like.shape) if like.dtype.kind == "c" else y).astype(like.dtype)
-
-
-def _as_jax(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return jnp.asarray(value)
-    return [_as_jax(each) for each in value] if isinstance(value, list) else value

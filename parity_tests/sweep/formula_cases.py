@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import torch
 
 from jax_ref import aten
 from parity_tests.harness.specs.domains import DOMAINS, Domain
 from parity_tests.harness.specs.spec import OpSpec
+from parity_tests.sweep.elementwise import is_elementwise
 from parity_tests.sweep.formula_function import by_formulas
 from parity_tests.sweep.invariants import INVARIANTS, NOT_COMPARED
 from parity_tests.sweep.own_calls import own_calls
-from parity_tests.sweep.recorded_calls import RecordedCall, as_torch, opinfo_names, recorded_calls
+from parity_tests.sweep.recorded_calls import RecordedCall, as_jax, as_torch, opinfo_names, recorded_calls
 from parity_tests.sweep.torch_invariants import TORCH_INVARIANTS
 from torch_impl import derivatives
 
@@ -168,19 +168,14 @@ def _is_taken(call: RecordedCall, moving: Sequence[str]) -> bool:
     """Whether PyTorch takes derivatives at all: of complex numbers it refuses some."""
     if not any(np.iscomplexobj(call.arguments[name]) for name in moving):
         return True
+    packet, _, overload = call.name.removeprefix("aten::").partition(".")
+    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    given = {name: as_torch(value) for name, value in call.arguments.items()}
     try:
-        _evaluated(call, {name: call.arguments[name] for name in moving}, requires_grad=True)
+        operator(**{name: x.requires_grad_() if name in moving else x for name, x in given.items()})
     except RuntimeError as error:
         return "does not support automatic differentiation" not in str(error)
     return True
-
-
-def _evaluated(call: RecordedCall, inputs: Mapping[str, np.ndarray], requires_grad: bool = False) -> Any:
-    """PyTorch's own results of a call at other inputs."""
-    packet, _, overload = call.name.removeprefix("aten::").partition(".")
-    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
-    constants = {name: as_torch(value) for name, value in call.arguments.items() if name not in inputs}
-    return operator(**constants, **{name: as_torch(x).requires_grad_(requires_grad) for name, x in inputs.items()})
 
 
 def _is_double(x: Any) -> bool:
@@ -237,7 +232,7 @@ def _primal(call: RecordedCall, moving: Sequence[str]) -> Callable[..., Any]:
     function, fixed = aten.OPERATORS[call.name], _fixed(call, moving)
 
     def primal(*inputs: Any) -> Any:
-        of_jax = {name: _as_jax(value) for name, value in fixed.items()}  # here, since float64 may be off outside
+        of_jax = {name: as_jax(value) for name, value in fixed.items()}  # here, since float64 may be off outside
         return function(**of_jax, **dict(zip(moving, inputs, strict=True)))
 
     return primal
@@ -284,28 +279,8 @@ def _compared(entry: derivatives.Entry, call: RecordedCall) -> list[int]:
 
 
 def _is_elementwise(call: RecordedCall, moving: Sequence[str]) -> bool:
-    """Whether each entry of the only result is what the reference makes of the entries at its place alone."""
-    inputs = [call.arguments[name] for name in moving]
-    arrays = [x for x in _fixed(call, moving).values() if isinstance(x, np.ndarray | list)]
-    shapes = {x.shape for x in (*inputs, *call.results)}
-    if arrays or len(call.results) != 1 or len(shapes) != 1 or np.iscomplexobj(call.results[0]) or inputs[0].size < 2:
-        return False
+    """Whether vectors of other real numbers can be made for an operator, in any format."""
     if any(isinstance(value, np.dtype) for value in call.arguments.values()):  # the format of the result is fixed
         return False
-    primal = _primal(call, moving)
-    flat = [x.reshape(-1) for x in inputs]
-    try:
-        _evaluated(call, dict(zip(moving, flat, strict=True)))
-        alone = [np.asarray(primal(*(x[i : i + 1] for x in flat))) for i in range(min(8, flat[0].size))]
-        together = np.asarray(primal(*flat))
-    except (TypeError, ValueError, IndexError, RuntimeError):  # one that takes no vectors is not elementwise
-        return False
-    if together.shape != flat[0].shape or any(y.shape != (1,) for y in alone):
-        return False
-    return np.allclose(np.concatenate(alone), together[: len(alone)], equal_nan=True)
-
-
-def _as_jax(value: Any) -> Any:
-    if isinstance(value, np.ndarray):  # a mask stays what it is: the shapes of results may depend on it
-        return jnp.asarray(value) if value.dtype.kind in "fc" else value
-    return [_as_jax(each) for each in value] if isinstance(value, list) else value
+    real = not any(np.iscomplexobj(x) for x in (*call.results, *(call.arguments[name] for name in moving)))
+    return real and is_elementwise(call, moving)

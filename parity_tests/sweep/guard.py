@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as Timeout
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,6 +106,7 @@ class _Guard:
 
     def __init__(self, limits: Limits) -> None:
         self.limits, self._done = limits, 0
+        self._lock, self._closed = threading.Lock(), False  # another thread may close it at any moment
         self._pool, self._asked = _pool(limits), None
 
     def judged(self, request: Request) -> list[Line]:
@@ -125,8 +127,11 @@ class _Guard:
         from pebble import ProcessExpired  # pyright: ignore[reportMissingImports]
 
         wall = _WALL * request.limits.seconds
-        try:
+        with self._lock:
+            if self._closed:  # a pool that is stopped would never answer
+                raise CancelledError
             self._asked = self._pool.schedule(_answered, args=[request], timeout=wall)
+        try:
             return self._asked.result()
         except Timeout:
             return _NoAnswer(f"gave no answer for {wall:g} s", hangs=True)
@@ -134,11 +139,19 @@ class _Guard:
             return _ending(end.exitcode, request.limits)
 
     def _renew(self) -> None:
-        self.close()
-        self._pool, self._done = _pool(self.limits), 0
+        with self._lock:
+            if self._closed:
+                raise CancelledError
+            self._end()
+            self._pool, self._asked, self._done = _pool(self.limits), None, 0
 
     def close(self) -> None:
-        """End the child, even if it hangs; whoever waits for its answer gets a `CancelledError`."""
+        """End the child, even if it hangs; whoever waits for its answer, or asks again, gets a `CancelledError`."""
+        with self._lock:
+            self._closed = True
+            self._end()
+
+    def _end(self) -> None:
         if self._asked is not None:
             self._asked.cancel()
         self._pool.stop()
@@ -154,6 +167,7 @@ def judged(request: Request) -> list[Line]:
 
     Raises:
         NoPebble: it is not installed.
+        CancelledError: the child was ended by `end_children`.
     """
     guard: _Guard | None = getattr(_of_thread, "guard", None)
     if guard is None or guard not in _guards or guard.limits != request.limits:

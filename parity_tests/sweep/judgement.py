@@ -71,7 +71,7 @@ def judge_entry(
                     tally.refused(str(reason))
     seconds = (time.process_time() - began) / max(1, len(found))
     return [
-        Line(entry.name, mode, of, dtype, t.verdict, len(t.calls), t.reason, t.finding, round(seconds, 3))
+        Line(entry.name, mode, of, dtype, t.verdict, t.calls, t.reason, t.finding, round(seconds, 3))
         for (mode, of, dtype), t in found.items()
     ]
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -73,6 +74,17 @@ def as_torch(value: Any) -> Any:
     if isinstance(value, np.dtype):
         return getattr(torch, value.name)
     return [as_torch(each) for each in value] if isinstance(value, list) else value
+
+
+def as_jax(value: Any) -> Any:
+    """Return what `as_numpy` was given for a function in JAX.
+
+    Arrays of integers and masks stay NumPy's: the shapes of results may depend on them, and of what is traced they
+    must be known.
+    """
+    if isinstance(value, np.ndarray):
+        return jnp.asarray(value) if value.dtype.kind in "fc" else value
+    return [as_jax(each) for each in value] if isinstance(value, list) else value
 
 
 @dataclass

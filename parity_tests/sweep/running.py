@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 
 from parity_tests.sweep.guard import Limits, Request, end_children, judged, require_pebble
 from parity_tests.sweep.lines import Line
@@ -60,9 +60,17 @@ def run(
                     lost[operator] = f"{type(error).__name__}: {error}"
             meanwhile()
     finally:
-        for future in waiting:
-            future.cancel()
-        end_children()
+        _end(waiting, executor)
     if lost:
         names = ", ".join(lost)
         raise Lost(f"the executor has lost {len(lost)} of the operators ({names}): {next(iter(lost.values()))}")
+
+
+def _end(waiting: Iterable[Future[list[Line]]], executor: Executor) -> None:
+    """Have no more operators judged, and end the children of this process."""
+    for future in waiting:
+        future.cancel()
+    end_children()
+    # A thread that had just taken an operator may start its child only now.
+    while isinstance(executor, ThreadPoolExecutor) and wait(waiting, timeout=_POLL).not_done:
+        end_children()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from parity_tests.sweep.lines import Finding, Verdict
 from parity_tests.sweep.recorded_calls import RecordedCall
@@ -17,35 +20,47 @@ class Tally:
     """What came of one derivative so far."""
 
     verdict: Verdict = Verdict.UNREACHED
-    calls: set[int] = field(default_factory=set)
+    calls: int = 0
     moves: bool = False
-    reason: str = "no call reaches it"
     finding: Finding | None = None
+    told: str = ""  # of the verdict
+    refusals: Counter[str] = field(default_factory=Counter)  # why calls could not be compared
     zero: Told | None = None  # what witnesses say where both sides are zero
+    _last: RecordedCall | None = None
+
+    @property
+    def reason(self) -> str:
+        """The reason of the verdict, and of the calls that could not be compared."""
+        if self.verdict is Verdict.UNREACHED:
+            return next(iter(self.refusals), "no call reaches it")
+        if not self.refusals:
+            return self.told
+        (why, _), *_ = self.refusals.most_common(1)
+        left_out = f"{self.refusals.total()} not compared: {why}"
+        return f"{self.told}; {left_out}" if self.told else left_out
 
     def compared(self, call: RecordedCall, moves: bool) -> None:
         """Note that the two were compared on a call; `moves`: a derivative is not zero there."""
-        self.calls.add(id(call))
-        self.moves = self.moves or moves
+        self.calls += call is not self._last
+        self._last, self.moves = call, self.moves or moves
         if self.verdict is Verdict.UNREACHED:
-            self.verdict, self.reason = Verdict.AGREES, ""
+            self.verdict = Verdict.AGREES
 
     def refused(self, reason: str) -> None:
-        """Note why a call could not be compared, which counts if none can be."""
-        if self.verdict is Verdict.UNREACHED:
-            self.reason = reason
+        """Note why a call could not be compared."""
+        self.refusals[reason] += 1
 
     def found(self, verdict: Verdict, reason: str, finding: Callable[[], Finding]) -> None:
         """Note the verdict on a number; the worst one counts."""
         if verdict.rank > self.verdict.rank:
-            self.verdict, self.reason, self.finding = verdict, reason, finding()
+            self.verdict, self.told, self.finding = verdict, reason, finding()
 
 
 def names_of(entry: Entry, mode: str, calls: Sequence[RecordedCall]) -> list[str]:
     """The derivatives of a mode by what they are of, as `Case.labels`, but those of a list of tensors together."""
     inputs = list(dict.fromkeys(name for formula in entry.vjps for name in formula.names))
     flags = zip(entry.result_names, entry.differentiable_outputs, strict=True)
-    integers = {i for call in calls[:1] for i, y in enumerate(call.results) if y.dtype.kind not in "fc"}
+    integers = {i for call in calls[:1] for i, y in enumerate(call.results) if np.asarray(y).dtype.kind not in "fc"}
     many = len(entry.result_names) > 1
     results = [name for i, (name, flag) in enumerate(flags) if flag and not (many and i in integers)]
     bars, dots = [f"{y}_bar" for y in results], [f"{x}_dot" for x in inputs]

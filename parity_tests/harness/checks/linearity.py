@@ -36,13 +36,7 @@ def _run(trial: Trial) -> Iterator[Finding]:
     args, count = trial.arguments("vjp"), len(trial.primals)
     primals, cotangents = args[:count], [np.round(w * _GRID) / _GRID for w in args[count:]]
     args = [*primals, *cotangents]
-    truths = trial.truth("vjp", args)
-    gradients = [
-        np.zeros_like(truth.value) if x is None else conversion.to_numpy(x)
-        for x, truth in zip(trial.evaluate("vjp", args), truths, strict=True)
-    ]
-    unscaled = [replace(truth, value=x) for x, truth in zip(gradients, truths, strict=True)]
-
+    unscaled = _gradients(trial, args)
     for name, scale in _SCALES.items():
         where = f"the cotangents times {name}, against the gradient times {name}"
         yield from _judged(trial, primals, cotangents, unscaled, where, scale)
@@ -54,6 +48,14 @@ def _run(trial: Trial) -> Iterator[Finding]:
         with under(where):
             results = trial.evaluate("vjp", part)
         yield from trial.compare("vjp", part, results, where)
+
+
+def _gradients(trial: Trial, args: Sequence[np.ndarray]) -> list[Truth]:
+    """The candidate's gradients, with the bounds of the oracle's."""
+    return [
+        replace(truth, value=np.zeros_like(truth.value) if x is None else conversion.to_numpy(x))
+        for x, truth in zip(trial.evaluate("vjp", args), trial.truth("vjp", args), strict=True)
+    ]
 
 
 def _judged(
@@ -83,11 +85,7 @@ def _rounds_alike(trial: Trial, primals: Sequence[np.ndarray], cotangents: Seque
 
 def _changed(trial: Trial, primals: Sequence[np.ndarray], cotangents: Sequence[np.ndarray]) -> np.ndarray:
     """Which entries of a gradient are not twice as large, bit for bit, for twice these cotangents."""
-    args = [*primals, *cotangents]
-    gradients = [
-        replace(truth, value=np.zeros_like(truth.value) if x is None else conversion.to_numpy(x))
-        for x, truth in zip(trial.evaluate("vjp", args), trial.truth("vjp", args), strict=True)
-    ]
+    gradients = _gradients(trial, [*primals, *cotangents])
     found = _scaled(trial, primals, cotangents, gradients, "cotangents twice as large", 2.0, _exactly)
     return np.concatenate([f.wrong.ravel() for f in found if isinstance(f, Comparison)])
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import threading
 import time
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from parity_tests.sweep.guard import Limits
+from parity_tests.sweep import guard
+from parity_tests.sweep.guard import Limits, Request, end_children, judged
 from parity_tests.sweep.lines import Line, Verdict
 from parity_tests.sweep.results_file import Header, ResultsFile
 from parity_tests.sweep.running import Lost, run
@@ -100,6 +102,45 @@ def test_a_run_that_is_stopped_ends_soon_and_goes_on_where_it_was(tmp_path: Path
     assert set(file.lines) == {"sin"}
     with ResultsFile(path, header) as file, ThreadPoolExecutor(1) as threads:
         assert [operator for operator, _ in run(["sin", "tan", "cos"], file, threads, judge)] == ["tan", "cos"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", range(20))
+def test_a_run_may_be_stopped_at_any_moment(tmp_path: Path, moment: int) -> None:
+    """While the thread takes the next operator, asks its child for it, and waits."""
+    began, path, header = time.monotonic(), tmp_path / "a", Header.of(["vjp"], ["float64"], Limits())
+
+    def stop() -> None:
+        if file.lines:
+            time.sleep(moment / 1000)
+            raise KeyboardInterrupt
+
+    with (
+        ResultsFile(path, header) as file,
+        ThreadPoolExecutor(1) as threads,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        list(run(["sin", "waits", "cos"], file, threads, f"{_judges.HERE}:misbehaves", meanwhile=stop))
+    assert time.monotonic() - began < 60
+    assert multiprocessing.active_children() == []
+
+
+def test_a_child_that_is_ended_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two operators, before the thread asks for the next."""
+    request = Request(f"{_judges.HERE}:misbehaves", "sin", ("vjp",), ("float64",), SMALL)
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(judged, request).result()
+        (found,) = guard._guards
+
+        def ended(self: object, request: Request) -> object:
+            found.close()
+            return ask(found, request)
+
+        ask = type(found)._answer
+        monkeypatch.setattr(type(found), "_answer", ended)
+        with pytest.raises(CancelledError):
+            thread.submit(judged, request).result(timeout=20)
+    end_children()
 
 
 class Forgetful(Executor):

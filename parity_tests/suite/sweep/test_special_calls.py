@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from parity_tests.sweep.cotangents import COTANGENTS
+from parity_tests.sweep.elementwise import is_elementwise, results_of
 from parity_tests.sweep.recorded_calls import RecordedCall, as_torch
-from parity_tests.sweep.special_calls import SpecialCall, is_elementwise, results_of, special_calls
+from parity_tests.sweep.special_calls import SpecialCall, special_calls
 
 X, Y = (np.random.default_rng(seed).standard_normal((4, 3)) for seed in range(2))
 Z = X + 1j * Y
