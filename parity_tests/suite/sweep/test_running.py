@@ -74,7 +74,7 @@ def test_a_child_has_one_thread_and_jax_s_cache_and_the_parent_is_left_alone(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "5")
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
-    before, threads = dict(os.environ), threading.active_count()
+    before, threads = dict(os.environ), set(threading.enumerate())
     names = ("OMP_NUM_THREADS", "JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
     more = "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"
     judged = swept(tmp_path / "a", *names, more, judge="tells_environment", limits=Limits(operators=3))
@@ -83,7 +83,7 @@ def test_a_child_has_one_thread_and_jax_s_cache_and_the_parent_is_left_alone(
     assert len({process for _, process in told[:3]}) == 1
     assert told[3][1] != told[2][1]  # a child judges three operators here
     assert os.environ == before
-    assert threading.active_count() == threads
+    assert set(threading.enumerate()) <= threads  # one that an earlier test had left may have ended meanwhile
 
 
 def test_a_run_that_is_stopped_ends_soon_and_goes_on_where_it_was(tmp_path: Path) -> None:
