@@ -35,7 +35,8 @@ def is_elementwise(call: RecordedCall, moving: Sequence[str]) -> bool:
     if not moving or arrays_of(fixed) or not all(isinstance(x, np.ndarray) and x.size for x in inputs):
         return False
     fading = 1 - np.arange(_PROBED) / 64  # so that no two entries are equal
-    probes = {name: np.resize(x, _PROBED) * fading for name, x in zip(moving, inputs, strict=True)}
+    with np.errstate(invalid="ignore"):  # an infinite complex number, faded, has a part that is not a number
+        probes = {name: np.resize(x, _PROBED) * fading for name, x in zip(moving, inputs, strict=True)}
     together = results_of(call.name, {**call.arguments, **probes})
     if together is None or len(together) != 1 or np.shape(together[0]) != (_PROBED,):
         return False

@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity_tests.harness.isolation.crash import end_of
-from parity_tests.harness.isolation.processes import THREADS, end_with_parent
+from parity_tests.harness.isolation.processes import THREADS, end_of, end_with_parent
 from parity_tests.sweep.lines import Line, Verdict
 
 if sys.platform != "win32":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,21 +32,10 @@ class Place:
     shrinking: bool
 
 
-def end_of(exit_code: int | None) -> str:
-    """How a process ended, from its exit code: minus the number of a signal, if that ended it."""
-    if exit_code is None or exit_code >= 0:
-        return f"ended the process (exit code {exit_code})"
-    try:
-        name = signal.Signals(-exit_code).name
-    except ValueError:
-        name = f"signal {-exit_code}"
-    return "was killed (SIGKILL; out of memory?)" if name == "SIGKILL" else f"crashed ({name})"
-
-
 def row_of(blank: Row, place: Place, how: str, trace: str, file: Path | None, replay: str) -> Row:
     """The row of a candidate that has ended a process at a sample.
 
-    `how`: see `end_of`. `trace`: of `faulthandler`; `file`: where it is kept.
+    `how`: see `processes.end_of`. `trace`: of `faulthandler`; `file`: where it is kept.
     """
     calls = frames(trace)
     reason = f"{how} at sample {place.title}"

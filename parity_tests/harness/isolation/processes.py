@@ -31,6 +31,17 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def end_of(exit_code: int | None) -> str:
+    """How a process ended, from its exit code: minus the number of a signal, if that ended it."""
+    if exit_code is None or exit_code >= 0:
+        return f"ended the process (exit code {exit_code})"
+    try:
+        name = signal.Signals(-exit_code).name
+    except ValueError:
+        name = f"signal {-exit_code}"
+    return "was killed (SIGKILL; out of memory?)" if name == "SIGKILL" else f"crashed ({name})"
+
+
 class Worker:
     """A judging process.
 

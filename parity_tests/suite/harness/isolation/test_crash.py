@@ -9,6 +9,7 @@ import pytest
 
 from parity_tests import Verdict
 from parity_tests.harness.isolation import crash
+from parity_tests.harness.isolation.processes import end_of
 
 from ._rows import blank_row, place
 
@@ -36,7 +37,7 @@ HARNESS = Path(crash.__file__).parents[1]
     ],
 )
 def test_what_ended_a_process(exit_code: int, text: str) -> None:
-    assert crash.end_of(exit_code) == text
+    assert end_of(exit_code) == text
 
 
 def test_the_candidate_is_to_blame_unless_the_oracle_was_called() -> None:
