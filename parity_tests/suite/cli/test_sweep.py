@@ -178,12 +178,12 @@ def test_a_run_that_is_stopped_or_killed_goes_on_and_nothing_is_judged_twice(tmp
     notes.mkdir()
     command = [sys.executable, str(script), "sweep", *NAMES, *FEW, "--resume", str(file)]
 
-    def start() -> subprocess.Popen[str]:
-        env = environment(GRADPARITY_NOTES=str(notes), PYTHONPATH=os.pathsep.join(sys.path))
+    def start(most: int) -> subprocess.Popen[str]:
+        env = environment(GRADPARITY_NOTES=str(notes), GRADPARITY_MOST=str(most), PYTHONPATH=os.pathsep.join(sys.path))
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         return subprocess.Popen(command, cwd=tmp_path, env=env, text=True, start_new_session=True, **pipes)
 
-    first = start()
+    first = start(6)
     while not file.exists() or file.read_text().count("\n") < 4:
         assert first.poll() is None, first.communicate()[0]
         time.sleep(0.05)
@@ -196,7 +196,7 @@ def test_a_run_that_is_stopped_or_killed_goes_on_and_nothing_is_judged_twice(tmp
         assert f"go on with: gradparity sweep {' '.join(NAMES)} --mode vjp --dtype float64 --resume {file}" in output
     time.sleep(2)  # for the child of a run that was killed, which ends by itself
     asked = {name: (notes / name).read_text() for name in done}
-    second = start()
+    second = start(len(NAMES))
     output = second.communicate(timeout=120)[0]
     assert second.returncode == 0, output
     assert set(read_results(file).lines) == {*NAMES}

@@ -59,6 +59,12 @@ def test_a_second_backward_reaches_the_backward_operators():
     assert {"aten::log_sigmoid_forward", "aten::log_sigmoid_backward"} <= names
 
 
+def test_an_input_may_be_memory_that_nobody_wrote_to():
+    signalling = np.array([0x7FF0_0000_0000_0001], np.uint64)
+    made = call(self=np.resize(signalling, 9).view(np.float64)), call(self=np.resize(signalling, 8).view(np.complex128))
+    assert select(made, 8) == [*made]
+
+
 def test_special_numbers_are_kept_where_a_shape_is_the_same():
     plain, zero, infinite = (call(self=np.array(x)) for x in ([1.0, 2], [0.0, 2], [1.0, np.inf]))
     other = [call(self=np.array([1.0, 2 + i])) for i in range(9)]
