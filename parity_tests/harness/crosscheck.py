@@ -19,6 +19,7 @@ from parity_tests.harness.isolation.messages import WorkerError
 from parity_tests.harness.isolation.processes import Pool
 from parity_tests.harness.judging import hints, remedies
 from parity_tests.harness.judging.judge import Plan, judge
+from parity_tests.harness.judging.references import spec_of
 from parity_tests.harness.judging.selection import (
     DEVICES,
     left_out,
@@ -46,7 +47,7 @@ def crosscheck(
     candidate: Callables,
     spec: OpSpec | Callable,
     *,
-    inputs: Sequence[ArrayLike] | None = None,
+    inputs: str | Sequence[ArrayLike] | None = None,
     checks: Iterable[str] | None = None,
     dtypes: Iterable[str] | None = None,
     device: str = "cpu",
@@ -60,15 +61,17 @@ def crosscheck(
     trial_seconds: float = TRIAL_SECONDS,
     allow_suspect: bool = False,
 ) -> Report:
-    """Judge a PyTorch callable, or a new JAX function, by a JAX function that says what it should compute.
+    """Judge a PyTorch callable, or a new JAX function, by a function that says what it should compute.
 
     Args:
         candidate: the callable on tensors: a function, an `autograd.Function.apply`, an operator; or an `nn.Module`,
             whose parameters, in the order of `named_parameters`, are inputs after those of its `forward` if the spec
             has so many. A function of JAX arrays: `JaxCandidate(f)`. Several, by name, {"mine": f, "other": g}, or in
             a list, where those of one name are numbered: the oracle is certified once for all, and they share a table.
-        spec: an `OpSpec`, or just the JAX function if `inputs` are given.
-        inputs: the arrays to judge at, for a plain JAX function; an `OpSpec` makes or holds its own.
+        spec: an `OpSpec`; or, if `inputs` are given, just the JAX function, or the PyTorch function or module that the
+            candidate replaces, whose values JAX differentiates: see `OpSpec.from_torch`.
+        inputs: the arrays to judge at, for a plain function; an `OpSpec` makes or holds its own. For a PyTorch function
+            also the names and axes of its inputs, "x: (n,d), w: (d)", to judge at many sizes.
         checks, dtypes: which ones (see `gradparity checks`, and `OpSpec.dtypes`); by default all checks but those that
             are run on request only, and the spec's dtypes.
         device: "cpu" or "cuda".
@@ -175,7 +178,7 @@ def _candidates(candidate: Callables, name: str | None, limits: Mapping[str, str
     return [as_candidate(call, each, limits) for each, call in candidate.items()]
 
 
-def _spec(spec: OpSpec | Callable, inputs: Sequence[ArrayLike] | None) -> OpSpec:
+def _spec(spec: OpSpec | Callable, inputs: str | Sequence[ArrayLike] | None) -> OpSpec:
     if isinstance(spec, OpSpec):
         if inputs is not None:
             raise TypeError("crosscheck: an OpSpec makes its own inputs; give inputs to OpSpec(...) instead of here")
@@ -184,7 +187,7 @@ def _spec(spec: OpSpec | Callable, inputs: Sequence[ArrayLike] | None) -> OpSpec
             raise TypeError(f"crosscheck: spec must be an OpSpec or a JAX function, got {type(spec).__name__}")
         if inputs is None:
             raise TypeError("crosscheck: give inputs=(...) with a plain JAX function, or an OpSpec with a signature")
-        spec = OpSpec(name_of(spec), primal=spec, inputs=inputs)
+        spec = spec_of(spec, inputs, name_of(spec))
     hints.check_primal(spec)
     return spec
 

@@ -22,7 +22,10 @@ _WITHOUT_A_VALUE = re.compile(
 )
 # How XLA says that its own passes have made a program that is none.
 _NOT_COMPILED = re.compile(r"JaxRuntimeError: INTERNAL: ")
-NOT_JAX = "must be written in JAX: the oracle is to be independent of PyTorch"
+NOT_JAX = (
+    "must be written in JAX: the oracle is to be independent of PyTorch; OpSpec.from_torch makes a function of JAX of "
+    "one of PyTorch's"
+)
 
 
 class NotOnTensors(Exception):

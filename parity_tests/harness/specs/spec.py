@@ -7,6 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import numpy as np
@@ -30,9 +31,14 @@ from parity_tests.harness.specs.domains import (
 from parity_tests.harness.specs.signature import Signature
 from parity_tests.harness.specs.size_rules import SizeRules, axis_sizes, resolved
 from parity_tests.harness.specs.spec_kinds import (
+    FORMULAS as FORMULAS,
+)
+from parity_tests.harness.specs.spec_kinds import (
     check_blocks,
     check_distinct,
+    check_dtypes,
     check_extent,
+    check_formulas,
     check_kinds,
     check_optional,
 )
@@ -40,7 +46,6 @@ from parity_tests.harness.specs.spec_kinds import (
 ArrayLike = np.ndarray | jax.Array | torch.Tensor
 # The default name of a single output, and of several with a number at its end: the first that no input's name has.
 _OUTPUT = ("output", "result", "returned", "value")
-FORMULAS = ("vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
 
 
 @dataclass(frozen=True)
@@ -148,7 +153,7 @@ class OpSpec:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise TypeError(f"OpSpec: name must be a non-empty string, got {self.name!r}")
-        self._check_formulas()
+        check_formulas(self)
         check_kinds(self)
         if (self.signature is None) == (self.inputs is None):
             raise ValueError(
@@ -174,7 +179,7 @@ class OpSpec:
                 domain_of(what)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"OpSpec {self.name}: {error}") from error
-        self._check_dtypes()
+        check_dtypes(self)
         self._check_sizes()
         for i, x in enumerate(self.inputs or ()):
             dtype = _dtype(x)
@@ -191,15 +196,33 @@ class OpSpec:
             )
         check_optional(self.name, names, self.optional, [d.differentiable for d in self.domains_of_inputs(count)])
 
-    def _check_formulas(self) -> None:
-        for role in ("primal", *FORMULAS, "surrogate"):
-            f = getattr(self, role)
-            if not callable(f) and (role == "primal" or f is not None):
-                raise TypeError(f"OpSpec {self.name}: {role} must be a JAX function, got {type(f).__name__}")
-        if self.surrogate is not None and (self.vjp is not None or self.jvp is not None):
-            raise ValueError(
-                f"OpSpec {self.name}: give either surrogate, a gradient that is no derivative, or vjp and jvp, not both"
-            )
+    @classmethod
+    def from_torch(
+        cls,
+        reference: Callable,
+        signature: str | None = None,
+        *,
+        inputs: str | Sequence[ArrayLike | Tree] | None = None,
+        name: str | None = None,
+        **fields: Any,
+    ) -> OpSpec:
+        """Return the specification of what a function of PyTorch computes; JAX alone differentiates it.
+
+        Args:
+            reference: a function, or a module, whose parameters are inputs, too, as those of a candidate. Its graph
+                is computed by `jax_ref.aten`; casts between floating-point formats do nothing.
+            signature: that of `OpSpec`.
+            inputs: instead of it, the arrays to judge at, or the inputs in one line, "x: (n,d), w: (d), y: (n)
+                integer(0,d)"; the axes of the outputs are then found, and a module's parameters come last.
+            name: the operator's name in reports; by default the reference's.
+            fields: further fields of `OpSpec`, such as params, domains, sizes, dtypes.
+
+        Raises:
+            TypeError, ValueError: a field that cannot be used, or a reference that cannot be made a function of JAX.
+        """
+        from parity_tests.harness.specs.from_torch import as_spec
+
+        return as_spec(reference, signature, inputs, name, **fields)
 
     def _arrange(self) -> None:
         """Make `inputs` a flat sequence, and check `arguments`, which says how they are handed over."""
@@ -259,17 +282,6 @@ class OpSpec:
         if unknown:
             listed = ", ".join(sorted(known)) or "none, since inputs are given"
             raise ValueError(f"OpSpec {self.name}: params names the axis {unknown[0]!r}; the axes are {listed}")
-
-    def _check_dtypes(self) -> None:
-        if self.dtypes is None:
-            return
-        unknown = [name for name in self.dtypes if name not in FORMATS]
-        if unknown:
-            raise ValueError(f"OpSpec {self.name}: unknown dtype {unknown[0]!r}; there are {', '.join(FORMATS)}")
-        if not self.dtypes:
-            raise ValueError(f"OpSpec {self.name}: dtypes is empty, so nothing would be compared")
-        for name in self.dtypes:
-            self.check_dtype(name)
 
     def check_dtype(self, name: str) -> None:
         """Check that the operator can be judged in this format.

@@ -10,8 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from parity_tests.harness.numbers.contracts import Arithmetic
+from parity_tests.harness.numbers.formats import FORMATS
 from parity_tests.harness.specs.signature import Signature
 
+FORMULAS = ("vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
 LARGEST = sys.float_info.max
 MOST_AXES = 8  # named axes: `samples` has this many distinct sizes
 MOST_ENTRIES = 2**26  # per array: half a gigabyte in float64, and the harness holds a dozen at once
@@ -98,6 +100,31 @@ def check_text(what: str, name: str) -> None:
     """Raise a ValueError if a name cannot be written to a file."""
     if any("\ud800" <= c <= "\udfff" for c in name):
         raise ValueError(f"{what} {name!r} has half a character (a lone surrogate), which no file can hold")
+
+
+def check_formulas(spec: Any) -> None:
+    """Raise an error unless the functions of an OpSpec are callable, and no more than one says what its gradient is."""
+    for role in ("primal", *FORMULAS, "surrogate"):
+        f = getattr(spec, role)
+        if not callable(f) and (role == "primal" or f is not None):
+            raise TypeError(f"OpSpec {spec.name}: {role} must be a JAX function, got {type(f).__name__}")
+    if spec.surrogate is not None and (spec.vjp is not None or spec.jvp is not None):
+        raise ValueError(
+            f"OpSpec {spec.name}: give either surrogate, a gradient that is no derivative, or vjp and jvp, not both"
+        )
+
+
+def check_dtypes(spec: Any) -> None:
+    """Raise a ValueError unless the formats of an OpSpec, if it names any, exist and fit its inputs."""
+    if spec.dtypes is None:
+        return
+    unknown = [name for name in spec.dtypes if name not in FORMATS]
+    if unknown:
+        raise ValueError(f"OpSpec {spec.name}: unknown dtype {unknown[0]!r}; there are {', '.join(FORMATS)}")
+    if not spec.dtypes:
+        raise ValueError(f"OpSpec {spec.name}: dtypes is empty, so nothing would be compared")
+    for name in spec.dtypes:
+        spec.check_dtype(name)
 
 
 def check_distinct(

@@ -1,0 +1,220 @@
+"""An operator's specification from a function of PyTorch, whose derivatives have no part in it.
+
+The function is exported to a graph of ATen's operators, and each of them is computed by `jax_ref.aten`: the primal is
+an ordinary JAX function, which JAX differentiates, and which is bounded and certified as any other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import itertools
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from parity_tests.harness.numbers.formats import FLOAT64
+from parity_tests.harness.specs import graph_in_jax
+from parity_tests.harness.specs.domains import EmptyDomain
+from parity_tests.harness.specs.exported import CannotConvert, Exported, exported
+from parity_tests.harness.specs.input_text import Inputs
+from parity_tests.harness.specs.output_axes import drawn, output_shapes, with_outputs
+from parity_tests.harness.specs.spec import OpSpec
+
+
+class TorchReference:
+    """A function of PyTorch, or a module, as a function of JAX arrays.
+
+    It is exported anew for each set of shapes and dtypes; what is exported does not depend on the arrays' numbers. The
+    real numbers of the result are those of the exact function, in the dtype of the inputs: where the reference rounds
+    to another floating-point format, this does not.
+
+    Args:
+        reference: the function. Of a module the parameters, in the order of `named_parameters`, are arguments after
+            those of its `forward` if so many are given, and else constants; its buffers are constants.
+    """
+
+    def __init__(self, reference: Callable) -> None:
+        self.reference = reference
+        self._programs: dict[Any, tuple[Exported, Any]] = {}
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple:
+        """Pickle the function alone, by its name; a module by its value."""
+        return TorchReference, (self.reference,)
+
+    @property
+    def __name__(self) -> str:
+        """The name of the function, or of the module's class."""
+        return getattr(self.reference, "__name__", type(self.reference).__name__).strip("<>")
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The signature of the function, or of the module's `forward`."""
+        return inspect.signature(
+            self.reference.forward if isinstance(self.reference, torch.nn.Module) else self.reference
+        )
+
+    def __call__(self, *args: Any, **params: object) -> Any:
+        """Return what the function returns, with arrays in the place of tensors.
+
+        Raises:
+            CannotConvert: the function cannot be made one of JAX.
+        """
+        arrays, tree = jax.tree.flatten(args)
+        key = (tree, *((jnp.shape(x), str(jnp.result_type(x))) for x in arrays), repr(sorted(params.items())))
+        with self._lock:
+            if key not in self._programs:
+                self._programs[key] = self._exported(arrays, tree, params)
+            found, returned = self._programs[key]
+        return jax.tree.unflatten(returned, graph_in_jax.evaluated(found.program, arrays))
+
+    @property
+    def rounds(self) -> bool:
+        """True if the function was called, and then cast its real numbers to a narrower format."""
+        return any(found.rounds for found, _ in self._programs.values())
+
+    def _exported(self, arrays: Sequence[Any], tree: Any, params: Mapping[str, object]) -> tuple[Exported, Any]:
+        returned: list[Any] = []
+
+        def function(*tensors: torch.Tensor) -> list[torch.Tensor]:
+            result = _of_tensors(self.reference)(*jax.tree.unflatten(tree, tensors), **params)
+            leaves, structure = jax.tree.flatten(result)
+            strange = [type(y).__name__ for y in leaves if not isinstance(y, torch.Tensor)]
+            if strange:
+                raise CannotConvert(
+                    f"the reference returns {strange[0]} where a tensor, or a tuple of tensors, is expected"
+                )
+            returned.append(structure)
+            return leaves
+
+        inputs = [torch.empty(jnp.shape(x), dtype=_dtype(x)) for x in arrays]
+        found = exported(function, inputs, graph_in_jax.is_known)
+        if not graph_in_jax.depends_on_inputs(found.program):
+            raise CannotConvert(
+                "no output of the reference depends on an input, except through detach() or under torch.no_grad(), so "
+                "that it has no derivative; leave these out of it"
+            )
+        return found, returned[0]
+
+
+def as_spec(
+    reference: Callable,
+    signature: str | None = None,
+    inputs: str | Sequence[Any] | None = None,
+    name: str | None = None,
+    **fields: Any,
+) -> OpSpec:
+    """Return the specification of what a function of PyTorch computes: see `OpSpec.from_torch`."""
+    if not callable(reference):
+        raise TypeError(f"from_torch: reference must be a PyTorch function or module, got {type(reference).__name__}")
+    primal = TorchReference(reference)
+    parameters = dict(reference.named_parameters()) if isinstance(reference, torch.nn.Module) else {}
+    name = name or primal.__name__
+    if isinstance(inputs, str):
+        if signature is not None:
+            raise TypeError(f"OpSpec {name}: give either a signature or inputs, not both")
+        return _in_its_formats(_described(name, primal, inputs, parameters, fields))
+    if inputs is not None and parameters:
+        _name_parameters(primal, inputs, [*parameters], fields)
+        inputs = [*inputs, *(x.detach() for x in parameters.values())]
+    spec = OpSpec(name, primal=primal, signature=signature, inputs=inputs, **fields)
+    output_shapes(spec)  # what cannot be converted is refused before anything is judged
+    return _in_its_formats(spec)
+
+
+def _in_its_formats(spec: OpSpec) -> OpSpec:
+    """A specification without float64 if the reference, and so what replaces it, computes in float32 there."""
+    assert isinstance(spec.primal, TorchReference)
+    if spec.dtypes is not None or not spec.primal.rounds:
+        return spec
+    return replace(spec, dtypes=[name for name in spec.formats if name not in (FLOAT64.name, "complex128")])
+
+
+def _described(
+    name: str, primal: TorchReference, text: str, parameters: Mapping[str, torch.Tensor], fields: Mapping[str, Any]
+) -> OpSpec:
+    described = Inputs.parse(text).followed_by({key: tuple(x.shape) for key, x in parameters.items()})
+    known = {key: value for key, value in fields.items() if key != "output_names"}
+    known["domains"] = {**described.domains, **fields.get("domains", {})}
+    spec = OpSpec(name, primal, f"{described.signature}->()", input_names=described.names, **known)
+    spec = with_outputs(_without_empty_axes(spec, _of_tensors(primal.reference)))
+    return replace(spec, output_names=fields.get("output_names"))
+
+
+def _without_empty_axes(spec: OpSpec, reference: Callable) -> OpSpec:
+    """The specification with the rule "n >= 1" for each axis that PyTorch's own run of the reference cannot have empty.
+
+    As `torch.stack` of the steps of a loop, of which there are none.
+    """
+    signature, rules = spec.parsed, []
+    assert signature is not None
+    for axis in signature.core:
+        with contextlib.suppress(EmptyDomain):  # the rules do not allow it in any case
+            wanted = dict(zip(signature.axes, itertools.count(2), strict=False)) | {axis: 0}
+            if not _runs(reference, spec, spec.size_rules.nearest(wanted, (axis,))):
+                rules.append(f"{axis} >= 1")
+    return replace(spec, sizes=", ".join([*([spec.sizes] if spec.sizes else []), *rules])) if rules else spec
+
+
+def _runs(reference: Callable, spec: OpSpec, sizes: Mapping[str, int]) -> bool:
+    try:
+        arrays = drawn(spec, sizes)
+    except ValueError:  # a domain has no array of these sizes, nor does any sample
+        return True
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        stack.enter_context(torch.random.fork_rng(devices=[]))
+        try:
+            reference(*spec.arranged([torch.from_numpy(x) for x in arrays]), **spec.params_at(sizes))
+        except Exception:  # whatever the reference raises
+            return False
+    return True
+
+
+def _name_parameters(primal: TorchReference, inputs: Sequence[Any], names: Sequence[str], fields: dict) -> None:
+    if "input_names" in fields or any(isinstance(x, Mapping | tuple | list) for x in inputs):
+        return
+    own = [p.name for p in primal.__signature__.parameters.values()]
+    fields["input_names"] = (*own[: len(inputs)], *names)
+
+
+def _of_tensors(reference: Callable) -> Callable:
+    """A module as a function of its inputs and, if so many are given, its parameters; a function as it is."""
+    if not isinstance(reference, torch.nn.Module):
+        return reference
+    module, names = reference, [name for name, _ in reference.named_parameters()]
+    positional = inspect.signature(module.forward).parameters.values()
+    required = sum(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD for p in positional)
+
+    def function(*args: Any, **params: Any) -> Any:
+        count = len(args) - len(names)
+        if count >= required:
+            parameters, args = dict(zip(names, args[count:], strict=True)), args[:count]
+        else:
+            parameters = {name: _exact(p) for name, p in module.named_parameters()}
+        buffers = {name: _exact(buffer).clone() for name, buffer in module.named_buffers()}
+        return torch.func.functional_call(module, parameters | buffers, args, params)
+
+    return function
+
+
+def _exact(x: torch.Tensor) -> torch.Tensor:
+    x = x.detach()
+    return x.to(torch.complex128 if x.is_complex() else torch.float64) if x.is_floating_point() or x.is_complex() else x
+
+
+def _dtype(x: Any) -> torch.dtype:
+    """The dtype in which an input is exported: real numbers are float64, whatever they are given in."""
+    dtype = jnp.result_type(x)
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        return torch.complex128
+    return torch.float64 if jnp.issubdtype(dtype, jnp.floating) else getattr(torch, np.dtype(dtype).name)

@@ -1,0 +1,216 @@
+"""An exported graph as a function of JAX arrays: each node by the operator of `jax_ref.aten`, which JAX differentiates.
+
+This is the only place of the harness that knows ATen's operators.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+from jax import lax
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+from jax_ref import aten
+from parity_tests.harness.specs.exported import LINE, CannotConvert
+
+_WHERE_IT_LIES = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
+_NO_NUMBERS = ("condition", "mask", "index", "indices")  # arguments that stay integers, or booleans
+
+
+# Python's operators on integers, which ATen has under names of their own.
+_OF_PYTHON = {
+    "__and__": "bitwise_and",
+    "__or__": "bitwise_or",
+    "__xor__": "bitwise_xor",
+    "__lshift__": "bitwise_left_shift",
+    "__rshift__": "bitwise_right_shift",
+}
+
+
+def is_known(name: str) -> bool:
+    """Return whether there is a JAX function for an operator's name, such as "aten::std.correction"."""
+    return _plain(name) in aten.OPERATORS
+
+
+def _plain(name: str) -> str:
+    packet = name.removeprefix("aten::").partition(".")[0]
+    return f"aten::{_OF_PYTHON[packet]}" if packet in _OF_PYTHON else name
+
+
+def evaluated(program: ExportedProgram, inputs: Sequence[jax.Array]) -> list[jax.Array]:
+    """Return the outputs of an exported function.
+
+    All real numbers have the dtype of the first input that is not an integer, all complex ones the corresponding one.
+
+    Raises:
+        CannotConvert: an operator has no counterpart in JAX, or draws random numbers; the message has the line.
+    """
+    graph = _Graph(program.graph_module, _real_dtype(inputs))
+    given, remaining = dict[str, Any](), iter(inputs)
+    for spec in program.graph_signature.input_specs:
+        if spec.kind is InputKind.USER_INPUT:
+            given[spec.arg.name] = next(remaining)
+        else:
+            given[spec.arg.name] = graph.constant(program, spec.target or "")
+    found = graph.run([given[node.name] for node in program.graph.nodes if node.op == "placeholder"])
+    kinds = [spec.kind for spec in program.graph_signature.output_specs]
+    return [y for y, kind in zip(found, kinds, strict=True) if kind is OutputKind.USER_OUTPUT]
+
+
+def depends_on_inputs(program: ExportedProgram) -> bool:
+    """Return whether an output depends on an input otherwise than through `detach`."""
+    inputs = {spec.arg.name for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT}
+    reached: set[Node] = set()
+    for node in program.graph.nodes:
+        is_input = node.op == "placeholder" and node.name in inputs and _is_inexact(node.meta["val"])
+        if is_input or (node.target is not torch.ops.aten.detach.default and reached & {*node.all_input_nodes}):
+            reached.add(node)
+    return any(node.op == "output" for node in reached)
+
+
+def _real_dtype(inputs: Sequence[jax.Array]) -> np.dtype:
+    for x in inputs:
+        if _is_inexact(x):
+            return np.dtype(jnp.finfo(x.dtype).dtype)  # of a complex one, that of its parts
+    return np.dtype(jax.dtypes.canonicalize_dtype(np.float64))
+
+
+def _is_inexact(x: Any) -> bool:
+    if isinstance(x, torch.Tensor):
+        return x.is_floating_point() or x.is_complex()
+    return hasattr(x, "dtype") and bool(jnp.issubdtype(x.dtype, jnp.inexact))
+
+
+class _Graph:
+    """A graph, or one that is called by another, in arrays of one real dtype."""
+
+    def __init__(self, module: GraphModule, real: np.dtype) -> None:
+        self._module, self._real = module, real
+
+    def constant(self, program: ExportedProgram, name: str) -> jax.Array:
+        """A tensor that the reference has closed over."""
+        tensor = program.state_dict.get(name, program.constants.get(name))
+        assert isinstance(tensor, torch.Tensor)
+        array = tensor.detach().resolve_conj().resolve_neg().cpu()
+        wide = {torch.bfloat16: torch.float64, torch.float16: torch.float64}.get(array.dtype, array.dtype)
+        return jnp.asarray(array.to(wide).numpy(), self._dtype(tensor.dtype))
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        values, remaining = dict[Node, Any](), iter(inputs)
+        for node in self._module.graph.nodes:
+            if node.op == "placeholder":
+                values[node] = next(remaining)
+            elif node.op == "get_attr":
+                values[node] = getattr(self._module, node.target)
+            elif node.op == "output":
+                return [values.get(y) if isinstance(y, Node) else y for y in node.args[0]]
+            else:
+                values[node] = self._called(node, values)
+        raise AssertionError("a graph without an output")
+
+    def _called(self, node: Node, values: Mapping[Node, Any]) -> Any:
+        args: Any = map_arg(node.args, values.__getitem__)
+        kwargs: Any = map_arg(node.kwargs, values.__getitem__)
+        if node.target is operator.getitem:
+            return self._checked(node, args[0][args[1]])
+        if not isinstance(node.target, torch._ops.OpOverload):
+            raise CannotConvert(
+                f"{_line_of(node)}the reference uses {getattr(node.target, '__name__', node.target)}, which has no "
+                "counterpart in JAX here; a number that is read from a tensor must stay a tensor, and a loop must be "
+                "one of Python, with a fixed number of steps"
+            )
+        if not node.target._schema.returns:
+            return None  # an assertion about shapes or dtypes
+        if node.target.name() == "aten::_local_scalar_dense":  # x.item(), of which PyTorch has no derivative
+            return lax.stop_gradient(args[0])
+        return self._checked(node, self._operator(node, node.target)(**self._arguments(node, args, kwargs)))
+
+    def _operator(self, node: Node, target: Any) -> Callable[..., Any]:
+        name = target.name()
+        draws = torch.Tag.nondeterministic_seeded in target.tags and _named(target, node.args, node.kwargs).get(
+            "dropout_p", not name.startswith("aten::scaled_dot_product")
+        )
+        if draws:
+            raise CannotConvert(
+                f"{_line_of(node)}the reference draws random numbers ({name}), which no oracle can draw again; make "
+                "them an input, such as the mask of a dropout, or call the module's eval() first"
+            )
+        if not is_known(name):
+            raise CannotConvert(
+                f"{_line_of(node)}jax_ref.aten has no {name}; write the reference in other operators, or give OpSpec "
+                "a primal in JAX"
+            )
+        return aten.OPERATORS[_plain(name)]
+
+    def _arguments(self, node: Node, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        target: Any = node.target
+        function, named = aten.OPERATORS[_plain(target.name())], _named(target, args, kwargs)
+        named = {key: value for key, value in named.items() if key not in _WHERE_IT_LIES}
+        known = inspect.signature(function).parameters
+        defaults = {argument.name: argument.default_value for argument in target._schema.arguments}
+        named = {key: value for key, value in named.items() if key in known or value != defaults[key]}
+        unknown = [key for key in named if key not in known]
+        if unknown:
+            raise CannotConvert(
+                f"{_line_of(node)}jax_ref.aten has no {target.name()}, with {unknown[0]}; write the reference in other "
+                "operators, or give OpSpec a primal in JAX"
+            )
+        result = node.meta.get("val")
+        if "dtype" in known and isinstance(result, torch.Tensor) and "dtype" in defaults:
+            made = not any(isinstance(x, jax.Array | np.ndarray) for x in jax.tree.leaves(named))
+            if made or named.get("dtype") is not None:
+                named["dtype"] = result.dtype
+        elif _is_inexact(result) and not any(map(_is_inexact, jax.tree.leaves(named))):
+            # Of integers alone ATen makes real numbers of its default dtype.
+            named = {k: v if k in _NO_NUMBERS else jax.tree.map(self._as_real, v) for k, v in named.items()}
+        return {key: self._dtype(value) if isinstance(value, torch.dtype) else value for key, value in named.items()}
+
+    def _as_real(self, x: Any) -> Any:
+        return jnp.asarray(x).astype(self._real) if isinstance(x, jax.Array | np.ndarray) else x
+
+    def _dtype(self, dtype: torch.dtype) -> np.dtype:
+        """The dtype of arrays for that of tensors: real numbers have one only."""
+        if dtype.is_floating_point:
+            return self._real
+        if dtype.is_complex:
+            return np.dtype(jnp.result_type(self._real, np.complex64))
+        return np.dtype(jax.dtypes.canonicalize_dtype(torch.empty(0, dtype=dtype).numpy().dtype))
+
+    def _checked(self, node: Node, value: Any) -> Any:
+        """The value, after a check that it has the shape and kind of PyTorch's."""
+        expected = node.meta.get("val")
+        if not isinstance(expected, torch.Tensor) or not node.users:
+            return value
+        value, shape, dtype = jnp.asarray(value), tuple(expected.shape), self._dtype(expected.dtype)
+        if any(not isinstance(size, int) for size in shape):
+            raise CannotConvert(
+                f"{_line_of(node)}the shape of {node.target} depends on numbers, and the shapes of JAX's arrays must "
+                "not; multiply by a mask, or write torch.where, in place of a selection"
+            )
+        if jnp.issubdtype(dtype, jnp.integer) and jnp.issubdtype(value.dtype, jnp.integer):
+            value = value.astype(dtype)
+        if value.shape != shape or value.dtype != dtype:
+            raise TypeError(
+                f"{_line_of(node)}jax_ref.aten's {node.target} returns {value.dtype}{value.shape}, and PyTorch's "
+                f"{dtype}{shape}, which is a defect of jax_ref.aten"
+            )
+        return value
+
+
+def _named(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {argument.name: x for argument, x in zip(target._schema.arguments, args, strict=False)} | dict(kwargs)
+
+
+def _line_of(node: Node) -> str:
+    line = node.meta.get("custom", {}).get(LINE)
+    return f"{line}: " if line else ""

@@ -1,0 +1,84 @@
+"""Inputs in one line: "x: (n,d), w: (d), target: (n) integer(0,c)"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from parity_tests.harness.specs.domains import DOMAINS, Domain, Sampler, integer
+from parity_tests.harness.specs.signature_grammar import ARGUMENT
+
+_EXAMPLE = 'write the name and the axes of each, such as "x: (n,d), w: (d)"'
+_BOUND = r"\s*(-?\w+)\s*"
+_INPUT = re.compile(
+    rf"\s*([^\W\d][\w.]*)\s*:\s*({ARGUMENT})\s*(?:integer\({_BOUND},{_BOUND}\)|([a-z][a-z-]*))?\s*(?:,|$)"
+)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of an operator, by name.
+
+    Attributes:
+        axes: of each input, as in a signature: "(n,d)".
+        domains: of those that are not any real numbers.
+    """
+
+    axes: Mapping[str, str]
+    domains: Mapping[str, str | Domain | Sampler]
+
+    @classmethod
+    def parse(cls, text: str) -> Inputs:
+        """Read "x: (n,d), w: (d)"; after the axes may come a domain of `OpSpec`, "integer(0,c)" or "boolean".
+
+        Raises:
+            ValueError: the text cannot be read; the message says from where on.
+        """
+        axes, domains, place = dict[str, str](), dict[str, str | Domain | Sampler](), 0
+        while place < len(text) or not axes:
+            found = _INPUT.match(text, place)
+            if found is None:
+                raise ValueError(f"inputs {text!r} cannot be read from {text[place:].strip()!r} on: {_EXAMPLE}")
+            name, argument, low, high, domain = found.groups()
+            if name in axes:
+                raise ValueError(f"inputs {text!r} has {name!r} twice; the names must differ")
+            axes[name], place = argument, found.end()
+            if high is not None:
+                domains[name] = integer(_bound(low), _bound(high))
+            elif domain == "boolean":
+                domains[name] = booleans
+            elif domain in DOMAINS:
+                domains[name] = domain
+            elif domain is not None:
+                listed = ", ".join(DOMAINS)
+                raise ValueError(
+                    f"inputs {text!r}: {domain!r} is no domain; there are integer(low,high), boolean, {listed}"
+                )
+        return cls(axes, domains)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the inputs, in order."""
+        return tuple(self.axes)
+
+    @property
+    def signature(self) -> str:
+        """The part of a signature that is before "->"."""
+        return ",".join(self.axes.values())
+
+    def followed_by(self, shapes: Mapping[str, tuple[int, ...]]) -> Inputs:
+        """Return these inputs, and after them those of fixed shapes whose names are not among them."""
+        more = {name: f"({','.join(map(str, shape))})" for name, shape in shapes.items() if name not in self.axes}
+        return replace(self, axes={**self.axes, **more})
+
+
+def booleans(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Return an array of this shape, each entry of which is True or False by chance."""
+    return rng.random(shape) < 0.5
+
+
+def _bound(text: str) -> int | str:
+    return int(text) if re.fullmatch(r"-?\d+", text) else text
