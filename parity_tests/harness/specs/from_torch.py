@@ -22,6 +22,7 @@ import torch
 
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.specs import graph_in_jax
+from parity_tests.harness.specs.detached import with_detached_gradient
 from parity_tests.harness.specs.domains import EmptyDomain
 from parity_tests.harness.specs.exported import CannotConvert, Exported, exported
 from parity_tests.harness.specs.input_text import Inputs
@@ -39,16 +40,17 @@ class TorchReference:
     Args:
         reference: the function. Of a module the parameters, in the order of `named_parameters`, are arguments after
             those of its `forward` if so many are given, and else constants; its buffers are constants.
+        detaches: False for the function with nothing detached.
     """
 
-    def __init__(self, reference: Callable) -> None:
-        self.reference = reference
+    def __init__(self, reference: Callable, detaches: bool = True) -> None:
+        self.reference, self._detaches = reference, detaches
         self._programs: dict[Any, tuple[Exported, Any]] = {}
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple:
         """Pickle the function alone, by its name; a module by its value."""
-        return TorchReference, (self.reference,)
+        return TorchReference, (self.reference, self._detaches)
 
     @property
     def __name__(self) -> str:
@@ -74,7 +76,12 @@ class TorchReference:
             if key not in self._programs:
                 self._programs[key] = self._exported(arrays, tree, params)
             found, returned = self._programs[key]
-        return jax.tree.unflatten(returned, graph_in_jax.evaluated(found.program, arrays))
+        return jax.tree.unflatten(returned, graph_in_jax.evaluated(found.program, arrays, self._detaches))
+
+    @property
+    def detaches(self) -> bool:
+        """True if the function was called, and then detached something."""
+        return self._detaches and any(graph_in_jax.detaches(found.program) for found, _ in self._programs.values())
 
     @property
     def rounds(self) -> bool:
@@ -121,19 +128,26 @@ def as_spec(
     if isinstance(inputs, str):
         if signature is not None:
             raise TypeError(f"OpSpec {name}: give either a signature or inputs, not both")
-        return _in_its_formats(_described(name, primal, inputs, parameters, fields))
+        return _as_it_is_run(_described(name, primal, inputs, parameters, fields))
     if inputs is not None and parameters:
         _name_parameters(primal, inputs, [*parameters], fields)
         inputs = [*inputs, *(x.detach() for x in parameters.values())]
     spec = OpSpec(name, primal=primal, signature=signature, inputs=inputs, **fields)
     output_shapes(spec)  # what cannot be converted is refused before anything is judged
-    return _in_its_formats(spec)
+    return _as_it_is_run(spec)
 
 
-def _in_its_formats(spec: OpSpec) -> OpSpec:
-    """A specification without float64 if the reference, and so what replaces it, computes in float32 there."""
-    assert isinstance(spec.primal, TorchReference)
-    if spec.dtypes is not None or not spec.primal.rounds:
+def _as_it_is_run(spec: OpSpec) -> OpSpec:
+    """The specification with what only a run of the reference has shown.
+
+    Without float64 if it, and so what replaces it, computes in float32 there; with a gradient that is no derivative if
+    it detaches what matters.
+    """
+    primal = spec.primal
+    assert isinstance(primal, TorchReference)
+    if primal.detaches:
+        spec = with_detached_gradient(spec, TorchReference(primal.reference, detaches=False))
+    if spec.dtypes is not None or not primal.rounds:
         return spec
     return replace(spec, dtypes=[name for name in spec.formats if name not in (FLOAT64.name, "complex128")])
 

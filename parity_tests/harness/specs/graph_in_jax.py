@@ -37,6 +37,10 @@ _OF_PYTHON = {
 }
 
 
+# x.item(), too, of which PyTorch has no derivative.
+_DETACHING = (torch.ops.aten.detach.default, torch.ops.aten._local_scalar_dense.default)
+
+
 def is_known(name: str) -> bool:
     """Return whether there is a JAX function for an operator's name, such as "aten::std.correction"."""
     return _plain(name) in aten.OPERATORS
@@ -47,15 +51,15 @@ def _plain(name: str) -> str:
     return f"aten::{_OF_PYTHON[packet]}" if packet in _OF_PYTHON else name
 
 
-def evaluated(program: ExportedProgram, inputs: Sequence[jax.Array]) -> list[jax.Array]:
-    """Return the outputs of an exported function.
+def evaluated(program: ExportedProgram, inputs: Sequence[jax.Array], detaches: bool = True) -> list[jax.Array]:
+    """Return the outputs of an exported function; unless it `detaches`, as if nothing in it were detached.
 
     All real numbers have the dtype of the first input that is not an integer, all complex ones the corresponding one.
 
     Raises:
         CannotConvert: an operator has no counterpart in JAX, or draws random numbers; the message has the line.
     """
-    graph = _Graph(program.graph_module, _real_dtype(inputs))
+    graph = _Graph(program.graph_module, _real_dtype(inputs), detaches)
     given, remaining = dict[str, Any](), iter(inputs)
     for spec in program.graph_signature.input_specs:
         if spec.kind is InputKind.USER_INPUT:
@@ -73,9 +77,14 @@ def depends_on_inputs(program: ExportedProgram) -> bool:
     reached: set[Node] = set()
     for node in program.graph.nodes:
         is_input = node.op == "placeholder" and node.name in inputs and _is_inexact(node.meta["val"])
-        if is_input or (node.target is not torch.ops.aten.detach.default and reached & {*node.all_input_nodes}):
+        if is_input or (node.target not in _DETACHING and reached & {*node.all_input_nodes}):
             reached.add(node)
     return any(node.op == "output" for node in reached)
+
+
+def detaches(program: ExportedProgram) -> bool:
+    """Return whether something is detached in it."""
+    return any(node.target in _DETACHING for node in program.graph.nodes)
 
 
 def _real_dtype(inputs: Sequence[jax.Array]) -> np.dtype:
@@ -92,10 +101,10 @@ def _is_inexact(x: Any) -> bool:
 
 
 class _Graph:
-    """A graph, or one that is called by another, in arrays of one real dtype."""
+    """A graph in arrays of one real dtype."""
 
-    def __init__(self, module: GraphModule, real: np.dtype) -> None:
-        self._module, self._real = module, real
+    def __init__(self, module: GraphModule, real: np.dtype, detaches: bool) -> None:
+        self._module, self._real, self._detaches = module, real, detaches
 
     def constant(self, program: ExportedProgram, name: str) -> jax.Array:
         """A tensor that the reference has closed over."""
@@ -131,9 +140,19 @@ class _Graph:
             )
         if not node.target._schema.returns:
             return None  # an assertion about shapes or dtypes
-        if node.target.name() == "aten::_local_scalar_dense":  # x.item(), of which PyTorch has no derivative
-            return lax.stop_gradient(args[0])
+        self._check_shape(node)
+        if node.target in _DETACHING:
+            return lax.stop_gradient(args[0]) if self._detaches else args[0]
         return self._checked(node, self._operator(node, node.target)(**self._arguments(node, args, kwargs)))
+
+    @staticmethod
+    def _check_shape(node: Node) -> None:
+        expected = node.meta.get("val")
+        if isinstance(expected, torch.Tensor) and any(not isinstance(size, int) for size in expected.shape):
+            raise CannotConvert(
+                f"{_line_of(node)}the shape of {node.target} depends on numbers, and the shapes of JAX's arrays must "
+                "not; multiply by a mask, or write torch.where, in place of a selection"
+            )
 
     def _operator(self, node: Node, target: Any) -> Callable[..., Any]:
         name = target.name()
@@ -192,11 +211,6 @@ class _Graph:
         if not isinstance(expected, torch.Tensor) or not node.users:
             return value
         value, shape, dtype = jnp.asarray(value), tuple(expected.shape), self._dtype(expected.dtype)
-        if any(not isinstance(size, int) for size in shape):
-            raise CannotConvert(
-                f"{_line_of(node)}the shape of {node.target} depends on numbers, and the shapes of JAX's arrays must "
-                "not; multiply by a mask, or write torch.where, in place of a selection"
-            )
         if jnp.issubdtype(dtype, jnp.integer) and jnp.issubdtype(value.dtype, jnp.integer):
             value = value.astype(dtype)
         if value.shape != shape or value.dtype != dtype:

@@ -19,8 +19,7 @@ from parity_tests.suite.harness.specs.torch_references import CASES, rms_norm
 from parity_tests.suite.marks import marks
 
 _FAST = ("selective_scan", "tree")
-_DETACHED = {"straight_through", "scaled_by_a_constant_maximum"}  # the gradient is no derivative, by intention
-_JUDGED_FAST = ("cross_entropy_by_hand", "mlp")
+_JUDGED_FAST = ("cross_entropy_by_hand", "mlp", "straight_through")
 
 
 def _spec(name: str) -> OpSpec:
@@ -89,7 +88,7 @@ def _mistaken(reference: Callable) -> Callable:
     return called
 
 
-@pytest.mark.parametrize("name", marks(_JUDGED_FAST, [name for name in CASES if name not in _DETACHED]))
+@pytest.mark.parametrize("name", marks(_JUDGED_FAST, CASES))
 def test_right_code_passes_and_a_mistake_is_convicted(name: str) -> None:
     spec = _spec(name)
     right = _with_parameters(CASES[name][0], spec.count)
