@@ -88,7 +88,8 @@ def _source(failed: FailedCandidate, commands: Sequence[SourceCommand]) -> Sourc
                 typer.echo(in_a_line(f"gradparity: running {source.file}, which {failed.path} names"), err=True)
             return source
     raise ReplayError(
-        f"{failed.path}: was found from Python, without a file; write one that defines spec and candidate: --case FILE"
+        f"{failed.path}: was found without a case file, as from Python; write one that defines spec and candidate: "
+        "--case FILE"
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parity_tests.cli.sources.against_reference import AgainstReference, against_reference
 from parity_tests.cli.sources.source import FailedCandidate, SourceCommand
 
 if TYPE_CHECKING:
@@ -51,13 +52,33 @@ class CaseFile:
 
 
 def case_file(
-    case: Annotated[Path, typer.Argument(help="A Python file that defines spec and candidate (or candidates).")],
-) -> Sequence[CaseFile]:
-    """What a file defines.
+    case: Annotated[
+        Path,
+        typer.Argument(
+            help="A Python file that defines spec and candidate (or candidates); with --reference, FILE.py:NAME of "
+            "what is judged."
+        ),
+    ],
+    reference: Annotated[
+        str | None,
+        typer.Option(help="FILE.py:NAME of the PyTorch function or module that says what it should compute."),
+    ] = None,
+    inputs: Annotated[
+        str | None, typer.Option(help='The inputs of the reference: "x: (n,d), w: (d), t: (n) integer(0,d)".')
+    ] = None,
+    sizes: Annotated[
+        str | None, typer.Option(help='With --inputs, rules for the sizes of their axes: "d % 2 == 0, n >= 1".')
+    ] = None,
+) -> Sequence[CaseFile | AgainstReference]:
+    """What a file defines, or a kernel beside its reference.
 
     Raises:
-        ValueError: there is no such file, or it is not a Python file.
+        ValueError: there is no such file, or it is not a Python file, or options are missing.
     """
+    if reference is not None:
+        return [against_reference(str(case), reference, inputs, sizes)]
+    if inputs is not None or sizes is not None:
+        raise ValueError("--inputs and --sizes are about a reference: --reference FILE.py:NAME")
     if not case.is_file():
         raise ValueError(f"{case}: {'is a directory; give a file' if case.is_dir() else 'no such file'}")
     if case.suffix != ".py":
@@ -92,5 +113,12 @@ def of_failure(failed: FailedCandidate) -> CaseFile | None:
 
 
 COMMAND = SourceCommand(
-    "check", "Judge an operator of your own, defined in a file, in the same way.", case_file, of_failure
+    "check",
+    """Judge an operator of your own, defined in a file, in the same way.
+
+    Or a kernel against the PyTorch code that it replaces: check kernel.py:fused_norm --reference kernel.py:norm
+    --inputs "x: (n,d), w: (d)".
+    """,
+    case_file,
+    of_failure,
 )

@@ -7,6 +7,8 @@ The graph is that of an exact function: all its real numbers are float64, whatev
 from __future__ import annotations
 
 import contextlib
+import io
+import logging
 import sys
 import threading
 import warnings
@@ -29,7 +31,7 @@ _FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 _COMPLEX = {torch.complex32, torch.complex64, torch.complex128}
 _NARROW = (_FLOATS | _COMPLEX) - {torch.float64, torch.complex128}
 _TO_FLOAT = {torch.Tensor.float, torch.Tensor.double, torch.Tensor.half, torch.Tensor.bfloat16}
-_DATA: Any = torch.Tensor.data  # a property
+_DATA: Any = torch.Tensor.data  # a property, whose __get__ and __set__ are equal to themselves, but not the same
 LINE = "line of the reference"  # the key of a node's `meta["custom"]`
 
 
@@ -118,10 +120,10 @@ class _Exact(TorchFunctionMode):
             with torch._C.DisableTorchFunction():  # or else the export makes a graph of its own of what follows
                 return func(*args, **kwargs)
         name, line = getattr(func, "__name__", ""), _line(sys._getframe(1))
-        if func is _DATA.__get__:
+        if func == _DATA.__get__:
             func, args = torch.Tensor.detach, args[:1]
         detached = not self._recorded or torch.is_inference_mode_enabled()
-        if (detached and _writes(name)) or func is _DATA.__set__:
+        if (detached and _writes(name)) or func == _DATA.__set__:
             raise CannotConvert(
                 f"{line}: the reference writes to a tensor while no gradient is recorded, so that its derivative is "
                 "not that of its values; write it without torch.no_grad() or .data"
@@ -236,7 +238,13 @@ def _one_precision_of_cudnn() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the warnings of PyTorch's own exporter, which are not about the reference."""
-    with warnings.catch_warnings():
+    """Without what PyTorch's exporter itself warns of, logs and prints: where it refuses, `CannotConvert` says why."""
+    logger = logging.getLogger("torch.fx.experimental.symbolic_shapes")
+    before = logger.disabled
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
-        yield
+        logger.disabled = True
+        try:
+            yield
+        finally:
+            logger.disabled = before

@@ -134,7 +134,7 @@ def test_a_failure_is_replayed(tmp_path: Path, shrinking: None) -> None:
     report, gone = replay(path, commands=(*SOURCES, EXPONENTIALS))
     assert not gone
     assert [(row.op, row.verdict) for row in report.rows] == [("exponential_3", Verdict.MISMATCH)]
-    with pytest.raises(ReplayError, match="was found from Python, without a file"):
+    with pytest.raises(ReplayError, match="was found without a case file, as from Python"):
         replay(path)
 
 

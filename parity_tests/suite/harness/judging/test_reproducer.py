@@ -237,7 +237,8 @@ def test_from_python(tmp_path):
     lost = gradparity("replay", str(path))
     assert lost.exit_code == 2
     assert (
-        "was found from Python, without a file; write one that defines spec and candidate: --case FILE" in lost.stderr
+        "was found without a case file, as from Python; write one that defines spec and candidate: --case FILE"
+        in lost.stderr
     )
 
 

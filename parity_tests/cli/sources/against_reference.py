@@ -1,0 +1,123 @@
+"""A kernel and the PyTorch code that it replaces as a source: two names in Python files, and the inputs in one line."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from parity_tests.harness.isolation.messages import Candidates
+    from parity_tests.harness.specs.spec import OpSpec
+
+
+@dataclass(frozen=True)
+class Named:
+    """A name in a Python file, "kernel.py:Norm.apply"."""
+
+    path: Path
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> Named:
+        """Read it.
+
+        Raises:
+            ValueError: there is no name, or no such file, or it is not a Python file.
+        """
+        path, colon, name = text.rpartition(":")
+        if not colon or not all(part.isidentifier() for part in name.split(".")):
+            raise ValueError(f"{text}: write the file and the name in it, such as kernel.py:norm")
+        if not Path(path).is_file():
+            raise ValueError(f"{path}: {'is a directory; give a file' if Path(path).is_dir() else 'no such file'}")
+        if not path.endswith(".py"):
+            raise ValueError(f"{path}: not a Python file; its name must end in .py")
+        return cls(Path(path), name)
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.name}"
+
+    def found_in(self, modules: dict[Path, Any], start: Path) -> Callable:
+        """What has this name; a file is run once.
+
+        Raises:
+            CannotLoad: the file does not run, or has no such name.
+        """
+        from parity_tests.cli.case_file import CaseError, load_module
+
+        if self.path not in modules:
+            modules[self.path] = load_module(self.path, start)
+        try:
+            return attrgetter(self.name)(modules[self.path])
+        except AttributeError as error:
+            raise CaseError(f"{self.path}: has no {self.name}") from error
+
+
+@dataclass(frozen=True)
+class AgainstReference:
+    """A kernel, judged by the PyTorch code that it replaces.
+
+    Attributes:
+        kernel: the callable that is judged.
+        reference: the function or module that says what it should compute.
+        inputs: "x: (n,d), w: (d)", see `OpSpec.from_torch`.
+        sizes: rules for the sizes of the axes, see `OpSpec`.
+        start: the folder where the paths begin.
+    """
+
+    kernel: Named
+    reference: Named
+    inputs: str
+    sizes: str | None
+    start: Path
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """None: the files have not been run."""
+        return None
+
+    @property
+    def file(self) -> Path | None:
+        """None: no one file has both."""
+        return None
+
+    def load(self) -> tuple[OpSpec, Candidates]:
+        """Run the files, and make the specification of the reference.
+
+        Raises:
+            CannotLoad: a name is missing, or the reference cannot be made a function of JAX.
+        """
+        from parity_tests.cli.case_file import CaseError
+        from parity_tests.harness.crosscheck import as_candidate, name_of
+        from parity_tests.harness.specs.spec import OpSpec
+
+        modules: dict[Path, Any] = {}
+        kernel, reference = (each.found_in(modules, self.start) for each in (self.kernel, self.reference))
+        try:
+            spec = OpSpec.from_torch(reference, inputs=self.inputs, sizes=self.sizes, name=name_of(reference))
+        except (TypeError, ValueError) as error:
+            raise CaseError(f"{self.reference}: {error}") from error
+        try:
+            return spec, [as_candidate(kernel, name_of(kernel), None)]
+        except (TypeError, ValueError) as error:
+            raise CaseError(f"{self.kernel}: {error}") from error
+
+    def command(self, candidate: str) -> str:
+        """Judge the kernel again."""
+        options = {"--reference": str(self.reference), "--inputs": self.inputs, "--sizes": self.sizes}
+        written = (f" {option} {shlex.quote(value)}" for option, value in options.items() if value is not None)
+        return f"check {shlex.quote(str(self.kernel))}{''.join(written)}"
+
+
+def against_reference(kernel: str, reference: str, inputs: str | None, sizes: str | None) -> AgainstReference:
+    """A kernel and its reference by their names in files.
+
+    Raises:
+        ValueError: a file or a name is missing, or the inputs are.
+    """
+    if inputs is None:
+        raise ValueError('--reference needs the inputs, by name, with their axes: --inputs "x: (n,d), w: (d)"')
+    return AgainstReference(Named.parse(kernel), Named.parse(reference), inputs, sizes, Path.cwd())
