@@ -10,6 +10,7 @@ import keyword
 import os
 import platform
 import re
+import sys
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -284,6 +285,9 @@ def importable(call: Callable) -> tuple[str, str] | None:
     else:
         module = getattr(call, "__module__", None)
     if not module or not name or module in ("__main__", "__mp_main__"):  # the second in a process that judges
+        return None
+    package = module.partition(".")[0]
+    if not any(finder.find_spec(package, None) for finder in sys.meta_path):  # it was run as a file, by its path
         return None
     try:
         found: Any = importlib.import_module(module)

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from parity_tests.cli.app import app
+from parity_tests.cli.case_file import load_module
+from parity_tests.harness.judging.reproducer import importable
 
 KERNEL = """
 import torch
@@ -71,6 +74,13 @@ def test_a_right_kernel_passes_and_a_wrong_one_is_convicted(case: Callable[..., 
     assert code == 1, said
     assert "x_bar" in said
     assert "--sizes 'd >= 1' --only vjp" in said  # the command that judges it again
+
+
+def test_no_script_imports_a_file_that_was_run_by_its_path(case: Callable[..., str]) -> None:
+    kernel = load_module(Path(case(KERNEL, "kernel.py")))
+    assert importable(kernel.norm) is None
+    assert importable(kernel.right) is None
+    assert importable(torch.nn.functional.relu) == ("torch.nn.functional", "relu")
 
 
 @pytest.mark.usefixtures("wide")

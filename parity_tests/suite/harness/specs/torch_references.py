@@ -185,6 +185,57 @@ class Mlp(nn.Module):
         return self.down(F.gelu(self.up(x))) * self.scale
 
 
+def grouped_query_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    k, v = (x.repeat_interleave(q.shape[0] // x.shape[0], dim=0) for x in (k, v))
+    return torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, dim=-1) @ v
+
+
+def windowed_attention_with_alibi(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    distance = torch.arange(q.shape[0])[:, None] - torch.arange(k.shape[0])
+    scores = q @ k.T - 0.25 * distance.abs()
+    return torch.where((distance >= 0) & (distance < 3), scores, -torch.inf).softmax(-1) @ v
+
+
+def low_rank_adapted(x: Tensor, w: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return F.linear(x, w) + 2.0 * (x @ a.T) @ b.T
+
+
+def squared_relu(x: Tensor) -> Tensor:
+    return F.relu(x).square()
+
+
+def focal_loss(logits: Tensor, target: Tensor) -> Tensor:
+    log_p = F.log_softmax(logits, dim=-1)
+    picked = log_p[torch.arange(logits.shape[0]), target]
+    return -((1 - picked.exp()) ** 2 * picked).mean()
+
+
+def contrastive_loss(a: Tensor, b: Tensor) -> Tensor:
+    similar = F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T / 0.5
+    return F.cross_entropy(similar, torch.arange(a.shape[0]))
+
+
+def batch_norm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.batch_norm(x, None, None, w, b, training=True)
+
+
+def gated_recurrence(x: Tensor, gate: Tensor) -> Tensor:
+    a, h, out = torch.sigmoid(gate), torch.zeros_like(x[0]), []
+    for t in range(x.shape[0]):
+        h = a[t] * h + torch.sqrt(1 - a[t] ** 2) * x[t]
+        out.append(h)
+    return torch.stack(out)
+
+
+def upsampling(x: Tensor, w: Tensor) -> Tensor:
+    return F.conv_transpose1d(x, w, stride=2, padding=1)
+
+
+def mean_pooling(x: Tensor, mask: Tensor) -> Tensor:
+    kept = mask[..., None].to(x.dtype)
+    return (x * kept).sum(1) / kept.sum(1).clamp(min=1.0)
+
+
 # Each reference with its inputs, and further fields of its OpSpec.
 CASES: dict[str, tuple[Callable, str, dict[str, Any]]] = {
     "rms_norm": (rms_norm, "x: (n,d), w: (d)", {}),
@@ -218,4 +269,18 @@ CASES: dict[str, tuple[Callable, str, dict[str, Any]]] = {
     "scaled_by_a_constant_maximum": (scaled_by_a_constant_maximum, "x: (n)", {}),
     "mlp": (Mlp(), "x: (n,3)", {}),
     "tree": (tree, "w: (d,e), b: (e), x: (n,d), y: (n,e)", {"arguments": ({"w": "w", "b": "b"}, ["x", "y"])}),
+    "grouped_query_attention": (
+        grouped_query_attention,
+        "q: (h,n,d), k: (g,m,d), v: (g,m,e)",
+        {"sizes": "h = 2*g, g >= 1, d >= 1"},
+    ),
+    "windowed_attention_with_alibi": (windowed_attention_with_alibi, "q: (n,d), k: (n,d), v: (n,e)", {}),
+    "low_rank_adapted": (low_rank_adapted, "x: (n,d), w: (k,d), a: (r,d), b: (k,r)", {}),
+    "squared_relu": (squared_relu, "x: (n,d)", {}),
+    "focal_loss": (focal_loss, "logits: (n,c), target: (n) integer(0,c)", {}),
+    "contrastive_loss": (contrastive_loss, "a: (n,d), b: (n,d)", {"sizes": "n >= 1, d >= 1"}),
+    "batch_norm": (batch_norm, "x: (n,c,l), w: (c), b: (c)", {"sizes": "n >= 2, l >= 1"}),
+    "gated_recurrence": (gated_recurrence, "x: (l,d), gate: (l,d)", {}),
+    "upsampling": (upsampling, "x: (b,c,l), w: (c,k,4)", {}),
+    "mean_pooling": (mean_pooling, "x: (b,n,d), mask: (b,n) boolean", {}),
 }
