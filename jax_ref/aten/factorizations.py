@@ -248,15 +248,30 @@ def linalg_pinv(self: ArrayLike, *, atol: Any = None, rtol: Any = None, hermitia
     x = jnp.asarray(self)
     if not x.size:
         return _transposed(x)
+    # Relative to the largest singular value, of which `of_largest` is a multiple; either limit may be an array
+    relative = jnp.finfo(x.real.dtype).eps * max(x.shape[-2:]) if rtol is None and atol is None else (rtol or 0.0)
+    absolute, of_largest = (jnp.asarray(each, x.real.dtype) for each in (0.0 if atol is None else atol, relative))
+    return _pinv(x, lax.stop_gradient(absolute), lax.stop_gradient(of_largest))
+
+
+@jax.custom_jvp
+def _pinv(x: Array, absolute: Array, of_largest: Array) -> Array:
     U, S, Vh = jnp.linalg.svd(x, full_matrices=False)
-    largest = lax.stop_gradient(S[..., :1])
-    relative = jnp.finfo(S.dtype).eps * max(x.shape[-2:]) if rtol is None and atol is None else (rtol or 0.0)
-    limits = [jnp.asarray(each, S.dtype) for each in (0.0 if atol is None else atol, relative)]
-    absolute, of_largest = (jnp.expand_dims(each, -1) for each in limits)
-    limit = jnp.maximum(jnp.broadcast_to(absolute, largest.shape), of_largest * largest)
-    kept = jnp.broadcast_to(limit, S.shape) < S
+    limit = jnp.maximum(absolute[..., None], of_largest[..., None] * S[..., :1])
+    kept = limit < S
     inverse_of = jnp.where(kept, 1 / jnp.where(kept, S, jnp.ones_like(S)), jnp.zeros_like(S)).astype(x.dtype)
     return jnp.matmul(_adjoint(Vh) * jnp.expand_dims(inverse_of, -2), _adjoint(U))
+
+
+@_pinv.defjvp
+def _pinv_jvp(primals: tuple[Array, Array, Array], tangents: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+    """dP = -P dA P + P P* dA* (1 - A P) + (1 - P A) dA* P* P, where the rank stays (Golub and Pereyra, 1973)."""
+    A, dA = primals[0], tangents[0]
+    P = _pinv(*primals)
+    dA_adjoint, P_adjoint = _adjoint(dA), _adjoint(P)
+    left = jnp.eye(A.shape[-2], dtype=A.dtype) - A @ P
+    right = jnp.eye(A.shape[-1], dtype=A.dtype) - P @ A
+    return P, P @ P_adjoint @ dA_adjoint @ left + right @ dA_adjoint @ P_adjoint @ P - P @ dA @ P
 
 
 def linalg_householder_product(input: ArrayLike, tau: ArrayLike) -> Array:

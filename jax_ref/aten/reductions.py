@@ -209,8 +209,13 @@ def logsumexp(self: ArrayLike, dim: Axes, keepdim: bool = False) -> Array:
     return total if keepdim else jnp.squeeze(total, axes)
 
 
+def _squared(x: Array) -> Array:
+    """|x|² without an absolute value."""
+    return x.real**2 + x.imag**2 if is_complex(x) else x * x
+
+
 def _norm_of(size: Array, order: float, axes: tuple[int, ...], keepdim: bool) -> Array:
-    """The norm of entries whose absolute values are given; the derivative is 0 where the norm is 0."""
+    """The norm of an order other than 2, of absolute values; the derivative is 0 where the norm is 0."""
     if order == math.inf:
         return jnp.max(size, axis=axes, keepdims=keepdim)
     if order == -math.inf:
@@ -219,8 +224,6 @@ def _norm_of(size: Array, order: float, axes: tuple[int, ...], keepdim: bool) ->
         return jnp.sum((size != 0).astype(size.dtype), axis=axes, keepdims=keepdim)
     if order == 1:
         return jnp.sum(size, axis=axes, keepdims=keepdim)
-    if order == 2:
-        return _root(jnp.sum(size * size, axis=axes, keepdims=keepdim))
     zero = size == 0
     safe = jnp.where(zero, jnp.ones_like(size), size)
     powers = jnp.where(zero, jnp.zeros_like(size) if order > 0 else jnp.full_like(size, jnp.inf), safe**order)
@@ -237,12 +240,9 @@ def linalg_vector_norm(
     x = jnp.asarray(self)
     x = x if dtype is None else x.astype(dtype)
     axes = _axes_of(x, dim)
-    if is_complex(x):
-        if ord == 2:
-            return _root(jnp.sum(x.real**2 + x.imag**2, axis=axes, keepdims=keepdim))
-        size = _root(x.real**2 + x.imag**2)
-    else:
-        size = jnp.where(x == 0, jnp.zeros_like(x), jnp.abs(x))
+    if ord == 2:  # without absolute values, whose second derivative at 0 is no number
+        return _root(jnp.sum(_squared(x), axis=axes, keepdims=keepdim))
+    size = _root(_squared(x)) if is_complex(x) else jnp.where(x == 0, jnp.zeros_like(x), jnp.abs(x))
     return _norm_of(size, float(ord), axes, keepdim)
 
 

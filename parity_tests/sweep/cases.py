@@ -169,6 +169,11 @@ class Case:
 
         return side
 
+    @property
+    def may_draw(self) -> bool:
+        """Whether the operator draws random numbers, perhaps with some of its options only."""
+        return torch.Tag.nondeterministic_seeded in self._operator().tags
+
     @functools.cached_property
     def entrywise(self) -> bool:
         """Whether each number of the only result depends on the inputs at its own place alone."""

@@ -14,8 +14,9 @@ from jax.extend import core
 from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.maps import BASES
 from parity_tests.sweep.cases import Arrays, Case, Side
-from parity_tests.sweep.comparison import HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS, decided, differing
+from parity_tests.sweep.comparison import HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS, accused_by_both, decided, differing
 from parity_tests.sweep.cotangents import COTANGENTS
+from parity_tests.sweep.kinks import are_limits, has_kink
 from parity_tests.sweep.lines import Finding, Verdict
 from parity_tests.sweep.repro import repro
 from parity_tests.sweep.slopes import Slopes
@@ -24,6 +25,7 @@ from parity_tests.sweep.witnesses import Path, exactly, paths, slopes_by, traced
 
 REFUSALS = (Refused, RuntimeError, NotImplementedError, TypeError, ValueError, IndexError)
 _FIRST_ORDER = ("vjp", "jvp")
+_NOT_THE_SAME = "the slopes of PyTorch's values are not those of JAX's"
 _OF_VALUES = "differences of PyTorch's values and of JAX's"
 _EXTREME = 1e100  # beyond which, or below whose inverse, squares overflow or vanish
 _WRITTEN_OUT = 16  # numbers of an argument
@@ -101,6 +103,10 @@ class Comparison:
         agrees, level = self._below(mode, arguments)
         usable = self.usable & agrees
         found, other = self.pytorch(mode, given), self.jax(mode, arguments)
+        if self.case.may_draw and not _are_equal(found, self.pytorch(mode, given)):
+            for tally in tallies.values():
+                tally.refused("the operator draws random numbers")
+            return
         for index, label in enumerate(self.case.labels(mode)):
             tally = tallies.get(plain(label))
             if tally is None:
@@ -113,8 +119,20 @@ class Comparison:
             if p.size and (self.entrywise or usable.all()):
                 first = tuple(int(i) for i in np.unravel_index(int(np.argmax(usable)), p.shape))
                 tally.zero = functools.partial(self._decided, mode, arguments, index, first, p, j, level)
-            for place in self._places(p, j, self._differing(mode, p, j, level) & usable, arguments):
-                tally.found(*self._decided(mode, arguments, index, place, p, j, level))
+            most = _ASKED_ENTRYWISE if self.entrywise else _ASKED
+            most = 1 if tally.verdict.is_wrong else most  # that somebody is wrong is known already
+            places = self._places(p, j, self._differing(mode, p, j, level) & usable, arguments, most)
+            of_terms = max(level, self._terms(mode, arguments, index)) if places else level
+            for place in places:
+                tally.found(*self._decided(mode, arguments, index, place, p, j, of_terms))
+
+    def _terms(self, mode: str, arguments: Arrays, index: int) -> float:
+        """The size of what is added up in a result, which may cancel: that of the same with signs drawn at random."""
+        count, rng = self.case.map(mode).base, np.random.default_rng(0)
+        if self.entrywise:
+            return 0.0
+        mixed = [x * rng.choice([-1.0, 1.0], x.shape) for x in arguments[count:]]
+        return _largest(self.jax(mode, [*arguments[:count], *mixed])[index])
 
     def _below(self, mode: str, arguments: Arrays) -> tuple[np.ndarray, float]:
         """Where both sides agree on the map that a mode differentiates and it is finite; and its largest number."""
@@ -141,7 +159,9 @@ class Comparison:
             self.programs[BASES[mode]] = traced(case, case.jax_function(), mode)
         return self.programs[BASES[mode]]
 
-    def _places(self, p: np.ndarray, j: np.ndarray, differs: np.ndarray, arguments: Arrays) -> list[tuple[int, ...]]:
+    def _places(
+        self, p: np.ndarray, j: np.ndarray, differs: np.ndarray, arguments: Arrays, most: int
+    ) -> list[tuple[int, ...]]:
         """The places that are asked about: of ordinary arguments first, and of these those that differ most."""
         with np.errstate(all="ignore"):
             off = np.abs(p - j) / np.maximum(np.abs(p), np.abs(j))
@@ -149,7 +169,7 @@ class Comparison:
         strange = np.zeros(p.shape)
         for x in arguments if self.entrywise else ():
             strange += _is_extreme(x) + 2 * ~np.isfinite(x)
-        count = min(int(differs.sum()), _ASKED_ENTRYWISE if self.entrywise else _ASKED)
+        count = min(int(differs.sum()), most)
         chosen = np.lexsort((-off, np.where(differs.ravel(), strange.ravel(), np.inf)))[:count]
         return [tuple(int(i) for i in np.unravel_index(k, p.shape)) for k in chosen]
 
@@ -177,8 +197,10 @@ class Comparison:
         parts = [np.real, np.imag] if j.dtype.kind == "c" else [np.real]
         for path, part in zip(paths(case, mode, arguments, index, here), parts, strict=True):
             slopes, verdict, why = self._told(mode, path, float(part(p[place])), float(part(j[place])), largest)
-            if verdict.rank > Verdict.UNDECIDED.rank and any(_is_extreme(x).any() for x in arguments):
-                verdict, why = Verdict.OVERFLOWS, str(verdict)
+            if verdict.is_wrong and self._may_choose(mode, arguments, path, index, here, (p[place], j[place])):
+                verdict, why = Verdict.CONVENTION, "the function is not differentiable there"
+            elif verdict.rank >= Verdict.UNDECIDED.rank and any(_is_extreme(x).any() for x in arguments):
+                verdict, why = Verdict.OVERFLOWS, f"{verdict}: {why}" if why else str(verdict)
             if verdict.rank > worst.rank:
                 worst, reason, slope = verdict, why, slopes
 
@@ -203,19 +225,31 @@ class Comparison:
 
     def _told(self, mode: str, path: Path, p: float, j: float, largest: float) -> tuple[Slopes, Verdict, str]:
         """What the witnesses say: extended precision or, where it cannot tell, the values of both frameworks."""
+        part = MOST_OF_THE_DIGITS if self.entrywise else HALF_OF_THE_DIGITS
         if (program := self._program(mode)) is not None:
             slopes = exactly(program, path)
-            verdict, reason = decided(p, j, slopes, largest)
+            verdict, reason = decided(p, j, slopes, largest, path.scale, part)
             if verdict is not Verdict.UNDECIDED:
                 return slopes, verdict, reason
         case = self._single if self.entrywise else self.case
         side = self._single_side if self.entrywise else self.jax
         found = [slopes_by(which, case, mode, path, _OF_VALUES) for which in (case.in_pytorch, side)]
-        told = [decided(p, j, slopes, largest) for slopes in found]
+        told = [decided(p, j, slopes, largest, path.scale, part) for slopes in found]
         if told[0][0] is not told[1][0]:  # as on a branch cut on whose sides the frameworks put different zeros
-            return found[0], Verdict.UNDECIDED, "the slopes of PyTorch's values are not those of JAX's"
+            return found[0], accused_by_both(told[0][0], told[1][0]), _NOT_THE_SAME
         best = min(zip(found, told, strict=True), key=lambda each: each[0].error)
         return best[0], *best[1]
+
+    def _may_choose(
+        self, mode: str, arguments: Arrays, path: Path, index: int, place: tuple[int, ...], numbers: tuple[Any, Any]
+    ) -> bool:
+        """Whether the function has no derivative there, and both frameworks say what it is nearby."""
+        if self.entrywise or not np.isfinite(numbers).all():  # of an elementwise operator both slopes were asked
+            return False
+        sides = (self.pytorch, self.jax)
+        return are_limits(sides, mode, arguments, path, index, place, numbers) and has_kink(
+            self.jax, self.case, mode, path
+        )
 
     @functools.cached_property
     def _single(self) -> Case:
@@ -225,6 +259,10 @@ class Comparison:
     @functools.cached_property
     def _single_side(self) -> Side:
         return self._single.in_jax(self.own)
+
+
+def _are_equal(found: Arrays, again: Arrays) -> bool:
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, again, strict=True))
 
 
 def _is_extreme(x: np.ndarray) -> np.ndarray:

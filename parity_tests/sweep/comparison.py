@@ -36,20 +36,31 @@ def differing(
         return ~(near | (found == other) | (np.isnan(found) & np.isnan(other)))
 
 
-def decided(pytorch: float, jax: float, slopes: Slopes, largest: float) -> tuple[Verdict, str]:
+def decided(
+    pytorch: float,
+    jax: float,
+    slopes: Slopes,
+    largest: float,
+    scale: float = 1.0,
+    of_largest: float = MOST_OF_THE_DIGITS,
+) -> tuple[Verdict, str]:
     """Return who is right about a number, and the reason in words.
 
     Args:
         pytorch, jax: real numbers that differ.
         slopes: of the function that is differentiated.
-        largest: of the numbers of the same result and of what is differentiated; what is off by less than the last
-            digits of it has lost digits.
+        largest: of the numbers of the same result and of what is differentiated.
+        scale: by which the slopes have to be multiplied.
+        of_largest: the part of `largest`; what is off by less has lost digits, what is off by more is another number.
     """
     if any(map(math.isinf, (slopes.behind, slopes.ahead))):
         return Verdict.CONVENTION, "the function has no finite derivative there"
     if not slopes.known:
         return Verdict.UNDECIDED, "differences do not converge"
     size = max(abs(slopes.low), abs(slopes.high))
+    if math.isinf(size * scale) and not (math.isfinite(pytorch) or math.isfinite(jax)):
+        return Verdict.AGREES, ""  # no format holds the right number
+    pytorch, jax, largest = pytorch / scale, jax / scale, largest / scale
     room = 2 * slopes.error + HALF_OF_THE_DIGITS * size + _UNDERFLOWS
     off = [max(slopes.low - value, value - slopes.high, 0.0) for value in (pytorch, jax)]
     if size <= MOST_OF_THE_DIGITS * largest and all(d <= _ROUNDING * largest for d in off):
@@ -61,12 +72,23 @@ def decided(pytorch: float, jax: float, slopes: Slopes, largest: float) -> tuple
             settled = abs(pytorch - jax) <= 4 * HALF_OF_THE_DIGITS * size
             return (Verdict.AGREES, "") if settled else (Verdict.UNDECIDED, "differences are not exact enough")
     # NaN is not small
-    lost = room + max(_SOME_DIGITS * size, MOST_OF_THE_DIGITS * largest)
+    lost = room + max(_SOME_DIGITS * size, of_largest * largest)
     wrong = [not d <= lost for d in off]
     if any(wrong):
         which = {(True, False): Verdict.WRONG_IN_PYTORCH, (False, True): Verdict.WRONG_IN_JAX}
         return which.get((wrong[0], wrong[1]), Verdict.WRONG_IN_BOTH), ""
     return _digits(dict(zip(("PyTorch", "JAX"), off, strict=True)), slopes, size)
+
+
+def accused_by_both(first: Verdict, second: Verdict) -> Verdict:
+    """Return who is wrong by two witnesses whose verdicts differ; UNDECIDED if there is nobody whom both accuse."""
+    accused = {
+        Verdict.WRONG_IN_PYTORCH: {"PyTorch"},
+        Verdict.WRONG_IN_JAX: {"JAX"},
+        Verdict.WRONG_IN_BOTH: {"PyTorch", "JAX"},
+    }
+    both = accused.get(first, set()) & accused.get(second, set())
+    return next((verdict for verdict, who in accused.items() if who == both), Verdict.UNDECIDED)
 
 
 def _digits(off: Mapping[str, float], slopes: Slopes, size: float) -> tuple[Verdict, str]:

@@ -17,12 +17,17 @@ class Verdict(enum.StrEnum):
     AGREES = "agrees"
     CONVENTION = "convention"  # the function has no derivative there, and the frameworks choose differently
     LOSES_DIGITS = "loses digits"
-    OVERFLOWS = "overflows"  # wrong at numbers whose squares no format holds, and right elsewhere
+    OVERFLOWS = "overflows"  # they differ only at numbers whose squares no format holds; the reason says who is wrong
     UNREACHED = "cannot be reached"
     UNDECIDED = "undecided"  # they differ, and no witness can tell who is right
     WRONG_IN_JAX = "wrong in JAX"
     WRONG_IN_PYTORCH = "wrong in PyTorch"
     WRONG_IN_BOTH = "wrong in both"
+
+    @property
+    def is_wrong(self) -> bool:
+        """True if one framework is wrong, or both."""
+        return self.rank > Verdict.UNDECIDED.rank
 
     @property
     def rank(self) -> int:

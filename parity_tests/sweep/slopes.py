@@ -70,7 +70,8 @@ class Slopes:
 def by_differences(along: Callable[[float], float], size: float, witness: str) -> Slopes:
     """Return the slopes of a function in float64: Richardson's extrapolation of one-sided differences.
 
-    Of all steps those count at which the extrapolation changes least.
+    Of all steps those count at which the extrapolation changes least. Where the function is finite at the point alone,
+    as 0 log y for y < 0 is if 0 times anything is 0, both slopes are infinite.
 
     Args:
         along: the function.
@@ -80,6 +81,8 @@ def by_differences(along: Callable[[float], float], size: float, witness: str) -
     middle = along(0.0)
     if not math.isfinite(middle):
         return Slopes(math.nan, math.nan, math.inf, witness)
+    if not any(math.isfinite(along(side * size * h)) for h in _STEPS for side in (-1, 1)):
+        return Slopes(math.inf, math.inf, math.inf, witness)
     behind, first = _one_sided(lambda h: (middle - along(-h)) / h, size, middle)
     ahead, second = _one_sided(lambda h: (along(h) - middle) / h, size, middle)
     errors = [e for s, e in ((behind, first), (ahead, second)) if not math.isnan(s)]

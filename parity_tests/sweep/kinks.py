@@ -1,0 +1,94 @@
+"""Whether the map that a mode differentiates has a derivative at all: whether its slopes are linear in the direction.
+
+The one-sided slopes along a single direction do not tell. The median of three equal numbers does not change if one of
+them moves, to either side, so that its slope is 0; if all three move, it moves, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from parity_tests.sweep.cases import Arrays, Case, Side
+from parity_tests.sweep.slopes import Slopes
+from parity_tests.sweep.witnesses import Path, slopes_by
+
+Pair = tuple[complex, complex]
+
+_FACTORS = (-4.0, 4.0)  # of the path's direction, beside normal numbers: so large that it decides which number is first
+_STARTS = 64  # nearby: of five equal numbers each is the median of many
+_NEAR = 2.0**-20  # relative: how far they are
+_OTHERS = 4  # for each factor: of three equal numbers the same one is in the middle of both by chance
+_PART = 2.0**-16  # of the largest slope: what a slope of a sum may be off the sum of slopes
+
+
+def has_kink(side: Side, case: Case, mode: str, path: Path) -> bool:
+    """Return whether the slope along a path, added to those along another one, is not the slope along their sum.
+
+    Args:
+        side: whose values are asked.
+        case, mode, path: see `witnesses`.
+
+    Returns:
+        False also where differences cannot tell.
+    """
+    rng = np.random.default_rng(0)
+
+    def slope(direction: list[np.ndarray]) -> Slopes:
+        return slopes_by(side, case, mode, dataclasses.replace(path, direction=direction), "")
+
+    one = slope(list(path.direction))
+    for factor in _FACTORS * _OTHERS:
+        other = [rng.standard_normal(d.shape) if d.any() else np.zeros_like(d) for d in path.direction]
+        both = slope([factor * d + x for d, x in zip(path.direction, other, strict=True)])
+        if _is_another(both, slope(other), one, factor):
+            return True
+    return False
+
+
+def are_limits(
+    sides: tuple[Side, Side],
+    mode: str,
+    arguments: Arrays,
+    path: Path,
+    index: int,
+    place: tuple[int, ...],
+    numbers: Pair,
+) -> bool:
+    """Return whether numbers lie between those that both frameworks agree on nearby, so that either may be chosen.
+
+    Args:
+        sides: PyTorch's and JAX's.
+        mode, arguments, index, place: of the number, see `witnesses.paths`.
+        path: of the number; what it moves is moved a little.
+        numbers: what the frameworks say.
+    """
+    rng, found = np.random.default_rng(0), []
+    for _ in range(_STARTS):
+        start = list(arguments)
+        for k, d in enumerate(path.direction):
+            start[k] = start[k] + _NEAR * path.size * rng.standard_normal(d.shape) if d.any() else start[k]
+        p, j = (side(mode, start)[index][place] for side in sides)
+        if abs(p - j) <= _PART * max(abs(p), abs(j)):
+            found.append(j)
+    return all(
+        _lies_between(part(found), part(np.asarray(number))) for number in numbers for part in (np.real, np.imag)
+    )
+
+
+def _lies_between(found: np.ndarray, number: np.ndarray) -> bool:
+    room = _PART * float(np.abs(found).max(initial=0))
+    return bool(found.size and found.min() - room <= number <= found.max() + room)
+
+
+def _is_another(both: Slopes, two: Slopes, one: Slopes, factor: float) -> bool:
+    """Whether a slope is not another one plus a multiple of a third."""
+    # Those ahead alone: along a negative multiple of a direction one goes to its other side
+    third = factor * (one.ahead if factor > 0 else one.behind)
+    found = [both.ahead, two.ahead, third]
+    if not all(map(math.isfinite, found)):
+        return False
+    error = both.error + two.error + abs(factor) * one.error
+    return abs(both.ahead - two.ahead - third) > 8 * error + _PART * max(map(abs, found))
