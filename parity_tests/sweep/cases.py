@@ -18,8 +18,9 @@ from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
 from parity_tests.harness.oracle.transforms import as_tuple, conjugated, jvp_of, vjp_of
 from parity_tests.sweep.domains import Projection, projections
 from parity_tests.sweep.elementwise import is_elementwise
-from parity_tests.sweep.invariants import NOT_COMPARED
+from parity_tests.sweep.invariants import INVARIANTS, NOT_COMPARED
 from parity_tests.sweep.recorded_calls import RecordedCall, as_jax, as_numpy, as_torch
+from parity_tests.sweep.torch_invariants import TORCH_INVARIANTS
 from torch_impl.derivatives import Entry
 
 Arrays = list[np.ndarray]
@@ -130,6 +131,7 @@ class Case:
                 first = self.entry.argument_names[0]
                 given[first] = _copies(given[first])
             found = _flat(operator(**given))
+            found = TORCH_INVARIANTS[self.call.name](given, *found) if self.call.name in TORCH_INVARIANTS else found
             return tuple(found[i] for i in self.results.values())
 
         return function
@@ -144,7 +146,9 @@ class Case:
         constants = {key: as_jax(value) for key, value in self.call.arguments.items()}
 
         def function(*inputs: jax.Array) -> tuple[jax.Array, ...]:
-            found = _flat(reference(**_with(constants, self._projected(inputs))))
+            given = _with(constants, self._projected(inputs))
+            found = _flat(reference(**given))
+            found = INVARIANTS[self.call.name](given, *found) if self.call.name in INVARIANTS else found
             return tuple(found[i] for i in self.results.values())
 
         return function
@@ -203,14 +207,23 @@ def tensors_of(arguments: Sequence[np.ndarray | torch.Tensor]) -> list[torch.Ten
 
 
 def case_of(entry: Entry, call: RecordedCall) -> Case | None:
-    """Return a call as a case; None if none of its inputs with a formula, or none of its results, has a derivative."""
-    names = dict.fromkeys(name for formula in entry.vjps for name in formula.names)
+    """Return a call as a case; None if none of its inputs with a formula, or none of its results, has a derivative.
+
+    Where the operator leaves signs or orders of vectors open, the results are what does not depend on them.
+    """
+    every = dict.fromkeys(name for formula in entry.vjps for name in formula.names)
+    names = [name for name in every if name not in entry.not_implemented]
     inputs = {}
     for name in names:
         value = call.arguments.get(name)
         inputs |= {f"{name}[{i}]": x for i, x in enumerate(value)} if isinstance(value, list) else {name: value}
     inputs = {name: x for name, x in inputs.items() if _is_inexact(x)}
-    results = {name: i for name, i in _named_results(entry, call).items() if _is_inexact(call.results[i])}
+    if call.name in INVARIANTS:
+        found = INVARIANTS[call.name](call.arguments, *call.results)
+        call = replace(call, results=tuple(map(np.asarray, found)))
+        results = {f"invariants[{i}]": i for i in range(len(found))}
+    else:
+        results = {name: i for name, i in _named_results(entry, call).items() if _is_inexact(call.results[i])}
     if not inputs or not results:
         return None
     return Case(entry, call, inputs, results)

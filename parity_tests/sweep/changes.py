@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,12 +43,18 @@ def table_text(results: Results) -> str:
 
 
 def expected_text(results: Results) -> str:
-    """The discrepancies as JSON: each line that does not agree, by its key, and nothing that varies between runs."""
-    lines = [line.as_json() for line in results.all_lines if line.verdict is not Verdict.AGREES]
-    for line in lines:
-        del line["seconds"]
+    """The verdicts of the lines that do not agree, as JSON that is read line by line, without what varies between runs.
+
+    Of each operator, by verdict, the derivatives: {"abs": {"overflows": ["vjp_of_vjp self complex128"]}}.
+    """
+    verdicts: dict[str, dict[str, list[str]]] = {}
+    for line in sorted(discrepancies(results.all_lines), key=lambda line: line.key):
+        of_operator = verdicts.setdefault(line.operator, {})
+        of_operator.setdefault(str(line.verdict), []).append(f"{line.mode} {line.of} {line.dtype}")
     versions = {name: results.header.versions[name] for name in ("torch", "jax")}
-    return json.dumps({"schema": 1, "kind": EXPECTED, "versions": versions, "lines": lines}, indent=1) + "\n"
+    about = json.dumps({"schema": 2, "kind": EXPECTED, "versions": versions})
+    rows = [f" {json.dumps(operator)}: {json.dumps(found)}" for operator, found in verdicts.items()]
+    return about[:-1] + ', "verdicts": {\n' + ",\n".join(rows) + "\n}}\n"
 
 
 def read_lines(path: Path) -> tuple[list[Line], bool]:
@@ -63,11 +69,21 @@ def read_lines(path: Path) -> tuple[list[Line], bool]:
     except ValueError:  # a file of results has several values
         return read_results(path).all_lines, True
     try:
-        if data["kind"] not in (TABLE, EXPECTED):
+        if data["kind"] == EXPECTED:
+            return list(_expected_lines(data["verdicts"])), False
+        if data["kind"] != TABLE:
             return read_results(path).all_lines, True
-        return [Line.of_json(line) for line in data["lines"]], data["kind"] == TABLE
-    except (LookupError, TypeError) as error:
+        return [Line.of_json(line) for line in data["lines"]], True
+    except (AttributeError, LookupError, TypeError) as error:
         raise ValueError(f"{path} has no results of a sweep") from error
+
+
+def _expected_lines(verdicts: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[Line]:
+    for operator, of_operator in verdicts.items():
+        for verdict, derivatives in of_operator.items():
+            for derivative in derivatives:
+                mode, of, dtype = derivative.split(" ")
+                yield Line(operator, mode, of, dtype, Verdict(verdict))
 
 
 def changes(before: Iterable[Line], after: Iterable[Line]) -> list[Change]:

@@ -16,7 +16,7 @@ from parity_tests.harness.maps import BASES
 from parity_tests.sweep.cases import Arrays, Case, Side
 from parity_tests.sweep.comparison import HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS, accused_by_both, decided, differing
 from parity_tests.sweep.cotangents import COTANGENTS
-from parity_tests.sweep.kinks import are_limits, has_kink
+from parity_tests.sweep.kinks import has_kink, is_limit
 from parity_tests.sweep.lines import Finding, Verdict
 from parity_tests.sweep.repro import repro
 from parity_tests.sweep.slopes import Slopes
@@ -197,9 +197,9 @@ class Comparison:
         parts = [np.real, np.imag] if j.dtype.kind == "c" else [np.real]
         for path, part in zip(paths(case, mode, arguments, index, here), parts, strict=True):
             slopes, verdict, why = self._told(mode, path, float(part(p[place])), float(part(j[place])), largest)
-            if verdict.is_wrong and self._may_choose(mode, arguments, path, index, here, (p[place], j[place])):
-                verdict, why = Verdict.CONVENTION, "the function is not differentiable there"
-            elif verdict.rank >= Verdict.UNDECIDED.rank and any(_is_extreme(x).any() for x in arguments):
+            if verdict.is_wrong and not self.entrywise:  # of an elementwise operator both slopes were asked
+                verdict, why = self._chosen(verdict, mode, arguments, path, (index, here), (p[place], j[place]))
+            if verdict.rank >= Verdict.UNDECIDED.rank and any(_is_extreme(x).any() for x in arguments):
                 verdict, why = Verdict.OVERFLOWS, f"{verdict}: {why}" if why else str(verdict)
             if verdict.rank > worst.rank:
                 worst, reason, slope = verdict, why, slopes
@@ -240,16 +240,28 @@ class Comparison:
         best = min(zip(found, told, strict=True), key=lambda each: each[0].error)
         return best[0], *best[1]
 
-    def _may_choose(
-        self, mode: str, arguments: Arrays, path: Path, index: int, place: tuple[int, ...], numbers: tuple[Any, Any]
-    ) -> bool:
-        """Whether the function has no derivative there, and both frameworks say what it is nearby."""
-        if self.entrywise or not np.isfinite(numbers).all():  # of an elementwise operator both slopes were asked
-            return False
+    def _chosen(
+        self,
+        verdict: Verdict,
+        mode: str,
+        arguments: Arrays,
+        path: Path,
+        which: tuple[int, tuple[int, ...]],
+        numbers: tuple[Any, Any],
+    ) -> tuple[Verdict, str]:
+        """The verdict on who is wrong by the slopes along one path: at a kink, who is not right nearby either."""
+        if not has_kink(self.jax, self.case, mode, path):
+            return verdict, ""
         sides = (self.pytorch, self.jax)
-        return are_limits(sides, mode, arguments, path, index, place, numbers) and has_kink(
-            self.jax, self.case, mode, path
-        )
+        right = [
+            is_limit(side, self.jax, self.case, mode, arguments, which, number)
+            for side, number in zip(sides, numbers, strict=True)
+        ]
+        if all(right):
+            return Verdict.CONVENTION, "the function is not differentiable there"
+        if not any(right):
+            return verdict, ""
+        return (Verdict.WRONG_IN_JAX if right[0] else Verdict.WRONG_IN_PYTORCH), ""
 
     @functools.cached_property
     def _single(self) -> Case:

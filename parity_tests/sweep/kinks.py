@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 
 from parity_tests.sweep.cases import Arrays, Case, Side
 from parity_tests.sweep.slopes import Slopes
-from parity_tests.sweep.witnesses import Path, slopes_by
-
-Pair = tuple[complex, complex]
+from parity_tests.sweep.witnesses import Path, paths, slopes_by
 
 _FACTORS = (-4.0, 4.0)  # of the path's direction, beside normal numbers: so large that it decides which number is first
+_CONFIRMED = 2  # of them
 _STARTS = 64  # nearby: of five equal numbers each is the median of many
-_NEAR = 2.0**-20  # relative: how far they are
+_NEAR = 2.0**-12  # relative: how far they are
 _OTHERS = 4  # for each factor: of three equal numbers the same one is in the middle of both by chance
 _PART = 2.0**-16  # of the largest slope: what a slope of a sum may be off the sum of slopes
 
@@ -48,37 +48,46 @@ def has_kink(side: Side, case: Case, mode: str, path: Path) -> bool:
     return False
 
 
-def are_limits(
-    sides: tuple[Side, Side],
-    mode: str,
-    arguments: Arrays,
-    path: Path,
-    index: int,
-    place: tuple[int, ...],
-    numbers: Pair,
+def is_limit(
+    side: Side, values: Side, case: Case, mode: str, arguments: Arrays, which: tuple[int, tuple[int, ...]], number: Any
 ) -> bool:
-    """Return whether numbers lie between those that both frameworks agree on nearby, so that either may be chosen.
+    """Return whether a number lies between those that its framework says nearby, where the slopes confirm them.
 
     Args:
-        sides: PyTorch's and JAX's.
-        mode, arguments, index, place: of the number, see `witnesses.paths`.
-        path: of the number; what it moves is moved a little.
-        numbers: what the frameworks say.
+        side: the framework's.
+        values: whose values have the slopes.
+        case, mode, arguments: see `witnesses.paths`.
+        which: the number's index among the results, and its place.
+        number: what the framework says.
     """
     rng, found = np.random.default_rng(0), []
-    for _ in range(_STARTS):
+    index, place = which
+    for count in range(_STARTS):
         start = list(arguments)
-        for k, d in enumerate(path.direction):
-            start[k] = start[k] + _NEAR * path.size * rng.standard_normal(d.shape) if d.any() else start[k]
-        p, j = (side(mode, start)[index][place] for side in sides)
-        if abs(p - j) <= _PART * max(abs(p), abs(j)):
-            found.append(j)
-    return all(
-        _lies_between(part(found), part(np.asarray(number))) for number in numbers for part in (np.real, np.imag)
-    )
+        moved = next(paths(case, mode, arguments, index, place))
+        for k, d in enumerate(moved.direction):
+            start[k] = start[k] + _NEAR * moved.size * rng.standard_normal(d.shape) if d.any() else start[k]
+        found.append(side(mode, start)[index][place])
+        if count < _CONFIRMED and not _is_right(values, case, mode, start, which, found[-1]):
+            return False
+    return all(_lies_between(part(found), part(number)) for part in (np.real, np.imag))
 
 
-def _lies_between(found: np.ndarray, number: np.ndarray) -> bool:
+def _is_right(
+    values: Side, case: Case, mode: str, arguments: Arrays, which: tuple[int, tuple[int, ...]], number: Any
+) -> bool:
+    """Whether a number is what the slopes are."""
+    parts = (np.real, np.imag) if np.iscomplexobj(number) else (np.real,)
+    for path, part in zip(paths(case, mode, arguments, *which), parts, strict=True):
+        # Steps that stay on this side of the kink
+        slopes = slopes_by(values, case, mode, dataclasses.replace(path, size=_NEAR * path.size), "")
+        off = abs(slopes.high - float(part(number)) / path.scale)
+        if not slopes.known or off > 8 * slopes.error + _PART * abs(slopes.high):
+            return False
+    return True
+
+
+def _lies_between(found: np.ndarray, number: float) -> bool:
     room = _PART * float(np.abs(found).max(initial=0))
     return bool(found.size and found.min() - room <= number <= found.max() + room)
 

@@ -15,6 +15,8 @@ from parity_tests.sweep.special_points import numbers_of, points
 
 _LONGEST = 9  # of the vectors with NaN: one more than a vector register of eight lanes
 _HUGE, _SMALL = 1e150, 1e-150
+# Operators whose function JAX has does not end at numbers that are larger: docs/found.md, 63.
+_WITHOUT_END = {"aten::igamma": 1e12, "aten::igammac": 1e12}
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,9 @@ def _of_vectors(call: RecordedCall, moving: Sequence[str]) -> Made:
         pairs = zip(arrays.items(), columns, strict=True)
         return {**call.arguments, **{name: _cast(column, x.dtype) for (name, x), column in pairs}}
 
-    yield "special numbers, and ties", given(list(zip(*points(len(moving), is_complex, kinks), strict=True)))
+    most = _WITHOUT_END.get(call.name, np.inf)
+    special = [point for point in points(len(moving), is_complex, kinks) if max(map(abs, point)) <= most]
+    yield "special numbers, and ties", given(list(zip(*special, strict=True)))
     ordinary = [np.resize(x, _LONGEST) for x in arrays.values()]
     for i, name in enumerate(moving):
         for infinity in (np.inf, -np.inf):

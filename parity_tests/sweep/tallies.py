@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from parity_tests.sweep.invariants import INVARIANTS
 from parity_tests.sweep.lines import Finding, Verdict
 from parity_tests.sweep.recorded_calls import RecordedCall
 from torch_impl.derivatives import Entry
@@ -63,6 +64,8 @@ def names_of(entry: Entry, mode: str, calls: Sequence[RecordedCall]) -> list[str
     integers = {i for call in calls[:1] for i, y in enumerate(call.results) if np.asarray(y).dtype.kind not in "fc"}
     many = len(entry.result_names) > 1
     results = [name for i, (name, flag) in enumerate(flags) if flag and not (many and i in integers)]
+    if f"aten::{entry.name}" in INVARIANTS:
+        results = ["invariants"]
     bars, dots = [f"{y}_bar" for y in results], [f"{x}_dot" for x in inputs]
     names = {
         "vjp": inputs,

@@ -145,12 +145,12 @@ def _atanh(mp, x):
 
 @elementwise("erf")
 def _erf(mp, x):
-    return mp.erf(x)
+    return mp.erf(x) if abs(x) < _BEYOND else mp.sign(x)
 
 
 @elementwise("erfc")
 def _erfc(mp, x):
-    return mp.erfc(x)
+    return mp.erfc(x) if abs(x) < _BEYOND else 1 - mp.sign(x)
 
 
 @elementwise("erf_inv")

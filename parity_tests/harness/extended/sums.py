@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,8 @@ from parity_tests.harness.rounding.evaluation import contracted, evaluated
 def _folded(x: np.ndarray, axes: tuple[int, ...], combine: Callable[[Any, Any], Any], start: Any) -> np.ndarray:
     """Each entry of the result combines those along the axes, one after the other."""
     kept = [size for i, size in enumerate(x.shape) if i not in axes]
-    rows = np.moveaxis(x, axes, range(x.ndim - len(axes), x.ndim)).reshape(*kept, -1)
+    count = math.prod(x.shape[i] for i in axes)  # which may be 0, as the others may
+    rows = np.moveaxis(x, axes, range(x.ndim - len(axes), x.ndim)).reshape(*kept, count)
     y = np.empty(kept, object)
     for place in np.ndindex(*kept):
         y[place] = functools.reduce(combine, rows[place].tolist(), start)

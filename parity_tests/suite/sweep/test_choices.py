@@ -1,0 +1,124 @@
+"""Where a function has no derivative a framework may choose one of those nearby, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from parity_tests.suite.sweep.test_judgement import changed, judged, verdicts
+from parity_tests.sweep.cases import Case, Side
+from parity_tests.sweep.comparison import accused_by_both, decided
+from parity_tests.sweep.lines import Verdict
+from parity_tests.sweep.slopes import Slopes, by_differences
+
+EQUAL = np.array([2.0, 2.0, 2.0, -1.0, 5.0])  # the third is in the middle of three equal ones
+MEDIAN: dict[str, Any] = {"self": EQUAL, "k": 3, "dim": 0, "keepdim": False}
+
+
+def one_hot(place: int, factor: float) -> Any:
+    """A gradient that is the right one's sum times a factor, at one place."""
+
+    def change(found: list[np.ndarray]) -> list[np.ndarray]:
+        y = np.zeros_like(found[0])
+        y[place] = factor * found[0].sum()
+        return [y]
+
+    return changed(change)
+
+
+def of_the_equal(place: int, mode: str) -> Any:
+    """PyTorch's own derivative, but of equal numbers this one is taken for the second."""
+    nudge = np.zeros(5)
+    nudge[:3] = 1e-9 * np.array([0.0, 1.0, 2.0])[(np.arange(3) - place + 1) % 3]
+
+    def of(case: Case) -> Side:
+        def side(which: str, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+            first = arguments[0] + nudge if which == mode else arguments[0]
+            return case.in_pytorch(which, [first, *arguments[1:]])
+
+        return side
+
+    return of
+
+
+@pytest.mark.parametrize("mode", ["vjp", "jvp"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_each_of_equal_numbers_may_be_the_median(place, mode):
+    lines = judged("kthvalue", of_the_equal(place, mode), (mode,), **MEDIAN)
+    assert verdicts(lines) <= {Verdict.AGREES, Verdict.CONVENTION}
+
+
+@pytest.mark.parametrize(("place", "factor"), [(3, 1.0), (4, 1.0), (1, 2.0), (1, -1.0)])
+def test_other_numbers_may_not_nor_may_the_gradient_be_of_another_size(place, factor):
+    line = judged("kthvalue", one_hot(place, factor), ("vjp",), **MEDIAN)["vjp", "self"]
+    assert line.verdict is Verdict.WRONG_IN_PYTORCH
+
+
+def test_a_tangent_of_another_size_is_no_choice_either():
+    side = changed(lambda found: [50 * found[0], *found[1:]], "jvp")
+    assert judged("kthvalue", side, ("jvp",), **MEDIAN)["jvp", "values"].verdict is Verdict.WRONG_IN_PYTORCH
+
+
+def test_a_wrong_derivative_of_a_smooth_function_is_no_choice():
+    side = changed(lambda found: [np.zeros_like(found[0])])
+    lines = judged("linalg_inv_ex", side, ("vjp",), A=np.array([[2.0, 0.5], [1.0, 1.0]]))
+    assert verdicts(lines) == {Verdict.WRONG_IN_PYTORCH}
+
+
+def test_an_infinite_number_is_right_where_no_format_holds_the_right_one():
+    slopes = Slopes(-2.0, -2.0, 1e-18, "")
+    assert decided(-np.inf, np.nan, slopes, 1.0, scale=2.0**1023)[0] is Verdict.AGREES
+    assert decided(-np.inf, 1e300, slopes, 1.0, scale=2.0**1023)[0].is_wrong
+
+
+def wrong_beyond(limit: float) -> Any:
+    return changed(lambda found: [np.where(np.abs(found[0]) > limit, np.nan, found[0])])
+
+
+def test_a_large_cotangent_does_not_overflow_in_the_witness():
+    """exp at 700, times 1e150, has no number: infinite and NaN are both right; at 1 it has one, and NaN is wrong."""
+    assert judged("exp", wrong_beyond(1e305), ("vjp",), self=np.array([700.0]))["vjp", "self"].verdict is Verdict.AGREES
+    line = judged("exp", wrong_beyond(1e140), ("vjp",), self=np.array([1.0]))["vjp", "self"]
+    assert (line.verdict, line.reason) == (Verdict.OVERFLOWS, "wrong in PyTorch")
+
+
+def test_what_cancels_is_measured_by_its_terms():
+    """Of a softmax the gradient of equal cotangents is 0; what rounding leaves of it is no mistake."""
+    output = np.array([0.25, 0.5, 0.125, 0.125])
+    noisy = changed(lambda found: [found[0] + 1e-17])
+    given = {"grad_output": np.zeros(4), "output": output, "dim": 0, "input_dtype": torch.float64}
+    lines = judged("_softmax_backward_data", noisy, ("vjp",), **given)
+    assert lines["vjp", "grad_output"].verdict is Verdict.AGREES
+
+
+def test_a_function_that_has_no_value_nearby_has_no_derivative():
+    """0 log y is 0 if 0 times anything is; for y < 0 it has no other value."""
+    slopes = by_differences(lambda t: 0.0 if t == 0 else np.nan, 1.0, "")
+    assert decided(0.0, np.nan, slopes, 1.0)[0] is Verdict.CONVENTION
+    assert decided(0.0, np.nan, by_differences(lambda t: np.nan, 1.0, ""), 1.0)[0] is Verdict.UNDECIDED
+
+
+def test_an_operator_that_draws_random_numbers_is_not_compared():
+    drawn = {"self": -np.ones(3), "noise": np.ones(3), "lower": 0.1, "upper": 0.3, "training": True}
+    line = judged("rrelu_with_noise", None, ("vjp",), **drawn)["vjp", "self"]
+    assert line.verdict is Verdict.UNREACHED
+    mean = judged("rrelu_with_noise", None, ("vjp",), **{**drawn, "training": False})["vjp", "self"]
+    assert mean.verdict is Verdict.AGREES
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict"),
+    [
+        (Verdict.WRONG_IN_BOTH, Verdict.WRONG_IN_PYTORCH, Verdict.WRONG_IN_PYTORCH),
+        (Verdict.WRONG_IN_JAX, Verdict.WRONG_IN_BOTH, Verdict.WRONG_IN_JAX),
+        (Verdict.WRONG_IN_JAX, Verdict.WRONG_IN_PYTORCH, Verdict.UNDECIDED),
+        (Verdict.AGREES, Verdict.WRONG_IN_PYTORCH, Verdict.UNDECIDED),
+        (Verdict.CONVENTION, Verdict.UNDECIDED, Verdict.UNDECIDED),
+    ],
+)
+def test_of_witnesses_that_disagree_only_what_both_say_counts(first, second, verdict):
+    assert accused_by_both(first, second) is verdict
