@@ -56,7 +56,7 @@ def paths(case: Case, mode: str, arguments: Arrays, index: int, place: tuple[int
 
 
 def _power_of_two(numbers: Arrays) -> float:
-    """By what large cotangents or tangents are divided, so that their products with values do not overflow."""
+    """Return what large cotangents or tangents are divided by, so that products with values do not overflow."""
     largest = max((float(np.abs(x).max(initial=0)) for x in numbers), default=0.0)
     return math.ldexp(1.0, math.frexp(largest)[1]) if largest > _LARGE else 1.0
 
