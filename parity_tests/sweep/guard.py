@@ -85,7 +85,7 @@ class Request:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a child says: the lines, or why there are none; and how much memory it has used at most, in bytes."""
+    """What a child says: the lines, or why there are none; and how much memory it holds, in bytes."""
 
     lines: list[Line]
     error: str
@@ -260,7 +260,8 @@ def _answered(request: Request) -> _Answer:
         lines = _checked(_imported(request.judge)(request.operator, request.modes, request.dtypes), request)
     except (Exception, SystemExit) as problem:  # of whatever kind: it is told
         error = _told(problem)
-    return _Answer(lines, error, _most_memory())
+    # Not the most that it held: on Linux that begins with what the process held that started this one
+    return _Answer(lines, error, _memory())
 
 
 def _limit_time(seconds: float) -> None:

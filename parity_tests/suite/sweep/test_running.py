@@ -86,6 +86,14 @@ def test_a_child_has_one_thread_and_jax_s_cache_and_the_parent_is_left_alone(
     assert set(threading.enumerate()) <= threads  # one that an earlier test had left may have ended meanwhile
 
 
+def test_a_child_is_not_replaced_for_the_memory_that_its_parent_holds(tmp_path: Path) -> None:
+    ballast = bytearray(b"1") * (1 << 30)
+    limits = Limits(operators=3, memory=3 << 29)
+    judged = swept(tmp_path / "a", "PATH", "HOME", judge="tells_environment", limits=limits)
+    assert len({line.reason.rsplit(" ", 1)[1] for lines in judged.values() for line in lines}) == 1
+    assert len(ballast) == 1 << 30
+
+
 def test_a_run_that_is_stopped_ends_soon_and_goes_on_where_it_was(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     header = Header.of(["vjp"], ["float64"], Limits())
