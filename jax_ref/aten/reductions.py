@@ -230,7 +230,8 @@ def _norm_of(size: Array, order: float, axes: tuple[int, ...], keepdim: bool) ->
     total = jnp.sum(powers, axis=axes, keepdims=keepdim)
     nothing = (total == 0) | jnp.isinf(total)
     inside = jnp.where(nothing, jnp.ones_like(total), total) ** (1 / order)
-    return jnp.where(nothing, jnp.where(total == 0, 0.0, total) ** (1 / order), inside)
+    edge = lax.stop_gradient(jnp.where(total == 0, 0.0, total) ** (1 / order))  # its slope is infinite or NaN
+    return jnp.where(nothing, edge, inside)
 
 
 def linalg_vector_norm(

@@ -9,6 +9,13 @@ import jax.numpy as jnp
 
 # What has no derivative by definition, although its values change with its input.
 CONSTANT = ("aten::detach", "aten::detach_copy", "aten::nextafter")
+# Backwards whose formulas take the mean and the deviation that the forward saved for functions of the input, so that
+# they are no derivatives of the operator itself, which is given them as inputs.
+OF_SAVED_STATISTICS = (
+    "aten::native_layer_norm_backward",
+    "aten::native_batch_norm_backward",
+    "aten::batch_norm_backward",
+)
 # Of a packet: the numbers of the results that are not compared.
 NOT_COMPARED: Mapping[str, tuple[int, ...]] = {
     "aten::log_sigmoid_forward": (1,),  # a buffer for the backward, whose shape depends on the device
