@@ -26,6 +26,7 @@ from parity_tests.sweep.witnesses import Path, exactly, paths, slopes_by, traced
 REFUSALS = (Refused, RuntimeError, NotImplementedError, TypeError, ValueError, IndexError)
 _FIRST_ORDER = ("vjp", "jvp")
 _NOT_THE_SAME = "the slopes of PyTorch's values are not those of JAX's"
+_OF_THE_REFERENCE = "JAX's is of the reference, jax_ref.aten"
 _OF_VALUES = "differences of PyTorch's values and of JAX's"
 _EXTREME = 1e100  # beyond which, or below whose inverse, squares overflow or vanish
 _WRITTEN_OUT = 16  # numbers of an argument
@@ -203,6 +204,9 @@ class Comparison:
                 verdict, why = Verdict.OVERFLOWS, f"{verdict}: {why}" if why else str(verdict)
             if verdict.rank > worst.rank:
                 worst, reason, slope = verdict, why, slopes
+
+        if self.own is None and worst in (Verdict.WRONG_IN_JAX, Verdict.WRONG_IN_BOTH):
+            reason = _OF_THE_REFERENCE
 
         def finding() -> Finding:
             return self._finding(mode, arguments, index, here, p[place], j[place], slope)

@@ -230,6 +230,21 @@ def test_no_one_is_wrong_by_the_values_of_one_framework(monkeypatch):
     assert "not those of JAX's" in line.reason
 
 
+def test_a_wrong_rule_of_the_reference_is_not_said_to_be_jax_s(monkeypatch):
+    @jax.custom_jvp
+    def inverse(x):
+        return jnp.linalg.inv(x)
+
+    @inverse.defjvp
+    def _(primals, tangents):
+        y = inverse(*primals)
+        return y, 2 * y @ tangents[0] @ y
+
+    monkeypatch.setattr(Case, "jax_function", lambda case: lambda x: (inverse(x),))
+    (line,) = judged("linalg_inv_ex", None, ("jvp",), A=np.array([[2.0, 0.5], [1.0, 1.0]])).values()
+    assert (line.verdict, line.reason) == (Verdict.WRONG_IN_JAX, "JAX's is of the reference, jax_ref.aten")
+
+
 SMOOTH = Slopes(2.0, 2.0, 1e-18, "")
 ZERO = Slopes(0.0, 0.0, 0.0, "")
 COARSE = Slopes(2.0, 2.0, 1e-2, "")
