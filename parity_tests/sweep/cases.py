@@ -264,11 +264,11 @@ def _of_each(packet: str, overload: str) -> Callable[..., Any]:
     function = aten.OPERATORS[name]
 
     def each(**arguments: Any) -> list[Any]:
-        count = len(arguments["self"])
+        count = next(len(v) for v in arguments.values() if isinstance(v, list | tuple))
 
         def of(i: int) -> Any:
             items = {k: v[i] if isinstance(v, list | tuple) and len(v) == count else v for k, v in arguments.items()}
-            renamed = {"scalars": "other", "scalar": "other", "tensors": "other", "tensor": "other"}
+            renamed = {"scalars": "other", "scalar": "other", "tensors": "other", "tensor": "other", "ord": "p"}
             return function(**{renamed.get(key, key): value for key, value in items.items()})
 
         return [of(i) for i in range(count)]
