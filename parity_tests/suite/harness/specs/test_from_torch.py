@@ -18,7 +18,7 @@ from parity_tests.harness.specs.samples import few_samples
 from parity_tests.suite.harness.specs.torch_references import CASES, rms_norm
 from parity_tests.suite.marks import marks
 
-_FAST = ("selective_scan", "tree")
+_FAST = ("rms_norm", "tree")
 _JUDGED_FAST = ("cross_entropy_by_hand", "mlp", "straight_through")
 
 
