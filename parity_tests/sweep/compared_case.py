@@ -14,7 +14,14 @@ from jax.extend import core
 from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.maps import BASES
 from parity_tests.sweep.cases import Arrays, Case, Side
-from parity_tests.sweep.comparison import HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS, accused_by_both, decided, differing
+from parity_tests.sweep.comparison import (
+    EXTREME,
+    HALF_OF_THE_DIGITS,
+    MOST_OF_THE_DIGITS,
+    accused_by_both,
+    decided,
+    differing,
+)
 from parity_tests.sweep.cotangents import COTANGENTS
 from parity_tests.sweep.kinks import has_kink, is_limit
 from parity_tests.sweep.lines import Finding, Verdict
@@ -28,7 +35,6 @@ _FIRST_ORDER = ("vjp", "jvp")
 _NOT_THE_SAME = "the slopes of PyTorch's values are not those of JAX's"
 _OF_THE_REFERENCE = "JAX's is of the reference, jax_ref.aten"
 _OF_VALUES = "differences of PyTorch's values and of JAX's"
-_EXTREME = 1e100  # beyond which, or below whose inverse, squares overflow or vanish
 _WRITTEN_OUT = 16  # numbers of an argument
 _ASKED = 6  # numbers of a result of which witnesses are asked
 _ASKED_ENTRYWISE = 24
@@ -284,7 +290,7 @@ def _are_equal(found: Arrays, again: Arrays) -> bool:
 def _is_extreme(x: np.ndarray) -> np.ndarray:
     """Where the square of a number that is not 0 overflows or vanishes, or almost."""
     size = np.abs(x)
-    return (size > _EXTREME) | ((size > 0) & (size < 1 / _EXTREME))
+    return (size > EXTREME) | ((size > 0) & (size < 1 / EXTREME))
 
 
 def _largest(x: np.ndarray) -> float:

@@ -14,6 +14,7 @@ HALF_OF_THE_DIGITS = 2.0**-26  # of float64: what agrees in these may differ by 
 MOST_OF_THE_DIGITS = 2.0**-40  # what agrees in these has lost no digits
 _ROUNDING = 2.0**-46  # relative: what a few operations may lose
 _SOME_DIGITS = 2.0**-18  # relative: what is off by less has lost digits, what is off by more is another number
+EXTREME = 1e100  # beyond which, or below whose inverse, squares overflow or vanish, or almost
 _UNDERFLOWS = 1e-290  # below which intermediate results may have lost digits to underflow
 
 

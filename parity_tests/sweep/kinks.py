@@ -17,10 +17,10 @@ from parity_tests.sweep.slopes import Slopes
 from parity_tests.sweep.witnesses import Path, paths, slopes_by
 
 _FACTORS = (-4.0, 4.0)  # of the path's direction, beside normal numbers: so large that it decides which number is first
-_CONFIRMED = 2  # of them
-_STARTS = 64  # nearby: of five equal numbers each is the median of many
-_NEAR = 2.0**-12  # relative: how far they are
-_OTHERS = 4  # for each factor: of three equal numbers the same one is in the middle of both by chance
+_OTHERS = 4  # directions for each factor: in one, the same of three equal numbers may be in the middle by chance
+_STARTS = 64  # points nearby: of five equal numbers each is the median at many of them
+_CONFIRMED = 2  # of these points, those at which slopes are asked
+_NEAR = 2.0**-12  # relative: how far these points are
 _PART = 2.0**-16  # of the largest slope: what a slope of a sum may be off the sum of slopes
 
 

@@ -13,11 +13,10 @@ from jax.extend import core
 
 from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.sweep.cases import Case, Side
+from parity_tests.sweep.comparison import EXTREME
 from parity_tests.sweep.slopes import Slopes, by_differences, can_be_exact, exact_slopes
 
 Arrays = Sequence[np.ndarray]
-
-_LARGE = 1e100
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ def paths(case: Case, mode: str, arguments: Arrays, index: int, place: tuple[int
 def _power_of_two(numbers: Arrays) -> float:
     """Return what large cotangents or tangents are divided by, so that products with values do not overflow."""
     largest = max((float(np.abs(x).max(initial=0)) for x in numbers), default=0.0)
-    return math.ldexp(1.0, math.frexp(largest)[1]) if largest > _LARGE else 1.0
+    return math.ldexp(1.0, math.frexp(largest)[1]) if largest > EXTREME else 1.0
 
 
 def _result(case: Case, name: str) -> np.ndarray:
