@@ -159,6 +159,8 @@ def test_a_file_of_an_earlier_sweep_is_not_written_to_unasked(tmp_path: Path, mo
 
 
 PROGRAM = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell has started in the background ignores it
 from parity_tests.sweep import running
 running.JUDGE = "parity_tests.suite.sweep._judges:slow"
 from parity_tests.__main__ import main
