@@ -35,10 +35,12 @@ from jax_ref.aten import polynomials as polynomials
 from jax_ref.aten import pooling as pooling
 from jax_ref.aten import pooling_backwards as pooling_backwards
 from jax_ref.aten import products as products
+from jax_ref.aten import quantization as quantization
 from jax_ref.aten import reductions as reductions
 from jax_ref.aten import resampling_backwards as resampling_backwards
 from jax_ref.aten import rounding as rounding
 from jax_ref.aten import scans as scans
+from jax_ref.aten import segments as segments
 from jax_ref.aten import special as special
 from jax_ref.aten import upsampling as upsampling
 from jax_ref.aten import view_backwards as view_backwards

@@ -138,6 +138,29 @@ def rrelu_with_noise(
     return jnp.where(x <= 0, x * (jnp.asarray(noise) if training else (lower + upper) / 2), x)
 
 
+def rrelu_with_noise_functional(
+    self: ArrayLike, noise: ArrayLike, lower: float = 0.125, upper: float = 1 / 3, training: bool = False
+) -> tuple[Array, Array]:
+    """rrelu_with_noise, and its noise, which is not drawn: it is as given."""
+    return rrelu_with_noise(self, noise, lower, upper, training), jnp.asarray(noise)
+
+
+def _masked_softmax(self: ArrayLike, mask: ArrayLike, dim: int | None = None, mask_type: int | None = None) -> Array:
+    """The softmax along an axis, by default the last, of the entries whose mask is False; 0 elsewhere.
+
+    The mask is of the last two axes (mask_type 0), of the first and of the last (1), or of all (2). Where nothing is
+    left the softmax is NaN.
+    """
+    x, hidden = jnp.asarray(self), jnp.asarray(mask)
+    if hidden.ndim != x.ndim and mask_type == 1:
+        hidden = hidden.reshape(hidden.shape[:1] + (1,) * (x.ndim - 2) + hidden.shape[-1:])
+    hidden = jnp.broadcast_to(hidden, x.shape)
+    axis = -1 if dim is None else dim
+    nothing = hidden.all(axis, keepdims=True)
+    shown = jnp.where(hidden & ~nothing, -jnp.inf, x)
+    return jnp.where(nothing, jnp.nan, jax.nn.softmax(shown, axis))
+
+
 def glu(self: ArrayLike, dim: int = -1) -> Array:
     """a sigmoid(b) for the two halves a, b of an axis."""
     a, b = jnp.split(jnp.asarray(self), 2, axis=dim)
@@ -156,4 +179,4 @@ def log_sigmoid_forward(self: ArrayLike) -> tuple[Array, Array]:
     return x, jnp.zeros((0,), x.dtype)
 
 
-OPERATORS = {"_prelu_kernel": _prelu_kernel}
+OPERATORS = {"_masked_softmax": _masked_softmax, "_prelu_kernel": _prelu_kernel}

@@ -75,6 +75,11 @@ def fill(self: ArrayLike, value: ArrayLike) -> Array:
     return jnp.broadcast_to(jnp.asarray(value).astype(x.dtype), x.shape)
 
 
+def zero(self: ArrayLike) -> Array:
+    """Zeros in place of the entries of self."""
+    return jnp.zeros_like(jnp.asarray(self))
+
+
 def scalar_tensor(s: complex, *, dtype: Any = None) -> Array:
     """A number as an array without axes."""
     return jnp.asarray(s, np.float32 if dtype is None else dtype)

@@ -55,6 +55,36 @@ def _linalg_solve_ex(
     return jnp.squeeze(found, -1) if is_vector else found, factors, pivots + 1, _info(x)
 
 
+def linalg_lstsq(
+    self: ArrayLike, b: ArrayLike, rcond: float | None = None, *, driver: str | None = None
+) -> tuple[Array, Array, Array, Array]:
+    """The shortest x with the smallest |self x - b|, the squares of these, the rank and the singular values.
+
+    Of matrices with full rank. The squares are empty unless self has more rows than columns and the driver is another
+    than "gelsy", the default. The rank and the singular values are those of every driver, though PyTorch leaves them
+    empty for some.
+    """
+    A = jnp.asarray(self)
+    B = jnp.asarray(b).astype(A.dtype)
+    is_vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
+    A, B = _batched(A, B[..., None] if is_vector else B)
+    rows, columns = A.shape[-2:]
+    if rows >= columns:
+        Q, R = jnp.linalg.qr(A)
+        x = jax.scipy.linalg.solve_triangular(R, jnp.matmul(_adjoint(Q), B))
+    else:
+        Q, R = jnp.linalg.qr(_adjoint(A))
+        x = jnp.matmul(Q, jax.scipy.linalg.solve_triangular(R, B, trans=2))
+    squares = jnp.zeros(0, jnp.abs(B).dtype)
+    if rows > columns and driver not in (None, "gelsy"):
+        off = jnp.matmul(A, x) - B
+        squares = (off.real**2 + off.imag**2).sum(-2)
+    values = jnp.linalg.svd(lax.stop_gradient(A), compute_uv=False)
+    limit = jnp.finfo(A.dtype).eps * max(rows, columns) if rcond is None else rcond
+    rank = (values > limit * values.max(-1, keepdims=True, initial=0)).sum(-1)
+    return (x[..., 0] if is_vector else x), squares, rank, values
+
+
 def _transposed(x: Array) -> Array:
     return jnp.swapaxes(x, -1, -2)
 

@@ -289,7 +289,19 @@ def embedding(
     return lax.stop_gradient(found) + slope
 
 
+def _index_put_impl(
+    self: ArrayLike,
+    indices: Sequence[ArrayLike | None],
+    values: ArrayLike,
+    accumulate: bool = False,
+    unsafe: bool = False,
+) -> Array:
+    """index_put."""
+    return index_put(self, indices, values, accumulate)
+
+
 OPERATORS = {
+    "_index_put_impl": _index_put_impl,
     "_unsafe_index": index,
     "_unsafe_index_put": index_put,
     "_unsafe_masked_index": _unsafe_masked_index,

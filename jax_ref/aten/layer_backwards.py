@@ -48,6 +48,19 @@ def convolution_backward(
     return _asked([*grads, g.sum(tuple(i for i in range(g.ndim) if i != channels))], output_mask)
 
 
+def _slow_conv2d_backward(
+    grad_output: ArrayLike,
+    self: ArrayLike,
+    weight: ArrayLike,
+    kernel_size: Ints,
+    stride: Ints,
+    padding: Ints,
+    output_mask: Sequence[bool],
+) -> Gradients:
+    """convolution_backward of two-dimensional images."""
+    return convolution_backward(grad_output, self, weight, None, stride, padding, [1, 1], False, [0, 0], 1, output_mask)
+
+
 def conv_tbc_backward(
     self: ArrayLike, input: ArrayLike, weight: ArrayLike, bias: ArrayLike, pad: int
 ) -> tuple[Array, ...]:
@@ -206,6 +219,7 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
 
 
 OPERATORS = {
+    "_slow_conv2d_backward.output_mask": _slow_conv2d_backward,
     "_fused_rms_norm_backward": _fused_rms_norm_backward,
     "_scaled_dot_product_flash_attention_for_cpu_backward": _scaled_dot_product_flash_attention_for_cpu_backward,
 }

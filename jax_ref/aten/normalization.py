@@ -254,6 +254,13 @@ def rms_norm(
     return _fused_rms_norm(input, normalized_shape, weight, eps)[0]
 
 
+def _weight_norm_interface(v: ArrayLike, g: ArrayLike, dim: int = 0) -> tuple[Array, Array]:
+    """g v / |v|, and |v|: the norm of each slice at an index of the first or of the last axis."""
+    x = jnp.asarray(v)
+    norms = jnp.sqrt((x * x).sum(tuple(i for i in range(x.ndim) if i != dim % x.ndim), keepdims=True))
+    return x * (jnp.asarray(g) / norms), norms
+
+
 def renorm(self: ArrayLike, p: float, dim: int, maxnorm: float) -> Array:
     """self with the slices of an axis that have a larger p-norm scaled to maxnorm."""
     x = jnp.asarray(self)
@@ -264,6 +271,7 @@ def renorm(self: ArrayLike, p: float, dim: int, maxnorm: float) -> Array:
 
 
 OPERATORS = {
+    "_weight_norm_interface": _weight_norm_interface,
     "_batch_norm_no_update": _batch_norm_no_update,
     "_batch_norm_with_update": _batch_norm_with_update,
     "_batch_norm_with_update_functional": _batch_norm_with_update_functional,

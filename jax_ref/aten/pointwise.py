@@ -358,3 +358,6 @@ def where(condition: ArrayLike, self: ArrayLike, other: ArrayLike) -> Array:
     x, y = promoted(self, other)
     chosen, x, y = jnp.broadcast_arrays(jnp.asarray(condition).astype(bool), x, y)
     return jnp.where(chosen, x, y)
+
+
+OPERATORS = {"_neg_view": neg}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
@@ -66,6 +67,19 @@ def frac(self: ArrayLike) -> Array:
     """self - trunc(self)."""
     x = jnp.asarray(self)
     return x - lax.stop_gradient(jnp.trunc(x))
+
+
+def frexp(self: ArrayLike) -> tuple[Array, Array]:
+    """m and e, an int32, with self = m 2**e and 0.5 <= |m| < 1; of 0 and of what is not finite, self and 0.
+
+    Between two powers of two e is constant, so that the derivative of m is 2**-e.
+    """
+    x = jnp.asarray(self)
+    ordinary = jnp.isfinite(x) & (x != 0)
+    e = jnp.where(ordinary, jnp.frexp(lax.stop_gradient(x))[1], 0)
+    # In two steps, since 2**-e of the smallest numbers is infinite.
+    one, half = jnp.ones_like(x), e // 2
+    return x * jnp.ldexp(one, -half) * jnp.ldexp(one, half - e), e.astype(np.int32)
 
 
 def heaviside(self: ArrayLike, values: ArrayLike) -> Array:

@@ -285,6 +285,13 @@ def slice_scatter(
     return x.at[_sliced(x, dim, start, end, step)].set(jnp.asarray(src, x.dtype))
 
 
+def slice_inverse(
+    self: ArrayLike, src: ArrayLike, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Array:
+    """The array like src of which self is a range of an axis; in PyTorch, of which it is a view."""
+    return slice_scatter(src, self, dim, start, end, step)
+
+
 def diagonal_scatter(self: ArrayLike, src: ArrayLike, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     """self with src as the diagonal of two axes."""
     x = jnp.moveaxis(jnp.asarray(self), (dim1, dim2), (-2, -1))
@@ -319,6 +326,7 @@ OPERATORS = {
     "_unsafe_view": view,
     "_reshape_alias": lambda self, size, stride: view(self, size),
     "_reshape_copy": view,
+    "_lazy_clone": clone,
     "alias": clone,
     "lift": clone,
     "lift_fresh": clone,

@@ -17,6 +17,7 @@ from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
 from parity_tests.harness.oracle.transforms import as_tuple, conjugated, jvp_of, vjp_of
 from parity_tests.sweep.domains import Projection, projections
+from parity_tests.sweep.drawn import DRAWN, seeded
 from parity_tests.sweep.elementwise import is_elementwise
 from parity_tests.sweep.invariants import INVARIANTS, NOT_COMPARED
 from parity_tests.sweep.recorded_calls import RecordedCall, as_jax, as_numpy, as_torch
@@ -85,9 +86,16 @@ class Case:
             name: project(by_name[name]) for name, project in self._projections.items() if name in by_name
         }
 
-    def _operator(self) -> Any:
-        packet, _, overload = self.entry.name.partition(".")
-        return getattr(getattr(torch.ops.aten, packet), overload or "default")
+    @property
+    def _packet(self) -> str:
+        return self.entry.name.partition(".")[0]
+
+    def _overload(self) -> Any:
+        return getattr(getattr(torch.ops.aten, self._packet), self.entry.name.partition(".")[2] or "default")
+
+    def _operator(self) -> Callable[..., Any]:
+        """PyTorch's operator; one that has a reference for what it draws always draws the same numbers."""
+        return functools.partial(seeded, self._overload()) if self._packet in DRAWN else self._overload()
 
     def in_pytorch(self, mode: str, arguments: Sequence[np.ndarray]) -> Arrays:
         """Return the results of a map by PyTorch's autograd.
@@ -142,7 +150,8 @@ class Case:
         Raises:
             NoReference: there is none.
         """
-        reference = reference_of(self.entry)
+        drawn = DRAWN.get(self._packet)
+        reference = reference_of(self.entry) if drawn is None else functools.partial(drawn, self.call.results)
         constants = {key: as_jax(value) for key, value in self.call.arguments.items()}
 
         def function(*inputs: jax.Array) -> tuple[jax.Array, ...]:
@@ -176,7 +185,7 @@ class Case:
     @property
     def may_draw(self) -> bool:
         """Whether the operator draws random numbers, perhaps with some of its options only."""
-        return torch.Tag.nondeterministic_seeded in self._operator().tags
+        return torch.Tag.nondeterministic_seeded in self._overload().tags
 
     @functools.cached_property
     def entrywise(self) -> bool:
@@ -203,7 +212,7 @@ class Case:
 
 def tensors_of(arguments: Sequence[np.ndarray | torch.Tensor]) -> list[torch.Tensor]:
     """Return arrays as tensors of their own; what is a tensor stays as it lies in memory."""
-    return [x if isinstance(x, torch.Tensor) else torch.from_numpy(np.array(x, order="C")) for x in arguments]
+    return [x if isinstance(x, torch.Tensor) else as_torch(np.asarray(x)) for x in arguments]
 
 
 def case_of(entry: Entry, call: RecordedCall) -> Case | None:
@@ -226,7 +235,8 @@ def case_of(entry: Entry, call: RecordedCall) -> Case | None:
         results = {name: i for name, i in _named_results(entry, call).items() if _is_inexact(call.results[i])}
     if not inputs or not results:
         return None
-    return Case(entry, call, inputs, results)
+    case = Case(entry, call, inputs, results)
+    return case.at(list(inputs.values())) if entry.name.partition(".")[0] in DRAWN else case
 
 
 def _named_results(entry: Entry, call: RecordedCall) -> dict[str, int]:

@@ -12,7 +12,6 @@ from parity_tests.sweep.own_calls import own_names
 _DRAWN = "draws random numbers"
 _SIZES = "returns a size, which is Python's in JAX"
 MISSING = {  # of the core, with the reason
-    "_embedding_bag": "returns offsets and counts that only its own backward reads; `embedding` and a sum are the same",
     "_local_scalar_dense": "returns a number of Python's",
     "empty": "has no values",
     "empty_strided": "has no values",

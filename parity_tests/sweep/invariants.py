@@ -9,6 +9,13 @@ import jax.numpy as jnp
 
 # What has no derivative by definition, although its values change with its input.
 CONSTANT = ("aten::detach", "aten::detach_copy", "aten::nextafter")
+# What PyTorch gives the derivative of a documented surrogate, as the straight-through one of fake quantization. The
+# references have the surrogate's derivative, which is not that of the values.
+SURROGATES = (
+    "aten::fake_quantize_per_tensor_affine_cachemask",
+    "aten::fake_quantize_per_channel_affine_cachemask",
+    "aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+)
 # Backwards whose formulas take the mean and the deviation that the forward saved for functions of the input, so that
 # they are no derivatives of the operator itself, which is given them as inputs.
 OF_SAVED_STATISTICS = (
@@ -21,6 +28,8 @@ NOT_COMPARED: Mapping[str, tuple[int, ...]] = {
     "aten::log_sigmoid_forward": (1,),  # a buffer for the backward, whose shape depends on the device
     "aten::_ctc_loss": (1,),  # of log_alpha PyTorch leaves a part unwritten
     "aten::_linalg_solve_ex": (1, 2, 3),  # LU and pivots, of the matrix or of its transpose
+    "aten::linalg_lstsq": (2, 3),  # rank and singular values, which some drivers leave empty
+    "aten::_embedding_bag": (1, 2, 3),  # which only its own backward reads
     "aten::_linalg_det": (1, 2),
     "aten::_linalg_slogdet": (2, 3),
 }

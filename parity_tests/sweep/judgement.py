@@ -10,6 +10,7 @@ import jax
 from parity_tests.sweep.calls import calls_of
 from parity_tests.sweep.cases import Case, NoReference, Side, case_of
 from parity_tests.sweep.compared_case import REFUSALS, Comparison, shortened
+from parity_tests.sweep.drawn import DECLARED
 from parity_tests.sweep.invariants import CONSTANT, INVARIANTS, OF_SAVED_STATISTICS
 from parity_tests.sweep.jax_own import own_function
 from parity_tests.sweep.lines import Line, Verdict
@@ -80,11 +81,14 @@ def judge_entry(
 
 
 class _NoDerivative(Exception):
-    """The operator has no derivative by definition, or its formulas are for a function that it is a part of."""
+    """The operator has no derivative by definition, or its formulas are not for what it returns."""
 
 
 def _cases(entry: Entry, calls: Sequence[RecordedCall]) -> Iterator[Case]:
-    packet = f"aten::{entry.name.partition('.')[0]}"
+    plain = entry.name.partition(".")[0]
+    if plain in DECLARED:
+        raise _NoDerivative(DECLARED[plain])
+    packet = f"aten::{plain}"
     if packet in CONSTANT:
         raise _NoDerivative("it has no derivative by definition")
     if packet in OF_SAVED_STATISTICS:

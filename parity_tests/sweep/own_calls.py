@@ -18,7 +18,15 @@ def _numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> 
 
 def _calls() -> dict[str, tuple[Any, ...]]:
     """The arguments of each operator, by its name, with its overload if it has one."""
-    return {**_normalization(), **_convolution(), **_resampling(), **_indexing(), **_layers(), **_bits_and_complex()}
+    return {
+        **_normalization(),
+        **_convolution(),
+        **_resampling(),
+        **_indexing(),
+        **_layers(),
+        **_bits_and_complex(),
+        **_quantization(),
+    }
 
 
 def _normalization() -> dict[str, tuple[Any, ...]]:
@@ -30,6 +38,8 @@ def _normalization() -> dict[str, tuple[Any, ...]]:
         "_batch_norm_with_update_functional": (image, *of_channels, 0.1, 1e-5),
         "_fused_rms_norm": (x, [6], y[0], 1e-5),
         "_fused_rms_norm_backward": (y, x, [6], (x.square().mean(-1, True) + 1e-5).rsqrt(), y[0], [True, True]),
+        "_masked_softmax": (x, y > 0.5, 1, 2),
+        "_weight_norm_interface": (x, y[:1].exp(), 1),
         "_native_batch_norm_legit_functional": (image, *of_channels, True, 0.1, 1e-5),
         "_native_batch_norm_legit_no_training": (image, *of_channels, 0.1, 1e-5),
     }
@@ -47,6 +57,10 @@ def _convolution() -> dict[str, tuple[Any, ...]]:
     return {
         "_conv_depthwise2d": (image, of_each, kernel, _numbers(6), stride, padding, one),
         "_convolution": (image, weights, bias, stride, padding, one, False, none, 1, *flags),
+        "_slow_conv2d_backward.output_mask": (
+            *(_numbers(2, 4, 4, 5, seed=3), image, weights, kernel, stride, padding),
+            [True, True, True],
+        ),
         "_slow_conv2d_forward": (image, weights, kernel, bias, stride, padding),
         "conv_depthwise3d": (volume, of_each_3d, kernel_3d, _numbers(6), stride_3d, padding_3d, ones),
         "conv_tbc": (sequence, over_time, bias, 1),
@@ -78,6 +92,11 @@ def _indexing() -> dict[str, tuple[Any, ...]]:
     return {
         "_pad_circular": (_numbers(2, 3, 7, 6), [1, 2, 2, 0]),
         "_pad_enum": (_numbers(2, 3, 7, 6), [1, 2, 0, 1], 1),
+        "_embedding_bag": (x, rows, torch.tensor([0, 1, 1]), False, 1),
+        "_index_put_impl": (x, [rows], _numbers(3, 6, seed=4), True),
+        "_lazy_clone": (x,),
+        "_neg_view": (x,),
+        "_pack_padded_sequence": (_numbers(3, 2, 4), torch.tensor([3, 2]), False),
         "_reshape_alias": (x, [3, 8], [8, 1]),
         "_reshape_copy": (x, [3, 8]),
         "_unsafe_index.Tensor": (x, [None, rows]),
@@ -90,6 +109,7 @@ def _indexing() -> dict[str, tuple[Any, ...]]:
         "native_channel_shuffle": (_numbers(2, 6, 3, 2), 3),
         "select_copy.int": (x, 1, -2),
         "slice_copy.Tensor": (x, 1, 1, -1, 2),
+        "slice_inverse": (x, y, 1, 0, 6, 1),
         "split_copy.Tensor": (x, 4, 1),
         "unsafe_split_with_sizes": (x, [1, 3, 2], 1),
     }
@@ -105,7 +125,19 @@ def _layers() -> dict[str, tuple[Any, ...]]:
         "nll_loss": (x, classes, x[0].exp()),
         "nll_loss2d": (_numbers(2, 3, 2, 2), pixels, _numbers(3).exp()),
         "rrelu_with_noise": (x, torch.zeros_like(x), 0.1, 0.3, False),
+        "rrelu_with_noise_functional": (x, torch.zeros_like(x), 0.1, 0.3, False),
+        "zero": (x,),
         "vander": (_numbers(5), 3, True),
+    }
+
+
+def _quantization() -> dict[str, tuple[Any, ...]]:
+    x, step, zero = _numbers(4, 6), torch.tensor([0.25]), torch.tensor([1])
+    steps, bounds = torch.tensor([0.25, 0.5, 0.125, 1.0]), (-3, 3)  # of float32, in which the kernels compute
+    return {
+        "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": (x, step, zero.int(), zero, *bounds),
+        "fake_quantize_per_channel_affine_cachemask": (x, steps, torch.tensor([0, 1, 0, -1]).int(), 0, *bounds),
+        "fake_quantize_per_tensor_affine_cachemask": (x, 0.25, 1, *bounds),
     }
 
 

@@ -68,9 +68,9 @@ def as_numpy(value: Any) -> Any:
 
 
 def as_torch(value: Any) -> Any:
-    """Return what `as_numpy` was given: arrays as tensors of their own."""
+    """Return what `as_numpy` was given: arrays as tensors that own their memory, as `_lazy_clone` needs."""
     if isinstance(value, np.ndarray):
-        return torch.from_numpy(value.copy())
+        return torch.from_numpy(value.copy()).clone()
     if isinstance(value, np.dtype):
         return getattr(torch, value.name)
     return [as_torch(each) for each in value] if isinstance(value, list) else value

@@ -20,13 +20,11 @@ WITHOUT_CALLS: Mapping[str, str] = {
     **dict.fromkeys(("to_mkldnn", "mkldnn_*", "_mkldnn_reshape"), _LAYOUT),
     **dict.fromkeys(("_nested_*", "to_padded_tensor"), _NESTED),
     **dict.fromkeys(("_sparse_*", "sparse_*", "_to_sparse*", "_to_dense", "_coalesce", "values"), _SPARSE),
-    **dict.fromkeys(("*fake_quantize*per_channel*", "_grid_sampler_2d_cpu_fallback*"), _FLOAT32),
+    **dict.fromkeys(("_fake_quantize_learnable_*", "_grid_sampler_2d_cpu_fallback*"), _FLOAT32),
     "_fused_moving_avg_obs_fq_helper": "it updates the statistics of a quantization observer in place",
     "_embedding_bag_dense_backward": "it is not implemented, and embedding_bag's backward calls it below autograd",
     "_grouped_mm": "the kernel takes no float64",
     "linear_backward": "autograd differentiates what the operator is made of; the formula is for nested tensors or MPS",
-    "slice_inverse": "it reads the memory beyond its input, which an array lacks",
-    "_lazy_clone": "it takes a tensor that owns its memory, which that of an array does not",
 }
 
 

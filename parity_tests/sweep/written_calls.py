@@ -64,7 +64,7 @@ _POINTWISE: dict[str, Callable[[], Arguments]] = {
     "random_.to": lambda: (_x(3), 9),
     "random_.from": lambda: (_x(3), 2, 9),
     "rrelu_with_noise_": lambda: (_x(7), _p(7), 0.1, 0.3, True),
-    "rrelu_with_noise_functional": lambda: (_x(7), _p(7), 0.1, 0.3, True),
+    "rrelu_with_noise_functional": lambda: (_x(7), _p(7), 0.1, 0.3, False),
     "special_xlog1py.other_scalar": lambda: (_x(3), 0.7),
     "special_xlog1py.self_scalar": lambda: (0.7, _p(3)),
     "special_zeta.self_scalar": lambda: (2.5, _p(3) + 1),
@@ -78,22 +78,15 @@ _POINTWISE: dict[str, Callable[[], Arguments]] = {
     "_test_warn_in_autograd": lambda: (_x(3),),
     "_test_autograd_multiple_dispatch.fullcoverage": lambda: (_x(3),),
     "_test_autograd_multiple_dispatch_view": lambda: (_x(3),),
-    "fake_quantize_per_tensor_affine_cachemask": lambda: (_x(5, dtype=torch.float32), 0.1, 0, -9, 9),
+    # Scales that float32 holds, in which the kernels compute.
+    "fake_quantize_per_tensor_affine_cachemask": lambda: (_x(9), 0.25, 1, -3, 3),
     "fake_quantize_per_channel_affine_cachemask": lambda: (
-        *(_x(3, 2, dtype=torch.float32), _p(3, dtype=torch.float32), _i(0, 0, 0).int()),
-        *(0, -9, 9),
-    ),
-    "_fake_quantize_learnable_per_tensor_affine": lambda: (
-        *(_x(5, dtype=torch.float32), _p(1, dtype=torch.float32), torch.zeros(1)),
-        *(-9, 9, 1.0),
-    ),
-    "_fake_quantize_learnable_per_channel_affine": lambda: (
-        *(_x(3, 4, dtype=torch.float32), _p(3, dtype=torch.float32), torch.zeros(3)),
-        *(0, -9, 9, 1.0),
+        *(_x(3, 4), torch.tensor([0.25, 0.5, 0.125]), _i(0, 1, 0).int()),
+        *(0, -3, 3),
     ),
     "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": lambda: (
-        *(_x(5, dtype=torch.float32), torch.tensor(0.1), torch.tensor(0, dtype=torch.int32)),
-        *(torch.tensor(1), -9, 9),
+        *(_x(9), torch.tensor(0.25), torch.tensor(1, dtype=torch.int32)),
+        *(torch.tensor(1), -3, 3),
     ),
 }
 
@@ -104,7 +97,7 @@ _SHAPED: dict[str, Callable[[], Arguments]] = {
     "norm.Scalar": lambda: (_x(4, 3), 2),
     "norm.ScalarOpt_dtype": lambda: (_x(4, 3), 2),
     "norm.ScalarOpt_dim_dtype": lambda: (_x(4, 3), 3, [1], False),
-    "slice_inverse": lambda: (_x(4, 3)[1:3], _x(4, 3), 0, 1, 3, 1),
+    "slice_inverse": lambda: (_x(4, 3), _x(4, 3), 0, 0, 4, 1),
     "index_copy": lambda: (_x(4, 3), 0, _i(0, 2), _x(2, 3)),
     "im2col": lambda: (_x(1, 1, 5, 5), [2, 2], [1, 1], [1, 0], [2, 1]),
     "col2im": lambda: (_x(1, 8, 9), [4, 4], [2, 2], [1, 1], [0, 0], [1, 1]),
@@ -176,6 +169,7 @@ _LAYERS: dict[str, Callable[[], Arguments]] = {
     "_upsample_lanczos2d_aa": lambda: (_x(1, 2, 4, 4), [6, 5], False),
     "_upsample_nearest_exact2d": lambda: (_x(1, 2, 3, 3), [5, 4]),
     "_upsample_nearest_exact3d": lambda: (_x(1, 2, 2, 2, 3), [3, 4, 5]),
+    "_adaptive_avg_pool3d_backward": lambda: (_x(2, 3, 2, 1, 2), _x(2, 3, 4, 3, 5)),
     "_scaled_dot_product_flash_attention_for_cpu": lambda: (_x(1, 2, 4, 3), _x(1, 2, 5, 3), _x(1, 2, 5, 3)),
 }
 
@@ -189,6 +183,7 @@ _NORMALIZED: dict[str, Callable[[], Arguments]] = {
         [True, True, True],
     ),
 }
+
 
 _FOREACH: dict[str, Callable[[], Arguments]] = {
     "_foreach_div.List": lambda: ([_x(2), _x(3)], [_p(2), _p(3)]),

@@ -1,0 +1,71 @@
+"""Fake quantization. The derivatives are those of PyTorch's surrogate: rounding counts as the identity.
+
+The values are steps, whose derivative is 0. PyTorch documents another one in its place, the straight-through estimator:
+that of the same expression without the rounding, which is constant where the integer is out of bounds.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import ArrayLike
+
+Array = jax.Array
+
+
+def _rounded(x: Array) -> Array:
+    """x rounded to even, with the derivative 1."""
+    return x + lax.stop_gradient(jnp.round(x) - x)
+
+
+def _quantized(x: Array, scale: Array, zero_point: Array, quant_min: int, quant_max: int) -> tuple[Array, Array]:
+    """The number that the nearest integer within the bounds stands for, and where it was within them before."""
+    integer = _rounded(x / scale + zero_point)
+    inside = (integer >= quant_min) & (integer <= quant_max)
+    bound = jnp.where(integer < quant_min, float(quant_min), float(quant_max)).astype(x.dtype)
+    return (jnp.where(inside, integer, bound) - zero_point) * scale, inside
+
+
+def fake_quantize_per_tensor_affine_cachemask(
+    self: ArrayLike, scale: ArrayLike, zero_point: ArrayLike, quant_min: int, quant_max: int
+) -> tuple[Array, Array]:
+    """self to the nearest multiple of the scale, of those that the integers in the bounds stand for; and where it is.
+
+    Where self is within the bounds its derivative is 1, elsewhere 0.
+    """
+    x = jnp.asarray(self)
+    step, zero = (jnp.asarray(each).astype(x.dtype) for each in (scale, zero_point))
+    return _quantized(x, step, zero, quant_min, quant_max)
+
+
+def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
+    self: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike,
+    fake_quant_enabled: ArrayLike,
+    quant_min: int,
+    quant_max: int,
+) -> tuple[Array, Array]:
+    """fake_quantize_per_tensor_affine_cachemask if it is enabled; self if not."""
+    x = jnp.asarray(self)
+    found, inside = fake_quantize_per_tensor_affine_cachemask(x, scale, zero_point, quant_min, quant_max)
+    enabled = jnp.asarray(fake_quant_enabled).reshape(()) != 0
+    return jnp.where(enabled, found, x), inside | ~enabled
+
+
+def fake_quantize_per_channel_affine_cachemask(
+    self: ArrayLike, scale: ArrayLike, zero_point: ArrayLike, axis: int, quant_min: int, quant_max: int
+) -> tuple[Array, Array]:
+    """fake_quantize_per_tensor_affine_cachemask, with a scale and a zero point for each index of an axis."""
+    x = jnp.asarray(self)
+    shape = tuple(-1 if i == axis % x.ndim else 1 for i in range(x.ndim))
+    step, zero = (jnp.asarray(each).astype(x.dtype).reshape(shape) for each in (scale, zero_point))
+    return _quantized(x, step, zero, quant_min, quant_max)
+
+
+OPERATORS = {
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": (
+        _fake_quantize_per_tensor_affine_cachemask_tensor_qparams
+    ),
+}

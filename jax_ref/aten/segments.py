@@ -1,0 +1,101 @@
+"""Groups of rows: reductions of segments, bags of embeddings, packed sequences. What says the groups is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+Array = jax.Array
+_EMPTY = {"sum": 0.0, "mean": np.nan, "prod": 1.0, "max": -np.inf, "min": np.inf}
+_MODES = ("sum", "mean", "max")
+
+
+def _of_group(rows: Array, reduce: str, initial: float | None) -> Array:
+    """The reduction of a group along its first axis, beginning with a number."""
+    if reduce == "mean":
+        if not len(rows):
+            return jnp.full(rows.shape[1:], np.nan if initial is None else initial, rows.dtype)
+        return (rows.sum(0) + (initial or 0.0)) / len(rows)
+    start = _EMPTY[reduce] if initial is None else initial
+    join = {"sum": jnp.sum, "prod": jnp.prod, "max": jnp.max, "min": jnp.min}[reduce]
+    return join(jnp.concatenate([jnp.full((1, *rows.shape[1:]), start, rows.dtype), rows]), axis=0)
+
+
+def segment_reduce(
+    data: ArrayLike,
+    reduce: str,
+    *,
+    lengths: Any = None,
+    indices: None = None,
+    offsets: Any = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: float | None = None,
+) -> Array:
+    """The sum, mean, product, maximum or minimum of segments along an axis, of these lengths or between these offsets.
+
+    A segment's reduction begins with initial; that of an empty one is initial or, without it, what is neutral, and NaN
+    of the mean. Lengths and offsets have the axes of data before this one.
+    """
+    x = jnp.asarray(data)
+    axis %= x.ndim
+    counts = np.asarray(lengths) if offsets is None else np.diff(np.asarray(offsets), axis=-1)
+    starts = np.zeros(counts.shape[:-1], int) if offsets is None else np.asarray(offsets)[..., 0]
+    batches = x.reshape(-1, *x.shape[axis:])
+    rows = []
+    for batch, sizes, start in zip(batches, counts.reshape(len(batches), -1), starts.reshape(-1), strict=True):
+        ends = start + np.cumsum(sizes)
+        groups = [batch[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+        rows.append(jnp.stack([_of_group(group, reduce, initial) for group in groups]))
+    return jnp.stack(rows).reshape(*x.shape[:axis], counts.shape[-1], *x.shape[axis + 1 :])
+
+
+def _embedding_bag(
+    weight: ArrayLike,
+    indices: Any,
+    offsets: Any,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: ArrayLike | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> tuple[Array, Array, Array, Array]:
+    """The sum (mode 0), mean (1) or maximum (2) of the rows of weight in each bag; the row padding_idx is in none.
+
+    A bag begins at its offset and ends at the next one. The empty one is 0. The other three results, the bag of each
+    index, the sizes of the bags and the rows of the maxima, are for PyTorch's backward, and are empty here. If
+    scale_grad_by_freq, the derivative by a row is divided by how often its index occurs.
+    """
+    w, rows = jnp.asarray(weight), np.asarray(indices)
+    found = w[rows]
+    if scale_grad_by_freq:
+        constant = jax.lax.stop_gradient(found)
+        found = constant + (found - constant) / np.bincount(rows)[rows][:, None]
+    if per_sample_weights is not None:
+        found = found * jnp.asarray(per_sample_weights, w.dtype)[:, None]
+    starts = np.asarray(offsets)
+    ends = starts[1:] if include_last_offset else np.append(starts[1:], len(rows))
+    places = np.arange(len(rows))
+    bags = []
+    for start, end in zip(starts, ends, strict=False):
+        chosen = places[start:end][rows[start:end] != padding_idx] if padding_idx >= 0 else places[start:end]
+        empty = jnp.zeros(w.shape[1:], w.dtype)
+        bags.append(_of_group(found[chosen], _MODES[mode], None) if len(chosen) else empty)
+    none = jnp.zeros(0, rows.dtype)
+    return (jnp.stack(bags) if bags else jnp.zeros((0, *w.shape[1:]), w.dtype)), none, none, none
+
+
+def _pack_padded_sequence(input: ArrayLike, lengths: Any, batch_first: bool) -> tuple[Array, Array]:
+    """The entries of sequences of these lengths, which do not grow, by their time; and how many there are of each."""
+    x, counts = jnp.asarray(input), np.asarray(lengths)
+    rows = jnp.swapaxes(x, 0, 1) if batch_first else x
+    sizes = [int((counts > time).sum()) for time in range(int(counts.max()))]
+    return jnp.concatenate([rows[time, :size] for time, size in enumerate(sizes)]), jnp.asarray(sizes)
+
+
+OPERATORS = {"_embedding_bag": _embedding_bag, "_pack_padded_sequence": _pack_padded_sequence}

@@ -1,0 +1,43 @@
+"""Operators that draw random numbers, as functions of their inputs: the stream of random numbers is held fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import torch
+
+
+def seeded(operator: Callable[..., Any], **arguments: Any) -> Any:
+    """Call an operator of PyTorch with the random numbers of one seed, and leave the generator as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return operator(**arguments)
+
+
+def _constant(results: Sequence[Any], **_: Any) -> jax.Array:
+    """What was drawn: it takes the place of self, or changes with a probability or a rate in jumps only."""
+    return jnp.asarray(results[0])
+
+
+def _dropout(results: Sequence[Any], *, input: Any, p: float, train: bool | None) -> tuple[jax.Array, jax.Array]:
+    """The input, scaled, where the mask that was drawn is true; and the mask."""
+    x, mask = jnp.asarray(input), jnp.asarray(results[1])
+    if train is False:
+        return x, mask
+    return x * mask.astype(x.dtype) * (0.0 if p == 1 else 1 / (1 - p)), mask
+
+
+# The references in JAX, which are given the results that PyTorch drew at a call, and its arguments by name.
+DRAWN: Mapping[str, Callable[..., Any]] = {
+    **dict.fromkeys(("bernoulli", "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_"), _constant),
+    **dict.fromkeys(("normal_", "poisson", "random_", "uniform_"), _constant),
+    "native_dropout": _dropout,
+}
+# What draws, too, but has formulas that are no derivatives of its values.
+DECLARED: Mapping[str, str] = {
+    "normal": "PyTorch declares the derivatives of its samples by the mean and by the deviation to be 0",
+    "_standard_gamma": "its formula is for the quantile of the distribution, not for the numbers as they are drawn",
+}
