@@ -7,6 +7,8 @@ import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
+pytest_plugins = ["parity_tests.suite.rotation"]
+
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), SkipParser()],
     patterns=["derivation/*.md", "docs/*.md", "docs/found/*.md", "README.md"],

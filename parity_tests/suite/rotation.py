@@ -1,0 +1,92 @@
+"""Families of cases of which each run judges a part, another one after each commit: `pytest --rotation N`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Sequence
+from typing import Any
+
+import pytest
+
+_LEFT_OUT = pytest.StashKey[int]()
+
+
+def rotating(parts: int, by: str | None = None) -> pytest.MarkDecorator:
+    """Of a parametrized test, `--rotation N` runs only the cases of part N modulo `parts`; without it all of them run.
+
+    Args:
+        parts: after how many commits every case has run.
+        by: the parameter of which all cases with the same value stay together, such as an operator that is certified
+            once for all of them. Without it each case is counted by itself.
+    """
+    return pytest.mark.rotating(parts, by)
+
+
+def left_out(items: Sequence[pytest.Item], number: int) -> list[pytest.Item]:
+    """Return the rotating cases that are not of part `number`. Cases are counted within their test, in their order.
+
+    All cases have to be given, also those that other options leave out, so that the part of a case does not depend on
+    what else runs.
+
+    Raises:
+        pytest.UsageError: a test without parameters is marked, or one without the parameter that the mark names.
+    """
+    seen: dict[str, dict[Hashable, int]] = {}
+    others = []
+    for item in items:
+        mark = item.get_closest_marker("rotating")
+        if mark is None:
+            continue
+        parts, by = mark.args
+        places = seen.setdefault(item.nodeid.partition("[")[0], {})
+        place = places.setdefault(_counted_by(item, by), len(places))
+        if place % parts != number % parts:
+            others.append(item)
+    return others
+
+
+def _counted_by(item: pytest.Item, by: str | None) -> Hashable:
+    params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    if not params or (by is not None and by not in params):
+        missing = "no parameters" if by is None else f"no parameter {by!r}"
+        raise pytest.UsageError(f"{item.nodeid} is marked as rotating and has {missing}")
+    return item.nodeid if by is None else id(params[by])
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rotation",
+        type=int,
+        metavar="N",
+        help="of each test that is marked as rotating run a part of its cases, another part for each N; "
+        "without this option all of them run",
+    )
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # the cases are counted before -m and -k leave out any of them
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+    number = config.getoption("rotation")
+    others = set() if number is None else set(left_out(items, number))
+    yield
+    deselected = [item for item in items if item in others]
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if item not in others]
+    config.stash[_LEFT_OUT] = len(deselected)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):  # a process of pytest-xdist
+        session.config.workeroutput["left_out"] = session.config.stash.get(_LEFT_OUT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist, whose processes all collect the same
+def pytest_testnodedown(node: Any) -> None:
+    if hasattr(node, "workeroutput"):
+        node.config.stash[_LEFT_OUT] = node.workeroutput["left_out"]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    number = config.getoption("rotation")
+    if number is not None:
+        count = config.stash.get(_LEFT_OUT, 0)
+        terminalreporter.write_line(f"rotation {number}: {count} cases are left to other numbers")

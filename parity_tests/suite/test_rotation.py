@@ -1,0 +1,90 @@
+"""Of a rotating test each run judges a part of the cases, and every case has its turn."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+SUITE = """
+import pytest
+from parity_tests.suite.rotation import rotating
+
+@rotating(3)
+@pytest.mark.parametrize("x", [pytest.param(i, marks=pytest.mark.slow if i % 2 else ()) for i in range(7)])
+def test_alone(x):
+    pass
+
+@rotating(2, by="letter")
+@pytest.mark.parametrize("letter", ["a", "b"])
+@pytest.mark.parametrize("x", [0, 1])
+def test_together(letter, x):
+    pass
+
+@pytest.mark.parametrize("x", range(3))
+def test_always(x):
+    pass
+"""
+ALWAYS = {f"test_always[{i}]" for i in range(3)}
+
+
+@pytest.fixture(autouse=True)
+def _no_other_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # which take seconds to import, each time
+
+
+def run(pytester: pytest.Pytester, suite: str, *options: str) -> tuple[set[str], pytest.RunResult]:
+    """The names of the tests that ran, and what was printed."""
+    pytester.makeini("[pytest]\nmarkers =\n    rotating: ...\n    slow: ...")
+    pytester.makeconftest('pytest_plugins = ["parity_tests.suite.rotation"]')
+    pytester.makepyfile(suite)
+    result = pytester.runpytest("-rp", *options)
+    return {line.partition("::")[2] for line in result.outlines if line.startswith("PASSED")}, result
+
+
+def test_without_the_option_all_cases_run(pytester):
+    names, result = run(pytester, SUITE)
+    assert len(names) == 7 + 4 + 3
+    result.stdout.no_fnmatch_line("*rotation*")
+
+
+def test_every_case_has_its_turn_and_no_case_has_two(pytester):
+    parts = [run(pytester, SUITE, "--rotation", str(1306 + i))[0] for i in range(3)]
+    assert all(names >= ALWAYS for names in parts)
+    alone = [{name for name in names if name.startswith("test_alone")} for names in parts]
+    assert sorted(map(len, alone)) == [2, 2, 3]
+    assert len(set.union(*alone)) == 7
+
+
+def test_cases_with_the_same_value_stay_together(pytester):
+    together = [{n for n in run(pytester, SUITE, "--rotation", str(i))[0] if "together" in n} for i in (0, 1)]
+    assert together == [{f"test_together[{x}-{letter}]" for x in (0, 1)} for letter in "ab"]
+
+
+@pytest.mark.parametrize("options", [(), ("-p", "xdist", "-n", "2")])
+def test_how_many_are_left_out_is_printed(pytester, options):
+    _, result = run(pytester, SUITE, "--rotation", "0", *options)
+    result.stdout.fnmatch_lines("rotation 0: 6 cases are left to other numbers")
+
+
+def test_the_part_of_a_case_does_not_depend_on_what_else_runs(pytester):
+    names, result = run(pytester, SUITE, "--rotation", "0", "-m", "slow")
+    assert names == {"test_alone[3]"}  # of 0, 3 and 6; among the slow ones alone it would be 1
+    result.stdout.fnmatch_lines("rotation 0: 2 cases are left to other numbers")
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        ("@rotating(3)\ndef test_x():\n    pass", "test_x is marked as rotating and has no parameters"),
+        (
+            "@rotating(3, by='y')\n@pytest.mark.parametrize('x', [1])\ndef test_x(x):\n    pass",
+            "test_x[[]1] is marked as rotating and has no parameter 'y'",
+        ),
+    ],
+)
+def test_a_mark_that_has_no_cases_to_share_out_is_an_error(pytester, test, message):
+    header = "import pytest\nfrom parity_tests.suite.rotation import rotating\n\n"
+    _, result = run(pytester, header + test, "--rotation", "0")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(f"ERROR: *{message}")
