@@ -25,10 +25,10 @@ import numpy as np
 import torch
 
 from parity_tests.harness.report.atomic_file import write_bytes
-from parity_tests.sweep import recorded_calls
 from parity_tests.sweep.recorded_calls import RecordedCall
 
 _FORMAT = 1
+_SOURCES = ("calls.py", "kept_calls.py", "recorded_calls.py")  # which say what is recorded, and what of it is kept
 _OLDER_FOLDERS = 2  # of other versions, that are left
 _NAMES, _CALLS = "names", "calls"
 _DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
@@ -45,7 +45,7 @@ def root() -> Path:
 @functools.cache
 def folder_name(wanted: frozenset[str]) -> str:
     """The name of the folder of this version's files, where these operators are looked for."""
-    sources = [Path(str(file)).read_bytes() for file in (__file__, recorded_calls.__file__)]
+    sources = [(Path(__file__).parent / name).read_bytes() for name in _SOURCES]
     facts = [_FORMAT, torch.__version__, np.__version__, *map(_digest, sources), sorted(wanted)]
     return _digest(repr(facts).encode())[:24]
 

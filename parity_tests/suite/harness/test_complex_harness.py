@@ -34,6 +34,7 @@ from parity_tests.harness.report.results import ORACLE
 from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.harness._ops import judged, rows
 from parity_tests.suite.marks import fast, marks
+from parity_tests.suite.rotation import rotating
 
 pytestmark = pytest.mark.usefixtures("certified_once")
 
@@ -92,6 +93,7 @@ def test_every_default_check_passes_or_says_why_not():
 
 
 @fast("attn_native")
+@rotating(len(IN_TORCH))
 @pytest.mark.parametrize("candidate", IN_TORCH, indirect=True)
 def test_attn(candidate: Candidate):
     """By the explicit formulas of jax_ref, which are transposes, to second order."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 import pytest
 import torch
@@ -11,14 +10,6 @@ from parity_tests.sweep.calls import DTYPES, calls_of, record_opinfo, select, un
 from parity_tests.sweep.recorded_calls import RecordedCall, as_torch, calls_made_by
 from parity_tests.sweep.unreached import WITHOUT_CALLS, reason_without_calls
 from torch_impl.derivatives import entries
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _in_a_folder_of_its_own(tmp_path_factory):
-    before = jax.config.values["jax_compilation_cache_dir"]
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.mktemp("cache")))
-    yield
-    jax.config.update("jax_compilation_cache_dir", before)
 
 
 def call(**arguments: object) -> RecordedCall:

@@ -70,7 +70,7 @@ def test_a_file_of_another_version_is_not_read(changed, monkeypatch, tmp_path):
         monkeypatch.setattr(np, "__version__", "0.0")
     elif changed == "the code":
         (tmp_path / "code.py").write_text("another way to record")
-        monkeypatch.setattr(kept_calls.recorded_calls, "__file__", str(tmp_path / "code.py"))
+        monkeypatch.setattr(kept_calls, "_SOURCES", (str(tmp_path / "code.py"),))
     else:
         wanted = WANTED | {"aten::g"}
     kept_calls.folder_name.cache_clear()

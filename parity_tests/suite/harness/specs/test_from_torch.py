@@ -17,6 +17,7 @@ from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.specs.samples import few_samples
 from parity_tests.suite.harness.specs.torch_references import CASES, rms_norm
 from parity_tests.suite.marks import marks
+from parity_tests.suite.rotation import rotating
 
 _FAST = ("rms_norm", "tree")
 _JUDGED_FAST = ("cross_entropy_by_hand", "mlp", "straight_through")
@@ -46,6 +47,7 @@ def _with_parameters(reference: Callable, count: int) -> Callable:
     return called
 
 
+@rotating(5)
 @pytest.mark.parametrize("name", marks(_FAST, CASES))
 def test_it_computes_what_pytorch_computes(name: str) -> None:
     spec = _spec(name)
@@ -88,6 +90,7 @@ def _mistaken(reference: Callable) -> Callable:
     return called
 
 
+@rotating(5)
 @pytest.mark.parametrize("name", marks(_JUDGED_FAST, CASES))
 def test_right_code_passes_and_a_mistake_is_convicted(name: str) -> None:
     spec = _spec(name)
