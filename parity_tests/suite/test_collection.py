@@ -15,6 +15,7 @@ from parity_tests.harness.report.report import Report
 from parity_tests.suite.collection import COLLECTION, MORE, Case
 from parity_tests.suite.mistakes import assert_caught
 from parity_tests.suite.mistakes import judged as judged_version
+from parity_tests.suite.rotation import rotating
 
 ALARMS = (Verdict.MISMATCH, Verdict.SUSPECT, Verdict.ERROR)
 SEEDS = range(2)  # `python -m benchmarks.seeds` judges five
@@ -105,11 +106,13 @@ def no_alarm(case: Case, dtypes: list[str], seed: int, alarms: tuple[Verdict, ..
     return report
 
 
+@rotating(5, by="case")
 @each_op
 def test_a_right_version_raises_no_alarm(case):
     no_alarm(case, ["float64"], seed=0, alarms=(*ALARMS, Verdict.UNRESOLVED))
 
 
+@rotating(5, by="case")
 @pytest.mark.parametrize("case", IN_ONE_FORMAT)
 def test_a_right_version_raises_no_alarm_in_one_format(case):
     """Its numbers, at another seed, in a format that PyTorch has it in; the operators are shared out by name.

@@ -24,6 +24,7 @@ from parity_tests.harness.specs.samples import Sample, samples
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection.model import CASES
 from parity_tests.suite.marks import fast, marks
+from parity_tests.suite.rotation import rotating
 
 FIRST_ORDER = ("forward", "vjp", "jvp")
 SECOND_ORDER = ("vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp")
@@ -63,6 +64,7 @@ def test_the_composite_agrees(op: str) -> None:
     assert report.passed, str(report)
 
 
+@rotating(4)
 @pytest.mark.parametrize("name", marks([], IN_JAX))
 def test_the_jax_faces_agree(name: str) -> None:
     checks = ("forward", "vjp", "jvp") if name.endswith("ad") else ("forward", "vjp")

@@ -20,6 +20,7 @@ from parity_tests.harness.report.report import Report
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection import COLLECTION, MORE, Case
 from parity_tests.suite.collection._case import function
+from parity_tests.suite.rotation import rotating
 from parity_tests.suite.test_collection import ALARMS
 
 FIRST_ORDER = ["forward", "vjp", "jvp", "adjoint", "linearity"]
@@ -64,6 +65,7 @@ CASES = {
 
 
 @pytest.mark.slow
+@rotating(5)
 @pytest.mark.parametrize("op", CASES)
 def test_a_right_version_raises_no_alarm_at_a_seed_that_has_raised_one(op):
     _raises_no_alarm(op, slice(1))

@@ -17,6 +17,7 @@ from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection._case import Case, Mistake
 from parity_tests.suite.collection.special_points import CASES
 from parity_tests.suite.marks import fast
+from parity_tests.suite.rotation import rotating
 from parity_tests.suite.test_collection import ALARMS
 
 FIRST_SEEDS, MORE_SEEDS = range(1), range(1, 5)
@@ -54,6 +55,7 @@ def is_not_accused_at(case: Case, dtypes: Sequence[str], seeds: Sequence[int]) -
 LONG = ("largest_of_twelve", "router")
 
 
+@rotating(4)
 @pytest.mark.parametrize(
     "case",
     [

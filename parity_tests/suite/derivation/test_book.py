@@ -16,6 +16,7 @@ import torch
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.suite.derivation import _pages
 from parity_tests.suite.marks import fast
+from parity_tests.suite.rotation import rotating
 
 # A map, what it is the JVP or VJP of, and the shapes of that one's arguments, in letters.
 MAPS = [
@@ -74,6 +75,7 @@ def _of_jax(page: str) -> dict:
     return _definitions(page, SimpleNamespace(**vars(jnp) | {"stack": jnp.array}), SIZES)
 
 
+@rotating(5)
 @fast("sin.md*", "mm.md mm_vjp", "broadcasting.md*", "attn.md vjp")
 @pytest.mark.parametrize(("page", "name", "kind", "base", "letters"), MAPS, ids=NAMES)
 def test_the_formulas_are_those_of_jax(page: str, name: str, kind: str, base: str, letters: str) -> None:

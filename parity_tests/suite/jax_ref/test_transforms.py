@@ -13,6 +13,7 @@ from jax.flatten_util import ravel_pytree
 from jax_ref import attn, attn_ad, attn_primal
 from parity_tests.suite.jax_ref._cases import Sizes, draw, quick_jit, same
 from parity_tests.suite.marks import fast
+from parity_tests.suite.rotation import rotating
 
 # Equal sizes: an operation outside jit is compiled once for each shape, and of these there are few then. Axes that
 # differ are the business of test_formulas and test_sizes.
@@ -190,11 +191,13 @@ def batch_for(*levels: tuple) -> tuple:
 
 
 @pytest.mark.slow
+@rotating(5)
 @pytest.mark.parametrize(("op", "mode"), [x for x in ALLOWED if not x.values[1].endswith(COMPILED)])
 def test_eager(op, mode):
     same(MODES[mode](op)(*PRIMALS), reference(mode)(*PRIMALS), zeros=ZEROS.get(mode, False))
 
 
+@rotating(5)
 @fast("*-value", "*-grad", "attn-transpose_of_linearize", "attn_ad-jvp")
 @pytest.mark.parametrize(("op", "mode"), ALLOWED)
 def test_jit(op, mode):
@@ -203,6 +206,7 @@ def test_jit(op, mode):
 
 
 @pytest.mark.slow
+@rotating(5)
 @pytest.mark.parametrize(("op", "mode"), ALLOWED)
 def test_two_vmaps(op, mode):
     """q is mapped by the inner vmap, k by the outer one, v by both, along different and negative axes."""
@@ -216,6 +220,7 @@ def test_two_vmaps(op, mode):
 IN_AXES = [axes for axes in itertools.product((None, 0, -1), (None, 1, -3), (None, 2, -2)) if axes != (None,) * 3]
 
 
+@rotating(5)
 @fast("*-(None, None, 2)", "*-(0, 1, 2)", "*-(0, None, -2)")
 @pytest.mark.parametrize("axes", IN_AXES, ids=str)
 @pytest.mark.parametrize(

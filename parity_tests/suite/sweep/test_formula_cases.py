@@ -8,6 +8,7 @@ import pytest
 
 from parity_tests.harness.crosscheck import crosscheck
 from parity_tests.harness.findings import Verdict
+from parity_tests.suite.rotation import rotating
 from parity_tests.sweep.formula_cases import NoCase, cases, checks_of
 from torch_impl.derivatives import Entry, lookup
 
@@ -39,6 +40,7 @@ def _verdicts(entry: Entry, real_only: bool = True) -> list[Verdict]:
     return [row.verdict for report in reports for row in report.rows]
 
 
+@rotating(4)
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_entry_is_not_accused(name):
     found = _verdicts(lookup(name), real_only=name != "silu")

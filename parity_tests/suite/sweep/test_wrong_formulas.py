@@ -10,6 +10,7 @@ import torch
 
 from parity_tests.harness.crosscheck import crosscheck
 from parity_tests.harness.findings import Verdict
+from parity_tests.suite.rotation import rotating
 from parity_tests.sweep.formula_cases import CHECKS, by_formulas, cases
 from torch_impl.derivatives import Entry, lookup
 
@@ -48,6 +49,7 @@ def test_it_is_convicted_as_it_stands(name):
     assert wrong >= WRONG[name]
 
 
+@rotating(5)
 @pytest.mark.parametrize("name", WRONG)
 def test_it_passes_as_mended(name):
     wrong, agreeing = _found(lookup(name, path=MENDED))

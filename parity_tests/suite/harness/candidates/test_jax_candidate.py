@@ -21,6 +21,7 @@ from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.numbers import conversion
 from parity_tests.suite.harness._ops import PAIR, judged, normal, rows
 from parity_tests.suite.marks import fast
+from parity_tests.suite.rotation import rotating
 
 ATTN = OpSpec("attn", primal=jax_ref.attn_primal, inputs=(normal(3, 2), normal(4, 2), normal(4, 3)))
 SCALE = OpSpec("scale", primal=lambda x, y: jnp.sin(x) * y, inputs=(normal(3), normal(3, seed=1)))
@@ -95,6 +96,7 @@ RIGHT = {
 PARTS = ("jit", "custom_jvp")
 
 
+@rotating(4)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.soak if name in PARTS else pytest.mark.slow) for name in RIGHT]
 )

@@ -15,6 +15,7 @@ from torch.nn import functional
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.suite.collection._case import function
 from parity_tests.suite.harness._ops import judged, rows
+from parity_tests.suite.rotation import rotating
 
 pytestmark = pytest.mark.slow
 
@@ -75,6 +76,7 @@ WRONG = {
 }
 
 
+@rotating(3)
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_choice_is_no_mismatch(name: str):
     operator, call = RIGHT[name]

@@ -9,6 +9,7 @@ import torch
 
 from parity_tests import OpSpec, Verdict
 from parity_tests.suite.harness._ops import judged
+from parity_tests.suite.rotation import rotating
 
 FACTORS = OpSpec("lu_factor", lambda a: jax.scipy.linalg.lu_factor(a)[0], "(n,n)->(n,n)")
 SOLUTION = OpSpec("solve", lambda a, b: jnp.linalg.solve(a, b), "(n,n),(n,m)->(n,m)")
@@ -36,6 +37,7 @@ def _factors_of_equal_rows_misread(a: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.slow
+@rotating(4)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(
     ("call", "spec"),
