@@ -45,9 +45,11 @@ def _run(interruption: Interruption) -> int:
         raise
     except BaseException as error:
         code = COULD_NOT_RUN
-        from parity_tests.harness.exceptions.defects import told_in_full
+        from parity_tests.harness.exceptions.defects import one_line_description
 
-        complain(f"{'' if isinstance(error, OSError) else 'this is a defect of gradparity: '}{told_in_full(error)}")
+        complain(
+            f"{'' if isinstance(error, OSError) else 'this is a defect of gradparity: '}{one_line_description(error)}"
+        )
     if not flushed():
         complain("standard output cannot be written")
         code = COULD_NOT_RUN

@@ -17,7 +17,7 @@ from parity_tests.cli.report_files import ReportFile
 from parity_tests.cli.run_spec import RunSpec, Survey
 from parity_tests.cli.sources.source import Source
 from parity_tests.cli.terminal import Output, OutputLost, complain
-from parity_tests.harness.exceptions.defects import told_in_full
+from parity_tests.harness.exceptions.defects import one_line_description
 from parity_tests.harness.isolation.budget import Check, Spent, budget, clock
 from parity_tests.harness.isolation.guard import Guarded, Surveying
 from parity_tests.harness.isolation.messages import CannotLoad, WorkerError
@@ -80,7 +80,7 @@ class Session:
                 except CannotLoad:
                     raise
                 except Exception as error:  # a defect of the harness, or a sampler of the user's
-                    report.error = told_in_full(error)
+                    report.error = one_line_description(error)
             except KeyboardInterrupt:
                 report.error = TEXT
         return self._end(lost)
@@ -252,7 +252,7 @@ class Session:
                 complain(f"{file.option} {file.given} cannot be written: {error.strerror or error}")
                 written = False
             except Exception as error:  # a defect of the harness
-                complain(f"{file.option} {file.given} cannot be made: {told_in_full(error)}")
+                complain(f"{file.option} {file.given} cannot be made: {one_line_description(error)}")
                 written = False
         return written
 

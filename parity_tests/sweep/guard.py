@@ -106,7 +106,7 @@ class _Guard:
     def __init__(self, limits: Limits) -> None:
         self.limits, self._done = limits, 0
         self._lock, self._closed = threading.Lock(), False  # another thread may close it at any moment
-        self._pool, self._asked = _pool(limits), None
+        self._pool, self._future = _pool(limits), None
 
     def judged(self, request: Request) -> list[Line]:
         """The lines of an operator; one that cannot be judged has lines that say why."""
@@ -129,9 +129,9 @@ class _Guard:
         with self._lock:
             if self._closed:  # a pool that is stopped would never answer
                 raise CancelledError
-            self._asked = self._pool.schedule(_answered, args=[request], timeout=wall)
+            self._future = self._pool.schedule(_answered, args=[request], timeout=wall)
         try:
-            return self._asked.result()
+            return self._future.result()
         except Timeout:
             return _NoAnswer(f"gave no answer for {wall:g} s", hangs=True)
         except ProcessExpired as end:
@@ -142,7 +142,7 @@ class _Guard:
             if self._closed:
                 raise CancelledError
             self._end()
-            self._pool, self._asked, self._done = _pool(self.limits), None, 0
+            self._pool, self._future, self._done = _pool(self.limits), None, 0
 
     def close(self) -> None:
         """End the child, even if it hangs; whoever waits for its answer, or asks again, gets a `CancelledError`."""
@@ -151,8 +151,8 @@ class _Guard:
             self._end()
 
     def _end(self) -> None:
-        if self._asked is not None:
-            self._asked.cancel()
+        if self._future is not None:
+            self._future.cancel()
         self._pool.stop()
         self._pool.join()
 
@@ -259,7 +259,7 @@ def _answered(request: Request) -> _Answer:
     try:
         lines = _checked(_imported(request.judge)(request.operator, request.modes, request.dtypes), request)
     except (Exception, SystemExit) as problem:  # of whatever kind: it is told
-        error = _told(problem)
+        error = _described(problem)
     # Not the most that it held: on Linux that begins with what the process held that started this one
     return _Answer(lines, error, _memory())
 
@@ -292,7 +292,7 @@ def _checked(lines: list[Line], request: Request) -> list[Line]:
     return lines
 
 
-def _told(problem: BaseException) -> str:
+def _described(problem: BaseException) -> str:
     """What has been raised, and where, in a line."""
     traceback = problem.__traceback__
     while traceback is not None and traceback.tb_next is not None:

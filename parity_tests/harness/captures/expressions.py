@@ -208,8 +208,8 @@ class Expressions:
             try:
                 node, outer, first = source_of(obj)
             except (Unreadable, OSError):
-                told = f"what {name or ast.unparse(e.func)} does with its arguments cannot be read"
-                self.memory.use((Value(ast.unparse(e.func), self.memory.line(e), unknown=told),), e)
+                reason = f"what {name or ast.unparse(e.func)} does with its arguments cannot be read"
+                self.memory.use((Value(ast.unparse(e.func), self.memory.line(e), unknown=reason),), e)
             else:
                 before, self.memory.first = self.memory.first, first
                 try:

@@ -47,15 +47,15 @@ class _Described:
         self.device, self.cotangents, self.without_values = device, tensors[count:], without_values
         with refusals(without_values):
             self.graph = candidate.record(tensors[:count])
-        self.outputs = [self._told(y) for y in self.graph.outputs]
+        self.outputs = [self._described(y) for y in self.graph.outputs]
 
     @functools.cached_property
     def gradients(self):
         """The gradients of a graph whose outputs are right; else the cotangents would not fit."""
         with refusals(self.without_values):
-            return [self._told(x) for x in self.graph.vjp(self.cotangents)]
+            return [self._described(x) for x in self.graph.vjp(self.cotangents)]
 
-    def _told(self, x):
+    def _described(self, x):
         if x is None:
             return "None"
         where = "where its inputs are" if x.device.type == self.device else f"on {x.device.type}"

@@ -23,8 +23,8 @@ def _run(trial):
         where = f"gradients of {names} alone"
         with under(where):
             results = trial.candidate.vjp(tensors[:count], tuple(tensors[count:]), requires_grad=mask)
-        asked = {slot.label for slot, flag in zip(trial.oracle.map("vjp").results, mask, strict=True) if flag}
-        yield from trial.compare("vjp", args, results, where, only=asked)
+        requested = {slot.label for slot, flag in zip(trial.oracle.map("vjp").results, mask, strict=True) if flag}
+        yield from trial.compare("vjp", args, results, where, only=requested)
     with under("no gradient asked for"):
         outputs = trial.candidate.forward(trial.tensors(args[:count]))
     for name, y in zip(trial.oracle.outputs, outputs, strict=True):

@@ -29,7 +29,7 @@ def _run(trial) -> Iterator[Finding]:
     places = list(placements(trial.oracle, trial.sample, trial.precision))
     if not places:
         raise NotApplicable("no special points are known of the inputs' domains")
-    refused, told = set(), False
+    refused, has_evidence = set(), False
     for place in places:
         for name in _MAPS:
             if name in refused or not _judged(trial, name, place):
@@ -49,10 +49,10 @@ def _run(trial) -> Iterator[Finding]:
             if not _belongs(trial, place):
                 findings = [_as_convention(f) for f in findings]
             yield from findings
-            told = told or any(f.evidence or isinstance(f, Convention) for f in findings)
+            has_evidence = has_evidence or any(f.evidence or isinstance(f, Convention) for f in findings)
             if not all(f.holds for f in findings):
                 return  # one such point is enough, and to look for one-sided derivatives takes its time
-    if not told:  # as of the eigenvectors of 0 and of the identity
+    if not has_evidence:  # as of the eigenvectors of 0 and of the identity
         raise NotApplicable("at every special point all results are zero, or have no bound")
 
 

@@ -34,7 +34,7 @@ def _run(trial: Trial) -> Iterator[Finding]:
     if not smooth:
         raise NotApplicable("at no special point that is known is the operator twice differentiable")
     refused: set[str] = set()  # which the check of that name reports
-    told = False
+    has_evidence = False
     for place in smooth:
         for name in _MAPS:
             if name in refused:
@@ -45,12 +45,12 @@ def _run(trial: Trial) -> Iterator[Finding]:
                 refused.add(name)
                 continue
             yield from findings
-            told = told or any(f.evidence for f in findings)
+            has_evidence = has_evidence or any(f.evidence for f in findings)
             if not all(f.holds for f in findings):
                 return  # one such point is enough
     if refused == {*_MAPS}:
         raise NotApplicable("the candidate refuses to be differentiated twice")
-    if not told:
+    if not has_evidence:
         raise NotApplicable("at every special point all second derivatives are zero, or have no bound")
 
 

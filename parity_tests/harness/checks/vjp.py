@@ -32,12 +32,12 @@ def _off_the_domain(trial, args, results):
         with np.errstate(invalid="ignore"):  # infinity less infinity: nothing is said of such an entry
             off, expected = (x - trial.oracle.directed(truth.like, x) for x in (values, truth.value))
             room = truth.bound + trial.oracle.directed_errors(truth.like, truth.bound, truth.value)
-            told = (np.abs(off) > room) & (np.abs(off - expected) > room)
-        if told.any():
+            visible = (np.abs(off) > room) & (np.abs(off - expected) > room)
+        if visible.any():
             domain = trial.oracle.domains[truth.like].name
             text = (
-                f"up to {np.abs(off[told]).max():.2g} outside of the domain {domain}, where the oracle is up to "
-                f"{np.abs(expected[told]).max():.2g}; no tangent of the domain can tell"
+                f"up to {np.abs(off[visible]).max():.2g} outside of the domain {domain}, where the oracle is up to "
+                f"{np.abs(expected[visible]).max():.2g}; no tangent of the domain can tell"
             )
             yield Convention(truth.label, text, f"sample {trial.sample.name}")
 

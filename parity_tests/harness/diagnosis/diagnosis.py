@@ -30,7 +30,9 @@ def looks_like(trial: Trial, findings: Sequence[Comparison], wrong: Comparison) 
     if not finite.all():
         text = f"{int((~finite).sum())} entries of {wrong.label} are not finite"
         where = (
-            None if np.array_equal(~finite, wrong.wrong) else patterns.rule(~finite, _told(wrong), _named(trial, wrong))
+            None
+            if np.array_equal(~finite, wrong.wrong)
+            else patterns.rule(~finite, _significant(wrong), _named(trial, wrong))
         )
         return f"{text}, {where}" if where else text
     if not (np.abs(wrong.oracle) > wrong.bound).any():
@@ -76,7 +78,7 @@ def plain_factor(wrong: Comparison) -> str | None:
     return None
 
 
-def _told(wrong: Comparison) -> np.ndarray:
+def _significant(wrong: Comparison) -> np.ndarray:
     return np.isfinite(wrong.bound) & (np.abs(wrong.oracle) > wrong.bound) | ~np.isfinite(wrong.candidate)
 
 

@@ -24,24 +24,24 @@ def pattern(comparison: Comparison, named: Mapping[str, tuple[np.ndarray, np.nda
     text = f"{int(wrong.sum())}/{wrong.size} entries wrong"
     if wrong.all() or wrong.ndim == 0:
         return text
-    told = wrong | (np.isfinite(comparison.bound) & (np.abs(comparison.oracle) > comparison.bound))
-    where = _whole_rows(wrong, told) or rule(wrong, told, named or {}) or _within_rows(wrong)
+    significant = wrong | (np.isfinite(comparison.bound) & (np.abs(comparison.oracle) > comparison.bound))
+    where = _whole_rows(wrong, significant) or rule(wrong, significant, named or {}) or _within_rows(wrong)
     return f"{text}, {where}" if where else text
 
 
-def rule(chosen: np.ndarray, told: np.ndarray, named: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> str | None:
+def rule(chosen: np.ndarray, significant: np.ndarray, named: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> str | None:
     """The first rule whose entries, among those that can be told, are exactly the chosen ones: "exactly where x < 0".
 
     None if there is no such rule, or if one of those that were tried would fit by accident.
     """
-    size, count = int(told.sum()), int(chosen.sum())
+    size, count = int(significant.sum()), int(chosen.sum())
     sets = {}  # of as many entries: only these could fit
-    for text, members in (*_geometric(chosen.shape), *_by_value(chosen, told, named)):
-        members = members & told
+    for text, members in (*_geometric(chosen.shape), *_by_value(chosen, significant, named)):
+        members = members & significant
         if 1 < count < size and int(members.sum()) == count:
             sets.setdefault(members.tobytes(), text)
     if sets and math.comb(size, count) >= _BY_ACCIDENT * len(sets):
-        return sets.get((chosen & told).tobytes())
+        return sets.get((chosen & significant).tobytes())
     return None
 
 
@@ -52,12 +52,12 @@ def _axes(ndim: int) -> Iterator[tuple[int, str]]:
     yield from zip(range(ndim), ("rows", "columns", "axis 2", "axis 3"), strict=False)
 
 
-def _whole_rows(wrong: np.ndarray, told: np.ndarray) -> str | None:
+def _whole_rows(wrong: np.ndarray, significant: np.ndarray) -> str | None:
     """Rows, or columns, of which every entry is wrong that can be told, if they are an end or a border of blocks."""
     for axis, plural in _axes(wrong.ndim):
         size, others = wrong.shape[axis], tuple(i for i in range(wrong.ndim) if i != axis)
         hit = wrong.any(axis=others)
-        if hit.all() or (np.expand_dims(hit, others) & told & ~wrong).any():
+        if hit.all() or (np.expand_dims(hit, others) & significant & ~wrong).any():
             continue
         rows = np.flatnonzero(hit)
         fitting = [b for b in BLOCKS if b < size and size % b and np.array_equal(rows, np.arange(size // b * b, size))]
@@ -114,7 +114,7 @@ def _geometric(shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _by_value(
-    chosen: np.ndarray, told: np.ndarray, named: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    chosen: np.ndarray, significant: np.ndarray, named: Mapping[str, tuple[np.ndarray, np.ndarray]]
 ) -> Iterator[tuple[str, np.ndarray]]:
     for name, (x, bound) in named.items():
         if x.shape != chosen.shape or not np.isfinite(x).all():
@@ -126,7 +126,11 @@ def _by_value(
         for axis in range(x.ndim):
             yield f"exactly where {name} has an equal along axis {axis}", _tied(x, axis)
         for text, values in ((name, x), (f"|{name}|", np.abs(x))):
-            inside, outside, ordered = values[chosen & told], values[told & ~chosen], np.sort(values[told])
+            inside, outside, ordered = (
+                values[chosen & significant],
+                values[significant & ~chosen],
+                np.sort(values[significant]),
+            )
             if inside.size and outside.size:
                 high, above = apart(float(inside.min()), float(outside.max()), sign="-")
                 low, below = apart(float(inside.max()), float(outside.min()), sign="-")

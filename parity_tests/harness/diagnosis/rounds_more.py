@@ -63,13 +63,13 @@ def _in_proportion(trial: Trial, wrong: Comparison, roundings: float) -> str | N
     if not (math.isfinite(roundings) and roundings / _ALIKE <= there <= _ALIKE * roundings):
         return None
     return (
-        f"{wrong.label} is off by {_told(roundings)} roundings of its largest entry, and in {other.name} by "
-        f"{_told(there)}: the error goes with the roundoff, so the formula equals the oracle's and loses digits that "
-        f"the oracle's does not; if that loss is intended, give the formula as {_where_to_give_it(wrong)}"
+        f"{wrong.label} is off by {_rounded_up(roundings)} roundings of its largest entry, and in {other.name} by "
+        f"{_rounded_up(there)}: the error goes with the roundoff, so the formula equals the oracle's and loses digits "
+        f"that the oracle's does not; if that loss is intended, give the formula as {_where_to_give_it(wrong)}"
     )
 
 
-def _told(roundings: float) -> str:
+def _rounded_up(roundings: float) -> str:
     return f"{math.ceil(roundings)}" if roundings < 1000 else f"{roundings:.1g}"
 
 

@@ -26,7 +26,7 @@ TO_DO = (
 
 def suspected(row: Row, trial: Trial, suspicions: Sequence[Suspicion], replay: Callable[[Row], str]) -> Failure:
     """What a row that is SUSPECT found on a trial."""
-    results = [explain(f"the suspicion about {s.label}", lambda s=s: _told(s)) for s in suspicions]
+    results = [explain(f"the suspicion about {s.label}", lambda s=s: _wrong_result(s)) for s in suspicions]
     again = explain("how to replay it", lambda: replay(row))
     failure = described(row, trial.sample, [], trial.oracle.spec)
     plain = [WrongResult(s.label, "its error does not look like rounding") for s in suspicions]
@@ -35,16 +35,16 @@ def suspected(row: Row, trial: Trial, suspicions: Sequence[Suspicion], replay: C
     return replace(failure, wrong=wrong, suspect=TO_DO, replay=again.value, unexplained=unsaid)
 
 
-def _told(suspicion: Suspicion) -> WrongResult:
+def _wrong_result(suspicion: Suspicion) -> WrongResult:
     first, f = _most_telling(suspicion.scores), suspicion.comparison
     index = _worst(suspicion, first)
     others = [f"{_in_words(s, f.label)} ({s.value:.2g} times)" for s in suspicion.scores if s is not first][:2]
-    told = f"{_in_words(first, f.label)}, {first.value:.2g} times what right code reaches"
-    told += f"; also {', '.join(others)}" if others else ""
+    text = f"{_in_words(first, f.label)}, {first.value:.2g} times what right code reaches"
+    text += f"; also {', '.join(others)}" if others else ""
     shown = suspicion.shown
     return WrongResult(
         label=f.label,
-        pattern=f"its error does not look like rounding: {told}",
+        pattern=f"its error does not look like rounding: {text}",
         circumstance=f"{shown} is computed in float32" if shown else "",
         index=index,
         candidate=float(f.candidate[index]),

@@ -266,17 +266,17 @@ class WhatIf:
         anything else makes them, and then of either sign.
         """
         wrong = self.wrong
-        told = np.isfinite(wrong.bound) & (np.abs(wrong.oracle) > wrong.bound)
-        if np.count_nonzero(told & wrong.wrong) < max(3, 0.9 * np.count_nonzero(told)):
+        significant = np.isfinite(wrong.bound) & (np.abs(wrong.oracle) > wrong.bound)
+        if np.count_nonzero(significant & wrong.wrong) < max(3, 0.9 * np.count_nonzero(significant)):
             return None
-        off = ((wrong.candidate - wrong.oracle)[told]) / wrong.oracle[told]
+        off = ((wrong.candidate - wrong.oracle)[significant]) / wrong.oracle[significant]
         for precision in (PRECISIONS[name] for name in ("bfloat16", "float16", "float32")):
             if precision.u <= self.trial.precision.u:
                 continue
             truth = self.truth(self.args, precision)
-            if truth is None or not (wrong.error <= wrong.bound + truth.bound)[told].all():
+            if truth is None or not (wrong.error <= wrong.bound + truth.bound)[significant].all():
                 continue
-            numbers = wrong.candidate[told]
+            numbers = wrong.candidate[significant]
             if np.array_equal(precision.rounded(numbers), numbers) and len(np.unique(numbers)) > 2:
                 text = f"right to {precision.name}'s rounding, and all its entries are {precision.name} numbers"
                 return f"{wrong.label} is {text}"

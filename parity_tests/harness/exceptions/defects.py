@@ -11,7 +11,7 @@ _LONGEST = 10_000  # characters of a message
 _LONGEST_LINE = 2000
 
 
-def told_in_full(error: BaseException) -> str:
+def one_line_description(error: BaseException) -> str:
     """Describe an exception in one line: its type, its message, where it was raised, and a file with its traceback."""
     lines = "".join(traceback.format_exception(error))
     file = _kept(lines)

@@ -12,7 +12,7 @@ _HARNESS = Path(__file__).parents[1]
 # Where the harness calls the oracle, or works out a bound, and where it calls the candidate.
 _OF_ORACLE = frozenset(_HARNESS / name for name in ("oracle", "rounding", "specs"))
 _OF_CANDIDATE = _HARNESS / "candidates"
-_TOLD = 4  # of the innermost calls
+_SHOWN = 4  # of the innermost calls
 
 
 @dataclass(frozen=True)
@@ -51,5 +51,5 @@ def is_oracle_s(calls: Sequence[Frame]) -> bool:
 
 def innermost_calls(calls: Sequence[Frame]) -> str:
     """The innermost calls outside of the harness: " at case.py:11 in backward, called by case.py:20 in apply"."""
-    outside = [str(call) for call in calls if _HARNESS not in call.file.parents][:_TOLD]
+    outside = [str(call) for call in calls if _HARNESS not in call.file.parents][:_SHOWN]
     return f" at {', called by '.join(outside)}" if outside else ""

@@ -104,7 +104,7 @@ class Guarded:
         """Stop the processes, note where each of them is, and return the rows of candidates that had been found."""
         rows: list[Row] = []
         for worker, task in self._busy.items():
-            worker.ask_where()
+            worker.request_trace()
             rows += _last_rows(worker, task)
         for worker, task in self._busy.items():
             if task.at is not None:
@@ -165,10 +165,10 @@ class Surveying:
         worker = self._pool.take()
         worker.ask(Survey(self._work))
         while True:
-            for said in worker.messages():
-                match said:
+            for message in worker.messages():
+                match message:
                     case WorkerError() | CannotLoad():
-                        raise said
+                        raise message
                     case Surveyed(found):
                         self._pool.give_back(worker)
                         return found
@@ -194,10 +194,10 @@ class Surveying:
 def _last_rows(worker: Worker, task: _Task) -> list[Row]:
     """The candidates' rows among the messages of a process that were not read; the task gets the rest."""
     rows: list[Row] = []
-    for said in worker.messages():
-        match said:
+    for message in worker.messages():
+        match message:
             case At():
-                task.at = said
+                task.at = message
             case Found(row, skipped):
                 task.at = None
                 task.note(*skipped)
@@ -225,14 +225,14 @@ def _in_order(tasks: Sequence[_Task]) -> list[Row]:
 
 def _heard(worker: Worker, task: _Task, trial_seconds: float) -> Iterator[Row]:
     """The rows that a process has found since; if it has come to its end, or hangs, the row that says so."""
-    for said in worker.messages():
-        match said:
+    for message in worker.messages():
+        match message:
             case WorkerError() | CannotLoad():
-                raise said
+                raise message
             case Began(length):
                 task.length = length
             case At():
-                task.at = said
+                task.at = message
             case Found(row, skipped):
                 task.at = None
                 task.rows[key_of(row)] = row

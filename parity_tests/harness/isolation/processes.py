@@ -59,7 +59,7 @@ class Worker:
         self.process.start()
         there.close()  # so that the end of the process is the end of the connection
         self.ended, self.ready, self.heard = False, False, time.monotonic()
-        self._asked: float | None = None  # when it was asked where it is
+        self._trace_requested: float | None = None  # when it was asked where it is
 
     def give(self, job: Work, earlier: Earlier) -> None:
         """Have the process carry out work, some of whose rows may be known already."""
@@ -79,30 +79,35 @@ class Worker:
         try:
             alive = self.process.is_alive()  # asked before: what it said until then can be received
             while self.connection.poll():
-                said = self.connection.recv()
+                received = self.connection.recv()
                 self.ready, self.heard = True, time.monotonic()
-                yield said
+                yield received
             self.ended = not alive
         except (EOFError, ConnectionError):
             self.process.join()
             self.ended = True
 
     def trace(self) -> str:
-        """The call stack of the process when it crashed, or when `ask_where` was called."""
+        """The call stack of the process when it crashed, or when `request_trace` was called."""
         return self._trace.read_text(encoding="utf-8", errors="replace") if self._trace.exists() else ""
 
-    def ask_where(self) -> None:
+    def request_trace(self) -> None:
         """Have the process write down its call stack, even if it hangs; `stop` waits for that."""
-        if hasattr(signal, "SIGUSR1") and self.process.pid is not None and self._asked is None and not self.trace():
+        if (
+            hasattr(signal, "SIGUSR1")
+            and self.process.pid is not None
+            and self._trace_requested is None
+            and not self.trace()
+        ):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.process.pid, signal.SIGUSR1)
-            self._asked = time.monotonic()
+            self._trace_requested = time.monotonic()
 
     def stop(self) -> None:
         """End the process, even if it hangs, after it has written down its call stack."""
-        self.ask_where()
-        if self._asked is not None:
-            while time.monotonic() < self._asked + _TRACING and not self.trace().endswith("\n"):
+        self.request_trace()
+        if self._trace_requested is not None:
+            while time.monotonic() < self._trace_requested + _TRACING and not self.trace().endswith("\n"):
                 time.sleep(0.05)
             time.sleep(0.05)
         self.kill()

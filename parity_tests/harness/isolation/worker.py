@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from parity_tests.harness.exceptions.defects import told_in_full
+from parity_tests.harness.exceptions.defects import one_line_description
 from parity_tests.harness.isolation.crash import Place
 from parity_tests.harness.isolation.messages import (
     At,
@@ -90,11 +90,11 @@ def _serve(connection: Connection) -> None:
     except CannotLoad as error:
         connection.send(CannotLoad(str(error)))
     except Exception as error:  # a sampler of the user's, or a defect of the harness: whoever reads it must see where
-        connection.send(WorkerError(told_in_full(error)))
+        connection.send(WorkerError(one_line_description(error)))
 
 
 def _carry_out(job: Work, plan: Plan, connection: Connection) -> None:
-    report, told = Report({}), 0
+    report, sent = Report({}), 0
     connection.send(Began(plan.length))
     for _ in report.collect(judge(plan)):
         job.save(report)  # at once: another check may hang
@@ -102,9 +102,9 @@ def _carry_out(job: Work, plan: Plan, connection: Connection) -> None:
         failure = row.failure
         if failure is not None and not isinstance(failure.evidence, ReproducerFiles):  # it holds the candidate
             failure = replace(failure, evidence=None)
-        connection.send(Found(replace(row, failure=failure), tuple(report.skipped[told:])))
-        told = len(report.skipped)
-    connection.send(Done(tuple(report.skipped[told:])))
+        connection.send(Found(replace(row, failure=failure), tuple(report.skipped[sent:])))
+        sent = len(report.skipped)
+    connection.send(Done(tuple(report.skipped[sent:])))
 
 
 def _announcing(plan: Plan, oracles: Oracles, send: Callable[[At], None]) -> Callable[[Row, Sample], None]:

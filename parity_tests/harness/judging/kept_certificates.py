@@ -269,10 +269,10 @@ def _of_primal(oracle: Oracle, sample: Sample) -> str:
 def _of_sample(oracle: Oracle, sample: Sample) -> list[object]:
     """All that a sample is, and the shapes and names of what the oracle makes of it."""
     oracle = oracle.at(sample)
-    said = [(f.name, _in_words(getattr(sample, f.name))) for f in fields(sample) if f.init]
+    described = [(f.name, _in_words(getattr(sample, f.name))) for f in fields(sample) if f.init]
     primals = _in_words(sample.primals(oracle.inputs))
     names = [oracle.inputs, oracle.outputs, oracle.integers, *oracle.dtypes.items()]
-    return [said, primals, names, oracle.outputs_at(sample.shapes), oracle.returns.differentiable]
+    return [described, primals, names, oracle.outputs_at(sample.shapes), oracle.returns.differentiable]
 
 
 def _in_words(value: Any) -> object:

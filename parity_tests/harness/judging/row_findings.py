@@ -14,7 +14,7 @@ def with_findings(row: Row, findings: Sequence[Finding]) -> Row:
     """A row, and what was found on one more sample."""
     worst = max((f.error_over_bound for f in findings if isinstance(f, Comparison)), default=0.0)
     count = sum(f.evidence for f in findings)
-    told = [f"{f.label} ({f.circumstance}) is {f.text}" for f in findings if isinstance(f, Convention)]
+    texts = [f"{f.label} ({f.circumstance}) is {f.text}" for f in findings if isinstance(f, Convention)]
     lost = [
         f"{f.label} {f.text}{f' ({f.circumstance})' if f.circumstance else ''}"
         for f in findings
@@ -24,7 +24,7 @@ def with_findings(row: Row, findings: Sequence[Finding]) -> Row:
         row,
         error_over_bound=max(row.error_over_bound, worst),
         comparisons=row.comparisons + count,
-        conventions=(*row.conventions, *told),
+        conventions=(*row.conventions, *texts),
         lost_digits=(*row.lost_digits, *lost),
         arithmetic=_arithmetic(row, [f for f in findings if isinstance(f, Explanation)]),
     )

@@ -29,7 +29,7 @@ _KINDS = ("is 0", "has zeros", "is 1", "has equal entries", "is the same")
 _FAR, _NEAR, _NEARER = 2.0**-9, 2.0**-13, 2.0**-17  # x + h p is exact in float64, as x and p have 8 bits
 # Distances far below these steps, at which the derivative may be another one: sqrt(x² + 1e-12) bends within 1e-6 of 0.
 # The last distance of the first group is a few roundings of a number that is not 0.
-_TINY, _TINY_BESIDE_ZERO = (2.0**-20, 2.0**-30, 2.0**-40, 2.0**-48), (2.0**-64, 2.0**-96)
+_TINY, _TINY_AT_ZERO = (2.0**-20, 2.0**-30, 2.0**-40, 2.0**-48), (2.0**-64, 2.0**-96)
 _SUSPICIOUS = 2.0**-16  # the relative difference from the slopes that is examined; a wrong rule is off by far more
 _SIDES = 16  # random directions, each with its opposite: so many that the chance to miss all sides of a kink is small
 _ROUGHLY = 2.0**-12  # the relative difference of two slopes that agree
@@ -147,10 +147,10 @@ def _contradiction_at(oracle: Oracle, name: str, sample: Sample, place: Placemen
             off = abs(slope - between)
             if not off > _SUSPICIOUS * (abs(slope) + abs(between)):
                 return None  # they agree, as at most points, or one of them is NaN
-            if not off > _CLEARLY * _apart(_one_sided(line), between) or not _settled(line, between):
+            if not off > _CLEARLY * _apart(_one_sided(line), between) or not _converges(line, between):
                 continue
             around = [line.derivative(x) for x in _around(oracle, sample, line.x, _NEAR, _SIDES)]
-            if not off > _CLEARLY * _apart(around, between) or _changes_beside(line, sample, slope, between):
+            if not off > _CLEARLY * _apart(around, between) or _changes_nearby(line, sample, slope, between):
                 continue
             if line.contradicts():
                 return slope, between
@@ -162,7 +162,7 @@ def _one_sided(line: _Line) -> list[float]:
     return [(line.value(h) - middle) / h for h in (_NEAR, -_NEAR)]
 
 
-def _settled(line: _Line, between: float) -> bool:
+def _converges(line: _Line, between: float) -> bool:
     """True if the slopes have a limit as the step becomes smaller; the slopes at a pole, for example, grow."""
     change = abs(line.difference(_NEARER) - between)
     rounding = 2.0**-48 * sum(
@@ -171,15 +171,15 @@ def _settled(line: _Line, between: float) -> bool:
     return change <= max(abs(between - line.difference(_FAR)) / 2, _ROUGHLY * abs(between), rounding / _NEARER)
 
 
-def _changes_beside(line: _Line, sample: Sample, slope: float, between: float) -> bool:
+def _changes_nearby(line: _Line, sample: Sample, slope: float, between: float) -> bool:
     """True if at some small distance the oracle's derivative is nearer to that at the point than to the slope.
 
     Then the function bends within a distance that is smaller than the steps, so that the slopes do not show it.
     """
-    distances = (*_TINY, *_TINY_BESIDE_ZERO) if any((x == 0).any() for x in line.x) else _TINY
+    distances = (*_TINY, *_TINY_AT_ZERO) if any((x == 0).any() for x in line.x) else _TINY
     for h in distances:
-        beside = [line.derivative(x) for x in _around(line.oracle, sample, line.x, h, 2)]
-        if all(abs(y - slope) < abs(y - between) for y in beside):
+        neighbours = [line.derivative(x) for x in _around(line.oracle, sample, line.x, h, 2)]
+        if all(abs(y - slope) < abs(y - between) for y in neighbours):
             return True
     return False
 

@@ -49,8 +49,8 @@ def accept_one_sided_derivatives(
         return
     if _most_equal(args[: len(point.oracle.inputs)]) > _RESOLVED:
         findings = _of_any_choice(point, name, args, findings, where_it_jumps=True)
-    told = list(_at_kinks(point, name, args, findings, circumstance))
-    yield from _of_any_choice(point, name, args, told)
+    compared_findings = list(_at_kinks(point, name, args, findings, circumstance))
+    yield from _of_any_choice(point, name, args, compared_findings)
 
 
 def _most_equal(inputs: Arrays) -> int:
@@ -106,11 +106,11 @@ def _at_kinks(
         yield from (_unless_it_jumps(point, name, args, f) if f in open_questions else f for f in findings)
         return
     directions = list(_directions(point.oracle, point.sample))
-    told = _by_limits(point, name, args, findings, open_questions, circumstance, directions)
-    if not all(f.holds for f in told):
-        directions = [*_further_directions(point, name, told), *directions]
-        told = _by_limits(point, name, args, findings, open_questions, circumstance, directions)
-    yield from told
+    compared_findings = _by_limits(point, name, args, findings, open_questions, circumstance, directions)
+    if not all(f.holds for f in compared_findings):
+        directions = [*_further_directions(point, name, compared_findings), *directions]
+        compared_findings = _by_limits(point, name, args, findings, open_questions, circumstance, directions)
+    yield from compared_findings
 
 
 def _by_limits(
@@ -123,41 +123,41 @@ def _by_limits(
     directions: Sequence[Sequence[np.ndarray]],
 ) -> list[Finding]:
     """The findings, in which entries in question are compared with the limits of the map along these directions."""
-    asked = {f.label: _in_question(point, f) for f in open_questions}
-    limits, total = limits_along(point, name, args, directions, asked)
+    in_question = {f.label: _in_question(point, f) for f in open_questions}
+    limits, total = limits_along(point, name, args, directions, in_question)
     binding = {slot.label for slot in point.oracle.map(name).results if slot.like in point.oracle.spec.conventions}
-    told: list[Finding] = []
+    compared_findings: list[Finding] = []
     chosen: list[Finding] = []
     for f in findings:
         if not isinstance(f, Comparison) or f not in open_questions or f.label in binding:
-            told.append(f)
+            compared_findings.append(f)
             continue
-        limit, asked = limits[f.label], _in_question(point, f)
+        limit, in_question = limits[f.label], _in_question(point, f)
         low, high, known = limit.low, limit.high, limit.known
         compared = _within(point, name, f, limit)
-        told.append(compared)
-        if not compared.holds or not (asked & known).any():
+        compared_findings.append(compared)
+        if not compared.holds or not (in_question & known).any():
             continue
         if limit.sum is not None and _differs(limit.sum, [compared]):
             text = f"adds up to {f.candidate.sum():g}, every derivative nearby to {limit.sum:g}"
-            told.append(Fact(f.label, False, text, circumstance))
+            compared_findings.append(Fact(f.label, False, text, circumstance))
         else:
-            i = tuple(int(k) for k in np.argwhere(asked & known)[0])
+            i = tuple(int(k) for k in np.argwhere(in_question & known)[0])
             text = f"{f.candidate[i]:g} where the oracle has {f.oracle[i]:g}, and {low[i]:g} to {high[i]:g} nearby"
             chosen.append(Convention(f.label, text, circumstance or f"sample {point.sample.name}"))
-    gradients = [f for f in told if isinstance(f, Comparison)]
-    if not all(f.holds for f in told):
-        return told
+    gradients = [f for f in compared_findings if isinstance(f, Comparison)]
+    if not all(f.holds for f in compared_findings):
+        return compared_findings
     if total is not None and len(gradients) == len(limits) and _differs(total, gradients):
         together = sum(f.candidate.sum() for f in gradients)
         text = f"add up to {together:g}, all derivatives nearby to {total:g}"
-        return [*told, Fact(", ".join(f.label for f in gradients), False, text, circumstance)]
-    return [*told, *chosen]
+        return [*compared_findings, Fact(", ".join(f.label for f in gradients), False, text, circumstance)]
+    return [*compared_findings, *chosen]
 
 
 def _within(point: OracleAtSample, name: str, f: Comparison, limit: Limit) -> Comparison:
     """A comparison, in which each entry in question is compared with the number between its limits that is nearest."""
-    asked = _in_question(point, f)
+    in_question = _in_question(point, f)
     inside = np.clip(np.where(np.isnan(f.candidate), np.inf, f.candidate), limit.low, limit.high)
     # `limit.bound` holds for float64. To first order an error is proportional to the roundoff of the format.
     near = limit.bound * point.precision.u / FLOAT64.u + limit.drift
@@ -166,8 +166,8 @@ def _within(point: OracleAtSample, name: str, f: Comparison, limit: Limit) -> Co
         allowed = np.where(limit.low < limit.high, np.inf, allowed)
     return replace(
         f,
-        oracle=np.where(asked & limit.known, inside, f.oracle),
-        bound=np.where(asked, np.where(limit.known, allowed, np.inf), f.bound),
+        oracle=np.where(in_question & limit.known, inside, f.oracle),
+        bound=np.where(in_question, np.where(limit.known, allowed, np.inf), f.bound),
     )
 
 
@@ -210,12 +210,12 @@ def jumps(point: OracleAtSample, name: str, args: Arrays) -> list[np.ndarray]:
 
 def _may_jump(point: OracleAtSample, name: str, args: Arrays, f: Comparison) -> bool:
     """True if a jump of the oracle may explain a wrong entry: it is at least 1/1024 as high as the error, or NaN."""
-    asked, slots = _in_question(point, f), point.oracle.map(name).results
+    in_question, slots = _in_question(point, f), point.oracle.map(name).results
     index = next(i for i, slot in enumerate(slots) if slot.label == f.label)
     values = _around(point.oracle, name, args, point.sample)[index]
     with np.errstate(invalid="ignore"):
-        heights = np.abs(values - f.oracle).max(0)[asked]
-        return not (heights < (f.error - f.bound)[asked] / 1024).all()  # a NaN is not smaller
+        heights = np.abs(values - f.oracle).max(0)[in_question]
+        return not (heights < (f.error - f.bound)[in_question] / 1024).all()  # a NaN is not smaller
 
 
 def _unless_it_jumps(point: OracleAtSample, name: str, args: Arrays, f: Comparison) -> Comparison:

@@ -45,7 +45,7 @@ def limits_along(
     name: str,
     args: Arrays,
     directions: Sequence[Sequence[np.ndarray]],
-    asked: Mapping[str, np.ndarray],
+    in_question: Mapping[str, np.ndarray],
 ) -> tuple[dict[str, Limit], float | None]:
     """The limits of each result of a map, by its label; and the sum of all gradients together, as in `Limit.sum`.
 
@@ -56,7 +56,7 @@ def limits_along(
         directions: the directions from which the inputs are approached.
         asked: by label, a mask of the entries whose limits matter.
     """
-    near, far = (_range(point, name, args, directions, h, asked) for h in (NEAR, FAR))
+    near, far = (_range(point, name, args, directions, h, in_question) for h in (NEAR, FAR))
     truths = point.truth(name, args)
     gradient = bool(ORDERS[name]) and ORDERS[name][-1] == "vjp"
     limits, widths, totals = {}, [], []
@@ -95,7 +95,7 @@ def _constant(sums: np.ndarray, width: float) -> float | None:
 
 
 def _range(
-    point: OracleAtSample, name: str, args: Arrays, directions, h: float, asked: Mapping[str, np.ndarray]
+    point: OracleAtSample, name: str, args: Arrays, directions, h: float, in_question: Mapping[str, np.ndarray]
 ) -> list[tuple]:
     """For each result of a map, at the distance h in every direction: smallest, largest, errors, sums by direction.
 
@@ -109,7 +109,9 @@ def _range(
     ranges = []
     values = point.oracle.values_along(name, there, present[count:])
     slots = point.oracle.map(name).results
-    ends = _at_the_ends([(y, asked[slot.label]) for slot, y in zip(slots, values, strict=True) if slot.label in asked])
+    ends = _at_the_ends(
+        [(y, in_question[slot.label]) for slot, y in zip(slots, values, strict=True) if slot.label in in_question]
+    )
     errors = [
         (i, point.oracle.evaluate(name, [*(x[i] for x in there), *present[count:]], FLOAT64))
         for i in dict.fromkeys([*ends, *range(len(steps[0]) - _AT_LEAST, len(steps[0]))])
@@ -139,7 +141,7 @@ def _ends(several: np.ndarray) -> np.ndarray:
 
 def _at_the_ends(results: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[int]:
     """A few directions in which together as many as possible of the entries that matter are smallest, and largest."""
-    ends = [_ends(y)[:, :, asked].swapaxes(0, 1).reshape(len(y), -1) for y, asked in results]
+    ends = [_ends(y)[:, :, in_question].swapaxes(0, 1).reshape(len(y), -1) for y, in_question in results]
     missing = np.concatenate(ends, axis=1) if ends else np.zeros((0, 0), bool)
     chosen: list[int] = []
     while missing.any() and len(chosen) < _AT_MOST:

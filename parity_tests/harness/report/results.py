@@ -115,9 +115,9 @@ class Failure:
         arrays = self.evidence.save(Path(start, folder))
         if self.log:
             write_text(arrays.with_suffix(".log"), self.log + "\n")
-        told = Path(folder, arrays.name)
-        replay = self.evidence.command(told, Path(start))
-        script = str(told.with_suffix(".py")) if arrays.with_suffix(".py").exists() else None
+        path = Path(folder, arrays.name)
+        replay = self.evidence.command(path, Path(start))
+        script = str(path.with_suffix(".py")) if arrays.with_suffix(".py").exists() else None
         return dataclasses.replace(self, replay=replay, script=script)
 
 

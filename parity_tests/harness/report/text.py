@@ -174,7 +174,7 @@ def row_line(row: Row) -> Text:
 
 def details(report: Results) -> Group:
     """Everything under the table: failures, what else did not pass and why, limits, what was skipped, the verdict."""
-    return Group(*_told(report.failures), *explanations(report), verdict_line(report))
+    return Group(*_failure_texts(report.failures), *explanations(report), verdict_line(report))
 
 
 def explanations(report: Results) -> list[Text]:
@@ -206,7 +206,7 @@ def explanations(report: Results) -> list[Text]:
         style = "dim" if candidate.expected else "bold red"
         parts.append(Text(f"{candidate.name}, not built: {candidate.reason}", style=style))
     raised = [w.pattern for failure in report.failures for w in failure.wrong if w.pattern.startswith("raises ")]
-    lines = (line for line in report.skipped if not _is_said(line, raised))
+    lines = (line for line in report.skipped if not _is_repeated(line, raised))
     parts.extend(Text(f"skipped: {line}", style="dim") for line in lines)
     return parts
 
@@ -236,7 +236,7 @@ def _arithmetics(rows: Sequence[Row]) -> Iterator[Text]:
             yield Text(f"{row.candidate}, {SHORT[row.dtype]}, its arithmetic: {told}", style="dim")
 
 
-def _is_said(line: str, raised: Sequence[str]) -> bool:
+def _is_repeated(line: str, raised: Sequence[str]) -> bool:
     """True if a line is about an empty axis, and the candidate raises the same exception wherever it is called."""
     _, refuses, rest = line.partition(" refuses an empty axis")
     message = rest.partition(": ")[2]
@@ -341,7 +341,7 @@ def summary(consequences: Sequence[Sequence[Failure]]) -> dict[tuple[str, str, s
     }
 
 
-def _told(failures: Sequence[Failure]) -> Iterator[Text]:
+def _failure_texts(failures: Sequence[Failure]) -> Iterator[Text]:
     """The first failure of every check in full, except of those that rest on one that fails, too: these in a line."""
     causes, consequences = grouped_failures(failures)
     for group in causes:

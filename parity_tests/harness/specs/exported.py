@@ -181,8 +181,8 @@ def _why_not(error: BaseException) -> str:
         if _is_of_the_reference(traceback):
             line = f"{_place(traceback.tb_frame.f_code, traceback.tb_lineno)}: "
         traceback = traceback.tb_next
-    said = str(error).strip().splitlines()
-    text, remedy = (said[0] if said else ""), ""
+    lines = str(error).strip().splitlines()
+    text, remedy = (lines[0] if lines else ""), ""
     if "data-dependent" in text or "DataDependent" in type(error).__name__:
         remedy = (
             "; its program must not depend on the numbers in its tensors: write torch.where for `if`, a "

@@ -130,8 +130,8 @@ class Trial:
             return
         if result is not None and (result.dtype != dtype or result.device.type != self.device):
             inputs = getattr(torch, self.precision.name)
-            told = f"its inputs are {dtype}" if dtype == inputs else f"should be {dtype}, for inputs of {inputs},"
-            text = f"is {result.dtype} on {result.device}, {told} on {self.device}"
+            required = f"its inputs are {dtype}" if dtype == inputs else f"should be {dtype}, for inputs of {inputs},"
+            text = f"is {result.dtype} on {result.device}, {required} on {self.device}"
             yield Fact(truth.label, False, text, circumstance)
             return
         values = np.zeros_like(oracle) if result is None else conversion.to_numpy(result)

@@ -15,7 +15,7 @@ from parity_tests.catalog import operators
 from parity_tests.catalog.names import IMPLEMENTATIONS
 from parity_tests.cli.terminal import Output, OutputLost
 from parity_tests.harness import checks, names
-from parity_tests.harness.exceptions.defects import told_in_full
+from parity_tests.harness.exceptions.defects import one_line_description
 from parity_tests.harness.numbers import formats
 from parity_tests.suite.marks import fast
 
@@ -155,11 +155,11 @@ def test_an_exception_is_told_in_a_line_and_its_traceback_in_a_file(
     try:
         raise KeyError("lost\nwith a second line")
     except KeyError as error:
-        told = told_in_full(error)
-    assert told.startswith("KeyError: 'lost\\nwith a second line' (at test_exit_codes.py:")
-    assert "\n" not in told
+        printed = one_line_description(error)
+    assert printed.startswith("KeyError: 'lost\\nwith a second line' (at test_exit_codes.py:")
+    assert "\n" not in printed
     (file,) = tmp_path.iterdir()
-    assert told.endswith(f"; its traceback: {file}")
+    assert printed.endswith(f"; its traceback: {file}")
     assert 'raise KeyError("lost' in file.read_text()
 
 
@@ -168,9 +168,9 @@ def test_a_traceback_that_cannot_be_kept_is_told(monkeypatch: pytest.MonkeyPatch
     try:
         raise KeyError("lost")
     except KeyError as error:
-        told = told_in_full(error)
-    assert "\n" not in told
-    assert 'raise KeyError("lost")' in told
+        printed = one_line_description(error)
+    assert "\n" not in printed
+    assert 'raise KeyError("lost")' in printed
 
 
 def test_a_defect_in_a_run_is_exit_code_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
