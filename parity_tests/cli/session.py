@@ -183,12 +183,12 @@ class Session:
         self._report.seconds[phase] = time.perf_counter() - self._interruption.began - before
 
     def _take(self, rows: Rows, check_time: Check) -> None:
-        seen: set[str] = set()
+        first_rows = remedies.FirstRows()
         with contextlib.closing(rows), self._shown() as show:
             for row in rows:
                 if row is not None:
                     show(row)
-                    remedies.check_first_row(row, seen)
+                    first_rows.check(row)
                 self._keep()
                 self._interruption.check()
                 check_time(row)

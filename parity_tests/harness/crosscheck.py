@@ -141,12 +141,12 @@ def _check_where_and_how_long(device: str, budget: float | None) -> None:
 
 def _collect(rows: Iterable[Row | None], report: Report, move_on: Callable[[Row], None], check_time: Check) -> None:
     """Take rows until the budget is spent, or the first row of a candidate shows that it is none."""
-    seen: set[str] = set()
+    first_rows = remedies.FirstRows()
     try:
         for row in rows:
             if row is not None:
                 move_on(row)
-                remedies.check_first_row(row, seen)
+                first_rows.check(row)
             check_time(row)
     except (Spent, remedies.NotOnTensors, WorkerError) as error:
         report.error = str(error)

@@ -32,18 +32,22 @@ class NotOnTensors(Exception):
     """A candidate is a function of JAX arrays, as its first row shows; the message has the remedy."""
 
 
-def check_first_row(row: Row, seen: set[str]) -> None:
-    """Raise `NotOnTensors` if the first row of a candidate shows JAX's own error about tensors.
+class FirstRows:
+    """Looks at the first row of each candidate; in a later row JAX's error about tensors is about the candidate."""
 
-    `seen` are the candidates whose first row has been looked at. A later row with that error is about the candidate.
-    """
-    if row.candidate == ORACLE or row.candidate in seen:
-        return
-    seen.add(row.candidate)
-    texts = [row.reason, *(wrong.pattern for wrong in (row.failure.wrong if row.failure else ()))]
-    if any(map(_GIVEN_A_TENSOR.search, texts)):
+    def __init__(self) -> None:
+        self._candidates: set[str] = set()
+
+    def check(self, row: Row) -> None:
+        """Raise `NotOnTensors` if this is a candidate's first row, and shows JAX's own error about tensors."""
         name = row.candidate
-        raise NotOnTensors(f"{name} hands tensors to JAX; if it is a function of JAX arrays, give JaxCandidate({name})")
+        if name == ORACLE or name in self._candidates:
+            return
+        self._candidates.add(name)
+        texts = [row.reason, *(wrong.pattern for wrong in (row.failure.wrong if row.failure else ()))]
+        if any(map(_GIVEN_A_TENSOR.search, texts)):
+            remedy = f"if it is a function of JAX arrays, give JaxCandidate({name})"
+            raise NotOnTensors(f"{name} hands tensors to JAX; {remedy}")
 
 
 def of_oracle_error(error: Exception) -> str:

@@ -130,7 +130,7 @@ def as_spec(
             raise TypeError(f"OpSpec {name}: give either a signature or inputs, not both")
         return _as_it_is_run(_described(name, primal, inputs, parameters, fields))
     if inputs is not None and parameters:
-        _name_parameters(primal, inputs, [*parameters], fields)
+        fields |= _names_with_parameters(primal, inputs, [*parameters], fields)
         inputs = [*inputs, *(x.detach() for x in parameters.values())]
     spec = OpSpec(name, primal=primal, signature=signature, inputs=inputs, **fields)
     output_shapes(spec)  # what cannot be converted is refused before anything is judged
@@ -194,11 +194,14 @@ def _runs(reference: Callable, spec: OpSpec, sizes: Mapping[str, int]) -> bool:
     return True
 
 
-def _name_parameters(primal: TorchReference, inputs: Sequence[Any], names: Sequence[str], fields: dict) -> None:
+def _names_with_parameters(
+    primal: TorchReference, inputs: Sequence[Any], names: Sequence[str], fields: Mapping[str, Any]
+) -> dict[str, tuple[str, ...]]:
+    """The field `input_names` of a spec whose last inputs are a module's parameters; nothing if it is given."""
     if "input_names" in fields or any(isinstance(x, Mapping | tuple | list) for x in inputs):
-        return
+        return {}
     own = [p.name for p in primal.__signature__.parameters.values()]
-    fields["input_names"] = (*own[: len(inputs)], *names)
+    return {"input_names": (*own[: len(inputs)], *names)}
 
 
 def _of_tensors(reference: Callable) -> Callable:
