@@ -21,11 +21,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.slow)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests begin first: `groups.py`."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `--dist loadgroup`, which pytest-xdist passes on to its processes, the longest tests begin first."""
     from parity_tests.suite.groups import is_long
 
-    items.sort(key=lambda item: not is_long(item.nodeid))
+    if getattr(config.option, "loadgroup", False):
+        items.sort(key=lambda item: not is_long(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist

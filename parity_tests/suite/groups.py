@@ -12,10 +12,11 @@ FILES = (
 )
 COLLECTION = "test_collection.py"  # an operator is traced and certified once for all of its tests
 
-# Of the tests that take longest the names, or the beginnings of names: they begin before all others that share nothing,
-# or one process would still be at one of them when nothing is left for the other.
+# Of the tests that take longest the names, or the beginnings of names. They and the files above begin before all
+# others, or one process would still be at one of them when nothing is left for the other.
 LONGEST = (
     *("test_certification.py::test_every_operator", "test_sharded.py::test_on_eight_devices"),
+    "test_complex_harness.py::test_attn",
     *("test_guard.py::test_whatever_ends", "test_guard.py::test_a_candidate_that_hangs", "test_build.py::test_several"),
     *("test_evaluation_indexing.py::test_windows", "test_ffi.py::test_agrees", "test_ffi.py::test_other_instruction"),
     *("test_warp_candidate.py::test_a_right_kernel_passes", "test_nn_example.py::test_a_planted_gradient"),
@@ -24,7 +25,8 @@ LONGEST = (
 
 def is_long(nodeid: str) -> bool:
     """True if the test is to begin first."""
-    return nodeid.rsplit("/", 1)[-1].startswith(LONGEST)
+    name = nodeid.rsplit("/", 1)[-1]
+    return name.startswith(LONGEST) or name.partition("::")[0] in FILES
 
 
 def group_of(nodeid: str) -> str:

@@ -25,6 +25,7 @@ def test_a_file_with_one_library_is_a_group() -> None:
     for file in FILES:
         (path,) = suite.rglob(file)
         assert group_of(f"{path}::test_x") == group_of(f"{path}::test_y[z]") == file
+        assert is_long(f"{path}::test_x")
 
 
 def test_any_other_test_is_alone() -> None:
