@@ -19,6 +19,7 @@ from parity_tests.catalog.attn import SPEC, SPEC_OUTPUT
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.report.report import Report
+from parity_tests.suite.rotation import rotating
 
 DTYPES = ("float32", "bfloat16", "float16")
 FIRST_ORDER = ("forward", "vjp", "vjp_partial")
@@ -100,6 +101,7 @@ AT_SIZES = [
 ]
 
 
+@rotating(3)
 @pytest.mark.parametrize(
     ("name", "face", "scale", "dtypes"),
     [

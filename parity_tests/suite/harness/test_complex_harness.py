@@ -106,6 +106,7 @@ def test_attn(candidate: Candidate):
 
 
 @pytest.mark.slow
+@rotating(5)
 @pytest.mark.parametrize("name", sorted(RIGHT.keys() - {"indexing"}))  # which is of three entries
 def test_no_alarm_from_a_signature(name: str):
     _raises_no_alarm(name, range(1))

@@ -14,6 +14,7 @@ from parity_tests import JaxCandidate, OpSpec, Verdict, crosscheck
 from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.collection._case import function
 from parity_tests.suite.marks import fast
+from parity_tests.suite.rotation import rotating
 
 from ._ops import judged, normal, rows
 
@@ -33,6 +34,7 @@ def polar(r: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
     return torch.complex(r * torch.cos(t), r * torch.sin(t))
 
 
+@rotating(5)
 @fast("a complex input-float64")
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from jax_ref import _blockwise, _dot_product_attention, _masked, dot_product_att
 from parity_tests.catalog.model import plain
 from parity_tests.suite.jax_ref._cases import quick_jit, same
 from parity_tests.suite.marks import fast, marks
+from parity_tests.suite.rotation import rotating
 
 T, S, N, K, H, E = 5, 4, 4, 2, 3, 2
 FACES = {
@@ -103,6 +104,7 @@ MODES = [
 ]
 
 
+@rotating(4)
 @fast("matrix-grad", "matrix_ad-jvp")
 @pytest.mark.parametrize(("name", "mode"), MODES)
 def test_modes(name: str, mode: str) -> None:

@@ -16,11 +16,13 @@ from parity_tests.harness.oracle import certificate
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.harness._ops import SQUARE, judged, rows
+from parity_tests.suite.rotation import rotating
 
 HINGE = OpSpec("hinge", primal=lambda x: jnp.maximum(0.0, x.sum() - 1.5), signature="(3)->()")
 
 
 @pytest.mark.slow
+@rotating(3)
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, 2, 3, 4, 5))])
 def test_what_is_flat_more_often_than_not_is_judged_where_it_is_not(seed: int):
     report = crosscheck(lambda x: torch.relu(x.sum() - 1.5), HINGE, checks=["vjp", "make_fx", "compile"], seed=seed)

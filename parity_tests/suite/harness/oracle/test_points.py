@@ -18,6 +18,7 @@ from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.collection._case import function
 from parity_tests.suite.harness._ops import judged
 from parity_tests.suite.marks import fast, marks
+from parity_tests.suite.rotation import rotating
 
 pytestmark = pytest.mark.usefixtures("certified_once")
 
@@ -197,6 +198,7 @@ RIGHT = {
 }
 
 
+@rotating(5)
 @fast("relu-float64")
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", RIGHT)

@@ -17,6 +17,7 @@ from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding.evaluation import evaluate
 from parity_tests.suite.harness._ops import normal
 from parity_tests.suite.harness.rounding.test_evaluation import compare
+from parity_tests.suite.rotation import rotating
 
 INDICES = np.array([[3, -9], [0, 3], [1, 1], [7, 2], [-1, 0]])
 
@@ -69,6 +70,7 @@ PROGRAMS: dict[str, Callable] = {
 
 
 @pytest.mark.slow
+@rotating(4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_and_their_gradients(name):
     f, x = PROGRAMS[name], normal(4, 3, 5)
