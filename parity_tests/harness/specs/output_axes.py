@@ -49,7 +49,8 @@ def with_outputs(spec: OpSpec) -> OpSpec:
         shapes += [output_shapes(spec, sizes) for sizes in tried[_FEW:]]
         for i, j in places:
             if named[i, j] is None:
-                named[i, j] = _defined(spec, f"axis {j} of output {i}", tried, _sizes_at(shapes, i, j), rules)
+                rule = _rule_for(spec, f"axis {j} of output {i}", tried, _sizes_at(shapes, i, j))
+                named[i, j] = rules.setdefault(rule, f"out{len(rules)}")
     outputs = []
     for i, shape in enumerate(shapes[0]):
         axes = [str(named[i, j]) for j in range(len(shape))]
@@ -103,11 +104,11 @@ def _plainly_named(tried: Sequence[Sizes], found: Sequence[int]) -> str | None:
     return str(found[0]) if len({*found}) == 1 else None
 
 
-def _defined(spec: OpSpec, where: str, tried: Sequence[Sizes], found: Sequence[int], rules: dict[str, str]) -> str:
-    """A name for an axis that has these sizes; the rule for it is added to `rules`."""
+def _rule_for(spec: OpSpec, where: str, tried: Sequence[Sizes], found: Sequence[int]) -> str:
+    """The plainest rule for an axis that has these sizes; raises ValueError if there is none."""
     for rule, values in _rules(tried):
         if values == [*found]:
-            return rules.setdefault(rule, f"out{len(rules)}")
+            return rule
     at = "; ".join(
         f"{size} at {', '.join(f'{axis} = {n}' for axis, n in sizes.items())}"
         for size, sizes in zip(found, tried, strict=True)
