@@ -13,6 +13,7 @@ from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.rounding.analysis import applied
 from parity_tests.harness.rounding.evaluation import called
 from parity_tests.harness.rounding.registry import Kind, has
+from parity_tests.harness.rounding.steps import Step
 
 _MOST = 8  # terms of one value; of more, it is taken as a whole
 _LONGEST = 60  # characters of a term's formula
@@ -95,7 +96,7 @@ def _whole(terms: list[Term]) -> Term:
 
 
 def _evaluated(eqn, operands: Sequence[Term]) -> list[Term]:
-    results = applied(eqn, [(x.value, np.zeros(np.shape(x.value))) for x in operands], FLOAT64)
+    results = applied(Step.of(eqn), [(x.value, np.zeros(np.shape(x.value))) for x in operands], FLOAT64)
     texts = [x.text for x in operands]
     text = _text(eqn.primitive.name, texts)
     if len(text) > _LONGEST:

@@ -28,12 +28,13 @@ from parity_tests.harness.rounding import exact as rounding_exact
 from parity_tests.harness.rounding import integer_jumps as rounding_jumps
 from parity_tests.harness.rounding import scales as rounding_scales
 from parity_tests.harness.rounding.base import capped
-from parity_tests.harness.rounding.evaluation import called, evaluated
+from parity_tests.harness.rounding.evaluation import evaluated
 from parity_tests.harness.rounding.fused import Sums
 from parity_tests.harness.rounding.live import live
 from parity_tests.harness.rounding.missing import NoRule, NotFloat64
 from parity_tests.harness.rounding.products import Products
-from parity_tests.harness.rounding.registry import BY_MODULUS, ControlRule, Kind, Primitive, Rule, has, record_of
+from parity_tests.harness.rounding.registry import BY_MODULUS, ControlRule, Kind, Primitive, Rule, record_of
+from parity_tests.harness.rounding.steps import Step, steps
 from parity_tests.harness.rounding.stored import Stored, stored
 
 # Each registers its primitives when it is imported.
@@ -106,23 +107,26 @@ def _interpret(
     environment.update(zip(jaxpr.invars, args, strict=True))
     logs = [eqn.invars[0] for eqn in jaxpr.eqns if eqn.primitive.name == "log"]
     products = Products()
-    for eqn in jaxpr.eqns:
-        operands, scale = [read(x) for x in eqn.invars], 0
+    for step in steps(jaxpr):
+        eqn, scale = step.eqn, 0
+        operands = [*map(read, eqn.invars)] if step.has_literals else [environment[x] for x in eqn.invars]
         if scaled:
             eqn, operands, scale = rounding_scales.prepared(eqn, operands, precision)
-        outputs = applied(eqn, operands, precision, sums, scaled)
+            step = step if eqn is step.eqn else Step.of(eqn)
+        outputs = applied(step, operands, precision, sums, scaled)
         if precision.stored is not None:
             outputs = precision.stored.rounded(outputs)
-        lost = products.lost(eqn, operands, precision) + sums.lost(eqn, operands, outputs, precision)
-        if eqn.primitive.name == "div" and any(eqn.invars[1] is x for x in logs):
+        x = [value for value, _ in operands]
+        lost = products.lost(step, x, precision) + sums.lost(step, x, outputs[0][0] if outputs else None, precision)
+        if logs and step.name == "div" and any(eqn.invars[1] is x for x in logs):
             lost = _by_logarithm(operands[1][0], outputs[0][0], precision)
         # What cannot round cannot in another order either: `rounding.exact`.
         if type(lost) is not float and np.count_nonzero(lost) and np.count_nonzero(outputs[0][1]):
             outputs = [(y, capped(y, e + lost, precision)) for y, e in outputs]
         if scale:
             outputs = rounding_scales.with_scale(eqn, outputs, scale)
-        if len(outputs) == 1:
-            environment[eqn.outvars[0]] = outputs[0]
+        if step.result is not None:
+            environment[step.result] = outputs[0]
         else:
             environment.update(zip(eqn.outvars, outputs, strict=True))
     return [read(x) for x in jaxpr.outvars]
@@ -164,7 +168,7 @@ def _error_of_number(x: bytes, precision: Precision) -> np.ndarray:
 
 
 def applied(
-    eqn, operands: list[tuple], precision: Precision, sums: Sums | None = None, scaled: bool = False
+    step: Step, operands: list[tuple], precision: Precision, sums: Sums | None = None, scaled: bool = False
 ) -> list[tuple]:
     """The results of an equation and their bounds, of operands and theirs.
 
@@ -172,39 +176,40 @@ def applied(
 
     `sums`: those among the variables of its jaxpr, which a call goes on with. `scaled`: see `rounding.scales`.
     """
-    sums = sums or Sums()
-    name = eqn.primitive.name
-    inner = called(eqn)
+    eqn, name, inner = step.eqn, step.name, step.inner
     if inner is not None:
+        sums = sums or Sums()
         within = sums.entering(eqn, inner.jaxpr)
         outputs = _interpret(inner.jaxpr, inner.consts, operands, precision, within, scaled)
         sums.leaving(eqn, inner.jaxpr, within)
         return outputs
     record = record_of(name)
-    if record is not None and has(name, Kind.CONTROL):
+    if record is not None and record.is_any(Kind.CONTROL):
         interpret = functools.partial(_interpret, scaled=scaled and name == "cond")
         return cast(ControlRule, record.rule)(eqn, operands, precision, interpret)
-    x = [value for value, _ in operands]
-    values, many = evaluated(eqn, *x), eqn.primitive.multiple_results
-    values = [np.asarray(y) for y in (values if many else [values])]
-    all_real = all(a.dtype == _FLOAT64 for a in (*values, *x))
-    if not all_real:
+    x, e = [value for value, _ in operands], [bound for _, bound in operands]
+    many = eqn.primitive.multiple_results
+    values = [*map(np.asarray, evaluated(eqn, *x))] if many else [np.asarray(evaluated(eqn, *x))]
+    if not step.real:
         _verify_double(name, values)
-        if all(y.dtype.kind not in "fc" for y in values) and not any(np.count_nonzero(e) for _, e in operands):
+        if all(y.dtype.kind not in "fc" for y in values) and not any(map(np.count_nonzero, e)):
             return [(y, np.zeros(y.shape)) for y in values]
     if precision.jumps is not None:
         integers = rounding_jumps.on_chosen_side(eqn, operands, values[0], precision.jumps)
         if integers is not None:
             return [integers]
-    complex_numbers = not all_real and any(np.iscomplexobj(y) for y in [*x, *values])
-    rule, e = _rule_of(name, record, complex_numbers), [e for _, e in operands]
+    complex_numbers = not step.real and any(np.iscomplexobj(y) for y in [*x, *values])
+    rule = _rule_of(name, record, complex_numbers)
     bounds = rule(eqn, x, e, values if many else values[0], precision)
     bounds = bounds if many else [bounds]
     if not many and not complex_numbers and rounding_exact.exact(eqn, x, e, values[0], precision):
         bounds = [np.zeros(values[0].shape)]
-    if has(name, Kind.FUNCTION):
+    if record is not None and record.is_any(Kind.FUNCTION):
         # What may be anything, infinite or undefined too, has no bounded image.
         bounds = [functools.reduce(_unknown_if, e, bound) for bound in bounds]
+    if not many:
+        (y,), (bound,) = values, bounds
+        return [(y, capped(y, _of_shape(bound, y.shape), precision))]
     return [(y, capped(y, _of_shape(bound, y.shape), precision)) for y, bound in zip(values, bounds, strict=True)]
 
 

@@ -7,11 +7,10 @@ functions of the same accuracy or a better one. All others are run by JAX.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jax.extend import core
@@ -19,6 +18,7 @@ from jax.extend import core
 from parity_tests.harness.jaxprs import has_primitive
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding import evaluation_indexing, evaluation_linear
+from parity_tests.harness.rounding.evaluation_products import contracted
 
 
 def _scipy(name: str) -> Callable[..., np.ndarray]:
@@ -182,44 +182,6 @@ def _padded(x: np.ndarray, value: np.ndarray, padding_config: Sequence[tuple[int
     return padded
 
 
-Shape = tuple[int, ...]
-DimensionNumbers = tuple[tuple[Shape, Shape], tuple[Shape, Shape]]
-
-
-class _Matrices(NamedTuple):
-    """How the operands of dot_general become stacks of matrices: the order of their axes, and their shapes."""
-
-    order_x: Shape
-    left: Shape
-    order_y: Shape
-    right: Shape
-    result: Shape
-
-
-@functools.lru_cache(maxsize=4096)
-def _as_matrices(x: Shape, y: Shape, dimension_numbers: DimensionNumbers) -> _Matrices:
-    """The layout for operands of these shapes, which takes longer to find than a product of small matrices."""
-    (axes_x, axes_y), (batch_x, batch_y) = dimension_numbers
-    free_x = [i for i in range(len(x)) if i not in (*axes_x, *batch_x)]
-    free_y = [i for i in range(len(y)) if i not in (*axes_y, *batch_y)]
-    batch, K = [x[i] for i in batch_x], math.prod(x[i] for i in axes_x)
-    rows, columns = [x[i] for i in free_x], [y[i] for i in free_y]
-    stacked = [math.prod(batch)] if batch else []
-    return _Matrices(
-        (*batch_x, *free_x, *axes_x),
-        (*stacked, math.prod(rows), K),
-        (*batch_y, *axes_y, *free_y),
-        (*stacked, K, math.prod(columns)),
-        (*batch, *rows, *columns),
-    )
-
-
-def contracted(x: np.ndarray, y: np.ndarray, dimension_numbers: DimensionNumbers, **_: Any) -> np.ndarray:
-    """dot_general, as one product of matrices for each entry of the batch."""
-    order_x, left, order_y, right, result = _as_matrices(x.shape, y.shape, dimension_numbers)
-    return (x.transpose(order_x).reshape(left) @ y.transpose(order_y).reshape(right)).reshape(result)
-
-
 def convolved(
     x: np.ndarray,
     w: np.ndarray,
@@ -282,12 +244,19 @@ def _converts_alike(old: np.dtype, new: np.dtype) -> bool:
 _FLOAT64, _COMPLEX128 = np.dtype(np.float64), np.dtype(np.complex128)  # a type would be converted at each comparison
 
 
+# Loops, since they are asked for every equation, and a generator for `all` takes several times as long.
 def _all_real(x: Sequence[np.ndarray]) -> bool:
-    return all(a.dtype == _FLOAT64 for a in x)
+    for a in x:  # noqa: SIM110
+        if a.dtype != _FLOAT64:
+            return False
+    return True
 
 
 def _all_floating(x: Sequence[np.ndarray]) -> bool:
-    return all(a.dtype == _FLOAT64 or a.dtype == _COMPLEX128 for a in x)
+    for a in x:  # noqa: SIM110
+        if a.dtype != _FLOAT64 and a.dtype != _COMPLEX128:
+            return False
+    return True
 
 
 def evaluated(eqn: core.JaxprEqn, *operands: Any) -> Any:

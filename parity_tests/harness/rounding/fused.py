@@ -28,6 +28,7 @@ from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.base import every
 from parity_tests.harness.rounding.evaluation import evaluated
 from parity_tests.harness.rounding.registry import Kind, Terms, has, record_of
+from parity_tests.harness.rounding.steps import Step
 from parity_tests.harness.rounding.terms import unless_part_overflows
 
 _CARRIED = Kind.MOVES | Kind.KEEPS_SIZE | Kind.SELECTS
@@ -107,57 +108,64 @@ class Sums:
         return None if isinstance(atom, core.Literal) else self._known.get(atom)
 
     def lost(
-        self, eqn: core.JaxprEqn, operands: Sequence[tuple], outputs: Sequence[tuple], precision: Precision
+        self, step: Step, x: Sequence[np.ndarray], y: np.ndarray | None, precision: Precision
     ) -> np.ndarray | float:
-        """What the result of an equation may have lost besides what its rule counts; the result is remembered."""
-        name = eqn.primitive.name
-        record = record_of(name)
+        """What the result of an equation may have lost besides what its rule counts; the result is remembered.
+
+        Args:
+            step: the equation.
+            x: the values of its operands.
+            y: the value of its first result; None if it has none.
+            precision: the format.
+        """
+        name, eqn, record = step.name, step.eqn, record_of(step.name)
         counted = record.terms if record else None
         if counted is None and not self._known:
             return 0.0
-        known = [self._of(atom) for atom in eqn.invars]
-        if counted is None and not any(known):
+        known = [*map(self._known.get, step.variables)]  # a literal is None there, and no variable
+        if record is None or y is None or (counted is None and not any(known)):
             return 0.0
-        x = [value for value, _ in operands]
         if counted is None:
-            known = [None if _is_repeated(eqn, a, outputs) else s for s, a in zip(known, x, strict=True)]
+            known = [None if s and _is_repeated(step, a, y) else s for s, a in zip(known, x, strict=True)]
             if not any(known):
                 return 0.0
-        if len(eqn.outvars) > 1 or any(a.dtype.kind not in "fc" for a in x[name == "select_n" :]):
+        result = step.result
+        if result is None or (not step.real and any(a.dtype.kind not in "fc" for a in x[name == "select_n" :])):
             return 0.0
-        (result,) = eqn.outvars
+        adds = record.is_any(Kind.ADDS)
+        complex_numbers = not step.real and any(a.dtype.kind == "c" for a in x)
         if counted is not None:
-            made = _contraction(eqn, counted, x, known[0] if name == "reduce_sum" else None, precision)
-        elif has(name, Kind.ADDS):
+            of_sum = known[0] if name == "reduce_sum" else None
+            made = _contraction(eqn, counted, x, of_sum, complex_numbers, precision)
+        elif adds:
             made = _added(x, known)
-        elif name == "mul" or (name == "div" and not known[1]) or has(name, _CARRIED):
+        elif name == "mul" or (name == "div" and not known[1]) or record.is_any(_CARRIED):
             made = _carried(eqn, x, known)
         else:
             return 0.0
         if made.terms <= 1:
             return 0.0
-        if not (has(name, Kind.ADDS) or (name == "reduce_sum" and known[0])):
+        if not (adds or (name == "reduce_sum" and known[0])):
             self._known[result] = made
             return 0.0
         sizes = made.sizes
-        charge = _charge(made.terms, sizes, x, precision)
+        charge = _charge(made.terms, sizes, complex_numbers, precision)
         lost = np.asarray(np.maximum(charge - sizes.charged, 0.0))
         self._known[result] = Sum(made.terms, lambda: sizes._replace(charged=np.maximum(charge, sizes.charged)))
         if not every(np.isfinite(lost)):
             lost = np.where(np.isfinite(lost), lost, 0.0)  # an infinite term, as of a mask, is exact
-        return unless_part_overflows(lost, sizes.magnitude, outputs[0][0], precision)
+        return unless_part_overflows(lost, sizes.magnitude, y, precision)
 
 
-def _is_repeated(eqn: core.JaxprEqn, x: np.ndarray, outputs: Sequence[tuple]) -> bool:
+def _is_repeated(step: Step, x: np.ndarray, y: np.ndarray) -> bool:
     """True if an equation uses an entry of its operand for several entries of its result."""
-    name = eqn.primitive.name
-    by_entry = name in ("broadcast_in_dim", "mul", "div", "select_n") or has(name, Kind.ADDS)
-    return by_entry and x.size < outputs[0][0].size
+    if x.size >= y.size:
+        return False
+    return step.name in ("broadcast_in_dim", "mul", "div", "select_n") or has(step.name, Kind.ADDS)
 
 
-def _charge(terms: int, sizes: Sizes, x: Sequence[np.ndarray], precision: Precision) -> np.ndarray:
+def _charge(terms: int, sizes: Sizes, complex_numbers: bool, precision: Precision) -> np.ndarray:
     """γ M; a complex product is two real ones in each part: see `rounding.complex`."""
-    complex_numbers = any(a.dtype.kind == "c" for a in x)
     if not complex_numbers and precision.all_roundings_add_up(terms, sizes.pairs):
         return terms * precision.u_acc * sizes.magnitude
     biased = np.asarray(sizes.density * sizes.magnitude)
@@ -174,7 +182,12 @@ def _sizes_of(x: np.ndarray, known: Sum | None) -> Sizes:
 
 
 def _contraction(
-    eqn: core.JaxprEqn, counted: Terms, x: list[np.ndarray], terms: Sum | None, precision: Precision
+    eqn: core.JaxprEqn,
+    counted: Terms,
+    x: Sequence[np.ndarray],
+    terms: Sum | None,
+    complex_numbers: bool,
+    precision: Precision,
 ) -> Sum:
     """What the rules of `rounding.sums` charge; of a sum of sums, what both of them do."""
 
@@ -185,12 +198,11 @@ def _contraction(
         magnitude = summed(*map(np.abs, x))
         pairs = counted.pairs(eqn, x, K, precision)
         density = np.where(magnitude > 0, float(K) ** 2 / magnitude, 0.0)
-        own = Sizes(magnitude, 0.0, pairs, density)
-        own = own._replace(charged=_charge(K, own, x, precision))
+        charged = _charge(K, Sizes(magnitude, 0.0, pairs, density), complex_numbers, precision)
         if terms is None:
-            return own
+            return Sizes(magnitude, charged, pairs, density)
         of_terms = Sizes(*map(summed, terms.sizes.arrays))
-        return of_terms._replace(charged=own.charged + of_terms.charged)
+        return of_terms._replace(charged=charged + of_terms.charged)
 
     K = counted.count(eqn, x)
     return Sum(K if terms is None else K * terms.terms, sizes)
@@ -234,5 +246,7 @@ def _carried(eqn: core.JaxprEqn, x: Sequence[np.ndarray], known: Sequence[Sum | 
 
 
 def _scaled(sizes: Sizes, factor: np.ndarray) -> Sizes:
-    density = np.where(factor > 0, sizes.density / factor, 0.0)
+    density = sizes.density
+    if isinstance(density, np.ndarray) or density:
+        density = np.where(factor > 0, density / factor, 0.0)
     return Sizes(sizes.magnitude * factor, sizes.charged * factor, sizes.pairs, density)

@@ -14,7 +14,6 @@ other result is a number by itself, with which a new product begins.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from jax.extend import core
@@ -23,6 +22,7 @@ from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.base import every
 from parity_tests.harness.rounding.evaluation import evaluated
 from parity_tests.harness.rounding.registry import Kind, has
+from parity_tests.harness.rounding.steps import Step
 
 _CARRIES = Kind.ADDS | Kind.MOVES | Kind.KEEPS_SIZE | Kind.SELECTS
 
@@ -43,9 +43,14 @@ class Product:
         return self._largest
 
 
-def _of_number(value: np.ndarray) -> np.ndarray:
-    largest = np.maximum(np.abs(value), 1.0)
-    return largest if every(np.isfinite(largest)) else np.where(np.isfinite(value), largest, 1.0)
+def _of_number(value: np.ndarray) -> Product:
+    """Make the product of a number by itself, which has no rounding."""
+
+    def largest() -> np.ndarray:
+        size = np.maximum(np.abs(value), 1.0)
+        return size if every(np.isfinite(size)) else np.where(np.isfinite(value), size, 1.0)
+
+    return Product(0, largest)
 
 
 class Products:
@@ -54,30 +59,24 @@ class Products:
     def __init__(self) -> None:
         self._known: dict[core.Var, Product] = {}
 
-    def _of(self, atom: Any, value: np.ndarray) -> Product:
-        known = None if _is_literal(atom) else self._known.get(atom)
-        return known or Product(0, lambda: _of_number(value))
-
-    def _knows_any(self, atoms: Sequence[Any]) -> bool:
-        return any(not _is_literal(x) and x in self._known for x in atoms)
-
-    def lost(self, eqn: core.JaxprEqn, operands: Sequence[tuple], precision: Precision) -> np.ndarray | float:
+    def lost(self, step: Step, x: Sequence[np.ndarray], precision: Precision) -> np.ndarray | float:
         """What the result of an equation may have lost besides the one η that its rule counts; it is remembered."""
-        name = eqn.primitive.name
-        if name != "mul" and not (self._known and has(name, _CARRIES) and self._knows_any(eqn.invars)):
+        name, eqn, known = step.name, step.eqn, self._known
+        if name != "mul" and not known:
             return 0.0
-        x = [value for value, _ in operands]
-        if any(a.dtype.kind not in "fc" for a in x[name == "select_n" :]):
+        products = [*map(known.get, step.variables)]  # a literal is None there, and no variable
+        if name != "mul" and not (any(products) and has(name, _CARRIES)):
             return 0.0
-        made = [self._of(atom, a) for atom, a in zip(eqn.invars, x, strict=True)]
-        (result,) = eqn.outvars
+        if not step.real and any(a.dtype.kind not in "fc" for a in x[name == "select_n" :]):
+            return 0.0
+        made = [_of_number(a) if product is None else product for a, product in zip(x, products, strict=True)]
         if name != "mul":
             largest = _moved(eqn, x, [p.largest for p in made])  # now: a long chain of moves would recurse too deeply
-            self._known[result] = Product(max(p.roundings for p in made), lambda: largest)
+            known[eqn.outvars[0]] = Product(max(p.roundings for p in made), lambda: largest)
             return 0.0
         first, second = made
         product = Product(first.roundings + second.roundings + 1, lambda: first.largest * second.largest)
-        self._known[result] = product
+        known[eqn.outvars[0]] = product
         if product.roundings == 1:
             return 0.0  # of two numbers there is one order only
         lost = product.roundings * precision.tiny * product.largest
@@ -93,7 +92,3 @@ def _moved(eqn: core.JaxprEqn, x: Sequence[np.ndarray], largest: Sequence[np.nda
     if has(name, Kind.ADDS):
         return np.maximum(*largest)
     return np.asarray(evaluated(eqn, x[0], *largest[1:]) if name == "select_n" else evaluated(eqn, *largest))
-
-
-def _is_literal(atom: Any) -> bool:
-    return isinstance(atom, core.Literal)

@@ -132,6 +132,11 @@ class Primitive:
         if self.terms is not None and Kind.SUM not in self.kinds:
             raise ValueError(f"the primitive {self.name!r} has terms but its kinds lack Kind.SUM")
 
+    def is_any(self, kinds: Kind) -> bool:
+        """Return whether it is of this kind, or of one of these kinds."""
+        # It is asked several times an equation. By their values, since an operation of flags is a call in Python.
+        return self.kinds._value_ & kinds._value_ != 0
+
 
 _RECORDS: dict[str, Primitive] = {}
 _NONE = Kind(0)
@@ -181,8 +186,7 @@ def kind_of(name: str) -> Kind:
 
 def has(name: str, kinds: Kind) -> bool:
     """True if a primitive is of this kind, or of one of these kinds."""
-    # It is asked several times an equation. By their values, since an operation of flags is a call in Python.
-    return name in _RECORDS and _RECORDS[name].kinds._value_ & kinds._value_ != 0
+    return name in _RECORDS and _RECORDS[name].is_any(kinds)
 
 
 def records() -> Mapping[str, Primitive]:

@@ -9,7 +9,8 @@ from jax import lax
 
 from parity_tests.harness.rounding import complex as rounding_complex
 from parity_tests.harness.rounding.base import ELEMENTARY
-from parity_tests.harness.rounding.evaluation import contracted, evaluated
+from parity_tests.harness.rounding.evaluation import evaluated
+from parity_tests.harness.rounding.evaluation_products import contracted
 from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, Terms, primitive
 from parity_tests.harness.rounding.terms import (
     equal_pairs,
@@ -40,7 +41,7 @@ def _equal_in_windows(eqn, x, K, p):
 
 
 _OF_CONTRACTION = Terms(
-    lambda eqn, x: math.prod(x[0].shape[axis] for axis in eqn.params["dimension_numbers"][0][0]),
+    lambda eqn, x: math.prod([x[0].shape[axis] for axis in eqn.params["dimension_numbers"][0][0]]),
     lambda eqn, x, K, p: pairs_of_contraction(x[0], x[1], eqn.params["dimension_numbers"], p),
 )
 _OF_SUM = Terms(_along_axes, _equal_along_axes)
@@ -56,13 +57,13 @@ SUM = Kind.SUM | Kind.LINEAR | Kind.HOMOGENEOUS
 def contraction(eqn, x, e, y, p):
     dimension_numbers = eqn.params["dimension_numbers"]
     (axes, _), _ = dimension_numbers
-    K = math.prod(x[0].shape[axis] for axis in axes)
+    K, complex_numbers = math.prod([x[0].shape[axis] for axis in axes]), y.dtype.kind == "c"
     X, Y = np.abs(x[0]), np.abs(x[1])
     magnitude = contracted(X, Y, dimension_numbers)
     passed_on = contracted(X, e[1], dimension_numbers) + contracted(e[0], Y + e[1], dimension_numbers)
     pairs = pairs_of_contraction(x[0], x[1], dimension_numbers, p)
-    own = (math.sqrt(2) * p.gamma(2 * K, pairs) if np.iscomplexobj(y) else p.gamma(K, pairs)) * magnitude
-    lost = (rounding_complex.PRODUCT if np.iscomplexobj(y) else 1) * K * p.tiny
+    own = (math.sqrt(2) * p.gamma(2 * K, pairs) if complex_numbers else p.gamma(K, pairs)) * magnitude
+    lost = (rounding_complex.PRODUCT if complex_numbers else 1) * K * p.tiny
     if np.count_nonzero(magnitude) < magnitude.size:
         lost = np.where(magnitude == 0, 0.0, lost)
     bound = passed_on + own + p.u * np.abs(y) + lost

@@ -74,7 +74,7 @@ def pairs_of_contraction(
 ) -> np.ndarray | float:
     """The pairs of equal terms in the sums of lax.dot_general: for each sum, or for all."""
     contracted, batched = dimension_numbers
-    terms = math.prod(x.shape[axis] for axis in contracted[0]) * (2 if np.iscomplexobj(x) else 1)
+    terms = math.prod([x.shape[axis] for axis in contracted[0]]) * (2 if x.dtype.kind == "c" else 1)
     least = float(terms)
     if terms <= LAMBDA**2:
         return least
