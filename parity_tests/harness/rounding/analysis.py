@@ -34,7 +34,7 @@ from parity_tests.harness.rounding.live import live
 from parity_tests.harness.rounding.missing import NoRule, NotFloat64
 from parity_tests.harness.rounding.products import Products
 from parity_tests.harness.rounding.registry import BY_MODULUS, ControlRule, Kind, Primitive, Rule, record_of
-from parity_tests.harness.rounding.steps import Step, steps
+from parity_tests.harness.rounding.steps import Step, steps_of
 from parity_tests.harness.rounding.stored import Stored, stored
 
 # Each registers its primitives when it is imported.
@@ -107,7 +107,7 @@ def _interpret(
     environment.update(zip(jaxpr.invars, args, strict=True))
     logs = [eqn.invars[0] for eqn in jaxpr.eqns if eqn.primitive.name == "log"]
     products = Products()
-    for step in steps(jaxpr):
+    for step in steps_of(jaxpr):
         eqn, scale = step.eqn, 0
         operands = [*map(read, eqn.invars)] if step.has_literals else [environment[x] for x in eqn.invars]
         if scaled:

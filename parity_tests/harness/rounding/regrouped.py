@@ -17,6 +17,7 @@ from jax.extend import core
 
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.evaluation import called, evaluated
+from parity_tests.harness.rounding.steps import steps_of
 
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -60,15 +61,15 @@ def step(jaxpr: core.Jaxpr, consts: Sequence, operands: Sequence[np.ndarray]) ->
     def read(atom):
         return np.abs(np.asarray(atom.val)) if isinstance(atom, core.Literal) else environment[atom]
 
-    for eqn in jaxpr.eqns:
-        values, inner = [read(x) for x in eqn.invars], called(eqn)
-        if inner is not None:
-            outputs = step(inner.jaxpr, inner.consts, values)
-        elif eqn.primitive.name in _ADDS:
+    for each in steps_of(jaxpr):
+        eqn, values = each.eqn, [*map(read, each.eqn.invars)]
+        if each.inner is not None:
+            outputs = step(each.inner.jaxpr, each.inner.consts, values)
+        elif each.name in _ADDS:
             outputs = [values[0] + values[1]]
-        elif eqn.primitive.name in _SAME_SIZE:
+        elif each.name in _SAME_SIZE:
             outputs = values
-        elif eqn.primitive.name == "mul":
+        elif each.name == "mul":
             outputs = [values[0] * values[1]]
         else:
             outputs = [np.asarray(evaluated(eqn, *values))]

@@ -55,6 +55,6 @@ class Step:
 
 
 @functools.lru_cache(maxsize=1024)
-def steps(jaxpr: core.Jaxpr) -> tuple[Step, ...]:
+def steps_of(jaxpr: core.Jaxpr) -> tuple[Step, ...]:
     """Return the steps of all equations of a program, in their order."""
     return tuple(map(Step.of, jaxpr.eqns))
