@@ -34,13 +34,17 @@ def calls_of(operator: str, dtype: str) -> Sequence[RecordedCall]:
         operator: with its overload, as derivatives.yaml names it: "sum.dim_IntList".
         dtype: "float64", or "complex128" for calls with an array of that dtype.
     """
+    return select(_small(all_calls_of(operator, dtype)), MOST)
+
+
+def all_calls_of(operator: str, dtype: str) -> Sequence[RecordedCall]:
+    """Return the calls from which `calls_of` chooses."""
     if dtype not in DTYPES:
         raise ValueError(f"{dtype} is none of {', '.join(DTYPES)}")
     name = f"aten::{operator}"
     alike, others = _by_resemblance(operator)
     direct, backward = ([call for call in of if call.name == name and _is_of(call, dtype)] for of in own(wanted()))
-    found = [*_recorded(name, dtype, alike), *direct] or [*_recorded(name, dtype, others)] or backward
-    return select(_small(found), MOST)
+    return [*_recorded(name, dtype, alike), *direct] or [*_recorded(name, dtype, others)] or backward
 
 
 def _recorded(name: str, dtype: str, opinfos: Iterable[str]) -> Iterator[RecordedCall]:

@@ -69,8 +69,8 @@ def judge_entry(
                 if name.removesuffix("_dot") in entry.not_implemented:
                     tally.refused("PyTorch has not implemented it")
             try:
-                _judge(_cases(entry, given), pytorch, special, modes, tallies)
-            except (NoReference, _NoDerivative) as reason:
+                _judge(cases_of(entry, given), pytorch, special, modes, tallies)
+            except (NoReference, NoDerivative) as reason:
                 for tally in tallies.values():
                     tally.refused(str(reason))
     seconds = (time.process_time() - began) / max(1, len(found))
@@ -80,19 +80,24 @@ def judge_entry(
     ]
 
 
-class _NoDerivative(Exception):
+class NoDerivative(Exception):
     """The operator has no derivative by definition, or its formulas are not for what it returns."""
 
 
-def _cases(entry: Entry, calls: Sequence[RecordedCall]) -> Iterator[Case]:
+def cases_of(entry: Entry, calls: Sequence[RecordedCall]) -> Iterator[Case]:
+    """Yield the calls of an entry's operator that have something to differentiate, as cases.
+
+    Raises:
+        NoDerivative: none has, for the reason that it says.
+    """
     plain = entry.name.partition(".")[0]
     if plain in DECLARED:
-        raise _NoDerivative(DECLARED[plain])
+        raise NoDerivative(DECLARED[plain])
     packet = f"aten::{plain}"
     if packet in CONSTANT:
-        raise _NoDerivative("it has no derivative by definition")
+        raise NoDerivative("it has no derivative by definition")
     if packet in OF_SAVED_STATISTICS:
-        raise _NoDerivative("its formulas take saved statistics, which are inputs, for functions of another input")
+        raise NoDerivative("its formulas take saved statistics, which are inputs, for functions of another input")
     for call in calls:
         case = case_of(entry, call)
         if case is not None and any(x.size for x in case.inputs.values()):
@@ -112,7 +117,7 @@ def _judge(
         try:
             comparison = Comparison.of(case, pytorch(case), own(case))
             comparison.judge(modes, tallies)
-            for other in _others(case, special) if number == 0 else ():
+            for other in special_cases(case, special) if number == 0 else ():
                 comparison.at(other, pytorch(other)).judge(modes, tallies)
         except REFUSALS as error:
             for tally in tallies.values():
@@ -124,7 +129,10 @@ def _judge(
                 tally.found(verdict, reason, finding)
 
 
-def _others(case: Case, special: Callable[[RecordedCall, Sequence[str]], Iterable[RecordedCall]]) -> Iterator[Case]:
+def special_cases(
+    case: Case, special: Callable[[RecordedCall, Sequence[str]], Iterable[RecordedCall]] = special_calls
+) -> Iterator[Case]:
+    """Yield a case at special points."""
     if case.call.name in INVARIANTS:  # where values are equal, or zero, the vectors have no derivative
         return
     moving = list(dict.fromkeys(name.partition("[")[0] for name in case.inputs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -28,8 +29,9 @@ from torch_impl.derivatives.tokens import Token, tokens
 T = TypeVar("T")
 
 
+@functools.lru_cache(maxsize=1024)
 def parse(text: str) -> Expression:
-    """The syntax tree of a formula.
+    """The syntax tree of a formula, which is shared by all who ask for the same text.
 
     Raises:
         FormulaSyntaxError: with the position in the text, and what was expected there.
