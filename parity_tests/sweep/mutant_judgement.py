@@ -35,6 +35,7 @@ STOPS = "stops with an error"  # and changes no value elsewhere
 NOT_EVALUATED = "the formula cannot be evaluated"
 SURVIVES = "changes a value"  # a place where the sweep looks
 SURVIVES_ELSEWHERE = "changes a value where the sweep does not look"
+_CONVICTIONS = (Verdict.WRONG_IN_PYTORCH, Verdict.WRONG_IN_BOTH)
 _ROUNDING = 2.0**-46  # of the largest number: what the same in another order of operations may be off
 
 
@@ -47,25 +48,32 @@ def judge_mutants(operator: str, modes: Sequence[str], dtypes: Sequence[str]) ->
         dtypes: "float64", "complex128".
 
     Returns:
-        A line for each mistake and dtype, which is of its kind and text: "sign: self = -grad.conj()". It is convicted
-        if the verdict is that PyTorch is wrong; otherwise the reason begins with one of the constants of this module.
+        A line for each mistake, which is of its kind and text, "sign: self = -grad.conj()", in each dtype up to the
+        first in which it is convicted: in which the verdict is that PyTorch is wrong. Otherwise the reason begins with
+        one of the constants of this module.
 
     Raises:
         LookupError: PyTorch has no such entry.
     """
     began, entry = time.process_time(), lookup(operator)
+    court = functools.cache(lambda dtype: _Court(entry, dtype))
     found: dict[tuple[str, str, str, str], Line] = {}
     with jax.enable_x64(True):
-        for dtype in dtypes:
-            court = _Court(entry, dtype)
-            for kind, formula, wrong in planted(entry):
-                mode = "vjp" if wrong.vjps != entry.vjps else "jvp"
-                if mode in modes:
-                    of = f"{kind}: {', '.join(formula.names)} = {formula.text}"
-                    line = replace(court.judged(wrong, mode), of=of)
-                    found.setdefault(line.key, line)
+        for kind, formula, wrong in planted(entry):
+            mode = "vjp" if wrong.vjps != entry.vjps else "jvp"
+            for dtype in dtypes if mode in modes else ():
+                of = f"{kind}: {', '.join(formula.names)} = {formula.text}"
+                line = replace(court(dtype).judged(wrong, mode), of=of)
+                found.setdefault(line.key, line)
+                if is_conviction(line):
+                    break
     seconds = (time.process_time() - began) / max(1, len(found))
     return [replace(line, seconds=round(seconds, 3)) for line in found.values()]
+
+
+def is_conviction(line: Line) -> bool:
+    """Return whether a line of `judge_mutants` says that PyTorch is wrong."""
+    return line.verdict in _CONVICTIONS
 
 
 class _Convicted(Exception):
@@ -85,7 +93,7 @@ class _UntilConvicted(Tally):
         Raises:
             _Convicted: it is that PyTorch is wrong.
         """
-        if verdict in (Verdict.WRONG_IN_PYTORCH, Verdict.WRONG_IN_BOTH):
+        if verdict in _CONVICTIONS:
             raise _Convicted(verdict, finding())
         super().found(verdict, reason, finding)
 
