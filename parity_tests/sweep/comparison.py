@@ -63,7 +63,7 @@ def decided(
         return Verdict.AGREES, ""  # no format holds the right number
     pytorch, jax, largest = pytorch / scale, jax / scale, largest / scale
     room = 2 * slopes.error + HALF_OF_THE_DIGITS * size + _UNDERFLOWS
-    off = [max(slopes.low - value, value - slopes.high, 0.0) for value in (pytorch, jax)]
+    off = [_off(value, slopes) for value in (pytorch, jax)]
     if size <= MOST_OF_THE_DIGITS * largest and all(d <= _ROUNDING * largest for d in off):
         return Verdict.AGREES, ""  # a difference of larger numbers that cancels
     if all(d <= room for d in off):
@@ -72,13 +72,20 @@ def decided(
         if slopes.error > MOST_OF_THE_DIGITS * size:
             settled = abs(pytorch - jax) <= 4 * HALF_OF_THE_DIGITS * size
             return (Verdict.AGREES, "") if settled else (Verdict.UNDECIDED, "differences are not exact enough")
-    # NaN is not small
+    # NaN is not small, but where there is no derivative it says so
     lost = room + max(_SOME_DIGITS * size, of_largest * largest)
     wrong = [not d <= lost for d in off]
     if any(wrong):
         which = {(True, False): Verdict.WRONG_IN_PYTORCH, (False, True): Verdict.WRONG_IN_JAX}
         return which.get((wrong[0], wrong[1]), Verdict.WRONG_IN_BOTH), ""
     return _digits(dict(zip(("PyTorch", "JAX"), off, strict=True)), slopes, size)
+
+
+def _off(value: float, slopes: Slopes) -> float:
+    """How far a number is from the slopes, or from all between them; NaN at a kink is not off."""
+    if math.isnan(value) and not slopes.smooth:
+        return 0.0
+    return max(slopes.low - value, value - slopes.high, 0.0)
 
 
 def accused_by_both(first: Verdict, second: Verdict) -> Verdict:

@@ -85,8 +85,9 @@ class Formulas:
         found = derivatives.vjp(entry, self._arguments, self._results, cotangents, wanted)
         return [_array(self._before_projection(name, _item(found, name)), x) for name, x in inputs.items()]
 
-    def _jvp(self, entry: Entry, dots: dict[str, torch.Tensor]) -> Arrays:
-        dots |= {name: project(dots[name]) for name, project in self._projections.items() if name in dots}  # linear
+    def _jvp(self, entry: Entry, given: Mapping[str, torch.Tensor]) -> Arrays:
+        dots: dict[str, Any] = dict(given)
+        dots |= {name: self._projected(name, dots[name]) for name in self._projections if name in dots}
         plain = {name.partition("[")[0] for name in dots}
         tangents = {
             name: dots[name] if name in dots else [dots[x] for x in dots if x.startswith(f"{name}[")] for name in plain
@@ -104,6 +105,12 @@ class Formulas:
             return bar
         x = as_torch(self._case.inputs[name]).requires_grad_()
         return torch.autograd.grad(self._projections[name](x), x, bar)[0]
+
+    def _projected(self, name: str, dot: torch.Tensor) -> torch.Tensor | None:
+        """The tangent of what the operator is given, of that of an input."""
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(as_torch(self._case.inputs[name]), dot)
+            return forward_ad.unpack_dual(self._projections[name](dual)).tangent
 
     def _bars_of_invariants(self, bars: Tensors) -> Tensors:
         """The cotangents of the results, of those of the invariants."""

@@ -10,6 +10,7 @@ import jax
 from parity_tests.sweep.calls import calls_of
 from parity_tests.sweep.cases import Case, NoReference, Side, case_of
 from parity_tests.sweep.compared_case import REFUSALS, Comparison, shortened
+from parity_tests.sweep.domains import has_derivative
 from parity_tests.sweep.drawn import DECLARED
 from parity_tests.sweep.invariants import CONSTANT, INVARIANTS, OF_SAVED_STATISTICS
 from parity_tests.sweep.jax_own import own_function
@@ -100,7 +101,7 @@ def cases_of(entry: Entry, calls: Sequence[RecordedCall]) -> Iterator[Case]:
         raise NoDerivative("its formulas take saved statistics, which are inputs, for functions of another input")
     for call in calls:
         case = case_of(entry, call)
-        if case is not None and any(x.size for x in case.inputs.values()):
+        if case is not None and any(x.size for x in case.inputs.values()) and has_derivative(call):
             yield case
 
 
@@ -138,5 +139,5 @@ def special_cases(
     moving = list(dict.fromkeys(name.partition("[")[0] for name in case.inputs))
     for call in special(case.call, moving):
         other = case_of(case.entry, call)
-        if other is not None and any(x.size for x in other.inputs.values()):
+        if other is not None and any(x.size for x in other.inputs.values()) and has_derivative(call):
             yield other

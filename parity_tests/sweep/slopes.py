@@ -103,9 +103,16 @@ def _one_sided(quotient: Callable[[float], float], size: float, middle: float) -
         error = max(abs(value - before), abs(value - after)) + 32 * 2.0**-53 * abs(middle) / h
         if math.isfinite(value) and error < least:
             best, least = value, error
-    quotients = [abs(q) for _, q in rows if math.isfinite(q)]
-    grows = len(quotients) > 6 and all(b > 1.5 * a for a, b in itertools.pairwise(quotients[-6:]))
-    return (math.inf, math.inf) if grows else (best, least)
+    quotients = [q for _, q in rows if math.isfinite(q)]
+    return (math.inf, math.inf) if len(quotients) > 6 and _grow(quotients[-6:]) else (best, least)
+
+
+def _grow(quotients: Sequence[float]) -> bool:
+    """Whether quotients grow without bound: by a factor with each step, or by the same again, as those of t log t."""
+    if all(abs(b) > 1.5 * abs(a) for a, b in itertools.pairwise(quotients)):
+        return True
+    increments = [b - a for a, b in itertools.pairwise(quotients)]
+    return increments[0] != 0 and all(0.9 < d / increments[0] < 1.1 for d in increments)
 
 
 def can_be_exact(program: core.ClosedJaxpr) -> bool:
