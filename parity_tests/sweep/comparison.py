@@ -19,7 +19,7 @@ _UNDERFLOWS = 1e-290  # below which intermediate results may have lost digits to
 
 
 def differing(
-    found: np.ndarray, other: np.ndarray, relative: float, of_largest: float, floor: float = 0.0
+    found: np.ndarray, other: np.ndarray, relative: float, of_largest: float, floor: float | np.ndarray = 0.0
 ) -> np.ndarray:
     """Return where two results differ by more than rounding may; two NaN, or equal infinities, do not.
 
@@ -27,7 +27,7 @@ def differing(
         found, other: of the same shape.
         relative: the part of a number's own size by which it may be off.
         of_largest: the part of the largest finite number of `other` by which all may be off.
-        floor: by which all may be off, since they may be differences of numbers of another size.
+        floor: by which all may be off, since they may be differences of numbers of another size; or each.
     """
     finite = np.isfinite(found) & np.isfinite(other)
     largest = np.abs(np.where(finite, other, 0)).max(initial=0)
