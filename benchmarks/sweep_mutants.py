@@ -45,6 +45,7 @@ OUTCOMES = (
     mutant_judgement.STOPS,
     mutant_judgement.CHANGES_NOTHING,
     mutant_judgement.NOT_EVALUATED,
+    mutant_judgement.NO_CALL,
 )
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -181,7 +182,8 @@ def summary(mutants: Sequence[Mutant]) -> list[str]:
         f"Of derivatives that the sweep reaches, {reached[0]} of {reached[1]}: {_percent(*reached)}.",
         f"{count[mutant_judgement.STOPS]} others stop with an error, "
         f"{count[mutant_judgement.CHANGES_NOTHING]} change no value at any call, "
-        f"{count[mutant_judgement.NOT_EVALUATED]} are in formulas that cannot be evaluated here.",
+        f"{count[mutant_judgement.NOT_EVALUATED]} are in formulas that cannot be evaluated here, "
+        f"{count[mutant_judgement.NO_CALL]} in formulas that no call reaches.",
     ]
 
 
@@ -210,8 +212,8 @@ def page(data: Mapping[str, Any], mutants: Sequence[Mutant]) -> str:
             "[docs/sweep.md](../../docs/sweep.md).",
             "",
             *(f"{line}\n" for line in summary(mutants)),
-            "| kind | change a value | convicted | share | stop with an error | change nothing | cannot be evaluated |",
-            "|---|---|---|---|---|---|---|",
+            "| kind | change a value | convicted | share | stop with an error | change nothing | not evaluated | no call |",
+            "|---|---|---|---|---|---|---|---|",
             *rows,
             "",
             "## Survivors",

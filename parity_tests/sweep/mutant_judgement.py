@@ -33,8 +33,10 @@ from torch_impl.derivatives import Entry, lookup
 CHANGES_NOTHING = "changes no value"
 STOPS = "stops with an error"  # and changes no value elsewhere
 NOT_EVALUATED = "the formula cannot be evaluated"
+NO_CALL = "no call reaches the formula"
 SURVIVES = "changes a value"  # a place where the sweep looks
 SURVIVES_ELSEWHERE = "changes a value where the sweep does not look"
+_SMALL = "by less than may be rounding, or where PyTorch's formula is not JAX's as it stands"
 _CONVICTIONS = (Verdict.WRONG_IN_PYTORCH, Verdict.WRONG_IN_BOTH)
 _ROUNDING = 2.0**-46  # of the largest number: what the same in another order of operations may be off
 
@@ -170,7 +172,7 @@ class _Court:
         if SURVIVES not in told:
             return replace(line, reason=self._change_elsewhere(wrong, mode, told))
         worst = max(tallies.values(), key=lambda tally: tally.verdict.rank)
-        return replace(line, verdict=worst.verdict, reason=f"{SURVIVES}: {worst.reason or 'and JAX agrees with it'}")
+        return replace(line, verdict=worst.verdict, reason=f"{SURVIVES}: {worst.reason or _SMALL}")
 
     def _every(self) -> Iterator[tuple[_Place, Comparison]]:
         """The comparisons, made when they are needed first."""
@@ -208,7 +210,7 @@ class _Court:
             told.add(place.change(wrong, mode))
             if SURVIVES in told:
                 return f"{SURVIVES_ELSEWHERE}: {self._refusal}" if self._refusal else SURVIVES_ELSEWHERE
-        return next((what for what in (STOPS, CHANGES_NOTHING) if what in told), NOT_EVALUATED)
+        return next((what for what in (STOPS, CHANGES_NOTHING, NOT_EVALUATED) if what in told), NO_CALL)
 
     @functools.cached_property
     def _other_places(self) -> list[_Place]:

@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from parity_tests.sweep.changes import read_lines
-from parity_tests.sweep.lines import MODES, Verdict
+from parity_tests.sweep.lines import MODES, Line, Verdict
 from torch_impl.derivatives import entries
 
 FILE = Path(__file__).parent / "expected" / "torch-2.13-jax-0.10.json"
+SECTIONS = FILE.parent / "found.json"  # of docs/found.md, by operator and mode
+FOUND = Path(__file__).parents[3] / "docs" / "found.md"
+ACCUSED = {
+    Verdict.WRONG_IN_PYTORCH: {"PyTorch"},
+    Verdict.WRONG_IN_JAX: {"JAX"},
+    Verdict.WRONG_IN_BOTH: {"PyTorch", "JAX"},
+}
+Sections = Mapping[str, Mapping[str, Sequence[int]]]
+
+
+def accused_in(page: str) -> dict[int, set[str]]:
+    """The frameworks that each row of the table of what was found is of."""
+    rows = re.findall(r"^\| \[(\d+)\]\([^)]*\) \| ([^|]*) \|", page, re.MULTILINE)
+    return {
+        int(number): set(re.findall(r"\b(PyTorch|JAX)(?=[ (:,])", of.partition(":")[0] + ":")) for number, of in rows
+    }
+
+
+def unconfirmed(lines: Sequence[Line], sections: Sections, accused: Mapping[int, set[str]]) -> list[str]:
+    """The lines that accuse somebody whom no section accuses in that mode; and what is of no such line."""
+    wrong = [line for line in lines if line.verdict.is_wrong]
+    missing = [
+        " ".join(line.key)
+        for line in wrong
+        if not ACCUSED[line.verdict]
+        <= {who for number in sections.get(line.operator, {}).get(line.mode, ()) for who in accused.get(number, ())}
+    ]
+    keys = {(line.operator, line.mode) for line in wrong}
+    stale = [f"{name} {mode}" for name, modes in sections.items() for mode in modes if (name, mode) not in keys]
+    unknown = [str(n) for modes in sections.values() for of in modes.values() for n in of if n not in accused]
+    return missing + stale + unknown
 
 
 def test_the_expected_verdicts_are_of_derivatives_that_there_are():
@@ -26,3 +60,22 @@ def test_what_is_expected_has_no_verdict_that_agrees_and_few_that_nobody_can_dec
     count = Counter(line.verdict for line in read_lines(FILE)[0])
     assert Verdict.AGREES not in count
     assert count[Verdict.UNDECIDED] <= 2  # copysign by a number, at 1e-8: its second derivative
+
+
+def test_each_accusation_is_confirmed_by_a_section_whose_witness_ci_runs():
+    sections = json.loads(SECTIONS.read_text(encoding="utf-8"))["of"]
+    accused = accused_in(FOUND.read_text(encoding="utf-8"))
+    assert unconfirmed(read_lines(FILE)[0], sections, accused) == []
+
+
+def test_an_accusation_without_a_section_is_told():
+    line = Line("tanh", "vjp", "self", "float64", Verdict.WRONG_IN_PYTORCH)
+    accused = accused_in("| [7](found/x.md#7-y) | PyTorch: y | z |\n| [8](found/x.md#8-y) | PyTorch, JAX: y | z |\n")
+    assert accused == {7: {"PyTorch"}, 8: {"PyTorch", "JAX"}}
+    assert unconfirmed([line], {"tanh": {"vjp": [7]}}, accused) == []
+    assert unconfirmed([line], {}, accused) == ["tanh vjp self float64"]
+    assert unconfirmed([line], {"tanh": {"vjp": [7], "jvp": [8]}}, accused) == ["tanh jvp"]
+    assert unconfirmed([line], {"tanh": {"vjp": [7, 9]}}, accused) == ["9"]
+    of_both = Line("tanh", "vjp", "self", "float64", Verdict.WRONG_IN_BOTH)
+    assert unconfirmed([of_both], {"tanh": {"vjp": [7]}}, accused) == ["tanh vjp self float64"]
+    assert unconfirmed([of_both], {"tanh": {"vjp": [8]}}, accused) == []
