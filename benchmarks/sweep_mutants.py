@@ -212,7 +212,7 @@ def page(data: Mapping[str, Any], mutants: Sequence[Mutant]) -> str:
             "[docs/sweep.md](../../docs/sweep.md).",
             "",
             *(f"{line}\n" for line in summary(mutants)),
-            "| kind | change a value | convicted | share | stop with an error | change nothing | not evaluated | no call |",
+            "| kind | change a value | convicted | share | stop | change nothing | not evaluated | no call |",
             "|---|---|---|---|---|---|---|---|",
             *rows,
             "",

@@ -155,11 +155,12 @@ def exact_slopes(
         step, middle = mp.ldexp(mp.mpf(size), -_STEP_BITS), along(mp.mpf(0))
         if not mp.isfinite(middle):
             return Slopes(math.nan, math.nan, math.inf, witness)
-        sides = [_limit(mp, lambda h, s=s: s * (along(s * h) - middle) / h, step) for s in (-1, 1)]
+        limits = [_limit(mp, lambda h, s=s: s * (along(s * h) - middle) / h, step) for s in (-1, 1)]
+        sides = [slope for slope, _ in limits]
         if any(map(math.isinf, sides)) and _is_small_jump(mp, [along(-step), along(step)], middle):
             return Slopes(math.nan, math.nan, math.inf, witness)
-    slopes = [s for s in sides if not math.isnan(s)]
-    return Slopes(sides[0], sides[1], _SAME * max(map(abs, slopes), default=0.0), witness)
+    known = [(abs(slope), error) for slope, error in limits if not math.isnan(slope)]
+    return Slopes(*sides, max((max(_SAME * size, error) for size, error in known), default=0.0), witness)
 
 
 def _is_small_jump(mp: Any, values: Sequence[Any], middle: Any) -> bool:
@@ -168,10 +169,11 @@ def _is_small_jump(mp: Any, values: Sequence[Any], middle: Any) -> bool:
     return middle != 0 and all(abs(y - middle) <= mp.ldexp(abs(middle), -_JUMP_BITS) for y in finite)
 
 
-def _limit(mp: Any, quotient: Callable[[Any], Any], step: Any) -> float:
+def _limit(mp: Any, quotient: Callable[[Any], Any], step: Any) -> tuple[float, float]:
+    """The limit of a difference quotient, and how much it changes from a wider step to a narrow one."""
     wide, narrow = quotient(step), quotient(step / 2**60)
     if not (mp.isfinite(wide) and mp.isfinite(narrow)):
-        return math.nan
+        return math.nan, math.inf
     if abs(narrow) > abs(wide) * (1 + mp.ldexp(1, -60)):  # it grows as the step shrinks
-        return math.inf
-    return float(narrow)
+        return math.inf, math.inf
+    return float(narrow), float(abs(wide - narrow))
