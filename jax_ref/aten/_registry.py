@@ -19,7 +19,7 @@ class Operators(Mapping[str, Callable[..., Any]]):
         self._functions: dict[str, Callable[..., Any]] = {}
         self._families: dict[str, str] = {}
         for family, module in families.items():
-            for name, function in _operators_of(module).items():
+            for name, function in operators_of(module).items():
                 if f"aten::{name}" in self._functions:
                     raise ValueError(f"aten::{name} is in {self._families[f'aten::{name}']} and in {family}")
                 self._functions[f"aten::{name}"] = function
@@ -31,17 +31,11 @@ class Operators(Mapping[str, Callable[..., Any]]):
         Raises:
             KeyError: there is none.
         """
-        full = name if "::" in name else f"aten::{name}"
-        if full in self._functions:
-            return self._functions[full]
-        packet = full.partition(".")[0]
-        if packet not in self._functions:
-            raise KeyError(f"jax_ref.aten has no {full}; list(jax_ref.aten.OPERATORS) has the names of all operators")
-        return self._functions[packet]
+        return self._functions[self._listed(name)]
 
     def __contains__(self, name: object) -> bool:
         try:
-            self[str(name)]
+            self._listed(str(name))
         except KeyError:
             return False
         return True
@@ -53,11 +47,22 @@ class Operators(Mapping[str, Callable[..., Any]]):
         return len(self._functions)
 
     def family(self, name: str) -> str:
-        """Return the family, the module's name, of a name that is listed."""
-        return self._families[name]
+        """Return the family of an operator, the module's name.
+
+        Raises:
+            KeyError: there is no such operator.
+        """
+        return self._families[self._listed(name)]
+
+    def _listed(self, name: str) -> str:
+        full = name if "::" in name else f"aten::{name}"
+        listed = full if full in self._functions else full.partition(".")[0]
+        if listed not in self._functions:
+            raise KeyError(f"jax_ref.aten has no {full}; list(jax_ref.aten.OPERATORS) has the names of all operators")
+        return listed
 
 
-def _operators_of(module: ModuleType) -> dict[str, Callable[..., Any]]:
+def operators_of(module: ModuleType) -> dict[str, Callable[..., Any]]:
     """The public functions that a module defines, and what its table `OPERATORS` has besides."""
     public = {
         name: f

@@ -1,4 +1,8 @@
-"""Orthogonal polynomials by their recurrences. Of a degree below 0 they are 0. PyTorch has no derivatives of them."""
+"""Orthogonal polynomials by their recurrences. PyTorch has no derivatives of them.
+
+A degree is rounded towards 0; of one below 0 the polynomial is 0. Degrees are known: under `jax.jit` they are numbers
+or arrays of NumPy, not what is traced. One above 64 raises a ValueError, since its recurrence is as long.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +10,25 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from jax_ref.aten._promotion import floating
 
 Array = jax.Array
-_DEGREES = 64  # above them PyTorch's own recurrences are long, too; larger degrees raise
+_DEGREES = 64
 
 
 def _by_recurrence(x: ArrayLike, n: ArrayLike, first: Callable[[Array], Array], step: Callable) -> Array:
-    """P₀ = 1, P₁ = first(x), Pₖ₊₁ = step(k, x, Pₖ, Pₖ₋₁), at the degree n of each entry, rounded to 0."""
+    """P₀ = 1, P₁ = first(x), Pₖ₊₁ = step(k, x, Pₖ, Pₖ₋₁), at the degree n of each entry."""
+    highest = int(np.max(np.asarray(n), initial=0))
+    if highest > _DEGREES:
+        raise ValueError(f"n has a degree above {_DEGREES}: {highest}")
     x, degrees = floating(x, n)
     degrees = jnp.trunc(degrees)
-    if int(jnp.max(degrees, initial=0)) > _DEGREES:
-        raise ValueError(f"a degree above {_DEGREES}: {int(jnp.max(degrees))}")
     before, last = jnp.ones_like(x), first(x)
     total = jnp.where(degrees == 0, before, jnp.where(degrees == 1, last, jnp.zeros_like(x)))
-    for k in range(1, int(jnp.max(degrees, initial=0))):
+    for k in range(1, highest):
         before, last = last, step(k, x, last, before)
         total = jnp.where(degrees == k + 1, last, total)
     return total

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +17,36 @@ Array = jax.Array
 _NEGATIVE_TERMS = 256
 
 
+@jax.custom_jvp
+def _logistic(x: Array) -> Array:
+    return jax.nn.sigmoid(x)
+
+
+@_logistic.defjvp
+def _(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    return _logistic(x), x_dot * _logistic_slope(x)
+
+
+@jax.custom_jvp
+def _logistic_slope(x: Array) -> Array:
+    """s(x) s(-x), for s the logistic function: JAX's s (1 - s) has no digits where s rounds to 1."""
+    return jax.nn.sigmoid(x) * jax.nn.sigmoid(-x)
+
+
+@_logistic_slope.defjvp
+def _(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    slope = _logistic_slope(x)
+    return slope, -x_dot * slope * jnp.tanh(x / 2)
+
+
 def sigmoid(self: ArrayLike) -> Array:
     """1 / (1 + exp(-self))."""
     (x,) = floating(self)
     if is_complex(x):
         return 1 / (1 + jnp.exp(-x))
-    return jax.nn.sigmoid(x)
+    return _logistic(x)
 
 
 def logit(self: ArrayLike, eps: float | None = None) -> Array:
@@ -50,22 +74,26 @@ def erfinv(self: ArrayLike) -> Array:
 
 
 @jax.custom_jvp
+def _erfcx_near(x: Array) -> Array:
+    return jnp.exp(x**2) * jsp.erfc(x)
+
+
+@_erfcx_near.defjvp
+def _(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    y = _erfcx_near(x)
+    return y, (2 * x * y - 2 / math.sqrt(math.pi)) * x_dot
+
+
 def _erfcx(x: Array) -> Array:
-    # From 2 on, where erfc(x) loses digits and then vanishes, by 1 / (√π (x + (1/2) / (x + 1 / (x + ...)))).
+    # From 2 on, where erfc(x) loses digits and then vanishes, by 1 / (√π (x + (1/2) / (x + 1 / (x + ...)))), in whose
+    # derivative nothing cancels.
     near = x < 2
-    direct = jnp.exp(jnp.where(near, x, 0) ** 2) * jsp.erfc(jnp.where(near, x, 0))
     far = jnp.where(near, 2.0, x)
     tail = far
     for n in range(60, 0, -1):
         tail = far + (n / 2) / tail
-    return jnp.where(near, direct, 1 / (math.sqrt(math.pi) * tail))
-
-
-@_erfcx.defjvp
-def _(primals, tangents):
-    (x,), (x_dot,) = primals, tangents
-    y = _erfcx(x)
-    return y, (2 * x * y - 2 / math.sqrt(math.pi)) * x_dot
+    return jnp.where(near, _erfcx_near(jnp.where(near, x, 0)), 1 / (math.sqrt(math.pi) * tail))
 
 
 def special_erfcx(self: ArrayLike) -> Array:
@@ -145,7 +173,7 @@ def sinc(self: ArrayLike) -> Array:
     return _sinc(x)
 
 
-@functools.partial(jax.custom_jvp)
+@jax.custom_jvp
 def _sinc(x: Array) -> Array:
     safe = jnp.where(x == 0, jnp.ones_like(x), x)
     return jnp.where(x == 0, jnp.ones_like(x), jnp.sin(math.pi * safe) / (math.pi * safe))
@@ -172,7 +200,18 @@ def _sinc_slope(x: Array) -> Array:
 
 def lgamma(self: ArrayLike) -> Array:
     """The logarithm of |Γ(self)|."""
-    return jsp.gammaln(*floating(self))
+    return _lgamma(*floating(self))
+
+
+@jax.custom_jvp
+def _lgamma(x: Array) -> Array:
+    return jsp.gammaln(x)
+
+
+@_lgamma.defjvp
+def _(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    return _lgamma(x), x_dot * _digamma(x)  # JAX's digamma has a wrong derivative at negative numbers
 
 
 def digamma(self: ArrayLike) -> Array:
@@ -212,7 +251,7 @@ def mvlgamma(self: ArrayLike, p: int) -> Array:
     """The logarithm of the multivariate gamma function of dimension p."""
     (x,) = floating(self)
     constant = p * (p - 1) / 4 * math.log(math.pi)
-    return constant + sum((jsp.gammaln(x - i / 2) for i in range(p)), start=jnp.zeros_like(x))
+    return constant + sum((_lgamma(x - i / 2) for i in range(p)), start=jnp.zeros_like(x))
 
 
 def special_zeta(self: ArrayLike, other: ArrayLike) -> Array:
@@ -249,14 +288,7 @@ def _i1e(x: Array) -> Array:
 @_i1e.defjvp
 def _(primals, tangents):
     (x,), (x_dot,) = primals, tangents
-    return _i1e(x), x_dot * (_i0e(x) - _i1e_over(x) - jnp.sign(x) * _i1e(x))
-
-
-def _i1e_over(x: Array) -> Array:
-    """i1e(x) / x; 1/2 at 0."""
-    tiny = jnp.abs(x) < jnp.finfo(x.dtype).eps
-    safe = jnp.where(tiny, jnp.ones_like(x), x)
-    return jnp.where(tiny, jnp.full_like(x, 0.5), _i1e(safe) / safe)
+    return _i1e(x), x_dot * (_i0e(x) - _over(x, _i1e, jnp.exp(-jnp.abs(x))) - jnp.sign(x) * _i1e(x))
 
 
 @jax.custom_jvp
@@ -278,10 +310,17 @@ def _i1(x: Array) -> Array:
 @_i1.defjvp
 def _(primals, tangents):
     (x,), (x_dot,) = primals, tangents
-    tiny = jnp.abs(x) < jnp.finfo(x.dtype).eps
-    safe = jnp.where(tiny, jnp.ones_like(x), x)
-    over = jnp.where(tiny, jnp.full_like(x, 0.5), _i1(safe) / safe)
-    return _i1(x), x_dot * (_i0(x) - over)
+    return _i1(x), x_dot * (_i0(x) - _over(x, _i1, jnp.ones_like(x)))
+
+
+def _over(x: Array, i1: Callable[[Array], Array], scale: Array) -> Array:
+    """i1(x) / x, for I₁ times a scale; near 0 by the series of I₁(x) / x, whose derivatives keep their digits."""
+    near = jnp.abs(x) < 1
+    far, quarter = jnp.where(near, jnp.ones_like(x), x), jnp.where(near, x / 2, jnp.zeros_like(x)) ** 2
+    total = jnp.zeros_like(x)
+    for k in range(9, -1, -1):  # Σ (x/2)^2k / (2 k! (k+1)!)
+        total = 1 / (2 * math.factorial(k) * math.factorial(k + 1)) + quarter * total
+    return jnp.where(near, scale * total, i1(far) / far)
 
 
 def i0(self: ArrayLike) -> Array:
@@ -304,6 +343,24 @@ def special_i1e(self: ArrayLike) -> Array:
     return _i1e(*floating(self))
 
 
+@jax.custom_jvp
+def _logaddexp(x: Array, y: Array) -> Array:
+    return jnp.logaddexp(x, y)
+
+
+@_logaddexp.defjvp
+def _(primals, tangents):
+    (x, y), (x_dot, y_dot) = primals, tangents
+    apart = _difference(x, y)
+    return _logaddexp(x, y), x_dot * _logistic(apart) + y_dot * _logistic(-apart)
+
+
+def _difference(x: Array, y: Array) -> Array:
+    """x - y; 0 of two equal infinities."""
+    both = jnp.isinf(x) & (x == y)
+    return jnp.where(both, jnp.zeros_like(x), x) - jnp.where(both, jnp.zeros_like(y), y)
+
+
 def logaddexp(self: ArrayLike, other: ArrayLike) -> Array:
     """log(exp(self) + exp(other))."""
     x, y = floating(self, other)
@@ -311,9 +368,21 @@ def logaddexp(self: ArrayLike, other: ArrayLike) -> Array:
         larger = jnp.where(x.real >= y.real, x, y)
         smaller = jnp.where(x.real >= y.real, y, x)
         return larger + jnp.log(1 + jnp.exp(smaller - larger))
-    return jnp.logaddexp(x, y)
+    return _logaddexp(x, y)
+
+
+@jax.custom_jvp
+def _logaddexp2(x: Array, y: Array) -> Array:
+    return jnp.logaddexp2(x, y)
+
+
+@_logaddexp2.defjvp
+def _(primals, tangents):
+    (x, y), (x_dot, y_dot) = primals, tangents
+    apart = math.log(2) * _difference(x, y)
+    return _logaddexp2(x, y), x_dot * _logistic(apart) + y_dot * _logistic(-apart)
 
 
 def logaddexp2(self: ArrayLike, other: ArrayLike) -> Array:
     """log₂(2 ** self + 2 ** other)."""
-    return jnp.logaddexp2(*floating(self, other))
+    return _logaddexp2(*floating(self, other))

@@ -65,8 +65,11 @@ def masked_scatter_backward(grad_output: ArrayLike, mask: ArrayLike, sizes: Sequ
 
 
 def _cdist_backward(grad: ArrayLike, x1: ArrayLike, x2: ArrayLike, p: float, cdist: ArrayLike) -> Array:
-    """The gradient of x1 of the distances between rows."""
-    return jax.vjp(lambda x: _OF_PRODUCTS["_cdist_forward"](x, x2, p), jnp.asarray(x1))[1](jnp.asarray(grad))[0]
+    """The gradient of x1 of the distances between rows, with the leading axes that x1 and x2 have together."""
+    rows, others = jnp.asarray(x1), jnp.asarray(x2)
+    batch = np.broadcast_shapes(rows.shape[:-2], others.shape[:-2])
+    rows = jnp.broadcast_to(rows, (*batch, *rows.shape[-2:]))
+    return jax.vjp(lambda x: _OF_PRODUCTS["_cdist_forward"](x, others, p), rows)[1](jnp.asarray(grad))[0]
 
 
 def _pdist_backward(grad: ArrayLike, self: ArrayLike, p: float, pdist: ArrayLike) -> Array:

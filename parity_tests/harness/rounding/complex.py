@@ -15,11 +15,18 @@ the disc where all terms of its series add up:
     tanh(z + δ) - tanh z  = s (1 - tanh² z) / (1 + s tanh z), s = tanh δ  |s| <= tan E
     log(z + δ) - log z    = log(1 + δ / z)                                <= -log(1 - E / |z|)
     √(z + δ) - √z         = √z (√(1 + δ / z) - 1)                         <= |√z| (1 - √(1 - E / |z|))
+    1/√(z + δ) - 1/√z     = 1/√z (1 / √(1 + δ / z) - 1)                   <= |1/√z| (1 / √(1 - E / |z|) - 1)
     sign(z + δ) - sign z                                                  <= 2 sin(arcsin(E / |z|) / 2)
 
-likewise of the sine, cosine and tangent. There is no bound where a disc meets the cut of a logarithm or a root, along
-the negative real axis: the two sides may be on different branches. A function's own error is that of the real functions
-that it is made of, two of them for each part, multiplied: 3 times a real one's.
+likewise of the sine, cosine and tangent. Inverses of these pass on E times the largest slope over the disc at most, and
+the slopes are 1 / √((a - z) (a + z)) and 1 / ((a - z) (a + z)), for a = 1 or i:
+
+    arcsin, arccos, arcosh     E / √((|1 - z| - E) (|1 + z| - E))         arsinh: i for 1
+    artanh                     E / ((|1 - z| - E) (|1 + z| - E))          arctan: i for 1
+
+There is no bound where a disc meets a function's cut, since the two sides may be on different branches: of a logarithm
+or a root along the negative real axis, of an inverse along that axis through a and -a. A function's own error is that
+of the real functions that it is made of, two of them for each part, multiplied: 3 times a real one's.
 """
 
 from __future__ import annotations
@@ -41,6 +48,11 @@ def own(y, p):
 
 def exponential(eqn, x, e, y, p):
     return np.abs(y) * np.expm1(e[0]) + own(y, p)
+
+
+def power_of_two(eqn, x, e, y, p):
+    """exp(z log 2), and who computes it so has rounded the exponent twice."""
+    return np.abs(y) * np.expm1(math.log(2) * (e[0] + 2 * p.u * np.abs(x[0]))) + own(y, p)
 
 
 def of_two(cofunction):
@@ -93,3 +105,47 @@ def sign(eqn, x, e, y, p):
     turned = np.where(share < 1, 2 * np.sin(np.arcsin(share) / 2), np.where(e[0] > 0, 2.0, 0.0))
     # The modulus has 4 roundings, as in `abs`; who divides by it may take it for a complex number.
     return turned + (QUOTIENT + 4) * p.u * np.abs(y) + QUOTIENT * underflow(y, p)
+
+
+def reciprocal_root(eqn, x, e, y, p):
+    share = _from_the_cut(x[0], e[0])
+    passed_on = np.where(share < 1, np.abs(y) * (1 / np.sqrt(1 - np.where(share < 1, share, 0)) - 1), np.inf)
+    return passed_on + own(y, p)
+
+
+def logarithm_of_sum(eqn, x, e, y, p):
+    """log(1 + z), whose real part is taken of |1 + z|² - 1 where z is small."""
+    share = _from_the_cut(1 + x[0], e[0])
+    return np.where(share < 1, -np.log1p(-np.where(share < 1, share, 0)), np.inf) + own(y, p)
+
+
+def exponential_less_one(eqn, x, e, y, p):
+    return np.abs(y + 1) * np.expm1(e[0]) + own(y, p)
+
+
+def inverse(point, meets_the_cut, power):
+    """A rule for the inverse of a function of sines, with the slope (point² - z²) ** -power but for its sign.
+
+    `meets_the_cut(u, error)`: whether a disc does that meets the axis through the two points, where its centre is at u
+    along that axis.
+    """
+
+    def rule(eqn, x, e, y, p):
+        z, error = x[0], e[0]
+        along, across = (np.real(z), np.imag(z)) if point == 1 else (np.imag(z), np.real(z))
+        near, far = (np.abs(z - s * point) - error for s in (1, -1))
+        room = (near > 0) & (far > 0) & ~((np.abs(across) <= error) & meets_the_cut(along, error))
+        slope = np.where(room, near * far, 1) ** -power
+        return np.where(room, error * slope, np.inf) + own(y, p)
+
+    return rule
+
+
+def beyond_both(along, error):
+    """The cut of most inverses: from each point on, away from the other."""
+    return np.abs(along) + error >= 1
+
+
+def before_one(along, error):
+    """That of the inverse hyperbolic cosine: from 1 on towards the left."""
+    return along - error <= 1

@@ -19,21 +19,18 @@ def _own(y, p):
     return np.where(infinite, 0.0, own) if np.count_nonzero(infinite) else own
 
 
-@primitive(
-    "expm1",
-    "log1p",
-    "cbrt",
-    "rsqrt",
-    "erf",
-    "erf_inv",
-    "asin",
-    "acos",
-    "atan",
-    "asinh",
-    "acosh",
-    "atanh",
-    kinds=MONOTONE,
-)
+_BEYOND, _BEFORE = of_complex.beyond_both, of_complex.before_one
+
+
+@primitive("cbrt", "erf", "erf_inv", kinds=MONOTONE)
+@primitive("expm1", kinds=MONOTONE, complex=of_complex.exponential_less_one)
+@primitive("log1p", kinds=MONOTONE, complex=of_complex.logarithm_of_sum)
+@primitive("rsqrt", kinds=MONOTONE, complex=of_complex.reciprocal_root)
+@primitive("asin", "acos", kinds=MONOTONE, complex=of_complex.inverse(1, _BEYOND, 0.5))
+@primitive("asinh", kinds=MONOTONE, complex=of_complex.inverse(1j, _BEYOND, 0.5))
+@primitive("acosh", kinds=MONOTONE, complex=of_complex.inverse(1, _BEFORE, 0.5))
+@primitive("atan", kinds=MONOTONE, complex=of_complex.inverse(1j, _BEYOND, 1))
+@primitive("atanh", kinds=MONOTONE, complex=of_complex.inverse(1, _BEYOND, 1))
 @primitive("sinh", kinds=MONOTONE, complex=of_complex.of_two(np.cosh))
 @primitive("tanh", kinds=MONOTONE, complex=of_complex.hyperbolic_tangent)
 @primitive("log", kinds=MONOTONE, complex=of_complex.logarithm)
@@ -106,7 +103,8 @@ def _angle(eqn, x, e, y, p):
 
 
 @primitive("exp", kinds=MONOTONE, complex=of_complex.exponential)
-@primitive("exp2", "logistic", kinds=MONOTONE)
+@primitive("exp2", kinds=MONOTONE, complex=of_complex.power_of_two)
+@primitive("logistic", kinds=MONOTONE)
 def _decaying(eqn, x, e, y, p):
     """The bound of a function that is 0 at infinity only: a 0 elsewhere has underflowed."""
     return _monotone(eqn, x, e, y, p) + np.where((y == 0) & np.isfinite(x[0]), p.tiny, 0.0)

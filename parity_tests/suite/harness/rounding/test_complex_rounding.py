@@ -47,6 +47,7 @@ def test_rounding_keeps_the_parts_apart():
 
 RULES = {name: x.complex for name, x in records().items() if x.complex not in (None, BY_MODULUS)}
 FUNCTIONS = {name: getattr(np, name) for name in RULES if hasattr(np, name) and name != "square"}
+FUNCTIONS["rsqrt"] = lambda z: 1 / np.sqrt(z)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -61,6 +62,28 @@ def test_what_an_error_of_the_argument_does(name: str, error: float):
     assert np.isfinite(bound).mean() > 0.5
     share = change[np.isfinite(bound)] / bound[np.isfinite(bound)]
     assert np.median(share) > 0.5
+
+
+OWN = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "exp2", "expm1", "log1p", "rsqrt")
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_function_s_own_error_in_complex64(name: str):
+    """At exact inputs, small, large and close to the points where the slopes are infinite: a tenth of it is reached."""
+    p = FORMATS["complex64"]
+    points = [scale * normal(500, seed=5) + at for scale in (1e-4, 1, 30) for at in (0, 1, -1, 1j, -1j)]
+    z = p.rounded(np.concatenate(points))
+    with pinned():
+        of_jax = jax.jit(getattr(jax.lax, name))
+        ((value, bound),) = bounded(jax.make_jaxpr(of_jax)(z), z, precision=p, inputs=0)
+        narrow = np.asarray(of_jax(z.astype(np.complex64)))
+    of_torch = getattr(torch, name)(torch.tensor(z).to(torch.complex64)).numpy()
+    worst = 0.0
+    for found in (narrow, of_torch):
+        share = np.abs(found - value) / bound
+        assert share.max() <= 1, z[np.argmax(share)]
+        worst = max(worst, share.max())
+    assert worst > 0.1
 
 
 @pytest.mark.parametrize("n", [-3, -2, -1, 2, 3, 7])
@@ -102,7 +125,28 @@ def test_what_has_no_rule_is_refused():
 
 def test_on_the_cut_there_is_no_bound():
     x = np.array([-1 + 0j, -1 + 1j, 1 + 0j])
-    for f in (jnp.log, jnp.sqrt):
+    for f in (jnp.log, jnp.sqrt, jax.lax.rsqrt):
         with pinned():
             ((_, bound),) = bounded(jax.make_jaxpr(f)(x), x, precision=COMPLEX128)
         assert np.isfinite(bound).tolist() == [False, True, True]
+
+
+# Of each inverse: what is on its cut, and what is on the same axis and not on it.
+CUTS = {
+    "asin": ([1.5, -1.5, 1], [0.5, -0.5, 1.5 + 1j]),
+    "acos": ([1.5, -1.5, -1], [0.5, -0.5, -1.5 - 1j]),
+    "acosh": ([0.5, -1.5, 1], [1.5, 3, 0.5 + 1j]),
+    "atanh": ([1.5, -1.5, 1], [0.5, -0.5, 1.5 + 1j]),
+    "asinh": ([1.5j, -1.5j, 1j], [0.5j, -0.5j, 1 + 1.5j]),
+    "atan": ([1.5j, -1.5j, -1j], [0.5j, -0.5j, 1 + 1.5j]),
+    "log1p": ([-1.5, -1, -4], [-0.5, 1, -1.5 + 1j]),
+}
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_on_the_cut_of_an_inverse_there_is_no_bound(name: str):
+    on, off = (np.asarray(points, complex) for points in CUTS[name])
+    for points, error, finite in ((on, 1e-9, False), (on, 0.0, False), (off, 1e-9, True)):
+        with np.errstate(divide="ignore", invalid="ignore"):  # at the poles
+            bound = RULES[name](None, [points], [np.full(3, error)], FUNCTIONS[name](points), COMPLEX128)
+        assert (np.isfinite(bound) == finite).all(), (points, bound)
