@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -16,13 +17,16 @@ _MODES = ("sum", "mean", "max")
 
 def _of_group(rows: Array, reduce: str, initial: float | None) -> Array:
     """The reduction of a group along its first axis, beginning with a number."""
-    if reduce == "mean":
-        if not len(rows):
-            return jnp.full(rows.shape[1:], np.nan if initial is None else initial, rows.dtype)
-        return (rows.sum(0) + (initial or 0.0)) / len(rows)
-    start = _EMPTY[reduce] if initial is None else initial
-    join = {"sum": jnp.sum, "prod": jnp.prod, "max": jnp.max, "min": jnp.min}[reduce]
-    return join(jnp.concatenate([jnp.full((1, *rows.shape[1:]), start, rows.dtype), rows]), axis=0)
+    start = jnp.full(rows.shape[1:], _EMPTY[reduce] if initial is None else initial, rows.dtype)
+    if not len(rows):
+        return start
+    if reduce == "prod":
+        return start * rows.prod(0)
+    if reduce in ("max", "min"):
+        found = rows.max(0) if reduce == "max" else rows.min(0)
+        return jnp.where(start > found if reduce == "max" else start < found, start, found)
+    total = rows.sum(0) + (initial or 0.0)
+    return total / len(rows) if reduce == "mean" else total
 
 
 def segment_reduce(
@@ -39,15 +43,16 @@ def segment_reduce(
     """The sum, mean, product, maximum or minimum of segments along an axis, of these lengths or between these offsets.
 
     A segment's reduction begins with initial; that of an empty one is initial or, without it, what is neutral, and NaN
-    of the mean. Lengths and offsets have the axes of data before this one.
+    of the mean. Lengths and offsets are integers that are known, not traced, with the axes of data before this one. The
+    derivative of a maximum or minimum is shared by the entries that are equal to it; initial has no share.
     """
     x = jnp.asarray(data)
     axis %= x.ndim
     counts = np.asarray(lengths) if offsets is None else np.diff(np.asarray(offsets), axis=-1)
     starts = np.zeros(counts.shape[:-1], int) if offsets is None else np.asarray(offsets)[..., 0]
-    batches = x.reshape(-1, *x.shape[axis:])
+    batches = x.reshape(math.prod(x.shape[:axis]), *x.shape[axis:])
     rows = []
-    for batch, sizes, start in zip(batches, counts.reshape(len(batches), -1), starts.reshape(-1), strict=True):
+    for batch, sizes, start in zip(batches, counts.reshape(len(batches), counts.shape[-1]), starts.reshape(-1), strict=True):
         ends = start + np.cumsum(sizes)
         groups = [batch[end - size : end] for size, end in zip(sizes, ends, strict=True)]
         rows.append(jnp.stack([_of_group(group, reduce, initial) for group in groups]))

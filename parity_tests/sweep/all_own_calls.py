@@ -36,6 +36,17 @@ def all_own_calls(wanted: frozenset[str]) -> tuple[Sequence[RecordedCall], Seque
     return found, [backward for call in found for backward in _differentiated(call, wanted)]
 
 
+def written_call(name: str) -> RecordedCall | None:
+    """The call of an operator that is written out, as it stands; None if there is none, or PyTorch refuses it."""
+    plain = name.removeprefix("aten::")
+    if plain not in WRITTEN:
+        return None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        arguments = WRITTEN[plain]()
+    return _call(name, arguments, NAMED.get(plain, {}))
+
+
 def _as_double(x: torch.Tensor) -> torch.Tensor:
     return x.double() if x.dtype == torch.float32 else x
 

@@ -13,6 +13,7 @@ import torch
 from jax_ref import aten
 from parity_tests.harness.specs.domains import DOMAINS, Domain
 from parity_tests.harness.specs.spec import OpSpec
+from parity_tests.sweep.all_own_calls import written_call
 from parity_tests.sweep.elementwise import is_elementwise
 from parity_tests.sweep.formula_function import by_formulas
 from parity_tests.sweep.invariants import INVARIANTS, NOT_COMPARED
@@ -111,7 +112,7 @@ def _of(entry: derivatives.Entry, calls: Sequence[RecordedCall], most: int) -> l
 def _samples(name: str, dtype: torch.dtype, everywhere: bool = True) -> tuple[RecordedCall, ...]:
     """Calls of an operator with different shapes or options, at most eight: of the OpInfos that have its name.
 
-    Where these have none, and if `everywhere`, of the others, whose samples take minutes.
+    Where these have none, one of our own or, if `everywhere`, those of the other OpInfos, whose samples take minutes.
     """
     plain = name.removeprefix("aten::").partition(".")[0].strip("_")
     names = opinfo_names()
@@ -124,6 +125,8 @@ def _samples(name: str, dtype: torch.dtype, everywhere: bool = True) -> tuple[Re
                 found.setdefault(call.signature, call)
             if len(found) == 8:
                 break
+        written = None if found or dtype != torch.float64 else written_call(name)
+        found = found if written is None else {written.signature: written}
     return tuple(found.values())
 
 

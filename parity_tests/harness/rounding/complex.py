@@ -55,6 +55,16 @@ def power_of_two(eqn, x, e, y, p):
     return np.abs(y) * np.expm1(math.log(2) * (e[0] + 2 * p.u * np.abs(x[0]))) + own(y, p)
 
 
+def power(eqn, x, e, y, p):
+    """exp(w log z): the logarithm's errors as in `logarithm`, times w, and those of w, times the logarithm."""
+    z, w = x
+    share = _from_the_cut(z, e[0])
+    size = np.abs(np.log(np.where(z == 0, 1, z)))
+    moved = np.where(share < 1, -np.log1p(-np.where(share < 1, share, 0)), np.inf) + 4 * p.u + relative(p) * size
+    exponent = (np.abs(w) + e[1]) * moved + e[1] * size + PRODUCT * p.u * np.abs(w) * size
+    return np.abs(y) * np.expm1(exponent) + own(y, p)
+
+
 def of_two(cofunction):
     """A rule for sine or cosine, hyperbolic or not, by the addition theorem; `cofunction` is the other one."""
 

@@ -84,7 +84,7 @@ def _one_minus_square(eqn, x, e, y, p):
     return 2 * np.abs(x[0]) * e[0] + e[0] ** 2 + p.u * (x[0] ** 2 + np.abs(y))
 
 
-@primitive("pow", kinds=Kind.FUNCTION)
+@primitive("pow", kinds=Kind.FUNCTION, complex=of_complex.power)
 def _power(eqn, x, e, y, p):
     base, exponent = np.abs(x[0]), x[1]
     # The relative error of x ** y = exp(y log x), with log x wrong by at most E_x / (x - E_x).
