@@ -19,11 +19,10 @@ def _rounded(x: Array) -> Array:
     return x + lax.stop_gradient(jnp.round(x) - x)
 
 
-def _quantized(x: Array, scale: Array, zero_point: Array, quant_min: int, quant_max: int) -> tuple[Array, Array]:
-    """The number that the nearest integer within the bounds stands for, and where it was within them before."""
-    integer = _rounded(x / scale + zero_point)
+def _quantized(integer: Array, scale: Array, zero_point: Array, quant_min: int, quant_max: int) -> tuple[Array, Array]:
+    """The number that an integer within the bounds stands for, or the nearest bound; and where it is within them."""
     inside = (integer >= quant_min) & (integer <= quant_max)
-    bound = jnp.where(integer < quant_min, float(quant_min), float(quant_max)).astype(x.dtype)
+    bound = jnp.where(integer < quant_min, float(quant_min), float(quant_max)).astype(integer.dtype)
     return (jnp.where(inside, integer, bound) - zero_point) * scale, inside
 
 
@@ -36,7 +35,7 @@ def fake_quantize_per_tensor_affine_cachemask(
     """
     x = jnp.asarray(self)
     step, zero = (jnp.asarray(each).astype(x.dtype) for each in (scale, zero_point))
-    return _quantized(x, step, zero, quant_min, quant_max)
+    return _quantized(_rounded(x / step) + zero, step, zero, quant_min, quant_max)
 
 
 def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
@@ -57,11 +56,16 @@ def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
 def fake_quantize_per_channel_affine_cachemask(
     self: ArrayLike, scale: ArrayLike, zero_point: ArrayLike, axis: int, quant_min: int, quant_max: int
 ) -> tuple[Array, Array]:
-    """fake_quantize_per_tensor_affine_cachemask, with a scale and a zero point for each index of an axis."""
+    """fake_quantize_per_tensor_affine_cachemask, with a scale and a zero point for each index of an axis.
+
+    An integer zero point is added to what is rounded, as there; one that is no integer is added before it is rounded.
+    """
     x = jnp.asarray(self)
     shape = tuple(-1 if i == axis % x.ndim else 1 for i in range(x.ndim))
     step, zero = (jnp.asarray(each).astype(x.dtype).reshape(shape) for each in (scale, zero_point))
-    return _quantized(x, step, zero, quant_min, quant_max)
+    within = jnp.issubdtype(jnp.asarray(zero_point).dtype, jnp.floating)
+    integer = _rounded(x / step + zero) if within else _rounded(x / step) + zero
+    return _quantized(integer, step, zero, quant_min, quant_max)
 
 
 OPERATORS = {

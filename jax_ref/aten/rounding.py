@@ -72,7 +72,8 @@ def frac(self: ArrayLike) -> Array:
 def frexp(self: ArrayLike) -> tuple[Array, Array]:
     """m and e, an int32, with self = m 2**e and 0.5 <= |m| < 1; of 0 and of what is not finite, self and 0.
 
-    Between two powers of two e is constant, so that the derivative of m is 2**-e.
+    Between two powers of two e is constant, so that the derivative of m is 2**-e. On a CPU XLA takes subnormal numbers
+    for 0.
     """
     x = jnp.asarray(self)
     ordinary = jnp.isfinite(x) & (x != 0)

@@ -12,7 +12,6 @@ from jax.typing import ArrayLike
 
 Array = jax.Array
 _EMPTY = {"sum": 0.0, "mean": np.nan, "prod": 1.0, "max": -np.inf, "min": np.inf}
-_MODES = ("sum", "mean", "max")
 
 
 def _of_group(rows: Array, reduce: str, initial: float | None) -> Array:
@@ -52,11 +51,20 @@ def segment_reduce(
     starts = np.zeros(counts.shape[:-1], int) if offsets is None else np.asarray(offsets)[..., 0]
     batches = x.reshape(math.prod(x.shape[:axis]), *x.shape[axis:])
     rows = []
-    for batch, sizes, start in zip(batches, counts.reshape(len(batches), counts.shape[-1]), starts.reshape(-1), strict=True):
+    for batch, sizes, start in zip(
+        batches, counts.reshape(len(batches), counts.shape[-1]), starts.reshape(-1), strict=True
+    ):
         ends = start + np.cumsum(sizes)
         groups = [batch[end - size : end] for size, end in zip(sizes, ends, strict=True)]
         rows.append(jnp.stack([_of_group(group, reduce, initial) for group in groups]))
     return jnp.stack(rows).reshape(*x.shape[:axis], counts.shape[-1], *x.shape[axis + 1 :])
+
+
+def _of_bag(rows: Array, mode: int) -> Array:
+    if mode < 2:
+        return rows.mean(0) if mode else rows.sum(0)
+    first = jnp.argmax(jax.lax.stop_gradient(rows), 0)
+    return jnp.take_along_axis(rows, first[None], 0)[0]
 
 
 def _embedding_bag(
@@ -72,9 +80,12 @@ def _embedding_bag(
 ) -> tuple[Array, Array, Array, Array]:
     """The sum (mode 0), mean (1) or maximum (2) of the rows of weight in each bag; the row padding_idx is in none.
 
-    A bag begins at its offset and ends at the next one. The empty one is 0. The other three results, the bag of each
-    index, the sizes of the bags and the rows of the maxima, are for PyTorch's backward, and are empty here. If
-    scale_grad_by_freq, the derivative by a row is divided by how often its index occurs.
+    A bag begins at its offset and ends at the next one, of which the last is the number of indices if
+    include_last_offset. The empty bag is 0. Indices and offsets are known, not traced. The other three results, the bag
+    of each index, the sizes of the bags and the rows of the maxima, are for PyTorch's backward, and are empty here.
+
+    The derivative of a maximum is that of the first of several equal rows. If scale_grad_by_freq, the derivative by a
+    row is divided by how often its index occurs.
     """
     w, rows = jnp.asarray(weight), np.asarray(indices)
     found = w[rows]
@@ -90,7 +101,7 @@ def _embedding_bag(
     for start, end in zip(starts, ends, strict=False):
         chosen = places[start:end][rows[start:end] != padding_idx] if padding_idx >= 0 else places[start:end]
         empty = jnp.zeros(w.shape[1:], w.dtype)
-        bags.append(_of_group(found[chosen], _MODES[mode], None) if len(chosen) else empty)
+        bags.append(_of_bag(found[chosen], mode) if len(chosen) else empty)
     none = jnp.zeros(0, rows.dtype)
     return (jnp.stack(bags) if bags else jnp.zeros((0, *w.shape[1:]), w.dtype)), none, none, none
 
