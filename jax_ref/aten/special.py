@@ -17,36 +17,12 @@ Array = jax.Array
 _NEGATIVE_TERMS = 256
 
 
-@jax.custom_jvp
-def _logistic(x: Array) -> Array:
-    return jax.nn.sigmoid(x)
-
-
-@_logistic.defjvp
-def _(primals, tangents):
-    (x,), (x_dot,) = primals, tangents
-    return _logistic(x), x_dot * _logistic_slope(x)
-
-
-@jax.custom_jvp
-def _logistic_slope(x: Array) -> Array:
-    """s(x) s(-x), for s the logistic function: JAX's s (1 - s) has no digits where s rounds to 1."""
-    return jax.nn.sigmoid(x) * jax.nn.sigmoid(-x)
-
-
-@_logistic_slope.defjvp
-def _(primals, tangents):
-    (x,), (x_dot,) = primals, tangents
-    slope = _logistic_slope(x)
-    return slope, -x_dot * slope * jnp.tanh(x / 2)
-
-
 def sigmoid(self: ArrayLike) -> Array:
-    """1 / (1 + exp(-self))."""
+    """1 / (1 + exp(-self)). The derivative is s (1 - s), as everybody's, which has no digits where s rounds to 1."""
     (x,) = floating(self)
     if is_complex(x):
         return 1 / (1 + jnp.exp(-x))
-    return _logistic(x)
+    return jax.nn.sigmoid(x)
 
 
 def logit(self: ArrayLike, eps: float | None = None) -> Array:
@@ -341,6 +317,30 @@ def special_i1(self: ArrayLike) -> Array:
 def special_i1e(self: ArrayLike) -> Array:
     """exp(-|self|) I₁(self)."""
     return _i1e(*floating(self))
+
+
+@jax.custom_jvp
+def _logistic(x: Array) -> Array:
+    return jax.nn.sigmoid(x)
+
+
+@_logistic.defjvp
+def _(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    return _logistic(x), x_dot * _logistic_slope(x)
+
+
+@jax.custom_jvp
+def _logistic_slope(x: Array) -> Array:
+    """s(x) s(-x), for s the logistic function: s (1 - s) has no digits where s rounds to 1."""
+    return jax.nn.sigmoid(x) * jax.nn.sigmoid(-x)
+
+
+@_logistic_slope.defjvp
+def _(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    slope = _logistic_slope(x)
+    return slope, -x_dot * slope * jnp.tanh(x / 2)
 
 
 @jax.custom_jvp

@@ -160,6 +160,16 @@ def _polygamma(eqn, x, e, y, p):
     return _of_gamma(eqn, x, e, y, p, np.broadcast_to(x[0] % 2 == 1, y.shape))
 
 
+@primitive("zeta", kinds=Kind.FUNCTION)
+def _zeta(eqn, x, e, y, p):
+    """Σ (k + q) ** -s, which falls as q rises; there is no bound if s may be off, or q may be 0."""
+    s, q = x
+    low, high = (np.asarray(evaluated(eqn, s, np.maximum(q + shift, 0.0))) for shift in (-e[1], e[1]))
+    passed_on = np.where((q > e[1]) & (e[0] == 0), change(y, low, high), np.inf)
+    # Everybody adds the first terms, ten or so, and what Euler and Maclaurin have for the others, which is less.
+    return passed_on + 10 * p.u_acc * np.abs(y) + _own(y, p)
+
+
 # Incomplete gamma and beta functions: monotone in every argument, with a power and an exponential before a series.
 
 

@@ -44,7 +44,11 @@ def _distances(p: float) -> Call:
 
 
 def _masked(mask: list[list[bool]]) -> Call:
-    return "_masked_softmax", {"self": TABLE.T.contiguous(), "mask": torch.tensor(mask), "dim": 1, "mask_type": 2}, "self"
+    return (
+        "_masked_softmax",
+        {"self": TABLE.T.contiguous(), "mask": torch.tensor(mask), "dim": 1, "mask_type": 2},
+        "self",
+    )
 
 
 CALLS: dict[str, Call] = {

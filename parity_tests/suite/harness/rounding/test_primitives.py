@@ -98,6 +98,7 @@ EXAMPLES: dict[str, Example] = {
     "cond": (lambda x: lax.cond(x > 0, jnp.sin, jnp.cos, x), (SCALAR,)),
     "custom_linear_solve": (lambda a, b: jnp.linalg.solve(a, b), (SQUARE, (3,))),
     "polygamma": (lambda x: lax.polygamma(jnp.ones(4), x), (ROW,)),
+    "zeta": (lambda x: lax.zeta(jnp.full(4, 2.0), x), (ROW,)),
     "igamma": (lax.igamma, (ROW, ROW)),
     "igammac": (lax.igammac, (ROW, ROW)),
     "regularized_incomplete_beta": (lax.betainc, (ROW, ROW, ROW)),
@@ -230,8 +231,8 @@ def is_step(eqn: core.JaxprEqn) -> bool:
 def is_function_of_each_entry(eqn: core.JaxprEqn) -> bool:
     least = LEAST.get(eqn.primitive.name, 0.0)
     x = drawn(eqn, 0, lambda rng, shape: least + rng.uniform(0.05, 0.9, shape))
-    if eqn.primitive.name == "polygamma":  # whose first operand is the order of a derivative
-        x[0] = np.arange(x[0].size).reshape(x[0].shape) + 1.0
+    if eqn.primitive.name in ("polygamma", "zeta"):  # whose first operand is an order, or an exponent above 1
+        x[0] = np.arange(x[0].size).reshape(x[0].shape) + 2.0
     if not all(a.shape == x[0].shape for a in x):
         return False
     (y,), (backwards,) = values(eqn, x), values(eqn, [np.flip(a) for a in x])

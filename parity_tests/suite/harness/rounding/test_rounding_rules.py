@@ -141,6 +141,13 @@ CASES = {
     ),
     "rem": Case(lambda x, y: lax.rem(4 * x, y), lambda x, y: torch.fmod(4 * x, y), (real(4, 5), positive(4, 5)), 2),
     "lgamma": Case(jax.scipy.special.gammaln, torch.lgamma, (positive(4, 5),), 25),
+    "zeta": Case(
+        lambda q: jax.scipy.special.zeta(jnp.full_like(q, 2.5), q),
+        lambda q: torch.special.zeta(2.5, q),
+        (positive(4, 5),),
+        8,
+        LAPACK,
+    ),
     "polygamma": Case(  # PyTorch's errs by 5e-10 in float64
         lambda x: jax.scipy.special.polygamma(1, x), lambda x: torch.special.polygamma(1, x), (positive(4, 5),), 8, F32
     ),
