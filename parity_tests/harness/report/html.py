@@ -1,7 +1,8 @@
-"""A report as one self-contained HTML file: no script, no font and no picture from elsewhere."""
+"""A report in HTML, as a file or as a part of another page: no script, no font and no picture from elsewhere."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,19 @@ _DECADES = 6  # of error over bound that the colours of a heat map and the bars 
 
 def as_html(report: Results) -> str:
     """The whole report as an HTML document."""
+    return _rendered("report.html", report, "failure")
+
+
+def as_fragment(report: Results) -> str:
+    """The whole report as one element of another page, such as a notebook, on whose other elements it has no effect.
+
+    Its styles are nested in a class of their own, and the names of its anchors are of this report alone.
+    """
+    digest = hashlib.sha256(_rendered("fragment.html", report, "failure").encode()).hexdigest()
+    return _rendered("fragment.html", report, f"failure-{digest[:8]}")
+
+
+def _rendered(template: str, report: Results, anchor: str) -> str:
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -34,14 +48,14 @@ def as_html(report: Results) -> str:
     followed: dict[tuple[str, str, str], list[tuple[Failure, str]]] = {}
     for group in consequences:
         followed.setdefault((group[0].op, group[0].candidate, group[0].device), []).append(_in_words(group))
-    return environment.get_template("report.html").render(
+    return environment.get_template(template).render(
         report=report,
         title=" / ".join(tables) or "nothing judged",
         verdict=verdict_line(report).plain,
         tables=tables,
         dtypes=[dtype for dtype in SHORT if any(row.dtype == dtype for row in report.rows)],
         several_devices=len({row.device for row in report.rows}) > 1,
-        anchors={_place(group[0]): f"failure-{i}" for i, group in enumerate([*causes, *consequences], 1)},
+        anchors={_place(group[0]): f"{anchor}-{i}" for i, group in enumerate([*causes, *consequences], 1)},
         causes=[(*_in_words(group), tables[group[0].op].cells[_place(group[0])[1:]]) for group in causes],
         consequences=[(line, followed[key]) for key, line in summary(consequences).items()],
         explanations=[text.plain for text in explanations(report)],

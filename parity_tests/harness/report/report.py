@@ -16,7 +16,7 @@ from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.exceptions.explaining import explain
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.report.atomic_file import write_text
-from parity_tests.harness.report.html import to_html
+from parity_tests.harness.report.html import as_fragment, to_html
 from parity_tests.harness.report.results import (
     ORACLE,
     AllRows,
@@ -149,6 +149,10 @@ class Report:
 
     def __str__(self) -> str:
         return as_text(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the report in HTML, with styles that are nested in a class of their own."""
+        return as_fragment(self)
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain data, schema 1. A number that is not finite becomes None, a complex one a pair.

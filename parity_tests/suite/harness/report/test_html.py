@@ -10,7 +10,7 @@ import torch
 
 from parity_tests import OpSpec, Report, Verdict, crosscheck
 from parity_tests.harness.candidates.not_built import NotBuilt
-from parity_tests.harness.report.html import as_html, length, shade
+from parity_tests.harness.report.html import as_fragment, as_html, length, shade
 from parity_tests.harness.report.results import ORACLE, Row
 from parity_tests.suite.harness._ops import SQUARE, unary_function
 
@@ -184,6 +184,33 @@ def test_colours_and_bars_tell_the_bound():
     assert length(0) == 0 < length(1e-3) < 50 < length(1e3) < length(float("inf")) == 100
     assert shade(0.9).startswith("hsl(215")
     assert shade(1.1).startswith("hsl(0 ")
+
+
+def test_a_notebook_shows_it(failed):
+    text = failed._repr_html_()
+    page = Page(text)
+    assert page.tags[:2] == ["div", "style"]
+    assert not {"html", "head", "body", "title", "script", "link"} & set(page.tags)
+    assert "1/9 entries wrong" in "".join(page.text)
+    assert as_html(failed).count("1/9 entries wrong") == text.count("1/9 entries wrong")
+
+
+def test_its_styles_reach_nothing_else_in_the_notebook(failed):
+    style = as_fragment(failed).split("<style>")[1].split("</style>")[0].strip()
+    assert style.startswith(".gradparity {")
+    depth = [0]
+    for character in style:
+        depth.append(depth[-1] + {"{": 1, "}": -1}.get(character, 0))
+    assert depth[-1] == 0
+    assert 0 not in depth[style.index("{") + 1 : -1]  # all rules are nested in the first one
+
+
+def test_the_anchors_of_two_reports_in_one_notebook_differ(failed):
+    other = Report({**failed.environment, "seed": 1}, failed.rows)
+    (mine,), (theirs,) = (Page(report._repr_html_()).addresses for report in (failed, other))
+    assert mine != theirs
+    assert f'id="{mine[1:]}"' in failed._repr_html_()
+    assert failed._repr_html_() == failed._repr_html_()
 
 
 def test_written_whole(failed, tmp_path: Path):
