@@ -25,6 +25,7 @@ _FACTS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "sample": _TEXT,
     "why": _TEXT,
     "case": ((str, type(None)), "text or null"),
+    "origin": ((dict, type(None)), "an object or null"),
     "position": (int, "a number"),
     "seed": (int, "a number"),
     "given": (bool, "true or false"),
@@ -123,12 +124,16 @@ def _facts(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
 
 def _check_facts(path: Path, facts: dict[str, Any]) -> None:
     facts.setdefault("absent", [])  # which files of earlier versions do not have
+    facts.setdefault("origin", None)
     for name, (kind, words) in _FACTS.items():
         if name not in facts:
             raise ReplayError(f"{path}: its facts have no {name!r}")
         value = facts[name]
         if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 0)):
             raise ReplayError(f"{path}: {name!r} in its facts must be {words}, and is {_cut(value)}")
+    for name, value in (facts["origin"] or {}).items():
+        if not isinstance(value, str):
+            raise ReplayError(f"{path}: {name!r} of the origin in its facts must be text, and is {_cut(value)}")
     for axis, size in facts["sizes"].items():
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise ReplayError(f"{path}: the size of {axis!r} in its facts must be a number, and is {_cut(size)}")

@@ -108,6 +108,7 @@ class RunSpec:
             self.seed,
             self.again,
             self.source.file,
+            self.source.origin,
             select_samples(self.quick),
             self.deadline,
             oracles,

@@ -45,7 +45,7 @@ def replay(path: Path, case: Path | None = None, commands: Sequence[SourceComman
         OracleError: the primal does not run at these arrays.
     """
     facts, arrays = read(path)
-    failed = FailedCandidate(path, facts["op"], facts["candidate"], facts["case"])
+    failed = FailedCandidate(path, facts["op"], facts["candidate"], facts["case"], facts["origin"])
     source = CaseFile(case) if case is not None else _source(failed, commands)
     spec, candidates = source.load()
     names = tuple(candidate.name for candidate in candidates)
@@ -65,6 +65,7 @@ def replay(path: Path, case: Path | None = None, commands: Sequence[SourceComman
         seed=facts["seed"],
         replay=lambda row: f"gradparity replay {path}",
         case=source.file,
+        origin=source.origin,
         samples=lambda spec, seed: [_sample(path, spec, facts, arrays)],
     )
     report = Report(environment((facts["device"],), facts["seed"]))
@@ -84,8 +85,9 @@ def _source(failed: FailedCandidate, commands: Sequence[SourceCommand]) -> Sourc
     for command in commands:
         source = command.of_failure(failed)
         if source is not None:
-            if source.file is not None:
-                typer.echo(in_a_line(f"gradparity: running {source.file}, which {failed.path} names"), err=True)
+            if source.file is not None or source.origin is not None:
+                what = source.file or source.command(failed.candidate)
+                typer.echo(in_a_line(f"gradparity: running {what}, which {failed.path} names"), err=True)
             return source
     raise ReplayError(
         f"{failed.path}: was found without a case file, as from Python; write one that defines spec and candidate: "

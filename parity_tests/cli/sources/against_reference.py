@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from parity_tests.cli.sources.source import FailedCandidate
 
 if TYPE_CHECKING:
     from parity_tests.harness.isolation.messages import Candidates
@@ -84,6 +86,13 @@ class AgainstReference:
         """None: no one file has both."""
         return None
 
+    @property
+    def origin(self) -> Mapping[str, str]:
+        """The names, with the whole paths of the files, and the inputs."""
+        named = {"kernel": self.kernel, "reference": self.reference}
+        found = {role: f"{(self.start / each.path).resolve()}:{each.name}" for role, each in named.items()}
+        return found | {"inputs": self.inputs} | ({} if self.sizes is None else {"sizes": self.sizes})
+
     def load(self) -> tuple[OpSpec, Candidates]:
         """Run the files, and make the specification of the reference.
 
@@ -121,3 +130,20 @@ def against_reference(kernel: str, reference: str, inputs: str | None, sizes: st
     if inputs is None:
         raise ValueError('--reference needs the inputs, by name, with their axes: --inputs "x: (n,d), w: (d)"')
     return AgainstReference(Named.parse(kernel), Named.parse(reference), inputs, sizes, Path.cwd())
+
+
+def reference_of_failure(failed: FailedCandidate) -> AgainstReference:
+    """The kernel and the reference that a failure names.
+
+    Raises:
+        CannotLoad: a name cannot be used, or its file lies outside of the current folder: see `FailedCandidate.file`.
+    """
+    from parity_tests.harness.isolation.messages import CannotLoad
+
+    origin = failed.origin or {}
+    for role in ("kernel", "reference"):
+        failed.file(role, origin[role].rpartition(":")[0])
+    try:
+        return against_reference(origin["kernel"], origin["reference"], origin.get("inputs"), origin.get("sizes"))
+    except ValueError as error:
+        raise CannotLoad(f"{failed.path}: {error}") from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parity_tests.cli.sources.against_reference import AgainstReference, against_reference
+from parity_tests.cli.sources.against_reference import AgainstReference, against_reference, reference_of_failure
 from parity_tests.cli.sources.source import FailedCandidate, SourceCommand
 
 if TYPE_CHECKING:
@@ -39,6 +39,11 @@ class CaseFile:
     def file(self) -> Path:
         """The case file."""
         return self.start / self.path
+
+    @property
+    def origin(self) -> None:
+        """None: the file has everything."""
+        return None
 
     def load(self) -> tuple[OpSpec, Candidates]:
         """Run the file; see `case_file.load_case`."""
@@ -86,30 +91,16 @@ def case_file(
     return [CaseFile(case, Path.cwd())]
 
 
-def of_failure(failed: FailedCandidate) -> CaseFile | None:
-    """The case file that a failure names.
+def of_failure(failed: FailedCandidate) -> CaseFile | AgainstReference | None:
+    """The case file that a failure names, or the kernel and the reference.
 
     Raises:
-        CannotLoad: it is not there any more, or lies outside of the current folder: whoever wrote the file of the
+        CannotLoad: a file is not there any more, or lies outside of the current folder: whoever wrote the file of the
             failure has chosen which file would be run.
     """
-    from parity_tests.harness.isolation.messages import CannotLoad
-    from parity_tests.harness.report.reproducer_files import is_run_unnamed
-
-    path, name = failed.path, failed.case
-    if name is None:
-        return None
-    if not name.isprintable():
-        raise CannotLoad(f"{path}: the name of its case, {name!r}, is no name of a file; say which it is: --case FILE")
-    case = Path(name)
-    if not case.is_file():
-        raise CannotLoad(f"{path}: its case {case} no longer exists; say where it is: --case FILE")
-    if not is_run_unnamed(case, Path()):
-        raise CannotLoad(
-            f"{path}: its case {case} is outside of the current folder, and would be run; if it is yours, say so: "
-            f"--case {shlex.quote(str(case))}"
-        )
-    return CaseFile(case)
+    if failed.origin is not None and {"kernel", "reference"} <= failed.origin.keys():
+        return reference_of_failure(failed)
+    return None if failed.case is None else CaseFile(failed.file("case", failed.case))
 
 
 COMMAND = SourceCommand(

@@ -33,6 +33,11 @@ class CatalogOperator:
         """None: the names of operator and implementation are enough."""
         return None
 
+    @property
+    def origin(self) -> None:
+        """None: see `file`."""
+        return None
+
     def load(self) -> tuple[OpSpec, Candidates]:
         """The spec and the implementations; native ones are compiled."""
         from parity_tests.catalog import operators  # the implementations, which other sources can do without

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import shlex
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -29,6 +30,11 @@ class Source(Hashable, Protocol):
         """The Python file that must be run to find the candidates again; None if their names are enough."""
         ...
 
+    @property
+    def origin(self) -> Mapping[str, str] | None:
+        """What else `SourceCommand.of_failure` needs to make the source again; None if `file` and names are enough."""
+        ...
+
     def load(self) -> tuple[OpSpec, Candidates]:
         """The spec and all candidates.
 
@@ -51,12 +57,42 @@ class FailedCandidate:
         op: the name of the spec.
         candidate: the name of the candidate.
         case: `Source.file`, or None.
+        origin: `Source.origin`, or None.
     """
 
     path: Path
     op: str
     candidate: str
     case: str | None
+    origin: Mapping[str, str] | None = None
+
+    def file(self, kind: str, name: str) -> Path:
+        """A file that the failure names, and that a replay runs without being told which it is.
+
+        Args:
+            kind: what it is, for messages: "case".
+            name: its name.
+
+        Raises:
+            CannotLoad: it is not there any more, or lies outside of the current folder.
+        """
+        from parity_tests.harness.isolation.messages import CannotLoad
+        from parity_tests.harness.report.reproducer_files import is_run_unnamed
+
+        remedy = "say which it is: --case FILE" if kind == "case" else "write a case file, and say so: --case FILE"
+        if not name.isprintable():
+            raise CannotLoad(f"{self.path}: the name of its {kind}, {name!r}, is no name of a file; {remedy}")
+        file = Path(name)
+        if not file.is_file():
+            told = "say where it is: --case FILE" if kind == "case" else remedy
+            raise CannotLoad(f"{self.path}: its {kind} {file} no longer exists; {told}")
+        if not is_run_unnamed(file, Path()):
+            own = f"say so: --case {shlex.quote(name)}" if kind == "case" else "replay it in the folder of that file"
+            raise CannotLoad(
+                f"{self.path}: its {kind} {file} is outside of the current folder, and would be run; if it is yours, "
+                f"{own}"
+            )
+        return file
 
 
 @dataclass(frozen=True)

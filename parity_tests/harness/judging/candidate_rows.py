@@ -279,7 +279,7 @@ class CandidateRows:
         trial, wrong = found
         smallest = smallest_of(failure, trial, wrong)
         position = next(i for i, other in enumerate(plan.candidates) if other is self.candidate)
-        make = partial(Reproducer, plan.spec, self.candidate, position, check, trial, wrong, plan.case)
+        make = partial(Reproducer, plan.spec, self.candidate, position, check, trial, wrong, plan.case, plan.origin)
         evidence = explain("the reproducer", make)
         return _with_lines(replace(failure, smallest=smallest.value, evidence=evidence.value), smallest, evidence)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,6 +56,7 @@ class Plan:
     seed: int
     replay: Replay
     case: Path | None = None  # the file that defines spec and candidates, for reproducers
+    origin: Mapping[str, str] | None = None  # where they came from, if from no such file, for reproducers
     samples: Callable[[OpSpec, int], Iterable[Sample]] = samples
     deadline: float = math.inf  # of time.monotonic, for shrinking
     oracles: Oracles | None = None  # of this spec, device, seed and samples, if it is to be used again

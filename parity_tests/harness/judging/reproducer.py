@@ -49,7 +49,7 @@ class Reproducer:
     """A failure, and everything that is needed to show it again.
 
     `trial`: at the smallest input; `wrong`: one finding there. `position`: of the candidate, among those of `case`, the
-    file that it is defined in, if there is one.
+    file that it is defined in, if there is one; `origin`: where spec and candidate came from, if from no such file.
     """
 
     spec: OpSpec
@@ -59,6 +59,7 @@ class Reproducer:
     trial: Trial
     wrong: Finding
     case: Path | None
+    origin: Mapping[str, str] | None = None
 
     def files(self) -> ReproducerFiles:
         """Both files, which need the candidate no longer."""
@@ -91,6 +92,7 @@ class Reproducer:
             "candidate": self.candidate.name,
             "position": self.position,
             "case": None if self.case is None else str(self.case.resolve()),
+            "origin": None if self.origin is None else dict(self.origin),
             "check": self.check.name,
             "dtype": self.trial.precision.name,
             "device": self.trial.device,

@@ -76,6 +76,28 @@ def test_a_right_kernel_passes_and_a_wrong_one_is_convicted(case: Callable[..., 
     assert "--sizes 'd >= 1' --only vjp" in said  # the command that judges it again
 
 
+@pytest.mark.usefixtures("wide", "shrinking")
+def test_a_failure_is_replayed_without_a_case_file(
+    case: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = case(KERNEL, "kernel.py")
+    reference = ("--reference", f"{file}:norm", "--inputs", "x: (n,d), w: (d)", "--sizes", "d >= 1")
+    code, said = _run(f"{file}:wrong", *reference, "--failures", str(tmp_path / "failures"), *OPTIONS)
+    (failure,) = (tmp_path / "failures").glob("*.npz")
+    assert f"gradparity replay {failure}" in said
+    assert "--case" not in said
+    monkeypatch.chdir(Path(file).parent)
+    ran = CliRunner().invoke(app, ["replay", str(failure)], env={"COLUMNS": "300"})
+    assert (ran.exit_code, "x_bar" in ran.output) == (1, True), ran.output
+    assert f"running check {file}:wrong --reference {file}:norm" in ran.stderr
+    Path(file).write_text(KERNEL.replace("projected = 0.0", "projected = 1.0"))
+    ran = CliRunner().invoke(app, ["replay", str(failure)], env={"COLUMNS": "300"})
+    assert (ran.exit_code, "agrees with the oracle now" in ran.output) == (0, True), ran.output
+    monkeypatch.chdir(tmp_path / "failures")
+    ran = CliRunner().invoke(app, ["replay", str(failure)], env={"COLUMNS": "300"})
+    assert (ran.exit_code, "is outside of the current folder" in ran.output) == (2, True), ran.output
+
+
 def test_no_script_imports_a_file_that_was_run_by_its_path(case: Callable[..., str]) -> None:
     kernel = load_module(Path(case(KERNEL, "kernel.py")))
     assert importable(kernel.norm) is None

@@ -57,6 +57,7 @@ class Exponential:
     claimed: float
     names: tuple[str, ...] = ("exponential",)
     file: Path | None = None
+    origin: None = None
 
     def load(self) -> tuple[OpSpec, list[Candidate]]:
         import jax.numpy as jnp

@@ -97,6 +97,12 @@ FACTS = [
     (_with(sizes={"n": 7}), "does not fit the spec sine: x has the shape (1,), not (7,)"),
     (_with(versions=["1"]), "'versions' in its facts must be an object, and is ['1']"),
     (_with(case=3), "'case' in its facts must be text or null, and is 3"),
+    (_with(origin=[1]), "'origin' in its facts must be an object or null, and is [1]"),
+    (_with(origin={"kernel": 3}), "'kernel' of the origin in its facts must be text, and is 3"),
+    (
+        _with(case=None, origin={"kernel": "/no/such.py:f", "reference": "/no/such.py:g"}),
+        "its kernel /no/such.py no longer exists; write a case file, and say so: --case FILE",
+    ),
     (_with(case="\x1b[31m/case.py"), "the name of its case, '\\x1b[31m/case.py', is no name of a file"),
     (_with(case="case\0.py"), "the name of its case, 'case\\x00.py', is no name of a file"),
     (_with(case="/no/such/case.py"), "its case /no/such/case.py no longer exists; say where it is: --case FILE"),
