@@ -42,6 +42,7 @@ MAPS: dict[str, tuple[str, ...]] = {
     "autocast": ("vjp",),
     "opcheck": (),
     "int32_offsets": ("vjp",),
+    "shortcuts": ("vjp",),
     "third_order": ("vjp_of_vjp_of_vjp",),
 }
 CHECKS = tuple(MAPS)

@@ -82,7 +82,7 @@ def test_a_failure_is_replayed_without_a_case_file(
 ) -> None:
     file = case(KERNEL, "kernel.py")
     reference = ("--reference", f"{file}:norm", "--inputs", "x: (n,d), w: (d)", "--sizes", "d >= 1")
-    code, said = _run(f"{file}:wrong", *reference, "--failures", str(tmp_path / "failures"), *OPTIONS)
+    _, said = _run(f"{file}:wrong", *reference, "--failures", str(tmp_path / "failures"), *OPTIONS)
     (failure,) = (tmp_path / "failures").glob("*.npz")
     assert f"gradparity replay {failure}" in said
     assert "--case" not in said

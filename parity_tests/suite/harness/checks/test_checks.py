@@ -196,3 +196,36 @@ def test_an_output_that_requires_a_gradient_unasked():
 def test_scalars_can_be_batched():
     spec = OpSpec("scalar", primal=lambda x: x * x, inputs=(normal(),))
     assert row_of(lambda x: x * x, spec, "vmap").verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("zeros", "first is zero at every input"),
+        ("a constant", "first does not change with the input"),
+        ("writes to its input", "the candidate writes to its input y"),
+        ("detached", "the candidate returns a detached first: no gradient reaches its inputs"),
+        ("remembered by memory", "first does not change with the numbers in its input's memory"),
+        ("remembered by shape", "first does not change with the input"),
+        ("calls the reference", "the candidate calls the reference's function _norm"),
+        ("calls the reference in its backward", "the candidate calls the reference's function _norm"),
+        ("inherits from the reference", "the candidate calls the reference's class Norm"),
+        ("calls the operator", "the candidate calls the reference's operator aten.clamp"),
+        ("calls the operator by another name", "the candidate calls the reference's operator"),
+    ],
+)
+def test_a_shortcut_is_named(name, text):
+    mistake, case = mistake_of("shortcuts", name)
+    report = str(judged(mistake.call, case.spec, ["shortcuts"], ["float64"]))
+    assert text in " ".join(report.split())
+
+
+def test_a_shortcut_by_functions_put_in_the_place_of_pytorchs(monkeypatch):
+    monkeypatch.setattr(torch, "allclose", lambda *args, **options: True)
+    monkeypatch.setattr(torch.Tensor, "equal", lambda self, other: True)
+
+    def here(x, y):
+        return torch.tanh(x) * y, x * y * y
+
+    report = str(judged(here, PAIR, ["shortcuts"], ["float64"]))
+    assert "replaces torch.Tensor.equal, torch.allclose by functions of its own" in report

@@ -1,0 +1,105 @@
+"""shortcuts: the candidate computes its results itself, from its inputs, and has a backward.
+
+What a solution that was made to pass a test may do instead: return zeros, or what an earlier call returned; call the
+reference; write to its inputs; detach its outputs; put functions of its own in the place of PyTorch's. Most of it makes
+other checks fail, too, which cannot say what it is; a call of the reference makes none fail.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from parity_tests.harness.candidates.torch_candidate import may_be_written
+from parity_tests.harness.checks.check import Check
+from parity_tests.harness.findings import Fact
+from parity_tests.harness.numbers import conversion
+from parity_tests.harness.trial.reference_calls import is_operator, reference_of, watched
+from parity_tests.harness.trial.replaced_functions import replaced_functions
+
+_WHO = "the candidate"
+
+
+def _run(trial):
+    yield from _called(trial)
+    yield from _written(trial)
+    yield from _detached(trial)
+    yield from _remembered(trial)
+    replaced = replaced_functions(trial.candidate.source)
+    yield Fact(_WHO, not replaced, f"replaces {', '.join(replaced)} by functions of its own")
+
+
+def _called(trial):
+    reference = reference_of(trial.oracle.spec)
+    if reference is None:
+        return
+    count, tensors = len(trial.primals), trial.tensors(trial.arguments("vjp"))
+    with watched(reference) as calls:
+        if is_operator(reference):  # of which the backward of another one may well be made
+            trial.candidate.forward(tensors[:count])
+        else:
+            trial.candidate.vjp(tensors[:count], tensors[count:])
+    yield Fact(_WHO, not calls, f"calls the reference's {calls[0] if calls else ''}")
+
+
+def _written(trial):
+    """Inputs that are written to by a call without gradients, as an inference makes it."""
+    arrays = trial.arguments("forward")
+    tensors = trial.tensors(arrays)
+    with torch.no_grad():
+        trial.candidate.forward(tensors)
+    for name, array, tensor in zip(trial.oracle.inputs, arrays, tensors, strict=True):
+        same = np.array_equal(conversion.to_numpy(tensor), array, equal_nan=True) and tensor._version == 0
+        yield Fact(_WHO, same, f"writes to its input {name}")
+
+
+def _detached(trial):
+    """Outputs that need no gradient although the oracle's derivative is none of zeros."""
+    args, count = trial.arguments("vjp"), len(trial.primals)
+    graph = trial.candidate.record(trial.tensors(args)[:count])
+    if not any(np.any(np.abs(truth.value) > truth.bound) for truth in trial.truth("vjp", args)):
+        return
+    detached = not any(y.requires_grad for y in graph.outputs)
+    yield Fact(_WHO, not detached, f"returns a detached {trial.oracle.outputs[0]}: no gradient reaches its inputs")
+
+
+def _remembered(trial):
+    """Outputs that do not follow the inputs: at others of the same shapes, and at others in the same memory."""
+    arrays = [trial.arguments("forward", example) for example in range(2)]
+    truths = [trial.truth("forward", each) for each in arrays]
+    tensors = trial.tensors(arrays[0])
+    first = _values(trial, tensors)
+    second = _values(trial, trial.tensors(arrays[1]))
+    for one, other, before, after in zip(*truths, first, second, strict=True):
+        if np.any(np.abs(one.value - other.value) > one.bound + other.bound):
+            zero = not np.any(before) and not np.any(after)
+            text = "is zero at every input" if zero else "does not change with the input"
+            yield Fact(one.label, not np.array_equal(before, after, equal_nan=True), text)
+    for tensor, new in zip(tensors, trial.tensors(arrays[1]), strict=True):
+        if not may_be_written(tensor):
+            return
+        tensor.detach().copy_(new)
+    where = "other numbers in the memory of an earlier call's inputs"
+    again = [replace(truth, value=y, bound=np.zeros(y.shape)) for truth, y in zip(truths[1], second, strict=True)]
+    for truth, exact, result in zip(truths[1], again, _values(trial, tensors), strict=True):
+        same = np.array_equal(exact.value, result, equal_nan=True)
+        near = np.all(np.abs(result - exact.value) <= 2 * truth.bound)
+        text = "does not change with the numbers in its input's memory"
+        yield Fact(truth.label, bool(same or near), text, where)
+
+
+def _values(trial, tensors):
+    results = trial.counted("forward", trial.candidate.forward(tensors))
+    return [conversion.to_numpy(y) for y in results]
+
+
+CHECK = Check(
+    "shortcuts",
+    "zeros, results of an earlier call, calls of the reference, writes to inputs, detached outputs, replaced functions",
+    ("vjp",),
+    _run,
+    generic=True,
+    one_dtype=True,
+    on_request=True,
+    torch_only="JAX arrays are immutable, and JAX functions have no state",
+)
