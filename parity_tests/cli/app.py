@@ -1,4 +1,4 @@
-"""The command line: gradparity run, check, replay, mutate, captures, formula, sweep, merge, new, checks, doctor.
+"""The command line: gradparity run, check, evaluate, replay, mutate, captures, formula, sweep, merge, new, checks, doctor.
 
 Each command imports what it needs: PyTorch and JAX take seconds, for which a question about options need not wait.
 """
@@ -9,6 +9,7 @@ import contextlib
 import inspect
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -91,6 +92,7 @@ def add_command(app: typer.Typer, command: SourceCommand) -> None:
     def judge(context: typer.Context, **arguments: Any) -> None:
         of_source = {name: arguments.pop(name) for name in own}
         options = _options(**arguments)
+        options = replace(options, only=options.only or command.checks, dtypes=options.dtypes or command.dtypes)
         try:
             files = options.checked()
             sources = command.sources(**of_source)

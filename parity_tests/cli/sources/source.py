@@ -107,9 +107,12 @@ class SourceCommand:
             ValueError if they cannot be used.
         of_failure: the source in which a candidate that failed is found again, for `gradparity replay`; None if that
             candidate is of another source. It raises CannotLoad if the candidate is of this one and cannot be found.
+        checks, dtypes: those that are judged if `--only` and `--dtype` name none; none for the usual ones.
     """
 
     name: str
     help: str
     sources: Callable[..., Sequence[Source]]
     of_failure: Callable[[FailedCandidate], Source | None]
+    checks: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()

@@ -9,22 +9,25 @@ from collections.abc import Callable, Sequence
 import torch
 
 
-def with_parameters(call: Callable) -> Callable:
+def with_parameters(call: Callable, order: Sequence[str] | None = None) -> Callable:
     """A module as a function of its inputs and its parameters; anything else as it is.
+
+    `order`: the names of the parameters that come after the inputs; by default all, in their order.
 
     Each call starts from the buffers that the module has, so that what a call writes to them (running statistics, a
     counter) reaches no other call, nor the module.
     """
     if not isinstance(call, torch.nn.Module):
         return call
-    names, lock = [name for name, _ in call.named_parameters()], threading.Lock()
+    names, lock = [name for name, _ in call.named_parameters()] if order is None else order, threading.Lock()
     own = [p for p in inspect.signature(call.forward).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     required = sum(p.default is p.empty for p in own)
 
     def function(*args: torch.Tensor, **params: object) -> object:
         count = len(args) - len(names)
+        parameters = {name: p.detach() for name, p in call.named_parameters() if name not in names}
         if count >= required:
-            parameters, args = dict(zip(names, args[count:], strict=True)), args[:count]
+            parameters, args = parameters | dict(zip(names, args[count:], strict=True)), args[:count]
         else:  # the spec is about the inputs of its forward only
             parameters = {name: p.detach() for name, p in call.named_parameters()}
         buffers = {name: _copied(buffer, args) for name, buffer in call.named_buffers()}

@@ -79,13 +79,12 @@ def _remembered(trial):
         if not may_be_written(tensor):
             return
         tensor.detach().copy_(new)
-    where = "other numbers in the memory of an earlier call's inputs"
     again = [replace(truth, value=y, bound=np.zeros(y.shape)) for truth, y in zip(truths[1], second, strict=True)]
     for truth, exact, result in zip(truths[1], again, _values(trial, tensors), strict=True):
         same = np.array_equal(exact.value, result, equal_nan=True)
         near = np.all(np.abs(result - exact.value) <= 2 * truth.bound)
         text = "does not change with the numbers in its input's memory"
-        yield Fact(truth.label, bool(same or near), text, where)
+        yield Fact(truth.label, bool(same or near), text)
 
 
 def _values(trial, tensors):

@@ -30,6 +30,8 @@ def judge(plan: Plan) -> Generator[Event, None, None]:
     for candidate in plan.candidates:
         if isinstance(candidate, NotBuilt):
             yield candidate
+    if not plan.present:
+        return  # nobody whom an oracle would judge
     oracles = plan.oracles or Oracles(plan.spec, plan.device, plan.seed, plan.samples)
     uncertified = yield from _certificates(plan, oracles)
     for candidate in plan.present:

@@ -78,9 +78,8 @@ class Plan:
     @property
     def length(self) -> int:
         """The number of rows, those included that earlier processes have found and `judge` does not yield."""
-        return len(self.kinds) * len(self.certificates) + len(self.present) * sum(
-            len(self.checks_in(p)) for p in self.precisions
-        )
+        of_candidates = len(self.present) * sum(len(self.checks_in(p)) for p in self.precisions)
+        return of_candidates + len(self.kinds) * len(self.certificates) if self.present else 0
 
     @property
     def kinds(self) -> tuple[Precision, ...]:

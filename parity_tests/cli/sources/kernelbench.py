@@ -1,0 +1,250 @@
+"""A problem in the form of KernelBench as a source: a file with `Model`, and a file with `ModelNew`.
+
+https://github.com/ScalingIntelligence/KernelBench: `Model(*get_init_inputs())` is a module that is called with
+`get_inputs()`; `ModelNew`, made with the same arguments after the same seed, must compute the same.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    import torch
+
+    from parity_tests.cli.sources.problem_inputs import ProblemInputs
+    from parity_tests.harness.isolation.messages import Candidates
+    from parity_tests.harness.specs.spec import OpSpec
+
+SEED = 42  # KernelBench's
+NAME = "ModelNew"
+_MOST_PARAMETERS = 2**22  # entries, with which a Jacobian product of the oracle takes seconds
+
+
+@dataclass(frozen=True)
+class KernelBenchProblem:
+    """One solution, at the inputs that the problem gives or at others of many sizes.
+
+    Attributes:
+        problem: the file with `Model`, `get_inputs` and `get_init_inputs`.
+        solution: the file with `ModelNew`.
+        given: whether it is judged at `get_inputs()`, or else at inputs of other sizes and signs.
+        start: the folder where the paths begin.
+    """
+
+    problem: Path
+    solution: Path
+    given: bool
+    start: Path = Path()
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The name of the only candidate."""
+        return (NAME,)
+
+    @property
+    def file(self) -> Path | None:
+        """None: two files are needed."""
+        return None
+
+    @property
+    def origin(self) -> Mapping[str, str]:
+        """Both files, and which inputs."""
+        files = {"problem": self.problem, "solution": self.solution}
+        return {role: str((self.start / path).resolve()) for role, path in files.items()} | {"given": str(self.given)}
+
+    def load(self) -> tuple[OpSpec, Candidates]:
+        """Run both files, and make the specification of the model.
+
+        Raises:
+            CannotLoad: the problem cannot be used; a solution that cannot is a candidate that is not built.
+        """
+        from parity_tests.cli.case_file import CaseError
+        from parity_tests.cli.sources.evaluated import nothing_to_judge
+        from parity_tests.harness.candidates.not_built import NotBuilt
+
+        problem = _Problem.of(self.problem, self.start)
+        name = f"{self.problem.stem}{', get_inputs()' if self.given else ''}"
+        try:
+            solution = problem.solution(self.solution, self.start)
+        except CaseError as error:
+            return nothing_to_judge(name), [NotBuilt(NAME, str(error), expected=False)]
+        try:
+            return problem.judged(solution, name, self.given)
+        except (TypeError, ValueError) as error:
+            raise CaseError(f"{self.problem}: {error}") from error
+
+    def command(self, candidate: str) -> str:
+        """Evaluate the solution again."""
+        return f"evaluate {shlex.quote(str(self.problem))} {shlex.quote(str(self.solution))}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """A model, the arguments that it was made with, the inputs that it is called with, and further arguments."""
+
+    model: torch.nn.Module
+    arguments: Sequence[Any]
+    inputs: Mapping[str, torch.Tensor]
+    params: Mapping[str, object]
+
+    @classmethod
+    def of(cls, path: Path, start: Path) -> _Problem:
+        from parity_tests.cli.case_file import CaseError, load_module
+
+        module = load_module(path, start)
+        try:
+            arguments = _seeded(getattr(module, "get_init_inputs", list))
+            model = _seeded(lambda: _member(path, module, "Model")(*arguments))
+            inputs = _inputs(_member(path, module, "get_inputs"))
+            parameters = _positional(model)
+            if len(inputs) > len(parameters):
+                raise TypeError(f"get_inputs() has {len(inputs)} values, and forward takes {len(parameters)}")
+        except CaseError:
+            raise
+        except Exception as error:  # whatever the problem raises
+            raise CaseError(f"{path}: {type(error).__name__}: {error}") from error
+        tensors, params = dict[str, Any](), dict[str, object]()
+        for name, value in zip(parameters, inputs, strict=False):
+            (tensors if hasattr(value, "dtype") else params)[name] = value
+        if not tensors or any(_has_tensors(value) for value in params.values()):
+            raise CaseError(f"{path}: get_inputs() must return tensors and numbers")
+        return cls(model, arguments, tensors, params)
+
+    def solution(self, path: Path, start: Path) -> torch.nn.Module:
+        from parity_tests.cli.case_file import CaseError, load_module
+
+        module = load_module(path, start)
+        try:
+            return _seeded(lambda: _member(path, module, NAME)(*self.arguments))
+        except CaseError:
+            raise
+        except Exception as error:  # whatever the solution raises
+            raise CaseError(f"{path}: {NAME}: {type(error).__name__}: {error}") from error
+
+    def judged(self, new: torch.nn.Module, name: str, given: bool) -> tuple[OpSpec, Candidates]:
+        from parity_tests.cli.sources.evaluated import Evaluated, nothing_to_judge
+        from parity_tests.cli.sources.problem_inputs import problem_inputs
+        from parity_tests.harness.candidates.not_built import NotBuilt
+        from parity_tests.harness.candidates.torch_candidate import Candidate
+        from parity_tests.harness.candidates.torch_modules import with_parameters
+
+        parameters = dict(self.model.named_parameters())
+        entries = sum(p.numel() for p in parameters.values())
+        if entries > _MOST_PARAMETERS:
+            raise ValueError(f"Model has {entries:,} parameters; write a copy of the problem with smaller sizes")
+        sizes = {n for p in parameters.values() for n in p.shape} | set(_numbers(self.arguments))
+        inputs = problem_inputs([*self.inputs], [*self.inputs.values()], self._called(self.model), sizes)
+        shared = _shared(self.model, new)
+        reference: Callable = self.model
+        if shared is None:
+            name, reference = f"{name}, parameters as they are", Evaluated(self.model, self.model)
+        evaluated = Evaluated(new, with_parameters(new, shared or ()))
+        spec, why = self._spec(reference, inputs, name, given, self._called(new))
+        if spec is None:
+            return nothing_to_judge(name), [NotBuilt(NAME, why, expected=not given)]
+        return spec, [Candidate(evaluated, NAME)]
+
+    def _spec(
+        self, reference: Callable, inputs: ProblemInputs, name: str, given: bool, new: Callable
+    ) -> tuple[OpSpec | None, str]:
+        """The specification, or why there is none."""
+        from parity_tests.cli.sources.problem_inputs import LARGEST, follows, is_fake, real_domain
+        from parity_tests.harness.specs.spec import OpSpec
+
+        called = self._called(self.model)
+        why = "no axis of get_inputs() may have another size" if not inputs.letters else follows(new, called, inputs)
+        entries = sum(math.prod(x.shape) for x in inputs.given)
+        if given and (why is None or entries <= LARGEST):
+            if any(map(is_fake, inputs.given)):
+                return None, f"get_inputs() has {entries:,} numbers, too many to be drawn"
+            arrays = inputs.small() if entries > LARGEST else [*inputs.given]
+            names = {} if reference is self.model else {"input_names": tuple(inputs.names)}
+            return OpSpec.from_torch(reference, inputs=arrays, name=name, params=self.params, **names), ""
+        if given or why is not None:
+            size = f"get_inputs() has {entries:,} numbers, too many for the oracle, and " if given else ""
+            return None, f"{size}{why}"
+        text = inputs.text(real_domain(called, inputs))
+        return OpSpec.from_torch(reference, inputs=text, name=name, params=self.params), ""
+
+    def _called(self, module: torch.nn.Module) -> Callable:
+        return lambda *tensors: module(*tensors, **self.params)
+
+
+def _seeded(make: Callable[[], Any]) -> Any:
+    """What is made after KernelBench's seed, with PyTorch's random numbers left where they were."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        return make()
+
+
+def _inputs(get_inputs: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+    """What a problem's `get_inputs` returns; tensors without numbers if there would be too many."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from parity_tests.cli.sources.problem_inputs import LARGEST
+
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            fake = _seeded(get_inputs)
+    except Exception:  # it needs numbers
+        return _seeded(get_inputs)
+    entries = sum(x.numel() for x in fake if isinstance(x, torch.Tensor))
+    return fake if entries > 256 * LARGEST else _seeded(get_inputs)
+
+
+def _member(path: Path, module: ModuleType, name: str) -> Any:
+    from parity_tests.cli.case_file import CaseError
+
+    if not callable(getattr(module, name, None)):
+        raise CaseError(f"{path}: defines no {name}")
+    return getattr(module, name)
+
+
+def _positional(model: torch.nn.Module) -> list[str]:
+    import inspect
+
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
+    return [p.name for p in inspect.signature(model.forward).parameters.values() if p.kind in kinds]
+
+
+def _has_tensors(value: object) -> bool:
+    import torch
+
+    return any(isinstance(x, torch.Tensor) for x in torch.utils._pytree.tree_leaves(value))
+
+
+def _numbers(value: Any) -> list[int]:
+    """The integers in the arguments of a module, which may be sizes."""
+    if isinstance(value, list | tuple):
+        return [x for each in value for x in _numbers(each)]
+    if isinstance(value, dict):
+        return _numbers([*value.values()])
+    return [value] if isinstance(value, int) and not isinstance(value, bool) else []
+
+
+def _shared(model: torch.nn.Module, new: torch.nn.Module) -> list[str] | None:
+    """For each parameter of the model the solution's, by name, by its equal numbers, or by its place.
+
+    The seed that both were made after gives them equal numbers. None if one has none.
+    """
+    own, theirs = dict(model.named_parameters()), dict(new.named_parameters())
+    if all(name in theirs and theirs[name].shape == p.shape for name, p in own.items()):
+        return [*own]
+    found: list[str] = []
+    for p in own.values():
+        equal = [n for n, q in theirs.items() if n not in found and q.shape == p.shape and bool((q == p).all())]
+        found += equal[:1]
+    if len(found) == len(own):
+        return found
+    same = [p.shape for p in own.values()] == [q.shape for q in theirs.values()]
+    return [*theirs] if same else None
