@@ -43,6 +43,7 @@ MAPS: dict[str, tuple[str, ...]] = {
     "opcheck": (),
     "int32_offsets": ("vjp",),
     "shortcuts": ("vjp",),
+    "race": (),
     "third_order": ("vjp_of_vjp_of_vjp",),
 }
 CHECKS = tuple(MAPS)

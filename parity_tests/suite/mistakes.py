@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from parity_tests.harness.candidates.torch_candidate import Candidate
-from parity_tests.harness.crosscheck import select_checks, select_precisions
+from parity_tests.harness.candidates.base import AnyCandidate
+from parity_tests.harness.crosscheck import as_candidate, select_checks, select_precisions
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.judging.certified import Oracles
 from parity_tests.harness.judging.judge import Plan, judge
@@ -26,7 +26,7 @@ class Mistake:
         verdict: the verdict of the check that must catch it.
     """
 
-    call: Callable
+    call: Callable | AnyCandidate
     caught_by: str
     dtype: str = "float64"
     passes: tuple[str, ...] = ()
@@ -38,12 +38,12 @@ class Case:
     """An operator, a right version of it, and wrong ones by their names."""
 
     spec: OpSpec
-    right: Callable
+    right: Callable | AnyCandidate
     mistakes: Mapping[str, Mistake]
 
 
 def judged(
-    call: Callable,
+    call: Callable | AnyCandidate,
     spec: OpSpec,
     checks: Sequence[str] | None,
     dtypes: Sequence[str],
@@ -57,7 +57,7 @@ def judged(
     `oracles`: those of this spec at this seed on the CPU, if it has them from another version.
     """
     chosen, precisions = select_checks(checks), select_precisions(dtypes)
-    plan = Plan(spec, [Candidate(call, name)], chosen, precisions, "cpu", seed, lambda row: "", oracles=oracles)
+    plan = Plan(spec, [as_candidate(call, name, None)], chosen, precisions, "cpu", seed, lambda row: "", oracles=oracles)
     report = Report({})
     for _ in report.collect(judge(plan)):
         pass

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
     from parity_tests.cli.sources.problem_inputs import ProblemInputs
+    from parity_tests.harness.candidates.torch_candidate import Candidate
     from parity_tests.harness.isolation.messages import Candidates
     from parity_tests.harness.specs.spec import OpSpec
     from parity_tests.sweep.recorded_calls import RecordedCall
@@ -62,33 +63,44 @@ class BackendBenchOperator:
         An implementation that cannot be used, and an operator that cannot be judged, are candidates not built.
         """
         from parity_tests.cli.case_file import CaseError
-        from parity_tests.cli.sources.evaluated import Evaluated, nothing_to_judge
+        from parity_tests.cli.sources.evaluated import nothing_to_judge
         from parity_tests.harness.candidates.not_built import NotBuilt
-        from parity_tests.harness.candidates.torch_candidate import Candidate
 
         name = operator_name(self.op)
         title = name if self.call is None else f"{name}, sample {self.call}"
         try:
-            implementation = self._implementation()
-            operator = _operator(name)
-            calls = _calls(operator)
+            implementation = self.implementation()
+            sample = self.sample()
         except (CaseError, LookupError) as error:
             reason = str(error.args[0]) if error.args else str(error)
             return nothing_to_judge(title), [NotBuilt(NAME, f"{name}: {reason}", expected=False)]
-        number = self.call or 0
-        if number >= len(calls):
+        if sample is None:
             return nothing_to_judge(title), [NotBuilt(NAME, f"{name}: PyTorch's samples have no further call")]
-        call = _Call.of(operator, calls[number])
-        spec, why = call.spec(title, self.call is not None, implementation)
-        if spec is None:
-            return nothing_to_judge(title), [NotBuilt(NAME, f"{name}: {why}", expected=self.call is None)]
-        return spec, [Candidate(Evaluated(implementation, call.of_tensors(implementation)), NAME)]
+        spec = sample.spec(title, self.call is not None, implementation)
+        if isinstance(spec, str):
+            return nothing_to_judge(title), [NotBuilt(NAME, f"{name}: {spec}", expected=self.call is None)]
+        return spec, [sample.candidate(implementation)]
 
     def command(self, candidate: str) -> str:
         """Evaluate the operator again."""
         return f"evaluate --backendbench {shlex.quote(str(self.folder))} --op {self.op}"
 
-    def _implementation(self) -> Callable:
+    def sample(self) -> OperatorCall | None:
+        """The call of the operator that PyTorch's samples make; None if they make fewer.
+
+        Raises:
+            LookupError: there is no such operator, or no call of it.
+        """
+        operator = _operator(operator_name(self.op))
+        calls, number = _calls(operator), self.call or 0
+        return OperatorCall.of(operator, calls[number]) if number < len(calls) else None
+
+    def implementation(self) -> Callable:
+        """The function that the operator's file defines.
+
+        Raises:
+            CannotLoad: the file does not run, or has no such function.
+        """
         from parity_tests.cli.case_file import CaseError, load_module
 
         path = implementations(self.start / self.folder)[self.op]
@@ -125,19 +137,24 @@ def _operator(name: str) -> torch._ops.OpOverload:
 
 
 def _calls(operator: torch._ops.OpOverload) -> Sequence[RecordedCall]:
-    """The calls of an operator that PyTorch's samples make, on real numbers."""
+    """The calls of an operator that PyTorch's samples make, on real numbers; those with the most entries first.
+
+    What returns nothing but zeros is left out, since a wrong implementation may, too, and what is not finite.
+    """
+    import numpy as np
+
     from parity_tests.sweep.calls import arrays_of, calls_of
 
-    name = operator.name().removeprefix("aten::")
-    calls = calls_of(name, "float64")
-    whole = [call for call in calls if all(x.size for x in arrays_of([*call.arguments.values()]))]
-    if not whole:
+    calls = calls_of(operator.name().removeprefix("aten::"), "float64")
+    results = [(call, arrays_of([*call.results])) for call in calls]
+    telling = [call for call, y in results if any(map(np.any, y)) and all(np.isfinite(x).all() for x in y)]
+    if not telling:
         raise LookupError("PyTorch has no derivative formula of it, or no sample that calls it")
-    return whole
+    return sorted(telling, key=lambda call: -sum(x.size for x in arrays_of([*call.arguments.values()])))
 
 
 @dataclass(frozen=True, eq=False)
-class _Call:
+class OperatorCall:
     """The arguments of a call in the order of the schema, among them the tensors by their names."""
 
     operator: torch._ops.OpOverload
@@ -146,7 +163,8 @@ class _Call:
     tensors: Mapping[str, torch.Tensor]
 
     @classmethod
-    def of(cls, operator: torch._ops.OpOverload, call: RecordedCall) -> _Call:
+    def of(cls, operator: torch._ops.OpOverload, call: RecordedCall) -> OperatorCall:
+        """The call with the arguments in their order, without those at the end that are defaults."""
         from parity_tests.sweep.recorded_calls import as_torch
 
         schema, args, keywords = operator._schema.arguments, list[Any](), dict[str, Any]()
@@ -177,7 +195,14 @@ class _Call:
 
         return called
 
-    def spec(self, title: str, given: bool, implementation: Callable) -> tuple[OpSpec | None, str]:
+    def candidate(self, implementation: Callable) -> Candidate:
+        """An implementation that is called as the operator is."""
+        from parity_tests.cli.sources.evaluated import Evaluated
+        from parity_tests.harness.candidates.torch_candidate import Candidate
+
+        return Candidate(Evaluated(implementation, self.of_tensors(implementation)), NAME)
+
+    def spec(self, title: str, given: bool, implementation: Callable) -> OpSpec | str:
         """The specification at the tensors of the call, or at others; or why there is none."""
         from parity_tests.cli.sources.evaluated import Evaluated
         from parity_tests.cli.sources.problem_inputs import follows, problem_inputs, real_domain
@@ -187,16 +212,16 @@ class _Call:
         names, tensors = [*self.tensors], [*self.tensors.values()]
         try:
             if given:
-                return OpSpec.from_torch(reference, inputs=tensors, name=title, input_names=tuple(names)), ""
+                return OpSpec.from_torch(reference, inputs=tensors, name=title, input_names=tuple(names))
             inputs: ProblemInputs = problem_inputs(names, tensors, reference, _integers((self.args, self.keywords)))
             if not inputs.letters:
-                return None, "no axis may have another size"
+                return "no axis may have another size"
             why = follows(self.of_tensors(implementation), reference, inputs)
             if why is not None:
-                return None, why
-            return OpSpec.from_torch(reference, inputs=inputs.text(real_domain(reference, inputs)), name=title), ""
+                return why
+            return OpSpec.from_torch(reference, inputs=inputs.text(real_domain(reference, inputs)), name=title)
         except (TypeError, ValueError, RuntimeError) as error:
-            return None, next(iter(str(error).splitlines()), type(error).__name__)
+            return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _named(name: str, value: Any) -> dict[str, Any]:

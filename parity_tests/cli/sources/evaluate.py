@@ -13,7 +13,17 @@ from parity_tests.cli.sources.kernelbench import KernelBenchProblem
 from parity_tests.cli.sources.source import FailedCandidate, SourceCommand
 
 # The solutions are kernels with a backward: second order, forward mode and vmap are not asked of them.
-CHECKS = ("forward", "vjp", "vjp_partial", "points", "purity", "retain_graph", "interleaved", "determinism", "shortcuts")
+CHECKS = (
+    "forward",
+    "vjp",
+    "vjp_partial",
+    "points",
+    "purity",
+    "retain_graph",
+    "interleaved",
+    "determinism",
+    "shortcuts",
+)
 
 Solutions = Sequence[KernelBenchProblem | BackendBenchOperator]
 
@@ -26,7 +36,9 @@ def solutions(
     solution: Annotated[Path | None, typer.Argument(help="A file that defines ModelNew.")] = None,
     backendbench: Annotated[
         Path | None,
-        typer.Option(help="Instead of both: a folder in BackendBench's form, add__Tensor/add__Tensor_implementation*.py."),
+        typer.Option(
+            help="Instead of both: a folder in BackendBench's form, add__Tensor/add__Tensor_implementation*.py."
+        ),
     ] = None,
     op: Annotated[
         list[str] | None, typer.Option(help="With --backendbench: only this folder of an operator; repeat for more.")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from parity_tests.cli.sources.problem_inputs import ProblemInputs
+    from parity_tests.harness.candidates.torch_candidate import Candidate
     from parity_tests.harness.isolation.messages import Candidates
     from parity_tests.harness.specs.spec import OpSpec
 
@@ -69,16 +70,19 @@ class KernelBenchProblem:
         from parity_tests.cli.sources.evaluated import nothing_to_judge
         from parity_tests.harness.candidates.not_built import NotBuilt
 
-        problem = _Problem.of(self.problem, self.start)
+        problem = Problem.of(self.problem, self.start)
         name = f"{self.problem.stem}{', get_inputs()' if self.given else ''}"
         try:
             solution = problem.solution(self.solution, self.start)
         except CaseError as error:
             return nothing_to_judge(name), [NotBuilt(NAME, str(error), expected=False)]
         try:
-            return problem.judged(solution, name, self.given)
+            spec = problem.spec(solution, name, self.given)
         except (TypeError, ValueError) as error:
             raise CaseError(f"{self.problem}: {error}") from error
+        if isinstance(spec, str):
+            return nothing_to_judge(name), [NotBuilt(NAME, spec, expected=not self.given)]
+        return spec, [problem.candidate(solution)]
 
     def command(self, candidate: str) -> str:
         """Evaluate the solution again."""
@@ -86,7 +90,7 @@ class KernelBenchProblem:
 
 
 @dataclass(frozen=True, eq=False)
-class _Problem:
+class Problem:
     """A model, the arguments that it was made with, the inputs that it is called with, and further arguments."""
 
     model: torch.nn.Module
@@ -95,7 +99,12 @@ class _Problem:
     params: Mapping[str, object]
 
     @classmethod
-    def of(cls, path: Path, start: Path) -> _Problem:
+    def of(cls, path: Path, start: Path) -> Problem:
+        """Run a problem's file.
+
+        Raises:
+            CannotLoad: it does not run, or is none in KernelBench's form.
+        """
         from parity_tests.cli.case_file import CaseError, load_module
 
         module = load_module(path, start)
@@ -118,6 +127,11 @@ class _Problem:
         return cls(model, arguments, tensors, params)
 
     def solution(self, path: Path, start: Path) -> torch.nn.Module:
+        """Run a solution's file, and make its module.
+
+        Raises:
+            CannotLoad: it does not run, or has no `ModelNew`.
+        """
         from parity_tests.cli.case_file import CaseError, load_module
 
         module = load_module(path, start)
@@ -128,12 +142,22 @@ class _Problem:
         except Exception as error:  # whatever the solution raises
             raise CaseError(f"{path}: {NAME}: {type(error).__name__}: {error}") from error
 
-    def judged(self, new: torch.nn.Module, name: str, given: bool) -> tuple[OpSpec, Candidates]:
-        from parity_tests.cli.sources.evaluated import Evaluated, nothing_to_judge
-        from parity_tests.cli.sources.problem_inputs import problem_inputs
-        from parity_tests.harness.candidates.not_built import NotBuilt
+    def candidate(self, new: torch.nn.Module) -> Candidate:
+        """A solution as a candidate, whose parameters are the model's."""
+        from parity_tests.cli.sources.evaluated import Evaluated
         from parity_tests.harness.candidates.torch_candidate import Candidate
         from parity_tests.harness.candidates.torch_modules import with_parameters
+
+        return Candidate(Evaluated(new, with_parameters(new, shared_parameters(self.model, new) or ())), NAME)
+
+    def spec(self, new: torch.nn.Module, name: str, given: bool) -> OpSpec | str:
+        """The specification that a solution is judged by, or why it cannot be.
+
+        Raises:
+            TypeError, ValueError: the model is none that can be judged.
+        """
+        from parity_tests.cli.sources.evaluated import Evaluated
+        from parity_tests.cli.sources.problem_inputs import problem_inputs
 
         parameters = dict(self.model.named_parameters())
         entries = sum(p.numel() for p in parameters.values())
@@ -141,20 +165,12 @@ class _Problem:
             raise ValueError(f"Model has {entries:,} parameters; write a copy of the problem with smaller sizes")
         sizes = {n for p in parameters.values() for n in p.shape} | set(_numbers(self.arguments))
         inputs = problem_inputs([*self.inputs], [*self.inputs.values()], self._called(self.model), sizes)
-        shared = _shared(self.model, new)
-        reference: Callable = self.model
-        if shared is None:
-            name, reference = f"{name}, parameters as they are", Evaluated(self.model, self.model)
-        evaluated = Evaluated(new, with_parameters(new, shared or ()))
-        spec, why = self._spec(reference, inputs, name, given, self._called(new))
-        if spec is None:
-            return nothing_to_judge(name), [NotBuilt(NAME, why, expected=not given)]
-        return spec, [Candidate(evaluated, NAME)]
+        if shared_parameters(self.model, new) is not None:
+            return self._spec(self.model, inputs, name, given, self._called(new))
+        as_they_are = Evaluated(self.model, self.model)
+        return self._spec(as_they_are, inputs, f"{name}, parameters as they are", given, self._called(new))
 
-    def _spec(
-        self, reference: Callable, inputs: ProblemInputs, name: str, given: bool, new: Callable
-    ) -> tuple[OpSpec | None, str]:
-        """The specification, or why there is none."""
+    def _spec(self, reference: Callable, inputs: ProblemInputs, name: str, given: bool, new: Callable) -> OpSpec | str:
         from parity_tests.cli.sources.problem_inputs import LARGEST, follows, is_fake, real_domain
         from parity_tests.harness.specs.spec import OpSpec
 
@@ -163,15 +179,15 @@ class _Problem:
         entries = sum(math.prod(x.shape) for x in inputs.given)
         if given and (why is None or entries <= LARGEST):
             if any(map(is_fake, inputs.given)):
-                return None, f"get_inputs() has {entries:,} numbers, too many to be drawn"
+                return f"get_inputs() has {entries:,} numbers, too many to be drawn"
             arrays = inputs.small() if entries > LARGEST else [*inputs.given]
             names = {} if reference is self.model else {"input_names": tuple(inputs.names)}
-            return OpSpec.from_torch(reference, inputs=arrays, name=name, params=self.params, **names), ""
+            return OpSpec.from_torch(reference, inputs=arrays, name=name, params=self.params, **names)
         if given or why is not None:
             size = f"get_inputs() has {entries:,} numbers, too many for the oracle, and " if given else ""
-            return None, f"{size}{why}"
+            return f"{size}{why}"
         text = inputs.text(real_domain(called, inputs))
-        return OpSpec.from_torch(reference, inputs=text, name=name, params=self.params), ""
+        return OpSpec.from_torch(reference, inputs=text, name=name, params=self.params)
 
     def _called(self, module: torch.nn.Module) -> Callable:
         return lambda *tensors: module(*tensors, **self.params)
@@ -199,7 +215,7 @@ def _inputs(get_inputs: Callable[[], Sequence[Any]]) -> Sequence[Any]:
     except Exception:  # it needs numbers
         return _seeded(get_inputs)
     entries = sum(x.numel() for x in fake if isinstance(x, torch.Tensor))
-    return fake if entries > 256 * LARGEST else _seeded(get_inputs)
+    return fake if entries > 2**11 * LARGEST else _seeded(get_inputs)
 
 
 def _member(path: Path, module: ModuleType, name: str) -> Any:
@@ -232,7 +248,7 @@ def _numbers(value: Any) -> list[int]:
     return [value] if isinstance(value, int) and not isinstance(value, bool) else []
 
 
-def _shared(model: torch.nn.Module, new: torch.nn.Module) -> list[str] | None:
+def shared_parameters(model: torch.nn.Module, new: torch.nn.Module) -> list[str] | None:
     """For each parameter of the model the solution's, by name, by its equal numbers, or by its place.
 
     The seed that both were made after gives them equal numbers. None if one has none.

@@ -21,12 +21,12 @@ _WHO = "the candidate"
 
 
 def _run(trial):
-    yield from _called(trial)
+    yield from _remembered(trial)
     yield from _written(trial)
     yield from _detached(trial)
-    yield from _remembered(trial)
     replaced = replaced_functions(trial.candidate.source)
     yield Fact(_WHO, not replaced, f"replaces {', '.join(replaced)} by functions of its own")
+    yield from _called(trial)  # last, since the backward raises if what it needs was written to
 
 
 def _called(trial):

@@ -16,6 +16,7 @@ from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.exceptions.explaining import explain
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.report.atomic_file import write_text
+from parity_tests.harness.report.conclusions import conclusions
 from parity_tests.harness.report.html import as_fragment, to_html
 from parity_tests.harness.report.results import (
     ORACLE,
@@ -157,7 +158,8 @@ class Report:
     def as_dict(self) -> dict[str, Any]:
         """The report as plain data, schema 1. A number that is not finite becomes None, a complex one a pair.
 
-        The `failure` of a row is the place of its diagnosis among the `failures`, or None.
+        The `failure` of a row is the place of its diagnosis among the `failures`, or None. The `summary` has a record
+        for each candidate, see `conclusions`; it follows from the rows.
         """
         places = itertools.count()
         rows = [
@@ -175,6 +177,7 @@ class Report:
                 "seconds": self.seconds,
                 "catches": self.catches,
                 "allow_suspect": self.allow_suspect,
+                "summary": conclusions(self),
                 "rows": rows,
                 "failures": [failure_as_dict(failure) for failure in self.failures],
             }

@@ -1,0 +1,44 @@
+"""race: no two accesses of a Pallas kernel to the same memory, one of which is a write, come in any order.
+
+The values may be right all the same: on this run, on this machine.
+"""
+
+from parity_tests.harness.candidates.pallas_races import detected_races
+from parity_tests.harness.candidates.torch_candidate import Refused
+from parity_tests.harness.checks.check import Check
+from parity_tests.harness.findings import Fact, NotApplicable
+
+
+def _run(trial):
+    if trial.candidate.framework != "jax":
+        raise NotApplicable("only Pallas kernels have a race detector that needs no GPU")
+    args, count = trial.arguments("vjp"), len(trial.primals)
+    tensors = trial.tensors(args)
+    with detected_races() as races:
+        trial.candidate.forward(tensors[:count])
+    if races.ran:
+        yield Fact("forward", not races.found, _told(races.found))
+    with detected_races() as backward:
+        try:
+            trial.candidate.vjp(tensors[:count], tensors[count:])
+        except Refused:
+            pass  # the check "vjp" reports it
+    if not races.ran and not backward.ran:
+        raise NotApplicable("the candidate goes through no Pallas kernel")
+    if backward.ran:
+        yield Fact("backward", not backward.found, _told(backward.found))
+
+
+def _told(found):
+    return f"has a race: {'; '.join(found)}"
+
+
+CHECK = Check(
+    "race",
+    "a copy that is read before it has ended, two steps of a grid that write to the same block at once",
+    (),
+    _run,
+    generic=True,
+    one_dtype=True,
+    on_request=True,
+)

@@ -1,0 +1,59 @@
+"""What a report says of each candidate in one record: verdict, reason, smallest case. For programs that read it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from parity_tests.harness.findings import Verdict
+from parity_tests.harness.report.results import ORACLE, Results, Row, WrongResult
+
+# The verdicts that do not pass, the one that says most first.
+_ORDER = (Verdict.MISMATCH, Verdict.SUSPECT, Verdict.UNSUPPORTED, Verdict.ERROR, Verdict.UNRESOLVED)
+_FIRST = "shortcuts"  # the check that says why others fail
+
+
+def conclusions(report: Results) -> list[dict[str, Any]]:
+    """A record for each candidate of each operator on each device, in the order of the rows; then what is not built.
+
+    Each has "op", "candidate", "device", "verdict", and of the row that decides "check", "dtype", "reason", "sizes" and
+    "smallest" (see `results.Smallest`), and "replay", the command that judges it again; None where there is none. A
+    candidate that passes has "PASS" alone, one that is not built "ERROR" with the reason, or "SKIPPED".
+    """
+    judged: dict[tuple[str, str, str], list[Row]] = {}
+    for row in report.rows:
+        if row.candidate != ORACLE:
+            judged.setdefault((row.op, row.candidate, row.device), []).append(row)
+    failed = {id(row) for row in report.failed}
+    found = [_conclusion(key, rows, [row for row in rows if id(row) in failed]) for key, rows in judged.items()]
+    for candidate in report.not_built:
+        verdict = Verdict.SKIPPED if candidate.expected else Verdict.ERROR
+        found.append(_record(("", candidate.name, ""), verdict, reason=candidate.reason))
+    return found
+
+
+def _conclusion(key: tuple[str, str, str], rows: Sequence[Row], failed: Sequence[Row]) -> dict[str, Any]:
+    if not failed:
+        agrees = any(row.verdict is Verdict.PASS for row in rows)
+        return _record(key, Verdict.PASS if agrees else Verdict.SKIPPED)
+    row = min(failed, key=lambda row: (_ORDER.index(row.verdict), row.check != _FIRST))
+    facts: dict[str, Any] = {"check": row.check, "dtype": row.dtype, "reason": row.reason}
+    failure = row.failure
+    if failure is not None:
+        reasons = dict.fromkeys(map(_in_words, failure.wrong))
+        smallest = None if failure.smallest is None else dataclasses.asdict(failure.smallest)
+        facts |= {"reason": "; ".join(reasons), "sizes": dict(failure.sizes)}
+        facts |= {"smallest": smallest, "replay": failure.replay}
+    return _record(key, row.verdict, **facts)
+
+
+def _in_words(wrong: WrongResult) -> str:
+    where = f" ({wrong.circumstance})" if wrong.circumstance else ""
+    return f"{wrong.label} {wrong.pattern}{where}"
+
+
+def _record(key: tuple[str, str, str], verdict: Verdict, **facts: Any) -> dict[str, Any]:
+    names = dict(zip(("op", "candidate", "device"), key, strict=True))
+    blank: dict[str, Any] = dict.fromkeys(("check", "dtype", "reason", "sizes", "smallest", "replay"))
+    return names | {"verdict": str(verdict)} | blank | facts

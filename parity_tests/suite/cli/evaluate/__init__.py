@@ -1,0 +1,1 @@
+"""Problems and solutions in the forms of evaluators, right, wrong and cheating."""

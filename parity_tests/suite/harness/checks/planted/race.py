@@ -1,0 +1,103 @@
+"""Pallas kernels whose accesses to memory are not ordered, with values that are right in spite of it."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+from parity_tests import JaxCandidate, OpSpec
+from parity_tests.suite.harness._ops import normal
+from parity_tests.suite.mistakes import Case, Mistake
+
+_ROWS, _COLUMNS = 8, 128
+
+
+def _double(x_ref, y_ref):
+    y_ref[...] = 2 * x_ref[...]
+
+
+def _doubled(x, at):
+    """Twice x, in two steps that run at once, each of which reads and writes the block that `at` says."""
+    block = pl.BlockSpec((_ROWS, _COLUMNS), at)
+    return pl.pallas_call(
+        _double,
+        grid=(2,),
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
+        interpret=True,
+    )(x)
+
+
+def _copied(x, waits):
+    """Twice x, which is copied asynchronously into memory of the kernel's own."""
+
+    def kernel(x_ref, y_ref, kept_ref, semaphore):
+        copy = pltpu.make_async_copy(x_ref, kept_ref, semaphore)
+        copy.start()
+        if waits:
+            copy.wait()
+        y_ref[...] = 2 * kept_ref[...] if waits else 2 * x_ref[...]
+        if not waits:
+            kept_ref[...] = y_ref[...]
+            copy.wait()
+
+    return pl.pallas_call(
+        kernel,
+        in_specs=[pl.BlockSpec(memory_space=pltpu.VMEM)],
+        out_specs=pl.BlockSpec(memory_space=pltpu.VMEM),
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        scratch_shapes=[pltpu.VMEM(x.shape, x.dtype), pltpu.SemaphoreType.DMA],
+        interpret=pltpu.InterpretParams(),
+    )(x)
+
+
+def _rule(forward, backward):
+    """A function with its own backward, each of which is a kernel."""
+
+    @jax.custom_vjp
+    def double(x):
+        return forward(x)
+
+    double.defvjp(lambda x: (forward(x), None), lambda _, y_bar: (backward(y_bar),))
+    return JaxCandidate(double)
+
+
+def _own(x):
+    return _doubled(x, lambda i: (i, 0))
+
+
+def _same(x):
+    """Both steps write all of the rows, the same numbers."""
+    rows = x.shape[0]
+    block = pl.BlockSpec((rows, _COLUMNS), lambda i: (0, 0))
+    return pl.pallas_call(
+        _double,
+        grid=(2,),
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
+        interpret=True,
+    )(x)
+
+
+_VALUES = ("forward", "vjp")
+_SPEC = OpSpec("double", primal=lambda x: 2 * jnp.asarray(x), inputs=(normal(2 * _ROWS, _COLUMNS),))
+
+CASES = (
+    Case(
+        _SPEC,
+        _rule(_own, _own),
+        {
+            "both steps write one block": Mistake(_rule(_same, _own), "race", passes=_VALUES),
+            "both steps of the backward write one block": Mistake(_rule(_own, _same), "race", passes=_VALUES),
+            "written while it is copied to": Mistake(
+                _rule(lambda x: _copied(x, False), lambda x: _copied(x, True)), "race", passes=_VALUES
+            ),
+        },
+    ),
+)
