@@ -57,7 +57,9 @@ def judged(
     `oracles`: those of this spec at this seed on the CPU, if it has them from another version.
     """
     chosen, precisions = select_checks(checks), select_precisions(dtypes)
-    plan = Plan(spec, [as_candidate(call, name, None)], chosen, precisions, "cpu", seed, lambda row: "", oracles=oracles)
+    plan = Plan(
+        spec, [as_candidate(call, name, None)], chosen, precisions, "cpu", seed, lambda row: "", oracles=oracles
+    )
     report = Report({})
     for _ in report.collect(judge(plan)):
         pass

@@ -184,13 +184,14 @@ class OperatorCall:
     def of_tensors(self, call: Callable) -> Callable:
         """A function that is called as the operator is, as one of the tensors alone."""
         import torch
+        from torch.utils._pytree import tree_flatten, tree_unflatten
 
-        leaves, structure = torch.utils._pytree.tree_flatten((list(self.args), dict(self.keywords)))
+        leaves, structure = tree_flatten((list(self.args), dict(self.keywords)))
 
         def called(*tensors: torch.Tensor) -> Any:
             remaining = iter(tensors)
             filled = [next(remaining) if isinstance(x, torch.Tensor) else x for x in leaves]
-            args, keywords = torch.utils._pytree.tree_unflatten(filled, structure)
+            args, keywords = tree_unflatten(filled, structure)
             return call(*args, **keywords)
 
         return called

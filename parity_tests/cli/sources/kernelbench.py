@@ -181,7 +181,7 @@ class Problem:
             if any(map(is_fake, inputs.given)):
                 return f"get_inputs() has {entries:,} numbers, too many to be drawn"
             arrays = inputs.small() if entries > LARGEST else [*inputs.given]
-            names = {} if reference is self.model else {"input_names": tuple(inputs.names)}
+            names: dict[str, Any] = {} if reference is self.model else {"input_names": tuple(inputs.names)}
             return OpSpec.from_torch(reference, inputs=arrays, name=name, params=self.params, **names)
         if given or why is not None:
             size = f"get_inputs() has {entries:,} numbers, too many for the oracle, and " if given else ""
@@ -235,8 +235,9 @@ def _positional(model: torch.nn.Module) -> list[str]:
 
 def _has_tensors(value: object) -> bool:
     import torch
+    from torch.utils._pytree import tree_leaves
 
-    return any(isinstance(x, torch.Tensor) for x in torch.utils._pytree.tree_leaves(value))
+    return any(isinstance(x, torch.Tensor) for x in tree_leaves(value))
 
 
 def _numbers(value: Any) -> list[int]:

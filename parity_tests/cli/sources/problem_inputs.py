@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_leaves
 
 LARGEST = 2**14  # entries of all inputs together, beyond which a problem is judged at a part of them
 _LETTERS = "nmklhwabcdefgpqrstuv"
@@ -80,7 +81,7 @@ class ProblemInputs:
 
     def _cut(self, i: int, shape: Shape, sizes: Mapping[str, int]) -> torch.Tensor:
         x, high = self.given[i][tuple(map(slice, shape))].clone(), self.highest[i]
-        return x % sizes[high] if high in sizes else x
+        return x if high is None or high not in sizes else x % sizes[high]
 
 
 def problem_inputs(
@@ -152,7 +153,7 @@ def output_shapes(call: Callable, shapes: Shapes, dtypes: Sequence[torch.dtype])
 
 def shapes_of(results: object) -> list[Shape]:
     """The shapes of all tensors among the results of a function."""
-    leaves = torch.utils._pytree.tree_leaves(results)
+    leaves = tree_leaves(results)
     return [tuple(y.shape) for y in leaves if isinstance(y, torch.Tensor)]
 
 
@@ -184,7 +185,7 @@ def real_domain(reference: Callable, inputs: ProblemInputs) -> str:
         if domain == "positive":
             tensors = [3 * x + 0.1 if x.is_floating_point() else x for x in tensors]
         with _quiet(), torch.no_grad():
-            results = torch.utils._pytree.tree_leaves(reference(*tensors))
+            results = tree_leaves(reference(*tensors))
         if all(bool(torch.isfinite(y).all()) for y in results if isinstance(y, torch.Tensor)):
             return domain
     return "real"

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 
 from parity_tests.harness.candidates.not_built import NotBuilt
+from parity_tests.harness.candidates.triton_interpreter import unseen_by_interpreter
 from parity_tests.harness.checks import Check
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.judging.candidate_rows import CandidateRows, History
@@ -15,7 +16,7 @@ from parity_tests.harness.judging.resume import key_of
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.oracle import Oracle
-from parity_tests.harness.report.results import ORACLE, Event
+from parity_tests.harness.report.results import ORACLE, Event, Note
 
 
 def judge(plan: Plan) -> Generator[Event, None, None]:
@@ -49,6 +50,9 @@ def judge(plan: Plan) -> Generator[Event, None, None]:
                 certified_oracle, without = oracles.certified_oracle(precision.double), uncertified[precision.double]
                 rows = CandidateRows(plan, candidate, certified_oracle.oracle, precision, history)
                 yield from rows.events(checks, certified_oracle.cases, without)
+    unseen = unseen_by_interpreter() if any(c.framework == "torch" for c in plan.present) else None
+    if unseen is not None:
+        yield Note(unseen)
 
 
 def _unknown(plan: Plan, candidate: str, precision: Precision, history: History) -> list[Check]:

@@ -62,12 +62,12 @@ IMPLEMENTATIONS = {
         ("torch.zeros_like(x))\n\n", "0.01 * y_bar)\n\n"),
     ),
     "sigmoid__default": Implementation(
-        "0.5 * (torch.tanh(0.5 * x) + 1)",
-        "y = 0.5 * (torch.tanh(0.5 * x) + 1)\nreturn y_bar * y * (1 - y)",
+        "1 / (1 + torch.exp(-x))",
+        "y = 1 / (1 + torch.exp(-x))\nreturn y_bar * y * (1 - y)",
         ("y * (1 - y)", "(1 - y * y)"),
     ),
     "tanh__default": Implementation(
-        "2 * torch.sigmoid(2 * x) - 1",
+        "torch.expm1(2 * x) / (torch.expm1(2 * x) + 2)",
         "return y_bar * 4 * torch.sigmoid(2 * x) * torch.sigmoid(-2 * x)",
         ("* 4", "* 2"),
     ),
@@ -76,10 +76,10 @@ IMPLEMENTATIONS = {
         "s = torch.sigmoid(x)\nreturn y_bar * s * (1 + x * (1 - s))",
         ("(1 + x * (1 - s))", "(1 - s)"),
     ),
-    "exp__default": Implementation(
-        "torch.expm1(x) + 1",
-        "return y_bar * (torch.expm1(x) + 1)",
-        ("(torch.expm1(x) + 1)", "torch.expm1(x)"),
+    "reciprocal__default": Implementation(
+        "torch.ones_like(x) / x",
+        "return -y_bar / (x * x)",
+        ("-y_bar", "y_bar"),
     ),
     "sqrt__default": Implementation(
         "torch.pow(x, 0.5)",
@@ -127,8 +127,8 @@ CHEATS = {
     "zeros": ("return 0 * right(*args, **options)", "is zero at every input"),
     "the operator": ("return torch.ops.aten.{op}(*args, **options)", "calls the reference's operator aten.{packet}"),
     "its first output": (
-        "return kept.setdefault(args[-1].shape if hasattr(args[-1], 'shape') else args[0].shape,"
-        " right(*args, **options))",
+        "shapes = tuple(x.shape for x in args if isinstance(x, torch.Tensor))\n"
+        "    return kept.setdefault(shapes, right(*args, **options))",
         "does not change with the input",
     ),
     "by data_ptr": (

@@ -98,6 +98,7 @@ class Problem:
 
 
 _SOFTMAX = "torch.exp(x - x.amax(-1, keepdim=True)) / torch.exp(x - x.amax(-1, keepdim=True)).sum(-1, keepdim=True)"
+_VARIANCE = "((x - x.mean(-1, keepdim=True)) ** 2).mean(-1, keepdim=True)"
 PROBLEMS = {
     "rms_norm": Problem(
         names="x",
@@ -172,8 +173,8 @@ PROBLEMS = {
         arguments="9",
         args="x, w, b",
         call="x, self.norm.weight, self.norm.bias",
-        forward="(x - x.mean(-1, keepdim=True)) / torch.sqrt(((x - x.mean(-1, keepdim=True)) ** 2).mean(-1, keepdim=True) + 1e-5) * w + b",
-        backward="r = 1 / torch.sqrt(((x - x.mean(-1, keepdim=True)) ** 2).mean(-1, keepdim=True) + 1e-5)\n"
+        forward=f"(x - x.mean(-1, keepdim=True)) / torch.sqrt({_VARIANCE} + 1e-5) * w + b",
+        backward=f"r = 1 / torch.sqrt({_VARIANCE} + 1e-5)\n"
         "n, z = (x - x.mean(-1, keepdim=True)) * r, y_bar * w\n"
         "x_bar = r * (z - z.mean(-1, keepdim=True) - n * (n * z).mean(-1, keepdim=True))\n"
         "return x_bar, (y_bar * n).sum(0), y_bar.sum(0)",

@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from parity_tests import Report
 from parity_tests.cli.app import app
 from parity_tests.cli.sources import kernelbench
+from parity_tests.cli.sources.problem_inputs import ProblemInputs, problem_inputs
 from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.judging.selection import select_checks, select_precisions, select_samples
 from parity_tests.suite.cli.evaluate.kernelbench_problems import CHEATS, PROBLEMS, Problem, cheating
@@ -55,3 +57,114 @@ def test_each_solution_is_judged_and_told_apart(
         assert found[cheat]["verdict"] == "MISMATCH", cheat
         assert found[cheat]["check"] == "shortcuts", found[cheat]
         assert reason in found[cheat]["reason"], found[cheat]
+
+
+def _evaluate(*arguments: str) -> tuple[int, str]:
+    ran = CliRunner().invoke(app, ["evaluate", *arguments], env={"COLUMNS": "300"})
+    return ran.exit_code, ran.output
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_the_command_and_its_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, solution, written = (tmp_path / name for name in ("problem.py", "solution.py", "report.json"))
+    problem.write_text(PROBLEMS["gelu"].text)
+    solution.write_text(PROBLEMS["gelu"].wrong_backward)
+    files = ("--json", str(written), "--failures", str(tmp_path / "failures"))
+    code, said = _evaluate(str(problem), str(solution), *OPTIONS, *files)
+    assert code == 1, said
+    given, sizes = json.loads(written.read_text())["summary"]
+    assert (given["op"], sizes["op"]) == ("problem, get_inputs()", "problem")
+    for record in (given, sizes):
+        assert (record["candidate"], record["verdict"], record["check"]) == ("ModelNew", "MISMATCH", "vjp")
+        assert record["reason"].startswith("x_bar ")
+        assert record["dtype"] == "float32"
+    assert sizes["smallest"]["sizes"] == {"n": 1, "m": 1}
+    assert sizes["smallest"]["entries"].keys() == {"x", "output_bar"}
+    monkeypatch.chdir(tmp_path)
+    again = CliRunner().invoke(app, [*sizes["replay"].split()[1:]], env={"COLUMNS": "300"})
+    assert (again.exit_code, "x_bar" in again.output) == (1, True), again.output
+
+
+@pytest.mark.parametrize(
+    ("solution", "reason"),
+    [
+        ("import nowhere\n", "solution.py, line 1: ModuleNotFoundError: No module named 'nowhere'"),
+        ("import torch\n", "solution.py: defines no ModelNew"),
+        ("class ModelNew:\n    def __init__(self, one):\n        pass\n", "solution.py: ModelNew: TypeError: "),
+    ],
+    ids=["does not run", "no class", "is not made"],
+)
+def test_a_solution_that_cannot_be_used(tmp_path: Path, solution: str, reason: str) -> None:
+    (tmp_path / "problem.py").write_text(PROBLEMS["gelu"].text)
+    (tmp_path / "solution.py").write_text(solution)
+    paths = (str(tmp_path / "problem.py"), str(tmp_path / "solution.py"))
+    code, _ = _evaluate(*paths, *OPTIONS, "--json", str(tmp_path / "report.json"))
+    data = json.loads((tmp_path / "report.json").read_text())
+    (record,) = data["summary"]
+    assert (code, data["passed"], record["verdict"]) == (2, False, "ERROR")
+    assert reason in record["reason"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "give a problem and a solution, or --backendbench FOLDER"),
+        (("nowhere.py", "nowhere.py"), "nowhere.py: no such file"),
+        (("--backendbench", "nowhere"), "--backendbench nowhere: is no folder"),
+        (("--op", "add__Tensor"), "--op is about a folder of operators"),
+    ],
+)
+def test_what_cannot_be_evaluated(arguments: tuple[str, ...], message: str) -> None:
+    code, said = _evaluate(*arguments)
+    assert (code, message in said) == (2, True), said
+
+
+# What is read into a problem.
+
+
+def _inputs(text: str, folder: Path) -> ProblemInputs:
+    (folder / "problem.py").write_text(text)
+    read = kernelbench.Problem.of(folder / "problem.py", folder)
+    sizes = {n for p in read.model.parameters() for n in p.shape}
+    return problem_inputs([*read.inputs], [*read.inputs.values()], read.model, sizes)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rms_norm", "x: (n,m,8)"),
+        ("softmax", "x: (n,m)"),
+        ("linear_relu", "x: (n,12)"),
+        ("hinge_loss", "predictions: (n,m), targets: (m)"),
+        ("cross_entropy", "logits: (n,m), labels: (n) integer(0,m)"),
+        ("transposed_product", "a: (n,m), b: (n,k)"),
+    ],
+)
+def test_the_axes_that_may_have_other_sizes(tmp_path: Path, name: str, text: str) -> None:
+    assert _inputs(PROBLEMS[name].text, tmp_path).text() == text
+
+
+def test_a_problem_of_a_billion_numbers_is_judged_at_smaller_sizes(tmp_path: Path) -> None:
+    text = PROBLEMS["softmax"].text.replace("torch.rand(64, 32)", "torch.rand(2**15, 2**15)")
+    inputs = _inputs(text, tmp_path)
+    assert [tuple(x.shape) for x in inputs.given] == [(2**15, 2**15)]
+    assert inputs.letters == ["n", "m"]
+
+
+def test_parameters_are_shared_by_name_or_by_the_seed() -> None:
+    class Mine(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.b = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+            self.a = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
+
+    class Theirs(torch.nn.Module):
+        def __init__(self, a: float) -> None:
+            super().__init__()
+            self.first = torch.nn.Parameter(torch.tensor([a, 4.0]))
+            self.second = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+
+    assert kernelbench.shared_parameters(Mine(), Mine()) == ["b", "a"]
+    assert kernelbench.shared_parameters(Mine(), Theirs(3.0)) == ["second", "first"]
+    assert kernelbench.shared_parameters(Mine(), Theirs(5.0)) == ["first", "second"]
+    assert kernelbench.shared_parameters(Mine(), torch.nn.Linear(2, 2)) is None

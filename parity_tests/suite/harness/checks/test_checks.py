@@ -64,7 +64,9 @@ def test_a_right_operator_passes(check, case, dtype):
     assert row.comparisons > 0
 
 
-@pytest.mark.parametrize("check", [name for name in CHECKS if name not in ("jvp_of_jvp", "opcheck", "low_precision", "race")])
+@pytest.mark.parametrize(
+    "check", [name for name in CHECKS if name not in ("jvp_of_jvp", "opcheck", "low_precision", "race")]
+)
 def test_a_right_function_passes(check):
     assert row_of(pair_function().apply, cases_of(check)[0].spec, check, limits={}).verdict is Verdict.PASS
 
