@@ -330,6 +330,6 @@ def test_a_wrong_version_among_the_right_ones_is_an_alarm(tmp_path):
     }
 
 
-def test_the_table_of_the_readme_is_that_of_the_results():
+def test_the_table_of_the_guide_is_that_of_the_results():
     cells = list(run.read(ROOT / "benchmarks/results/faults.json").values())
-    assert page.readme_table(cells) in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert page.guide_table(cells) in (ROOT / "docs/judge_kernel.md").read_text(encoding="utf-8")

@@ -182,8 +182,8 @@ def summary(cells: Sequence[Cell]) -> list[str]:
     return lines
 
 
-def readme_table(cells: Sequence[Cell]) -> str:
-    """Return the table of the README: float32, bfloat16 and float16, where the right version is accepted."""
+def guide_table(cells: Sequence[Cell]) -> str:
+    """Return the table of docs/judge_kernel.md: float32, bfloat16 and float16, where the right version is accepted."""
     judged = [cell for cell in cells if cell.format != "float64"]
     rows = []
     for rule in rules_in(judged):

@@ -1,4 +1,4 @@
-"""The command line: gradparity run, check, evaluate, replay, mutate, captures, formula, sweep, merge, new, checks, doctor.
+"""The commands of `gradparity`.
 
 Each command imports what it needs: PyTorch and JAX take seconds, for which a question about options need not wait.
 """
@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from parity_tests.cli.check_commands import checks, explain
 from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.cli.options import Options
 from parity_tests.cli.report_files import ReportFile, empty_report
@@ -26,9 +27,6 @@ from parity_tests.cli.terminal import Output, complain
 from parity_tests.harness.isolation.budget import TRIAL_SECONDS
 from parity_tests.harness.isolation.processes import Pool, cores
 from parity_tests.harness.names import CHECKS, selected
-
-if TYPE_CHECKING:
-    from parity_tests.harness.checks import Check
 
 COULD_NOT_RUN = 2
 
@@ -277,20 +275,8 @@ def new(case: Annotated[Path, typer.Argument(help="The Python file to write.")])
     Output().show(told, soft_wrap=True, markup=False)
 
 
-@app.command()
-def checks() -> None:
-    """List the checks, and what each is there to catch."""
-    from rich.table import Table
-
-    from parity_tests.harness.checks import CHECKS
-
-    def told(check: Check) -> str:
-        return check.catches + (f"\n(on request: --only {check.name})" if check.on_request else "")
-
-    grid = Table("check", "catches")
-    for item in CHECKS.values():
-        grid.add_row(item.name, told(item))
-    Output().show(grid)
+app.command()(checks)
+app.command()(explain)
 
 
 @app.command()
