@@ -19,7 +19,8 @@ import typer
 from parity_tests.cli.check_commands import checks, explain
 from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.cli.options import Options
-from parity_tests.cli.report_files import ReportFile, empty_report
+from parity_tests.cli.report_command import report
+from parity_tests.cli.report_files import ReportFile, ReportFiles, empty_report
 from parity_tests.cli.sources import SOURCES
 from parity_tests.cli.sources.source import Source, SourceCommand
 from parity_tests.cli.sweep_commands import merge, sweep
@@ -48,6 +49,10 @@ DeviceOption = Annotated[list[str] | None, typer.Option("--device", help="cpu or
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of the random inputs, cotangents and tangents.")]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the report to this file, as data.")]
 HtmlOption = Annotated[Path | None, typer.Option("--html", help="Also write it to this file, as a page to look at.")]
+MarkdownOption = Annotated[
+    Path | None, typer.Option("--markdown", help="Also write it to this file, as text for an issue.")
+]
+JunitOption = Annotated[Path | None, typer.Option("--junit", help="Also write it to this file, as JUnit XML for CI.")]
 FailuresOption = Annotated[
     Path, typer.Option("--failures", help="The folder for reproducers of failures, which is made if there are any.")
 ]
@@ -112,6 +117,8 @@ def _options(
     seed: SeedOption = 0,
     json: JsonOption = None,
     html: HtmlOption = None,
+    markdown: MarkdownOption = None,
+    junit: JunitOption = None,
     failures: FailuresOption = FAILURES,
     seconds: BudgetOption = None,
     jobs: JobsOption = 1,
@@ -129,6 +136,8 @@ def _options(
         seed=seed,
         json=json,
         html=html,
+        markdown=markdown,
+        junit=junit,
         failures=failures,
         budget=seconds,
         jobs=jobs,
@@ -275,6 +284,7 @@ def new(case: Annotated[Path, typer.Argument(help="The Python file to write.")])
     Output().show(told, soft_wrap=True, markup=False)
 
 
+app.command()(report)
 app.command()(checks)
 app.command()(explain)
 
@@ -325,7 +335,7 @@ def _interruption(context: typer.Context) -> Interruption:
 def _judge(
     sources: Sequence[Source],
     options: Options,
-    files: tuple[ReportFile | None, ReportFile | None],
+    files: ReportFiles,
     context: typer.Context,
 ) -> None:
     """Start the processes that judge, which takes seconds, and import meanwhile what shows their results."""
@@ -333,8 +343,8 @@ def _judge(
     pool = Pool(min(options.jobs, cores())) if options.isolate else None
 
     def write(text: str) -> None:
-        if files[0] is not None and files[0].kept:
-            files[0].write(empty_report(text))
+        if files.json is not None and files.json.kept:
+            files.json.write(empty_report(text))
 
     def last_words() -> None:
         if pool is not None:

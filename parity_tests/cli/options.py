@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from parity_tests.cli.report_files import ReportFile, report_files
+from parity_tests.cli.report_files import ReportFiles, report_files
 from parity_tests.harness.names import CHECKS, DEVICES, FORMATS, one_of, selected
 
 
@@ -31,6 +31,8 @@ class Options:
     seed: int
     json: Path | None
     html: Path | None
+    markdown: Path | None
+    junit: Path | None
     failures: Path
     budget: float | None
     jobs: int
@@ -38,8 +40,8 @@ class Options:
     trial_seconds: float
     allow_suspect: bool
 
-    def checked(self) -> tuple[ReportFile | None, ReportFile | None]:
-        """The files for the report, as data and as a page, once all options are in order.
+    def checked(self) -> ReportFiles:
+        """The files for the report, once all options are in order.
 
         Raises:
             ValueError: one is not; the message names it.
@@ -59,4 +61,4 @@ class Options:
             selected("dtype", self.dtypes, FORMATS)
         for device in self.devices:
             one_of("device", device, DEVICES)
-        return report_files(self.json, self.html)
+        return report_files(self.json, self.html, self.markdown, self.junit)

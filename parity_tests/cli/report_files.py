@@ -7,11 +7,16 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from parity_tests.harness.report.atomic_file import is_special, write_text
 
-_BEGINNINGS = {"--json": ("{",), "--html": ("<!doctype html", "<html")}
+_BEGINNINGS = {
+    "--json": ("{",),
+    "--html": ("<!doctype html", "<html"),
+    "--markdown": ("<!-- gradparity -->",),
+    "--junit": ("<?xml", "<testsuite"),
+}
 _LOOKED_AT = 200  # characters of a file that would be replaced
 
 
@@ -20,7 +25,7 @@ class ReportFile:
     """A file for a report.
 
     Attributes:
-        option: by which it was named: "--json", "--html".
+        option: by which it was named: "--json", "--html", "--markdown", "--junit".
         given: its name, as it was given.
         path: the same from the root, since a candidate may change to another folder; None for standard output.
     """
@@ -66,16 +71,33 @@ class ReportFile:
             sys.stdout.flush()
 
 
-def report_files(json: Path | None, html: Path | None) -> tuple[ReportFile | None, ReportFile | None]:
-    """The files of both options.
+class ReportFiles(NamedTuple):
+    """The files for a report in each of its forms; None for a form that nobody asked for."""
+
+    json: ReportFile | None = None
+    html: ReportFile | None = None
+    markdown: ReportFile | None = None
+    junit: ReportFile | None = None
+
+
+def report_files(
+    json: Path | None, html: Path | None, markdown: Path | None = None, junit: Path | None = None
+) -> ReportFiles:
+    """The files of all options.
 
     Raises:
-        ValueError: see `ReportFile.of`; or both options name the same one.
+        ValueError: see `ReportFile.of`; or two options name the same one.
     """
-    one, other = ReportFile.of("--json", json), ReportFile.of("--html", html)
-    if one is not None and other is not None and _place(one) == _place(other):
-        raise ValueError(f"--json {json} and --html {html} are the same file; give two")
-    return one, other
+    given = {"--json": json, "--html": html, "--markdown": markdown, "--junit": junit}
+    files = ReportFiles(*(ReportFile.of(option, path) for option, path in given.items()))
+    places: dict[str | None, ReportFile] = {}
+    for file in files:
+        if file is None:
+            continue
+        other = places.setdefault(_place(file), file)
+        if other is not file:
+            raise ValueError(f"{other.option} {other.given} and {file.option} {file.given} are the same file; give two")
+    return files
 
 
 def empty_report(error: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from rich.live import Live
 
 from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.cli.options import Options
-from parity_tests.cli.report_files import ReportFile
+from parity_tests.cli.report_files import ReportFiles
 from parity_tests.cli.run_spec import RunSpec, Survey
 from parity_tests.cli.sources.source import Source
 from parity_tests.cli.terminal import Output, OutputLost, complain
@@ -24,7 +25,7 @@ from parity_tests.harness.isolation.messages import CannotLoad, WorkerError
 from parity_tests.harness.isolation.processes import Pool
 from parity_tests.harness.judging import remedies
 from parity_tests.harness.names import DEVICES
-from parity_tests.harness.report import html, progress
+from parity_tests.harness.report import annotations, html, junit, markdown, progress
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Note, Row
 from parity_tests.harness.report.text import details, row_line, table, timing_line
@@ -32,7 +33,6 @@ from parity_tests.harness.report.text import details, row_line, table, timing_li
 COULD_NOT_RUN = 2
 
 Rows = Generator[Row | None, None, None]  # None: none yet, look at the clock
-Files = tuple[ReportFile | None, ReportFile | None]
 
 _BETWEEN = 1.0  # seconds at least between two writings of a report that is not finished
 _SHARE = 20  # and so many times as long as a writing takes
@@ -49,13 +49,13 @@ class Session:
         self,
         sources: Sequence[Source],
         options: Options,
-        files: Files,
+        files: ReportFiles,
         interruption: Interruption,
         pool: Pool | None,
     ) -> None:
         self._sources = sources
         self._options, self._interruption, self._pool = options, interruption, pool
-        self._json, self._html = files
+        self._files = files
         self._report = Report({}, allow_suspect=options.allow_suspect)
         self._console = Output(stderr=any(file is not None and file.path is None for file in files))
         self._kept, self._pause, self._length = -math.inf, _BETWEEN, 0
@@ -93,6 +93,8 @@ class Session:
             if lost is None:
                 text = ("", timing_line(self._report), "", details(self._report))
                 self._console.show(*text, sep="\n", soft_wrap=True, highlight=False)
+                if os.environ.get("GITHUB_ACTIONS") == "true":
+                    self._annotate()
         except OutputLost as error:
             lost = str(error)
         written = self._write()
@@ -226,10 +228,11 @@ class Session:
     def _keep(self) -> None:
         """Write what is known, as of a run that has not ended, unless that was done just now."""
         start = time.monotonic()
-        if self._json is None or not self._json.kept or start < self._kept + self._pause:
+        if self._files.json is None or not self._files.json.kept or start < self._kept + self._pause:
             return
         with contextlib.suppress(OSError):  # in the end it is tried again, and told
-            self._json.write(self._data(f"not finished: {len(self._report.rows)} of {self._length} rows are judged"))
+            done = f"{len(self._report.rows)} of {self._length} rows are judged"
+            self._files.json.write(self._data(f"not finished: {done}"))
         self._kept = time.monotonic()
         self._pause = max(_BETWEEN, _SHARE * (self._kept - start))
 
@@ -239,8 +242,10 @@ class Session:
     def _write(self) -> bool:
         """Write the report in every form; returns whether all are written, and says which are not."""
         forms = (
-            (self._json, lambda: self._data(self._report.error)),
-            (self._html, lambda: html.as_html(self._report)),
+            (self._files.json, lambda: self._data(self._report.error)),
+            (self._files.html, lambda: html.as_html(self._report)),
+            (self._files.markdown, lambda: markdown.as_markdown(self._report, self._cases())),
+            (self._files.junit, lambda: junit.as_junit(self._report)),
         )
         written = True
         for file, text in forms:
@@ -255,6 +260,18 @@ class Session:
                 complain(f"{file.option} {file.given} cannot be made: {one_line_description(error)}")
                 written = False
         return written
+
+    def _annotate(self) -> None:
+        """What GitHub Actions shows at the case file."""
+        files = [source.file for source in self._sources if source.file is not None]
+        place = os.path.relpath(files[0], self._options.start) if files else None
+        for line in annotations.as_annotations(self._report, place):
+            self._console.show(line, soft_wrap=True, highlight=False, markup=False)
+
+    def _cases(self) -> dict[str, str]:
+        """The text of each case file, by its name."""
+        files = [source.file for source in self._sources if source.file is not None]
+        return {file.name: file.read_text(encoding="utf-8") for file in files}
 
     def _last_words(self) -> None:
         """Before an interruption ends this process."""

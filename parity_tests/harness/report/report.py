@@ -18,6 +18,7 @@ from parity_tests.harness.findings import Verdict
 from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.conclusions import conclusions
 from parity_tests.harness.report.html import as_fragment, to_html
+from parity_tests.harness.report.markdown import to_markdown
 from parity_tests.harness.report.results import (
     ORACLE,
     AllRows,
@@ -232,6 +233,10 @@ class Report:
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write `as_dict()` to a file, whole or not at all."""
         write_text(path, self.as_json())
+
+    def to_markdown(self, path: str | os.PathLike[str]) -> None:
+        """Write the report as Markdown that fits the thread of an issue, whole or not at all."""
+        to_markdown(self, path)
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write the report as one self-contained HTML file, whole or not at all."""

@@ -1,0 +1,89 @@
+"""The command `gradparity report`: reports of earlier runs, shown, merged and compared."""
+
+from __future__ import annotations
+
+import json as json_format
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parity_tests.cli.report_files import ReportFiles, report_files
+from parity_tests.cli.terminal import Output, complain
+
+if TYPE_CHECKING:
+    from parity_tests.harness.report.report import Report
+
+COULD_NOT_RUN = 2
+
+
+def report(
+    files: Annotated[list[Path], typer.Argument(help="Reports that --json has written, the earliest first.")],
+    *,
+    json: Annotated[Path | None, typer.Option("--json", help="Write the merged report to this file, as data.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write it as a page to look at.")] = None,
+    markdown: Annotated[Path | None, typer.Option("--markdown", help="Write it as text for an issue.")] = None,
+    junit: Annotated[Path | None, typer.Option("--junit", help="Write it as JUnit XML for CI.")] = None,
+) -> None:
+    """Show the report of an earlier run; or merge several, and say what is new and what is mended in the last.
+
+    In the merged report a row that several have is that of the last. Exit codes: of one report as of its run; of
+    several 0 if nothing is new, 1 if something is, 2 if a report cannot be read or written, or a run ended early.
+    """
+    try:
+        written = report_files(json, html, markdown, junit)
+        reports = [_read(file) for file in files]
+    except (OSError, ValueError) as error:
+        complain(str(error))
+        raise typer.Exit(COULD_NOT_RUN) from error
+    from parity_tests.harness.report.comparison import as_lines, compare, merged
+    from parity_tests.harness.report.text import details, table
+
+    whole = merged(reports)
+    output = Output(stderr=any(file is not None and file.path is None for file in written))
+    output.show(table(whole), details(whole), sep="\n", soft_wrap=True, highlight=False)
+    code = whole.exit_code
+    if len(reports) > 1:
+        comparison = compare(merged(reports[:-1]), reports[-1])
+        output.show("", *as_lines(comparison), sep="\n", soft_wrap=True, highlight=False)
+        code = COULD_NOT_RUN if whole.error else int(bool(comparison.new))
+    raise typer.Exit(code if _write(whole, written) else COULD_NOT_RUN)
+
+
+def _read(file: Path) -> Report:
+    """The report of a file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no report.
+    """
+    from parity_tests.harness.report.report import SCHEMA, Report
+
+    try:
+        data = json_format.loads(file.read_text(encoding="utf-8"))
+        if data["schema"] != SCHEMA:
+            raise ValueError(f"{file}: a report of schema {data['schema']}, and this version reads {SCHEMA}")
+        return Report.from_dict(data)
+    except (json_format.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise ValueError(f"{file}: not a report that `gradparity check --json` has written") from error
+    except OSError as error:
+        raise OSError(f"{file}: {error.strerror or error}") from error
+
+
+def _write(whole: Report, files: ReportFiles) -> bool:
+    """Write the report in every form that is asked for; returns whether all could be written."""
+    from parity_tests.harness.report.html import as_html
+    from parity_tests.harness.report.junit import as_junit
+    from parity_tests.harness.report.markdown import as_markdown
+    from parity_tests.harness.report.report import Report
+
+    written = True
+    for file, text in zip(files, (Report.as_json, as_html, as_markdown, as_junit), strict=True):
+        if file is None:
+            continue
+        try:
+            file.write(text(whole))
+        except OSError as error:
+            complain(f"{file.option} {file.given} cannot be written: {error.strerror or error}")
+            written = False
+    return written

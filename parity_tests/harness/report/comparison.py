@@ -1,0 +1,73 @@
+"""Two reports of one thing, before and after a change: what is new, what is mended, and both as one report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rich.text import Text
+
+from parity_tests.harness.report.report import Report
+from parity_tests.harness.report.results import Row
+
+Key = tuple[str, str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How the rows of a report differ from those of an earlier one.
+
+    Attributes:
+        new: rows that do not pass, and passed before or were not judged.
+        mended: rows that pass, and did not before.
+        still: rows that do not pass, as before.
+        gone: rows that did not pass before, and are not judged any more.
+    """
+
+    new: tuple[Row, ...]
+    mended: tuple[Row, ...]
+    still: tuple[Row, ...]
+    gone: tuple[Row, ...]
+
+
+def compare(before: Report, after: Report) -> Comparison:
+    """Return how the rows of `after` differ from those of `before`, by operator, candidate, check, dtype and device."""
+    failed_before = {_key(row): row for row in before.failed}
+    failed_after = {_key(row): row for row in after.failed}
+    judged_after = {_key(row): row for row in after.rows}
+    return Comparison(
+        new=tuple(row for key, row in failed_after.items() if key not in failed_before),
+        mended=tuple(judged_after[key] for key in failed_before if key in judged_after and key not in failed_after),
+        still=tuple(row for key, row in failed_after.items() if key in failed_before),
+        gone=tuple(row for key, row in failed_before.items() if key not in judged_after),
+    )
+
+
+def merged(reports: Sequence[Report]) -> Report:
+    """Return one report of several, in which a row that several have is that of the last.
+
+    A run that ended early makes the merged report fail, as it made its own.
+    """
+    rows = {_key(row): row for report in reports for row in report.rows}
+    return replace(Report.merged(reports), rows=list(rows.values()))
+
+
+def as_lines(comparison: Comparison) -> Iterator[Text]:
+    """Yield a line for each row that differs or still fails, and one with the numbers."""
+    groups = (
+        ("new", comparison.new, "bold red"),
+        ("mended", comparison.mended, "green"),
+        ("no longer judged", comparison.gone, "yellow"),
+        ("as before", comparison.still, "dim"),
+    )
+    for name, rows, style in groups:
+        for row in rows:
+            line = Text(f"{name}: ", style=style)
+            line.append(f"{row.op}, {row.candidate}, {row.check}, {row.dtype}, {row.device}: {row.verdict}", style="")
+            yield line
+    numbers = ", ".join(f"{len(rows)} {name}" for name, rows, _ in groups)
+    yield Text(numbers, style="bold red" if comparison.new else "bold green")
+
+
+def _key(row: Row) -> Key:
+    return row.op, row.candidate, row.check, row.dtype, row.device

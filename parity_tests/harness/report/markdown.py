@@ -1,0 +1,109 @@
+"""A report as Markdown that fits the thread of an issue: what is wrong, the smallest input, the versions, the case."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from parity_tests.harness.numbers.digits import apart
+from parity_tests.harness.report.atomic_file import write_text
+from parity_tests.harness.report.lines_of_results import smallest_line
+from parity_tests.harness.report.printable import in_a_line
+from parity_tests.harness.report.results import ORACLE, Failure, Results, WrongResult
+from parity_tests.harness.report.text import explanations, grouped_failures, summary, verdict_line
+
+BEGINNING = "<!-- gradparity -->"  # by which a file is known as a report, and may be replaced
+_VERSIONS = ("gradparity", "torch", "jax", "numpy", "python", "platform")
+
+
+def as_markdown(report: Results, cases: Mapping[str, str] | None = None) -> str:
+    """Return the report as Markdown.
+
+    Args:
+        report: what a run has found.
+        cases: the source of each case file by its name, which has the formulas of both sides; shown at the end.
+    """
+    causes, consequences = grouped_failures(report.failures)
+    parts = [BEGINNING, f"**{_escaped(verdict_line(report).plain)}**"]
+    parts += ["\n\n".join(_failure(group)) for group in causes]
+    parts += [_escaped(line) for line in summary(consequences).values()]
+    reasons = [f"- {_escaped(text.plain)}" for text in explanations(report)]
+    if reasons:
+        parts.append(_folded("What else did not pass, and why", "\n".join(reasons)))
+    parts.append(_folded("Versions", _versions(report)))
+    parts += [_folded(in_a_line(name), _code(text, "python")) for name, text in (cases or {}).items()]
+    return "\n\n".join(parts) + "\n"
+
+
+def to_markdown(report: Results, path: str | os.PathLike[str]) -> None:
+    """Write `as_markdown(report)` to a file, whole or not at all."""
+    write_text(path, as_markdown(report))
+
+
+def _failure(group: Sequence[Failure]) -> Iterator[str]:
+    """The paragraphs about one check: the failure of the first format, and in which others it fails, too."""
+    failure, *others = group
+    judged = "its own certificate" if failure.candidate == ORACLE else "the oracle"
+    what = "is suspect" if failure.suspect else f"disagrees with {judged}"
+    yield f"### {_escaped(failure.op)}: {_escaped(failure.candidate)} {what} in `{failure.check}`"
+    sizes = ", ".join(f"{axis}={size}" for axis, size in failure.sizes.items())
+    where = f"{failure.dtype} on {failure.device}, sample `{failure.sample}`" + (f" ({sizes})" if sizes else "")
+    also = f"; also in {', '.join(other.dtype for other in others)}" if others else ""
+    yield f"In {where}, seed {failure.seed}{also}."
+    yield _table(failure.wrong)
+    lines = [f"Looks like: `{_uncoded(result.looks_like)}`" for result in failure.wrong if result.looks_like]
+    if failure.smallest and (smallest := smallest_line(failure.smallest, failure.wrong)):
+        lines.append(f"The smallest input that fails: `{_uncoded(smallest)}`")
+    lines += [f"Witness: {_escaped(failure.judge)}"] if failure.judge else []
+    lines += [f"To do: {_escaped(failure.suspect)}"] if failure.suspect else []
+    lines += [f"Right in the same sample: {_escaped(', '.join(failure.agrees))}"] if failure.agrees else []
+    lines += [f"To judge it again: `{_uncoded(failure.replay)}`"] if failure.replay else []
+    lines += [f"To see it without gradparity: `python {_uncoded(failure.script)}`"] if failure.script else []
+    if lines:
+        yield "\n".join(f"- {line}" for line in lines)
+
+
+def _table(wrong: Sequence[WrongResult]) -> str:
+    columns = ("result", "what is wrong", "worst entry", "candidate", "oracle", "error", "allowed")
+    head = f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|"
+    return "\n".join([head, *(_row(result) for result in wrong)])
+
+
+def _row(result: WrongResult) -> str:
+    candidate = oracle = error = allowed = ""
+    if result.index is not None:
+        candidate, oracle = apart(result.candidate, result.oracle)
+        error, allowed = apart(result.error, result.allowed, digits=3, sign="")
+    pattern = result.pattern + (f" ({result.circumstance})" if result.circumstance else "")
+    index = "" if result.index is None else str(result.index)
+    cells = (f"`{result.label}`", _escaped(pattern), index, candidate, oracle, error, allowed)
+    return f"| {' | '.join(cells)} |"
+
+
+def _versions(report: Results) -> str:
+    environment = report.environment
+    known = [name for name in _VERSIONS if name in environment]
+    return "\n".join(f"- {name}: {_escaped(str(environment[name]))}" for name in known) or "- not known"
+
+
+def _folded(title: str, body: str) -> str:
+    return f"<details>\n<summary>{html.escape(title)}</summary>\n\n{body}\n\n</details>"
+
+
+def _code(text: str, language: str) -> str:
+    """A block of code, within a fence that is longer than any in the code itself."""
+    longest = max(map(len, re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def _escaped(text: str) -> str:
+    """Text in a line, in which nothing is taken for Markdown or HTML."""
+    return re.sub(r"([\\`*_\[\]|#<>~])", r"\\\1", in_a_line(text))
+
+
+def _uncoded(text: str) -> str:
+    """Text in a line that can be put between backticks."""
+    return in_a_line(text).replace("`", "'")

@@ -1,0 +1,142 @@
+"""A report as Markdown for an issue, as JUnit XML, and as annotations of GitHub Actions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from markdown_it import MarkdownIt
+
+from parity_tests import Report, Verdict, crosscheck
+from parity_tests.harness.report.annotations import as_annotations
+from parity_tests.harness.report.junit import as_junit
+from parity_tests.harness.report.markdown import BEGINNING, as_markdown
+from parity_tests.harness.report.results import Row, Smallest
+from parity_tests.suite.harness._ops import SQUARE, unary_function
+
+
+@pytest.fixture(scope="module")
+def failed() -> Report:
+    def backward(x, g):
+        spoilt = 2 * x * g
+        spoilt[1, 2] += 3
+        return spoilt
+
+    wrong = unary_function(lambda x: x * x, backward)
+    return crosscheck(wrong, SQUARE, checks=["forward", "vjp"], dtypes=["float64", "float32"], name="mine")
+
+
+def row(verdict: Verdict, **fields) -> Row:
+    return replace(Row("op", "mine", "forward", "float64", "cpu", verdict, 0.0, 1), **fields)
+
+
+def test_markdown_has_what_an_issue_needs(failed):
+    text = as_markdown(failed, {"case.py": "spec = 1\n"})
+    assert text.startswith(f"{BEGINNING}\n\n**2 of 5 rows do not pass")
+    assert "### square: mine disagrees with the oracle in `vjp`" in text
+    assert "In float64 on cpu, sample `" in text
+    assert "; also in float32." in text
+    assert re.search(
+        r"^\| `\w+` \| 1/9 entries wrong[^|]* \| \(1, 2\) \| \S+ \| \S+ \| 3 \| \S+ \|$", text, re.MULTILINE
+    )
+    assert "- The smallest input" not in text
+    assert "- Witness: Taylor rate" in text
+    assert "- torch: 2." in text
+    assert "```python\nspec = 1\n```" in text
+
+
+def test_markdown_has_the_smallest_input(failed):
+    failure = failed.failures[0]
+    failure = replace(failure, smallest=Smallest({"n": 1}, {"x": "[2]"}, failure.wrong[0]))
+    text = as_markdown(Report({}, [row(Verdict.MISMATCH, failure=failure)]))
+    assert "- The smallest input that fails: `n=1; x = [2]; " in text
+
+
+def test_markdown_of_a_report_that_passes():
+    text = as_markdown(Report({}, [row(Verdict.PASS)]))
+    assert "**All agree: 1 rows, 1 comparisons**" in text
+    assert "- not known" in text
+
+
+HOSTILE = "a|b *c* `d` <script>e</script> [f](g)\x1b[1m"
+
+
+def test_nothing_in_a_name_is_taken_for_markdown(failed):
+    failure = replace(failed.failures[0], op=HOSTILE, replay=f"replay {HOSTILE}", judge=HOSTILE)
+    text = as_markdown(Report({"torch": HOSTILE}, [row(Verdict.MISMATCH, failure=failure)]), {HOSTILE: "x = '```'"})
+    assert "\x1b" not in text
+    page = MarkdownIt("commonmark").enable("table").render(text)
+    shown = page.replace("<details>", "").replace("</details>", "")
+    assert not re.search(r"<(script|em|a )", shown)
+    assert page.count("&lt;script&gt;") == 5  # title, replay, witness, version, name of the case
+    assert "````python\nx = '```'\n````" in text
+
+
+def test_markdown_is_written_whole(failed, tmp_path: Path):
+    failed.to_markdown(tmp_path / "report.md")
+    assert (tmp_path / "report.md").read_text(encoding="utf-8") == as_markdown(failed)
+
+
+def test_junit_counts_and_tells(failed):
+    root = ElementTree.fromstring(as_junit(failed).encode())
+    (suite,) = root
+    assert {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "5",
+        "failures": "2",
+        "errors": "0",
+        "skipped": "0",
+    }
+    cases = {(case.get("classname"), case.get("name")): case for case in suite}
+    failure = cases["square.mine", "vjp[float64-cpu]"].find("failure")
+    assert failure is not None
+    assert failure.get("message") == "MISMATCH"
+    assert "1/9 entries wrong" in (failure.text or "")
+    assert not len(cases["square.mine", "forward[float64-cpu]"])
+
+
+@pytest.mark.parametrize(
+    ("verdict", "listed", "kind"),
+    [
+        (Verdict.PASS, False, None),
+        (Verdict.MISMATCH, False, "failure"),
+        (Verdict.SUSPECT, False, "failure"),
+        (Verdict.UNSUPPORTED, False, "failure"),
+        (Verdict.UNSUPPORTED, True, "skipped"),
+        (Verdict.SKIPPED, False, "skipped"),
+        (Verdict.UNRESOLVED, False, "error"),
+        (Verdict.ERROR, False, "error"),
+    ],
+)
+def test_junit_has_a_kind_for_each_verdict(verdict, listed, kind):
+    report = Report({}, [row(verdict, listed=listed, reason="why\x00")])
+    ((case,),) = ElementTree.fromstring(as_junit(report).encode())
+    assert [child.tag for child in case] == ([] if kind is None else [kind])
+    assert kind is None or case[0].get("message") == f"{verdict}: why\\x00"
+
+
+def test_a_suspicion_that_is_allowed_passes_in_junit():
+    report = Report({}, [row(Verdict.SUSPECT)], allow_suspect=True)
+    ((case,),) = ElementTree.fromstring(as_junit(report).encode())
+    assert not len(case)
+
+
+def test_junit_of_a_run_that_ended_early():
+    root = ElementTree.fromstring(as_junit(Report({}, error="interrupted")).encode())
+    error = root.find("testsuite/testcase/error")
+    assert error is not None
+    assert error.get("message") == "interrupted"
+
+
+def test_annotations_are_lines_of_their_own(failed):
+    (line,) = as_annotations(failed, "a,b: c.py")
+    assert line.startswith("::error file=a%2Cb%3A c.py,title=mine%3A vjp::square: mine disagrees with the oracle")
+    assert "\n" not in line
+    assert "%0A" in line
+
+
+def test_annotations_tell_why_a_run_ended():
+    assert as_annotations(Report({}, error="100 %\nlost")) == ["::error title=gradparity::100 %25%0Alost"]
+    assert as_annotations(Report({}, [row(Verdict.PASS)])) == []
