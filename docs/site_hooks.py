@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ast
 import html
+import itertools
+import logging
 import posixpath
 import re
 import subprocess
@@ -30,6 +32,7 @@ GENERATED = {
     "parity_tests/harness/specs/spec.py": "api/OpSpec.md",
     "parity_tests/cli/app.py": "commands.md",
 }
+LOG = logging.getLogger("mkdocs.hooks")  # a warning ends `mkdocs build --strict`
 FENCE = re.compile(r"^(```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 EQUATION = re.compile(r"\\tag\{(\d+)\}")
@@ -77,9 +80,22 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Render the formulas as MathML, which browsers show without a script."""
+    """Render the formulas as MathML, which browsers show without a script; warn of what screen readers cannot read."""
+    for problem in _unreadable(content):
+        LOG.warning("%s: %s", page.file.src_uri, problem)
     content = re.sub(r'<div class="arithmatex">\\\[(.*?)\\\]</div>', _displayed, content, flags=re.DOTALL)
     return re.sub(r'<span class="arithmatex">\\\((.*?)\\\)</span>', _inline, content, flags=re.DOTALL)
+
+
+def _unreadable(content: str) -> Iterator[str]:
+    """What is missing for those who do not see the page: texts of pictures, and headings without a level between."""
+    for image in re.findall(r"<img[^>]*>", content):
+        if not re.search(r'alt="[^"]+"', image):
+            yield f"a picture has no text in its place: {image}"
+    levels = [int(level) for level in re.findall(r"<h([1-6])", content)]
+    for above, below in itertools.pairwise(levels):
+        if below > above + 1:
+            yield f"a heading of level {below} follows one of level {above}"
 
 
 def _displayed(match: re.Match[str]) -> str:

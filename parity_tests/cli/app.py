@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from parity_tests.cli.check_commands import checks, explain
+from parity_tests.cli.configuration import defaults
 from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.cli.options import Options
 from parity_tests.cli.report_command import report
@@ -308,9 +309,19 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _of_all(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Version.")] = False,
 ) -> None:
     """Judge PyTorch derivatives by an independent JAX oracle."""
+    name = context.invoked_subcommand
+    if name in {command.name for command in SOURCES}:
+        # Before the command's own arguments are read: what is given there counts more.
+        parameters = context.command.commands[name].params  # type: ignore[attr-defined]
+        options = {flag.removeprefix("--"): p.name for p in parameters for flag in p.opts if flag.startswith("--")}
+        try:
+            context.default_map = {name: defaults(Path.cwd(), options)}
+        except ValueError as error:
+            raise _unusable(error) from error
 
 
 def _names(only: list[str] | None) -> list[str]:
