@@ -19,7 +19,7 @@ import typer
 from parity_tests.cli.check_commands import checks, explain
 from parity_tests.cli.configuration import defaults
 from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
-from parity_tests.cli.options import Options
+from parity_tests.cli.options import FirstOption, JunitOption, MarkdownOption, MatchOption, Options, QuietOption
 from parity_tests.cli.report_command import report
 from parity_tests.cli.report_files import ReportFile, ReportFiles, empty_report
 from parity_tests.cli.sources import SOURCES
@@ -50,10 +50,6 @@ DeviceOption = Annotated[list[str] | None, typer.Option("--device", help="cpu or
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of the random inputs, cotangents and tangents.")]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the report to this file, as data.")]
 HtmlOption = Annotated[Path | None, typer.Option("--html", help="Also write it to this file, as a page to look at.")]
-MarkdownOption = Annotated[
-    Path | None, typer.Option("--markdown", help="Also write it to this file, as text for an issue.")
-]
-JunitOption = Annotated[Path | None, typer.Option("--junit", help="Also write it to this file, as JUnit XML for CI.")]
 FailuresOption = Annotated[
     Path, typer.Option("--failures", help="The folder for reproducers of failures, which is made if there are any.")
 ]
@@ -112,6 +108,9 @@ def add_command(app: typer.Typer, command: SourceCommand) -> None:
 def _options(
     *,
     only: OnlyOption = None,
+    match: MatchOption = None,
+    exit_first: FirstOption = False,
+    quiet: QuietOption = False,
     quick: QuickOption = False,
     dtype: DtypeOption = None,
     device: DeviceOption = None,
@@ -131,6 +130,9 @@ def _options(
     return Options(
         start=Path.cwd(),
         only=tuple(_names(only)),
+        match=match,
+        exit_first=exit_first,
+        quiet=quiet,
         dtypes=tuple(dtype or ()),
         devices=tuple(device or ()),
         quick=quick,

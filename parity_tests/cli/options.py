@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from parity_tests.cli.expression import matching
 from parity_tests.cli.report_files import ReportFiles, report_files
-from parity_tests.harness.names import CHECKS, DEVICES, FORMATS, one_of, selected
+from parity_tests.harness.names import CHECKS, COSTLY, DEVICES, FORMATS, ON_REQUEST, one_of, selected
+
+MatchOption = Annotated[
+    str | None, typer.Option("-k", help='Only checks with these parts in their names: -k "vjp and not partial".')
+]
+FirstOption = Annotated[bool, typer.Option("-x", "--exitfirst", help="Stop at the first row that does not pass.")]
+QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Show failures and the verdict only.")]
+MarkdownOption = Annotated[
+    Path | None, typer.Option("--markdown", help="Also write it to this file, as text for an issue.")
+]
+JunitOption = Annotated[Path | None, typer.Option("--junit", help="Also write it to this file, as JUnit XML for CI.")]
 
 
 @dataclass(frozen=True)
@@ -16,6 +31,9 @@ class Options:
     Attributes:
         start: the folder in which the command was started.
         only, dtypes, devices: by name; none for the usual ones.
+        match: an expression that the names of checks must match, also those of `only`; see `expression.matching`.
+        exit_first: is the first row that does not pass the last one?
+        quiet: are only failures and the verdict shown?
         failures: the folder for reproducers.
         budget: seconds, or None.
         isolate: in other processes?
@@ -25,6 +43,9 @@ class Options:
 
     start: Path
     only: tuple[str, ...]
+    match: str | None
+    exit_first: bool
+    quiet: bool
     dtypes: tuple[str, ...]
     devices: tuple[str, ...]
     quick: bool
@@ -39,6 +60,17 @@ class Options:
     isolate: bool
     trial_seconds: float
     allow_suspect: bool
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The names of the checks that are asked for, of `only` and by `match`; none for the usual ones."""
+        return self.only if self.match is None else tuple(matching(self.match, self._selectable))
+
+    @property
+    def _selectable(self) -> Sequence[str]:
+        """The checks of which `match` selects: those of `only`, or those that run by default."""
+        left_out = ON_REQUEST | (COSTLY if self.quick else frozenset())
+        return self.only or [name for name in CHECKS if name not in left_out]
 
     def checked(self) -> ReportFiles:
         """The files for the report, once all options are in order.
@@ -57,6 +89,8 @@ class Options:
                 raise ValueError(f"{option} {seconds}: give a number of seconds")
         if self.only:
             selected("check", self.only, CHECKS)
+        if self.match is not None:
+            matching(self.match, self._selectable)
         if self.dtypes:
             selected("dtype", self.dtypes, FORMATS)
         for device in self.devices:

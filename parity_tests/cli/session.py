@@ -28,7 +28,7 @@ from parity_tests.harness.names import DEVICES
 from parity_tests.harness.report import annotations, html, junit, markdown, progress
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Note, Row
-from parity_tests.harness.report.text import details, row_line, table, timing_line
+from parity_tests.harness.report.text import details, failures, row_line, table, timing_line
 
 COULD_NOT_RUN = 2
 
@@ -92,6 +92,8 @@ class Session:
         try:
             if lost is None:
                 text = ("", timing_line(self._report), "", details(self._report))
+                if self._options.quiet:
+                    text = tuple(failures(self._report))
                 self._console.show(*text, sep="\n", soft_wrap=True, highlight=False)
                 if os.environ.get("GITHUB_ACTIONS") == "true":
                     self._annotate()
@@ -109,7 +111,7 @@ class Session:
         """One for each device that is asked for, present or not."""
         options = self._options
         wanted = options.devices or DEVICES
-        how = (options.only, options.dtypes or None, options.seed, math.inf, options.quick, options.failures)
+        how = (options.checks, options.dtypes or None, options.seed, math.inf, options.quick, options.failures)
         return [RunSpec(source, None, device, *how, options.start, wanted) for device in wanted]
 
     def _judge_here(self) -> None:
@@ -191,6 +193,9 @@ class Session:
                 if row is not None:
                     show(row)
                     first_rows.check(row)
+                    if self._options.exit_first and row in self._report.failed:
+                        self._report.add(Note("all other rows: -x stops at the first that does not pass"))
+                        break
                 self._keep()
                 self._interruption.check()
                 check_time(row)
@@ -199,6 +204,9 @@ class Session:
     def _shown(self) -> Iterator[Callable[[Row], None]]:
         """A table that grows, on a terminal; elsewhere a line for each row, and the table at the end."""
         report = self._report
+        if self._options.quiet:
+            yield lambda row: None
+            return
         if not self._console.is_terminal:
 
             def show_line(row: Row) -> None:

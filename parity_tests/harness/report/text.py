@@ -177,6 +177,11 @@ def details(report: Results) -> Group:
     return Group(*_failure_texts(report.failures), *explanations(report), verdict_line(report))
 
 
+def failures(report: Results) -> list[Text]:
+    """What is shown of a report at the least: the failures, and the verdict."""
+    return [*_told(report.failures), verdict_line(report)]
+
+
 def explanations(report: Results) -> list[Text]:
     """A line for everything that has a reason: what did not pass, what is not built, what was skipped."""
     parts: list[Text] = []
