@@ -19,7 +19,7 @@ def matching(expression: str, names: Sequence[str]) -> list[str]:
     found = [name for name in names if _matches(tree, name, expression)]
     if not found:
         raise ValueError(
-            f"-k {expression!r}: no check matches; gradparity checks lists all, of which some run only if --only names them"
+            f"-k {expression!r}: no check matches, of those that run by default; gradparity checks lists all"
         )
     return found
 
