@@ -1,0 +1,30 @@
+"""pytorch-wavelets: one level of a wavelet transform of images (db2, padding "symmetric"), with a backward of its own."""
+
+import jax.numpy as jnp
+import numpy as np
+import pywt
+import torch
+from pytorch_wavelets import DWTForward
+
+from gradparity import OpSpec
+
+transform = DWTForward(J=1, wave="db2", mode="symmetric")
+
+
+def matrices(n):
+    """The low and high pass of n numbers, by PyWavelets."""
+    return pywt.dwt(np.eye(n), "db2", mode="symmetric", axis=0)
+
+
+def dwt(x):
+    (low_n, high_n), (low_m, high_m) = matrices(x.shape[0]), matrices(x.shape[1])
+    pairs = [(low_n, low_m), (high_n, low_m), (low_n, high_m), (high_n, high_m)]
+    return jnp.stack([jnp.asarray(a, x.dtype) @ x @ jnp.asarray(b.T, x.dtype) for a, b in pairs])
+
+
+spec = OpSpec("dwt", dwt, "(n,m)->(4,p,q)", sizes="n % 2 == 0, m % 2 == 0, n >= 4, m >= 4, 2 * p = n + 2, 2 * q = m + 2", dtypes=["float64", "float32"])
+
+
+def candidate(x):
+    low, (high,) = transform.to(x.dtype)(x[None, None])
+    return torch.cat([low[0], high[0, 0]])
