@@ -18,6 +18,7 @@ spec = OpSpec(
     "(n,d),(m,d),(1,1)->(n,m)",
     domains={"lengthscale": "positive"},
     constants=["x", "y"],
+    dtypes=["float64", "float32"],
 )
 
 

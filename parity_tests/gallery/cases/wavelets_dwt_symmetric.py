@@ -1,12 +1,21 @@
 """pytorch-wavelets: one level of a wavelet transform of images (db2, padding "symmetric"), with a backward of its own."""
 
+import sys
+from types import ModuleType
+
 import jax.numpy as jnp
 import numpy as np
 import pywt
 import torch
-from pytorch_wavelets import DWTForward
 
 from gradparity import OpSpec
+
+# The package imports pkg_resources, which setuptools no longer has, for another transform.
+pkg_resources = ModuleType("pkg_resources")
+pkg_resources.resource_stream = None  # type: ignore[attr-defined]
+sys.modules.setdefault("pkg_resources", pkg_resources)
+
+from pytorch_wavelets import DWTForward  # noqa: E402
 
 transform = DWTForward(J=1, wave="db2", mode="symmetric")
 
@@ -22,7 +31,7 @@ def dwt(x):
     return jnp.stack([jnp.asarray(a, x.dtype) @ x @ jnp.asarray(b.T, x.dtype) for a, b in pairs])
 
 
-spec = OpSpec("dwt", dwt, "(n,m)->(4,p,q)", sizes="n % 2 == 0, m % 2 == 0, n >= 4, m >= 4, 2 * p = n + 2, 2 * q = m + 2", dtypes=["float64", "float32"])
+spec = OpSpec("dwt", dwt, "(n,m)->(4,p,q)", sizes="n % 2 == 0, m % 2 == 0, n >= 4, m >= 4, p = n // 2 + 1, q = m // 2 + 1", dtypes=["float64", "float32"])
 
 
 def candidate(x):
