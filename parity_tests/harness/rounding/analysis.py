@@ -43,6 +43,7 @@ FAMILIES = (arithmetic, bits, control_flow, elementary, indexing, matrix, order,
 INPUT = 2  # roundings of an input that a stable algorithm may be equivalent to
 
 
+_CONTROL, _STEP, _FUNCTION = Kind.CONTROL.value, Kind.STEP.value, Kind.FUNCTION.value
 _FLOAT64 = np.dtype(np.float64)
 _DOUBLE = frozenset({_FLOAT64, np.dtype(np.complex128)})
 
@@ -184,7 +185,8 @@ def applied(
         sums.leaving(eqn, inner.jaxpr, within)
         return outputs
     record = record_of(name)
-    if record is not None and record.is_any(Kind.CONTROL):
+    kinds = 0 if record is None else record.bits
+    if record is not None and kinds & _CONTROL:
         interpret = functools.partial(_interpret, scaled=scaled and name == "cond")
         return cast(ControlRule, record.rule)(eqn, operands, precision, interpret)
     x, e = [value for value, _ in operands], [bound for _, bound in operands]
@@ -194,7 +196,7 @@ def applied(
         _verify_double(name, values)
         if all(y.dtype.kind not in "fc" for y in values) and not any(map(np.count_nonzero, e)):
             return [(y, np.zeros(y.shape)) for y in values]
-    if precision.jumps is not None:
+    if precision.jumps is not None and kinds & _STEP:
         integers = rounding_jumps.on_chosen_side(eqn, operands, values[0], precision.jumps)
         if integers is not None:
             return [integers]
@@ -204,7 +206,7 @@ def applied(
     bounds = bounds if many else [bounds]
     if not many and not complex_numbers and rounding_exact.exact(eqn, x, e, values[0], precision):
         bounds = [np.zeros(values[0].shape)]
-    if record is not None and record.is_any(Kind.FUNCTION):
+    if kinds & _FUNCTION:
         # What may be anything, infinite or undefined too, has no bounded image.
         bounds = [functools.reduce(_unknown_if, e, bound) for bound in bounds]
     if not many:

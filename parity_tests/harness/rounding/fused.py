@@ -86,7 +86,7 @@ class Sums:
     """Those among the variables of one jaxpr: what is not known by its variable is a number by itself."""
 
     def __init__(self) -> None:
-        self._known: dict[core.Var, Sum] = {}
+        self._known: dict[core.Var | None, Sum] = {}  # None, which stands for a literal, is no key
 
     def entering(self, eqn: core.JaxprEqn, jaxpr: core.Jaxpr) -> Sums:
         """Those among the arguments of a jaxpr that an equation calls."""
@@ -122,7 +122,7 @@ class Sums:
         counted = record.terms if record else None
         if counted is None and not self._known:
             return 0.0
-        known = [*map(self._known.get, step.variables)]  # a literal is None there, and no variable
+        known = [*map(self._known.get, step.variables)]
         if record is None or y is None or (counted is None and not any(known)):
             return 0.0
         if counted is None:

@@ -43,33 +43,32 @@ class Product:
         return self._largest
 
 
-def _of_number(value: np.ndarray) -> Product:
-    """Make the product of a number by itself, which has no rounding."""
-
-    def largest() -> np.ndarray:
-        size = np.maximum(np.abs(value), 1.0)
-        return size if every(np.isfinite(size)) else np.where(np.isfinite(value), size, 1.0)
-
-    return Product(0, largest)
+def _largest(value: np.ndarray) -> np.ndarray:
+    """Return M of a number by itself."""
+    largest = np.maximum(np.abs(value), 1.0)
+    return largest if every(np.isfinite(largest)) else np.where(np.isfinite(value), largest, 1.0)
 
 
 class Products:
     """Those of one jaxpr: what is not known by its variable is a number by itself."""
 
     def __init__(self) -> None:
-        self._known: dict[core.Var, Product] = {}
+        self._known: dict[core.Var | None, Product] = {}  # None, which stands for a literal, is no key
 
     def lost(self, step: Step, x: Sequence[np.ndarray], precision: Precision) -> np.ndarray | float:
         """What the result of an equation may have lost besides the one η that its rule counts; it is remembered."""
         name, eqn, known = step.name, step.eqn, self._known
         if name != "mul" and not known:
             return 0.0
-        products = [*map(known.get, step.variables)]  # a literal is None there, and no variable
+        products = [*map(known.get, step.variables)]
         if name != "mul" and not (any(products) and has(name, _CARRIES)):
             return 0.0
         if not step.real and any(a.dtype.kind not in "fc" for a in x[name == "select_n" :]):
             return 0.0
-        made = [_of_number(a) if product is None else product for a, product in zip(x, products, strict=True)]
+        if name == "mul" and not any(products):  # of two numbers there is one order only
+            known[eqn.outvars[0]] = Product(1, lambda: _largest(x[0]) * _largest(x[1]))
+            return 0.0
+        made = [product or Product(0, lambda a=a: _largest(a)) for a, product in zip(x, products, strict=True)]
         if name != "mul":
             largest = _moved(eqn, x, [p.largest for p in made])  # now: a long chain of moves would recurse too deeply
             known[eqn.outvars[0]] = Product(max(p.roundings for p in made), lambda: largest)
@@ -77,8 +76,6 @@ class Products:
         first, second = made
         product = Product(first.roundings + second.roundings + 1, lambda: first.largest * second.largest)
         known[eqn.outvars[0]] = product
-        if product.roundings == 1:
-            return 0.0  # of two numbers there is one order only
         lost = product.roundings * precision.tiny * product.largest
         if np.count_nonzero(x[0]) == x[0].size and np.count_nonzero(x[1]) == x[1].size:
             return lost

@@ -12,6 +12,7 @@ holds no names of its own. A rule for complex numbers stands in the same record.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
@@ -132,10 +133,14 @@ class Primitive:
         if self.terms is not None and Kind.SUM not in self.kinds:
             raise ValueError(f"the primitive {self.name!r} has terms but its kinds lack Kind.SUM")
 
+    @functools.cached_property
+    def bits(self) -> int:
+        """Its kinds as a number. They are asked for several times an equation, and `Flag` takes a call for each."""
+        return self.kinds.value
+
     def is_any(self, kinds: Kind) -> bool:
         """Return whether it is of this kind, or of one of these kinds."""
-        # It is asked several times an equation. By their values, since an operation of flags is a call in Python.
-        return self.kinds._value_ & kinds._value_ != 0
+        return self.bits & kinds._value_ != 0
 
 
 _RECORDS: dict[str, Primitive] = {}
