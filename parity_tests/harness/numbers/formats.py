@@ -105,8 +105,12 @@ class Precision:
         return self.complex_name
 
     def rounded(self, x: np.ndarray) -> np.ndarray:
-        """Return x rounded to this format, as float64; complex numbers are rounded by parts, and stay complex128."""
-        return by_parts(lambda a: np.asarray(a, np.float64).astype(self.storage).astype(np.float64), np.asarray(x))
+        """Return x rounded to this format, as float64; complex numbers are rounded by parts, and stay complex128.
+
+        What is beyond the format's largest number becomes an infinity, without a warning.
+        """
+        with np.errstate(over="ignore"):
+            return by_parts(lambda a: np.asarray(a, np.float64).astype(self.storage).astype(np.float64), np.asarray(x))
 
     def spacing(self, x: np.ndarray) -> np.ndarray:
         """Return the distance of the format's numbers around x: one unit in the last place."""

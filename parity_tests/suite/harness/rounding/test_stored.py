@@ -37,6 +37,13 @@ def test_what_underflows_may_be_lost(p):
     assert bound[1] == 0.0
 
 
+def test_what_may_overflow_has_no_bound_and_raises_no_warning():
+    """As the derivatives of a loop of many steps, of which float32 knows nothing any more."""
+    _, bound = stored((np.array([1.0, 1.0]), np.array([1e30, 0.0])), PRECISIONS["float16"])
+    assert bound[0] == np.inf
+    assert bound[1] == 0.0
+
+
 def _attn(q, k, v):
     attn = checkpoint_name(jnp.tanh(q @ k.T), "scores")
     return attn @ v, attn
