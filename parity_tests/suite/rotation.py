@@ -14,7 +14,8 @@ def rotating(parts: int, by: str | None = None) -> pytest.MarkDecorator:
     """Of a parametrized test, `--rotation N` runs only the cases of part N modulo `parts`; without it all of them run.
 
     Args:
-        parts: after how many commits every case has run.
+        parts: after how many commits every case has run. If a parameter varies fastest, no multiple of the number of
+            its values, or each part would have one of these values only.
         by: the parameter of which all cases with the same value stay together, such as an operator that is certified
             once for all of them. Without it each case is counted by itself.
     """

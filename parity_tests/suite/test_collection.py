@@ -112,7 +112,7 @@ def test_a_right_version_raises_no_alarm(case):
     no_alarm(case, ["float64"], seed=0, alarms=(*ALARMS, Verdict.UNRESOLVED))
 
 
-@rotating(5, by="case")
+@rotating(10, by="case")
 @pytest.mark.parametrize("case", IN_ONE_FORMAT)
 def test_a_right_version_raises_no_alarm_in_one_format(case):
     """Its numbers, at another seed, in a format that PyTorch has it in; the operators are shared out by name.

@@ -180,7 +180,7 @@ def test_some_operators():
     assert {"aten::tanh", "aten::logsumexp", "aten::scatter_add", "aten::gelu"} <= reached
 
 
-PARTS = 5
+PARTS = 10
 DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=["float64", "complex128"])
 
 

@@ -23,6 +23,7 @@ from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding.analysis import INPUT, NoRule, bounded
 from parity_tests.harness.specs.domains import DOMAINS
 from parity_tests.suite.marks import fast
+from parity_tests.suite.rotation import rotating
 
 SEEDS = 25
 ALL = tuple(PRECISIONS.values())
@@ -273,6 +274,7 @@ def _signs(rng, domain, x):
     return np.sign(DOMAINS[domain].project(rng.standard_normal(x.shape)))
 
 
+@rotating(5)
 @fast(
     "sort-*",
     "median-*",

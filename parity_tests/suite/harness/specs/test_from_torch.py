@@ -47,7 +47,7 @@ def _with_parameters(reference: Callable, count: int) -> Callable:
     return called
 
 
-@rotating(5)
+@rotating(10)
 @pytest.mark.parametrize("name", marks(_FAST, CASES))
 def test_it_computes_what_pytorch_computes(name: str) -> None:
     spec = _spec(name)
@@ -90,7 +90,7 @@ def _mistaken(reference: Callable) -> Callable:
     return called
 
 
-@rotating(5)
+@rotating(10)
 @pytest.mark.parametrize("name", marks(_JUDGED_FAST, CASES))
 def test_right_code_passes_and_a_mistake_is_convicted(name: str) -> None:
     spec = _spec(name)
