@@ -17,6 +17,7 @@ import torch
 from parity_tests.sweep import judgement
 from parity_tests.sweep.cases import Case, Side
 from parity_tests.sweep.comparison import decided
+from parity_tests.sweep.domains import has_derivative
 from parity_tests.sweep.formula_mutants import KINDS, planted
 from parity_tests.sweep.formula_side import side_of
 from parity_tests.sweep.judgement import judge_entry
@@ -47,8 +48,9 @@ def judged(
     """The lines of one call of an operator, by mode and what they are of."""
     call = call_of(name, arguments)
     given = {} if side is None else {"pytorch": side}
+    dtype = "complex128" if any(np.iscomplexobj(x) for x in arguments.values()) else "float64"
     lines = judge_entry(
-        lookup(name), modes, ["float64"], calls=lambda name, dtype: [call], special=no_special_calls, **given
+        lookup(name), modes, [dtype], calls=lambda name, dtype: [call], special=no_special_calls, **given
     )
     return {(line.mode, line.of): line for line in lines}
 
@@ -161,6 +163,23 @@ def test_what_cannot_be_reached_says_why():
     assert {(line.verdict, line.reason) for line in none} == {(Verdict.UNREACHED, "no call reaches it")}
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "has"),
+    [
+        ("linalg_lu", {"A": np.array([[1.0, 2.0], [3.0, 4.0]]), "pivot": True}, True),
+        ("linalg_lu", {"A": np.array([[1.0, 2.0], [2.0, 4.0]]), "pivot": True}, False),
+        ("linalg_lu_factor_ex", {"A": np.zeros((2, 3)), "pivot": True, "check_errors": False}, False),
+        ("binary_cross_entropy", {"self": np.array([0.5, 1e-3]), "target": np.ones(2)}, True),
+        ("binary_cross_entropy", {"self": np.array([0.5, 0.0]), "target": np.ones(2)}, False),
+    ],
+)
+def test_no_derivative_is_asked_for_where_there_is_none(name, arguments, has):
+    call = call_of(name, arguments)
+    assert has_derivative(call) is has
+    lines = judge_entry(lookup(name), ["vjp"], ["float64"], calls=lambda name, dtype: [call], special=no_special_calls)
+    assert {line.calls for line in lines} == {int(has)}
+
+
 def test_other_values_are_no_reference():
     call = call_of("sin", {"self": X})
     wrong = type(call)(call.name, call.arguments, (call.results[0] + 1,), call.source)
@@ -213,6 +232,13 @@ def test_numbers_whose_squares_overflow_are_told_apart():
     lines = judged("sin", changed(lambda found: [2 * found[0]]), ("vjp",), self=np.array([1e-160]))
     line = lines["vjp", "self"]
     assert (line.verdict, line.reason) == (Verdict.OVERFLOWS, "wrong in PyTorch")
+
+
+def test_a_large_number_at_another_place_hides_no_mistake_of_an_elementwise_operator():
+    wrong_at_one = changed(lambda found: [found[0] * np.array([1.0, 2.0])])
+    for dtype in (float, complex):
+        lines = judged("mul.Scalar", wrong_at_one, ("vjp",), self=np.array([1e300, 1.0], dtype), other=3.0)
+        assert lines["vjp", "self"].verdict is Verdict.WRONG_IN_PYTORCH
 
 
 def test_no_one_is_wrong_by_the_values_of_one_framework(monkeypatch):
@@ -269,6 +295,8 @@ UNKNOWN = Slopes(math.nan, math.nan, math.inf, "")
         (2.5, 2.0, COARSE, Verdict.WRONG_IN_PYTORCH),
         (1.0, 0.0, KINK, Verdict.CONVENTION),
         (1.5, 0.0, KINK, Verdict.WRONG_IN_PYTORCH),
+        (math.nan, 0.0, KINK, Verdict.CONVENTION),
+        (math.nan, 1.5, KINK, Verdict.WRONG_IN_JAX),
         (1.0, math.inf, NONE, Verdict.CONVENTION),
         (1.0, 2.0, UNKNOWN, Verdict.UNDECIDED),
     ],

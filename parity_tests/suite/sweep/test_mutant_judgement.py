@@ -36,7 +36,9 @@ def judged(
     """The lines of one call, by the mistake and the dtype; in complex128 the arrays are complex."""
 
     def calls(name: str, dtype: str) -> list:
-        moved = {k: v + 0.5j if dtype == "complex128" and isinstance(v, np.ndarray) else v for k, v in arguments.items()}
+        moved = {
+            k: v + 0.5j if dtype == "complex128" and isinstance(v, np.ndarray) else v for k, v in arguments.items()
+        }
         return [call_of(name, moved)] if arguments else []
 
     for which in ("calls_of", "all_calls_of"):
