@@ -32,7 +32,8 @@ def mutants(entry: Entry, formula: Formula) -> Iterator[tuple[Kind, Formula]]:
     tangent in it.
     """
     tree = parse(formula.text)
-    replaced = {name: ("wrong saved value", Name((other,))) for name, other in _swaps(entry).items()}
+    replaced: dict[str, Change] = {}
+    replaced |= {name: ("wrong saved value", Name((other,))) for name, other in _swaps(entry).items()}
     replaced |= {name: ("wrong dim", zero) for name, zero in _dims(entry).items()}
     scaled = _changes(tree, _scaled_cotangent) if _gives_several(entry, formula) else _scaled(tree)
     seen = {formula.text}

@@ -159,8 +159,9 @@ def exact_slopes(
         sides = [slope for slope, _ in limits]
         if any(map(math.isinf, sides)) and _is_small_jump(mp, [along(-step), along(step)], middle):
             return Slopes(math.nan, math.nan, math.inf, witness)
-    known = [(abs(slope), error) for slope, error in limits if not math.isnan(slope)]
-    return Slopes(*sides, max((max(_SAME * size, error) for size, error in known), default=0.0), witness)
+    known = [(abs(slope), change) for slope, change in limits if not math.isnan(slope)]
+    error = max((max(_SAME * size, change) for size, change in known), default=0.0)
+    return Slopes(sides[0], sides[1], error, witness)
 
 
 def _is_small_jump(mp: Any, values: Sequence[Any], middle: Any) -> bool:

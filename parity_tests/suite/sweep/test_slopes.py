@@ -92,3 +92,15 @@ def test_hundreds_of_bits_see_what_cancels():
 
 def test_complex_numbers_have_no_extended_precision():
     assert not can_be_exact(jax.make_jaxpr(jnp.sin)(jnp.zeros(1, complex)))
+
+
+def test_a_slope_that_grows_with_the_logarithm_of_the_step_is_infinite():
+    slopes = of_floats(lambda x: x * np.log(abs(x)) if x else 0.0, 0.0)
+    assert math.isinf(slopes.ahead)
+    assert math.isinf(slopes.behind)
+    assert not slopes.known
+
+
+def test_with_many_bits_a_slope_of_0_is_known_up_to_what_the_step_makes():
+    slopes = of_bits(lambda x: x * x * x, 0.0)
+    assert 0 < abs(slopes.ahead) <= slopes.error < 1e-90
