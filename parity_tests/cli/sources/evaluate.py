@@ -1,4 +1,4 @@
-"""Solutions in the forms of two evaluators as a source: KernelBench's `Model` and `ModelNew`, BackendBench's folders."""
+"""Solutions in the forms of two evaluators as a source: KernelBench's `ModelNew`, BackendBench's folders."""
 
 from __future__ import annotations
 

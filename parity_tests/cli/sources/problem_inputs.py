@@ -143,7 +143,7 @@ def is_fake(x: torch.Tensor) -> bool:
 
 
 def output_shapes(call: Callable, shapes: Shapes, dtypes: Sequence[torch.dtype]) -> list[Shape] | None:
-    """The shapes that a function of tensors returns at inputs without numbers; None if it cannot be called with them."""
+    """The shapes that a function of tensors returns at inputs without numbers; None if it raises there."""
     with _quiet(), FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
         try:
             return shapes_of(call(*_tensors(torch.empty, shapes, dtypes)))

@@ -22,9 +22,8 @@ def _run(trial):
         trial.candidate.forward(tensors[:count])
     if races.ran:
         yield Fact("forward", not races.found, _told(races.found))
-    with detected_races() as backward:
-        with contextlib.suppress(Refused):  # the check "vjp" reports it
-            trial.candidate.vjp(tensors[:count], tensors[count:])
+    with detected_races() as backward, contextlib.suppress(Refused):  # the check "vjp" reports it
+        trial.candidate.vjp(tensors[:count], tensors[count:])
     if not races.ran and not backward.ran:
         raise NotApplicable("the candidate goes through no Pallas kernel")
     if backward.ran:

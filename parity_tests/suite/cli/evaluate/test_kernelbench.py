@@ -64,6 +64,7 @@ def _evaluate(*arguments: str) -> tuple[int, str]:
     return ran.exit_code, ran.output
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shrinking")
 def test_the_command_and_its_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, solution, written = (tmp_path / name for name in ("problem.py", "solution.py", "report.json"))

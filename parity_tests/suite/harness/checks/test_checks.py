@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pkgutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
 
-from parity_tests import OpSpec, Verdict
+from parity_tests import JaxCandidate, OpSpec, Verdict
 from parity_tests.harness import checks as package
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.numbers.formats import PRECISIONS
-from parity_tests.suite.harness._ops import PAIR, normal, pair_function, tensors
+from parity_tests.suite.harness._ops import PAIR, SQUARE, normal, pair_function, tensors
 from parity_tests.suite.harness._ops import judged as row_of
 from parity_tests.suite.harness.checks import planted
 from parity_tests.suite.harness.checks.planted import cases_of, mistake_of
@@ -23,8 +23,15 @@ from parity_tests.suite.mistakes import assert_caught, judged, verdicts
 pytestmark = pytest.mark.usefixtures("certified_once")
 
 CASES = [(check, case) for check in CHECKS for case in cases_of(check)]
+
+
+def _slow(check: str, name: str) -> Sequence[pytest.MarkDecorator]:
+    """The interpreter of Pallas kernels takes seconds: one race is found by the fast tests."""
+    return [pytest.mark.slow] if check == "race" and name != "both steps write one block" else []
+
+
 CAUGHT = [
-    pytest.param(mistake, case.spec, id=f"{check}: {name}")
+    pytest.param(mistake, case.spec, id=f"{check}: {name}", marks=_slow(check, name))
     for check, case in CASES
     for name, mistake in case.mistakes.items()
 ]
@@ -52,10 +59,11 @@ def test_every_module_of_checks_is_registered_under_its_own_name():
 @pytest.mark.parametrize(
     ("check", "case", "dtype"),
     [
-        pytest.param(check, case, dtype, id=f"{check}-{case.spec.name}-{dtype}")
+        pytest.param(check, case, dtype, id=f"{check}-{case.spec.name}-{dtype}", marks=_slow(check, "right"))
         for check, case in CASES
         for dtype in (("bfloat16", "float16") if check == "low_precision" else PRECISIONS)
         if check != "points_second_order" or dtype in ("float64", "float32")  # in the others it has nothing to say
+        if check != "race" or dtype == "float32"  # whatever the format is
     ],
 )
 def test_a_right_operator_passes(check, case, dtype):
@@ -231,3 +239,10 @@ def test_a_shortcut_by_functions_put_in_the_place_of_pytorchs(monkeypatch):
 
     report = str(judged(here, PAIR, ["shortcuts"], ["float64"]))
     assert "replaces torch.Tensor.equal, torch.allclose by functions of its own" in report
+
+
+def test_what_has_no_race_detector_is_skipped_with_the_reason():
+    row = row_of(pair_function().apply, PAIR, "race")
+    assert (row.verdict, row.reason) == (Verdict.SKIPPED, "only Pallas kernels have a race detector that needs no GPU")
+    row = row_of(JaxCandidate(lambda x: x * x), SQUARE, "race")
+    assert (row.verdict, row.reason) == (Verdict.SKIPPED, "the candidate goes through no Pallas kernel")
