@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
+from parity_tests.harness.candidates.torch_modules import with_parameters
 from parity_tests.suite.harness._ops import Square, judged, normal, rows
 from parity_tests.suite.marks import fast
 
@@ -191,3 +192,11 @@ def test_an_error_of_the_authors_vmap_rule_is_no_refusal_of_pytorchs():
     row = judged(AddsInItsVmapRule.apply, TALLIED, "vmap")
     assert row.verdict is Verdict.MISMATCH
     assert "doesn't match the broadcast shape" in str(row)
+
+
+def test_the_parameters_may_come_in_another_order():
+    layer = torch.nn.Linear(2, 3)
+    x, weight, bias = torch.ones(1, 2), torch.zeros(3, 2), torch.arange(3.0)
+    assert torch.equal(with_parameters(layer)(x, weight, bias), bias[None])
+    assert torch.equal(with_parameters(layer, ["bias", "weight"])(x, bias, weight), bias[None])
+    assert torch.equal(with_parameters(layer, ["bias"])(x, bias), torch.nn.functional.linear(x, layer.weight, bias))
