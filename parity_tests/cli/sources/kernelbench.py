@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from parity_tests.cli.sources.problem_inputs import ProblemInputs
+    from parity_tests.harness.candidates.not_built import NotBuilt
     from parity_tests.harness.candidates.torch_candidate import Candidate
     from parity_tests.harness.isolation.messages import Candidates
     from parity_tests.harness.specs.spec import OpSpec
@@ -80,8 +81,8 @@ class KernelBenchProblem:
             spec = problem.spec(solution, name, self.given)
         except (TypeError, ValueError) as error:
             raise CaseError(f"{self.problem}: {error}") from error
-        if isinstance(spec, str):
-            return nothing_to_judge(name), [NotBuilt(NAME, spec, expected=not self.given)]
+        if isinstance(spec, NotBuilt):
+            return nothing_to_judge(name), [spec]
         return spec, [problem.candidate(solution)]
 
     def command(self, candidate: str) -> str:
@@ -150,8 +151,8 @@ class Problem:
 
         return Candidate(Evaluated(new, with_parameters(new, shared_parameters(self.model, new) or ())), NAME)
 
-    def spec(self, new: torch.nn.Module, name: str, given: bool) -> OpSpec | str:
-        """The specification that a solution is judged by, or why it cannot be.
+    def spec(self, new: torch.nn.Module, name: str, given: bool) -> OpSpec | NotBuilt:
+        """The specification that a solution is judged by; or the candidate that is not, with the reason.
 
         Raises:
             TypeError, ValueError: the model is none that can be judged.
@@ -170,8 +171,11 @@ class Problem:
         as_they_are = Evaluated(self.model, self.model)
         return self._spec(as_they_are, inputs, f"{name}, parameters as they are", given, self._called(new))
 
-    def _spec(self, reference: Callable, inputs: ProblemInputs, name: str, given: bool, new: Callable) -> OpSpec | str:
+    def _spec(
+        self, reference: Callable, inputs: ProblemInputs, name: str, given: bool, new: Callable
+    ) -> OpSpec | NotBuilt:
         from parity_tests.cli.sources.problem_inputs import LARGEST, follows, is_fake, real_domain
+        from parity_tests.harness.candidates.not_built import NotBuilt
         from parity_tests.harness.specs.spec import OpSpec
 
         called = self._called(self.model)
@@ -179,13 +183,13 @@ class Problem:
         entries = sum(math.prod(x.shape) for x in inputs.given)
         if given and (why is None or entries <= LARGEST):
             if any(map(is_fake, inputs.given)):
-                return f"get_inputs() has {entries:,} numbers, too many to be drawn"
+                return NotBuilt(NAME, f"get_inputs() has {entries:,} numbers; it is judged at smaller sizes only")
             arrays = inputs.small() if entries > LARGEST else [*inputs.given]
             names: dict[str, Any] = {} if reference is self.model else {"input_names": tuple(inputs.names)}
             return OpSpec.from_torch(reference, inputs=arrays, name=name, params=self.params, **names)
         if given or why is not None:
             size = f"get_inputs() has {entries:,} numbers, too many for the oracle, and " if given else ""
-            return f"{size}{why}"
+            return NotBuilt(NAME, f"{size}{why}", expected=not given)
         text = inputs.text(real_domain(called, inputs))
         return OpSpec.from_torch(reference, inputs=text, name=name, params=self.params)
 

@@ -102,7 +102,8 @@ def problem_inputs(
         return output_shapes(reference, made, [x.dtype for x in given]) is not None
 
     groups = _groups(shapes, fixed, lambda places: all(runs(dict.fromkeys(places, size)) for size in _OTHER))
-    letters = {place: letter for letter, group in zip(_LETTERS, groups, strict=False) for place in group}
+    free = [letter for letter in _LETTERS if letter not in names]
+    letters = {place: letter for letter, group in zip(free, groups, strict=False) for place in group}
     every = {place: size for group, size in zip(groups, itertools.cycle(_TRIED)) for place in group}
     if not runs({place: size for place, size in every.items() if place in letters}):
         letters = {}

@@ -13,9 +13,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from jax._src.pallas.mosaic.interpret import interpret_pallas_call as interpreter  # which alone knows what was found
-from jax.experimental.pallas import tpu as pltpu
-
 _CORES = 2
 _RACE = re.compile(r"RACE DETECTED\n +(\w+) of (\(.*?\)).*\n.*\n +(\w+) of", re.MULTILINE)
 
@@ -39,6 +36,10 @@ def detected_races() -> Iterator[Races]:
 
     The interpreter has one state for the whole process, which is reset before and after.
     """
+    # Imported here, since few need them. What was found, the private module alone knows.
+    from jax._src.pallas.mosaic.interpret import interpret_pallas_call as interpreter
+    from jax.experimental.pallas import tpu as pltpu
+
     races, printed = Races(), io.StringIO()
     pltpu.reset_tpu_interpret_mode_state()
     try:

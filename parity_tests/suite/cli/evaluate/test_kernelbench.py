@@ -10,10 +10,11 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from parity_tests import Report
+from parity_tests import OpSpec, Report
 from parity_tests.cli.app import app
 from parity_tests.cli.sources import kernelbench
 from parity_tests.cli.sources.problem_inputs import ProblemInputs, problem_inputs
+from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.judging.selection import select_checks, select_precisions, select_samples
 from parity_tests.suite.cli.evaluate.kernelbench_problems import CHEATS, PROBLEMS, Problem, cheating
@@ -34,7 +35,7 @@ def _summaries(problem: Problem, folder: Path, given: bool) -> dict[str, dict]:
         path.write_text(text)
         candidates.append(read.candidate(read.solution(path, folder)).named(name, None))
     spec = read.spec(read.solution(folder / "right.py", folder), "problem", given)
-    assert not isinstance(spec, str), spec
+    assert isinstance(spec, OpSpec), spec
     checks, precisions = select_checks(["forward", "vjp", "shortcuts"]), select_precisions(["float32"])
     plan = Plan(spec, candidates, checks, precisions, "cpu", 0, lambda row: "", samples=select_samples(True))
     report = Report({})
@@ -147,9 +148,33 @@ def test_the_axes_that_may_have_other_sizes(tmp_path: Path, name: str, text: str
 
 def test_a_problem_of_a_billion_numbers_is_judged_at_smaller_sizes(tmp_path: Path) -> None:
     text = PROBLEMS["softmax"].text.replace("torch.rand(64, 32)", "torch.rand(2**15, 2**15)")
-    inputs = _inputs(text, tmp_path)
-    assert [tuple(x.shape) for x in inputs.given] == [(2**15, 2**15)]
-    assert inputs.letters == ["n", "m"]
+    (tmp_path / "problem.py").write_text(text)
+    (tmp_path / "solution.py").write_text(PROBLEMS["softmax"].right)
+    read = kernelbench.Problem.of(tmp_path / "problem.py", tmp_path)
+    new = read.solution(tmp_path / "solution.py", tmp_path)
+    given = read.spec(new, "problem", given=True)
+    assert isinstance(given, NotBuilt)
+    assert (given.expected, given.reason) == (
+        True,
+        "get_inputs() has 1,073,741,824 numbers; it is judged at smaller sizes only",
+    )
+    sizes = read.spec(new, "problem", given=False)
+    assert isinstance(sizes, OpSpec)
+    assert sizes.signature == "(n,m)->(n,m)"
+
+
+def test_a_solution_for_the_given_sizes_is_judged_at_these_alone(tmp_path: Path) -> None:
+    (tmp_path / "problem.py").write_text(PROBLEMS["softmax"].text)
+    fixed = PROBLEMS["softmax"].right.replace(
+        "return Fused", "assert x.shape == (64, 32), 'other sizes'\n        return Fused"
+    )
+    (tmp_path / "solution.py").write_text(fixed)
+    read = kernelbench.Problem.of(tmp_path / "problem.py", tmp_path)
+    new = read.solution(tmp_path / "solution.py", tmp_path)
+    assert isinstance(read.spec(new, "problem", given=True), OpSpec)
+    sizes = read.spec(new, "problem", given=False)
+    assert isinstance(sizes, NotBuilt)
+    assert (sizes.expected, sizes.reason) == (True, "at n=5, m=3 it raises AssertionError: other sizes")
 
 
 def test_parameters_are_shared_by_name_or_by_the_seed() -> None:
