@@ -25,8 +25,13 @@ def _run(trial):
     yield from _written(trial)
     yield from _detached(trial)
     replaced = replaced_functions(trial.candidate.source)
-    yield Fact(_WHO, not replaced, f"replaces {', '.join(replaced)} by functions of its own")
+    yield _told(not replaced, f"replaces {', '.join(replaced)} by functions of its own")
     yield from _called(trial)  # last, since the backward raises if what it needs was written to
+
+
+def _told(holds, violation):
+    """A property of the candidate, which is no evidence that it computes anything if it holds."""
+    return Fact(_WHO, holds, violation, evidence=0)
 
 
 def _called(trial):
@@ -39,7 +44,7 @@ def _called(trial):
             trial.candidate.forward(tensors[:count])
         else:
             trial.candidate.vjp(tensors[:count], tensors[count:])
-    yield Fact(_WHO, not calls, f"calls the reference's {calls[0] if calls else ''}")
+    yield _told(not calls, f"calls the reference's {calls[0] if calls else ''}")
 
 
 def _written(trial):
@@ -50,7 +55,7 @@ def _written(trial):
         trial.candidate.forward(tensors)
     for name, array, tensor in zip(trial.oracle.inputs, arrays, tensors, strict=True):
         same = np.array_equal(conversion.to_numpy(tensor), array, equal_nan=True) and tensor._version == 0
-        yield Fact(_WHO, same, f"writes to its input {name}")
+        yield _told(same, f"writes to its input {name}")
 
 
 def _detached(trial):
@@ -80,11 +85,12 @@ def _remembered(trial):
             return
         tensor.detach().copy_(new)
     again = [replace(truth, value=y, bound=np.zeros(y.shape)) for truth, y in zip(truths[1], second, strict=True)]
-    for truth, exact, result in zip(truths[1], again, _values(trial, tensors), strict=True):
+    for old, truth, exact, result in zip(*truths, again, _values(trial, tensors), strict=True):
         same = np.array_equal(exact.value, result, equal_nan=True)
         near = np.all(np.abs(result - exact.value) <= 2 * truth.bound)
         text = "does not change with the numbers in its input's memory"
-        yield Fact(truth.label, bool(same or near), text)
+        telling = np.any(np.abs(old.value - truth.value) > old.bound + truth.bound)
+        yield Fact(truth.label, bool(same or near), text, evidence=int(telling))
 
 
 def _values(trial, tensors):
