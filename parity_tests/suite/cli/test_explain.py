@@ -48,7 +48,7 @@ def test_every_page_has_an_example_and_a_remedy(check: str):
     assert page.startswith(f"# {check}\n\n**It catches** {CHECKS[check].catches}.\n\n- ")
     assert page.count("\n## How to mend it\n") == 1
     example, mended = blocks(check)
-    assert "spec = OpSpec(" in example
+    assert "spec = OpSpec" in example
     assert "candidate" in example
     assert mended
     assert len(page.splitlines()) < 120
