@@ -25,6 +25,7 @@ from parity_tests.sweep.comparison import (
 from parity_tests.sweep.cotangents import COTANGENTS
 from parity_tests.sweep.kinks import has_kink, is_limit
 from parity_tests.sweep.lines import Finding, Verdict
+from parity_tests.sweep.point_text import in_short
 from parity_tests.sweep.repro import repro
 from parity_tests.sweep.slopes import Slopes
 from parity_tests.sweep.tallies import Tally, plain
@@ -35,7 +36,6 @@ _FIRST_ORDER = ("vjp", "jvp")
 _NOT_THE_SAME = "the slopes of PyTorch's values are not those of JAX's"
 _OF_THE_REFERENCE = "JAX's is of the reference, jax_ref.aten"
 _OF_VALUES = "differences of PyTorch's values and of JAX's"
-_WRITTEN_OUT = 16  # numbers of an argument
 _ASKED = 6  # numbers of a result of which witnesses are asked
 _ASKED_ENTRYWISE = 24
 
@@ -224,7 +224,7 @@ class Comparison:
     ) -> Finding:
         case = self._single if self.entrywise else self.case
         return Finding(
-            point=_in_short(case, mode, arguments),
+            point=in_short(case, mode, arguments),
             place=place,
             pytorch=repr(p.item()),
             jax=repr(j.item()),
@@ -308,15 +308,3 @@ def shortened(error: Exception) -> str:
     text = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {text[0][:200]}"
 
-
-def _in_short(case: Case, mode: str, arguments: Sequence[np.ndarray]) -> str:
-    """The arguments by name; of those with many numbers the shape."""
-    slots = case.map(mode).arguments
-    return "; ".join(f"{slot.label} = {_written(x)}" for slot, x in zip(slots, arguments, strict=True))
-
-
-def _written(x: np.ndarray) -> str:
-    if x.size > _WRITTEN_OUT:
-        return f"{x.dtype.name} of shape {x.shape}"
-    with np.printoptions(precision=17):
-        return " ".join(np.array2string(x, separator=", ").split())
