@@ -12,6 +12,7 @@ import torch
 
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.sweep.cases import Arrays, Case, Side, tensors_of
+from parity_tests.sweep.compared_case import REFUSALS, shortened
 from parity_tests.sweep.comparison import HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS, differing
 from parity_tests.sweep.lines import Finding, Verdict
 from parity_tests.sweep.point_text import in_short
@@ -76,9 +77,9 @@ def judge_batched(
         try:
             right = [case.by_function(function, "vjp", example) for example in of_layout]
             found = _batched(function, count, axes, of_layout)
-        except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError) as error:
+        except REFUSALS as error:
             for tally in tallies.values():
-                tally.refused(f"{layout.name}: {type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}")
+                tally.refused(f"{layout.name}: {shortened(error)}")
             continue
         for index, label in enumerate(case.labels("vjp")):
             tally = tallies.get(plain(label))
@@ -98,7 +99,15 @@ def _batched(function: Callable, count: int, axes: tuple[int | None, ...], examp
     stacked = [c[0] if axis is None else np.stack(c, axis) for c, axis in zip(columns, axes, strict=True)]
     with _without_fallback():
         found = Candidate(function, "vmap").vmap_of_vjp(count, axes, tensors_of(stacked))
-    return [np.asarray(y.detach().resolve_conj().resolve_neg()) for y in found if y is not None]
+    like = [np.stack([x] * _EXAMPLES) for x in examples[0][:count]]
+    return [_array(y, x) for y, x in zip(found, like, strict=True)]
+
+
+def _array(y: torch.Tensor | None, like: np.ndarray) -> np.ndarray:
+    """A gradient; of one that PyTorch knows to be zero, zeros."""
+    if y is None or y._is_zerotensor():
+        return np.zeros_like(like)
+    return y.detach().resolve_conj().resolve_neg().numpy()
 
 
 @contextlib.contextmanager
@@ -134,7 +143,10 @@ def _compare(
     place = tuple(int(i) for i in np.unravel_index(int(np.argmax(where)), where.shape))
     example = examples[place[0]]
     verdict = Verdict.WRONG_IN_PYTORCH if wrong.any() else Verdict.LOSES_DIGITS
-    if jax is None or differing(right[place[0]], jax("vjp", example)[index], HALF_OF_THE_DIGITS, HALF_OF_THE_DIGITS).any():
+    if (
+        jax is None
+        or differing(right[place[0]], jax("vjp", example)[index], HALF_OF_THE_DIGITS, HALF_OF_THE_DIGITS).any()
+    ):
         verdict = Verdict.UNDECIDED
     tally.found(verdict, layout.name, lambda: _finding(case, example, place, found[place], right))
 

@@ -307,4 +307,3 @@ def shortened(error: Exception) -> str:
     """Return the first line of an error, with its type."""
     text = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {text[0][:200]}"
-

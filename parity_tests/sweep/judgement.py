@@ -161,7 +161,7 @@ def _judge(
 def _judge_low(dtype: str, cases: Sequence[Case], special: Special, modes: Sequence[str], tallies: Tallies) -> None:
     own: Own = own_function(cases)
     every = [*cases, *(_others(cases[0], special) if cases else ())]
-    judge_in_format(every, lambda case: own(case) or case.jax_function(), dtype, modes, tallies, REFUSALS)
+    judge_in_format(every, lambda case: own(case) or case.jax_function(), dtype, modes, tallies)
 
 
 def _judge_batched(dtype: str, cases: Sequence[Case], tallies: Tallies) -> None:

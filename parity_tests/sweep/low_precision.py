@@ -26,6 +26,7 @@ import torch
 from parity_tests.harness.numbers.formats import FORMATS, Precision
 from parity_tests.harness.rounding.analysis import NoRule, NotFloat64, bounded
 from parity_tests.sweep.cases import Arrays, Case, Side, case_of
+from parity_tests.sweep.compared_case import REFUSALS, shortened
 from parity_tests.sweep.comparison import HALF_OF_THE_DIGITS, differing
 from parity_tests.sweep.elementwise import results_of
 from parity_tests.sweep.lines import Finding, Verdict
@@ -158,7 +159,8 @@ class LowPrecision:
             right = digits >= _RIGHT_DIGITS * -math.log2(self.format.u)
             excess = np.where(np.isfinite(off) | ~np.isfinite(formula), off / (formula + few), np.inf)
         wrong = bad & ~(off <= formula) & ~right & ~np.isnan(formula)
-        place = tuple(int(i) for i in np.unravel_index(int(np.argmax(np.where(wrong if wrong.any() else bad, excess, -1))), j.shape))
+        most = int(np.argmax(np.where(wrong if wrong.any() else bad, excess, -1)))
+        place = tuple(int(i) for i in np.unravel_index(most, j.shape))
         verdict, reason = Verdict.WRONG_IN_PYTORCH, "rounding cannot explain it"
         if not wrong[place]:
             verdict, reason = Verdict.LOSES_DIGITS, self._digits(digits[place], bool(off[place] <= formula[place]))
@@ -214,7 +216,6 @@ def judge_in_format(
     format: str,
     modes: Sequence[str],
     tallies: Mapping[tuple[str, str], Tally],
-    refusals: tuple[type[Exception], ...],
     operator: InFormat = in_format,
 ) -> None:
     """Judge derivatives in a format at cases of float64, and note what came of them.
@@ -225,7 +226,6 @@ def judge_in_format(
         format, operator: see `LowPrecision`.
         modes: of `lines.MODES`.
         tallies: by mode and name.
-        refusals: the errors by which PyTorch or the reference refuse.
     """
     for case in cases:
         rounded = rounded_case(case, FORMATS[format])
@@ -237,6 +237,6 @@ def judge_in_format(
             of_mode = {name: tally for (which, name), tally in tallies.items() if which == mode}
             try:
                 low.judge(mode, of_mode)
-            except refusals as error:
+            except REFUSALS as error:
                 for tally in of_mode.values():
-                    tally.refused(f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}")
+                    tally.refused(shortened(error))

@@ -32,14 +32,11 @@ def _arguments() -> Mapping[str, Callable[[np.ndarray, np.ndarray, float], dict[
     }
 
 
-NORMS = tuple(_arguments())
-
-
 def norm_calls(operator: str, dtype: str) -> Sequence[RecordedCall]:
     """Return calls of a norm: of each order on ordinary numbers, and where an entry, or a difference, is zero.
 
     Args:
-        operator: with its overload; no calls are returned for one that is none of `NORMS`.
+        operator: with its overload; no calls are returned for one that is none of `lines.NORMS`.
         dtype: "float64" or "complex128".
     """
     make = _arguments().get(operator)
