@@ -196,5 +196,6 @@ def _others(case: Case, special: Special) -> Iterator[Case]:
     moving = list(dict.fromkeys(name.partition("[")[0] for name in case.inputs))
     for call in special(case.call, moving):
         other = case_of(case.entry, call)
-        if other is not None and any(x.size for x in other.inputs.values()):
+        # Where an axis is empty a sum over it has a tangent still
+        if other is not None and any(x.size for x in (*other.inputs.values(), *other.call.results)):
             yield other
