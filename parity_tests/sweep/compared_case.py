@@ -129,7 +129,7 @@ class Comparison:
             most = _ASKED_ENTRYWISE if self.entrywise else _ASKED
             most = 1 if tally.verdict.is_wrong else most  # that somebody is wrong is known already
             places = self._places(p, j, self._differing(mode, p, j, level) & usable, arguments, most)
-            of_terms = max(level, self._terms(mode, arguments, index)) if places else level
+            of_terms = np.maximum(level, self._terms(mode, arguments, index)) if places else level
             for place in places:
                 tally.found(*self._decided(mode, arguments, index, place, p, j, of_terms))
 
@@ -141,22 +141,26 @@ class Comparison:
         mixed = [x * rng.choice([-1.0, 1.0], x.shape) for x in arguments[count:]]
         return _largest(self.jax(mode, [*arguments[:count], *mixed])[index])
 
-    def _below(self, mode: str, arguments: Arrays) -> tuple[np.ndarray, float]:
-        """Where both sides agree on the map that a mode differentiates and it is finite; and its largest number."""
+    def _below(self, mode: str, arguments: Arrays) -> tuple[np.ndarray, np.ndarray]:
+        """Where both sides agree on the map that a mode differentiates and it is finite; and its largest numbers.
+
+        These are, of an elementwise operator, those at each place, and of others one.
+        """
         base = BASES[mode]
         given = arguments[: self.case.map(mode).base]
         others = self.jax(base, given)
-        level = max((_largest(y) for y in others), default=0.0)
+        sizes = [np.abs(np.where(np.isfinite(y), y, 0)) for y in others]
+        level = np.max(sizes, axis=0) if self.entrywise else np.asarray(max(map(_largest, others), default=0.0))
         pairs = zip(others if base == "forward" else self.pytorch(base, given), others, strict=True)
         bad = [_differing_values(a, b, self.entrywise) | ~np.isfinite(b) for a, b in pairs]
         return (~np.any(bad, axis=0) if self.entrywise else np.asarray(not any(d.any() for d in bad))), level
 
-    def _differing(self, mode: str, p: np.ndarray, j: np.ndarray, level: float) -> np.ndarray:
+    def _differing(self, mode: str, p: np.ndarray, j: np.ndarray, level: np.ndarray) -> np.ndarray:
         """Where the sides differ by so much that a witness can tell."""
         if not self.entrywise:
-            return differing(p, j, HALF_OF_THE_DIGITS, HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS * level)
+            return differing(p, j, HALF_OF_THE_DIGITS, HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS * float(level))
         if self._program(mode) is None:
-            return differing(p, j, HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS, MOST_OF_THE_DIGITS * level)
+            return differing(p, j, HALF_OF_THE_DIGITS, 0.0, MOST_OF_THE_DIGITS * level)
         return differing(p, j, MOST_OF_THE_DIGITS, 0.0)
 
     def _program(self, mode: str) -> core.ClosedJaxpr | None:
@@ -188,7 +192,7 @@ class Comparison:
         place: tuple[int, ...],
         p: np.ndarray,
         j: np.ndarray,
-        level: float,
+        level: np.ndarray,
     ) -> tuple[Verdict, str, Callable[[], Finding]]:
         """The verdict on one number, its reason, and the finding."""
         case = self.case
@@ -196,7 +200,8 @@ class Comparison:
             case, arguments, here = self._single, [x[place].reshape(1) for x in arguments], (0,)
         else:
             here = place
-        largest = max(_largest(j), level)
+        # Of an elementwise operator numbers at other places say nothing: beside 1e300 any other would be as good as zero
+        largest = max(_largest(j[place]), float(level[place])) if self.entrywise else max(_largest(j), float(level))
         worst, reason, slope = Verdict.AGREES, "", None
         if not all(np.isfinite(x).all() for x in arguments):
             at = (mode, arguments, index, here, p[place], j[place], None)

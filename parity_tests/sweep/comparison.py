@@ -19,7 +19,7 @@ _UNDERFLOWS = 1e-290  # below which intermediate results may have lost digits to
 
 
 def differing(
-    found: np.ndarray, other: np.ndarray, relative: float, of_largest: float, floor: float = 0.0
+    found: np.ndarray, other: np.ndarray, relative: float, of_largest: float, floor: float | np.ndarray = 0.0
 ) -> np.ndarray:
     """Return where two results differ by more than rounding may; two NaN, or equal infinities, do not.
 

@@ -59,6 +59,7 @@ def judge_entry(
     pytorch: Callable[[Case], Side] = _by_autograd,
     calls: Calls = calls_of,
     special: Special = special_calls,
+    norms: Calls = norm_calls,
 ) -> list[Line]:
     """Judge derivatives of the operator of an entry.
 
@@ -68,6 +69,7 @@ def judge_entry(
         pytorch: the maps of a case that are judged; by default those of PyTorch's autograd.
         calls: where they are judged, for the entry's name and a dtype, "float64" or "complex128".
         special: further calls like the first one, of which these inputs are special points.
+        norms: further calls at which third derivatives are judged.
     """
     began = time.process_time()
     found: dict[tuple[str, str, str], Tally] = {}
@@ -79,6 +81,9 @@ def judge_entry(
                 if name.removesuffix("_dot") in entry.not_implemented:
                     tally.refused("PyTorch has not implemented it")
             try:
+                if THIRD_ORDER in modes and dtype not in LOW_DTYPES:
+                    third = [*_cases(entry, norms(entry.name, dtype)), *_cases(entry, given)]
+                    _judge(third, pytorch, special, [THIRD_ORDER], tallies)
                 _judge_in(dtype, entry, given, pytorch, special, modes, tallies)
             except (NoReference, _NoDerivative) as reason:
                 for tally in tallies.values():
@@ -104,7 +109,7 @@ def _judge_in(
     modes: Sequence[str],
     tallies: Tallies,
 ) -> None:
-    """Judge the modes in a dtype, each in the way that is its own; raises `NoReference` and `_NoDerivative`."""
+    """Judge all modes but the third order in a dtype; raises `NoReference` and `_NoDerivative`."""
     cases = list(_cases(entry, calls))
     by_jax = [mode for mode in modes if mode not in (BATCHED, DECOMPOSITION, THIRD_ORDER)]
     if DECOMPOSITION in modes:
@@ -114,9 +119,6 @@ def _judge_in(
     if dtype in LOW_DTYPES:
         _judge_low(dtype, cases, special, [mode for mode in modes if mode not in (BATCHED, DECOMPOSITION)], tallies)
         return
-    if THIRD_ORDER in modes:
-        norms = list(_cases(entry, norm_calls(entry.name, dtype)))
-        _judge([*norms, *cases], pytorch, special, [THIRD_ORDER], tallies)
     if by_jax:
         _judge(cases, pytorch, special, by_jax, tallies)
 

@@ -13,8 +13,9 @@ import torch
 from parity_tests.suite.sweep.test_judgement import call_of, no_special_calls
 from parity_tests.sweep.cases import Arrays, Case, Side
 from parity_tests.sweep.judgement import judge_entry
-from parity_tests.sweep.lines import THIRD_ORDER, Verdict
-from parity_tests.sweep.norm_calls import norm_calls
+from parity_tests.sweep.lines import MODES, NORMS, THIRD_ORDER, Verdict
+from parity_tests.sweep.norm_calls import ORDERS, norm_calls
+from parity_tests.sweep.running import modes_of
 from parity_tests.sweep.special_calls import special_calls
 from torch_impl.derivatives import lookup
 
@@ -143,28 +144,41 @@ def test_a_mistake_at_one_kind_of_points_is_seen(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("order", [1.5, 3.0])
-def test_a_third_derivative_that_is_wrong_at_a_zero_is_seen(order):
-    """The norm of order 3 has a second derivative where an entry is zero; its third one jumps there."""
+def test_a_third_derivative_that_is_wrong_where_an_entry_is_zero_is_seen():
+    """Of the 2-norm, which has derivatives of every order there."""
     name = "linalg_vector_norm"
-    calls = [call for call in norm_calls(name, "float64") if call.arguments["ord"] == order]
+    calls = [call for call in norm_calls(name, "float64") if call.arguments["ord"] == 2]
     assert [bool((call.arguments["self"] == 0).any()) for call in calls] == [False, True]
 
-    def wrong_without_a_zero(case: Case) -> Side:
+    def wrong_at_a_zero(case: Case) -> Side:
         def side(which: str, arguments: Sequence[Any]) -> Arrays:
             found = case.in_pytorch(which, arguments)
-            return [2 * y for y in found] if which == THIRD_ORDER and (arguments[0] != 0).all() else found
+            return [2 * y for y in found] if which == THIRD_ORDER and (arguments[0] == 0).any() else found
 
         return side
 
-    for given, verdict in ({}, Verdict.AGREES), ({"pytorch": wrong_without_a_zero}, Verdict.WRONG_IN_PYTORCH):
-        lines = judge_entry(
-            lookup(name),
-            [THIRD_ORDER],
-            ["float64"],
-            calls=lambda name, of: calls[:1],
-            special=no_special_calls,
-            **given,
-        )
-        assert {line.of for line in lines} == {"self", "result_bar", "self_bar_bar"}
-        assert {line.verdict for line in lines} == {verdict}
+    for given, verdict in ({}, Verdict.AGREES), ({"pytorch": wrong_at_a_zero}, Verdict.WRONG_IN_PYTORCH):
+        for call, expected in zip(calls, (Verdict.AGREES, verdict), strict=True):
+            lines = judge_entry(
+                *(lookup(name), [THIRD_ORDER], ["float64"]),
+                calls=lambda name, of, call=call: [call],
+                special=no_special_calls,
+                norms=lambda name, of: [],
+                **given,
+            )
+            assert {line.of for line in lines} == {"self", "result_bar", "self_bar_bar"}
+            assert {line.verdict for line in lines} == {expected}
+
+
+def test_norms_of_every_order_are_called_with_and_without_zeros():
+    for name in NORMS:
+        calls = norm_calls(name, "float64")
+        assert len(calls) == 2 * len(ORDERS), name
+    assert not norm_calls("tanh", "float64")
+
+
+def test_the_third_order_is_of_norms_unless_it_is_asked_for():
+    by_default = {"modes": [*MODES, THIRD_ORDER], "third_order": "of norms"}
+    assert modes_of("tanh", by_default) == MODES
+    assert modes_of("dist", by_default) == (*MODES, THIRD_ORDER)
+    assert modes_of("tanh", {"modes": [THIRD_ORDER]}) == (THIRD_ORDER,)
