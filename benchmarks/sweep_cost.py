@@ -85,15 +85,20 @@ def main(arguments: Sequence[str]) -> int:
     results = read_results(Path(arguments[0]))
     releases, formats = (int(text) for text in (*arguments[1:3], "10", "4")[:2])
     found = cost(results)
-    print(f"{found.operators} operators were compared: {found.work} derivatives at calls in {found.seconds:.0f} CPU s")
-    print(f"{found.of_operator:.2f} s an operator and {1000 * found.of_unit:.2f} ms a derivative at a call")
-    print(f"time ~ work^{found.exponent:.2f}, correlation of the logarithms {found.correlation:.2f}")
-    print("work up to | operators | mean CPU s | mean work | ms a unit")
-    for end, count, seconds, work in by_work(results):
-        print(f"{end:10d} | {count:9d} | {seconds:10.2f} | {work:9.0f} | {1000 * seconds / work:9.2f}")
     night = found.seconds * releases * formats / 2  # a sweep has two formats
     machines = math.ceil(night / (_NIGHT * _CORES))
-    print(f"{releases} releases x {formats} formats: {night / 3600:.1f} CPU h, {machines} machine(s) of {_CORES} cores")
+    lines = [
+        f"{found.operators} operators were compared: {found.work} derivatives at calls in {found.seconds:.0f} CPU s",
+        f"{found.of_operator:.2f} s an operator and {1000 * found.of_unit:.2f} ms a derivative at a call",
+        f"time ~ work^{found.exponent:.2f}, correlation of the logarithms {found.correlation:.2f}",
+        "work up to | operators | mean CPU s | mean work | ms a unit",
+        *(
+            f"{end:10d} | {count:9d} | {seconds:10.2f} | {work:9.0f} | {1000 * seconds / work:9.2f}"
+            for end, count, seconds, work in by_work(results)
+        ),
+        f"{releases} releases x {formats} formats: {night / 3600:.1f} CPU h, {machines} machine(s) of {_CORES} cores",
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
     return 0
 
 

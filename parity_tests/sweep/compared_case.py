@@ -38,6 +38,8 @@ _OF_THE_REFERENCE = "JAX's is of the reference, jax_ref.aten"
 _OF_VALUES = "differences of PyTorch's values and of JAX's"
 _ASKED = 6  # numbers of a result of which witnesses are asked
 _ASKED_ENTRYWISE = 24
+_ROUNDING = 2.0**-52  # relative: of an input, to the next number
+_NEIGHBOURS = 8  # at which a derivative is asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +202,7 @@ class Comparison:
             case, arguments, here = self._single, [x[place].reshape(1) for x in arguments], (0,)
         else:
             here = place
-        # Of an elementwise operator numbers at other places say nothing: beside 1e300 any other would be as good as zero
+        # Of an elementwise operator no other place counts: beside 1e300 any number would be as good as zero
         largest = max(_largest(j[place]), float(level[place])) if self.entrywise else max(_largest(j), float(level))
         worst, reason, slope = Verdict.AGREES, "", None
         if not all(np.isfinite(x).all() for x in arguments):
@@ -211,6 +213,8 @@ class Comparison:
             slopes, verdict, why = self._told(mode, path, float(part(p[place])), float(part(j[place])), largest)
             if verdict.is_wrong and not self.entrywise:  # of an elementwise operator both slopes were asked
                 verdict, why = self._chosen(verdict, mode, arguments, path, (index, here), (p[place], j[place]))
+            if verdict.is_wrong and self.entrywise and self._is_undetermined(mode, arguments, index, p[place]):
+                verdict, why = Verdict.LOSES_DIGITS, "a rounding of the inputs moves it as far"
             if verdict.rank >= Verdict.UNDECIDED.rank and any(_is_extreme(x).any() for x in arguments):
                 verdict, why = Verdict.OVERFLOWS, f"{verdict}: {why}" if why else str(verdict)
             if verdict.rank > worst.rank:
@@ -223,6 +227,20 @@ class Comparison:
             return self._finding(mode, arguments, index, here, p[place], j[place], slope)
 
         return worst, reason, finding
+
+    def _is_undetermined(self, mode: str, arguments: Arrays, index: int, number: Any) -> bool:
+        """Whether a number is as near to the reference as that of inputs that are off by a rounding.
+
+        A derivative next to a pole, as of lgamma at -1 + 1e-16, has no digit that they determine.
+        """
+        rng, count = np.random.default_rng(0), len(self.case.inputs)
+        right, moved = self._single_side(mode, arguments)[index], 0.0
+        with np.errstate(all="ignore"):
+            for _ in range(_NEIGHBOURS):
+                near = [x * (1 + _ROUNDING * rng.choice([-1.0, 1.0], x.shape)) for x in arguments[:count]]
+                there = self._single_side(mode, [*near, *arguments[count:]])[index]
+                moved = max(moved, float(np.nan_to_num(np.abs(there - right), nan=np.inf).max()))
+            return bool(np.isfinite(number) and np.all(np.abs(number - right) <= 2 * moved))
 
     def _finding(
         self, mode: str, arguments: Arrays, index: int, place: tuple[int, ...], p: Any, j: Any, slopes: Slopes | None

@@ -1,4 +1,4 @@
-"""Batches of gradients against the gradients one by one; wrong batching rules are seen at the layout that shows them."""
+"""Batches of gradients against the gradients one by one: a wrong batching rule is seen where its layout shows it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ class Gradient(torch.autograd.Function):
             return 3 * x * bar.movedim(of_bar, 0), 0
         if Square.mistake == "inputs alone" and of_bar is None:
             return x.movedim(of_x, 0) * bar, 0
-        x, bar = (y.expand(info.batch_size, *y.shape) if d is None else y.movedim(d, 0) for y, d in ((x, of_x), (bar, of_bar)))
+        x, bar = (
+            y.expand(info.batch_size, *y.shape) if d is None else y.movedim(d, 0) for y, d in ((x, of_x), (bar, of_bar))
+        )
         return 2 * x * bar, 0
 
 

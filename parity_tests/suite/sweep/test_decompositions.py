@@ -38,7 +38,10 @@ def test_pytorch_s_own_decompositions_agree():
 
 
 def test_a_backward_operator_is_compared_itself():
-    call = call_of("elu_backward", {"grad_output": X, "alpha": 1.0, "scale": 1.0, "input_scale": 1.0, "is_result": False, "self_or_result": X})
+    call = call_of(
+        "elu_backward",
+        {"grad_output": X, "alpha": 1.0, "scale": 1.0, "input_scale": 1.0, "is_result": False, "self_or_result": X},
+    )
     (line,) = judge_entry(
         lookup("elu_backward"), [DECOMPOSITION], ["float64"], calls=lambda name, of: [call], special=no_special_calls
     )

@@ -124,7 +124,11 @@ MISTAKES = {
         lambda x, y: -y,
     ),
 }
-AT_EVERY_CALL = ("a large cotangent", "a cotangent that is one number, expanded", "a cotangent that is one row, expanded")
+AT_EVERY_CALL = (
+    "a large cotangent",
+    "a cotangent that is one number, expanded",
+    "a cotangent that is one row, expanded",
+)
 
 
 @pytest.mark.slow
