@@ -12,11 +12,10 @@ from parity_tests.cli.report_files import report_files
 from parity_tests.cli.terminal import complain
 from parity_tests.harness.names import one_of
 from parity_tests.sweep.guard import Limits
-from parity_tests.sweep.lines import MODES
+from parity_tests.sweep.lines import ALL_DTYPES, ALL_MODES, DTYPES, MODES, THIRD_ORDER
 from parity_tests.sweep.sharding import Shard
 
 COULD_NOT_RUN = 2
-DTYPES = ("float64", "complex128")
 _LIMITS = Limits()
 
 
@@ -24,8 +23,13 @@ OperatorsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[OPERATOR]...", help="As tanh or sum.dim_IntList; by default all.")
 ]
 JobsOption = Annotated[int, typer.Option("-j", "--jobs", min=1, help="So many processes, each with one thread.")]
-ModeOption = Annotated[list[str] | None, typer.Option("--mode", help=f"{', '.join(MODES)}; repeat for more.")]
-DtypeOption = Annotated[list[str] | None, typer.Option("--dtype", help=f"{' or '.join(DTYPES)}.")]
+ModeOption = Annotated[
+    list[str] | None,
+    typer.Option("--mode", help=f"{', '.join(ALL_MODES)}; repeat for more. The last two are on request only."),
+]
+DtypeOption = Annotated[
+    list[str] | None, typer.Option("--dtype", help=f"{', '.join(ALL_DTYPES)}; the last two are on request only.")
+]
 ResumeOption = Annotated[
     Path | None,
     typer.Option("--resume", help="The file of results: it is gone on with, or begun if it is not there."),
@@ -80,8 +84,9 @@ def sweep(
             raise typer.Exit(command.compare(*compare))
         options = command.SweepOptions(
             names=tuple(operators or ()),
-            modes=tuple(one_of("mode", each, MODES) for each in mode or MODES),
-            dtypes=tuple(one_of("dtype", each, DTYPES) for each in dtype or DTYPES),
+            modes=tuple(one_of("mode", each, ALL_MODES) for each in mode or (*MODES, THIRD_ORDER)),
+            third_order_of_norms=not mode,
+            dtypes=tuple(one_of("dtype", each, ALL_DTYPES) for each in dtype or DTYPES),
             jobs=jobs,
             dask=dask,
             shard=None if shard is None else Shard.parse(shard),

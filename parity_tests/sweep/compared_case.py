@@ -25,6 +25,7 @@ from parity_tests.sweep.comparison import (
 from parity_tests.sweep.cotangents import COTANGENTS
 from parity_tests.sweep.kinks import has_kink, is_limit
 from parity_tests.sweep.lines import Finding, Verdict
+from parity_tests.sweep.point_text import in_short
 from parity_tests.sweep.repro import repro
 from parity_tests.sweep.slopes import Slopes
 from parity_tests.sweep.tallies import Tally, plain
@@ -35,9 +36,10 @@ _FIRST_ORDER = ("vjp", "jvp")
 _NOT_THE_SAME = "the slopes of PyTorch's values are not those of JAX's"
 _OF_THE_REFERENCE = "JAX's is of the reference, jax_ref.aten"
 _OF_VALUES = "differences of PyTorch's values and of JAX's"
-_WRITTEN_OUT = 16  # numbers of an argument
 _ASKED = 6  # numbers of a result of which witnesses are asked
 _ASKED_ENTRYWISE = 24
+_ROUNDING = 2.0**-52  # relative: of an input, to the next number
+_NEIGHBOURS = 8  # at which a derivative is asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +160,7 @@ class Comparison:
     def _differing(self, mode: str, p: np.ndarray, j: np.ndarray, level: np.ndarray) -> np.ndarray:
         """Where the sides differ by so much that a witness can tell."""
         if not self.entrywise:
-            return differing(p, j, HALF_OF_THE_DIGITS, HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS * level)
+            return differing(p, j, HALF_OF_THE_DIGITS, HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS * float(level))
         if self._program(mode) is None:
             return differing(p, j, HALF_OF_THE_DIGITS, 0.0, MOST_OF_THE_DIGITS * level)
         return differing(p, j, MOST_OF_THE_DIGITS, 0.0)
@@ -211,6 +213,8 @@ class Comparison:
             slopes, verdict, why = self._told(mode, path, float(part(p[place])), float(part(j[place])), largest)
             if verdict.is_wrong and not self.entrywise:  # of an elementwise operator both slopes were asked
                 verdict, why = self._chosen(verdict, mode, arguments, path, (index, here), (p[place], j[place]))
+            if verdict.is_wrong and self.entrywise and self._is_undetermined(mode, arguments, index, p[place]):
+                verdict, why = Verdict.LOSES_DIGITS, "a rounding of the inputs moves it as far"
             if verdict.rank >= Verdict.UNDECIDED.rank and any(_is_extreme(x).any() for x in arguments):
                 verdict, why = Verdict.OVERFLOWS, f"{verdict}: {why}" if why else str(verdict)
             if verdict.rank > worst.rank:
@@ -224,12 +228,26 @@ class Comparison:
 
         return worst, reason, finding
 
+    def _is_undetermined(self, mode: str, arguments: Arrays, index: int, number: Any) -> bool:
+        """Whether a number is as near to the reference as that of inputs that are off by a rounding.
+
+        A derivative next to a pole, as of lgamma at -1 + 1e-16, has no digit that they determine.
+        """
+        rng, count = np.random.default_rng(0), len(self.case.inputs)
+        right, moved = self._single_side(mode, arguments)[index], 0.0
+        with np.errstate(all="ignore"):
+            for _ in range(_NEIGHBOURS):
+                near = [x * (1 + _ROUNDING * rng.choice([-1.0, 1.0], x.shape)) for x in arguments[:count]]
+                there = self._single_side(mode, [*near, *arguments[count:]])[index]
+                moved = max(moved, float(np.nan_to_num(np.abs(there - right), nan=np.inf).max()))
+            return bool(np.isfinite(number) and np.all(np.abs(number - right) <= 2 * moved))
+
     def _finding(
         self, mode: str, arguments: Arrays, index: int, place: tuple[int, ...], p: Any, j: Any, slopes: Slopes | None
     ) -> Finding:
         case = self._single if self.entrywise else self.case
         return Finding(
-            point=_in_short(case, mode, arguments),
+            point=in_short(case, mode, arguments),
             place=place,
             pytorch=repr(p.item()),
             jax=repr(j.item()),
@@ -312,16 +330,3 @@ def shortened(error: Exception) -> str:
     """Return the first line of an error, with its type."""
     text = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {text[0][:200]}"
-
-
-def _in_short(case: Case, mode: str, arguments: Sequence[np.ndarray]) -> str:
-    """The arguments by name; of those with many numbers the shape."""
-    slots = case.map(mode).arguments
-    return "; ".join(f"{slot.label} = {_written(x)}" for slot, x in zip(slots, arguments, strict=True))
-
-
-def _written(x: np.ndarray) -> str:
-    if x.size > _WRITTEN_OUT:
-        return f"{x.dtype.name} of shape {x.shape}"
-    with np.printoptions(precision=17):
-        return " ".join(np.array2string(x, separator=", ").split())

@@ -9,6 +9,17 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 MODES = ("vjp", "jvp", "vjp_of_vjp", "jvp_of_jvp", "vjp_of_jvp")
+THIRD_ORDER = "vjp_of_vjp_of_vjp"  # by default of these only:
+NORMS = (
+    *("dist", "norm.Scalar", "norm.ScalarOpt_dim", "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim_dtype", "renorm"),
+    *("linalg_vector_norm", "_pdist_forward", "_cdist_forward", "_euclidean_dist", "_foreach_norm.Scalar"),
+)
+BATCHED = "vmap_of_vjp"  # PyTorch's batching rules against PyTorch, one example after the other
+DECOMPOSITION = "decomposition"  # PyTorch's decompositions of the operators that its backward calls against these
+ALL_MODES = (*MODES, THIRD_ORDER, BATCHED, DECOMPOSITION)
+DTYPES = ("float64", "complex128")
+LOW_DTYPES = ("float32", "bfloat16")  # on request: what PyTorch's derivatives lose in them, and whether rounding may
+ALL_DTYPES = (*DTYPES, *LOW_DTYPES)
 
 
 class Verdict(enum.StrEnum):
@@ -63,9 +74,10 @@ class Line:
 
     Attributes:
         operator: the entry of PyTorch's derivatives.yaml, with its overload: "logaddexp", "sum.dim_IntList".
-        mode: one of `MODES`.
-        of: the input whose gradient it is, or the result whose tangent: "self", "result0".
-        dtype: "float64" or "complex128".
+        mode: one of `ALL_MODES`.
+        of: the input whose gradient it is, or the result whose tangent: "self", "result0"; of a decomposition, the
+            operator that is decomposed.
+        dtype: one of `ALL_DTYPES`.
         calls: on how many calls of the operator the two were compared.
         reason: why the derivative cannot be reached, or what else there is to say.
         finding: the simplest number in which the frameworks differ, if they do.

@@ -35,6 +35,12 @@ _MODES = {
         "tangents = lambda *a: torch.func.jvp(f, a[:count], a[count:])[1]\n"
         "found = torch.func.jvp(tangents, (*x, *w), t)[1]"
     ),
+    "vjp_of_vjp_of_vjp": (
+        "count = len(x)\n"
+        "first = lambda *a: torch.func.vjp(f, *a[:count])[1](a[count:])\n"
+        "second = lambda *a: torch.func.vjp(first, *a[:-count])[1](a[-count:])\n"
+        "found = torch.func.vjp(second, *x, *w)[1](t)"
+    ),
 }
 
 

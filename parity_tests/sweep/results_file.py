@@ -40,14 +40,18 @@ class Header:
     environment: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def of(cls, modes: Sequence[str], dtypes: Sequence[str], limits: Limits) -> Self:
-        """The header of a run in this environment."""
+    def of(
+        cls, modes: Sequence[str], dtypes: Sequence[str], limits: Limits, third_order_of_norms: bool = False
+    ) -> Self:
+        """The header of a run in this environment; `third_order_of_norms`: of other operators there is none."""
         environment = {
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "python": platform.python_version(),
             "platform": platform.platform(),
         }
         options = {"modes": [*modes], "dtypes": [*dtypes], "seconds": limits.seconds, "memory": limits.memory}
+        if third_order_of_norms:
+            options["third_order"] = "of norms"
         return cls({name: _version(name) for name in _PACKAGES}, options, environment)
 
     def difference(self, other: Header) -> str:

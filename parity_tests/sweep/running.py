@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from typing import Any
 
 from parity_tests.sweep.guard import Limits, Request, end_children, judged, require_pebble
-from parity_tests.sweep.lines import Line
+from parity_tests.sweep.lines import NORMS, THIRD_ORDER, Line
 from parity_tests.sweep.results_file import ResultsFile
 
 JUDGE = "parity_tests.sweep.judgement:judge_operator"
@@ -47,7 +48,7 @@ def run(
     lost: dict[str, str] = {}
     try:
         for operator in left:
-            request = Request(judge, operator, tuple(options["modes"]), tuple(options["dtypes"]), limits)
+            request = Request(judge, operator, modes_of(operator, options), tuple(options["dtypes"]), limits)
             waiting[executor.submit(judged, request)] = operator
         while waiting:
             for future in wait(waiting, timeout=_POLL, return_when=FIRST_COMPLETED).done:
@@ -64,6 +65,12 @@ def run(
     if lost:
         names = ", ".join(lost)
         raise Lost(f"the executor has lost {len(lost)} of the operators ({names}): {next(iter(lost.values()))}")
+
+
+def modes_of(operator: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the modes in which an operator is judged: the third order, unless it was asked for, of norms only."""
+    of_norms = "third_order" in options and operator not in NORMS
+    return tuple(mode for mode in options["modes"] if not (of_norms and mode == THIRD_ORDER))
 
 
 def _end(waiting: Iterable[Future[list[Line]]], executor: Executor) -> None:

@@ -54,6 +54,7 @@ _POINTWISE: dict[str, Callable[[], Arguments]] = {
     "sub.Tensor": lambda: (_z(3), _z(3)),
     "rsub.Tensor": lambda: (_z(3), _z(3)),
     "relu": lambda: (_x(7),),
+    "special_zeta": lambda: (_p(5) + 1, _p(5)),  # which has no value for orders of 1 and less, as samples have
     "lift": lambda: (_x(3),),
     "native_dropout": lambda: (_x(9), 0.4, True),
     "normal.Tensor_float": lambda: (_x(3), 0.5),

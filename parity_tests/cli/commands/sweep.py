@@ -38,6 +38,7 @@ class SweepOptions:
 
     names: tuple[str, ...]
     modes: tuple[str, ...]
+    third_order_of_norms: bool
     dtypes: tuple[str, ...]
     jobs: int
     dask: str | None
@@ -53,7 +54,7 @@ class SweepOptions:
     def command(self, file: Path) -> str:
         """The command that goes on with this sweep."""
         words = ["gradparity", "sweep", *self.names]
-        words += [word for mode in self.modes for word in ("--mode", mode)]
+        words += [word for mode in self.modes for word in ("--mode", mode) if not self.third_order_of_norms]
         words += [word for dtype in self.dtypes for word in ("--dtype", dtype)]
         parts = "" if self.shard is None else f"{self.shard.index}/{self.shard.count}"
         given = {
@@ -87,7 +88,7 @@ def sweep(options: SweepOptions, interruption: Interruption) -> int:
     """
     expected = None if options.expected is None else read_lines(options.expected)[0]
     operators = _chosen(options)
-    header = Header.of(options.modes, options.dtypes, options.limits)
+    header = Header.of(options.modes, options.dtypes, options.limits, options.third_order_of_norms)
     console = Output(stderr=any(file is not None and file.path is None for file in (options.json, options.html)))
     with _place(options) as path, ResultsFile(path, header) as file:
         try:

@@ -122,3 +122,17 @@ def test_an_operator_that_draws_random_numbers_is_not_compared():
 )
 def test_of_witnesses_that_disagree_only_what_both_say_counts(first, second, verdict):
     assert accused_by_both(first, second) is verdict
+
+
+def test_a_number_that_the_inputs_do_not_determine_has_lost_its_digits_only():
+    """Next to its pole at -1 the derivative of lgamma doubles with a rounding of the input; at -1.25 it does not."""
+    twice = changed(lambda found: [2 * found[0]])
+    at_pole = judged("lgamma", twice, ("vjp",), self=np.array([np.nextafter(-1.0, 0.0)]))["vjp", "self"]
+    assert (at_pole.verdict, at_pole.reason) == (Verdict.LOSES_DIGITS, "a rounding of the inputs moves it as far")
+    assert judged("lgamma", twice, ("vjp",), self=np.array([-1.25]))["vjp", "self"].verdict is Verdict.WRONG_IN_PYTORCH
+
+
+def test_beside_a_large_number_a_small_one_is_judged_by_its_own_size():
+    side = changed(lambda found: [np.where(np.abs(found[0]) < 1e6, 1.01 * found[0], found[0])])
+    line = judged("exp", side, ("vjp",), self=np.array([1.0, 300.0]))["vjp", "self"]
+    assert line.verdict is Verdict.WRONG_IN_PYTORCH

@@ -21,7 +21,7 @@ from parity_tests.sweep.domains import has_derivative
 from parity_tests.sweep.formula_mutants import KINDS, planted
 from parity_tests.sweep.formula_side import side_of
 from parity_tests.sweep.judgement import judge_entry
-from parity_tests.sweep.lines import MODES, Line, Verdict
+from parity_tests.sweep.lines import MODES, THIRD_ORDER, Line, Verdict
 from parity_tests.sweep.recorded_calls import RecordedCall, as_numpy, as_torch
 from parity_tests.sweep.slopes import Slopes
 from torch_impl.derivatives import lookup
@@ -191,7 +191,7 @@ def test_other_values_are_no_reference():
 
 
 def test_a_repro_prints_what_pytorch_says():
-    for mode in MODES:
+    for mode in (*MODES, THIRD_ORDER):
         lines = judged("sin", changed(lambda found: [2 * y for y in found], mode), (mode,), self=X)
         finding = next(iter(lines.values())).finding
         assert finding is not None

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from parity_tests.sweep.families import family_of
 from parity_tests.sweep.guard import Limits
 from parity_tests.sweep.lines import Finding, Line, Verdict
 from parity_tests.sweep.page import as_html
@@ -65,15 +66,21 @@ def test_nothing_is_loaded_from_elsewhere(page: str, tree: Tree) -> None:
 
 def test_each_line_is_a_row_that_can_be_filtered_by(tree: Tree) -> None:
     rows = [attributes for tag, attributes in tree.elements if tag == "tr" and attributes]
-    names = ("operator", "mode", "dtype", "verdict")
+    names = ("operator", "family", "mode", "dtype", "verdict")
     assert [tuple(row[f"data-{name}"] for name in names) for row in rows] == [
-        ("abs", "vjp", "float64", "agrees"),
-        ("sum", "vjp", "float64", "cannot be reached"),
-        ("tan", "jvp", "complex128", "wrong in PyTorch"),
+        ("tan", "pointwise", "jvp", "complex128", "wrong in PyTorch"),
+        ("sum", "reductions", "vjp", "float64", "cannot be reached"),
+        ("abs", "pointwise", "vjp", "float64", "agrees"),
     ]
     assert [a["name"] for tag, a in tree.elements if tag in ("select", "input")] == [
-        *("verdict", "mode", "dtype", "operator", "text")
+        *("verdict", "family", "mode", "dtype", "operator", "text")
     ]
+
+
+def test_the_family_is_that_of_the_operator_for_one_tensor() -> None:
+    assert family_of("_foreach_add_.Scalar") == family_of("add.Tensor") == "pointwise"
+    assert family_of("sum.dim_IntList") == "reductions"
+    assert family_of("_no_such_operator") == "without a reference"
 
 
 def test_a_finding_has_all_that_is_known(tree: Tree) -> None:
