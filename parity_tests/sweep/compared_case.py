@@ -213,8 +213,10 @@ class Comparison:
             slopes, verdict, why = self._told(mode, path, float(part(p[place])), float(part(j[place])), largest)
             if verdict.is_wrong and not self.entrywise:  # of an elementwise operator both slopes were asked
                 verdict, why = self._chosen(verdict, mode, arguments, path, (index, here), (p[place], j[place]))
-            if verdict.is_wrong and self.entrywise and self._is_undetermined(mode, arguments, index, p[place]):
-                verdict, why = Verdict.LOSES_DIGITS, "a rounding of the inputs moves it as far"
+            if verdict.is_wrong and self.entrywise:
+                numbers = [float(part(p[place])), float(part(j[place]))]
+                if self._are_undetermined(mode, arguments, index, numbers, slopes, path.scale):
+                    verdict, why = Verdict.LOSES_DIGITS, "a rounding of the inputs moves it as far"
             if verdict.rank >= Verdict.UNDECIDED.rank and any(_is_extreme(x).any() for x in arguments):
                 verdict, why = Verdict.OVERFLOWS, f"{verdict}: {why}" if why else str(verdict)
             if verdict.rank > worst.rank:
@@ -228,19 +230,28 @@ class Comparison:
 
         return worst, reason, finding
 
-    def _is_undetermined(self, mode: str, arguments: Arrays, index: int, number: Any) -> bool:
-        """Whether a number is as near to the reference as that of inputs that are off by a rounding.
+    def _are_undetermined(
+        self, mode: str, arguments: Arrays, index: int, numbers: Sequence[float], slopes: Slopes, scale: float
+    ) -> bool:
+        """Whether both frameworks' numbers are as near to the slopes as they move if the inputs are off by a rounding.
 
-        A derivative next to a pole, as of lgamma at -1 + 1e-16, has no digit that they determine.
+        A derivative next to a pole, as of lgamma at -1 + 1e-16, has no digit that they determine. Both must move: a
+        rule that is wrong at one point only moves there, too.
         """
+        moved = min(self._moved(side, mode, arguments, index) for side in (self._single_side, self._single.in_pytorch))
+        low, high = slopes.low * scale - 2 * moved, slopes.high * scale + 2 * moved
+        return all(low <= number <= high for number in numbers)
+
+    def _moved(self, side: Side, mode: str, arguments: Arrays, index: int) -> float:
+        """How far a framework's number moves at most if the inputs are off by a rounding."""
         rng, count = np.random.default_rng(0), len(self.case.inputs)
-        right, moved = self._single_side(mode, arguments)[index], 0.0
+        here, most = side(mode, arguments)[index], 0.0
         with np.errstate(all="ignore"):
             for _ in range(_NEIGHBOURS):
                 near = [x * (1 + _ROUNDING * rng.choice([-1.0, 1.0], x.shape)) for x in arguments[:count]]
-                there = self._single_side(mode, [*near, *arguments[count:]])[index]
-                moved = max(moved, float(np.nan_to_num(np.abs(there - right), nan=np.inf).max()))
-            return bool(np.isfinite(number) and np.all(np.abs(number - right) <= 2 * moved))
+                there = side(mode, [*near, *arguments[count:]])[index]
+                most = max(most, float(np.nan_to_num(np.abs(there - here), nan=np.inf).max()))
+        return most
 
     def _finding(
         self, mode: str, arguments: Arrays, index: int, place: tuple[int, ...], p: Any, j: Any, slopes: Slopes | None
