@@ -113,7 +113,7 @@ def _array(y: torch.Tensor | None, like: np.ndarray) -> np.ndarray:
 @contextlib.contextmanager
 def _without_fallback() -> Iterator[None]:
     """Have PyTorch raise an error where it has no batching rule; the setting is put back."""
-    functorch: Any = torch._C._functorch
+    functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
     before = functorch._is_vmap_fallback_enabled()
     functorch._set_vmap_fallback_enabled(False)
     try:

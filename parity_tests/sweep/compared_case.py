@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,6 @@ _OF_VALUES = "differences of PyTorch's values and of JAX's"
 _ASKED = 6  # numbers of a result of which witnesses are asked
 _ASKED_ENTRYWISE = 24
 _ROUNDING = 2.0**-52  # relative: of an input, to the next number
-_NEIGHBOURS = 8  # at which a derivative is asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,10 +212,9 @@ class Comparison:
             slopes, verdict, why = self._told(mode, path, float(part(p[place])), float(part(j[place])), largest)
             if verdict.is_wrong and not self.entrywise:  # of an elementwise operator both slopes were asked
                 verdict, why = self._chosen(verdict, mode, arguments, path, (index, here), (p[place], j[place]))
-            if verdict.is_wrong and self.entrywise:
-                numbers = [float(part(p[place])), float(part(j[place]))]
-                if self._are_undetermined(mode, arguments, index, numbers, slopes, path.scale):
-                    verdict, why = Verdict.LOSES_DIGITS, "a rounding of the inputs moves it as far"
+            numbers = [float(part(y[place])) / path.scale for y in (p, j)]
+            if verdict.is_wrong and self.entrywise and self._is_undetermined(mode, path, slopes, numbers):
+                verdict, why = Verdict.LOSES_DIGITS, "a rounding of the inputs moves it as far"
             if verdict.rank >= Verdict.UNDECIDED.rank and any(_is_extreme(x).any() for x in arguments):
                 verdict, why = Verdict.OVERFLOWS, f"{verdict}: {why}" if why else str(verdict)
             if verdict.rank > worst.rank:
@@ -230,28 +228,18 @@ class Comparison:
 
         return worst, reason, finding
 
-    def _are_undetermined(
-        self, mode: str, arguments: Arrays, index: int, numbers: Sequence[float], slopes: Slopes, scale: float
-    ) -> bool:
-        """Whether both frameworks' numbers are as near to the slopes as they move if the inputs are off by a rounding.
+    def _is_undetermined(self, mode: str, path: Path, slopes: Slopes, numbers: Sequence[float]) -> bool:
+        """Whether numbers are as near to the right one as that of inputs that are off by a rounding.
 
-        A derivative next to a pole, as of lgamma at -1 + 1e-16, has no digit that they determine. Both must move: a
-        rule that is wrong at one point only moves there, too.
+        A derivative next to a pole, as of lgamma at -1 + 1e-16, has no digit that they determine.
         """
-        moved = min(self._moved(side, mode, arguments, index) for side in (self._single_side, self._single.in_pytorch))
-        low, high = slopes.low * scale - 2 * moved, slopes.high * scale + 2 * moved
-        return all(low <= number <= high for number in numbers)
-
-    def _moved(self, side: Side, mode: str, arguments: Arrays, index: int) -> float:
-        """How far a framework's number moves at most if the inputs are off by a rounding."""
-        rng, count = np.random.default_rng(0), len(self.case.inputs)
-        here, most = side(mode, arguments)[index], 0.0
-        with np.errstate(all="ignore"):
-            for _ in range(_NEIGHBOURS):
-                near = [x * (1 + _ROUNDING * rng.choice([-1.0, 1.0], x.shape)) for x in arguments[:count]]
-                there = side(mode, [*near, *arguments[count:]])[index]
-                most = max(most, float(np.nan_to_num(np.abs(there - here), nan=np.inf).max()))
-        return most
+        program, moved = self._program(mode), 0.0
+        if program is None or not np.isfinite(numbers).all():
+            return False
+        for sign in (-1, 1):
+            near = exactly(program, replace(path, arguments=[x * (1 + sign * _ROUNDING) for x in path.arguments]))
+            moved = max(moved, abs(near.high - slopes.high) if near.known else np.inf)
+        return all(abs(number - slopes.high) <= 2 * moved for number in numbers)
 
     def _finding(
         self, mode: str, arguments: Arrays, index: int, place: tuple[int, ...], p: Any, j: Any, slopes: Slopes | None

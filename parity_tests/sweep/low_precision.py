@@ -163,13 +163,18 @@ class LowPrecision:
         place = tuple(int(i) for i in np.unravel_index(most, j.shape))
         verdict, reason = Verdict.WRONG_IN_PYTORCH, "rounding cannot explain it"
         if not wrong[place]:
-            verdict, reason = Verdict.LOSES_DIGITS, self._digits(digits[place], bool(off[place] <= formula[place]))
+            verdict, reason = (
+                Verdict.LOSES_DIGITS,
+                self._digits(off[place], j[place], bool(off[place] <= formula[place])),
+            )
             if not np.isfinite(p[place]):
                 verdict, reason = Verdict.OVERFLOWS, "a number within its formula overflows"
         tally.found(verdict, reason, lambda: self._finding(mode, arguments, place, p[place], j[place], problem[place]))
 
-    def _digits(self, bits: float, by_formula: bool) -> str:
-        have, whole = (max(0, math.floor(b * math.log10(2))) for b in (bits, 1 - math.log2(self.format.u)))
+    def _digits(self, off: float, right: Any, by_formula: bool) -> str:
+        """How many digits of its own a number has, and why not all of them."""
+        have = max(0, math.floor(-math.log10(off / abs(right)))) if right and math.isfinite(off) else 0
+        whole = math.floor((1 - math.log2(self.format.u)) * math.log10(2))
         why = "its formula rounds so" if by_formula else "more than its formula explains"
         return f"PyTorch has {have} of {whole} digits: {why}"
 
