@@ -143,9 +143,14 @@ def linalg_matrix_power(self: ArrayLike, n: int) -> Array:
     return jnp.linalg.matrix_power(jnp.asarray(self), n)
 
 
+def _euclidean_dist(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """The Euclidean distances between the rows of x1 and those of x2; their derivative is 0 where two are equal."""
+    return _cdist_forward(x1, x2, 2.0)
+
+
 OPERATORS = {
     "_trilinear": _trilinear,
     "_cdist_forward": _cdist_forward,
-    "_euclidean_dist": lambda x1, x2: _cdist_forward(x1, x2, 2.0),
+    "_euclidean_dist": _euclidean_dist,
     "_pdist_forward": _pdist_forward,
 }

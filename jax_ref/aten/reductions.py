@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 
 from jax_ref.aten._promotion import floating, is_complex
 
@@ -293,17 +293,35 @@ def _log_softmax(self: ArrayLike, dim: int, half_to_float: bool = False) -> Arra
     return jax.nn.log_softmax(x, axis=dim) if x.ndim else jnp.zeros_like(x)
 
 
+def _softmax_int(self: ArrayLike, dim: int, dtype: DTypeLike | None = None) -> Array:
+    """exp(self) / Σ exp(self) along an axis, of self in another dtype if one is given."""
+    return _softmax(jnp.asarray(self, dtype), dim)
+
+
+def _log_softmax_int(self: ArrayLike, dim: int, dtype: DTypeLike | None = None) -> Array:
+    """self - log(Σ exp(self)) along an axis, of self in another dtype if one is given."""
+    return _log_softmax(jnp.asarray(self, dtype), dim)
+
+
+def _var_of_all(self: ArrayLike, unbiased: bool = True) -> Array:
+    """The variance of all entries; one is taken off their number if unbiased."""
+    return var(self, None, unbiased)
+
+
+def _std_of_all(self: ArrayLike, unbiased: bool = True) -> Array:
+    """The standard deviation of all entries; one is taken off their number if unbiased."""
+    return std(self, None, unbiased)
+
+
 OPERATORS = {
     "_softmax": _softmax,
     "_log_softmax": _log_softmax,
-    "softmax.int": lambda self, dim, dtype=None: _softmax(self if dtype is None else jnp.asarray(self, dtype), dim),
-    "log_softmax.int": lambda self, dim, dtype=None: _log_softmax(
-        self if dtype is None else jnp.asarray(self, dtype), dim
-    ),
+    "softmax.int": _softmax_int,
+    "log_softmax.int": _log_softmax_int,
     "var.correction": _var_correction,
     "std.correction": _std_correction,
     "var.dim": var,
     "std.dim": std,
-    "var": lambda self, unbiased=True: var(self, None, unbiased),
-    "std": lambda self, unbiased=True: std(self, None, unbiased),
+    "var": _var_of_all,
+    "std": _std_of_all,
 }

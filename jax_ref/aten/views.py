@@ -320,11 +320,16 @@ def _to_copy(self: ArrayLike, *, dtype: Any = None) -> Array:
     return (x.real if real else x).astype(dtype)
 
 
+def _reshape_alias(self: ArrayLike, size: Sequence[int], stride: Sequence[int]) -> Array:
+    """self with another shape; strides, which say where entries lie in memory, have no meaning here."""
+    return view(self, size)
+
+
 OPERATORS = {
     "slice": _slice,
     "_to_copy": _to_copy,
     "_unsafe_view": view,
-    "_reshape_alias": lambda self, size, stride: view(self, size),
+    "_reshape_alias": _reshape_alias,
     "_reshape_copy": view,
     "_lazy_clone": clone,
     "alias": clone,
