@@ -84,6 +84,7 @@ def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
     Raises:
         NoCase: there is none: no reference in JAX, no sample, or something that its formulas need does not run here.
     """
+    _check_syntax(entry)
     name = f"aten::{entry.name}"
     if name not in aten.OPERATORS:
         raise NoCase(f"jax_ref.aten has no {name.partition('.')[0]}; give a spec of your own with --spec")
@@ -137,11 +138,25 @@ def _is_of_numbers(call: RecordedCall) -> bool:
     return all(x.size for x in arrays)
 
 
+def _check_syntax(entry: derivatives.Entry) -> None:
+    """Parse all formulas.
+
+    Raises:
+        NoCase: one cannot be parsed; with its file and line, the place in it, and what is expected there.
+    """
+    for formula in (*entry.vjps, *entry.jvps):
+        try:
+            derivatives.parse(formula.text)
+        except derivatives.FormulaSyntaxError as error:
+            raise NoCase(f"{entry.path}:{formula.line}: {', '.join(formula.names)}: {error}") from error
+
+
 def _check_that_it_runs(case: FormulaCase) -> None:
     """Evaluate the VJP once.
 
     Raises:
-        NoCase: PyTorch has no kernel of something here, or it is not written in Python.
+        NoCase: PyTorch has no kernel of something here, or it is not written in Python, or it does not take what it
+            is given; with file and line where it is about a formula.
     """
     inputs = [as_torch(np.asarray(x)).requires_grad_() for x in case.spec.inputs or ()]
     try:
@@ -151,8 +166,11 @@ def _check_that_it_runs(case: FormulaCase) -> None:
         torch.autograd.grad(moved, inputs, [torch.ones_like(y) for y in moved], allow_unused=True)
     except Exception as error:  # of whatever kind: what is wrong with a formula is for its verdict
         reason = error.__cause__ if isinstance(error, derivatives.EvaluationError) else error
+        if isinstance(reason, derivatives.EvaluationError | TypeError):
+            raise NoCase(str(error)) from error
         if isinstance(reason, NotImplementedError):
-            raise NoCase(str(reason).partition(". This could be because")[0]) from error
+            text = str(reason).partition(". This could be because")[0]
+            raise NoCase("\n  ".join([*getattr(reason, "__notes__", ()), text])) from error
 
 
 def _moving(entry: derivatives.Entry, call: RecordedCall) -> list[str]:

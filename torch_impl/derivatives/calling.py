@@ -36,10 +36,10 @@ def call_operator(name: str, arguments: Sequence[Any], namespace: str = "aten") 
     costs = [(cost, i) for i, overload in enumerate(overloads) if (cost := _cost(overload, given)) is not None]
     if not costs:
         kinds = ", ".join(type(one).__name__ for one in arguments)
-        raise EvaluationError(f"no overload of {namespace}::{name} takes ({kinds})")
+        declared = "\n  ".join(str(overload._schema) for overload in overloads)
+        raise EvaluationError(f"no overload of {namespace}::{name} takes ({kinds}); there is\n  {declared}")
     overload = overloads[min(costs)[1]]
-    declared = overload._schema.arguments
-    pairs = list(zip(declared, given, strict=False))
+    pairs = list(zip(overload._schema.arguments, given, strict=False))
     positional = [_converted(value) for d, value in pairs if not d.kwarg_only]
     named = {d.name: _converted(value) for d, value in pairs if d.kwarg_only}
     return overload(*positional, **named)

@@ -129,12 +129,17 @@ def _is_foreach(entry: Entry) -> bool:
 
 
 def _value(entry: Entry, formula: Formula, scope: Scope) -> Any:
+    where = f"{entry.path}:{formula.line}: {entry.name}, {', '.join(formula.names)}: {formula.text}"
     try:
         return evaluate(parse(formula.text), scope)
-    except (NotEvaluable, DerivativeNotImplemented, EvaluationError):
+    except DerivativeNotImplemented:
         raise
+    except NotEvaluable as error:
+        error.add_note(where)
+        raise
+    except EvaluationError as error:
+        raise EvaluationError(f"{where}\n  {error}") from error
     except Exception as error:
-        where = f"{entry.path}:{formula.line}: {entry.name}, {', '.join(formula.names)}: {formula.text}"
         raise EvaluationError(f"{where}\n  {type(error).__name__}: {error}") from error
 
 

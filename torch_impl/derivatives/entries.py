@@ -109,6 +109,7 @@ def lookup(name: str, key: str = "Default", path: Path | None = None, native_fun
     if name in found:
         return found[name]
     overloads = [other for other in found if other.partition(".")[0] == name.partition(".")[0]]
-    near = overloads or difflib.get_close_matches(name, found, n=3, cutoff=0.5)
+    near = overloads or difflib.get_close_matches(name, found, n=3, cutoff=0.5) or list(found)[:3]
     hint = f"; there is {', '.join(near)}" if near else ""
-    raise LookupError(f"no entry for {name!r} of the key {key}{hint}")
+    where = "" if path is None else f" in {path}"
+    raise LookupError(f"no entry for {name!r} of the key {key}{where}{hint}")

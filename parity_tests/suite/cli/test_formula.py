@@ -81,6 +81,36 @@ def test_a_wrong_entry_is_a_disagreement_with_its_line(written):
     assert "looks like  self_bar = -oracle" in judged.output
 
 
+MALFORMED = {  # the formula, of sin, and what is told
+    "a bracket that is left open": ("grad * (self.cos()", ["expected `)` at position 18", "  grad * (self.cos()\n"]),
+    "another arity": (
+        "grad * cos(self, self)",
+        ["no overload of aten::cos takes (Tensor, Tensor)", "cos(Tensor self)"],
+    ),
+    "an argument too few": ("mul_tensor_backward(grad)", ["missing 2 required positional arguments: 'other'"]),
+    "an unknown function": ("grad * cosinus(self)", ["cannot evaluate cosinus: there is no such operator"]),
+    "an unknown name": ("grad * selv.cos()", ["cannot evaluate selv: it is no argument, result, cotangent"]),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_malformed_formula_is_told_with_its_line_and_not_judged(written, name):
+    formula, texts = MALFORMED[name]
+    path = written(f"- name: sin(Tensor self) -> Tensor\n  self: {formula}\n")
+    told = gradparity("formula", str(path))
+    assert told.exit_code == 2, told.output
+    for text in (f"{path}:2: ", formula, *texts):
+        assert text in told.output
+    assert "MISMATCH" not in told.output
+
+
+def test_an_entry_that_a_file_lacks_is_told_with_those_it_has(written):
+    path = written(WRONG_SIGN)
+    told = gradparity("formula", str(path), "--op", "cosh")
+    assert told.exit_code == 2
+    assert f"no entry for 'cosh' of the key Default in {path}; there is sin" in " ".join(told.output.split())
+
+
 @pytest.mark.slow
 def test_a_right_entry_of_two_inputs_agrees(written):
     judged = gradparity("formula", str(written(SCALED)), "--op", "mul.Tensor")
