@@ -65,8 +65,13 @@ def masked_scatter_backward(grad_output: ArrayLike, mask: ArrayLike, sizes: Sequ
 
 
 def _cdist_backward(grad: ArrayLike, x1: ArrayLike, x2: ArrayLike, p: float, cdist: ArrayLike) -> Array:
-    """The gradient of x1 of the distances between rows, with the leading axes that x1 and x2 have together."""
+    """The gradient of x1 of the distances between rows, with the leading axes that x1 and x2 have together.
+
+    If there are no distances, or rows have no entries, it is zeros of x1's shape.
+    """
     rows, others = jnp.asarray(x1), jnp.asarray(x2)
+    if 0 in (*jnp.shape(grad), rows.shape[-1]):
+        return jnp.zeros_like(rows)
     batch = np.broadcast_shapes(rows.shape[:-2], others.shape[:-2])
     rows = jnp.broadcast_to(rows, (*batch, *rows.shape[-2:]))
     return jax.vjp(lambda x: _OF_PRODUCTS["_cdist_forward"](x, others, p), rows)[1](jnp.asarray(grad))[0]

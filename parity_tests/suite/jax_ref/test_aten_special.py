@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +22,7 @@ from jax_ref.aten._registry import operators_of
 # cause. A constant of float32, or a series that is cut off, is wrong by more.
 _ALLOWED = 2.0**-38
 _DIGITS = 20
+Number = Any  # of mpmath, which has no types
 _ORDERS = ("value", "first derivative", "second derivative")
 
 
@@ -35,61 +37,61 @@ class Exact:
         orders: how many derivatives are compared, besides the values.
     """
 
-    function: Callable[[mpmath.mpf], mpmath.mpf]
+    function: Callable[[Number], Number]
     points: Sequence[float]
     ours: Callable[[jax.Array], jax.Array] | None = None
     orders: int = 2
 
 
-def _xlogy(x: mpmath.mpf, y: mpmath.mpf) -> mpmath.mpf:
+def _xlogy(x: Number, y: Number) -> Number:
     return x * mpmath.log(y) if x else mpmath.mpf(0)
 
 
-def _ndtr(x: mpmath.mpf) -> mpmath.mpf:
+def _ndtr(x: Number) -> Number:
     return mpmath.erfc(-x / mpmath.sqrt(2)) / 2
 
 
-def _log_ndtr(x: mpmath.mpf) -> mpmath.mpf:
+def _log_ndtr(x: Number) -> Number:
     return mpmath.log(_ndtr(x)) if x < 0 else mpmath.log1p(-_ndtr(-x))
 
 
-def _erfcx(x: mpmath.mpf) -> mpmath.mpf:
+def _erfcx(x: Number) -> Number:
     return mpmath.exp(x * x) * mpmath.erfc(x)
 
 
-def _ndtri(p: mpmath.mpf) -> mpmath.mpf:
+def _ndtri(p: Number) -> Number:
     return mpmath.sqrt(2) * mpmath.erfinv(2 * p - 1)
 
 
-def _log_gamma(x: mpmath.mpf) -> mpmath.mpf:
+def _log_gamma(x: Number) -> Number:
     return mpmath.log(abs(mpmath.gamma(x)))
 
 
-def _sinc(x: mpmath.mpf) -> mpmath.mpf:
+def _sinc(x: Number) -> Number:
     return mpmath.sincpi(x)
 
 
-def _sigmoid(x: mpmath.mpf) -> mpmath.mpf:
+def _sigmoid(x: Number) -> Number:
     return 1 / (1 + mpmath.exp(-x))
 
 
-def _multivariate(x: mpmath.mpf) -> mpmath.mpf:
+def _multivariate(x: Number) -> Number:
     return 3 * mpmath.log(mpmath.pi) / 2 + sum(_log_gamma(x - mpmath.mpf(i) / 2) for i in range(3))
 
 
-def _add_in_base(base: mpmath.mpf, y: float) -> Callable[[mpmath.mpf], mpmath.mpf]:
+def _add_in_base(base: Number, y: float) -> Callable[[Number], Number]:
     return lambda x: mpmath.log(base**x + base ** mpmath.mpf(y)) / mpmath.log(base)
 
 
-def _scaled(n: int) -> Callable[[mpmath.mpf], mpmath.mpf]:
+def _scaled(n: int) -> Callable[[Number], Number]:
     return lambda x: mpmath.exp(-abs(x)) * mpmath.besseli(n, x)
 
 
-def _gamma_below(a: float) -> Callable[[mpmath.mpf], mpmath.mpf]:
+def _gamma_below(a: float) -> Callable[[Number], Number]:
     return lambda x: mpmath.gammainc(a, 0, x, regularized=True)
 
 
-def _gamma_above(a: float) -> Callable[[mpmath.mpf], mpmath.mpf]:
+def _gamma_above(a: float) -> Callable[[Number], Number]:
     return lambda x: mpmath.gammainc(a, x, mpmath.inf, regularized=True)
 
 

@@ -82,6 +82,12 @@ CALLS: dict[str, Call] = {
         {"input": TABLE.reshape(2, 2, 2), "lengths": torch.tensor([2, 2]), "batch_first": True},
         "input",
     ),
+    "distances of no batch": (
+        "_cdist_backward",
+        {"grad": torch.zeros(0, 4, 4), "x1": TABLE.float(), "x2": torch.zeros(0, 4, 2), "p": 1.5}
+        | {"cdist": torch.zeros(0, 4, 4)},
+        None,
+    ),
     **{f"distances of batches that broadcast, p = {p}": _distances(p) for p in (0.0, 1.5, 2.0)},
 }
 
