@@ -22,3 +22,7 @@ def loop(x, a):
 
 spec = OpSpec("while_loop", repeated, "(n),(n)->(n)")
 candidate = JaxCandidate(loop)
+limits = dict.fromkeys(
+    ["jvp", "adjoint", "vjp_of_jvp", "jvp_of_jvp", "vjp_of_vjp"],
+    "its rules are of reverse mode, and are made of loops that JAX does not differentiate in reverse",
+)

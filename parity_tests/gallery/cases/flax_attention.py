@@ -12,5 +12,5 @@ def attention(q, k, v):
     return jnp.einsum("hqk,khe->qhe", jax.nn.softmax(scores, axis=-1), v)
 
 
-spec = OpSpec("dot_product_attention", attention, "(n,h,d),(m,h,d),(m,h,e)->(n,h,e)", sizes="m >= 1, d >= 1")
+spec = OpSpec("dot_product_attention", attention, "(n,h,d),(m,h,d),(m,h,d)->(n,h,d)", sizes="m >= 1, d >= 1")
 candidate = JaxCandidate(nnx.dot_product_attention)
