@@ -49,7 +49,7 @@ def main(
     names: Annotated[list[str] | None, typer.Argument(help="Names of cases; all by default.")] = None,
     tenth: Annotated[int | None, typer.Option(help="Only every tenth case: which one, modulo 10.")] = None,
     quick: Annotated[bool, typer.Option(help="As gradparity check --quick.")] = False,
-    write: Annotated[bool, typer.Option("--record", help="Write the verdicts down as those that are expected.")] = False,
+    write: Annotated[bool, typer.Option("--record", help="Write the verdicts down as expected.")] = False,
 ) -> None:
     """Judge published functions, and exit with 1 if a verdict is not the one that is expected."""
     console, every, differing, judged = Console(highlight=False), expected(), [], 0

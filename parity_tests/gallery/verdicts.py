@@ -28,6 +28,7 @@ class Published:
         found: the numbers in docs/found.md of what fails.
         comparisons: how many numbers, or arrays of them, were compared.
         quick: True if it was judged by `gradparity check --quick`, and not by default settings.
+        note: what is to be said of it beside that, as whose defect it is.
     """
 
     case: str
@@ -38,6 +39,7 @@ class Published:
     found: Sequence[int]
     comparisons: int
     quick: bool
+    note: str = ""
 
     @property
     def file(self) -> Path:
@@ -47,11 +49,12 @@ class Published:
     @property
     def row(self) -> str:
         """Its row in the table of docs/gallery.md."""
-        fails = "; ".join(f"{check} ({', '.join(formats)})" for check, formats in self.failed.items())
+        fails = ", ".join(self.failed)
         verdicts = sorted({verdict for formats in self.failed.values() for verdict in formats.values()})
         verdict = ", ".join(verdicts or ["PASS"]) + (" (quick)" if self.quick else "")
         found = ", ".join(map(str, self.found))
-        return f"| {self.package} | {self.version} | `{self.function}` | {verdict} | {fails} | {found} |"
+        said = "; ".join(part for part in (fails, self.note) if part)
+        return f"| {self.package} | {self.version} | `{self.function}` | {verdict} | {said} | {found} |"
 
     def why_not_judged(self) -> str | None:
         """Say why the installed packages are not those of the verdict; None if they are."""

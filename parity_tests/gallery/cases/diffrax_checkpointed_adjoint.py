@@ -4,6 +4,7 @@ x' = v + 2 a t with x(0) = x0 has at t = 1 the solution x0 + v + a.
 """
 
 import diffrax
+
 from gradparity import JaxCandidate, OpSpec
 
 

@@ -1,7 +1,6 @@
 """entmax: the sparsemax loss, whose Function saves the difference of its projection and the target."""
 
 import jax
-import jax.numpy as jnp
 from entmax import sparsemax_loss
 from entmax_sparsemax import projection
 

@@ -5,7 +5,9 @@ from gpytorch.functions import log_normal_cdf
 
 from gradparity import OpSpec
 
-spec = OpSpec("log_normal_cdf", jax.scipy.stats.norm.logcdf, "(n)->(n)", input_names=("z",), dtypes=["float64", "float32"])
+spec = OpSpec(
+    "log_normal_cdf", jax.scipy.stats.norm.logcdf, "(n)->(n)", input_names=("z",), dtypes=["float64", "float32"]
+)
 
 
 def candidate(z):

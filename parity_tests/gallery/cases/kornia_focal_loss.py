@@ -14,7 +14,14 @@ def focal(x, target):
     return (-(p_of_others**2) * log_p).sum()
 
 
-spec = OpSpec("focal_loss", focal, "(n,c,m),(n,m)->()", domains={"target": integer(0, "c")}, sizes="c >= 2, n >= 1, m >= 1", dtypes=["float64", "float32"])
+spec = OpSpec(
+    "focal_loss",
+    focal,
+    "(n,c,m),(n,m)->()",
+    domains={"target": integer(0, "c")},
+    sizes="c >= 2, n >= 1, m >= 1",
+    dtypes=["float64", "float32"],
+)
 
 
 def candidate(x, target):

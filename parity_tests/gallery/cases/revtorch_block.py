@@ -20,7 +20,9 @@ def block(x):
 
 
 spec = OpSpec("reversible_block", block, "(n,d)->(n,d)", sizes="d % 2 == 0, d >= 2", input_names=("x",))
-sequence = revtorch.ReversibleSequence(torch.nn.ModuleList([revtorch.ReversibleBlock(Tanh(), Tanh(), split_along_dim=1)]))
+sequence = revtorch.ReversibleSequence(
+    torch.nn.ModuleList([revtorch.ReversibleBlock(Tanh(), Tanh(), split_along_dim=1)])
+)
 
 
 def candidate(x):

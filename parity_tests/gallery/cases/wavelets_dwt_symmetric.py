@@ -1,4 +1,4 @@
-"""pytorch-wavelets: one level of a wavelet transform of images (db2, padding "symmetric"), with a backward of its own."""
+"""pytorch-wavelets: one level of a transform of images (db2, padding "symmetric"), with a backward of its own."""
 
 import sys
 from types import ModuleType

@@ -17,4 +17,6 @@ spec = OpSpec(
 
 
 def candidate(a, b):
-    return solve(xitorch.LinearOperator.m(a), b, method="custom_exactsolve", bck_options={"method": "custom_exactsolve"})
+    return solve(
+        xitorch.LinearOperator.m(a), b, method="custom_exactsolve", bck_options={"method": "custom_exactsolve"}
+    )
