@@ -209,7 +209,9 @@ class Comparison:
             return Verdict.CONVENTION, "an input is not finite", lambda: self._finding(*at)
         parts = [np.real, np.imag] if j.dtype.kind == "c" else [np.real]
         for path, part in zip(paths(case, mode, arguments, index, here), parts, strict=True):
-            slopes, verdict, why = self._told(mode, path, float(part(p[place])), float(part(j[place])), largest)
+            # A large cotangent, which the path is divided by, multiplies what is differentiated, too
+            of_all = max(largest, float(level[place]) * path.scale) if self.entrywise else largest
+            slopes, verdict, why = self._told(mode, path, float(part(p[place])), float(part(j[place])), of_all)
             if verdict.is_wrong and not self.entrywise:  # of an elementwise operator both slopes were asked
                 verdict, why = self._chosen(verdict, mode, arguments, path, (index, here), (p[place], j[place]))
             numbers = [float(part(y[place])) / path.scale for y in (p, j)]
