@@ -126,7 +126,8 @@ def _candidate(operator: str, version: str) -> AnyCandidate | NotBuilt:
     if operator not in CASES:
         return attn.candidate(version)
     mistake = CASES[operator].mistakes.get(version)
-    return Candidate(mistake.call if mistake else CASES[operator].right, version)
+    call = mistake.call if mistake else CASES[operator].right
+    return call if isinstance(call, AnyCandidate) else Candidate(call, version)
 
 
 def _is_an_alarm(row: Row, mistake: Mistake | None) -> bool:

@@ -179,7 +179,7 @@ def details(report: Results) -> Group:
 
 def failures(report: Results) -> list[Text]:
     """What is shown of a report at the least: the failures, and the verdict."""
-    return [*_told(report.failures), verdict_line(report)]
+    return [*_failure_texts(report.failures), verdict_line(report)]
 
 
 def explanations(report: Results) -> list[Text]:
