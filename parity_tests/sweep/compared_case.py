@@ -212,7 +212,8 @@ class Comparison:
             # A large cotangent, which the path is divided by, multiplies what is differentiated, too
             of_all = max(largest, float(level[place]) * path.scale) if self.entrywise else largest
             slopes, verdict, why = self._told(mode, path, float(part(p[place])), float(part(j[place])), of_all)
-            if verdict.is_wrong and not self.entrywise:  # of an elementwise operator both slopes were asked
+            # Of an elementwise operator of one number both slopes were asked
+            if verdict.is_wrong and not (self.entrywise and len(self.case.inputs) == 1):
                 verdict, why = self._chosen(verdict, mode, arguments, path, (index, here), (p[place], j[place]))
             numbers = [float(part(y[place])) / path.scale for y in (p, j)]
             if verdict.is_wrong and self.entrywise and self._is_undetermined(mode, path, slopes, numbers):
@@ -284,11 +285,14 @@ class Comparison:
         numbers: tuple[Any, Any],
     ) -> tuple[Verdict, str]:
         """The verdict on who is wrong by the slopes along one path: at a kink, who is not right nearby either."""
-        if not has_kink(self.jax, self.case, mode, path):
+        if self.entrywise:
+            case, sides = self._single, (self._single.in_pytorch, self._single_side)
+        else:
+            case, sides = self.case, (self.pytorch, self.jax)
+        if not has_kink(sides[1], case, mode, path):
             return verdict, ""
-        sides = (self.pytorch, self.jax)
         right = [
-            is_limit(side, self.jax, self.case, mode, arguments, which, number)
+            is_limit(side, sides[1], case, mode, arguments, which, number)
             for side, number in zip(sides, numbers, strict=True)
         ]
         if all(right):
