@@ -52,7 +52,7 @@ def test_without_a_planted_mistake_there_is_a_word_of_what_to_write():
 
 
 def test_every_module_of_checks_is_registered_under_its_own_name():
-    modules = {module.name for module in pkgutil.iter_modules(package.__path__)} - {"check"}
+    modules = {module.name for module in pkgutil.iter_modules(package.__path__) if not module.ispkg} - {"check"}
     assert modules == set(CHECKS)
 
 
