@@ -31,8 +31,8 @@ def judge(plan: Plan) -> Generator[Event, None, None]:
     for candidate in plan.candidates:
         if isinstance(candidate, NotBuilt):
             yield candidate
-    if not plan.present:
-        return  # nobody whom an oracle would judge
+    if plan.candidates and not plan.present:
+        return  # an oracle that has nobody to judge; without any candidate it is the one that is asked about
     oracles = plan.oracles or Oracles(plan.spec, plan.device, plan.seed, plan.samples)
     uncertified = yield from _certificates(plan, oracles)
     for candidate in plan.present:

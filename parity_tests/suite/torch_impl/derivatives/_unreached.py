@@ -32,6 +32,7 @@ UNREACHED: Mapping[Mode, Mapping[str, str]] = {
         **dict.fromkeys(("_conj_copy", "view_as_complex_copy"), _COMPLEX),
         **dict.fromkeys(("native_dropout_backward", "batch_norm_backward"), _WHOLE),
         "_embedding_bag_dense_backward": "it is not implemented, and embedding_bag's backward calls it below autograd",
+        "_fake_quantize_learnable_*": "the kernel takes float32 only",
         "_fused_moving_avg_obs_fq_helper": "it updates the statistics of a quantization observer in place",
         "_grid_sampler_2d_cpu_fallback*": "PyTorch calls it within grid_sampler_2d only",
         "lift_fresh_copy": "PyTorch makes constants of a trace with it, which have no gradient",
