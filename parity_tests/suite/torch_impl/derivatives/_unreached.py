@@ -42,7 +42,6 @@ UNREACHED: Mapping[Mode, Mapping[str, str]] = {
         **dict.fromkeys(("cudnn_batch_norm", "miopen_batch_norm"), _DEVICE),
         **dict.fromkeys(("lift", "lift_fresh", "lift_fresh_copy"), "it takes no tangent"),
         "max_pool2d_backward": _COMPOSITE,
-        "slice_inverse": "it reads the memory beyond its input, which a copy of the input lacks",
     },
 }
 
