@@ -11,6 +11,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from jax_ref.aten._promotion import floating
@@ -21,8 +22,8 @@ _DEGREES = 64
 
 def _by_recurrence(x: ArrayLike, n: ArrayLike, first: Callable[[Array], Array], step: Callable) -> Array:
     """P₀ = 1, P₁ = first(x), Pₖ₊₁ = step(k, x, Pₖ, Pₖ₋₁), at the degree n of each entry."""
-    # What JAX differentiates is traced and has numbers all the same; under jit jnp would trace a number of Python's, too
-    highest = int(jnp.max(n, initial=0)) if isinstance(n, jax.core.Tracer) else int(np.max(np.asarray(n), initial=0))
+    # What JAX differentiates is traced and has numbers all the same; under jit jnp traces Python's numbers, too
+    highest = int(jnp.max(n, initial=0)) if isinstance(n, Tracer) else int(np.max(np.asarray(n), initial=0))
     if highest > _DEGREES:
         raise ValueError(f"n has a degree above {_DEGREES}: {highest}")
     x, degrees = floating(x, n)
