@@ -79,10 +79,10 @@ def rates_table(results: Results) -> Cells:
 
 def gates_table(outcomes: list[Outcome]) -> Cells:
     """Every bar, the worst figure, and whether it is met."""
-    said = {True: "met", False: "MISSED", None: "not measured"}
+    words = {True: "met", False: "MISSED", None: "not measured"}
     return [
         ["bar", "measured", "", "at"],
-        *([x.bar, "" if x.value is None else f"{x.value:.2f}", said[x.met], x.where] for x in outcomes),
+        *([x.bar, "" if x.value is None else f"{x.value:.2f}", words[x.met], x.where] for x in outcomes),
     ]
 
 

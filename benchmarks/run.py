@@ -71,10 +71,10 @@ class Worker:
             line = self.process.stdout.readline()
         if not line:
             raise WorkerError(f"{self.module} ended with exit code {self.process.wait()} at {order}")
-        said = json.loads(line)
-        if "error" in said:
-            raise WorkerError(f"{self.module} could not {order}:\n{said['error']}")
-        return said["answer"]
+        reply = json.loads(line)
+        if "error" in reply:
+            raise WorkerError(f"{self.module} could not {order}:\n{reply['error']}")
+        return reply["answer"]
 
     def end(self) -> None:
         """Whatever it is doing."""

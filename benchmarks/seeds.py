@@ -180,10 +180,10 @@ def main(
 
 def _progress(found: Judged) -> str:
     if found.is_mistake:
-        told = "not caught" if found.alarms else "caught"
+        text = "not caught" if found.alarms else "caught"
     else:
-        told = f"{len(found.alarms)} alarms" if found.alarms else "no alarm"
-    return f"{found.operator}, {found.version}, seed {found.seed}: {told}, {found.seconds} s"
+        text = f"{len(found.alarms)} alarms" if found.alarms else "no alarm"
+    return f"{found.operator}, {found.version}, seed {found.seed}: {text}, {found.seconds} s"
 
 
 def read(path: Path) -> dict[tuple[str, str, int], Judged]:
@@ -272,10 +272,10 @@ def _line(name: str, version: str, found: Sequence[Judged]) -> str:
     rows: Counter[str] = Counter()
     for one in found:
         rows.update(one.rows)
-    told = "; ".join(f"seed {one.seed}: {alarm}" for one in found for alarm in one.alarms).replace("|", "\\|")
+    text = "; ".join(f"seed {one.seed}: {alarm}" for one in found for alarm in one.alarms).replace("|", "\\|")
     counts = ", ".join(f"{count} {verdict}" for verdict, count in rows.items())
     at = ", ".join(str(one.seed) for one in found)
-    return f"| {name} | {version} | {at} | {counts} | {sum(one.seconds for one in found):.0f} | {told} |"
+    return f"| {name} | {version} | {at} | {counts} | {sum(one.seconds for one in found):.0f} | {text} |"
 
 
 def _line_of_mistakes(name: str, found: Sequence[Judged]) -> str:

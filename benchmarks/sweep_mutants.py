@@ -87,8 +87,8 @@ def _mutant(lines: Sequence[Line]) -> Mutant:
     reason = "; ".join(dict.fromkeys(f"{line.dtype}: {line.verdict}, {line.reason}" for line in survive))
     kind, _, text = lines[0].of.partition(": ")
     reached = not survive or any(line.verdict is not Verdict.UNREACHED for line in survive)
-    told = reason if outcome in SURVIVORS else ""
-    return Mutant(lines[0].operator, lines[0].mode, kind, text, outcome, told, reached)
+    remark = reason if outcome in SURVIVORS else ""
+    return Mutant(lines[0].operator, lines[0].mode, kind, text, outcome, remark, reached)
 
 
 def _outcome(line: Line) -> str:
@@ -194,7 +194,7 @@ def _percent(part: int, whole: int) -> str:
 def page(data: Mapping[str, Any], mutants: Sequence[Mutant]) -> str:
     """The results as text: the share by kind, and the survivors with their reasons."""
     environment, versions = data["environment"], data["versions"]
-    told = ", ".join(f"{name} {version}" for name, version in versions.items())
+    versions_text = ", ".join(f"{name} {version}" for name, version in versions.items())
     rows = []
     for kind in KINDS:
         of_kind = [mutant for mutant in mutants if mutant.kind == kind]
@@ -208,7 +208,7 @@ def page(data: Mapping[str, Any], mutants: Sequence[Mutant]) -> str:
             "# Planted mistakes in PyTorch's formulas",
             "",
             f"Made by `python -m benchmarks.sweep_mutants`; {environment['date']}, commit {environment['commit']}; "
-            f"{told}; Python {environment['python']}; {data['cpu_seconds']} s of CPU time. What it means: "
+            f"{versions_text}; Python {environment['python']}; {data['cpu_seconds']} s of CPU time. What it means: "
             "[docs/sweep.md](../../docs/sweep.md).",
             "",
             *(f"{line}\n" for line in summary(mutants)),

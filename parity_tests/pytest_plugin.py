@@ -6,6 +6,7 @@ Works under xdist, whose workers send what they found to the controller.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,46 +29,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect only if somebody wants the report: the harness takes seconds to import."""
+    """Import the harness, which takes seconds, only if an option needs it."""
     for option in ("--gradparity-html", "--gradparity-json"):
         path = config.getoption(option)
         if path is not None and not path.resolve().parent.is_dir():
             raise pytest.UsageError(f"{option} {path}: there is no folder {path.parent}")
-    if config.getoption("--gradparity-html") or config.getoption("--gradparity-json"):
-        config.pluginmanager.register(_Collector(config), "gradparity-collector")
     quick, budget = config.getoption("--gradparity-quick"), config.getoption("--gradparity-budget")
     options = ({"quick": True} if quick else {}) | ({} if budget is None else {"budget": budget})
-    if options:
-        config.pluginmanager.register(_Options(options), "gradparity-options")
+    receive = None
+    if config.getoption("--gradparity-html") or config.getoption("--gradparity-json"):
+        collector = _Collector(config)
+        config.pluginmanager.register(collector, "gradparity-collector")
+        receive = collector.reports.append
+    if options or receive is not None:
+        from parity_tests.harness.crosscheck import asserting
 
-
-class _Options:
-    """What every `assert_parity` of a run is given unless it says otherwise."""
-
-    def __init__(self, options: dict[str, Any]) -> None:
-        from parity_tests.harness import crosscheck
-
-        self.defaults, self.before = crosscheck.DEFAULTS, dict(crosscheck.DEFAULTS)
-        self.defaults.update(options)
-
-    def pytest_unconfigure(self) -> None:
-        self.defaults.clear()
-        self.defaults.update(self.before)
+        stack = contextlib.ExitStack()
+        stack.enter_context(asserting(receive, **options))
+        config.add_cleanup(stack.close)
 
 
 class _Collector:
     """Gathers the reports of one process; in xdist's controller, those of every worker."""
 
     def __init__(self, config: pytest.Config) -> None:
-        from parity_tests.harness import crosscheck
-
         self.config = config
         self.reports: list[Report] = []
-        self.listeners = crosscheck.LISTENERS
-        self.listeners.append(self.reports.append)
-
-    def pytest_unconfigure(self) -> None:
-        self.listeners.remove(self.reports.append)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:

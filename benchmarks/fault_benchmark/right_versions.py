@@ -91,8 +91,8 @@ def summary(found: Sequence[Judged]) -> str:
     versions = sum(len(judged.verdicts) for judged in found)
     verdicts = Counter(verdict for judged in found for each in judged.verdicts.values() for verdict in each)
     accused = [f"{j.operator}, {j.format}, seed {j.seed}: {', '.join(j.alarms)}" for j in found if j.alarms]
-    told = ", ".join(f"{verdict} {count}" for verdict, count in sorted(verdicts.items()))
-    line = f"{versions} right versions of {len({judged.operator for judged in found})} operators: {told}"
+    counts = ", ".join(f"{verdict} {count}" for verdict, count in sorted(verdicts.items()))
+    line = f"{versions} right versions of {len({judged.operator for judged in found})} operators: {counts}"
     return "\n".join([line, f"{len(accused)} alarms", *accused])
 
 

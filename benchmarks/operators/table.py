@@ -80,7 +80,7 @@ def _what_failed(outcome: Outcome) -> str:
     by_check: dict[tuple[str, str], list[str]] = {}
     for x in outcome.failures:
         by_check.setdefault((x["verdict"], x["check"]), []).append(x["dtype"])
-    told = [f"{verdict} {check} ({', '.join(dtypes)})" for (verdict, check), dtypes in by_check.items()]
+    parts = [f"{verdict} {check} ({', '.join(dtypes)})" for (verdict, check), dtypes in by_check.items()]
     titles = [outcome.explained[row] for row in outcome.convicted if row in outcome.explained]
-    told += [f"docs/found.md, {title}" for title in dict.fromkeys(titles)]
-    return "; ".join(told)
+    parts += [f"docs/found.md, {title}" for title in dict.fromkeys(titles)]
+    return "; ".join(parts)

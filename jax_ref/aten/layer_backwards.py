@@ -22,7 +22,7 @@ Maybe = ArrayLike | None
 Gradients = tuple[Array | None, ...]
 
 
-def _asked(gradients: Sequence[Array | None], output_mask: Sequence[bool]) -> Gradients:
+def _masked(gradients: Sequence[Array | None], output_mask: Sequence[bool]) -> Gradients:
     return tuple(g if wanted else None for g, wanted in zip(gradients, output_mask, strict=True))
 
 
@@ -45,7 +45,7 @@ def convolution_backward(
         lambda x, w: convolution(x, w, None, stride, padding, dilation, transposed, output_padding, groups), [x, w], g
     )
     channels = g.ndim - w.ndim + 1
-    return _asked([*grads, g.sum(tuple(i for i in range(g.ndim) if i != channels))], output_mask)
+    return _masked([*grads, g.sum(tuple(i for i in range(g.ndim) if i != channels))], output_mask)
 
 
 def _slow_conv2d_backward(
@@ -100,7 +100,7 @@ def native_layer_norm_backward(
     in_bias = g.sum(before) if bias is not None else None
     if weight is not None:
         g = g * jnp.asarray(weight, g.dtype).reshape((1,) * lead + tuple(normalized_shape))
-    return _asked([_standardized_backward(g, x, m, r, range(lead, x.ndim)), in_weight, in_bias], output_mask)
+    return _masked([_standardized_backward(g, x, m, r, range(lead, x.ndim)), in_weight, in_bias], output_mask)
 
 
 def native_group_norm_backward(
@@ -124,7 +124,7 @@ def native_group_norm_backward(
     if weight is not None:
         g = g * jnp.asarray(weight, g.dtype).reshape(1, group, C // group, 1)
     in_input = _standardized_backward(g, rows, m, r, (2, 3)).reshape(x.shape)
-    return _asked([in_input, in_weight, in_bias], output_mask)
+    return _masked([in_input, in_weight, in_bias], output_mask)
 
 
 def native_batch_norm_backward(
@@ -152,7 +152,7 @@ def native_batch_norm_backward(
     if weight is not None:
         g = g * jnp.asarray(weight, g.dtype).reshape(shape)
     in_input = _standardized_backward(g, x, m, r, axes) if train else g * r
-    return _asked([in_input, in_weight, in_bias], output_mask)
+    return _masked([in_input, in_weight, in_bias], output_mask)
 
 
 def batch_norm_backward(
@@ -190,7 +190,7 @@ def _fused_rms_norm_backward(
     if weight is not None:
         g = g * jnp.asarray(weight, g.dtype).reshape((1,) * lead + tuple(normalized_shape))
     in_input = r * (g - hat * (g * hat).mean(tuple(range(lead, x.ndim)), keepdims=True))
-    return _asked([in_input, in_weight], output_mask)
+    return _masked([in_input, in_weight], output_mask)
 
 
 def _scaled_dot_product_flash_attention_for_cpu_backward(

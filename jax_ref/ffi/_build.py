@@ -100,8 +100,8 @@ def _working_compiler() -> list[str]:
     command = [*compiler, "-x", "c++", "-fsyntax-only", "-"]
     done = subprocess.run(command, input="int main() {}\n", capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise CompilerMissing(f"{_IMPOSSIBLE}: the C++ compiler {_compiler()} does not compile ({said}); {_INSTEAD}")
+        message = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise CompilerMissing(f"{_IMPOSSIBLE}: the C++ compiler {_compiler()} does not compile ({message}); {_INSTEAD}")
     return compiler
 
 
@@ -123,6 +123,6 @@ def _compile(sources: Path, path: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             errors = [line for line in done.stderr.splitlines() if re.search(r": (?:fatal )?error: ", line)]
-            told = "\n".join(errors[:5]) or done.stderr.strip()[-2000:]
-            raise BuildError(f"the kernels of jax_ref.ffi do not compile ({shlex.join(command)}):\n{told}")
+            shown = "\n".join(errors[:5]) or done.stderr.strip()[-2000:]
+            raise BuildError(f"the kernels of jax_ref.ffi do not compile ({shlex.join(command)}):\n{shown}")
         os.replace(made, path)

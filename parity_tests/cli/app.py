@@ -181,8 +181,8 @@ def replay(
         raise _unusable(error) from error
     if gone:
         (row,) = report.rows
-        told = f"{row.op}: {row.candidate} agrees with the oracle now: {row.check}, {row.dtype}, {row.device}"
-        Output().show(told, soft_wrap=True, highlight=False, markup=False)
+        message = f"{row.op}: {row.candidate} agrees with the oracle now: {row.check}, {row.dtype}, {row.device}"
+        Output().show(message, soft_wrap=True, highlight=False, markup=False)
         raise typer.Exit(0)
     Output().show(details(report), soft_wrap=True, highlight=False)
     raise typer.Exit(report.exit_code)
@@ -283,8 +283,8 @@ def new(case: Annotated[Path, typer.Argument(help="The Python file to write.")])
         write_case(case)
     except (OSError, ValueError) as error:
         raise _unusable(error) from error
-    told = f"{case} is written; judge it with: gradparity check {shlex.quote(str(case))}"
-    Output().show(told, soft_wrap=True, markup=False)
+    message = f"{case} is written; judge it with: gradparity check {shlex.quote(str(case))}"
+    Output().show(message, soft_wrap=True, markup=False)
 
 
 app.command()(report)

@@ -21,12 +21,12 @@ def checks() -> None:
 
     from parity_tests.harness.checks import CHECKS
 
-    def told(check: Check) -> str:
+    def described(check: Check) -> str:
         return check.catches + (f"\n(on request: --only {check.name})" if check.on_request else "")
 
     grid = Table("check", "catches")
     for item in CHECKS.values():
-        grid.add_row(item.name, told(item))
+        grid.add_row(item.name, described(item))
     Output().show(grid)
 
 

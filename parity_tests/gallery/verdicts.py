@@ -54,8 +54,8 @@ class Published:
         verdicts = sorted({verdict for formats in self.failed.values() for verdict in formats.values()})
         verdict = ", ".join(verdicts or ["PASS"]) + (" (quick)" if self.quick else "")
         found = ", ".join(map(str, self.found))
-        said = "; ".join(part for part in (fails, self.note) if part)
-        return f"| {self.package} | {self.version} | `{self.function}` | {verdict} | {said} | {found} |"
+        remarks = "; ".join(part for part in (fails, self.note) if part)
+        return f"| {self.package} | {self.version} | `{self.function}` | {verdict} | {remarks} | {found} |"
 
     def why_not_judged(self) -> str | None:
         """Say why the installed packages are not those of the verdict; None if they are."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -38,9 +38,44 @@ from parity_tests.harness.specs.spec import ArrayLike, OpSpec
 
 Callables = Callable | AnyCandidate | Mapping[str, Callable | AnyCandidate] | Sequence[Callable | AnyCandidate]
 
-DEFAULTS: dict[str, Any] = {}  # of assert_parity: options that a pytest run gives where a call does not
 
-LISTENERS: list[Callable[[Report], object]] = []  # of assert_parity: who collects reports, registers for as long
+@dataclass(frozen=True)
+class Assertions:
+    """What a run of tests gives to each `assert_parity`.
+
+    Attributes:
+        options: of `crosscheck`, where a call does not give them itself.
+        receivers: what is called with each report.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    receivers: tuple[Callable[[Report], object], ...] = ()
+
+
+_assertions = Assertions()
+
+
+def assertions() -> Assertions:
+    """Return what each `assert_parity` is given now."""
+    return _assertions
+
+
+@contextlib.contextmanager
+def asserting(receiver: Callable[[Report], object] | None = None, **options: Any) -> Iterator[None]:
+    """While the block runs, in all threads, each `assert_parity` has these options, and its report goes to `receiver`.
+
+    Args:
+        receiver: what is called with each report, beside those of enclosing blocks.
+        options: of `crosscheck`; they count before those of enclosing blocks, and after those of the call itself.
+    """
+    global _assertions
+    before = _assertions
+    receivers = before.receivers if receiver is None else (*before.receivers, receiver)
+    _assertions = Assertions({**before.options, **options}, receivers)
+    try:
+        yield
+    finally:
+        _assertions = before
 
 
 def crosscheck(
@@ -206,9 +241,10 @@ def assert_parity(candidate: Callables, spec: OpSpec | Callable, **options: Any)
         TypeError, ValueError, OracleError: as `crosscheck`.
     """
     __tracebackhide__ = True  # of pytest: the message says more
-    report = crosscheck(candidate, spec, **{**DEFAULTS, **options})
-    for listener in LISTENERS:
-        listener(report)
+    given = assertions()
+    report = crosscheck(candidate, spec, **{**given.options, **options})
+    for receive in given.receivers:
+        receive(report)
     report.raise_if_failed()
     return report
 

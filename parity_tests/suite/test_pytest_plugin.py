@@ -72,8 +72,8 @@ def test_one_report_of_the_run(suite, options):
 def test_quick_runs_with_a_budget(pytester: pytest.Pytester):
     """The options are those of every call, unless it says otherwise."""
     pytester.makepyfile("""
-        from parity_tests.harness.crosscheck import DEFAULTS
-        def test(): assert DEFAULTS == {"quick": True, "budget": 60.0}
+        from parity_tests.harness.crosscheck import assertions
+        def test(): assert assertions().options == {"quick": True, "budget": 60.0}
     """)
     pytester.runpytest_subprocess(*PLUGIN, "--gradparity-quick", "--gradparity-budget", "60").assert_outcomes(passed=1)
 

@@ -36,8 +36,8 @@ _FIRST_ORDER = ("vjp", "jvp")
 _NOT_THE_SAME = "the slopes of PyTorch's values are not those of JAX's"
 _OF_THE_REFERENCE = "JAX's is of the reference, jax_ref.aten"
 _OF_VALUES = "differences of PyTorch's values and of JAX's"
-_ASKED = 6  # numbers of a result of which witnesses are asked
-_ASKED_ENTRYWISE = 24
+_MOST_WITNESSED = 6  # numbers of a result of which witnesses are asked
+_MOST_WITNESSED_ENTRYWISE = 24
 _ROUNDING = 2.0**-52  # relative: of an input, to the next number
 
 
@@ -127,7 +127,7 @@ class Comparison:
             if p.size and (self.entrywise or usable.all()):
                 first = tuple(int(i) for i in np.unravel_index(int(np.argmax(usable)), p.shape))
                 tally.zero = functools.partial(self._decided, mode, arguments, index, first, p, j, level)
-            most = _ASKED_ENTRYWISE if self.entrywise else _ASKED
+            most = _MOST_WITNESSED_ENTRYWISE if self.entrywise else _MOST_WITNESSED
             most = 1 if tally.verdict.is_wrong else most  # that somebody is wrong is known already
             places = self._places(p, j, self._differing(mode, p, j, level) & usable, arguments, most)
             of_terms = np.maximum(level, self._terms(mode, arguments, index)) if places else level
@@ -211,7 +211,7 @@ class Comparison:
         for path, part in zip(paths(case, mode, arguments, index, here), parts, strict=True):
             # A large cotangent, which the path is divided by, multiplies what is differentiated, too
             of_all = max(largest, float(level[place]) * path.scale) if self.entrywise else largest
-            slopes, verdict, why = self._told(mode, path, float(part(p[place])), float(part(j[place])), of_all)
+            slopes, verdict, why = self._ruling(mode, path, float(part(p[place])), float(part(j[place])), of_all)
             # Of an elementwise operator of one number both slopes were asked
             if verdict.is_wrong and not (self.entrywise and len(self.case.inputs) == 1):
                 verdict, why = self._chosen(verdict, mode, arguments, path, (index, here), (p[place], j[place]))
@@ -258,7 +258,7 @@ class Comparison:
             repro=repro(case, mode, arguments, index, place),
         )
 
-    def _told(self, mode: str, path: Path, p: float, j: float, largest: float) -> tuple[Slopes, Verdict, str]:
+    def _ruling(self, mode: str, path: Path, p: float, j: float, largest: float) -> tuple[Slopes, Verdict, str]:
         """What the witnesses say: extended precision or, where it cannot tell, the values of both frameworks."""
         part = MOST_OF_THE_DIGITS if self.entrywise else HALF_OF_THE_DIGITS
         if (program := self._program(mode)) is not None:
@@ -269,10 +269,10 @@ class Comparison:
         case = self._single if self.entrywise else self.case
         side = self._single_side if self.entrywise else self.jax
         found = [slopes_by(which, case, mode, path, _OF_VALUES) for which in (case.in_pytorch, side)]
-        told = [decided(p, j, slopes, largest, path.scale, part) for slopes in found]
-        if told[0][0] is not told[1][0]:  # as on a branch cut on whose sides the frameworks put different zeros
-            return found[0], accused_by_both(told[0][0], told[1][0]), _NOT_THE_SAME
-        best = min(zip(found, told, strict=True), key=lambda each: each[0].error)
+        rulings = [decided(p, j, slopes, largest, path.scale, part) for slopes in found]
+        if rulings[0][0] is not rulings[1][0]:  # as on a branch cut on whose sides the frameworks put different zeros
+            return found[0], accused_by_both(rulings[0][0], rulings[1][0]), _NOT_THE_SAME
+        best = min(zip(found, rulings, strict=True), key=lambda each: each[0].error)
         return best[0], *best[1]
 
     def _chosen(

@@ -102,9 +102,9 @@ def accused_by_both(first: Verdict, second: Verdict) -> Verdict:
 def _digits(off: Mapping[str, float], slopes: Slopes, size: float) -> tuple[Verdict, str]:
     """Who loses digits."""
     allowed = MOST_OF_THE_DIGITS * size + 2 * slopes.error + _UNDERFLOWS
-    told = [
+    described = [
         f"{name} has {max(0, math.floor(-math.log10(d / size))) if size else 0} digits"
         for name, d in off.items()
         if d > allowed
     ]
-    return (Verdict.LOSES_DIGITS, " and ".join(told)) if told else (Verdict.AGREES, "")
+    return (Verdict.LOSES_DIGITS, " and ".join(described)) if described else (Verdict.AGREES, "")

@@ -160,17 +160,17 @@ class _Court:
         line = Line(self._entry.name, mode, "", self._dtype, Verdict.AGREES)
         names = names_of(self._entry, mode, self._calls)
         tallies: dict[tuple[str, str], Tally] = {(mode, name): _UntilConvicted() for name in names}
-        told = set()
+        effects = set()
         try:
             for place, comparison in self._every():
-                told.add(what := place.change(wrong, mode))
+                effects.add(what := place.change(wrong, mode))
                 if what == SURVIVES:
                     place.planted = place.formulas.side(wrong)
                     comparison.judge([mode], tallies)
         except _Convicted as it:
             return replace(line, verdict=it.verdict, finding=it.finding)
-        if SURVIVES not in told:
-            return replace(line, reason=self._change_elsewhere(wrong, mode, told))
+        if SURVIVES not in effects:
+            return replace(line, reason=self._change_elsewhere(wrong, mode, effects))
         worst = max(tallies.values(), key=lambda tally: tally.verdict.rank)
         return replace(line, verdict=worst.verdict, reason=f"{SURVIVES}: {worst.reason or _SMALL}")
 
@@ -204,13 +204,13 @@ class _Court:
         place = _Place.of(self._entry, case, comparison.jax)
         return place, comparison.at(case, place.pytorch)
 
-    def _change_elsewhere(self, wrong: Entry, mode: str, told: set[str]) -> str:
-        """What a mistake changes at other calls than those of the sweep; `told`: what it does at these."""
+    def _change_elsewhere(self, wrong: Entry, mode: str, effects: set[str]) -> str:
+        """What a mistake changes at other calls than those of the sweep; `effects`: what it does at these."""
         for place in self._other_places:
-            told.add(place.change(wrong, mode))
-            if SURVIVES in told:
+            effects.add(place.change(wrong, mode))
+            if SURVIVES in effects:
                 return f"{SURVIVES_ELSEWHERE}: {self._refusal}" if self._refusal else SURVIVES_ELSEWHERE
-        return next((what for what in (STOPS, CHANGES_NOTHING, NOT_EVALUATED) if what in told), NO_CALL)
+        return next((what for what in (STOPS, CHANGES_NOTHING, NOT_EVALUATED) if what in effects), NO_CALL)
 
     @functools.cached_property
     def _other_places(self) -> list[_Place]:

@@ -13,7 +13,7 @@ from parity_tests.sweep.lines import BATCHED, DECOMPOSITION, THIRD_ORDER, Findin
 from parity_tests.sweep.recorded_calls import RecordedCall
 from torch_impl.derivatives import Entry
 
-Told = Callable[[], tuple[Verdict, str, Callable[[], Finding]]]
+Judged = Callable[[], tuple[Verdict, str, Callable[[], Finding]]]
 
 
 @dataclass
@@ -24,9 +24,9 @@ class Tally:
     calls: int = 0
     moves: bool = False
     finding: Finding | None = None
-    told: str = ""  # of the verdict
+    verdict_reason: str = ""
     refusals: Counter[str] = field(default_factory=Counter)  # why calls could not be compared
-    zero: Told | None = None  # what witnesses say where both sides are zero
+    zero: Judged | None = None  # what witnesses say where both sides are zero
     _last: RecordedCall | None = None
 
     @property
@@ -35,10 +35,10 @@ class Tally:
         if self.verdict is Verdict.UNREACHED:
             return next(iter(self.refusals), "no call reaches it")
         if not self.refusals:
-            return self.told
+            return self.verdict_reason
         (why, _), *_ = self.refusals.most_common(1)
         left_out = f"{self.refusals.total()} not compared: {why}"
-        return f"{self.told}; {left_out}" if self.told else left_out
+        return f"{self.verdict_reason}; {left_out}" if self.verdict_reason else left_out
 
     def compared(self, call: RecordedCall, moves: bool) -> None:
         """Note that the two were compared on a call; `moves`: a derivative is not zero there."""
@@ -54,7 +54,7 @@ class Tally:
     def found(self, verdict: Verdict, reason: str, finding: Callable[[], Finding]) -> None:
         """Note the verdict on a number; the worst one counts."""
         if verdict.rank > self.verdict.rank:
-            self.verdict, self.told, self.finding = verdict, reason, finding()
+            self.verdict, self.verdict_reason, self.finding = verdict, reason, finding()
 
 
 def names_of(entry: Entry, mode: str, calls: Sequence[RecordedCall]) -> list[str]:

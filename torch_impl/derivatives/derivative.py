@@ -44,18 +44,18 @@ def vjp(
     if not _is_differentiable(entry, arguments):
         cotangents = [None] * len(cotangents)
     scope = _backward_scope(entry, arguments, results, cotangents)
-    asked = {name for formula in entry.vjps for name in formula.names}
-    if without := sorted(set(wanted or ()) - asked):
+    requested = {name for formula in entry.vjps for name in formula.names}
+    if without := sorted(set(wanted or ()) - requested):
         raise NotEvaluable(f"the gradient of {', '.join(without)} of {entry.name}", "the entry has no formula for it")
-    asked = {name for name in asked if arguments[name] is not None} if wanted is None else set(wanted)
+    requested = {name for name in requested if arguments[name] is not None} if wanted is None else set(wanted)
     gradients: dict[str, Gradient] = {}
     for formula in entry.vjps:
-        if asked.isdisjoint(formula.names):
+        if requested.isdisjoint(formula.names):
             continue
-        mask = [name in asked for name in formula.names]
+        mask = [name in requested for name in formula.names]
         found = _backward(entry, formula, {**scope, "grad_input_mask": mask})
         for name, gradient in zip(formula.names, found, strict=True):
-            if name in asked:
+            if name in requested:
                 gradients[name] = _fitted(entry, name, gradient, arguments[name])
     return gradients
 

@@ -221,8 +221,8 @@ class _Writer:
             self.refuse(node, "C++ reads a chain of comparisons otherwise", "join two of them with `and`")
         left, operator, right = self.tree(node.left), node.ops[0], node.comparators[0]
         if isinstance(operator, (ast.Is, ast.IsNot)) and isinstance(right, ast.Constant) and right.value is None:
-            asked = Call(Member(left, "defined"), ())
-            return Unary("!", asked) if isinstance(operator, ast.Is) else asked
+            is_defined = Call(Member(left, "defined"), ())
+            return Unary("!", is_defined) if isinstance(operator, ast.Is) else is_defined
         if type(operator) not in _COMPARISONS:
             self.refuse(node, f"`{ast.unparse(node)}`: C++ has no such comparison", "compare values")
         return Binary(_COMPARISONS[type(operator)], left, self.tree(right))

@@ -131,8 +131,8 @@ def compiler_missing(command: str) -> str | None:
         )
     if done.returncode == 0:
         return None
-    said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-    return f"the C++ compiler {command} does not compile ({said}); name another in the environment variable CXX"
+    message = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    return f"the C++ compiler {command} does not compile ({message}); name another in the environment variable CXX"
 
 
 def _compiler() -> str:
@@ -259,17 +259,17 @@ def _progress(line: str, library: Path) -> Iterator[None]:
     console.print(line, soft_wrap=True, highlight=False, markup=False)
     ended = threading.Event()
 
-    def tell() -> None:
+    def report() -> None:
         while not ended.wait(_EVERY):
             console.print(moving, soft_wrap=True)
 
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
+    reporter = threading.Thread(target=report, daemon=True)
+    reporter.start()
     try:
         yield
     finally:
         ended.set()
-        teller.join()
+        reporter.join()
 
 
 def _compile_and_load(folder: Path, namespace: str, library: Path) -> None:

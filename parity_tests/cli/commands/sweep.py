@@ -95,8 +95,8 @@ def sweep(options: SweepOptions, interruption: Interruption) -> int:
             _judge(operators, file, options, console, interruption)
         except KeyboardInterrupt:
             kept = options.file is not None or not options.names
-            told = f"; {path} has their results; go on with: {options.command(path)}" if kept else ""
-            complain(f"{TEXT}, after {len(file.lines)} operators{told}")
+            remedy = f"; {path} has their results; go on with: {options.command(path)}" if kept else ""
+            complain(f"{TEXT}, after {len(file.lines)} operators{remedy}")
             return INTERRUPTED
         whole = file.results()
     results = Results(whole.header, {name: lines for name, lines in whole.lines.items() if name in {*operators}})
@@ -186,8 +186,8 @@ def _judge(
 ) -> None:
     left = sum(operator not in file.lines for operator in operators)
     if left < len(operators):
-        told = f"{len(operators) - left} of {len(operators)} operators are in {file.path} already"
-        console.show(told, soft_wrap=True, highlight=False, markup=False)
+        kept = f"{len(operators) - left} of {len(operators)} operators are in {file.path} already"
+        console.show(kept, soft_wrap=True, highlight=False, markup=False)
     with interruption.noted(), _executor(options) as executor, _shown(console, left) as show:
         for operator, lines in running.run(
             operators, file, executor, running.JUDGE, options.limits, interruption.check
@@ -250,10 +250,10 @@ def _show(results: Results, console: Output) -> None:
     console.show(grid)
     for line in lines:
         if line.verdict in _DISAGREEMENTS or line.of == WHOLE:
-            console.show(_told(line), soft_wrap=True, highlight=False, markup=False)
+            console.show(_described(line), soft_wrap=True, highlight=False, markup=False)
 
 
-def _told(line: Line) -> str:
+def _described(line: Line) -> str:
     of = "" if line.of == WHOLE else f" of {line.of}"
     text = f"{line.operator}, {line.mode}{of}, {line.dtype}: {line.verdict}" + (
         f": {line.reason}" if line.reason else ""

@@ -1,7 +1,7 @@
 """The inputs of a problem that come as arrays of one size: along which axes other sizes make sense, and what is drawn.
 
 A problem of an evaluator has the sizes of a benchmark, at which nothing is found that smaller ones do not show, and its
-inputs are often positive, of which a wrong sign of a negative one cannot be told.
+inputs are often positive, of which a wrong sign of a negative one cannot be seen.
 """
 
 from __future__ import annotations
@@ -163,15 +163,15 @@ def follows(call: Callable, reference: Callable, inputs: ProblemInputs) -> str |
     dtypes = [x.dtype for x in inputs.given]
     for sizes in inputs.some_sizes():
         shapes = inputs.shapes(sizes)
-        told = ", ".join(f"{axis}={size}" for axis, size in sizes.items())
+        described = ", ".join(f"{axis}={size}" for axis, size in sizes.items())
         with _quiet(), torch.no_grad():
             try:
                 found = shapes_of(call(*_tensors(torch.ones, shapes, dtypes)))
             except Exception as error:  # whatever it raises
-                return f"at {told} it raises {type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+                return f"at {described} it raises {type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
         expected = output_shapes(reference, shapes, dtypes)
         if found != expected:
-            return f"at {told} its output has the shape {found}, and the reference's {expected}"
+            return f"at {described} its output has the shape {found}, and the reference's {expected}"
     return None
 
 

@@ -84,8 +84,8 @@ class FailedCandidate:
             raise CannotLoad(f"{self.path}: the name of its {kind}, {name!r}, is no name of a file; {remedy}")
         file = Path(name)
         if not file.is_file():
-            told = "say where it is: --case FILE" if kind == "case" else remedy
-            raise CannotLoad(f"{self.path}: its {kind} {file} no longer exists; {told}")
+            hint = "say where it is: --case FILE" if kind == "case" else remedy
+            raise CannotLoad(f"{self.path}: its {kind} {file} no longer exists; {hint}")
         if not is_run_unnamed(file, Path()):
             own = f"say so: --case {shlex.quote(name)}" if kind == "case" else "replay it in the folder of that file"
             raise CannotLoad(

@@ -51,5 +51,5 @@ def detected_races() -> Iterator[Races]:
         pltpu.reset_tpu_interpret_mode_state()
     races.ran = state is not None
     if state is not None and state.races_found:
-        told = (f"{one} and {other} of memory {place}" for one, place, other in _RACE.findall(printed.getvalue()))
-        races.found = list(dict.fromkeys(told)) or ["two accesses"]
+        described = (f"{one} and {other} of memory {place}" for one, place, other in _RACE.findall(printed.getvalue()))
+        races.found = list(dict.fromkeys(described)) or ["two accesses"]

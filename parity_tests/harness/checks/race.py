@@ -21,16 +21,16 @@ def _run(trial):
     with detected_races() as races:
         trial.candidate.forward(tensors[:count])
     if races.ran:
-        yield Fact("forward", not races.found, _told(races.found))
+        yield Fact("forward", not races.found, _violation(races.found))
     with detected_races() as backward, contextlib.suppress(Refused):  # the check "vjp" reports it
         trial.candidate.vjp(tensors[:count], tensors[count:])
     if not races.ran and not backward.ran:
         raise NotApplicable("the candidate goes through no Pallas kernel")
     if backward.ran:
-        yield Fact("backward", not backward.found, _told(backward.found))
+        yield Fact("backward", not backward.found, _violation(backward.found))
 
 
-def _told(found):
+def _violation(found):
     return f"has a race: {'; '.join(found)}"
 
 

@@ -25,11 +25,11 @@ def _run(trial):
     yield from _written(trial)
     yield from _detached(trial)
     replaced = replaced_functions(trial.candidate.source)
-    yield _told(not replaced, f"replaces {', '.join(replaced)} by functions of its own")
+    yield _fact(not replaced, f"replaces {', '.join(replaced)} by functions of its own")
     yield from _called(trial)  # last, since the backward raises if what it needs was written to
 
 
-def _told(holds, violation):
+def _fact(holds, violation):
     """A property of the candidate, which is no evidence that it computes anything if it holds."""
     return Fact(_WHO, holds, violation, evidence=0)
 
@@ -44,7 +44,7 @@ def _called(trial):
             trial.candidate.forward(tensors[:count])
         else:
             trial.candidate.vjp(tensors[:count], tensors[count:])
-    yield _told(not calls, f"calls the reference's {calls[0] if calls else ''}")
+    yield _fact(not calls, f"calls the reference's {calls[0] if calls else ''}")
 
 
 def _written(trial):
@@ -55,7 +55,7 @@ def _written(trial):
         trial.candidate.forward(tensors)
     for name, array, tensor in zip(trial.oracle.inputs, arrays, tensors, strict=True):
         same = np.array_equal(conversion.to_numpy(tensor), array, equal_nan=True) and tensor._version == 0
-        yield _told(same, f"writes to its input {name}")
+        yield _fact(same, f"writes to its input {name}")
 
 
 def _detached(trial):

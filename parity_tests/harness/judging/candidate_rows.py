@@ -249,7 +249,7 @@ class CandidateRows:
     def _failure(self, row: Row, check: Check, outcome: Outcome, outcomes: Sequence[Outcome], shrink: bool) -> Failure:
         """What is wrong at the sample that decides; and at another one, if the candidate raises an exception there."""
         findings = [*outcome.findings, *([raised(outcome, check.name)] if outcome.end is End.RAISED else [])]
-        failure = self._told(row, outcome.trial, findings)
+        failure = self._diagnosed(row, outcome.trial, findings)
         elsewhere = next((o for o in outcomes if o.end is End.RAISED), outcome)
         if outcome.wrong and elsewhere is not outcome:
             result = wrong_result(raised(elsewhere, check.name), self.plan.spec, check.name).value
@@ -261,7 +261,7 @@ class CandidateRows:
         shrunk = explain("shrinking", lambda: smaller(failure, check, outcome))
         return _with_lines(shrunk.value or failure, shrunk)
 
-    def _told(self, row: Row, trial: Trial, findings: list[Finding]) -> Failure:
+    def _diagnosed(self, row: Row, trial: Trial, findings: list[Finding]) -> Failure:
         """The failure of a row on one trial, with the command that judges it again."""
         diagnosed = explain("the diagnosis", lambda: explained(row, trial, findings))
         failure = diagnosed.value

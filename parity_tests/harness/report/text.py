@@ -147,14 +147,14 @@ def timing_line(report: Results) -> Text:
     costliest = sorted(seconds, key=lambda check: -seconds[check])
     phases = {name: report.seconds[name] for name in ("starting", "loading") if name in report.seconds}
     judging = sum(seconds.values())
-    told = {**phases, **{name: seconds[name] for name in costliest[:5]}}
+    parts = {**phases, **{name: seconds[name] for name in costliest[:5]}}
     if len(costliest) > 5:
-        told["other checks"] = sum(seconds[name] for name in costliest[5:])
+        parts["other checks"] = sum(seconds[name] for name in costliest[5:])
     total = report.seconds.get("total", judging)
     rest = total - judging - sum(phases.values())
     if rest >= 0.05:  # with several processes there may be none
-        told["samples, their bounds, and explaining failures"] = rest
-    most = ", ".join(f"{name} {amount:.1f} s" for name, amount in told.items())
+        parts["samples, their bounds, and explaining failures"] = rest
+    most = ", ".join(f"{name} {amount:.1f} s" for name, amount in parts.items())
     return Text(f"{total:.1f} s" + (f": {most}" if most else ""), style="dim")
 
 
@@ -237,8 +237,8 @@ def _arithmetics(rows: Sequence[Row]) -> Iterator[Text]:
         for label, arithmetic in row.arithmetic.items():
             labels.setdefault(arithmetic, []).append(label)
         if labels:
-            told = "; ".join(f"{', '.join(names)}: {arithmetic}" for arithmetic, names in labels.items())
-            yield Text(f"{row.candidate}, {SHORT[row.dtype]}, its arithmetic: {told}", style="dim")
+            described = "; ".join(f"{', '.join(names)}: {arithmetic}" for arithmetic, names in labels.items())
+            yield Text(f"{row.candidate}, {SHORT[row.dtype]}, its arithmetic: {described}", style="dim")
 
 
 def _is_repeated(line: str, raised: Sequence[str]) -> bool:
@@ -250,11 +250,11 @@ def _is_repeated(line: str, raised: Sequence[str]) -> bool:
 
 def _shortened(reason: str, of_oracle: Mapping[str, str]) -> str:
     """A candidate's reason without what a row of the oracle's says already; `of_oracle`: these, and their checks."""
-    for said, check in of_oracle.items():
-        if reason == said:
+    for known, check in of_oracle.items():
+        if reason == known:
             return f"for the reason that the oracle's {check} has"
-        if reason.endswith(f" has no certificate: {said}"):
-            return reason.removesuffix(f": {said}")
+        if reason.endswith(f" has no certificate: {known}"):
+            return reason.removesuffix(f": {known}")
     return reason
 
 

@@ -11,7 +11,7 @@ import torch
 
 from parity_tests import OpSpec, Verdict, assert_parity, crosscheck
 from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.crosscheck import DEFAULTS
+from parity_tests.harness.crosscheck import asserting, assertions
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.report.results import ORACLE
 
@@ -240,12 +240,16 @@ def test_nothing_global_is_left_changed():
 # Several candidates, quick runs, budgets, options of a pytest run.
 
 
-def test_options_of_a_pytest_run(monkeypatch):
-    monkeypatch.setitem(DEFAULTS, "quick", True)
-    quick = assert_parity(square, SQUARE, checks=["forward"])
+def test_options_of_a_run_of_tests():
+    before, received = assertions(), []
+    with asserting(received.append, quick=True, seed=1), asserting(seed=2):
+        quick = assert_parity(square, SQUARE, checks=["forward"])
+        whole = assert_parity(square, SQUARE, checks=["forward"], quick=False)
     assert {row.dtype for row in rows(quick)} == {"float64", "bfloat16"}
-    whole = assert_parity(square, SQUARE, checks=["forward"], quick=False)
     assert {row.dtype for row in rows(whole)} == {*PRECISIONS}
+    assert received == [quick, whole]
+    assert quick.environment["seed"] == 2
+    assert assertions() == before
 
 
 def wrong(x):

@@ -104,7 +104,7 @@ def test_a_wrong_batching_rule_is_seen(mistake, monkeypatch):
             judge_batched(case, case.in_jax(), {"self": tally}, lambda x: (Square.apply(x),))
         assert tally.calls == 1
         if tally.verdict is not Verdict.AGREES:
-            assert (tally.verdict, tally.told) == (Verdict.WRONG_IN_PYTORCH, layout.name)
+            assert (tally.verdict, tally.verdict_reason) == (Verdict.WRONG_IN_PYTORCH, layout.name)
             found.append(layout.name)
     assert found == SEEN_AT.get(mistake, [])
 

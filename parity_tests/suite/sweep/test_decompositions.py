@@ -75,7 +75,7 @@ def test_a_wrong_decomposition_is_seen(change):
     tally = tally_of("tanh", torch.ops.aten.tanh_backward.default, lambda *a: how(RIGHT(*a)), self=X)
     assert tally.verdict is verdict
     if verdict.is_wrong and change not in ("shape", "dtype"):
-        assert tally.told == "of the decomposition"
+        assert tally.verdict_reason == "of the decomposition"
         assert tally.finding is not None
         assert "jax_ref.aten" in tally.finding.witness
 

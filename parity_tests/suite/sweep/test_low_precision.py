@@ -84,7 +84,7 @@ def at_one_lane(number: float) -> Callable[[torch.Tensor], torch.Tensor]:
 )
 def test_a_mistake_in_one_format_alone_is_convicted_there(change):
     tally = judged(change, "float32")
-    assert (tally.verdict, tally.told) == (Verdict.WRONG_IN_PYTORCH, "rounding cannot explain it")
+    assert (tally.verdict, tally.verdict_reason) == (Verdict.WRONG_IN_PYTORCH, "rounding cannot explain it")
     assert tally.finding is not None
     assert "within" in tally.finding.right
     assert judged(change, "bfloat16").verdict is Verdict.AGREES
@@ -93,7 +93,7 @@ def test_a_mistake_in_one_format_alone_is_convicted_there(change):
 def test_digits_that_are_lost_are_counted():
     tally = judged(lambda g: g * (1 + 2.0**-12), "float32")
     assert tally.verdict is Verdict.LOSES_DIGITS
-    assert tally.told == "PyTorch has 3 of 7 digits: more than its formula explains"
+    assert tally.verdict_reason == "PyTorch has 3 of 7 digits: more than its formula explains"
     assert judged(lambda g: g * (1 + 2.0**-24), "float32").verdict is Verdict.AGREES
 
 

@@ -110,7 +110,7 @@ def test_what_is_explained_does_disagree() -> None:
         assert any(o.verdict == "explained" for o in found[name, known.mode, known.names]), name
 
 
-def _told(entry: Entry, wrong: Entry, calls: Sequence[Call]) -> bool:
+def _noticed(entry: Entry, wrong: Entry, calls: Sequence[Call]) -> bool:
     """Whether a mistake changes a verdict; a formula that can no longer be evaluated is told, too."""
     return any(o.verdict in ("disagrees", "not evaluable") for call in calls for o in compare(wrong, call))
 
@@ -135,12 +135,12 @@ def _planted(calls: Mapping[str, Sequence[Call]]) -> tuple[Counter[str], list[st
             mode = "vjp" if wrong.vjps != entry.vjps else "jvp"
             if judged(found.get((name, mode, formula.names), ())) == "agrees":
                 number[kind] += 1
-                if not _told(entry, wrong, of):
+                if not _noticed(entry, wrong, of):
                     missed.append(f"{kind}: {name}, {mode} of {', '.join(formula.names)}: {formula.text}")
     return number, missed
 
 
-def test_planted_mistakes_are_told() -> None:
+def test_planted_mistakes_are_noticed() -> None:
     calls = {name: of for name, of in _few_calls().items() if name in ("acos", "mul.Tensor", "tanh", "tanh_backward")}
     number, missed = _planted(calls)
     assert not missed
@@ -148,7 +148,7 @@ def test_planted_mistakes_are_told() -> None:
 
 
 @pytest.mark.soak
-def test_planted_mistakes_in_every_formula_are_told() -> None:
+def test_planted_mistakes_in_every_formula_are_noticed() -> None:
     number, missed = _planted(every_call())
     kinds = Counter(one.split(":")[0] for one in missed)
     assert not {kind: of for kind, of in kinds.items() if kind in ("sign", "factor")}, missed
