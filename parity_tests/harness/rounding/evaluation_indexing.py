@@ -79,33 +79,39 @@ def gathered(
     return y
 
 
+def addressed(
+    x: np.ndarray,
+    indices: np.ndarray,
+    updates: np.ndarray,
+    dimension_numbers: lax.ScatterDimensionNumbers,
+    mode: lax.GatherScatterMode | None,
+    **_: Any,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where in the flattened array a scatter writes, and each update that it writes there, both flat and in order."""
+    dims, batched = dimension_numbers, dimension_numbers.operand_batching_dims
+    remaining = iter(updates.shape[axis] for axis in dims.update_window_dims)
+    left_out = (*dims.inserted_window_dims, *batched)
+    sizes = [1 if axis in left_out else next(remaining) for axis in range(x.ndim)]
+    positions, inside = _windows(
+        x.shape, indices, dims.scatter_dims_to_operand_dims, batched, dims.scatter_indices_batching_dims, sizes
+    )
+    first = indices.ndim - 1
+    updates = np.moveaxis(updates, dims.update_window_dims, range(first, updates.ndim)).reshape(positions.shape)
+    if mode != lax.GatherScatterMode.CLIP and not inside.all():
+        positions, updates = positions[inside], updates[inside]
+    return positions.reshape(-1), updates.reshape(-1)
+
+
 def _scattered(combine: np.ufunc | None) -> Callable[..., np.ndarray]:
     """scatter-add and the like: the array, with `combine(entry, update)` where there are updates, or the update."""
 
-    def scattered(
-        x: np.ndarray,
-        indices: np.ndarray,
-        updates: np.ndarray,
-        dimension_numbers: lax.ScatterDimensionNumbers,
-        mode: lax.GatherScatterMode | None,
-        **_: Any,
-    ) -> np.ndarray:
-        dims, batched = dimension_numbers, dimension_numbers.operand_batching_dims
-        remaining = iter(updates.shape[axis] for axis in dims.update_window_dims)
-        left_out = (*dims.inserted_window_dims, *batched)
-        sizes = [1 if axis in left_out else next(remaining) for axis in range(x.ndim)]
-        positions, inside = _windows(
-            x.shape, indices, dims.scatter_dims_to_operand_dims, batched, dims.scatter_indices_batching_dims, sizes
-        )
-        first = indices.ndim - 1
-        updates = np.moveaxis(updates, dims.update_window_dims, range(first, updates.ndim)).reshape(positions.shape)
-        if mode != lax.GatherScatterMode.CLIP and not inside.all():
-            positions, updates = positions[inside], updates[inside]
+    def scattered(x: np.ndarray, indices: np.ndarray, updates: np.ndarray, **params: Any) -> np.ndarray:
+        positions, values = addressed(x, indices, updates, **params)
         y = x.flatten()
         if combine is None:
-            y[positions.reshape(-1)] = updates.reshape(-1)
+            y[positions] = values
         else:
-            combine.at(y, positions.reshape(-1), updates.reshape(-1))
+            combine.at(y, positions, values)
         return y.reshape(x.shape)
 
     return scattered

@@ -1,5 +1,7 @@
 """Runs of a program in a short format, as right code would compute it: every result rounded, to nearest or at random.
 
+A sum is added up in a wider format and rounded once, but for a scatter-add, which is added up where it is stored.
+
 Stochastic rounding replaces a number by one of its two neighbours in the format, with the probabilities that make its
 mean exact. What the format holds stays as it is, as with rounding to nearest; the error has no direction, and two runs
 round independently. Their errors therefore have the size, the distribution over the entries and the correlations (a
@@ -19,6 +21,7 @@ from jax.extend import core
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.control_flow import operands_of_scan
 from parity_tests.harness.rounding.evaluation import called, closed, evaluated
+from parity_tests.harness.rounding.evaluation_indexing import BY_PARAMETERS, addressed
 
 
 @dataclass(frozen=True)
@@ -114,8 +117,22 @@ def _outputs(eqn: core.JaxprEqn, x: list[np.ndarray], stored: Rounding) -> list[
         return _scan(params, x, run)
     if name == "custom_linear_solve":
         return _linear_solve(params, x, run)
+    if name == "scatter-add" and BY_PARAMETERS[name][1](eqn, x):
+        return [_scattered_sum(x, *addressed(*x, **params), stored)]
     y = evaluated(eqn, *x)
     return [stored(value) for value in (y if eqn.primitive.multiple_results else [y])]
+
+
+def _scattered_sum(x: list[np.ndarray], positions: np.ndarray, updates: np.ndarray, stored: Rounding) -> np.ndarray:
+    """Added up where it is stored, as `rounding.indexing` bounds it: every partial sum is rounded."""
+    y = x[0].flatten()
+    by_position = np.argsort(positions, kind="stable")
+    at, update = positions[by_position], updates[by_position]
+    _, first, count = np.unique(at, return_index=True, return_counts=True)
+    for place in range(int(count.max(initial=0))):  # the first update of every entry, then the second
+        following = first[count > place] + place
+        y[at[following]] = stored(y[at[following]] + update[following])
+    return y.reshape(x[0].shape)
 
 
 def _while(params: Any, x: list[np.ndarray], run: Callable[..., list[np.ndarray]]) -> list[np.ndarray]:

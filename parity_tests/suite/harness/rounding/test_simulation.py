@@ -11,7 +11,7 @@ from jax import lax
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding.analysis import bounded
-from parity_tests.harness.rounding.simulation import StochasticRounding, simulated
+from parity_tests.harness.rounding.simulation import RoundingToNearest, StochasticRounding, simulated
 
 SHORT = [PRECISIONS["bfloat16"], PRECISIONS["float16"]]
 
@@ -64,6 +64,24 @@ def test_an_empty_scan_has_empty_results():
         carried, products = simulated(program, [np.zeros(0)], _stored(SHORT[0]))
     assert float(carried) == 1.0
     assert products.shape == (0,)
+
+
+def test_a_scatter_add_is_rounded_at_every_addition():
+    """What an index_add in float16 does, also where an index is out of range, and where no index is given."""
+    p, rng = PRECISIONS["float16"], np.random.default_rng(0)
+    x, updates = p.rounded(rng.standard_normal((4, 3))), p.rounded(rng.standard_normal((50, 3)))
+    index = rng.integers(0, 5, 50)
+    expected = x.astype(np.float16)
+    for at, update in zip(index, updates.astype(np.float16), strict=True):
+        if at < 4:
+            expected[at] += update
+    with pinned():
+        program = jax.make_jaxpr(lambda x, i, u: x.at[i].add(u, mode="drop"))(x, index, updates)
+        (y,) = simulated(program, [x, index, updates], RoundingToNearest(p))
+        without = jax.make_jaxpr(lambda x, i, u: x.at[i].add(u))(x, index[:0], updates[:0])
+        (same,) = simulated(without, [x, index[:0], updates[:0]], RoundingToNearest(p))
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(same, x)
 
 
 def test_a_quotient_by_what_has_a_logarithm_is_rounded_as_by_that_logarithm():
