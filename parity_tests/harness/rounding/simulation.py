@@ -118,21 +118,22 @@ def _outputs(eqn: core.JaxprEqn, x: list[np.ndarray], stored: Rounding) -> list[
     if name == "custom_linear_solve":
         return _linear_solve(params, x, run)
     if name == "scatter-add" and BY_PARAMETERS[name][1](eqn, x):
-        return [_scattered_sum(x, *addressed(*x, **params), stored)]
+        operand, indices, updates = x
+        return [_scattered_sum(operand, *addressed(operand, indices, updates, **params), stored)]
     y = evaluated(eqn, *x)
     return [stored(value) for value in (y if eqn.primitive.multiple_results else [y])]
 
 
-def _scattered_sum(x: list[np.ndarray], positions: np.ndarray, updates: np.ndarray, stored: Rounding) -> np.ndarray:
+def _scattered_sum(x: np.ndarray, positions: np.ndarray, updates: np.ndarray, stored: Rounding) -> np.ndarray:
     """Added up where it is stored, as `rounding.indexing` bounds it: every partial sum is rounded."""
-    y = x[0].flatten()
+    y = x.flatten()
     by_position = np.argsort(positions, kind="stable")
     at, update = positions[by_position], updates[by_position]
     _, first, count = np.unique(at, return_index=True, return_counts=True)
     for place in range(int(count.max(initial=0))):  # the first update of every entry, then the second
         following = first[count > place] + place
         y[at[following]] = stored(y[at[following]] + update[following])
-    return y.reshape(x[0].shape)
+    return y.reshape(x.shape)
 
 
 def _while(params: Any, x: list[np.ndarray], run: Callable[..., list[np.ndarray]]) -> list[np.ndarray]:
