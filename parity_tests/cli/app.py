@@ -12,27 +12,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from parity_tests.cli.check_commands import checks, explain
 from parity_tests.cli.configuration import defaults
 from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
-from parity_tests.cli.options import FirstOption, JunitOption, MarkdownOption, MatchOption, Options, QuietOption
+from parity_tests.cli.judging_options import OnlyOption, SeedOption, judging_options, names_of
+from parity_tests.cli.options import Options
 from parity_tests.cli.report_command import report
 from parity_tests.cli.report_files import ReportFile, ReportFiles, empty_report
 from parity_tests.cli.sources import SOURCES
 from parity_tests.cli.sources.source import Source, SourceCommand
 from parity_tests.cli.sweep_commands import merge, sweep
 from parity_tests.cli.terminal import Output, complain
-from parity_tests.harness.isolation.budget import TRIAL_SECONDS
 from parity_tests.harness.isolation.processes import Pool, cores
 from parity_tests.harness.names import CHECKS, selected
 
 COULD_NOT_RUN = 2
-
-FAILURES = Path("gradparity-failures")
 
 app = typer.Typer(
     help="Judge PyTorch derivatives by an independent JAX oracle.",
@@ -41,113 +39,31 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-OnlyOption = Annotated[list[str] | None, typer.Option("--only", help="Only these checks: --only vjp,jvp_of_vjp.")]
-QuickOption = Annotated[
-    bool, typer.Option("--quick", help="The most telling samples, float64 and bfloat16, no costly checks.")
-]
-DtypeOption = Annotated[list[str] | None, typer.Option("--dtype", help="Only this dtype; repeat for more.")]
-DeviceOption = Annotated[list[str] | None, typer.Option("--device", help="cpu or cuda; by default all there are.")]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of the random inputs, cotangents and tangents.")]
-JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the report to this file, as data.")]
-HtmlOption = Annotated[Path | None, typer.Option("--html", help="Also write it to this file, as a page to look at.")]
-FailuresOption = Annotated[
-    Path, typer.Option("--failures", help="The folder for reproducers of failures, which is made if there are any.")
-]
-JobsOption = Annotated[
-    int, typer.Option("-j", "--jobs", help="At most so many processes, each judging one candidate at a time.")
-]
-IsolateOption = Annotated[
-    bool,
-    typer.Option(
-        help="Judge in another process, so that a candidate that crashes or hangs costs its own row; --no-isolate for "
-        "a debugger.",
-    ),
-]
-TrialOption = Annotated[
-    float,
-    typer.Option(
-        "--trial-timeout", min=0, help="Seconds for one sample, or for loading the case; what takes longer hangs."
-    ),
-]
-SuspectOption = Annotated[
-    bool,
-    typer.Option("--allow-suspect", help="SUSPECT, an error in 16 bits that does not look like rounding, may pass."),
-]
-BudgetOption = Annotated[
-    float | None,
-    typer.Option(
-        "--budget",
-        min=0,
-        help="Seconds; what is not judged by then counts as not judged. With --no-isolate a call that keeps the "
-        "interpreter's lock, as a regular expression does, cannot be ended: it holds after it.",
-    ),
-]
-
 
 def add_command(app: typer.Typer, command: SourceCommand) -> None:
     """Add the command that judges what a source has: with the source's own arguments, and the options of them all."""
     own = inspect.signature(command.sources, eval_str=True).parameters
-    shared = inspect.signature(_options, eval_str=True).parameters.values()
+    shared = inspect.signature(judging_options, eval_str=True).parameters.values()
 
     def judge(context: typer.Context, **arguments: Any) -> None:
         of_source = {name: arguments.pop(name) for name in own}
-        options = _options(**arguments)
+        options = judging_options(**arguments)
         options = replace(options, only=options.only or command.checks, dtypes=options.dtypes or command.dtypes)
         try:
             files = options.checked()
             sources = command.sources(**of_source)
+            watched = [file for source in sources for file in source.files]
+            if options.watch and not watched:
+                raise ValueError(f"--watch: {command.name} judges what is installed, and no file of yours")
         except (OSError, ValueError) as error:
             raise _unusable(error) from error
+        if options.watch:
+            _watch(watched, context)
         _judge(sources, options, files, context)
 
     of_context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     judge.__signature__ = inspect.Signature([of_context, *own.values(), *shared])  # type: ignore[attr-defined]
     app.command(command.name, help=command.help)(judge)
-
-
-def _options(
-    *,
-    only: OnlyOption = None,
-    match: MatchOption = None,
-    exit_first: FirstOption = False,
-    quiet: QuietOption = False,
-    quick: QuickOption = False,
-    dtype: DtypeOption = None,
-    device: DeviceOption = None,
-    seed: SeedOption = 0,
-    json: JsonOption = None,
-    html: HtmlOption = None,
-    markdown: MarkdownOption = None,
-    junit: JunitOption = None,
-    failures: FailuresOption = FAILURES,
-    seconds: BudgetOption = None,
-    jobs: JobsOption = 1,
-    isolate: IsolateOption = True,
-    trial_timeout: TrialOption = TRIAL_SECONDS,
-    allow_suspect: SuspectOption = False,
-) -> Options:
-    """The options of every command that judges."""
-    return Options(
-        start=Path.cwd(),
-        only=tuple(_names(only)),
-        match=match,
-        exit_first=exit_first,
-        quiet=quiet,
-        dtypes=tuple(dtype or ()),
-        devices=tuple(device or ()),
-        quick=quick,
-        seed=seed,
-        json=json,
-        html=html,
-        markdown=markdown,
-        junit=junit,
-        failures=failures,
-        budget=seconds,
-        jobs=jobs,
-        isolate=isolate,
-        trial_seconds=trial_timeout,
-        allow_suspect=allow_suspect,
-    )
 
 
 for _command in SOURCES:
@@ -202,7 +118,7 @@ def mutate(
     """
     try:
         if only:
-            selected("check", _names(only), CHECKS)
+            selected("check", names_of(only), CHECKS)
         file = ReportFile.of("--json", json)
     except ValueError as error:
         raise _unusable(error) from error
@@ -216,7 +132,7 @@ def mutate(
     try:
         with _interruption(context).raised():
             code = judge_mutants(
-                load_spec(case), select_checks(_names(only) or None), seed, file, _interruption(context)
+                load_spec(case), select_checks(names_of(only) or None), seed, file, _interruption(context)
             )
     except KeyboardInterrupt as interrupt:
         raise _interrupted() from interrupt
@@ -326,10 +242,6 @@ def _of_all(
             raise _unusable(error) from error
 
 
-def _names(only: list[str] | None) -> list[str]:
-    return [name.strip() for names in only or () for name in names.split(",")]
-
-
 def _unusable(error: Exception) -> typer.Exit:
     complain(str(error))
     return typer.Exit(COULD_NOT_RUN)
@@ -343,6 +255,15 @@ def _interrupted() -> typer.Exit:
 def _interruption(context: typer.Context) -> Interruption:
     """The handling of signals, which is the process's own if this is the program; a test handles its signals itself."""
     return context.obj if isinstance(context.obj, Interruption) else Interruption()
+
+
+def _watch(files: Sequence[Path], context: typer.Context) -> NoReturn:
+    from parity_tests.cli.watch import watch
+
+    try:
+        watch(files, _interruption(context))
+    except KeyboardInterrupt as interrupt:
+        raise _interrupted() from interrupt
 
 
 def _judge(

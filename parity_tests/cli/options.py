@@ -5,23 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from parity_tests.cli.expression import matching
 from parity_tests.cli.report_files import ReportFiles, report_files
 from parity_tests.harness.names import CHECKS, COSTLY, DEVICES, FORMATS, ON_REQUEST, one_of, selected
-
-MatchOption = Annotated[
-    str | None, typer.Option("-k", help='Only checks with these parts in their names: -k "vjp and not partial".')
-]
-FirstOption = Annotated[bool, typer.Option("-x", "--exitfirst", help="Stop at the first row that does not pass.")]
-QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Show failures and the verdict only.")]
-MarkdownOption = Annotated[
-    Path | None, typer.Option("--markdown", help="Also write it to this file, as text for an issue.")
-]
-JunitOption = Annotated[Path | None, typer.Option("--junit", help="Also write it to this file, as JUnit XML for CI.")]
 
 
 @dataclass(frozen=True)
@@ -34,6 +21,10 @@ class Options:
         match: an expression that the names of checks must match, also those of `only`; see `expression.matching`.
         exit_first: is the first row that does not pass the last one?
         quiet: are only failures and the verdict shown?
+        verbose: is each row shown with its numbers, and every failure in full?
+        last_failed: is only judged what failed in the last run?
+        failed_first: is what failed in the last run judged first?
+        watch: is all judged again as soon as a file changes?
         failures: the folder for reproducers.
         budget: seconds, or None.
         isolate: in other processes?
@@ -46,6 +37,10 @@ class Options:
     match: str | None
     exit_first: bool
     quiet: bool
+    verbose: bool
+    last_failed: bool
+    failed_first: bool
+    watch: bool
     dtypes: tuple[str, ...]
     devices: tuple[str, ...]
     quick: bool

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parity_tests.cli.last_failed import FailedRow, rows_of
 from parity_tests.cli.sources.source import Source
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.isolation.messages import CannotLoad
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from parity_tests.harness.isolation.messages import Candidates
     from parity_tests.harness.judging.certified import Oracles
     from parity_tests.harness.judging.judge import Plan
+    from parity_tests.harness.judging.plan import LastFailed
     from parity_tests.harness.numbers.formats import Precision
     from parity_tests.harness.specs.spec import OpSpec
 
@@ -35,6 +37,9 @@ class Survey:
         positions: of the candidates that can be called, among all.
         not_built: the others.
         length: the number of rows on one device.
+        op: the name of the spec.
+        failed: of each device, how many of these rows failed in the last run; and, with the certificates that they
+            need, the number of rows if they are judged alone.
     """
 
     environment: Mapping[str, Any]
@@ -44,6 +49,8 @@ class Survey:
     positions: tuple[int, ...]
     not_built: tuple[NotBuilt, ...]
     length: int
+    op: str
+    failed: Mapping[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,8 @@ class RunSpec:
         failures: the folder for reproducers.
         start: the folder where the paths begin that are relative, if the current one may be another by now.
         devices: those of all orders of the run, of which a survey tells.
+        last_failed: what failed in the last run, to be judged first.
+        alone: is nothing else judged?
     """
 
     source: Source
@@ -72,6 +81,8 @@ class RunSpec:
     failures: Path
     start: Path = Path()
     devices: tuple[str, ...] = ("cpu",)
+    last_failed: frozenset[FailedRow] = frozenset()
+    alone: bool = False
 
     @property
     def folder(self) -> Path:
@@ -112,7 +123,14 @@ class RunSpec:
             select_samples(self.quick),
             self.deadline,
             oracles,
+            last_failed=self._last_failed(spec.name),
         )
+
+    def _last_failed(self, op: str) -> LastFailed | None:
+        from parity_tests.harness.judging.plan import LastFailed
+
+        rows = rows_of(self.last_failed, op, self.device)
+        return LastFailed(rows, self.alone) if rows or self.alone else None
 
     def selected(self) -> list[Check]:
         """The checks to run."""
@@ -147,6 +165,7 @@ class RunSpec:
             raise CannotLoad(str(error)) from error
         missing = cuda_missing() if "cuda" in self.devices else None
         present = tuple(device for device in self.devices if device != "cuda" or not missing)
+        of_devices = {device: replace(self, device=device, alone=True).plan(spec, candidates) for device in present}
         return Survey(
             environment(present, self.seed),
             missing,
@@ -154,7 +173,9 @@ class RunSpec:
             left_out(self.selected(), precisions) if self.quick else "",
             tuple(i for i, c in enumerate(candidates) if not isinstance(c, NotBuilt)),
             tuple(candidate for candidate in candidates if isinstance(candidate, NotBuilt)),
-            self.plan(spec, candidates).length,
+            replace(self, last_failed=frozenset(), alone=False).plan(spec, candidates).length,
+            spec.name,
+            {device: (plan.length_of_candidates, plan.length) for device, plan in of_devices.items()},
         )
 
     def one_by_one(self, survey: Survey) -> list[RunSpec]:

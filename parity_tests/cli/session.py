@@ -8,11 +8,13 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.live import Live
 
 from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
+from parity_tests.cli.last_failed import arranged, recall, remember
 from parity_tests.cli.options import Options
 from parity_tests.cli.report_files import ReportFiles
 from parity_tests.cli.run_spec import RunSpec, Survey
@@ -26,9 +28,14 @@ from parity_tests.harness.isolation.processes import Pool
 from parity_tests.harness.judging import remedies
 from parity_tests.harness.names import DEVICES
 from parity_tests.harness.report import annotations, html, junit, markdown, progress
+from parity_tests.harness.report.lines_of_rows import environment_line, row_line, whole_row_line
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Note, Row
-from parity_tests.harness.report.text import details, failures, row_line, table, timing_line
+from parity_tests.harness.report.text import details, failures, table, timing_line
+
+if TYPE_CHECKING:
+    from parity_tests.harness.isolation.messages import Candidates
+    from parity_tests.harness.specs.spec import OpSpec
 
 COULD_NOT_RUN = 2
 
@@ -59,6 +66,7 @@ class Session:
         self._report = Report({}, allow_suspect=options.allow_suspect)
         self._console = Output(stderr=any(file is not None and file.path is None for file in files))
         self._kept, self._pause, self._length = -math.inf, _BETWEEN, 0
+        self._ops: list[str] = []  # of each source, as soon as they are known
 
     def run(self) -> int:
         """Judge, show, write; returns the exit code.
@@ -91,7 +99,7 @@ class Session:
         self._report.seconds.setdefault("total", time.perf_counter() - self._interruption.began)
         try:
             if lost is None:
-                text = ("", timing_line(self._report), "", details(self._report))
+                text = ("", timing_line(self._report), "", details(self._report, self._options.verbose))
                 if self._options.quiet:
                     text = tuple(failures(self._report))
                 self._console.show(*text, sep="\n", soft_wrap=True, highlight=False)
@@ -100,6 +108,7 @@ class Session:
         except OutputLost as error:
             lost = str(error)
         written = self._write()
+        self._remember()
         self._interruption.finish()
         if lost is not None:
             complain(lost)
@@ -112,17 +121,24 @@ class Session:
         options = self._options
         wanted = options.devices or DEVICES
         how = (options.checks, options.dtypes or None, options.seed, math.inf, options.quick, options.failures)
-        return [RunSpec(source, None, device, *how, options.start, wanted) for device in wanted]
+        asked = options.last_failed or options.failed_first
+        failed = recall(source) if asked else frozenset()
+        alone = options.last_failed
+        return [RunSpec(source, None, device, *how, options.start, wanted, failed, alone) for device in wanted]
 
     def _judge_here(self) -> None:
         with budget(self._options.budget, self._hangs, COULD_NOT_RUN) as (deadline, check_time):
             self._count("starting")
-            rows: list[Iterator[Row]] = []
+            loaded: list[tuple[OpSpec, Candidates]] = []
+            found: list[tuple[Survey, list[RunSpec]]] = []
             for source in self._sources:
                 orders = self._orders(source)
-                spec, candidates = orders[0].load()
-                present = self._present(orders[0].surveyed(spec, candidates), orders)
-                dated = [replace(order, deadline=deadline) for order in present]
+                loaded.append(orders[0].load())
+                survey = orders[0].surveyed(*loaded[-1])
+                found.append((survey, self._present(survey, orders)))
+            rows: list[Iterator[Row]] = []
+            for (spec, candidates), orders in zip(loaded, self._arranged(found), strict=True):
+                dated = [replace(order, deadline=deadline) for order in orders]
                 rows += [order.judge(spec, candidates, self._report) for order in dated]
             self._count("loading")
             with _oracle_errors():
@@ -132,17 +148,19 @@ class Session:
         pool.prepare(self._interruption.check)
         self._count("starting")
         deadline, check_time = clock(self._options.budget)
-        shared: list[RunSpec] = []
-        alone: list[RunSpec] = []
+        found: list[tuple[Survey, list[RunSpec]]] = []
         for source in self._sources:
             orders = self._orders(source)
             survey = self._wait(Surveying(orders[0], pool, self._options.trial_seconds), check_time)
             assert isinstance(survey, Survey)
-            present = self._present(survey, orders)
+            found.append((survey, self._present(survey, orders)))
             for candidate in survey.not_built:
                 self._report.add(candidate)
-            shared += present
-            alone += [one for order in present for one in order.one_by_one(survey)]
+        shared: list[RunSpec] = []
+        alone: list[RunSpec] = []
+        for (survey, _), orders in zip(found, self._arranged(found), strict=True):
+            shared += orders
+            alone += [one for order in orders for one in order.one_by_one(survey)]
         self._count("loading")
         works = alone if self._options.jobs > 1 and len(alone) > 1 else shared
         dated = [replace(order, deadline=deadline) for order in works]
@@ -178,8 +196,27 @@ class Session:
                 report.add(Note(line))
         present = [order for order in orders if order.device != "cuda" or not missing]
         report.catches.update(survey.catches)
-        self._length += survey.length * len(present)
         return present
+
+    def _arranged(self, found: Sequence[tuple[Survey, list[RunSpec]]]) -> list[list[RunSpec]]:
+        """What is judged of each source, after a line that says so if it depends on the last run."""
+        self._ops = [survey.op for survey, _ in found]
+        what = arranged(found, self._options.last_failed)
+        self._length = what.length
+        if what.told:
+            self._console.show(what.told, soft_wrap=True, highlight=False)
+        if what.partial:
+            self._report.add(Note("what passed in the last run: --last-failed judges only what did not"))
+        return what.orders
+
+    def _remember(self) -> None:
+        """Keep what failed, for the next run."""
+        try:
+            for source, op in zip(self._sources, self._ops, strict=False):
+                remember(source, op, self._report)
+        except OSError as error:
+            if self._options.last_failed or self._options.failed_first:
+                complain(f"what failed cannot be kept for the next run: {error}")
 
     def _count(self, phase: str) -> None:
         """A phase before the first row is over."""
@@ -202,15 +239,18 @@ class Session:
 
     @contextlib.contextmanager
     def _shown(self) -> Iterator[Callable[[Row], None]]:
-        """A table that grows, on a terminal; elsewhere a line for each row, and the table at the end."""
-        report = self._report
+        """A table that grows, on a terminal; elsewhere, or with -v, lines of the rows, and the table at the end."""
+        report, verbose = self._report, self._options.verbose
         if self._options.quiet:
             yield lambda row: None
             return
-        if not self._console.is_terminal:
+        if verbose:
+            self._console.show(environment_line(report.environment), soft_wrap=True, highlight=False)
+        if verbose or not self._console.is_terminal:
 
             def show_line(row: Row) -> None:
-                self._console.show(row_line(row), soft_wrap=True, highlight=False)
+                line = whole_row_line(row) if verbose else row_line(row)
+                self._console.show(line, soft_wrap=True, highlight=False)
 
             try:
                 yield show_line

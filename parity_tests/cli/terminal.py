@@ -41,6 +41,12 @@ def complain(text: str) -> None:
         Output(stderr=True).print(line, soft_wrap=True, highlight=False)
 
 
+def tell(text: str) -> None:
+    """Say on stderr, in a line, what goes on."""
+    with contextlib.suppress(OSError):
+        Output(stderr=True).print(Text(" ".join(text.splitlines()), style="dim"), soft_wrap=True, highlight=False)
+
+
 def flushed() -> bool:
     """Could all that was printed be written? If not, it is dropped, or Python would complain when it ends."""
     try:

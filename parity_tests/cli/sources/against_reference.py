@@ -87,6 +87,11 @@ class AgainstReference:
         return None
 
     @property
+    def files(self) -> Sequence[Path]:
+        """The kernel's and the reference's."""
+        return tuple(self.start / named.path for named in (self.kernel, self.reference))
+
+    @property
     def origin(self) -> Mapping[str, str]:
         """The names, with the whole paths of the files, and the inputs."""
         named = {"kernel": self.kernel, "reference": self.reference}

@@ -10,7 +10,9 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from parity_tests.cli.sources.source import OneCandidate
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +28,7 @@ AT_CALLS = (0, 1)  # of PyTorch's samples, at which an operator is judged as the
 
 
 @dataclass(frozen=True)
-class BackendBenchOperator:
+class BackendBenchOperator(OneCandidate):
     """The implementation of one operator, at the arguments of one of PyTorch's samples, or at other sizes.
 
     Attributes:
@@ -41,15 +43,12 @@ class BackendBenchOperator:
     call: int | None
     start: Path = Path()
 
-    @property
-    def names(self) -> Sequence[str]:
-        """The name of the only candidate."""
-        return (NAME,)
+    candidate_name: ClassVar[str] = NAME
 
     @property
-    def file(self) -> Path | None:
-        """None: the folder and the operator say more."""
-        return None
+    def files(self) -> Sequence[Path]:
+        """The implementation's."""
+        return (implementations(self.start / self.folder)[self.op],)
 
     @property
     def origin(self) -> Mapping[str, str]:

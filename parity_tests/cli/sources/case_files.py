@@ -41,6 +41,11 @@ class CaseFile:
         return self.start / self.path
 
     @property
+    def files(self) -> Sequence[Path]:
+        """The case file."""
+        return (self.file,)
+
+    @property
     def origin(self) -> None:
         """None: the file has everything."""
         return None

@@ -34,6 +34,11 @@ class CatalogOperator:
         return None
 
     @property
+    def files(self) -> Sequence[Path]:
+        """None: they are installed."""
+        return ()
+
+    @property
     def origin(self) -> None:
         """None: see `file`."""
         return None

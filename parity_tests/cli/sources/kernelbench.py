@@ -11,7 +11,9 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from parity_tests.cli.sources.source import OneCandidate
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -30,7 +32,7 @@ _MOST_PARAMETERS = 2**22  # entries, with which a Jacobian product of the oracle
 
 
 @dataclass(frozen=True)
-class KernelBenchProblem:
+class KernelBenchProblem(OneCandidate):
     """One solution, at the inputs that the problem gives or at others of many sizes.
 
     Attributes:
@@ -45,15 +47,12 @@ class KernelBenchProblem:
     given: bool
     start: Path = Path()
 
-    @property
-    def names(self) -> Sequence[str]:
-        """The name of the only candidate."""
-        return (NAME,)
+    candidate_name: ClassVar[str] = NAME
 
     @property
-    def file(self) -> Path | None:
-        """None: two files are needed."""
-        return None
+    def files(self) -> Sequence[Path]:
+        """Both files."""
+        return (self.start / self.problem, self.start / self.solution)
 
     @property
     def origin(self) -> Mapping[str, str]:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from parity_tests.harness.isolation.messages import Candidates
@@ -31,6 +31,11 @@ class Source(Hashable, Protocol):
         ...
 
     @property
+    def files(self) -> Sequence[Path]:
+        """The user's files that are judged, and that `--watch` looks at; none of what is installed."""
+        ...
+
+    @property
     def origin(self) -> Mapping[str, str] | None:
         """What else `SourceCommand.of_failure` needs to make the source again; None if `file` and names are enough."""
         ...
@@ -46,6 +51,22 @@ class Source(Hashable, Protocol):
     def command(self, candidate: str) -> str:
         """The command and the arguments, as after "gradparity", that judge this candidate."""
         ...
+
+
+class OneCandidate:
+    """What those sources share that have one candidate, of a fixed name, and need more than one file to find it."""
+
+    candidate_name: ClassVar[str]
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The name of the only candidate."""
+        return (self.candidate_name,)
+
+    @property
+    def file(self) -> Path | None:
+        """None: one file is not enough."""
+        return None
 
 
 @dataclass(frozen=True)

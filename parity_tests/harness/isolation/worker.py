@@ -115,7 +115,8 @@ def _announcing(plan: Plan, oracles: Oracles, send: Callable[[At], None]) -> Cal
     def announce(row: Row, sample: Sample) -> None:
         cases = oracles.certified_oracle(precisions[row.dtype].double).cases
         shrinking = not any(sample is case for case in cases)
-        checks = [check.name for check in plan.checks_in(precisions[row.dtype])]
+        turns = plan.turns(row.candidate)
+        checks = [check.name for precision, of_turn in turns if precision.name == row.dtype for check in of_turn]
         if row.check not in checks:  # the candidate is asked whether it accepts a sample, and "forward" is not judged
             row = replace(row, check=checks[0])
         place = Place(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 
 from parity_tests.harness.candidates.not_built import NotBuilt
@@ -37,8 +37,8 @@ def judge(plan: Plan) -> Generator[Event, None, None]:
     uncertified = yield from _certificates(plan, oracles)
     for candidate in plan.present:
         history = History()
-        for precision in plan.precisions:
-            checks = _unknown(plan, candidate.name, precision, history)
+        for precision, of_turn in plan.turns(candidate.name):
+            checks = _unknown(plan, candidate.name, precision, of_turn, history)
             fixed = _fixed(plan, oracles, candidate.name, precision)
             if fixed is not None:
                 verdict, reason = fixed
@@ -55,10 +55,12 @@ def judge(plan: Plan) -> Generator[Event, None, None]:
         yield Note(unseen)
 
 
-def _unknown(plan: Plan, candidate: str, precision: Precision, history: History) -> list[Check]:
-    """The checks of a format whose rows no earlier process has found; of the others, what the rows to come rely on."""
+def _unknown(
+    plan: Plan, candidate: str, precision: Precision, of_turn: Sequence[Check], history: History
+) -> list[Check]:
+    """The checks of a turn whose rows no earlier process has found; of the others, what the rows to come rely on."""
     checks = []
-    for check in plan.checks_in(precision):
+    for check in of_turn:
         row = plan.earlier.rows.get((candidate, check.name, precision.name))
         if row is None:
             checks.append(check)

@@ -45,6 +45,23 @@ def shrinking_for(seconds: float) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
+class LastFailed:
+    """Which rows failed in the last run, and what follows from that.
+
+    Attributes:
+        rows: candidate, check and dtype; None and None for all rows of a candidate.
+        alone: is nothing else judged? Otherwise it is judged afterwards.
+    """
+
+    rows: frozenset[tuple[str, str | None, str | None]]
+    alone: bool
+
+    def __contains__(self, row: tuple[str, str, str]) -> bool:
+        candidate, _, _ = row
+        return row in self.rows or (candidate, None, None) in self.rows
+
+
+@dataclass(frozen=True)
 class Plan:
     """What is to be judged."""
 
@@ -63,11 +80,15 @@ class Plan:
     on_trial: OnTrial = lambda row, sample: None  # see OnTrial
     earlier: Earlier = field(default_factory=Earlier)  # what processes before this one have found out
     shrink_seconds: float = field(default_factory=_SHRINK_SECONDS.get)  # for one failure; see `shrinking_for`
+    last_failed: LastFailed | None = None  # to be judged first, or alone; None for the usual order
 
     @property
     def certificates(self) -> tuple[str, ...]:
         """The oracle's maps that the checks rely on."""
-        needed = {name for check in self.checks for name in check.maps}
+        checks = self.checks
+        if self.last_failed is not None and self.last_failed.alone:
+            checks = [check for c in self.present for _, of_turn in self.turns(c.name) for check in of_turn]
+        needed = {name for check in checks for name in check.maps}
         return tuple(name for name in ORDERS if name in needed)
 
     @property
@@ -78,8 +99,12 @@ class Plan:
     @property
     def length(self) -> int:
         """The number of rows, those included that earlier processes have found and `judge` does not yield."""
-        of_candidates = len(self.present) * sum(len(self.checks_in(p)) for p in self.precisions)
-        return of_candidates + len(self.kinds) * len(self.certificates) if self.present else 0
+        return self.length_of_candidates + (len(self.kinds) * len(self.certificates) if self.present else 0)
+
+    @property
+    def length_of_candidates(self) -> int:
+        """The same without the oracle's rows."""
+        return sum(len(checks) for c in self.present for _, checks in self.turns(c.name))
 
     @property
     def kinds(self) -> tuple[Precision, ...]:
@@ -99,3 +124,17 @@ class Plan:
         first = next((p for p in self.precisions if self.spec.exists_in(p.name)), self.precisions[0])
         known = [check for check in self.checks if precision.is_short or not check.only_short]
         return [check for check in known if precision is first or not check.one_dtype]
+
+    def turns(self, candidate: str) -> list[tuple[Precision, list[Check]]]:
+        """The formats in which a candidate is judged, in turn, each with its checks."""
+        every = [(precision, self.checks_in(precision)) for precision in self.precisions]
+        last = self.last_failed
+        if last is None:
+            return every
+
+        def part(precision: Precision, checks: list[Check], failing: bool) -> list[Check]:
+            return [check for check in checks if ((candidate, check.name, precision.name) in last) is failing]
+
+        failed = [(precision, part(precision, checks, True)) for precision, checks in every]
+        others = [] if last.alone else [(precision, part(precision, checks, False)) for precision, checks in every]
+        return [(precision, checks) for precision, checks in failed + others if checks]

@@ -41,7 +41,6 @@ _WORST_FIRST = (
     Verdict.SKIPPED,
 )
 _CELL = 10  # "PASS 0.23" has 9
-_REASON = 160  # characters of a row's reason in a line; all of it comes at the end
 _WIDE = 5  # columns that fit a terminal of 80 columns with every word and line; more of them only without
 _NARROW = {Verdict.UNSUPPORTED: "UNSUPP.", Verdict.UNRESOLVED: "UNRES."}  # told in full below the table
 SHORT = {
@@ -158,23 +157,13 @@ def timing_line(report: Results) -> Text:
     return Text(f"{total:.1f} s" + (f": {most}" if most else ""), style="dim")
 
 
-def row_line(row: Row) -> Text:
-    """A row as one line of a log."""
-    line = f"{row.op}, {row.candidate}, {row.check}, {row.dtype}, {row.device}: {row.verdict}"
-    if row.verdict is Verdict.PASS:
-        line += f" {row.error_over_bound:.2f}"
-    reason = row.reason
-    if row.failure is not None and not reason:
-        wrong = row.failure.wrong[0]
-        reason = f"{wrong.label} {wrong.pattern}"
-    reason = reason.partition("\n")[0]
-    line += f": {reason if len(reason) <= _REASON else reason[:_REASON] + '...'}" if reason else ""
-    return Text(line)
+def details(report: Results, verbose: bool = False) -> Group:
+    """Everything under the table: failures, what else did not pass and why, limits, what was skipped, the verdict.
 
-
-def details(report: Results) -> Group:
-    """Everything under the table: failures, what else did not pass and why, limits, what was skipped, the verdict."""
-    return Group(*_failure_texts(report.failures), *explanations(report), verdict_line(report))
+    `verbose`: every failure in full, in every format, those that may follow from others included.
+    """
+    told = map(failure_text, report.failures) if verbose else _failure_texts(report.failures)
+    return Group(*told, *explanations(report), verdict_line(report))
 
 
 def failures(report: Results) -> list[Text]:

@@ -7,6 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from parity_tests.cli import last_failed
+
+
+@pytest.fixture(autouse=True)
+def _nothing_failed_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails in a test is kept in a folder of its own."""
+    monkeypatch.setattr(last_failed, "folder", lambda: tmp_path / "last-failed")
+
 
 @pytest.fixture
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,9 @@
-"""What users of pytest expect: -k, -x and -q; NO_COLOR; terminals that are narrow or dumb."""
+"""What users of pytest expect: -k, -x, -q and -v; NO_COLOR; terminals that are narrow or dumb."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,31 @@ def test_q_shows_failures_and_the_verdict_only(case):
     assert result.stdout.startswith("square: Square disagrees with the oracle")
     assert "┃" not in result.stdout
     assert result.stdout.splitlines()[-1].startswith("1 of 3 rows do not pass")
+
+
+@pytest.mark.usefixtures("wide")
+def test_v_shows_each_row_with_its_numbers_and_every_failure(case):
+    what = ("check", case(WRONG), *FAST, "--dtype", "float32", "--only", "forward,vjp,vjp_of_vjp,opcheck")
+    short, whole = gradparity(*what).stdout, gradparity(*what, "-v").stdout
+    rows = [line for line in whole.splitlines() if line.startswith("square, ")]
+    assert len(rows) == 9  # two of the oracle's, and of float32 none of opcheck
+    numbers = r": [A-Z]+, (error \S+ of the bound, )?([\d,]+ comparisons, )?\d+\.\d\d s"
+    assert all(re.search(numbers, row) for row in rows)
+    assert re.search(r"forward, float32, cpu: PASS, error 0\.\d+ of the bound, [\d,]+ comparisons, ", whole)
+    assert "vjp, float32, cpu: MISMATCH, error 1.4e+06 of the bound" in whole
+    assert re.search(r"^gradparity .*, jax .*, torch .*, seed 0$", whole, re.MULTILINE)
+    told = "square: Square disagrees with the oracle   ["
+    assert (short.count(told), whole.count(told)) == (
+        1,
+        4,
+    )  # what follows from another failure is only named without -v
+    assert "as a consequence or on its own: vjp_of_vjp (f64 f32)" in short
+
+
+def test_q_and_v_cancel_each_other(case):
+    few = ("check", case(RIGHT), *FAST, "--only", "forward")
+    assert "┃ check" in gradparity(*few, "-q", "-v").stdout
+    assert "comparisons, " not in gradparity(*few, "-q", "-v").stdout
 
 
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])

@@ -57,6 +57,7 @@ class Exponential:
     claimed: float
     names: tuple[str, ...] = ("exponential",)
     file: Path | None = None
+    files: tuple[Path, ...] = ()
     origin: None = None
 
     def load(self) -> tuple[OpSpec, list[Candidate]]:

@@ -1,0 +1,157 @@
+"""--watch: a change of a file that is judged, or that it uses, is judged by a new process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parity_tests.cli.watch import _command, stamps, used_by
+from parity_tests.suite.cli._square import SPEC, WRONG, gradparity
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def names(folder: Path, *files: str) -> set[str]:
+    return {str(path.relative_to(folder)) for path in used_by([folder / name for name in files])}
+
+
+def test_what_a_file_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "case.py": "import torch, helper\nfrom package.inner import f\nsources = ['kernel.cu', 'nosuch.cu', '.']\n",
+        "helper.py": "def f():\n    import deep\n    from case import spec\n",
+        "deep.py": "x = 'a' * 3 + '\\0' + 'b' * 5000\n",
+        "unused.py": "",
+        "kernel.cu": "import unused",
+        "package/__init__.py": "",
+        "package/inner.py": "from . import beside\nfrom .beside import x\nfrom ..above import y\nfrom .. import *\n",
+        "package/beside.py": "def broken(:\n",
+        "above.py": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert names(tmp_path, "case.py") == files.keys() - {"unused.py"}
+    assert names(tmp_path, "deep.py", "unused.py", "gone.py") == {"deep.py", "unused.py", "gone.py"}
+
+
+def test_every_kind_of_change_is_seen(tmp_path: Path):
+    path, other = tmp_path / "case.py", tmp_path / "other.py"
+    seen = [stamps([path])]
+
+    def look() -> None:
+        seen.append(stamps([path]))
+        assert seen[-1] != seen[-2]
+
+    path.write_text("1")
+    look()
+    os.utime(path, ns=(0, 0))
+    look()
+    other.write_text("2")  # an editor that writes beside it, and renames
+    os.utime(other, ns=(0, 0))
+    other.replace(path)
+    look()
+    path.unlink()
+    look()
+
+
+def test_a_round_is_started_as_the_watch_was():
+    own = ["python", "-P", "-m", "gradparity", "check", "--watch", "--", "-case.py"]
+    expected = ["-P", "-m", "gradparity", "check", "--watch", "--no-watch", "--failed-first", "--", "-case.py"]
+    assert _command(own)[1:] == expected
+
+
+def test_what_is_installed_is_not_watched():
+    result = gradparity("run", "--watch")
+    assert result.exit_code == 2
+    assert result.stderr == "gradparity: --watch: run judges what is installed, and no file of yours\n"
+
+
+class Watch:
+    """`gradparity check --watch` in a process, and what it prints."""
+
+    def __init__(self, folder: Path, case: Path) -> None:
+        few = ("--only", "forward,vjp", "--dtype", "float64", "--device", "cpu", "-q", "--failures", "failures")
+        self._log = folder / "log"
+        environment = os.environ | {"XDG_CACHE_HOME": str(folder), "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "gradparity", "check", str(case), *few, "--watch"],
+                cwd=folder,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def until(self, pattern: str, seconds: float = 120) -> str:
+        """All that is printed, once it has this."""
+        end = time.monotonic() + seconds
+        while not re.search(pattern, text := self._log.read_text(encoding="utf-8"), re.DOTALL):
+            assert time.monotonic() < end, text
+            assert self._process.poll() is None, text
+            time.sleep(0.1)
+        return text
+
+    def interrupt(self) -> tuple[int, str]:
+        """Ctrl-C: a signal to the whole group; returns the exit code, and what is printed."""
+        os.killpg(self._process.pid, signal.SIGINT)
+        return self._process.wait(60), self._log.read_text(encoding="utf-8")
+
+    def end(self) -> None:
+        """Leave no process."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[tuple[Watch, Path]]:
+    """A watch over a case that imports its gradient from another file; that file."""
+    (tmp_path / "gradient.py").write_text("factor = 1\n")
+    case = tmp_path / "case.py"
+    case.write_text(
+        WRONG.replace("return x * output_bar", "return gradient.factor * x * output_bar", 1).replace(
+            SPEC, "import gradient\n" + SPEC
+        )
+    )
+    watch = Watch(tmp_path, case)
+    yield watch, tmp_path / "gradient.py"
+    watch.end()
+
+
+@pytest.mark.slow
+def test_a_change_of_an_imported_file_is_judged(watched: tuple[Watch, Path]):
+    watch, gradient = watched
+    first = watch.until("waiting for a change of case.py, gradient.py; Ctrl-C ends it")
+    assert "1 of 3 rows do not pass" in first
+    assert "All agree" not in first
+    gradient.write_text("factor = 2\n")
+    second = watch.until("All agree: 2 rows.*waiting for a change").removeprefix(first)
+    assert "gradient.py changed: judging again\nfirst what failed in the last run: 1 row\n" in second
+    gradient.write_text("factor = 3\n")
+    watch.until("All agree: 2 rows.*gradient.py changed.*1 of 3 rows do not pass.*waiting for a change")
+    code, text = watch.interrupt()
+    assert code == 130
+    assert text.endswith("; Ctrl-C ends it\ngradparity: interrupted\n")
+    assert "Traceback" not in text
+
+
+@pytest.mark.slow
+def test_a_change_during_a_round_begins_another(watched: tuple[Watch, Path]):
+    watch, gradient = watched
+    time.sleep(1.5)  # it takes longer until PyTorch is imported
+    gradient.write_text("factor = 2\n")
+    text = watch.until("All agree: 2 rows.*waiting for a change")
+    assert "rows do not pass" not in text
+    code, _ = watch.interrupt()
+    assert code == 130
