@@ -121,7 +121,7 @@ def as_markdown(results: Results, outcomes: list[Outcome], plot: Path | None) ->
     if not results.complete:
         lines += ["", f"**Not complete**: {results.error or 'interrupted'}"]
     if plot is not None:
-        lines += ["", f"![time over bound]({plot.name})"]
+        lines += ["", f"![Measured time over the bound of each implementation, by size]({plot.name})"]
     for title, cells in sections(results, outcomes).items():
         lines += ["", f"## {title}", "", "| " + " | ".join(cells[0]) + " |", "|---" * len(cells[0]) + "|"]
         lines += ["| " + " | ".join(row) + " |" for row in cells[1:]]

@@ -199,8 +199,15 @@ class Session:
         return present
 
     def _arranged(self, found: Sequence[tuple[Survey, list[RunSpec]]]) -> list[list[RunSpec]]:
-        """What is judged of each source, after a line that says so if it depends on the last run."""
+        """What is judged of each source, after a line that says so if it depends on the last run.
+
+        Raises:
+            CannotLoad: two operators have the same name, and nobody could tell their rows apart.
+        """
         self._ops = [survey.op for survey, _ in found]
+        for op in self._ops:
+            if self._ops.count(op) > 1:
+                raise CannotLoad(f"{self._ops.count(op)} operators are named {op!r}; rename one, or judge them apart")
         what = arranged(found, self._options.last_failed)
         self._length = what.length
         if what.told:
@@ -310,10 +317,10 @@ class Session:
         return written
 
     def _annotate(self) -> None:
-        """What GitHub Actions shows at the case file."""
-        files = [source.file for source in self._sources if source.file is not None]
-        place = os.path.relpath(files[0], self._options.start) if files else None
-        for line in annotations.as_annotations(self._report, place):
+        """What GitHub Actions shows at the case files."""
+        files = zip(self._ops, self._sources, strict=False)
+        places = {op: os.path.relpath(s.file, self._options.start) for op, s in files if s.file is not None}
+        for line in annotations.as_annotations(self._report, places):
             self._console.show(line, soft_wrap=True, highlight=False, markup=False)
 
     def _cases(self) -> dict[str, str]:

@@ -62,11 +62,12 @@ class CaseFile:
 
 
 def case_file(
-    case: Annotated[
-        Path,
+    cases: Annotated[
+        list[Path],
         typer.Argument(
-            help="A Python file that defines spec and candidate (or candidates); with --reference, FILE.py:NAME of "
-            "what is judged."
+            metavar="CASE...",
+            help="Python files that define spec and candidate (or candidates); with --reference, FILE.py:NAME of what "
+            "is judged.",
         ),
     ],
     reference: Annotated[
@@ -80,20 +81,23 @@ def case_file(
         str | None, typer.Option(help='With --inputs, rules for the sizes of their axes: "d % 2 == 0, n >= 1".')
     ] = None,
 ) -> Sequence[CaseFile | AgainstReference]:
-    """What a file defines, or a kernel beside its reference.
+    """What files define, or a kernel beside its reference.
 
     Raises:
         ValueError: there is no such file, or it is not a Python file, or options are missing.
     """
     if reference is not None:
-        return [against_reference(str(case), reference, inputs, sizes)]
+        if len(cases) > 1:
+            raise ValueError(f"--reference is about one kernel, and there are {len(cases)}; judge them one by one")
+        return [against_reference(str(cases[0]), reference, inputs, sizes)]
     if inputs is not None or sizes is not None:
         raise ValueError("--inputs and --sizes are about a reference: --reference FILE.py:NAME")
-    if not case.is_file():
-        raise ValueError(f"{case}: {'is a directory; give a file' if case.is_dir() else 'no such file'}")
-    if case.suffix != ".py":
-        raise ValueError(f"{case}: not a Python file; its name must end in .py")
-    return [CaseFile(case, Path.cwd())]
+    for case in cases:
+        if not case.is_file():
+            raise ValueError(f"{case}: {'is a directory; give a file' if case.is_dir() else 'no such file'}")
+        if case.suffix != ".py":
+            raise ValueError(f"{case}: not a Python file; its name must end in .py")
+    return [CaseFile(case, Path.cwd()) for case in dict.fromkeys(cases)]
 
 
 def of_failure(failed: FailedCandidate) -> CaseFile | AgainstReference | None:
@@ -110,7 +114,7 @@ def of_failure(failed: FailedCandidate) -> CaseFile | AgainstReference | None:
 
 COMMAND = SourceCommand(
     "check",
-    """Judge an operator of your own, defined in a file, in the same way.
+    """Judge operators of your own, each defined in a file, in the same way.
 
     Or a kernel against the PyTorch code that it replaces: check kernel.py:fused_norm --reference kernel.py:norm
     --inputs "x: (n,d), w: (d)".

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from parity_tests.harness.report.printable import printable
 from parity_tests.harness.report.results import Results
 from parity_tests.harness.report.text import failure_text, grouped_failures, summary
 
 
-def as_annotations(report: Results, file: str | None = None) -> list[str]:
+def as_annotations(report: Results, files: Mapping[str, str] | None = None) -> list[str]:
     """Return a line for each failure that is told in full, for those that follow from it, and for an error.
 
     Args:
         report: what a run has found.
-        file: the case file, at which the annotations are shown; None if there is none.
+        files: the case file of each operator, at which its annotations are shown; those of others have no place.
     """
+    files = files or {}
     causes, consequences = grouped_failures(report.failures)
-    place = f"file={_property(file)}," if file is not None else ""
     lines = [
-        f"::error {place}title={_property(f'{group[0].candidate}: {group[0].check}')}::"
-        f"{_message(failure_text(group[0]).plain)}"
+        _line(files.get(group[0].op), f"{group[0].candidate}: {group[0].check}", failure_text(group[0]).plain)
         for group in causes
     ]
-    lines += [f"::error {place}title=gradparity::{_message(line)}" for line in summary(consequences).values()]
+    lines += [_line(files.get(op), "gradparity", line) for (op, _, _), line in summary(consequences).items()]
     if report.error:
-        lines.append(f"::error {place}title=gradparity::{_message(report.error)}")
+        lines.append(_line(next(iter(files.values())) if len(files) == 1 else None, "gradparity", report.error))
     return lines
+
+
+def _line(file: str | None, title: str, message: str) -> str:
+    place = f"file={_property(file)}," if file is not None else ""
+    return f"::error {place}title={_property(title)}::{_message(message)}"
 
 
 def _message(text: str) -> str:

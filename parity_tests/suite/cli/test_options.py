@@ -82,3 +82,17 @@ def test_json_is_written_whatever_the_verdict(case, tmp_path, text, code):
     assert data["passed"] is (code == 0)
     assert len(data["rows"]) == 2
     assert len(data["failures"]) == code
+
+
+def test_several_case_files(case, tmp_path):
+    other = case(RIGHT.replace('"square"', '"other"'), "other.py")
+    result = gradparity("check", case(WRONG), other, "--device", "cpu", *QUICK)
+    assert result.exit_code == 1
+    assert "square, Square, vjp, float64, cpu: MISMATCH" in result.stdout
+    assert "other, Square, vjp, float64, cpu: PASS" in result.stdout
+    same = case(RIGHT, "same.py")
+    result = gradparity("check", case(WRONG), same, "--device", "cpu", *QUICK)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "gradparity: 2 operators are named 'square'; rename one, or judge them apart\n"
+    result = gradparity("check", f"{same}:f", f"{same}:g", "--reference", f"{same}:h", "--inputs", "x: (n)")
+    assert result.stderr == "gradparity: --reference is about one kernel, and there are 2; judge them one by one\n"

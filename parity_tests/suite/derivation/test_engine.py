@@ -190,7 +190,7 @@ def products(monkeypatch: pytest.MonkeyPatch, f: Callable) -> int:
 
 @pytest.mark.parametrize("attn", [attn_composite, attn_formula])
 def test_what_is_absent_costs_nothing(monkeypatch: pytest.MonkeyPatch, attn: Callable) -> None:
-    """The table of products in derivation/attn.md."""
+    """The table of products in derivation/attn_limits.md."""
     inputs = [Variable(integers(*shape)) for shape in [(2, 4), (3, 4), (3, 5)]]
     outputs = attn(*inputs)
     w, u = [Variable(np.ones(y.shape)) for y in outputs], [Variable(np.ones(x.shape)) for x in inputs]

@@ -10,23 +10,11 @@ from xml.etree import ElementTree
 import pytest
 from markdown_it import MarkdownIt
 
-from parity_tests import Report, Verdict, crosscheck
+from parity_tests import Report, Verdict
 from parity_tests.harness.report.annotations import as_annotations
 from parity_tests.harness.report.junit import as_junit
 from parity_tests.harness.report.markdown import BEGINNING, as_markdown
 from parity_tests.harness.report.results import Row, Smallest
-from parity_tests.suite.harness._ops import SQUARE, unary_function
-
-
-@pytest.fixture(scope="module")
-def failed() -> Report:
-    def backward(x, g):
-        spoilt = 2 * x * g
-        spoilt[1, 2] += 3
-        return spoilt
-
-    wrong = unary_function(lambda x: x * x, backward)
-    return crosscheck(wrong, SQUARE, checks=["forward", "vjp"], dtypes=["float64", "float32"], name="mine")
 
 
 def row(verdict: Verdict, **fields) -> Row:
@@ -131,12 +119,15 @@ def test_junit_of_a_run_that_ended_early():
 
 
 def test_annotations_are_lines_of_their_own(failed):
-    (line,) = as_annotations(failed, "a,b: c.py")
+    (line,) = as_annotations(failed, {"square": "a,b: c.py", "other": "d.py"})
     assert line.startswith("::error file=a%2Cb%3A c.py,title=mine%3A vjp::square: mine disagrees with the oracle")
     assert "\n" not in line
     assert "%0A" in line
 
 
 def test_annotations_tell_why_a_run_ended():
-    assert as_annotations(Report({}, error="100 %\nlost")) == ["::error title=gradparity::100 %25%0Alost"]
+    lost = Report({}, error="100 %\nlost")
+    assert as_annotations(lost) == ["::error title=gradparity::100 %25%0Alost"]
+    assert as_annotations(lost, {"a": "a.py"}) == ["::error file=a.py,title=gradparity::100 %25%0Alost"]
+    assert as_annotations(lost, {"a": "a.py", "b": "b.py"}) == as_annotations(lost)
     assert as_annotations(Report({}, [row(Verdict.PASS)])) == []

@@ -43,17 +43,6 @@ class Page(HTMLParser):
         self.text.append(data)
 
 
-@pytest.fixture(scope="module")
-def failed() -> Report:
-    def backward(x, g):
-        spoilt = 2 * x * g
-        spoilt[1, 2] += 3
-        return spoilt
-
-    wrong = unary_function(lambda x: x * x, backward)
-    return crosscheck(wrong, SQUARE, checks=["forward", "vjp"], dtypes=["float64", "float32"], name="mine")
-
-
 def test_everything_is_there(failed):
     failed.not_built.append(NotBuilt("theirs", "no compiler"))
     text = " ".join(Page(as_html(failed)).text)
