@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from parity_tests import assert_parity as assert_parity
     from parity_tests import crosscheck as crosscheck
     from parity_tests import integer as integer
+    from parity_tests import to_tolerance as to_tolerance
 
 __all__ = [
     "Arithmetic",
@@ -44,6 +45,7 @@ __all__ = [
     "assert_parity",
     "crosscheck",
     "integer",
+    "to_tolerance",
 ]
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from parity_tests.harness.crosscheck import crosscheck as crosscheck
     from parity_tests.harness.findings import Verdict as Verdict
     from parity_tests.harness.numbers.contracts import Arithmetic as Arithmetic
+    from parity_tests.harness.numbers.tolerances import to_tolerance as to_tolerance
     from parity_tests.harness.oracle.oracle import OracleError as OracleError
     from parity_tests.harness.report.report import ParityError as ParityError
     from parity_tests.harness.report.report import Report as Report
@@ -41,6 +42,7 @@ _MODULES = {
     "assert_parity": "crosscheck",
     "crosscheck": "crosscheck",
     "integer": "specs.domains",
+    "to_tolerance": "numbers.tolerances",
 }
 
 

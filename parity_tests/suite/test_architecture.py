@@ -101,7 +101,7 @@ def test_every_cited_equation_is_derived() -> None:
 def test_public_names() -> None:
     candidates = {"ArrayCandidate", "Candidate", "JaxCandidate", "WarpCandidate"}
     classes = {"Arithmetic", "AxisSize", "Domain", "OpSpec", "OracleError", "ParityError", "Report", "Verdict"}
-    names = candidates | classes | {"assert_parity", "crosscheck", "integer"}
+    names = candidates | classes | {"assert_parity", "crosscheck", "integer", "to_tolerance"}
     modules = {name for name, value in vars(parity_tests).items() if isinstance(value, ModuleType)}
     public = {name for name in dir(parity_tests) if not name.startswith("_")} - modules
     assert public - {"TYPE_CHECKING", "annotations"} == names

@@ -13,7 +13,7 @@ from parity_tests.harness.candidates.base import AnyCandidate, InDims, MaybeTens
 from parity_tests.harness.candidates.inplace_writes import WRITTEN, InplaceWriteDetector
 from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.torch_modules import with_parameters
-from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD, BadOutput, Refused, refusals
+from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD, BackwardOnly, BadOutput, Refused, refusals
 
 
 class Candidate(AnyCandidate):
@@ -110,7 +110,10 @@ class Candidate(AnyCandidate):
         requires_grad: Sequence[bool] | None = None,
     ) -> MaybeTensors:
         """Reverse mode; an absent cotangent reaches the backward undefined. `requires_grad`: for which inputs."""
-        return self.record(primals, requires_grad).vjp(cotangents)
+        try:
+            return self.record(primals, requires_grad).vjp(cotangents)
+        except BackwardOnly:  # a graph of which a part has run may not run again
+            return self.record(primals, requires_grad).accumulated(cotangents)
 
     def record(self, primals: Sequence[torch.Tensor], requires_grad: Sequence[bool] | None = None) -> Graph:
         """Run the forward alone, recorded by autograd; the leaves share the memory of the primals."""
@@ -124,7 +127,8 @@ class Candidate(AnyCandidate):
         if not results:
             return None
         absent = _Undefined.apply(*results)
-        return torch.autograd.grad(absent, leaves, [torch.ones_like(y) for y in absent], allow_unused=True)
+        with refusals():
+            return torch.autograd.grad(absent, leaves, [torch.ones_like(y) for y in absent], allow_unused=True)
 
     def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor | None]) -> MaybeTensors:
         """Forward mode: return a tangent for each output."""
@@ -278,6 +282,16 @@ class Graph:
         """Return the gradients; an absent cotangent reaches the backward undefined."""
         return _pullback(self.outputs, self.inputs, cotangents, create_graph, retain_graph or create_graph)
 
+    def accumulated(self, cotangents: Sequence[torch.Tensor | None]) -> MaybeTensors:
+        """Return the gradients that `.backward()` accumulates; see `BackwardOnly`."""
+        pairs = _pairs(self.outputs, cotangents)
+        try:
+            with refusals():
+                torch.autograd.backward([y for y, _ in pairs], [w for _, w in pairs])
+        except BackwardOnly as refusal:  # it refuses both, which leaves it without a gradient
+            raise refusal.__cause__ or refusal from None
+        return tuple(x.grad for x in self.inputs)
+
 
 class _Undefined(torch.autograd.Function):
     """The identity with a backward that returns undefined gradients, so that a backward gets no cotangent at all."""
@@ -302,6 +316,16 @@ def _duals(primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor | No
     return [x if t is None else forward_ad.make_dual(x, t) for x, t in zip(primals, tangents, strict=True)]
 
 
+def _pairs(
+    results: Sequence[torch.Tensor | None], cotangents: Sequence[torch.Tensor | None]
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Return each result that can be differentiated, with its cotangent."""
+    if len(results) != len(cotangents):
+        raise BadOutput(f"returned {len(results)} outputs, expected {len(cotangents)}")
+    pairs = zip(results, cotangents, strict=True)
+    return [(y, w) for y, w in pairs if y is not None and w is not None and y.requires_grad]
+
+
 def _pullback(
     results: Sequence[torch.Tensor | None],
     arguments: Sequence[torch.Tensor],
@@ -310,11 +334,7 @@ def _pullback(
     retain_graph: bool | None = None,
 ) -> MaybeTensors:
     """Call autograd.grad where results or cotangents may be missing and arguments may not require a gradient."""
-    if len(results) != len(cotangents):
-        raise BadOutput(f"returned {len(results)} outputs, expected {len(cotangents)}")
-    pairs = [
-        (y, w) for y, w in zip(results, cotangents, strict=True) if y is not None and w is not None and y.requires_grad
-    ]
+    pairs = _pairs(results, cotangents)
     wanted = [x for x in arguments if x.requires_grad]
     if not pairs or not wanted:
         return (None,) * len(arguments)

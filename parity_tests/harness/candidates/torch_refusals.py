@@ -76,6 +76,10 @@ _REFUSED = (
 )
 # Of a batch that is written to what is not batched, such as a module's buffer, add_ alone says no more than this.
 _BATCH_ADDED_IN_PLACE = r"output with shape \[(.*)\] doesn't match the broadcast shape \[\d+, \1\]"
+# Of a Triton kernel under TRITON_INTERPRET, which a GPU would launch without reading anything.
+_TRITON_INTERPRETER = "triton/runtime/interpreter.py"
+_OF_FAKE_TENSORS = r"on device \"meta\"|[Ff]ake ?[Tt]ensor"
+_NAMES_GRAD_AND_BACKWARD = r"(?s)(?=.*\bgrad\b).*\.backward\(\)"
 NESTED_FORWARD = (
     "PyTorch turns forward AD off while a torch.autograd.Function's jvp runs, so that a JVP of a JVP is silently wrong "
     "(pytorch/pytorch#197867)"
@@ -92,6 +96,14 @@ class Refused(Exception):
     def __init__(self, reason: str, declared: bool) -> None:
         super().__init__(reason)
         self.declared = declared
+
+
+class BackwardOnly(Refused):
+    """Raised when a backward refuses `torch.autograd.grad` on purpose, in words that name `.backward()`.
+
+    PyTorch's reentrant checkpoint does, and what is made like it: within its backward it runs another one, by which the
+    gradients of what the forward closes over are accumulated, whatever `grad` was asked for.
+    """
 
 
 class BadOutput(TypeError):
@@ -122,6 +134,8 @@ def refusal_of(error: BaseException, without_values: bool = False) -> Refused | 
         return None
     named = f"{type(error).__name__}: {message_of(error)}"
     first_line = named.splitlines()[0]
+    if re.search(_OF_FAKE_TENSORS, named) and any(file.endswith(_TRITON_INTERPRETER) for file, *_ in _frames(error)):
+        return Refused("Triton's interpreter computes with values, which fake tensors do not have", declared=True)
     if isinstance(error, RuntimeError | TypeError):
         untraceable = (*_UNTRACEABLE, *_WITHOUT_VALUES) if without_values else _UNTRACEABLE
         if any(re.search(pattern, named) for pattern in _LACKING):
@@ -131,6 +145,8 @@ def refusal_of(error: BaseException, without_values: bool = False) -> Refused | 
                 return Refused(reason, declared=True)
         if any(re.search(pattern, named) for pattern in untraceable):
             return Refused(first_line, declared=True)
+        if re.search(_NAMES_GRAD_AND_BACKWARD, named) and _instruction_that_raised(error) == "RAISE_VARARGS":
+            return BackwardOnly(f"runs under .backward() only: {first_line}", declared=True)
         if re.search(_BATCH_ADDED_IN_PLACE, named) and _is_vmapped(error):
             return Refused(f"vmap: adds a batch to a tensor without one, in place: {first_line}", declared=True)
     tracer = _tracer_that_raised(error)
@@ -152,16 +168,21 @@ def _tracer_that_raised(error: Exception) -> str | None:
     C++ code also runs where Python reads an attribute or applies an operator: what a compiled backward has saved is
     checked for writes in place when it is read. Of Python's own instructions only `raise` makes a RuntimeError.
     """
-    frames = list(_frames(error))
-    if not frames or type(error).__name__ == "TorchRuntimeError":
+    instruction = _instruction_that_raised(error)
+    if not instruction or type(error).__name__ == "TorchRuntimeError":
         return None
-    file, code, offset = frames[-1]
-    instruction = dis.opname[code.co_code[offset]]
+    *_, (file, _, _) = _frames(error)
     if instruction.startswith("CALL"):
         return None
     if isinstance(error, RuntimeError) and instruction not in ("RAISE_VARARGS", "RERAISE"):
         return None
     return file if file.startswith(_TRACERS) else None
+
+
+def _instruction_that_raised(error: Exception) -> str:
+    """The name of the instruction of the innermost frame of Python at which an error was raised; empty without one."""
+    code, offset = next(((code, offset) for _, code, offset in reversed([*_frames(error)])), (None, 0))
+    return "" if code is None else dis.opname[code.co_code[offset]]
 
 
 def _is_vmapped(error: Exception) -> bool:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import cast
+from typing import NamedTuple, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -46,6 +46,22 @@ INPUT = 2  # roundings of an input that a stable algorithm may be equivalent to
 _CONTROL, _STEP, _FUNCTION = Kind.CONTROL.value, Kind.STEP.value, Kind.FUNCTION.value
 _FLOAT64 = np.dtype(np.float64)
 _DOUBLE = frozenset({_FLOAT64, np.dtype(np.complex128)})
+
+
+class Followed(NamedTuple):
+    """What is known of the variables of a jaxpr beside their values and bounds."""
+
+    sums: Sums
+    products: Products
+
+    def entering(self, eqn: core.JaxprEqn, jaxpr: core.Jaxpr) -> Followed:
+        """What is known of the arguments of a jaxpr that an equation calls."""
+        return Followed(self.sums.entering(eqn, jaxpr), self.products.entering(eqn, jaxpr))
+
+    def leaving(self, eqn: core.JaxprEqn, jaxpr: core.Jaxpr, inner: Followed) -> None:
+        """Remember what is known of the results of the call."""
+        self.sums.leaving(eqn, jaxpr, inner.sums)
+        self.products.leaving(eqn, jaxpr, inner.products)
 
 
 def bounded(
@@ -92,10 +108,15 @@ def _analysed(closed: core.ClosedJaxpr, pairs: Sequence[tuple], p: Precision) ->
 
 
 def _interpret(
-    jaxpr, consts: Sequence, args: Sequence[tuple], precision: Precision, sums: Sums | None = None, scaled: bool = False
+    jaxpr,
+    consts: Sequence,
+    args: Sequence[tuple],
+    precision: Precision,
+    followed: Followed | None = None,
+    scaled: bool = False,
 ) -> list[tuple]:
     environment: dict = {}
-    sums = sums or Sums()
+    sums, products = followed = followed or Followed(Sums(), Products())
 
     def constant(x):
         pair = _constant_of(np.asarray(x), precision)
@@ -107,14 +128,13 @@ def _interpret(
     environment.update(zip(jaxpr.constvars, map(constant, consts), strict=True))
     environment.update(zip(jaxpr.invars, args, strict=True))
     logs = [eqn.invars[0] for eqn in jaxpr.eqns if eqn.primitive.name == "log"]
-    products = Products()
     for step in steps_of(jaxpr):
         eqn, scale = step.eqn, 0
         operands = [*map(read, eqn.invars)] if step.has_literals else [environment[x] for x in eqn.invars]
         if scaled:
             eqn, operands, scale = rounding_scales.prepared(eqn, operands, precision)
             step = step if eqn is step.eqn else Step.of(eqn)
-        outputs = applied(step, operands, precision, sums, scaled)
+        outputs = applied(step, operands, precision, followed, scaled)
         if precision.stored is not None:
             outputs = precision.stored.rounded(outputs)
         x = [value for value, _ in operands]
@@ -169,20 +189,20 @@ def _error_of_number(x: bytes, precision: Precision) -> np.ndarray:
 
 
 def applied(
-    step: Step, operands: list[tuple], precision: Precision, sums: Sums | None = None, scaled: bool = False
+    step: Step, operands: list[tuple], precision: Precision, followed: Followed | None = None, scaled: bool = False
 ) -> list[tuple]:
     """The results of an equation and their bounds, of operands and theirs.
 
     Must run inside `np.errstate(all="ignore")`: an infinite or undefined bound is a result here, too.
 
-    `sums`: those among the variables of its jaxpr, which a call goes on with. `scaled`: see `rounding.scales`.
+    `followed`: what is known of the variables of its jaxpr, which a call goes on with. `scaled`: see `rounding.scales`.
     """
     eqn, name, inner = step.eqn, step.name, step.inner
     if inner is not None:
-        sums = sums or Sums()
-        within = sums.entering(eqn, inner.jaxpr)
+        followed = followed or Followed(Sums(), Products())
+        within = followed.entering(eqn, inner.jaxpr)
         outputs = _interpret(inner.jaxpr, inner.consts, operands, precision, within, scaled)
-        sums.leaving(eqn, inner.jaxpr, within)
+        followed.leaving(eqn, inner.jaxpr, within)
         return outputs
     record = record_of(name)
     kinds = 0 if record is None else record.bits

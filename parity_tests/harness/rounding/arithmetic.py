@@ -6,6 +6,8 @@ import functools
 
 import numpy as np
 
+from parity_tests.harness.numbers.formats import FLOAT64
+from parity_tests.harness.numbers.tolerances import TO_TOLERANCE
 from parity_tests.harness.rounding import complex as rounding_complex
 from parity_tests.harness.rounding.base import change, every, underflow
 from parity_tests.harness.rounding.evaluation import evaluated
@@ -53,6 +55,13 @@ def _quotient(eqn, x, e, y, p):
         return bound
     exact = np.isinf(x[0]) & (e[0] == 0) & (room > 0) & np.isfinite(e[1])
     return np.where(exact, 0.0, bound)
+
+
+@primitive(TO_TOLERANCE, complex=BY_MODULUS)
+def _to_tolerance(eqn, x, e, y, p):
+    # The exact value has no such error, which `analysis.bounded` would add in proportion to the format's.
+    share = 1 / (1 + FLOAT64.u / p.u)
+    return e[0] + share * (eqn.params["rtol"] * np.abs(y) + eqn.params["atol"])
 
 
 @primitive("neg", "copy", "copy_p", kinds=Kind.KEEPS_SIZE | Kind.LINEAR, complex=BY_MODULUS)

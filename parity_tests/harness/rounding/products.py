@@ -7,13 +7,14 @@ the format's `tiny`, which the remaining factors multiply:
 
 The oracle's own order may lose far less: (2.5 · 1e-4) · 5e-3 has no digit in float16 that 2.5 · (1e-4 · 5e-3) has not,
 but in the second one the first product is off by η / 2, and 2.5 of that comes out. M and K - 1 are carried along from
-one multiplication to the next, through sums, since c (x + y) may be c x + c y, and through what only moves numbers. Any
-other result is a number by itself, with which a new product begins.
+one multiplication to the next, through sums, since c (x + y) may be c x + c y, through what only moves numbers, and
+through calls, as of `jnp.where`. Any other result is a number by itself, with which a new product begins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from jax.extend import core
@@ -54,6 +55,22 @@ class Products:
 
     def __init__(self) -> None:
         self._known: dict[core.Var | None, Product] = {}  # None, which stands for a literal, is no key
+
+    def entering(self, eqn: core.JaxprEqn, jaxpr: core.Jaxpr) -> Products:
+        """Those among the arguments of a jaxpr that an equation calls."""
+        inner = Products()
+        inner._take(self, eqn.invars, jaxpr.invars)
+        return inner
+
+    def leaving(self, eqn: core.JaxprEqn, jaxpr: core.Jaxpr, inner: Products) -> None:
+        """Remember those among the results of the call."""
+        self._take(inner, jaxpr.outvars, eqn.outvars)
+
+    def _take(self, other: Products, sources: Sequence[Any], targets: Sequence[Any]) -> None:
+        for source, target in zip(sources, targets, strict=True):
+            known = None if isinstance(source, core.Literal) else other._known.get(source)
+            if known is not None:
+                self._known[target] = known
 
     def lost(self, step: Step, x: Sequence[np.ndarray], precision: Precision) -> np.ndarray | float:
         """What the result of an equation may have lost besides the one η that its rule counts; it is remembered."""

@@ -229,3 +229,21 @@ def test_the_words_are_pytorchs(tmp_path: Path):
     freed.untyped_storage().resize_(0)
     with pytest.raises(RuntimeError, match="its data is not allocated yet"):
         Candidate(module.square, "reads what was freed").forward([freed])
+
+
+@pytest.mark.parametrize(
+    ("file", "message", "refused"),
+    [
+        ("/x/triton/runtime/interpreter.py", 'a tensor on device "meta" has no storage', True),
+        ("/x/triton/runtime/interpreter.py", "the shapes do not match", False),  # of the kernel, whatever the values
+        ("/x/kernel.py", 'a tensor on device "meta" has no storage', False),
+    ],
+    ids=["of fake tensors", "of the kernel", "without the interpreter"],
+)
+def test_a_kernel_in_tritons_interpreter_has_no_fake_tensors(file, message, refused):
+    namespace: dict = {}
+    exec(compile("def launch(message): raise RuntimeError(message)", file, "exec"), namespace)
+    with pytest.raises(RuntimeError) as caught:
+        namespace["launch"](message)
+    refusal = refusal_of(caught.value)
+    assert (refusal is not None and refusal.declared) == refused

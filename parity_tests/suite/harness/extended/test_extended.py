@@ -20,11 +20,13 @@ from parity_tests.harness.extended.problem import Problem
 from parity_tests.harness.extended.registry import elementwise
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.numbers.tolerances import to_tolerance
 from parity_tests.suite.harness._ops import normal
 
 TINY = float(np.finfo(np.float64).tiny)
 PROGRAMS: dict[str, Callable] = {
     "an intermediate with a name": lambda x: checkpoint_name(jnp.tanh(x), "y") * x,
+    "an intermediate to a tolerance": lambda x: to_tolerance(jnp.tanh(x), atol=1e-8) * x,
     "functions": lambda x: (
         jnp.exp(x),
         jnp.exp2(x),

@@ -50,8 +50,9 @@ def products_in_every_order(factors):
         lambda x: jnp.cumprod(x)[-1],
         lambda x: jax.grad(lambda y: jnp.prod(jnp.append(x, y)))(1.0),
         lambda x: (-x[0] * x[1]).reshape(1)[0] * (x[2] * x[3]) * -1,
+        lambda x: jnp.where(jnp.isnan(x[0]), 0, x[0] * x[1]) * x[2] * jax.jit(jnp.multiply)(1.0, x[3]),
     ],
-    ids=["mul", "reduce_prod", "cumprod", "derivative of a product", "moved between"],
+    ids=["mul", "reduce_prod", "cumprod", "derivative of a product", "moved between", "through calls"],
 )
 def test_a_product_may_underflow_in_another_order_than_the_oracles(f):
     worst, of_one_order = 0.0, 0.0
