@@ -10,6 +10,7 @@ from jax.scipy import special as jsp
 from jax.typing import ArrayLike
 
 from jax_ref.aten._promotion import floating, promoted
+from jax_ref.aten.pointwise import expm1
 
 Array = jax.Array
 
@@ -36,7 +37,7 @@ def elu(self: ArrayLike, alpha: float = 1.0, scale: float = 1.0, input_scale: fl
     x = jnp.asarray(self)
     negative = x <= 0
     inside = jnp.where(negative, x, jnp.zeros_like(x))
-    return jnp.where(negative, scale * alpha * jnp.expm1(inside * input_scale), scale * x)
+    return jnp.where(negative, scale * alpha * expm1(inside * input_scale), scale * x)
 
 
 def celu(self: ArrayLike, alpha: float = 1.0) -> Array:

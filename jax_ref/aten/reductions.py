@@ -52,7 +52,13 @@ def nansum(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: A
 def mean(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The mean along axes."""
     x = jnp.asarray(self)
-    return jnp.mean(x if dtype is None else x.astype(dtype), axis=_axes_of(x, dim), keepdims=keepdim)
+    axes = _axes_of(x, dim)
+    return jnp.mean(_constant_if_empty(x if dtype is None else x.astype(dtype), axes), axis=axes, keepdims=keepdim)
+
+
+def _constant_if_empty(x: Array, axes: Sequence[int]) -> Array:
+    """x, of which what is divided by a number of no entries has the derivative 0 in every order, not 0/0."""
+    return x if math.prod(x.shape[axis] for axis in axes) else lax.stop_gradient(x)
 
 
 def nanmean(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
@@ -89,6 +95,7 @@ def var(
     """The variance; `correction` is what is taken off the number of entries, 1 if unbiased."""
     x = jnp.asarray(self)
     axes = _axes_of(x, dim)
+    x = _constant_if_empty(x, axes)
     off = (1.0 if unbiased else 0.0) if correction is None else float(correction)
     count = math.prod(x.shape[axis] for axis in axes)
     deviation = x - jnp.mean(x, axis=axes, keepdims=True)

@@ -23,6 +23,7 @@ from parity_tests.sweep.comparison import (
     differing,
 )
 from parity_tests.sweep.cotangents import COTANGENTS
+from parity_tests.sweep.holomorphic import holomorphic_slopes
 from parity_tests.sweep.kinks import has_kink, is_limit
 from parity_tests.sweep.lines import Finding, Verdict
 from parity_tests.sweep.point_text import in_short
@@ -38,6 +39,7 @@ _OF_THE_REFERENCE = "JAX's is of the reference, jax_ref.aten"
 _OF_VALUES = "differences of PyTorch's values and of JAX's"
 _MOST_WITNESSED = 6  # numbers of a result of which witnesses are asked
 _MOST_WITNESSED_ENTRYWISE = 24
+_AWAY = 2.0**-4  # so far along a path the first derivatives are compared
 _ROUNDING = 2.0**-52  # relative: of an input, to the next number
 
 
@@ -75,7 +77,8 @@ class Comparison:
         given = [case.call.results[i] for i in case.results.values()]
         if [y.shape for y in found] != [y.shape for y in given]:
             return cls(case, pytorch, side, False, np.zeros((), bool))
-        differs = [_differing_values(a, b, entrywise) for a, b in zip(given, found, strict=True)]
+        floor = _floor(list(case.inputs.values())) if entrywise else None
+        differs = [_differing_values(a, b, floor) for a, b in zip(given, found, strict=True)]
         if entrywise:
             return cls(case, pytorch, side, True, ~differs[0], own)
         return cls(case, pytorch, side, False, np.asarray(not any(d.any() for d in differs)), own)
@@ -129,7 +132,8 @@ class Comparison:
                 tally.zero = functools.partial(self._decided, mode, arguments, index, first, p, j, level)
             most = _MOST_WITNESSED_ENTRYWISE if self.entrywise else _MOST_WITNESSED
             most = 1 if tally.verdict.is_wrong else most  # that somebody is wrong is known already
-            places = self._places(p, j, self._differing(mode, p, j, level) & usable, arguments, most)
+            differs = self._differing(mode, p, j, level) | self._both_undefined(mode, arguments, p, j)
+            places = self._places(p, j, differs & usable, arguments, most)
             of_terms = np.maximum(level, self._terms(mode, arguments, index)) if places else level
             for place in places:
                 tally.found(*self._decided(mode, arguments, index, place, p, j, of_terms))
@@ -153,7 +157,8 @@ class Comparison:
         sizes = [np.abs(np.where(np.isfinite(y), y, 0)) for y in others]
         level = np.max(sizes, axis=0) if self.entrywise else np.max([y.max(initial=0) for y in sizes], initial=0)
         pairs = zip(others if base == "forward" else self.pytorch(base, given), others, strict=True)
-        bad = [_differing_values(a, b, self.entrywise) | ~np.isfinite(b) for a, b in pairs]
+        floor = _floor(given) if self.entrywise else None
+        bad = [_differing_values(a, b, floor) | ~np.isfinite(b) for a, b in pairs]
         return (~np.any(bad, axis=0) if self.entrywise else np.asarray(not any(d.any() for d in bad))), level
 
     def _differing(self, mode: str, p: np.ndarray, j: np.ndarray, level: np.ndarray) -> np.ndarray:
@@ -163,6 +168,13 @@ class Comparison:
         if self._program(mode) is None:
             return differing(p, j, HALF_OF_THE_DIGITS, 0.0, MOST_OF_THE_DIGITS * level)
         return differing(p, j, MOST_OF_THE_DIGITS, 0.0)
+
+    def _both_undefined(self, mode: str, arguments: Arrays, p: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """Where both sides say NaN of a first derivative, though all arguments are finite."""
+        if mode not in _FIRST_ORDER or not (self.entrywise or all(np.isfinite(x).all() for x in arguments)):
+            return np.zeros(p.shape, bool)
+        finite = np.all([np.isfinite(x) for x in arguments], axis=0) if self.entrywise else True
+        return np.isnan(p) & np.isnan(j) & finite
 
     def _program(self, mode: str) -> core.ClosedJaxpr | None:
         """The program of the map that a mode differentiates, if it can be evaluated with hundreds of bits."""
@@ -215,6 +227,8 @@ class Comparison:
             # Of an elementwise operator of one number both slopes were asked
             if verdict.is_wrong and not (self.entrywise and len(self.case.inputs) == 1):
                 verdict, why = self._chosen(verdict, mode, arguments, path, (index, here), (p[place], j[place]))
+            if verdict.is_wrong and self.entrywise and self._is_of_a_choice(mode, path):
+                verdict, why = Verdict.CONVENTION, "what is differentiated has a kink that a zero hides"
             numbers = [float(part(y[place])) / path.scale for y in (p, j)]
             if verdict.is_wrong and self.entrywise and self._is_undetermined(mode, path, slopes, numbers):
                 verdict, why = Verdict.LOSES_DIGITS, "a rounding of the inputs moves it as far"
@@ -260,16 +274,20 @@ class Comparison:
 
     def _ruling(self, mode: str, path: Path, p: float, j: float, largest: float) -> tuple[Slopes, Verdict, str]:
         """What the witnesses say: extended precision or, where it cannot tell, the values of both frameworks."""
-        part = MOST_OF_THE_DIGITS if self.entrywise else HALF_OF_THE_DIGITS
+        part, is_first = MOST_OF_THE_DIGITS if self.entrywise else HALF_OF_THE_DIGITS, mode in _FIRST_ORDER
         if (program := self._program(mode)) is not None:
             slopes = exactly(program, path)
-            verdict, reason = decided(p, j, slopes, largest, path.scale, part)
+            verdict, reason = decided(p, j, slopes, largest, path.scale, part, is_first)
             if verdict is not Verdict.UNDECIDED:
                 return slopes, verdict, reason
         case = self._single if self.entrywise else self.case
         side = self._single_side if self.entrywise else self.jax
+        if self.entrywise and (slopes := holomorphic_slopes(case, mode, path)) is not None:
+            verdict, reason = decided(p, j, slopes, largest, path.scale, part, is_first)
+            if verdict is not Verdict.UNDECIDED:
+                return slopes, verdict, reason
         found = [slopes_by(which, case, mode, path, _OF_VALUES) for which in (case.in_pytorch, side)]
-        rulings = [decided(p, j, slopes, largest, path.scale, part) for slopes in found]
+        rulings = [decided(p, j, slopes, largest, path.scale, part, is_first) for slopes in found]
         if rulings[0][0] is not rulings[1][0]:  # as on a branch cut on whose sides the frameworks put different zeros
             return found[0], accused_by_both(rulings[0][0], rulings[1][0]), _NOT_THE_SAME
         best = min(zip(found, rulings, strict=True), key=lambda each: each[0].error)
@@ -301,6 +319,23 @@ class Comparison:
             return verdict, ""
         return (Verdict.WRONG_IN_JAX if right[0] else Verdict.WRONG_IN_PYTORCH), ""
 
+    def _is_of_a_choice(self, mode: str, path: Path) -> bool:
+        """Whether the first derivatives that are differentiated differ along the path, and only by convention.
+
+        At a kink of f that of x f(y) with respect to y is whatever slope is chosen; at x = 0 all choices agree.
+        """
+        base, sides = BASES[mode], (self._single.in_pytorch, self._single_side)
+        if base not in _FIRST_ORDER:
+            return False
+        moved = [x + _AWAY * max(path.size, 1.0) * d for x, d in zip(path.arguments, path.direction, strict=True)]
+        found, verdicts = [side(base, moved) for side in sides], set()
+        for index, (a, b) in enumerate(zip(*found, strict=True)):
+            if differing(a, b, HALF_OF_THE_DIGITS, 0.0).any():
+                which, part = paths(self._single, base, moved, index, (0,)), (np.real, np.imag)
+                for along, of in zip(which, part, strict=False):
+                    verdicts.add(self._ruling(base, along, float(of(a[0])), float(of(b[0])), _largest(b))[1])
+        return Verdict.CONVENTION in verdicts and verdicts <= {Verdict.CONVENTION, Verdict.AGREES}
+
     @functools.cached_property
     def _single(self) -> Case:
         """The case of one number only, of an elementwise operator."""
@@ -326,9 +361,20 @@ def _largest(x: np.ndarray) -> float:
     return float(np.abs(np.where(np.isfinite(x), x, 0)).max(initial=0))
 
 
-def _differing_values(found: np.ndarray, other: np.ndarray, entrywise: bool) -> np.ndarray:
-    """Where two values differ, or two derivatives that are differentiated again."""
-    return differing(found, other, HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS if entrywise else HALF_OF_THE_DIGITS)
+def _floor(arguments: Sequence[np.ndarray]) -> np.ndarray:
+    """By what two values of an elementwise map may differ at each place: most of the digits of its arguments there.
+
+    What the map has at other places says nothing of it: next to 1e77 a root of the other sign were rounding.
+    """
+    sizes = [np.abs(np.where(np.isfinite(x), x, 0)) for x in arguments]
+    return MOST_OF_THE_DIGITS * np.max(sizes, axis=0)
+
+
+def _differing_values(found: np.ndarray, other: np.ndarray, floor: np.ndarray | None) -> np.ndarray:
+    """Where two values differ, or two derivatives that are differentiated again; `floor` of what is elementwise."""
+    if floor is not None:
+        return differing(found, other, HALF_OF_THE_DIGITS, 0.0, floor)
+    return differing(found, other, HALF_OF_THE_DIGITS, HALF_OF_THE_DIGITS)
 
 
 def shortened(error: Exception) -> str:

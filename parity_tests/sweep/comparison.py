@@ -44,6 +44,7 @@ def decided(
     largest: float,
     scale: float = 1.0,
     of_largest: float = MOST_OF_THE_DIGITS,
+    is_first: bool = False,
 ) -> tuple[Verdict, str]:
     """Return who is right about a number, and the reason in words.
 
@@ -53,17 +54,22 @@ def decided(
         largest: of the numbers of the same result and of what is differentiated.
         scale: by which the slopes have to be multiplied.
         of_largest: the part of `largest`; what is off by less has lost digits, what is off by more is another number.
+        is_first: it is a first derivative, of which PyTorch documents that at a kink it is a subgradient, not NaN.
     """
+    both_undefined = math.isnan(pytorch) and math.isnan(jax)
     if any(map(math.isinf, (slopes.behind, slopes.ahead))):
-        return Verdict.CONVENTION, "the function has no finite derivative there"
+        why = "the function has no finite derivative there"
+        return (Verdict.AGREES, "") if both_undefined else (Verdict.CONVENTION, why)
     if not slopes.known:
+        if both_undefined:
+            return Verdict.AGREES, ""
         return Verdict.UNDECIDED, "differences do not converge"
     size = max(abs(slopes.low), abs(slopes.high))
     if math.isinf(size * scale) and not (math.isfinite(pytorch) or math.isfinite(jax)):
         return Verdict.AGREES, ""  # no format holds the right number
     pytorch, jax, largest = pytorch / scale, jax / scale, largest / scale
     room = 2 * slopes.error + HALF_OF_THE_DIGITS * size + _UNDERFLOWS
-    off = [_off(value, slopes) for value in (pytorch, jax)]
+    off = [_off(pytorch, slopes, not is_first), _off(jax, slopes, True)]
     if size <= MOST_OF_THE_DIGITS * largest and all(d <= _ROUNDING * largest for d in off):
         return Verdict.AGREES, ""  # a difference of larger numbers that cancels
     if all(d <= room for d in off):
@@ -81,9 +87,14 @@ def decided(
     return _digits(dict(zip(("PyTorch", "JAX"), off, strict=True)), slopes, size)
 
 
-def _off(value: float, slopes: Slopes) -> float:
-    """How far a number is from the slopes, or from all between them; NaN at a kink is not off."""
-    if math.isnan(value) and not slopes.smooth:
+def _off(value: float, slopes: Slopes, may_be_undefined: bool) -> float:
+    """How far a number is from the slopes, or from all between them; NaN at a kink is not off if it may be undefined.
+
+    Between two finite slopes there is a subgradient, or a supergradient, of least norm. PyTorch documents under
+    "Gradients for non-differentiable functions" that this is its derivative; nobody documents a second one, and JAX
+    documents none.
+    """
+    if math.isnan(value) and not slopes.smooth and may_be_undefined:
         return 0.0
     return max(slopes.low - value, value - slopes.high, 0.0)
 

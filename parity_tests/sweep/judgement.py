@@ -85,7 +85,10 @@ def judge_entry(
                 if THIRD_ORDER in modes and dtype not in LOW_DTYPES:
                     third = [*cases_of(entry, norms(entry.name, dtype)), *cases_of(entry, given)]
                     _judge(third, pytorch, special, [THIRD_ORDER], tallies)
-                _judge_in(dtype, entry, given, pytorch, special, modes, tallies)
+                cases = list(cases_of(entry, given))
+                if DECOMPOSITION in modes:
+                    tallies |= _of_decompositions(dtype, cases, special)
+                _judge_in(dtype, cases, pytorch, special, modes, tallies)
             except (NoReference, NoDerivative) as reason:
                 for tally in tallies.values():
                     tally.refused(str(reason))
@@ -103,18 +106,14 @@ class NoDerivative(Exception):
 
 def _judge_in(
     dtype: str,
-    entry: Entry,
-    calls: Sequence[RecordedCall],
+    cases: Sequence[Case],
     pytorch: Callable[[Case], Side],
     special: Special,
     modes: Sequence[str],
     tallies: Tallies,
 ) -> None:
-    """Judge all modes but the third order in a dtype; raises `NoReference` and `NoDerivative`."""
-    cases = list(cases_of(entry, calls))
+    """Judge all modes but the third order and the decompositions in a dtype; raises `NoReference`."""
     by_jax = [mode for mode in modes if mode not in (BATCHED, DECOMPOSITION, THIRD_ORDER)]
-    if DECOMPOSITION in modes:
-        _judge_decompositions(dtype, cases, special, tallies)
     if BATCHED in modes:
         _judge_batched(dtype, cases, tallies)
     if dtype in LOW_DTYPES:
@@ -185,8 +184,8 @@ def _judge_batched(dtype: str, cases: Sequence[Case], tallies: Tallies) -> None:
             tally.refused(_FULL_PRECISION_ONLY)
 
 
-def _judge_decompositions(dtype: str, cases: Sequence[Case], special: Special, tallies: Tallies) -> None:
-    """Add a tally for each operator that is decomposed, or one that says that there is none."""
+def _of_decompositions(dtype: str, cases: Sequence[Case], special: Special) -> Tallies:
+    """Return a tally for each operator that is decomposed, or one that says that there is none."""
     none = Tally()
     if dtype in LOW_DTYPES:
         none.refused(_FULL_PRECISION_ONLY)
@@ -195,7 +194,7 @@ def _judge_decompositions(dtype: str, cases: Sequence[Case], special: Special, t
         every = [*cases, *(special_cases(cases[0], special) if cases else ())]
         found = judge_decompositions(every, decompositions())
         none.refused(NONE)
-    tallies |= {(DECOMPOSITION, name): tally for name, tally in (found or {_BACKWARD: none}).items()}
+    return {(DECOMPOSITION, name): tally for name, tally in (found or {_BACKWARD: none}).items()}
 
 
 def special_cases(case: Case, special: Special = special_calls) -> Iterator[Case]:

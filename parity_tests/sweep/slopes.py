@@ -20,6 +20,7 @@ from parity_tests.harness.extended.evaluation import evaluate, missing, work
 _STEPS = tuple(2.0**-k for k in range(4, 34, 2))
 _MOST_WORK = 500  # entries of all equations, which take milliseconds each with many bits
 _BITS = 640  # of extended precision: 53, what cancels, and twice what a step takes
+_MOST_BITS = 2200  # between the largest number of float64 and the smallest one
 _STEP_BITS = 160  # an extended step, 2^-160 of the size of the argument
 _JUMP_BITS = 45  # a jump that is smaller, relative to the value, is the error of an approximation by pieces
 _SAME = 2.0**-60  # relative: one-sided slopes of a smooth function with extended steps differ by less
@@ -150,8 +151,19 @@ def exact_slopes(
         pairs = [(w, y) for ws, ys in zip(weights, values, strict=True) for w, y in zip(ws.flat, ys.flat, strict=True)]
         return mp.fsum(mp.mpf(float(w)) * y for w, y in pairs if w != 0)
 
+    return extended_slopes(mp, along, size)
+
+
+def extended_slopes(mp: Any, along: Callable[[Any], Any], size: float) -> Slopes:
+    """Return the slopes at 0 of a function of one of mpmath's numbers, with hundreds of bits.
+
+    Args:
+        mp: the context of mpmath.
+        along: the function.
+        size: of what it moves; steps are relative to it.
+    """
     witness = f"differences in {_BITS} bits"
-    with mp.workprec(_BITS):
+    with mp.workprec(_BITS + _bits_between(mp, along, size)):
         step, middle = mp.ldexp(mp.mpf(size), -_STEP_BITS), along(mp.mpf(0))
         if not mp.isfinite(middle):
             return Slopes(math.nan, math.nan, math.inf, witness)
@@ -162,6 +174,15 @@ def exact_slopes(
     known = [(abs(slope), change) for slope, change in limits if not math.isnan(slope)]
     error = max((max(_SAME * size, change) for size, change in known), default=0.0)
     return Slopes(sides[0], sides[1], error, witness)
+
+
+def _bits_between(mp: Any, along: Callable[[Any], Any], size: float) -> int:
+    """The bits between the first one of a value and that of what moves it: 1 + x at 1e-300 needs so many more."""
+    with mp.workprec(_BITS):
+        middle = along(mp.mpf(0))
+        if not mp.isfinite(middle) or middle == 0:
+            return 0
+        return min(_MOST_BITS, max(0, int(mp.mag(middle) - mp.mag(mp.mpf(size)))))
 
 
 def _is_small_jump(mp: Any, values: Sequence[Any], middle: Any) -> bool:

@@ -136,3 +136,57 @@ def test_beside_a_large_number_a_small_one_is_judged_by_its_own_size():
     side = changed(lambda found: [np.where(np.abs(found[0]) < 1e6, 1.01 * found[0], found[0])])
     line = judged("exp", side, ("vjp",), self=np.array([1.0, 300.0]))["vjp", "self"]
     assert line.verdict is Verdict.WRONG_IN_PYTORCH
+
+
+def test_the_root_on_another_side_of_its_cut_is_not_compared_whatever_is_beside_it():
+    """PyTorch's root of -2 - 0i is NumPy's, JAX's is that of -2 + 0i: next to 1e77 that were rounding."""
+    z = np.array([complex(-2, -0.0), 1e154 + 0j])
+    lines = judged("sqrt", None, ("vjp", "vjp_of_vjp"), self=z)
+    assert verdicts(lines) == {Verdict.AGREES}
+    twice = changed(lambda found: [found[0] * np.array([2.0, 1.0])])
+    assert judged("sqrt", twice, ("vjp",), self=z)["vjp", "self"].verdict is Verdict.AGREES  # left out
+    z[0] = complex(-2, 0.0)
+    assert judged("sqrt", twice, ("vjp",), self=z)["vjp", "self"].verdict is Verdict.WRONG_IN_PYTORCH
+
+
+def nan_where(at: Any, mode: str = "vjp") -> Any:
+    return changed(lambda found: [np.where(at, np.nan, found[0]), *found[1:]], mode)
+
+
+@pytest.mark.parametrize("x", [-2.0, 0.0])
+def test_nan_for_a_first_derivative_is_wrong_where_both_slopes_are_finite(x):
+    """At 0 abs has a kink, for which PyTorch documents a subgradient."""
+    lines = judged("abs", nan_where(np.array([True, False])), ("vjp",), self=np.array([x, 1.0]))
+    assert lines["vjp", "self"].verdict is Verdict.WRONG_IN_PYTORCH
+
+
+def test_nan_is_a_convention_where_a_slope_is_infinite():
+    """The root at 0: PyTorch documents that it may be anything where there is no finite slope."""
+    line = judged("sqrt", nan_where(np.array([True, False])), ("vjp",), self=np.array([0.0, 1.0]))["vjp", "self"]
+    assert line.verdict is Verdict.CONVENTION
+
+
+def test_nan_of_both_frameworks_at_a_kink_is_pytorchs_mistake():
+    """`hypot` at (0, 0): docs/found.md, 81. JAX documents nothing of kinks."""
+    zeros = {"self": np.zeros(2), "other": np.array([0.0, 1.0])}
+    assert judged("hypot", None, ("vjp",), **zeros)["vjp", "self"].verdict is Verdict.WRONG_IN_PYTORCH
+    assert decided(np.nan, np.nan, Slopes(-1.0, 1.0, 1e-18, ""), 1.0, is_first=True)[0] is Verdict.WRONG_IN_PYTORCH
+    assert decided(np.nan, np.nan, Slopes(-1.0, 1.0, 1e-18, ""), 1.0)[0] is Verdict.CONVENTION
+    assert decided(np.nan, np.nan, Slopes(-1.0, np.inf, np.inf, ""), 1.0, is_first=True)[0] is Verdict.AGREES
+    assert decided(np.nan, np.nan, Slopes(2.0, 2.0, 1e-18, ""), 1.0, is_first=True)[0] is Verdict.WRONG_IN_BOTH
+
+
+ELU_BACKWARD: dict[str, Any] = {"alpha": 1.0, "scale": 1.0, "input_scale": 1.0, "is_result": False}
+
+
+@pytest.mark.parametrize("grad_output", [0.0, 1e-200])
+def test_a_choice_at_a_kink_is_one_where_a_factor_of_0_hides_it(grad_output):
+    """Of g times the slope of elu at 0: its derivative by the number is g times the second derivative on one side."""
+    given = {**ELU_BACKWARD, "grad_output": np.array([grad_output]), "self_or_result": np.array([0.0])}
+    line = judged("elu_backward", None, ("vjp_of_vjp",), **given)["vjp_of_vjp", "grad_output"]
+    assert line.verdict is Verdict.CONVENTION
+    given["self_or_result"] = np.array([-0.5])
+    twice = changed(lambda found: [2 * found[0], *found[1:]], "vjp_of_vjp")
+    wrong = judged("elu_backward", twice, ("vjp_of_vjp",), **given)["vjp_of_vjp", "grad_output"]
+    assert wrong.verdict in (Verdict.WRONG_IN_PYTORCH, Verdict.OVERFLOWS)
+    assert grad_output or wrong.verdict is Verdict.WRONG_IN_PYTORCH

@@ -104,3 +104,8 @@ def test_a_slope_that_grows_with_the_logarithm_of_the_step_is_infinite():
 def test_with_many_bits_a_slope_of_0_is_known_up_to_what_the_step_makes():
     slopes = of_bits(lambda x: x * x * x, 0.0)
     assert 0 < abs(slopes.ahead) <= slopes.error < 1e-90
+
+
+@pytest.mark.parametrize("x", [1e-300, 1e300])
+def test_a_step_in_a_tiny_number_is_seen_beside_a_value_of_another_size(x):
+    assert of_bits(lambda y: 1e300 + 3 * y, x).high == pytest.approx(3.0, rel=1e-15)
