@@ -250,12 +250,13 @@ class Comparison:
 
         A derivative next to a pole, as of lgamma at -1 + 1e-16, has no digit that they determine.
         """
-        program, moved = self._program(mode), 0.0
-        if program is None or not np.isfinite(numbers).all():
+        right, moved = self._in_hundreds_of_bits(mode, path), 0.0
+        if right is None or not np.isfinite(numbers).all():
             return False
         for sign in (-1, 1):
-            near = exactly(program, replace(path, arguments=[x * (1 + sign * _ROUNDING) for x in path.arguments]))
-            moved = max(moved, abs(near.high - slopes.high) if near.known else np.inf)
+            rounded = replace(path, arguments=[x * (1 + sign * _ROUNDING) for x in path.arguments])
+            near = self._in_hundreds_of_bits(mode, rounded)
+            moved = max(moved, abs(near.high - slopes.high) if near is not None and near.known else np.inf)
         return all(abs(number - slopes.high) <= 2 * moved for number in numbers)
 
     def _finding(
@@ -275,23 +276,24 @@ class Comparison:
     def _ruling(self, mode: str, path: Path, p: float, j: float, largest: float) -> tuple[Slopes, Verdict, str]:
         """What the witnesses say: extended precision or, where it cannot tell, the values of both frameworks."""
         part, is_first = MOST_OF_THE_DIGITS if self.entrywise else HALF_OF_THE_DIGITS, mode in _FIRST_ORDER
-        if (program := self._program(mode)) is not None:
-            slopes = exactly(program, path)
+        if (slopes := self._in_hundreds_of_bits(mode, path)) is not None:
             verdict, reason = decided(p, j, slopes, largest, path.scale, part, is_first)
             if verdict is not Verdict.UNDECIDED:
                 return slopes, verdict, reason
         case = self._single if self.entrywise else self.case
         side = self._single_side if self.entrywise else self.jax
-        if self.entrywise and (slopes := holomorphic_slopes(case, mode, path)) is not None:
-            verdict, reason = decided(p, j, slopes, largest, path.scale, part, is_first)
-            if verdict is not Verdict.UNDECIDED:
-                return slopes, verdict, reason
         found = [slopes_by(which, case, mode, path, _OF_VALUES) for which in (case.in_pytorch, side)]
         rulings = [decided(p, j, slopes, largest, path.scale, part, is_first) for slopes in found]
         if rulings[0][0] is not rulings[1][0]:  # as on a branch cut on whose sides the frameworks put different zeros
             return found[0], accused_by_both(rulings[0][0], rulings[1][0]), _NOT_THE_SAME
         best = min(zip(found, rulings, strict=True), key=lambda each: each[0].error)
         return best[0], *best[1]
+
+    def _in_hundreds_of_bits(self, mode: str, path: Path) -> Slopes | None:
+        """The slopes by JAX's program, or by mpmath's own function, if there is one of the two."""
+        if (program := self._program(mode)) is not None:
+            return exactly(program, path)
+        return holomorphic_slopes(self._single, mode, path) if self.entrywise else None
 
     def _chosen(
         self,

@@ -70,3 +70,12 @@ def test_a_mistake_in_a_tail_is_convicted_and_the_right_formula_is_not():
     assert line.verdict is Verdict.WRONG_IN_PYTORCH
     assert line.finding is not None
     assert "bits" in line.finding.witness
+
+
+def test_a_number_that_a_rounding_moves_as_far_has_lost_its_digits_only():
+    """Next to its branch point at i the derivative of asinh depends on the last bit of the imaginary part."""
+    twice = changed(lambda found: [1.3 * found[0]])
+    at_point = judged("asinh", twice, ("vjp",), self=np.array([6.123233995736766e-17 + 1j]))["vjp", "self"]
+    assert (at_point.verdict, at_point.reason) == (Verdict.LOSES_DIGITS, "a rounding of the inputs moves it as far")
+    away = judged("asinh", twice, ("vjp",), self=np.array([0.1 + 1j]))["vjp", "self"]
+    assert away.verdict is Verdict.WRONG_IN_PYTORCH
