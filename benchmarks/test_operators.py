@@ -72,12 +72,13 @@ def test_there_are_a_hundred_cases_of_every_kind() -> None:
     assert all(case.spec.name == name for name, case in CASES.items())
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_size_of_every_axis_is_known(name: str) -> None:
-    spec = CASES[name].spec
-    assert spec.parsed is not None
-    of_outputs = {axis for axes in spec.parsed.outputs for axis in axes if not axis.isdigit()}
-    assert of_outputs <= {*spec.parsed.axes, *spec.size_rules.defined}
+def test_the_size_of_every_axis_is_known(subtests: pytest.Subtests) -> None:
+    for name, case in CASES.items():
+        with subtests.test(name=name):
+            parsed = case.spec.parsed
+            assert parsed is not None
+            of_outputs = {axis for axes in parsed.outputs for axis in axes if not axis.isdigit()}
+            assert of_outputs <= {*parsed.axes, *case.spec.size_rules.defined}
 
 
 @pytest.mark.parametrize(

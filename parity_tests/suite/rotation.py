@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Generator, Hashable, Sequence
 from typing import Any
 
@@ -12,6 +13,9 @@ _LEFT_OUT = pytest.StashKey[int]()
 
 def rotating(parts: int, by: str | None = None) -> pytest.MarkDecorator:
     """Of a parametrized test, `--rotation N` runs only the cases of part N modulo `parts`; without it all of them run.
+
+    A test without parameters is one case, which a hash of its name puts into a part. As `pytestmark` of a module it
+    marks all of its tests that have no mark of their own.
 
     Args:
         parts: after how many commits every case has run. If a parameter varies fastest, no multiple of the number of
@@ -29,7 +33,7 @@ def left_out(items: Sequence[pytest.Item], number: int) -> list[pytest.Item]:
     what else runs.
 
     Raises:
-        pytest.UsageError: a test without parameters is marked, or one without the parameter that the mark names.
+        pytest.UsageError: a test is marked that does not have the parameter that the mark names.
     """
     seen: dict[str, dict[Hashable, int]] = {}
     others = []
@@ -38,19 +42,20 @@ def left_out(items: Sequence[pytest.Item], number: int) -> list[pytest.Item]:
         if mark is None:
             continue
         parts, by = mark.args
-        places = seen.setdefault(item.nodeid.partition("[")[0], {})
-        place = places.setdefault(_counted_by(item, by), len(places))
+        place = _place(item, by, seen.setdefault(item.nodeid.partition("[")[0], {}))
         if place % parts != number % parts:
             others.append(item)
     return others
 
 
-def _counted_by(item: pytest.Item, by: str | None) -> Hashable:
+def _place(item: pytest.Item, by: str | None, places: dict[Hashable, int]) -> int:
+    """The number of a case; `places`: those of its test's earlier cases, or of the values that `by` names."""
     params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-    if not params or (by is not None and by not in params):
-        missing = "no parameters" if by is None else f"no parameter {by!r}"
-        raise pytest.UsageError(f"{item.nodeid} is marked as rotating and has {missing}")
-    return item.nodeid if by is None else id(params[by])
+    if by is not None and by not in params:
+        raise pytest.UsageError(f"{item.nodeid} is marked as rotating and has no parameter {by!r}")
+    if not params:
+        return zlib.crc32(item.nodeid.rpartition("/")[2].encode())
+    return places.setdefault(item.nodeid if by is None else id(params[by]), len(places))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from parity_tests.suite.collection import COLLECTION, MORE
 from parity_tests.suite.groups import FILES, LONGEST, group_of, is_long
 
 HERE = "parity_tests/suite/test_collection.py"
 
 
-@pytest.mark.parametrize("operator", COLLECTION | MORE)
-def test_the_tests_of_an_operator_are_a_group(operator: str) -> None:
-    (mistake, *_) = (COLLECTION | MORE)[operator].mistakes or ["none"]
-    group = group_of(f"{HERE}::test_a_right_version_raises_no_alarm[{operator}]")
-    assert group == group_of(f"{HERE}::test_a_mistake_is_caught[{operator}-{mistake}]")
-    assert group == f"test_collection.py[{operator}]"
+def test_the_tests_of_an_operator_are_a_group() -> None:
+    for operator, case in (COLLECTION | MORE).items():
+        (mistake, *_) = case.mistakes or ["none"]
+        group = group_of(f"{HERE}::test_a_right_version_raises_no_alarm[{operator}]")
+        assert group == group_of(f"{HERE}::test_a_mistake_is_caught[{operator}-{mistake}]")
+        assert group == f"test_collection.py[{operator}]"
 
 
 def test_a_file_with_one_library_is_a_group() -> None:

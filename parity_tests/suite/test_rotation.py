@@ -73,18 +73,33 @@ def test_the_part_of_a_case_does_not_depend_on_what_else_runs(pytester):
     result.stdout.fnmatch_lines("rotation 0: 2 cases are left to other numbers")
 
 
-@pytest.mark.parametrize(
-    ("test", "message"),
-    [
-        ("@rotating(3)\ndef test_x():\n    pass", "test_x is marked as rotating and has no parameters"),
-        (
-            "@rotating(3, by='y')\n@pytest.mark.parametrize('x', [1])\ndef test_x(x):\n    pass",
-            "test_x[[]1] is marked as rotating and has no parameter 'y'",
-        ),
-    ],
-)
-def test_a_mark_that_has_no_cases_to_share_out_is_an_error(pytester, test, message):
+def test_a_mark_by_a_parameter_that_is_not_there_is_an_error(pytester):
     header = "import pytest\nfrom parity_tests.suite.rotation import rotating\n\n"
+    test = "@rotating(3, by='y')\n@pytest.mark.parametrize('x', [1])\ndef test_x(x):\n    pass"
     _, result = run(pytester, header + test, "--rotation", "0")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(f"ERROR: *{message}")
+    result.stderr.fnmatch_lines("ERROR: *test_x[[]1] is marked as rotating and has no parameter 'y'")
+
+
+MODULE = """
+import pytest
+from parity_tests.suite.rotation import rotating
+
+pytestmark = rotating(4)
+
+def test_a(): pass
+def test_b(): pass
+def test_c(): pass
+def test_d(): pass
+
+@rotating(1)
+def test_always(): pass
+"""
+
+
+def test_each_test_of_a_marked_module_has_its_turn(pytester):
+    parts = [run(pytester, MODULE, "--rotation", str(i))[0] for i in range(4)]
+    assert all("test_always" in names for names in parts)
+    turns = sorted(name for names in parts for name in names - {"test_always"})
+    assert turns == ["test_a", "test_b", "test_c", "test_d"]
+    assert max(map(len, parts)) < 5  # they are shared out

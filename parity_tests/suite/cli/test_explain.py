@@ -42,8 +42,13 @@ def test_the_example_is_caught_and_the_mended_one_passes(check: str, case: Calla
     assert verdict(case(f"{example}\n\n{mended}", "mended.py"), check) is Verdict.PASS
 
 
-@pytest.mark.parametrize("check", CHECKS)
-def test_every_page_has_an_example_and_a_remedy(check: str):
+def test_every_page_has_an_example_and_a_remedy(subtests: pytest.Subtests):
+    for check in CHECKS:
+        with subtests.test(check=check):
+            _check_page(check)
+
+
+def _check_page(check: str):
     page = as_markdown(CHECKS[check])
     assert page.startswith(f"# {check}\n\n**It catches** {CHECKS[check].catches}.\n\n- ")
     assert page.count("\n## How to mend it\n") == 1
