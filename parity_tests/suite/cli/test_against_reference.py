@@ -76,6 +76,7 @@ def test_a_right_kernel_passes_and_a_wrong_one_is_convicted(case: Callable[..., 
     assert "--sizes 'd >= 1' --only vjp" in said  # the command that judges it again
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("wide", "shrinking")
 def test_a_failure_is_replayed_without_a_case_file(
     case: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -18,6 +18,7 @@ def _float64():
         yield
 
 
+@pytest.mark.slow
 def test_the_second_derivative_of_a_norm_at_an_entry_of_0():
     """The Hessian of |x| is (1 - x xᵀ / |x|²) / |x|."""
     x = jnp.asarray([0.0, 3.0, 4.0])
@@ -32,6 +33,7 @@ def test_the_derivative_of_the_norm_0_is_0(order, zeros):
     assert tangent == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "A", [np.eye(3), np.diag([2.0, 2.0, 0.5])[:, :2], np.eye(2) * 1j], ids=["identity", "tall", "complex"]
 )

@@ -158,8 +158,9 @@ def certified(
     return set(reached), wrong
 
 
+@pytest.mark.slow
 def test_calls_of_our_own():
-    """Of operators that no OpInfo reaches; all of them in the slow tests."""
+    """Of operators that no OpInfo reaches; `test_every_operator` has all of them."""
     calls = {call.name.removeprefix("aten::").partition(".")[0]: call for call in own_calls()}
     assert calls.keys() <= packets()
     for name in OWN_SAMPLED:
@@ -177,7 +178,7 @@ OWN_SAMPLED = (
     "max_pool2d_backward",
     "nll_loss2d",
 )
-SAMPLED = ("tanh", "special.xlog1py", "logsumexp", "linalg.cholesky", "scatter_add", "nn.functional.gelu")
+SAMPLED = ("tanh", "special.xlog1py", "logsumexp", "scatter_add", "nn.functional.gelu")
 
 
 def test_some_operators():
@@ -186,7 +187,6 @@ def test_some_operators():
     assert {"aten::tanh", "aten::logsumexp", "aten::scatter_add", "aten::gelu"} <= reached
 
 
-PARTS = 10
 DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=["float64", "complex128"])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from parity_tests.suite.marks import fast
 from parity_tests.sweep.cases import Case, Side
 from parity_tests.sweep.drawn import seeded
 from parity_tests.sweep.judgement import judge_entry, judge_operator
@@ -29,12 +30,14 @@ def test_a_derivative_with_the_draws_of_one_seed_agrees(operator):
     assert _of(operator, judge_operator(operator, ["vjp", "jvp"], ["float64"])) == {Verdict.AGREES}
 
 
+@fast("native_dropout")
 @pytest.mark.parametrize("operator", ["native_dropout", "bernoulli_.Tensor", "normal_"])
 def test_a_wrong_formula_is_told(operator):
     lines = judge_entry(lookup(operator), ["vjp"], ["float64"], pytorch=_off_by(0.5))
     assert _of(operator, lines) == {Verdict.WRONG_IN_PYTORCH}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per", ["per_tensor", "per_channel"])
 def test_a_surrogate_is_compared_with_the_documented_one(per):
     entry = lookup(f"fake_quantize_{per}_affine_cachemask")

@@ -214,6 +214,7 @@ def test_zero_on_both_sides_is_believed_only_if_the_function_is_constant(monkeyp
     assert lines["vjp", "self"].verdict is Verdict.WRONG_IN_BOTH
 
 
+@pytest.mark.slow
 def test_special_points_are_judged_too():
     """`logaddexp` has a second derivative that is NaN where its arguments are far apart: docs/found.md, 9."""
     call = call_of("logaddexp", {"self": X, "other": X[::-1].copy()})

@@ -21,7 +21,7 @@ def _source(text: str, name: str, folder: Path, call: int | None) -> BackendBenc
     return BackendBenchOperator(folder, name, call)
 
 
-@fast("relu__default-sizes", "_softmax__default-given")
+@fast("_softmax__default-given")
 @pytest.mark.parametrize("call", [None, 0], ids=["sizes", "given"])
 @pytest.mark.parametrize("name", IMPLEMENTATIONS)
 def test_each_implementation_is_judged_and_told_apart(name: str, call: int | None, tmp_path: Path) -> None:

@@ -122,6 +122,7 @@ def candidate(z, x):
 """
 
 
+@pytest.mark.slow
 def test_the_script_has_real_and_complex_numbers(tmp_path):
     case = tmp_path / "case.py"
     path = failing_script(case, MIXED.replace("WHAT", "z"), "float32")

@@ -238,6 +238,7 @@ def test_the_widest_dtype_in_which_it_fails():
     assert found.smallest.sizes == {"n": 1, "m": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shrinking")
 def test_the_circumstance_is_told():
     def backward(x, g):

@@ -66,6 +66,7 @@ def test_right_code_passes_every_check_without_a_limit():
     assert "the kernel takes" not in str(report)
 
 
+@pytest.mark.slow
 def test_right_code_passes():
     report = crosscheck(Gate.apply, SPEC, checks=CHECKS)
     found = {row.check: row.verdict for row in rows(report) if row.dtype == "bfloat16"}

@@ -53,6 +53,7 @@ def test_a_parallel_scan_raises_no_alarm(seed):
     assert judged(in_groups, seed) is Verdict.PASS
 
 
+@pytest.mark.slow
 def test_a_wrong_one_is_a_mismatch():
     assert judged(with_a_decay_that_is_off, 0) is Verdict.MISMATCH
 

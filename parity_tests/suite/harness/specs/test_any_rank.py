@@ -11,6 +11,7 @@ import torch
 from parity_tests import AxisSize, OpSpec, Verdict, integer
 from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.harness._ops import judged
+from parity_tests.suite.marks import fast
 
 pytestmark = pytest.mark.usefixtures("certified_once")
 
@@ -99,6 +100,7 @@ def test_right_code_of_any_rank_passes(check, dtype):
     assert judged(_function(_right), SOFTMAX, check, dtype).verdict is Verdict.PASS
 
 
+@fast("_of_rows_or_more-no_batch", "_of_matrices-two_batch_axes")
 @pytest.mark.parametrize(
     ("backward", "sample"),
     [(_of_rows_or_more, "no_batch"), (_of_matrices, "two_batch_axes"), (_of_one_grid, "large_batch")],

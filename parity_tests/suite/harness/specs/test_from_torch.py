@@ -19,8 +19,8 @@ from parity_tests.suite.harness.specs.torch_references import CASES, rms_norm
 from parity_tests.suite.marks import marks
 from parity_tests.suite.rotation import rotating
 
-_FAST = ("rms_norm", "tree")
-_JUDGED_FAST = ("cross_entropy_by_hand", "mlp", "straight_through")
+_FAST = ("rms_norm",)
+_JUDGED_FAST = ("cross_entropy_by_hand",)
 
 
 def _spec(name: str) -> OpSpec:
@@ -135,6 +135,7 @@ class _RmsNormWithoutProjection(_RmsNorm):
         return _RmsNormWithoutProjection._backward(ctx, bars[0])
 
 
+@pytest.mark.slow
 def test_a_kernel_beside_the_code_that_it_replaces() -> None:
     kernels = {"right": _RmsNorm.apply, "wrong": _RmsNormWithoutProjection.apply}
     options: dict[str, Any] = {"checks": ["forward", "vjp"], "quick": True}

@@ -128,6 +128,7 @@ def test_a_refusal_leaves_the_settings_as_they_were() -> None:
         assert (torch.get_default_dtype(), torch.is_grad_enabled(), torch.backends.cudnn.enabled) == before
 
 
+@pytest.mark.slow
 def test_dropout_with_the_mask_as_an_input_converts() -> None:
     def masked(x: Tensor, mask: Tensor) -> Tensor:
         return torch.tanh(x) * mask / 0.5

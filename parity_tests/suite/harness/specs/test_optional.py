@@ -100,6 +100,7 @@ def test_the_smallest_input_and_the_reproducer_say_what_is_absent():
     assert failure.unexplained == ()
 
 
+@pytest.mark.slow
 def test_candidates_of_other_frameworks():
     def vjp(x, w, b, y_bar):
         b_bar = None if b is None else np.sum(y_bar * np.cos(b), 0)

@@ -15,6 +15,7 @@ from parity_tests import AxisSize, OpSpec
 from parity_tests.harness.numbers.numerics import pinned_jax
 from parity_tests.harness.specs.from_torch import TorchReference
 from parity_tests.suite.harness.specs.torch_references import rms_norm
+from parity_tests.suite.marks import fast
 
 X = np.array([0.3, -1.25, 2.6])
 
@@ -54,6 +55,7 @@ def _in_place(x: Tensor) -> Tensor:
     return y
 
 
+@fast("detach", "no_grad", "Function", "casts", "in_place")
 @pytest.mark.parametrize(
     ("reference", "values", "gradient"),
     [
@@ -109,6 +111,7 @@ def test_a_reference_that_rounds_is_not_judged_in_float64() -> None:
     assert "float64" in OpSpec.from_torch(lambda x: x.to(x.dtype).double(), "(n)->(n)", name="op").formats
 
 
+@pytest.mark.slow
 def test_only_a_gradient_that_is_no_derivative_is_a_surrogate() -> None:
     def stable(x: Tensor) -> Tensor:
         shifted = x - x.amax().detach()
@@ -128,6 +131,7 @@ def test_keyword_parameters_and_axis_sizes() -> None:
         np.testing.assert_allclose(spec.primal(X, **spec.params_at({"n": 4})), X / 2 + 4)
 
 
+@pytest.mark.slow
 def test_an_optional_input_and_arrays_of_another_format() -> None:
     def linear(x: Tensor, bias: Tensor | None = None) -> Tensor:
         return 2 * x if bias is None else 2 * x + bias
