@@ -49,7 +49,7 @@ def test_there_are_operators_and_faults_enough() -> None:
         assert set(operator.sizes) == set(SIZES)
 
 
-@pytest.mark.parametrize("name", marks(["attn", "RMS norm", "embedding"], OPERATORS))
+@pytest.mark.parametrize("name", marks(["attn", "embedding"], OPERATORS))
 def test_the_versions_of_an_operator_compute_what_its_oracle_does(name: str) -> None:
     operator = OPERATORS[name]
     inputs = operator.arguments("small", "float64")
@@ -301,6 +301,7 @@ def test_gradcheck_is_run_where_its_jacobian_is_small() -> None:
     assert composition(OPERATORS["SiLU"])(torch.zeros(3)).shape == (3,)
 
 
+@pytest.mark.slow
 def test_right_versions_at_two_seeds(tmp_path):
     path = tmp_path / "right.json"
     ran = CliRunner().invoke(app, ["right-versions", "--operators", "RMS norm", "--seeds", "2", "--out", str(path)])

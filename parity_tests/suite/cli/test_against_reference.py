@@ -61,6 +61,7 @@ def _run(*arguments: str) -> tuple[int, str]:
     return ran.exit_code, ran.output
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("wide")
 def test_a_right_kernel_passes_and_a_wrong_one_is_convicted(case: Callable[..., str], tmp_path: Path) -> None:
     file = case(KERNEL, "kernel.py")

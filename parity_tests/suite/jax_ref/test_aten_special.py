@@ -17,6 +17,7 @@ import pytest
 
 from jax_ref.aten import OPERATORS, polynomials, special
 from jax_ref.aten._registry import operators_of
+from parity_tests.suite.marks import fast
 
 # Of the sensitivity |f| + |x f'|, what is allowed: 14 bits more than one rounding of the argument and one of the result
 # cause. A constant of float32, or a series that is cut off, is wrong by more.
@@ -133,8 +134,6 @@ EXACT = {
     "logaddexp2": Exact(_add_in_base(mpmath.mpf(2), 0.3), _REAL, lambda x: special.logaddexp2(x, 0.3)),
 }
 
-_SLOW = ("digamma", "polygamma", "special_erfcx", "special_log_ndtr", "special_ndtri", "special_zeta")
-
 
 @pytest.fixture(autouse=True)
 def _float64():
@@ -163,7 +162,8 @@ def disagreements(exact: Exact, ours: Callable[[jax.Array], jax.Array]) -> list[
     return wrong
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in _SLOW else n for n in EXACT])
+@fast("erf", "lgamma", "sinc", "xlogy", "logit", "special_entr")
+@pytest.mark.parametrize("name", EXACT)
 def test_a_special_function_and_its_derivatives_are_mpmath_s(name):
     exact = EXACT[name]
     assert disagreements(exact, exact.ours or OPERATORS[f"aten::{name}"]) == []
@@ -195,6 +195,7 @@ def _of_degree(name: str, n: int) -> tuple[Exact, Callable[[jax.Array], jax.Arra
     return exact, lambda x: OPERATORS[f"aten::{name}"](x, n)
 
 
+@fast("special_chebyshev_polynomial_t", "special_laguerre_polynomial_l", "special_hermite_polynomial_h")
 @pytest.mark.parametrize("name", operators_of(polynomials))
 def test_a_polynomial_and_its_derivatives_are_mpmath_s(name):
     for n in (2, 5):

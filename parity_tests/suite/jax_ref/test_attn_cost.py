@@ -119,7 +119,7 @@ def _by_parts(residuals, bars):
     ("bwd", "count", "more"),
     [
         pytest.param(_scores_again, backward_alone, 1, id="scores_again-alone"),
-        pytest.param(_by_parts, backward_alone, 2, id="by_parts-alone"),
+        pytest.param(_by_parts, backward_alone, 2, id="by_parts-alone", marks=pytest.mark.slow),
         pytest.param(_by_parts, one_program, 2, id="by_parts-one_program"),
     ],
 )

@@ -178,13 +178,13 @@ OWN_SAMPLED = (
     "max_pool2d_backward",
     "nll_loss2d",
 )
-SAMPLED = ("tanh", "special.xlog1py", "logsumexp", "scatter_add", "nn.functional.gelu")
+SAMPLED = ("tanh", "logsumexp", "scatter_add")
 
 
 def test_some_operators():
     reached, wrong = certified(SAMPLED, torch.float64)
     assert wrong == {}
-    assert {"aten::tanh", "aten::logsumexp", "aten::scatter_add", "aten::gelu"} <= reached
+    assert {"aten::tanh", "aten::logsumexp", "aten::scatter_add"} <= reached
 
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=["float64", "complex128"])

@@ -79,7 +79,11 @@ def changed(change: Callable[[list[np.ndarray]], list[np.ndarray]], mode: str = 
         ("mul.Tensor", {"self": X, "other": X[::-1].copy()}),
         ("cat", {"tensors": [X, X + 1], "dim": 0}),
         ("sum.dim_IntList", {"self": X.reshape(2, 2), "dim": [1], "keepdim": False}),
-        ("linalg_cholesky_ex", {"self": np.array([[2.0, 0.5], [0.5, 1.0]]), "upper": False}),
+        pytest.param(
+            "linalg_cholesky_ex",
+            {"self": np.array([[2.0, 0.5], [0.5, 1.0]]), "upper": False},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_right_derivatives_agree(name, arguments):
@@ -114,6 +118,7 @@ def test_a_matrix_function_is_judged_without_extended_precision():
     assert "differences of PyTorch's values and of JAX's" in line.finding.witness
 
 
+@pytest.mark.slow
 def test_a_wrong_rule_of_jax_is_jax_s():
     """`jax.hessian(jnp.hypot)` is 0 where its arguments are equal: docs/found.md, 1."""
     lines = judged("hypot", self=np.array([1.0, 1.0]), other=np.array([1.0, 2.0]))

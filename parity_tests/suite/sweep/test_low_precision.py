@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from parity_tests.suite.marks import fast
 from parity_tests.suite.sweep.test_judgement import call_of, no_special_calls
 from parity_tests.sweep.cases import Case, case_of
 from parity_tests.sweep.judgement import judge_entry
@@ -30,6 +31,7 @@ RIGHT: dict[str, dict[str, Any]] = {
 }
 
 
+@fast("tanh", "mm")
 @pytest.mark.parametrize("name", RIGHT)
 def test_pytorch_s_own_derivatives_are_explained_by_rounding(name):
     call = call_of(name, RIGHT[name])

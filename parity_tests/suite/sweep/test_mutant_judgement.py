@@ -46,6 +46,7 @@ def judged(
     return {(line.of, line.dtype): line for line in judge_mutants(name, ("vjp", "jvp"), dtypes)}
 
 
+@pytest.mark.slow
 def test_mistakes_are_convicted_in_the_first_dtype_that_shows_them(monkeypatch):
     lines = judged(monkeypatch, "sin", ("float64", "complex128"), self=X)
     conj = "dropped conj: self = grad * self.cos()"
@@ -85,6 +86,7 @@ def test_a_formula_that_is_not_evaluable_is_told_apart(monkeypatch):
     assert {line.reason for line in judged(monkeypatch, "sin", self=X).values()} == {NOT_EVALUATED}
 
 
+@pytest.mark.slow
 def test_what_pytorch_says_otherwise_than_jax_convicts_no_mistake(monkeypatch):
     """There every mistake is given JAX's number, here everywhere."""
     monkeypatch.setattr(mutant_judgement, "_differs", lambda right, other: np.ones(np.shape(other), bool))

@@ -13,7 +13,6 @@ import torch
 from parity_tests import JaxCandidate, OpSpec, Verdict, crosscheck
 from parity_tests.harness.candidates.outputs import Outputs, leaves
 from parity_tests.suite.harness._ops import judged
-from parity_tests.suite.marks import fast
 
 MAPS = ["forward", "vjp", "vjp_partial", "jvp", "adjoint", "vjp_of_vjp", "jvp_of_vjp"]
 TOP_K = OpSpec("top_k", lambda x: jax.lax.top_k(x**3, 2), "(n,5)->(n,2),(n,2)", input_names=("x",))
@@ -69,7 +68,7 @@ def test_a_gradient_at_another_place_is_caught():
     assert judged(Shifted.apply, spec, "vjp").verdict is Verdict.MISMATCH
 
 
-@fast("bfloat16")
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
 def test_what_rounding_may_change_is_not_judged(dtype):
     """In bfloat16 ties abound, and so do products next to an integer: both sides may be right."""

@@ -79,7 +79,7 @@ formats = pytest.mark.parametrize(
 @pytest.mark.parametrize(
     ("tangent", "dtype"),
     [
-        pytest.param(_last, "bfloat16"),
+        pytest.param(_last, "bfloat16", marks=SLOW),
         pytest.param(_first, "float16", marks=SLOW),
         pytest.param(_largest_tangent, "float64", marks=SLOW),
         *(

@@ -15,6 +15,7 @@ from parity_tests.harness.numbers.formats import COMPLEX, COMPLEX128, FORMATS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding.analysis import NoRule, bounded
 from parity_tests.harness.rounding.registry import BY_MODULUS, records
+from parity_tests.suite.marks import fast
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:
@@ -72,6 +73,7 @@ def _check_error_of_argument(name: str, error: float) -> None:
 OWN = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "exp2", "expm1", "log1p", "rsqrt")
 
 
+@fast("acosh", "expm1", "rsqrt")
 @pytest.mark.parametrize("name", OWN)
 def test_a_function_s_own_error_in_complex64(name: str):
     """At exact inputs, small, large and close to the points where the slopes are infinite: a tenth of it is reached."""

@@ -19,7 +19,6 @@ from parity_tests.suite.harness.specs.torch_references import CASES, rms_norm
 from parity_tests.suite.marks import marks
 from parity_tests.suite.rotation import rotating
 
-_FAST = ("rms_norm",)
 _JUDGED_FAST = ("cross_entropy_by_hand",)
 
 
@@ -47,8 +46,9 @@ def _with_parameters(reference: Callable, count: int) -> Callable:
     return called
 
 
+@pytest.mark.slow
 @rotating(10)
-@pytest.mark.parametrize("name", marks(_FAST, CASES))
+@pytest.mark.parametrize("name", CASES)
 def test_it_computes_what_pytorch_computes(name: str) -> None:
     spec = _spec(name)
     # What the reference rounds to float32, the oracle does not.

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from parity_tests import OpSpec, crosscheck
 from parity_tests.harness.specs.exported import CannotConvert
+from parity_tests.suite.marks import fast
 
 
 def _branches(x: Tensor) -> Tensor:
@@ -88,6 +89,15 @@ _REFUSED: list[tuple[Callable, str, bool]] = [
 ]
 
 
+@fast(
+    "_branches",
+    "_drops",
+    "_writes_to_its_input",
+    "_uses_an_operator_without_counterpart",
+    "_rounds_to_eight_bits",
+    "_writes_unrecorded",
+    "_returns_a_number",
+)
 @pytest.mark.parametrize(("reference", "message", "has_line"), _REFUSED, ids=[case[0].__name__ for case in _REFUSED])
 def test_a_refusal_names_the_line_and_the_remedy(reference: Callable, message: str, has_line: bool) -> None:
     with pytest.raises(CannotConvert, match=message) as error:

@@ -31,7 +31,7 @@ def test_scalars_and_fixed_sizes():
 
 
 @given(_ARGUMENTS, _ARGUMENTS, st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_what_is_written_is_read_back(inputs, outputs, data):
     def side(arguments):
         space = data.draw(_SPACE)

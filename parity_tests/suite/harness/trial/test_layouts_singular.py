@@ -54,7 +54,9 @@ def test_to_refuse_a_singular_matrix_is_no_matter_of_layouts(call, spec, dtype):
     [
         pytest.param(_product_of_different_rows, PRODUCT, "inputs expanded", id="there_is_a_value"),
         pytest.param(_contiguous_factors, FACTORS, "inputs expanded", id="the_layout_is_refused"),
-        pytest.param(_factors_of_equal_rows_misread, FACTORS, "inputs transposed", id="another_layout"),
+        pytest.param(
+            _factors_of_equal_rows_misread, FACTORS, "inputs transposed", id="another_layout", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_what_is_refused_although_it_has_a_value_or_for_its_layout_is_a_mistake(call, spec, where):
