@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import jax
 import jax.numpy as jnp
 import torch
+from jax.extend import core
 
 from parity_tests.harness.candidates.base import AnyCandidate, InDims, MaybeTensors, Tensors
 from parity_tests.harness.candidates.jax_programs import Programs
@@ -162,6 +163,12 @@ class JaxCandidate(AnyCandidate):
             return outputs if present is None else _chosen(outputs, present)
 
         return varied, [x for x, flag in zip(arrays, flags, strict=True) if flag]
+
+    def program(self, primals: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor] | None = None) -> core.Jaxpr:
+        """Return the jaxpr of the function, or, with cotangents, that of its VJP."""
+        f = self._outputs if cotangents is None else _vjp(self._outputs, len(primals))
+        with _pinned(primals), _refusals(required=True):
+            return jax.make_jaxpr(f)(*map(conversion.to_jax, (*primals, *(cotangents or ())))).jaxpr
 
     def vjp_undefined(self, primals: Sequence[torch.Tensor]) -> MaybeTensors | None:
         """Reverse mode when every cotangent is zero."""

@@ -1,8 +1,11 @@
-"""Pallas kernels in JAX's TPU interpret mode, whose race detector is on: on a CPU, without an accelerator.
+"""Pallas kernels in JAX's interpret modes, whose race detectors are on: on a CPU, without an accelerator.
 
-The mode simulates the memory, the asynchronous copies and the cores of a TPU, and notes each pair of accesses, one of
-which is a write, that nothing orders. Steps of a grid along an axis that `dimension_semantics` calls "parallel" run on
-two cores here; along other axes they come one after the other, as on a TPU.
+Each mode simulates memory, asynchronous copies and what runs at once, and notes each pair of accesses, one of which is
+a write, that nothing orders. The mode for TPUs: steps of a grid along an axis that `dimension_semantics` calls
+"parallel" run on two cores here; along other axes they come one after the other, as on a TPU. The mode for GPUs, for
+kernels that are written for Mosaic GPU: the threads (warpgroups) of a block, the blocks of a cluster and the copies
+between memories run at once; the other blocks of a grid come one after the other, so that a race between these is not
+seen.
 """
 
 from __future__ import annotations
@@ -13,8 +16,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from jax.extend import core
+
 _CORES = 2
 _RACE = re.compile(r"RACE DETECTED\n +(\w+) of (\(.*?\)).*\n.*\n +(\w+) of", re.MULTILINE)
+_RACE_ON_GPU = re.compile(r"RACE DETECTED\n +(\w+) of \w+\(memory_space_id=(\d+),.*?buffer_id=(\d+).*\n.*\n +(\w+) of")
+_FOR_GPUS = "jax._src.pallas.mosaic_gpu."
 
 
 @dataclass
@@ -30,12 +37,29 @@ class Races:
     found: list[str] = field(default_factory=list)
 
 
-@contextlib.contextmanager
-def detected_races() -> Iterator[Races]:
+def is_for_gpus(jaxpr: core.Jaxpr) -> bool:
+    """Return whether a Pallas kernel that is written for Mosaic GPU takes part in a program."""
+    return any(
+        any(type(part).__module__.startswith(_FOR_GPUS) for value in eqn.params.values() for part in _parts(value))
+        or any(map(is_for_gpus, core.jaxprs_in_params(eqn.params)))
+        for eqn in jaxpr.eqns
+    )
+
+
+def _parts(value: object) -> tuple:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def detected_races(for_gpus: bool = False) -> contextlib.AbstractContextManager[Races]:
     """Run the Pallas kernels that are traced in this block in interpret mode; what is yielded is filled at its end.
 
-    The interpreter has one state for the whole process, which is reset before and after.
+    The interpreter has one state for the whole process, which is reset before and after. `for_gpus`: that of GPUs.
     """
+    return _detected_on_gpu() if for_gpus else _detected_on_tpu()
+
+
+@contextlib.contextmanager
+def _detected_on_tpu() -> Iterator[Races]:
     # Imported here, since few need them. What was found, the private module alone knows.
     from jax._src.pallas.mosaic.interpret import interpret_pallas_call as interpreter
     from jax.experimental.pallas import tpu as pltpu
@@ -51,5 +75,27 @@ def detected_races() -> Iterator[Races]:
         pltpu.reset_tpu_interpret_mode_state()
     races.ran = state is not None
     if state is not None and state.races_found:
-        described = (f"{one} and {other} of memory {place}" for one, place, other in _RACE.findall(printed.getvalue()))
-        races.found = list(dict.fromkeys(described)) or ["two accesses"]
+        told = (f"{one} and {other} of memory {place}" for one, place, other in _RACE.findall(printed.getvalue()))
+        races.found = list(dict.fromkeys(told)) or ["two accesses"]
+
+
+@contextlib.contextmanager
+def _detected_on_gpu() -> Iterator[Races]:
+    from jax._src.pallas.mosaic_gpu.interpret import gpu_callbacks, params
+
+    races, printed = Races(), io.StringIO()
+    gpu_callbacks.reset_gpu_interpret_mode_state()
+    try:
+        mode = params.force_gpu_interpret_mode(params.InterpretGPUParams(detect_races=True))
+        with mode, contextlib.redirect_stdout(printed):
+            yield races
+    finally:
+        races.ran = gpu_callbacks._races is not None
+        gpu_callbacks.reset_gpu_interpret_mode_state()
+    text = printed.getvalue()  # each kernel has a state of its own, so that what was printed is all of it
+    places = gpu_callbacks.GPU_MEMORY_SPACE_BY_IDX
+    told = [
+        f"{one} and {other} of {places[int(space)].name} (buffer {buffer})"
+        for one, space, buffer, other in _RACE_ON_GPU.findall(text)
+    ]
+    races.found = list(dict.fromkeys(told)) or ["two accesses"] * ("RACE DETECTED" in text)

@@ -44,6 +44,8 @@ _UNTRACEABLE = (
     r"unknown device type for autocast",
     r"vmap: It looks like you're",
     r"a correct data-independent implementation does not exist",
+    r"vmap over torch\.\w+ isn't supported yet",
+    r"Creating a new Tensor subclass .* already associated to a python object of type FakeTensor",
     r"from the 'Meta' backend",
 )
 # The same from C++ code that PyTorch does not dispatch, such as what pybind11 binds. In eager mode these words are said

@@ -247,3 +247,23 @@ def test_a_kernel_in_tritons_interpreter_has_no_fake_tensors(file, message, refu
         namespace["launch"](message)
     refusal = refusal_of(caught.value)
     assert (refusal is not None and refusal.declared) == refused
+
+
+class Tagged(torch.Tensor):
+    """A tensor with a name of its own."""
+
+
+def test_what_asks_for_a_value_has_no_vmap():
+    def call(x):
+        return x * x if torch.allclose(x, x) else x
+
+    row = judged(call, SQUARE, "vmap")
+    assert (row.verdict, row.declared) == (Verdict.UNSUPPORTED, True)
+    assert "vmap over torch.allclose isn't supported yet" in row.reason
+
+
+def test_a_subclass_of_tensors_has_no_fake_tensors():
+    row = judged(lambda x: MappedSquare.apply(x.as_subclass(Tagged)).as_subclass(torch.Tensor), SQUARE, "fake")
+    assert (row.verdict, row.declared) == (Verdict.UNSUPPORTED, True)
+    wrong = judged(lambda x: OfAnotherShape.apply(x), SQUARE, "fake")
+    assert wrong.verdict is Verdict.MISMATCH

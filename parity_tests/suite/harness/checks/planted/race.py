@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import mosaic_gpu as plgpu
 from jax.experimental.pallas import tpu as pltpu
 
 from parity_tests import JaxCandidate, OpSpec
@@ -75,6 +78,47 @@ def _same(x):
     return _doubled(x, pl.BlockSpec((x.shape[0], _COLUMNS), lambda i: (0, 0)))
 
 
+def _on_threads(x, at):
+    """Twice x, by two threads of a block, of which each reads and writes the half that `at` says."""
+
+    def kernel(x_ref, y_ref):
+        half = pl.ds(at(jax.lax.axis_index("thread")) * (x.shape[0] // 2), x.shape[0] // 2)
+        y_ref[half] = 2 * x_ref[half]
+
+    return plgpu.kernel(kernel, out_type=_like(x), num_threads=2, thread_name="thread")(x)
+
+
+def _both_by_each_thread(x):
+    """Both threads write all of the rows, the same numbers."""
+
+    def kernel(x_ref, y_ref):
+        y_ref[...] = 2 * x_ref[...]
+
+    return plgpu.kernel(kernel, out_type=_like(x), num_threads=2, thread_name="thread")(x)
+
+
+def _through_shared_memory(x, waits):
+    """Twice x, which is copied to shared memory; what is copied there is read before the barrier, and after it."""
+
+    def kernel(x_ref, y_ref, shared_ref, barrier):
+        plgpu.copy_gmem_to_smem(x_ref, shared_ref, barrier)
+        if not waits:
+            y_ref[...] = shared_ref[...]
+        plgpu.barrier_wait(barrier)
+        y_ref[...] = 2 * shared_ref[...]
+
+    scratch = [plgpu.SMEM(x.shape, x.dtype), plgpu.Barrier()]
+    return plgpu.kernel(kernel, out_type=_like(x), scratch_types=scratch)(x)
+
+
+def _like(x):
+    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
+def _on_gpu(x):
+    return _on_threads(x, lambda thread: thread)
+
+
 _VALUES = ("forward", "vjp")
 _SPEC = OpSpec("double", primal=lambda x: 2 * jnp.asarray(x), inputs=(normal(2 * _ROWS, _COLUMNS),))
 
@@ -87,6 +131,17 @@ CASES = (
             "both steps of the backward write one block": Mistake(_rule(_own, _same), "race", passes=_VALUES),
             "written while it is copied to": Mistake(
                 _rule(lambda x: _copied(x, False), lambda x: _copied(x, True)), "race", passes=_VALUES
+            ),
+        },
+    ),
+    Case(  # of which only the interpreter can compute values: no other check runs on a CPU
+        replace(_SPEC, name="double on a GPU"),
+        _rule(_on_gpu, lambda x: _through_shared_memory(x, True)),
+        {
+            "both threads write all rows": Mistake(_rule(_both_by_each_thread, _on_gpu), "race"),
+            "both threads of the backward write all rows": Mistake(_rule(_on_gpu, _both_by_each_thread), "race"),
+            "shared memory that is read before it is copied to": Mistake(
+                _rule(lambda x: _through_shared_memory(x, False), _on_gpu), "race"
             ),
         },
     ),
