@@ -130,10 +130,10 @@ def select(calls: Sequence[RecordedCall], most: int) -> list[RecordedCall]:
     """At most so many calls with different options and shapes, and one more for each kind of special numbers.
 
     Those with other options come first, then those with other shapes, then those with other kinds of special numbers;
-    those on tensors without entries, of which one is enough, last.
+    those on tensors without entries, of which one is enough, last. Those whose results are finite come before others.
     """
     distinct: dict[Any, RecordedCall] = {}
-    for call in calls:
+    for call in sorted(calls, key=lambda call: not _is_finite(call)):
         distinct.setdefault((call.signature, _special(call)), call)
     whole = [call for call in distinct.values() if not _is_empty(call)]
     empty = [call for call in distinct.values() if _is_empty(call)]
@@ -150,6 +150,11 @@ def select(calls: Sequence[RecordedCall], most: int) -> list[RecordedCall]:
         if not _special(call) <= frozenset().union(*map(_special, few)):
             few.append(call)
     return few
+
+
+def _is_finite(call: RecordedCall) -> bool:
+    """Whether all results are finite, which those of negative numbers are not for some operators."""
+    return all(bool(np.isfinite(y).all()) for y in arrays_of(list(call.results)) if y.dtype.kind in "fc")
 
 
 def _is_empty(call: RecordedCall) -> bool:

@@ -55,6 +55,8 @@ _POINTWISE: dict[str, Callable[[], Arguments]] = {
     "rsub.Tensor": lambda: (_z(3), _z(3)),
     "relu": lambda: (_x(7),),
     "special_zeta": lambda: (_p(5) + 1, _p(5)),  # which has no value for orders of 1 and less, as samples have
+    "igamma": lambda: (_p(5), _p(5)),  # nor these of negative numbers
+    "igammac": lambda: (_p(5), _p(5)),
     "lift": lambda: (_x(3),),
     "native_dropout": lambda: (_x(9), 0.4, True),
     "normal.Tensor_float": lambda: (_x(3), 0.5),
