@@ -22,6 +22,7 @@ from benchmarks.gates import judged
 from benchmarks.report import as_markdown, as_rich, plot, sections
 from benchmarks.roofline import Rates, bound, merged
 from benchmarks.worker import peak_bytes, seconds
+from parity_tests.suite.rotation import rotating
 
 RATES: Rates = {
     "gemm float32": {"a": 1e9, "b": 2e9},
@@ -236,6 +237,7 @@ def test_a_worker_that_is_killed_says_so() -> None:
 
 
 @pytest.mark.slow
+@rotating(4, turn=2)
 def test_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "x.json"
     monkeypatch.setattr("benchmarks.__main__.AT_PEAK", (Case(2048, 2048, what="both"),))
@@ -283,6 +285,7 @@ def test_gradcheck_takes_no_jacobian_to_say_no() -> None:
 
 
 @pytest.mark.slow
+@rotating(4, turn=2)
 def test_judging_from_end_to_end(tmp_path: Path) -> None:
     from benchmarks import judging
     from benchmarks.faults import FAULTS, NONE

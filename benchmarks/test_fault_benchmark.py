@@ -36,6 +36,7 @@ from benchmarks.fault_benchmark.run import Cell
 from benchmarks.fault_benchmark.tally import Tally, bars, caught_by_any, missed_by_ours, tally
 from parity_tests.harness.judging.candidate_rows import CandidateRows
 from parity_tests.suite.marks import marks
+from parity_tests.suite.rotation import rotating
 
 ROOT = Path(__file__).parents[1]
 
@@ -49,6 +50,7 @@ def test_there_are_operators_and_faults_enough() -> None:
         assert set(operator.sizes) == set(SIZES)
 
 
+@rotating(4)
 @pytest.mark.parametrize("name", marks(["attn", "embedding"], OPERATORS))
 def test_the_versions_of_an_operator_compute_what_its_oracle_does(name: str) -> None:
     operator = OPERATORS[name]
@@ -75,6 +77,7 @@ def _oracle(operator, arrays, found):
     return [np.asarray(x) for x in (*outputs, *vjp(tuple(bar.numpy() for bar in bars)))]
 
 
+@rotating(4)
 @pytest.mark.parametrize(
     "size",
     ["small", pytest.param("medium", marks=pytest.mark.slow), pytest.param("kernel", marks=pytest.mark.soak)],

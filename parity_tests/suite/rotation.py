@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Generator, Hashable, Sequence
 from typing import Any
 
@@ -11,23 +10,25 @@ import pytest
 _LEFT_OUT = pytest.StashKey[int]()
 
 
-def rotating(parts: int, by: str | None = None) -> pytest.MarkDecorator:
-    """Of a parametrized test, `--rotation N` runs only the cases of part N modulo `parts`; without it all of them run.
+def rotating(parts: int, by: str | None = None, turn: int | None = None) -> pytest.MarkDecorator:
+    """Of a family of tests, `--rotation N` runs only the cases of part N modulo `parts`; without it all of them run.
 
-    A test without parameters is one case, which a hash of its name puts into a part. As `pytestmark` of a module it
-    marks all of its tests that have no mark of their own.
+    The cases of a parametrized test are counted, and shared out, in their order; so are the tests without parameters of
+    a file. As `pytestmark` of a module it marks all tests that have no mark of their own; `rotating(1)` runs always.
 
     Args:
         parts: after how many commits every case has run. If a parameter varies fastest, no multiple of the number of
             its values, or each part would have one of these values only.
         by: the parameter of which all cases with the same value stay together, such as an operator that is certified
             once for all of them. Without it each case is counted by itself.
+        turn: the part of all that is marked, for a single long test, or for tests that share what takes long. Those
+            with the same number of parts are given turns that take about the same time.
     """
-    return pytest.mark.rotating(parts, by)
+    return pytest.mark.rotating(parts, by, turn)
 
 
 def left_out(items: Sequence[pytest.Item], number: int) -> list[pytest.Item]:
-    """Return the rotating cases that are not of part `number`. Cases are counted within their test, in their order.
+    """Return the rotating cases that are not of part `number`.
 
     All cases have to be given, also those that other options leave out, so that the part of a case does not depend on
     what else runs.
@@ -41,20 +42,20 @@ def left_out(items: Sequence[pytest.Item], number: int) -> list[pytest.Item]:
         mark = item.get_closest_marker("rotating")
         if mark is None:
             continue
-        parts, by = mark.args
-        place = _place(item, by, seen.setdefault(item.nodeid.partition("[")[0], {}))
+        parts, by, turn = mark.args
+        place = _place(item, by, seen) if turn is None else turn
         if place % parts != number % parts:
             others.append(item)
     return others
 
 
-def _place(item: pytest.Item, by: str | None, places: dict[Hashable, int]) -> int:
-    """The number of a case; `places`: those of its test's earlier cases, or of the values that `by` names."""
+def _place(item: pytest.Item, by: str | None, seen: dict[str, dict[Hashable, int]]) -> int:
+    """The number of a case within its test, of a test without parameters within its file; `seen`: those before it."""
     params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     if by is not None and by not in params:
         raise pytest.UsageError(f"{item.nodeid} is marked as rotating and has no parameter {by!r}")
-    if not params:
-        return zlib.crc32(item.nodeid.rpartition("/")[2].encode())
+    family = item.nodeid.partition("[")[0] if params else item.nodeid.partition("::")[0]
+    places = seen.setdefault(family, {})
     return places.setdefault(item.nodeid if by is None else id(params[by]), len(places))
 
 

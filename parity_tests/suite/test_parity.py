@@ -18,6 +18,7 @@ from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import ORACLE, Row
 from parity_tests.harness.report.text import as_text
 from parity_tests.suite.conftest import run_attn
+from parity_tests.suite.rotation import rotating
 
 CUDA_MISSING = cuda_missing()
 DEVICES = ("cpu",) if CUDA_MISSING else ("cpu", "cuda")
@@ -33,9 +34,9 @@ def report_of_explicit() -> Callable[[str], Report]:
 
 
 @pytest.fixture(scope="module")
-def report() -> Callable[[str], Report]:
-    """Every implementation x check x dtype on a device, judged once."""
-    return functools.cache(lambda device: run_attn([attn_candidate(name) for name in NAMES], device=device))
+def report() -> Callable[[str, str], Report]:
+    """An implementation's checks and dtypes on a device, judged once."""
+    return functools.cache(lambda device, name: run_attn([attn_candidate(name)], device=device))
 
 
 def _expected(candidate: Candidate, check: str, device: str) -> Verdict:
@@ -72,17 +73,18 @@ def test_the_explicit_formulas_agree(
 
 
 @pytest.mark.slow
+@rotating(3, by="candidate")
 @pytest.mark.parametrize("check", CHECK_NAMES)
 @pytest.mark.parametrize("candidate", NAMES, indirect=True)
 @pytest.mark.parametrize("device", DEVICES)
 def test_agrees(
-    report: Callable[[str], Report], candidate: Candidate, check: str, device: str, subtests: pytest.Subtests
+    report: Callable[[str, str], Report], candidate: Candidate, check: str, device: str, subtests: pytest.Subtests
 ) -> None:
     short = [name for name, precision in PRECISIONS.items() if precision.u != precision.u_acc]
     dtypes = ["float64"] if CHECKS[check].one_dtype else short if CHECKS[check].only_short else list(PRECISIONS)
     for dtype in dtypes:
         with subtests.test(dtype=dtype):
-            _assert_as_expected(_row(report(device), candidate.name, check, dtype), candidate, device)
+            _assert_as_expected(_row(report(device, candidate.name), candidate.name, check, dtype), candidate, device)
 
 
 @pytest.mark.slow

@@ -90,16 +90,25 @@ pytestmark = rotating(4)
 def test_a(): pass
 def test_b(): pass
 def test_c(): pass
-def test_d(): pass
+
+@pytest.mark.parametrize("x", range(4))
+def test_d(x): pass
 
 @rotating(1)
 def test_always(): pass
+
+@rotating(4, turn=2)
+@pytest.mark.parametrize("x", range(2))
+def test_together(x): pass
 """
 
 
-def test_each_test_of_a_marked_module_has_its_turn(pytester):
-    parts = [run(pytester, MODULE, "--rotation", str(i))[0] for i in range(4)]
-    assert all("test_always" in names for names in parts)
-    turns = sorted(name for names in parts for name in names - {"test_always"})
-    assert turns == ["test_a", "test_b", "test_c", "test_d"]
-    assert max(map(len, parts)) < 5  # they are shared out
+def test_the_tests_of_a_marked_module_have_their_turns(pytester):
+    always, together = {"test_always"}, {"test_together[0]", "test_together[1]"}
+    parts = [run(pytester, MODULE, "--rotation", str(4 * 326 + i))[0] for i in range(4)]
+    assert parts == [
+        {"test_a", "test_d[0]", *always},
+        {"test_b", "test_d[1]", *always},
+        {"test_c", "test_d[2]", *always, *together},
+        {"test_d[3]", *always},
+    ]

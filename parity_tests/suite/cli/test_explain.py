@@ -16,6 +16,7 @@ from parity_tests.harness.checks.explanations import as_markdown
 from parity_tests.harness.crosscheck import crosscheck
 from parity_tests.harness.findings import Verdict
 from parity_tests.suite.marks import fast
+from parity_tests.suite.rotation import rotating
 
 SUSPECTED = {"low_precision"}  # a statistic accuses; a bound would convict
 
@@ -33,6 +34,7 @@ def verdict(path: str, check: str) -> Verdict:
     return row.verdict
 
 
+@rotating(3)
 @fast("vjp", "vjp_partial", "purity")
 @pytest.mark.parametrize("check", CHECKS)
 def test_the_example_is_caught_and_the_mended_one_passes(check: str, case: Callable[..., str]):

@@ -183,6 +183,7 @@ VMAPS = [
 ]
 
 
+@rotating(3)
 @fast("matrix-(None, None, 0, None, None)-False")
 @pytest.mark.parametrize(("name", "in_axes", "return_attn"), VMAPS)
 def test_vmap_over_some_arguments(name: str, in_axes: tuple, return_attn: bool) -> None:
@@ -285,6 +286,7 @@ def _with_pullback(f: Callable, *args: jax.Array) -> tuple:
 
 
 @pytest.mark.slow
+@rotating(3)
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -355,6 +357,7 @@ def test_memory_grows_with_the_number_of_queries_and_keys() -> None:
 
 
 @pytest.mark.slow
+@rotating(3)
 @pytest.mark.parametrize("mode", ["forward_over_reverse", "reverse_over_reverse", "jvp", "reverse_over_forward"])
 def test_memory_of_other_derivatives(mode: str) -> None:
     def of(n: int) -> int:

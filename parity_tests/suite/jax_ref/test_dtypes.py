@@ -12,6 +12,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from jax_ref import attn, attn_ad, attn_primal
 from parity_tests.suite.jax_ref._cases import ALL_DIFFER, FORMULAS, draw
 from parity_tests.suite.marks import fast
+from parity_tests.suite.rotation import rotating
 
 DTYPES = ("float64", "float32", "bfloat16", "float16", "complex128", "complex64")
 LOW = ("bfloat16", "float16")
@@ -56,6 +57,7 @@ def arguments(dtype: str) -> tuple[tuple, ...]:
     )
 
 
+@rotating(5)
 @fast("*-float64", "*-bfloat16")
 @pytest.mark.parametrize("dtype", DTYPES)
 @derivatives
@@ -75,6 +77,7 @@ def products(jaxpr: Jaxpr) -> list:
     return found
 
 
+@rotating(3)
 @fast("*-bfloat16")
 @pytest.mark.parametrize("dtype", LOW)
 @derivatives

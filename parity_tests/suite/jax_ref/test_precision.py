@@ -15,6 +15,7 @@ from jax_ref import attn, attn_ad, attn_jvp, attn_jvp_of_vjp, attn_primal, attn_
 from parity_tests.suite.jax_ref._cases import FORMULAS, Sizes, draw, jvp, jvp_of_vjp, quick_jit, vjp
 from parity_tests.suite.jax_ref._rounding import Bounded, Rounding, error_over_bound
 from parity_tests.suite.marks import fast
+from parity_tests.suite.rotation import rotating
 
 DTYPES = ("float32", "bfloat16", "float16")
 SIZES = Sizes(n=24, m=40, d=16, e=8)
@@ -64,6 +65,7 @@ def judge(case: Judged, args: tuple, results: tuple | None = None) -> float:
     )
 
 
+@rotating(3)
 @fast("vjp-float32")
 @pytest.mark.parametrize("dtype", DTYPES)
 @judged
@@ -109,6 +111,7 @@ def narrow_vjp(q, k, v, output_bar, attn_bar):
 
 
 @pytest.mark.slow
+@rotating(3)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("axis", "nmde")
 def test_long_sums_lose_nothing(axis, dtype):

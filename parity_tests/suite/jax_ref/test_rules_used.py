@@ -11,6 +11,7 @@ import pytest
 from jax_ref import _attn, attn, attn_ad, attn_primal
 from parity_tests.suite.jax_ref._cases import ALL_DIFFER, draw, quick_jit
 from parity_tests.suite.marks import fast
+from parity_tests.suite.rotation import rotating
 
 Q, K, V = PRIMALS = draw(ALL_DIFFER, "q k v", seed=20)
 DOTS = draw(ALL_DIFFER, "q_dot k_dot v_dot", seed=21)
@@ -164,6 +165,7 @@ def gradient(op: Callable, which: str) -> Callable:
     return jax.grad(lambda *primals: sum(x.sum() for x in some(op, which)(*primals)), (0, 1, 2))
 
 
+@rotating(5)
 @fast("*-eager", "*-jit")
 @settings
 @pytest.mark.parametrize(("results", "pattern"), [("o", "x-"), ("a", "-x"), ("oa", "xx")])
@@ -173,6 +175,7 @@ def test_an_absent_cotangent_is_none(present, inside, around, results, pattern):
     assert present["_vjp_rule"] == [pattern]
 
 
+@rotating(5)
 @fast("*-eager", "*-scan")
 @settings
 @pytest.mark.parametrize(
@@ -183,6 +186,7 @@ def test_an_absent_tangent_is_none(present, inside, around, args, pattern):
     assert present["_jvp_rule"] == [pattern]
 
 
+@rotating(5)
 @fast("*-eager", "*-vmap")
 @settings
 @pytest.mark.parametrize(
@@ -199,6 +203,7 @@ def test_absent_second_order_directions_of_the_vjp_are_none(present, inside, aro
     assert present["_jvp_of_vjp"] == [pattern.replace(" ", "")]
 
 
+@rotating(5)
 @fast("*-eager", "*-vmap")
 @settings
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from parity_tests.suite.jax_ref._cases import same
 from parity_tests.suite.jax_ref._meshes import SPECS, on_one_device, ring_with
 from parity_tests.suite.jax_ref.test_purity import probe
 from parity_tests.suite.process_group import run_together
+from parity_tests.suite.rotation import rotating
 
 ON_EIGHT_DEVICES = Path(__file__).with_name("on_eight_devices.py")
 FACES = [
@@ -31,6 +32,7 @@ FACES = [
 ]
 
 
+@rotating(4, turn=0)
 @pytest.mark.parametrize(
     "marks", [pytest.param("not soak", marks=pytest.mark.slow), pytest.param("soak", marks=pytest.mark.soak)]
 )

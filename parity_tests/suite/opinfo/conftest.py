@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from parity_tests.suite.rotation import rotating
 from torch_impl.native.build import ToolchainMissing, load
 
 # One operator in one format, and in another where a test is about that or has no other.
@@ -20,9 +21,10 @@ FAST = re.compile(
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """PyTorch's tests of every operator in every format are slow, but for a few."""
+    """PyTorch's tests of every operator in every format are slow, but for a few, and of each file a third runs."""
     if "_gradparity_" in item.name and FAST.search(item.name) is None:
         item.add_marker(pytest.mark.slow)
+        item.add_marker(rotating(3))
 
 
 @pytest.fixture(scope="session")

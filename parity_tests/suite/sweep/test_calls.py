@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from parity_tests.suite.rotation import rotating
 from parity_tests.sweep.calls import DTYPES, calls_of, record_opinfo, select, units
 from parity_tests.sweep.recorded_calls import RecordedCall, as_torch, calls_made_by
 from parity_tests.sweep.unreached import WITHOUT_CALLS, reason_without_calls
@@ -100,6 +101,7 @@ def test_every_reason_is_that_of_an_entry():
 
 
 @pytest.mark.slow
+@rotating(4, turn=0)
 def test_an_entry_has_calls_or_a_reason_why_it_has_none():
     names = entries_with_a_formula()
     without = {name for name in names if not any(calls_of(name, dtype) for dtype in DTYPES)}

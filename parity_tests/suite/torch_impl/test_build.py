@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import torch_impl
+from parity_tests.suite.rotation import rotating
 from torch_impl.native import build, codegen
 from torch_impl.native.build import BuildError, ToolchainMissing, library_path, load, toolchain_missing
 
@@ -135,6 +136,7 @@ print(time.perf_counter() - start)
 
 
 @pytest.mark.slow
+@rotating(4, turn=3)
 def test_a_run_without_a_compiler(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     arguments = ["run", "--only", "vjp", "--dtype", "float64", "--json", str(report)]
@@ -149,6 +151,7 @@ def test_a_run_without_a_compiler(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@rotating(4, turn=2)
 @needs_toolchain
 def test_several_processes_compile_once_what_a_killed_one_has_begun(tmp_path: Path, folder: Path) -> None:
     code = f"""

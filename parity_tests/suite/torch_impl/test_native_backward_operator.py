@@ -14,6 +14,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 
 from parity_tests.suite.marks import fast
+from parity_tests.suite.rotation import rotating
 from parity_tests.suite.torch_impl._common import (
     COTANGENTS,
     PRIMALS,
@@ -54,6 +55,7 @@ def draw_arguments(defined, *, seed: int = 0, **options) -> list[Tensor | None]:
     return only({*defined, *PRIMALS, "attn"}, ARGUMENTS, draw(ARGUMENTS, seed=seed, **options))
 
 
+@rotating(3)
 @fast("*-float64-*")
 @dtypes
 @masks
@@ -69,6 +71,7 @@ def test_values(defined, mask, dtype):
         assert_same(actual, expected)
 
 
+@rotating(3)
 @fast("*-float64-*")
 @dtypes
 @cotangents
@@ -90,6 +93,7 @@ def test_every_gradient(given, defined, dtype):
             assert_same(gradients(operator, wanted), gradients(composition, wanted), zeros=True)
 
 
+@rotating(3)
 @fast("*-float64-*")
 @dtypes
 @cotangents

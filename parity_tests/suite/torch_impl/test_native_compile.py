@@ -20,6 +20,7 @@ with warnings.catch_warnings():
     import torch._dynamo.testing
     import torch._inductor.compile_fx
 
+from parity_tests.suite.rotation import rotating
 from parity_tests.suite.torch_impl._common import (
     COTANGENTS,
     PRIMALS,
@@ -71,6 +72,7 @@ def assert_right(function, sizes, *, requires_grad=PRIMALS, defined=COTANGENTS, 
             assert_same(actual, zeros_for_none(expected_grads, inputs), atol=atol, zeros=True)
 
 
+@rotating(3)
 @fast("*-native")
 @native_implementations
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -119,6 +121,7 @@ def _mark_of(requires_grad: Sequence[str], defined: Sequence[str]) -> Sequence[p
     return (pytest.mark.slow if len(requires_grad) == 3 or defined == COTANGENTS else pytest.mark.soak,)
 
 
+@rotating(3)
 @fast("q-output_bar-attn_bar-native")
 @native_implementations
 @pytest.mark.parametrize(
@@ -139,6 +142,7 @@ def test_who_requires_grad(attn: Attn, requires_grad, defined):
     assert_right(compiled(attn, "aot_eager"), (3, 2, 4, 5), requires_grad=requires_grad, defined=defined)
 
 
+@rotating(3)
 @fast("float32-native")
 @native_implementations
 @pytest.mark.parametrize("dtype", [torch.complex128, torch.float32], ids=["complex128", "float32"])
@@ -247,6 +251,7 @@ def test_unbacked_sizes_in_the_backward_of_mm(attn: Attn, function):
 # torch.func and autocast inside
 
 
+@rotating(3)
 @fast("grad-native")
 @native_implementations
 @pytest.mark.parametrize("transform", ["grad", "vmap", "jvp"])
@@ -288,6 +293,7 @@ def test_autocast_inside(attn: Attn):
 # AOTAutograd and compiled autograd by themselves
 
 
+@rotating(3)
 @fast("*-native")
 @native_implementations
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
@@ -302,6 +308,7 @@ reads_grad = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor 
 
 
 @pytest.mark.slow
+@rotating(3)
 @native_implementations
 @reads_grad
 @pytest.mark.parametrize("defined", subsets(COTANGENTS))

@@ -14,6 +14,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateles
 from torch.library import opcheck
 
 from parity_tests.suite.marks import fast
+from parity_tests.suite.rotation import rotating
 from parity_tests.suite.torch_impl._common import (
     COTANGENTS,
     OUTPUTS,
@@ -49,6 +50,7 @@ def layouts(tensors) -> list[tuple]:
 # Fake and meta
 
 
+@rotating(5)
 @fast("*-float64-native")
 @native_implementations
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.complex64], ids=lambda x: str(x)[6:])
@@ -352,6 +354,7 @@ def assert_passes(operator, args) -> None:
     assert opcheck(operator, tuple(args)) == dict.fromkeys(CHECKS, "SUCCESS")
 
 
+@rotating(5)
 @fast("plain-native", "requires_grad-native", "expanded-native", "all_empty-native")
 @native_implementations
 @pytest.mark.parametrize("sample", samples_of_opcheck())
@@ -359,6 +362,7 @@ def test_opcheck(attn: Attn, sample):
     assert_passes(attn.default, samples_of_opcheck()[sample])
 
 
+@rotating(5)
 @fast(
     "plain-output_bar-attn_bar-[True, True, True]-native",
     "qv-none-[True, True, True]-native",

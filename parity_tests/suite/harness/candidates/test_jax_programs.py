@@ -15,6 +15,7 @@ from parity_tests.harness.candidates import jax_programs
 from parity_tests.harness.candidates.jax_programs import Programs
 from parity_tests.harness.numbers.numerics import pinned_jax
 from parity_tests.suite.marks import fast
+from parity_tests.suite.rotation import rotating
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +57,7 @@ FUNCTIONS = {
 }
 
 
+@rotating(3)
 @fast("rounded in between-float64", "a loop-float64", "under jit-bfloat16")
 @pytest.mark.parametrize("dtype", [np.float64, jnp.bfloat16], ids=["float64", "bfloat16"])
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -92,6 +94,7 @@ def _assert_same_bits(expected: np.ndarray, got: np.ndarray) -> None:
     assert expected[~undefined].tobytes() == got[~undefined].tobytes()
 
 
+@rotating(3)
 @fast("add-float32", "divide-bfloat16")
 @pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16, np.float32, np.float64])
 @pytest.mark.parametrize("f", [jnp.add, jnp.subtract, jnp.multiply, jnp.divide, jnp.less, jnp.equal])
@@ -105,6 +108,7 @@ def test_numpy_has_the_bits_of_xla(f, dtype):
         _assert_same_bits(expected, got)
 
 
+@rotating(3)
 @fast("float32-bfloat16", "float64-float16")
 @pytest.mark.parametrize("to", [np.float16, jnp.bfloat16, np.float32, np.float64])
 @pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16, np.float32, np.float64])

@@ -11,12 +11,14 @@ pytest.importorskip("warp", reason="needs Warp: pip install 'gradparity[warp]'")
 
 from gradparity import WarpCandidate  # which imports Warp
 from parity_tests.suite.harness.candidates import _warp_kernels as kernels
+from parity_tests.suite.rotation import rotating
 
 pytestmark = pytest.mark.slow  # Warp compiles each kernel for each format
 
 SPEC = OpSpec("scores", primal=lambda q, k: jnp.tanh(q @ k.T), signature="(n,d),(m,d)->(n,m)")
 
 
+@rotating(4, turn=1)
 def test_a_right_kernel_passes() -> None:
     report = crosscheck(WarpCandidate(kernels.scores), SPEC, dtypes=["float64", "float32"])
     assert report.passed, str(report)

@@ -298,6 +298,7 @@ def test_what_a_tolerance_hides_is_caught(name):
     assert row.failure.wrong[0].allowed == 0
 
 
+@rotating(5)
 @fast("square-float64", "relu-*")
 @pytest.mark.parametrize("dtype", marks(["float64", "bfloat16"], ["float64", "float32", "bfloat16", "float16"]))
 @pytest.mark.parametrize(

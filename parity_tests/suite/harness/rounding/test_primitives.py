@@ -16,6 +16,7 @@ from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding.analysis import FAMILIES
 from parity_tests.harness.rounding.registry import Kind, has, kind_of, records
 from parity_tests.suite.marks import fast
+from parity_tests.suite.rotation import rotating
 
 
 @pytest.fixture(autouse=True)
@@ -271,6 +272,7 @@ def test_every_primitive_with_kinds_has_an_example_and_every_kind_a_property():
     assert set(PROPERTIES) == set(Kind)
 
 
+@rotating(4)
 @fast("reshape", "transpose", "broadcast_in_dim", "slice", "concatenate", "pad", "neg")
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_what_a_record_says_of_a_primitive_is_true(name):

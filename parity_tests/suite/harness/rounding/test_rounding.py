@@ -26,6 +26,7 @@ from parity_tests.harness.rounding import missing as rounding_missing
 from parity_tests.harness.rounding.analysis import NoRule, NotFloat64, bounded
 from parity_tests.suite.harness._ops import normal
 from parity_tests.suite.marks import fast
+from parity_tests.suite.rotation import rotating
 
 F32, BF16, F16 = (PRECISIONS[name] for name in ("float32", "bfloat16", "float16"))
 INDEX = [3, 0, 3, 1]
@@ -167,6 +168,7 @@ def _all_cases(args):
     return {name: case.jax(*args[name]) for name, case in CASES.items()}
 
 
+@rotating(3)
 @fast("*-bfloat16")
 @low_formats
 @cases

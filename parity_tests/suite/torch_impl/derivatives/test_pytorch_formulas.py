@@ -11,6 +11,7 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 from torch.utils._pytree import tree_leaves
 
+from parity_tests.suite.rotation import rotating
 from parity_tests.suite.torch_impl.derivatives._calls import Call, operators, record
 from parity_tests.suite.torch_impl.derivatives._comparison import Mode, compare
 from parity_tests.suite.torch_impl.derivatives._explained import EXPLAINED, differences
@@ -65,6 +66,7 @@ def test_some_formulas_agree_with_autograd() -> None:
 
 
 @pytest.mark.slow
+@rotating(4, turn=3)
 def test_every_formula_agrees_with_autograd() -> None:
     found = whole_survey()
     assert not _disagreements(found)
@@ -75,6 +77,7 @@ def test_every_formula_agrees_with_autograd() -> None:
 
 
 @pytest.mark.slow
+@rotating(4, turn=3)
 def test_a_derivative_that_is_always_zero_is_meant_to_be() -> None:
     for (name, mode, names), of in whole_survey().items():
         if judged(of) == "zero" and (name, mode) not in ZERO:
@@ -84,6 +87,7 @@ def test_a_derivative_that_is_always_zero_is_meant_to_be() -> None:
 
 
 @pytest.mark.slow
+@rotating(4, turn=3)
 def test_what_is_not_reached_is_listed() -> None:
     found = whole_survey()
     seen: dict[Mode, set[str]] = {"vjp": set(), "jvp": set()}
@@ -98,12 +102,14 @@ def test_what_is_not_reached_is_listed() -> None:
 
 
 @pytest.mark.slow
+@rotating(4, turn=3)
 def test_what_is_not_evaluated_is_listed() -> None:
     refused = {o.detail for of in whole_survey().values() for o in of if o.verdict == "not evaluable"}
     assert refused == set(NOT_EVALUATED)
 
 
 @pytest.mark.slow
+@rotating(4, turn=3)
 def test_what_is_explained_does_disagree() -> None:
     found = whole_survey()
     for name, known in EXPLAINED.items():
