@@ -364,7 +364,7 @@ def _largest(x: np.ndarray) -> float:
 
 
 def _floor(arguments: Sequence[np.ndarray]) -> np.ndarray:
-    """Return by what two values of an elementwise map may differ at each place: most of the digits of the arguments there.
+    """Return how far two values of an elementwise map may differ at each place: most of the digits of its arguments.
 
     What the map has at other places says nothing of it: next to 1e77 a root of the other sign were rounding.
     """
