@@ -20,6 +20,8 @@ def cases_of(check: str, package: str = __name__) -> Sequence[Case]:
     try:
         return importlib.import_module(f"{package}.{check}").CASES
     except ModuleNotFoundError as error:
+        if error.name != f"{package}.{check}":
+            raise  # something that the file imports is not installed
         path = f"{package.replace('.', '/')}/{check}.py"
         raise LookupError(f"the check {check!r} has no planted mistake; write {path} with CASES") from error
 
