@@ -364,12 +364,15 @@ def _largest(x: np.ndarray) -> float:
 
 
 def _floor(arguments: Sequence[np.ndarray]) -> np.ndarray:
-    """Return how far two values of an elementwise map may differ at each place: most of the digits of its arguments.
+    """Return how far two values of an elementwise map may differ at each place.
 
-    What the map has at other places says nothing of it: next to 1e77 a root of the other sign were rounding.
+    It is most of the digits of the smallest argument there that is not 0: values in a tail may differ, as those of gelu
+    do. What the map has at other places, and a large number in another argument, say nothing of it: next to 1e77 a root
+    of the other sign were rounding.
     """
-    sizes = [np.abs(np.where(np.isfinite(x), x, 0)) for x in arguments]
-    return MOST_OF_THE_DIGITS * np.max(sizes, axis=0)
+    sizes = [np.where(np.isfinite(x) & (x != 0), np.abs(x), np.inf) for x in arguments]
+    least = np.min(sizes, axis=0)
+    return MOST_OF_THE_DIGITS * np.where(np.isfinite(least), least, 0)
 
 
 def _differing_values(found: np.ndarray, other: np.ndarray, floor: np.ndarray | None) -> np.ndarray:

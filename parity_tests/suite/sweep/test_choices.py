@@ -149,6 +149,16 @@ def test_the_root_on_another_side_of_its_cut_is_not_compared_whatever_is_beside_
     assert judged("sqrt", twice, ("vjp",), self=z)["vjp", "self"].verdict is Verdict.WRONG_IN_PYTORCH
 
 
+def test_a_large_number_in_another_argument_hides_no_difference_either():
+    """The derivative of copysign at 0 is a choice: nothing that is made of it is compared there."""
+    given = {"self": np.array([0.0, 1.5]), "other": np.array([1e154, 1e154])}
+    lines = judged("copysign.Tensor", None, ("vjp_of_vjp",), **given)
+    assert lines["vjp_of_vjp", "result_bar"].verdict is Verdict.AGREES
+    twice = changed(lambda found: [2 * y for y in found], "vjp_of_vjp")
+    wrong = judged("copysign.Tensor", twice, ("vjp_of_vjp",), **given)["vjp_of_vjp", "result_bar"]
+    assert (wrong.verdict, wrong.reason) == (Verdict.OVERFLOWS, "wrong in PyTorch")
+
+
 def nan_where(at: Any, mode: str = "vjp") -> Any:
     return changed(lambda found: [np.where(at, np.nan, found[0]), *found[1:]], mode)
 
@@ -179,14 +189,12 @@ def test_nan_of_both_frameworks_at_a_kink_is_pytorchs_mistake():
 ELU_BACKWARD: dict[str, Any] = {"alpha": 1.0, "scale": 1.0, "input_scale": 1.0, "is_result": False}
 
 
-@pytest.mark.parametrize("grad_output", [0.0, 1e-200])
-def test_a_choice_at_a_kink_is_one_where_a_factor_of_0_hides_it(grad_output):
+def test_a_choice_at_a_kink_is_one_where_a_factor_of_0_hides_it():
     """Of g times the slope of elu at 0: its derivative by the number is g times the second derivative on one side."""
-    given = {**ELU_BACKWARD, "grad_output": np.array([grad_output]), "self_or_result": np.array([0.0])}
+    given = {**ELU_BACKWARD, "grad_output": np.array([0.0]), "self_or_result": np.array([0.0])}
     line = judged("elu_backward", None, ("vjp_of_vjp",), **given)["vjp_of_vjp", "grad_output"]
     assert line.verdict is Verdict.CONVENTION
     given["self_or_result"] = np.array([-0.5])
     twice = changed(lambda found: [2 * found[0], *found[1:]], "vjp_of_vjp")
     wrong = judged("elu_backward", twice, ("vjp_of_vjp",), **given)["vjp_of_vjp", "grad_output"]
-    assert wrong.verdict in (Verdict.WRONG_IN_PYTORCH, Verdict.OVERFLOWS)
-    assert grad_output or wrong.verdict is Verdict.WRONG_IN_PYTORCH
+    assert wrong.verdict is Verdict.WRONG_IN_PYTORCH
