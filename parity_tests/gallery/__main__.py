@@ -33,7 +33,7 @@ def report_on(published: Published, quick: bool) -> Mapping:
 
 
 def chosen(published: Sequence[Published], names: Sequence[str], tenth: int | None) -> list[Published]:
-    """Return the functions of these names, all without one; of a tenth every tenth, from its number on.
+    """Return the functions of these names, all without one; of a tenth every tenth that is not judged by hand.
 
     Raises:
         typer.BadParameter: there is no case of a name.
@@ -42,18 +42,36 @@ def chosen(published: Sequence[Published], names: Sequence[str], tenth: int | No
     if unknown:
         raise typer.BadParameter(f"no case {unknown[0]!r}; there are {', '.join(each.case for each in published)}")
     named = [each for each in published if not names or each.case in names]
-    return named if tenth is None else named[tenth % 10 :: 10]
+    return named if tenth is None else [each for each in named if not each.by_hand][tenth % 10 :: 10]
+
+
+def requirements(published: Sequence[Published], alone: bool) -> list[str]:
+    """Return what is installed for these cases, each requirement once: with what it requires itself, or `alone`."""
+    if alone:
+        return [f"{each.package}=={each.version}" for each in published if each.alone]
+    needed = [each.requires if each.alone else each.requirements for each in published]
+    return list(dict.fromkeys(requirement for several in needed for requirement in several))
 
 
 def main(
     names: Annotated[list[str] | None, typer.Argument(help="Names of cases; all by default.")] = None,
     tenth: Annotated[int | None, typer.Option(help="Only every tenth case: which one, modulo 10.")] = None,
     quick: Annotated[bool, typer.Option(help="As gradparity check --quick.")] = False,
+    needs: Annotated[
+        bool, typer.Option("--requirements", help="Print what pip installs for these cases, and judge nothing.")
+    ] = False,
+    needs_alone: Annotated[
+        bool, typer.Option("--alone", help="Print what pip installs for them with --no-deps, and judge nothing.")
+    ] = False,
     write: Annotated[bool, typer.Option("--record", help="Write the verdicts down as expected.")] = False,
 ) -> None:
     """Judge published functions, and exit with 1 if a verdict is not the one that is expected."""
     console, every, differing, judged = Console(highlight=False), expected(), [], 0
-    for each in chosen(every, names or [], tenth):
+    cases = chosen(every, names or [], tenth)
+    if needs or needs_alone:
+        print("\n".join(requirements(cases, needs_alone)))  # noqa: T201  which pip reads
+        return
+    for each in cases:
         reason = each.why_not_judged()
         if reason is not None and (not write or "not installed" in reason):
             console.print(f"{each.case}: skipped: {reason}")

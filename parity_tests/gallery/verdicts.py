@@ -30,6 +30,9 @@ class Published:
         comparisons: how many numbers, or arrays of them, were compared.
         quick: True if it was judged by `gradparity check --quick`, and not by default settings.
         note: what is to be said of it beside that, as whose defect it is.
+        requires: packages that the case needs besides that one and what that one requires.
+        alone: True if its package is installed without its requirements, which do not install beside PyTorch and JAX.
+        by_hand: why no run of CI judges it, as what its package downloads; empty if one does.
     """
 
     case: str
@@ -41,6 +44,14 @@ class Published:
     comparisons: int
     quick: bool
     note: str = ""
+    requires: Sequence[str] = ()
+    alone: bool = False
+    by_hand: str = ""
+
+    @property
+    def requirements(self) -> list[str]:
+        """What is installed for its case, as pip takes it; its package in the version of the verdict."""
+        return [f"{self.package}=={self.version}", *self.requires]
 
     @property
     def file(self) -> Path:

@@ -80,6 +80,20 @@ def test_the_command_exits_with_what_it_finds(monkeypatch, verdict, code):
     assert f"1 judged, {code} differ" in result.output
 
 
+def test_what_pip_installs_is_told():
+    alone = dataclasses.replace(PUBLISHED, case="b_case", package="b", alone=True, requires=["numpy"])
+    with_more = dataclasses.replace(PUBLISHED, case="c_case", package="c", version="2.0", requires=["numpy", "d"])
+    cases = [PUBLISHED, PUBLISHED, alone, with_more]
+    assert gallery.requirements(cases, alone=False) == ["rich==1.0", "numpy", "c==2.0", "d"]
+    assert gallery.requirements(cases, alone=True) == ["b==1.0"]
+
+
+def test_what_is_judged_by_hand_is_in_no_tenth():
+    by_hand = dataclasses.replace(PUBLISHED, case="b_case", by_hand="it downloads 2 GB")
+    assert all(by_hand not in gallery.chosen([PUBLISHED, by_hand], [], tenth) for tenth in range(10))
+    assert by_hand in gallery.chosen([PUBLISHED, by_hand], [], None)
+
+
 def test_tenths_are_all_of_it():
     every = [dataclasses.replace(PUBLISHED, case=f"case_{i}") for i in range(23)]
     tenths = [each for tenth in range(10) for each in gallery.chosen(every, [], tenth)]
