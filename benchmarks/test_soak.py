@@ -70,6 +70,7 @@ def test_a_result_that_is_written_is_no_edit(tmp_path, monkeypatch):
     assert not soak.is_of_this_tree(first + "+")
 
 
+@pytest.mark.slow
 def test_what_came_of_a_file(tmp_path):
     done = run("test_it.py", written(tmp_path, TESTS.format(wrong="True")))
     assert (done.code, done.passed, done.failures, done.skips) == (0, 2, [], ["no such machine"])

@@ -178,13 +178,13 @@ OWN_SAMPLED = (
     "max_pool2d_backward",
     "nll_loss2d",
 )
-SAMPLED = ("tanh", "logsumexp", "scatter_add")
+SAMPLED = ("tanh", "logsumexp")
 
 
 def test_some_operators():
     reached, wrong = certified(SAMPLED, torch.float64)
     assert wrong == {}
-    assert {"aten::tanh", "aten::logsumexp", "aten::scatter_add"} <= reached
+    assert {"aten::tanh", "aten::logsumexp"} <= reached
 
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=["float64", "complex128"])

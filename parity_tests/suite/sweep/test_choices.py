@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from parity_tests.suite.marks import fast
 from parity_tests.suite.sweep.test_judgement import changed, judged, verdicts
 from parity_tests.sweep.cases import Case, Side
 from parity_tests.sweep.comparison import accused_by_both, decided
@@ -45,6 +46,7 @@ def of_the_equal(place: int, mode: str) -> Any:
     return of
 
 
+@fast("0-vjp", "1-jvp")
 @pytest.mark.parametrize("mode", ["vjp", "jvp"])
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_each_of_equal_numbers_may_be_the_median(place, mode):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from parity_tests.suite.marks import fast
 from parity_tests.sweep.cases import Case, Side
 from parity_tests.sweep.drawn import seeded
 from parity_tests.sweep.judgement import judge_entry, judge_operator
@@ -30,7 +29,7 @@ def test_a_derivative_with_the_draws_of_one_seed_agrees(operator):
     assert _of(operator, judge_operator(operator, ["vjp", "jvp"], ["float64"])) == {Verdict.AGREES}
 
 
-@fast("native_dropout")
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", ["native_dropout", "bernoulli_.Tensor", "normal_"])
 def test_a_wrong_formula_is_told(operator):
     lines = judge_entry(lookup(operator), ["vjp"], ["float64"], pytorch=_off_by(0.5))

@@ -110,6 +110,7 @@ def test_every_kind_of_mistake_is_planted_somewhere():
     assert {kind for name in names for kind, _, _ in planted(lookup(name))} == set(KINDS)
 
 
+@pytest.mark.slow
 def test_a_matrix_function_is_judged_without_extended_precision():
     lines = judged("linalg_inv_ex", changed(lambda found: [-found[0]]), ("vjp",), A=np.array([[2.0, 0.5], [1.0, 1.0]]))
     (line,) = lines.values()
@@ -195,6 +196,7 @@ def test_other_values_are_no_reference():
     assert "values" in line.reason
 
 
+@pytest.mark.slow
 def test_a_repro_prints_what_pytorch_says():
     for mode in (*MODES, THIRD_ORDER):
         lines = judged("sin", changed(lambda found: [2 * y for y in found], mode), (mode,), self=X)

@@ -86,6 +86,7 @@ def test_a_child_has_one_thread_and_jax_s_cache_and_the_parent_is_left_alone(
     assert set(threading.enumerate()) <= threads  # one that an earlier test had left may have ended meanwhile
 
 
+@pytest.mark.slow
 def test_a_child_is_not_replaced_for_the_memory_that_its_parent_holds(tmp_path: Path) -> None:
     ballast = bytearray(b"1") * (1 << 30)
     limits = Limits(operators=3, memory=3 << 29)

@@ -167,7 +167,7 @@ def test_a_weak_type_stays():
     assert Programs().run(pullback, jnp.ones(2, jnp.bfloat16))[0].dtype == jnp.bfloat16
 
 
-@fast("float64")
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, jnp.bfloat16], ids=["float64", "bfloat16"])
 def test_elementwise_functions_are_those_of_jax(dtype):
     """But for the last bits: XLA's exponential has others at the end of a vector."""

@@ -224,7 +224,7 @@ STEPS: dict[str, tuple[Callable, Callable]] = {
 }
 
 
-@fast("bfloat16")
+@pytest.mark.slow
 @low_formats
 @given(steps=st.lists(st.sampled_from(list(STEPS)), min_size=1, max_size=5), seed=st.integers(0, 10**6))
 @hypothesis_settings(max_examples=25, deadline=None, derandomize=True)

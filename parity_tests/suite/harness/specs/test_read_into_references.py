@@ -144,6 +144,7 @@ def test_an_optional_input_and_arrays_of_another_format() -> None:
         assert primal(X + 1j, None).dtype == np.complex128
 
 
+@pytest.mark.slow
 def test_it_is_sent_to_another_process() -> None:
     sent = pickle.loads(pickle.dumps(OpSpec.from_torch(rms_norm, "(n,d),(d)->(n,d)")))
     with pinned_jax("cpu"):
