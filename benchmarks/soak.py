@@ -86,7 +86,7 @@ def is_of_this_tree(of: str | None) -> bool:
     return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
 
 
-def _commit() -> str | None:
+def commit_of_code() -> str | None:
     """The commit as `benchmarks.run.commit` has it, but results that are written are no edit."""
     found = commit()
     clean = found.removesuffix("+") if found else None
@@ -126,7 +126,7 @@ def run(file: str, root: Path = ROOT) -> Outcome:
         if code == _INTERRUPTED:
             raise KeyboardInterrupt
         ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        return Outcome(ended, _commit(), versions(), round(seconds, 1), code, *_cases(xml))
+        return Outcome(ended, commit_of_code(), versions(), round(seconds, 1), code, *_cases(xml))
 
 
 def _cases(xml: Path) -> tuple[int, list[str], list[str]]:

@@ -63,9 +63,9 @@ def test_a_result_that_is_written_is_no_edit(tmp_path, monkeypatch):
     monkeypatch.setattr(soak, "ROOT", tmp_path)
     monkeypatch.setattr(soak, "commit", lambda: first + "+")
     result.write_text("a result")
-    assert soak._commit() == first
+    assert soak.commit_of_code() == first
     code.write_text("an edit")
-    assert soak._commit() == first + "+"
+    assert soak.commit_of_code() == first + "+"
     assert not soak.is_of_this_tree(first)
     assert not soak.is_of_this_tree(first + "+")
 

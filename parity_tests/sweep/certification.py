@@ -7,7 +7,7 @@ differences; the VJP is the transpose of the JVP.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,12 +32,22 @@ class Disagreement:
     text: str
 
 
-def certify(function: Callable[..., Any], call: RecordedCall, derivatives: bool = True) -> list[Disagreement]:
-    """Return what is wrong with a function on a call, in float64; nothing if it is certified there."""
+def certify(
+    function: Callable[..., Any],
+    call: RecordedCall,
+    derivatives: bool = True,
+    compiled: MutableMapping[Any, Callable[..., Any]] | None = None,
+) -> list[Disagreement]:
+    """Return what is wrong with a function on a call, in float64; nothing if it is certified there.
+
+    `compiled`: the function, compiled for earlier calls; one that differs in its numbers only is not compiled again.
+    """
     with jax.enable_x64(True):
         given = _compared(call, call.results)
         as_called, inputs = _of_its_numbers(function, call)
         results_of = jax.jit(as_called)
+        if compiled is not None:
+            results_of = compiled.setdefault((call.signature, _of_integers(call.arguments)), results_of)
         try:
             try:
                 found = _compared(call, results_of(*inputs))
@@ -69,6 +79,15 @@ def _of_its_numbers(
         return _results(function(**jax.tree.unflatten(tree, whole)))
 
     return results_of, [leaves[i] for i in moving]
+
+
+def _of_integers(value: Any) -> Any:
+    """What a function is compiled with: the arrays of integers and masks of a call."""
+    if isinstance(value, np.ndarray):
+        return None if value.dtype.kind in "fc" else value.tobytes()
+    if isinstance(value, Mapping):
+        return _of_integers(list(value.values()))
+    return tuple(_of_integers(each) for each in value) if isinstance(value, list) else None
 
 
 def _as_jax(value: Any) -> Any:

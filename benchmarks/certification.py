@@ -1,0 +1,211 @@
+"""Certifies `jax_ref.aten` on PyTorch's own samples: `python -m benchmarks.certification [OPINFO ...]`.
+
+Of each OpInfo all samples run, in float64 and complex128. On every call of an operator that is named like the OpInfo,
+or that it is named after, the values are PyTorch's; of calls with the same arguments one counts. On the first three
+calls of an operator with different shapes or options JAX's JVP is held against differences, and the VJP against the
+JVP. Of the other operators that the samples call, such as `aten::mul.Tensor`, the first four are certified.
+
+What came of an OpInfo is written to `results/certification.json` and `.md` when it has ended. Without OPINFO those run
+that have no result with the installed versions, so a run that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import hashlib
+import json
+import os
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+
+from benchmarks.soak import commit_of_code, versions
+from jax_ref import aten
+from parity_tests.harness.report.atomic_file import write_text
+from parity_tests.sweep.certification import certify
+from parity_tests.sweep.recorded_calls import RecordedCall, opinfo_names, recorded_calls
+
+RESULTS = Path(__file__).parent / "results" / "certification.json"
+DTYPES = (torch.float64, torch.complex128)
+WITH_DERIVATIVES = 3  # calls of an operator and a dtype
+OF_ANOTHER = 4  # calls of an operator and a dtype that the OpInfo is not named after
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of the samples of an OpInfo.
+
+    Attributes:
+        ended: when, in UTC, as ISO 8601 has it.
+        commit: of the working tree, with a plus sign if it was edited; None outside of a repository.
+        versions: of Python, the machine and the packages.
+        seconds: of the processor.
+        calls: how many were held against PyTorch, by operator.
+        derivatives: of how many calls the derivatives were, too.
+        wrong: of each disagreement the operator and what is wrong.
+    """
+
+    ended: str
+    commit: str | None
+    versions: str
+    seconds: float
+    calls: dict[str, int]
+    derivatives: int
+    wrong: list[str]
+
+
+@dataclass
+class Progress:
+    """What was certified so far, of all OpInfos."""
+
+    contents: set[bytes] = field(default_factory=set)
+    signatures: set[Any] = field(default_factory=set)
+    others: Counter[Any] = field(default_factory=Counter)
+    derived: Counter[Any] = field(default_factory=Counter)
+
+    def takes(self, call: RecordedCall, dtype: torch.dtype, own: bool) -> bool:
+        """Whether a call is one to certify: its arguments are new and, of another operator, its shapes."""
+        content = _digest(call)
+        if content in self.contents:
+            return False
+        self.contents.add(content)
+        if not own:
+            self.others[call.name, dtype] += 1
+        return own or (call.signature not in self.signatures and self.others[call.name, dtype] <= OF_ANOTHER)
+
+    def derives(self, call: RecordedCall, dtype: torch.dtype) -> bool:
+        """Whether the derivatives are to be certified: of the first few calls with different shapes or options."""
+        new = call.signature not in self.signatures
+        self.signatures.add(call.signature)
+        self.derived[call.name, dtype] += new
+        return new and self.derived[call.name, dtype] <= WITH_DERIVATIVES
+
+
+class _Wanted:
+    """The operators of `jax_ref.aten` that write to no argument."""
+
+    def __contains__(self, name: object) -> bool:
+        return _is_wanted(str(name))
+
+
+@functools.cache
+def _is_wanted(name: str) -> bool:
+    if name not in aten.OPERATORS:
+        return False
+    packet, _, overload = name.removeprefix("aten::").partition(".")
+    return not getattr(getattr(torch.ops.aten, packet), overload or "default")._schema.is_mutable
+
+
+def main(names: Sequence[str]) -> int:
+    """Certify the OpInfos and keep what came of each; 1 if anything is wrong."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")  # of PyTorch's own, about its samples
+    outcomes, progress, now = read(RESULTS), Progress(), versions()
+    for name in list(names) or [name for name in opinfo_names() if _is_due(outcomes.get(name), now)]:
+        outcomes[name] = outcome = certified(name, progress)
+        jax.clear_caches()
+        kept = {each: asdict(outcomes[each]) for each in sorted(outcomes)}
+        write_text(RESULTS, json.dumps(kept, indent=1) + "\n")
+        write_text(RESULTS.with_suffix(".md"), page(outcomes, opinfo_names()))
+        print(name, sum(outcome.calls.values()), outcome.seconds, *outcome.wrong, sep="  ", flush=True)  # noqa: T201
+    return int(any(outcome.wrong for outcome in outcomes.values()))
+
+
+def read(path: Path) -> dict[str, Outcome]:
+    """The results that were kept; none if there is no file."""
+    if not path.exists():
+        return {}
+    return {name: Outcome(**outcome) for name, outcome in json.loads(path.read_text("utf-8")).items()}
+
+
+def _is_due(outcome: Outcome | None, now: str) -> bool:
+    return outcome is None or outcome.versions != now
+
+
+def certified(opinfo: str, progress: Progress, functions: Mapping[str, Callable[..., Any]] = aten.OPERATORS) -> Outcome:
+    """Certify the functions on the samples of an OpInfo, in float64 and complex128."""
+    start, calls, derivatives, wrong = time.process_time(), Counter[str](), 0, []
+    compiled: dict[Any, Callable[..., Any]] = {}
+    for dtype in DTYPES:
+        for call in recorded_calls(_Wanted(), [opinfo], [dtype]):
+            if not progress.takes(call, dtype, is_named_after(opinfo, call.name)):
+                continue
+            with_derivatives = progress.derives(call, dtype)
+            calls[call.name] += 1
+            derivatives += with_derivatives
+            for each in certify(functions[call.name], call, with_derivatives, compiled):
+                wrong.append(f"{call.name} in {str(dtype).removeprefix('torch.')}: {each.kind}: {each.text}")
+    ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    seconds = round(time.process_time() - start, 1)
+    return Outcome(ended, commit_of_code(), versions(), seconds, dict(sorted(calls.items())), derivatives, wrong)
+
+
+def is_named_after(opinfo: str, operator: str) -> bool:
+    """Whether one name is part of the other: of "nn.functional.gelu" `aten::gelu` and `aten::gelu_backward`."""
+    last = opinfo.partition("nn.functional.")[2] or opinfo.replace(".", "_")
+    packet = operator.removeprefix("aten::").partition(".")[0].strip("_")
+    return packet in last or last.strip("_") in packet or opinfo.rpartition(".")[2] in packet
+
+
+def _digest(call: RecordedCall) -> bytes:
+    """What only calls with the same arguments share, bit for bit."""
+    digest = hashlib.sha256(call.name.encode())
+
+    def feed(value: Any) -> None:
+        if isinstance(value, np.ndarray):
+            digest.update(repr((value.shape, value.dtype.str)).encode() + np.ascontiguousarray(value).tobytes())
+        elif isinstance(value, list):
+            digest.update(f"[{len(value)}".encode())
+            for each in value:
+                feed(each)
+        else:
+            digest.update(repr(value).encode())
+
+    for name, value in call.arguments.items():
+        digest.update(name.encode())
+        feed(value)
+    return digest.digest()
+
+
+def page(outcomes: Mapping[str, Outcome], names: Sequence[str]) -> str:
+    """The results as text: how far it came, what is wrong, and which OpInfos call nothing that `jax_ref.aten` has."""
+    done = [name for name in names if name in outcomes]
+    calls = sum((Counter(outcome.calls) for outcome in outcomes.values()), Counter[str]())
+    packets = {name.partition(".")[0] for name in calls}
+    wrong = [f"- `{name}`: {text}" for name in done for text in outcomes[name].wrong]
+    silent = ", ".join(f"`{name}`" for name in done if not outcomes[name].calls)
+    missing = ", ".join(f"`{name}`" for name in names if name not in outcomes)
+    days = sorted({outcome.ended[:10] for outcome in outcomes.values()})
+    return "\n".join(
+        [
+            "# jax_ref.aten on PyTorch's own samples",
+            "",
+            "Made by `python -m benchmarks.certification`, whose docstring says what is compared.",
+            "",
+            f"{len(done)} of {len(names)} OpInfos, all samples of each, in float64 and complex128:",
+            f"{calls.total()} calls of {len(packets)} operators, {sum(each.derivatives for each in outcomes.values())} with derivatives;",
+            f"{len(wrong)} disagreements. {sum(each.seconds for each in outcomes.values()):.0f} s of a processor;",
+            f"{' to '.join(dict.fromkeys((days[0], days[-1])))}." if days else "",
+            "",
+            *sorted({outcome.versions for outcome in outcomes.values()}),
+            *(["", "## Wrong", "", *wrong] if wrong else []),
+            *(["", "## Not run so far", "", missing] if missing else []),
+            *(["", "## OpInfos that call no operator of jax_ref.aten with numbers", "", silent] if silent else []),
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    raise SystemExit(main(sys.argv[1:]))
