@@ -91,7 +91,7 @@ class Progress:
         return new and self.derived[call.name, dtype] <= WITH_DERIVATIVES
 
 
-class _Wanted:
+class _Wanted(frozenset[str]):
     """The operators of `jax_ref.aten` that write to no argument."""
 
     def __contains__(self, name: object) -> bool:
@@ -183,6 +183,7 @@ def page(outcomes: Mapping[str, Outcome], names: Sequence[str]) -> str:
     calls = sum((Counter(outcome.calls) for outcome in outcomes.values()), Counter[str]())
     packets = {name.partition(".")[0] for name in calls}
     wrong = [f"- `{name}`: {text}" for name in done for text in outcomes[name].wrong]
+    derivatives = sum(outcome.derivatives for outcome in outcomes.values())
     silent = ", ".join(f"`{name}`" for name in done if not outcomes[name].calls)
     missing = ", ".join(f"`{name}`" for name in names if name not in outcomes)
     days = sorted({outcome.ended[:10] for outcome in outcomes.values()})
@@ -193,7 +194,7 @@ def page(outcomes: Mapping[str, Outcome], names: Sequence[str]) -> str:
             "Made by `python -m benchmarks.certification`, whose docstring says what is compared.",
             "",
             f"{len(done)} of {len(names)} OpInfos, all samples of each, in float64 and complex128:",
-            f"{calls.total()} calls of {len(packets)} operators, {sum(each.derivatives for each in outcomes.values())} with derivatives;",
+            f"{calls.total()} calls of {len(packets)} operators, {derivatives} with derivatives;",
             f"{len(wrong)} disagreements. {sum(each.seconds for each in outcomes.values()):.0f} s of a processor;",
             f"{' to '.join(dict.fromkeys((days[0], days[-1])))}." if days else "",
             "",

@@ -146,3 +146,20 @@ def isin(elements: ArrayLike, test_elements: ArrayLike, *, assume_unique: bool =
     x, y = jnp.asarray(elements), jnp.asarray(test_elements)
     found = jnp.any(jnp.expand_dims(x, -1) == y.reshape((1,) * x.ndim + (-1,)), axis=-1)
     return ~found if invert else found
+
+
+def _isin_of_scalar(
+    elements: ArrayLike, test_element: ArrayLike, *, assume_unique: bool = False, invert: bool = False
+) -> Array:
+    """True of the elements that are this number."""
+    return isin(elements, test_element, invert=invert)
+
+
+def _scalar_isin(
+    element: ArrayLike, test_elements: ArrayLike, *, assume_unique: bool = False, invert: bool = False
+) -> Array:
+    """True if the number is among the test elements."""
+    return isin(element, test_elements, invert=invert)
+
+
+OPERATORS = {"isin.Tensor_Scalar": _isin_of_scalar, "isin.Scalar_Tensor": _scalar_isin}

@@ -60,29 +60,35 @@ def linalg_lstsq(
 ) -> tuple[Array, Array, Array, Array]:
     """The shortest x with the smallest |self x - b|, the squares of these, the rank and the singular values.
 
-    Of matrices with full rank. The squares are empty unless self has more rows than columns and the driver is another
-    than "gelsy", the default. The rank and the singular values are those of every driver, though PyTorch leaves them
-    empty for some.
+    Singular values up to rcond σ₁ are taken for 0, but with the driver "gels", which is for matrices with full rank.
+    The squares are empty unless self has more rows than columns and the driver is another than "gelsy", the default;
+    PyTorch leaves them empty also if a matrix has not full rank. The rank and the singular values are those of every
+    driver, though PyTorch leaves them empty for some.
     """
     A = jnp.asarray(self)
     B = jnp.asarray(b).astype(A.dtype)
     is_vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
     A, B = _batched(A, B[..., None] if is_vector else B)
     rows, columns = A.shape[-2:]
-    if rows >= columns:
-        Q, R = jnp.linalg.qr(A)
-        x = jax.scipy.linalg.solve_triangular(R, jnp.matmul(_adjoint(Q), B))
-    else:
-        Q, R = jnp.linalg.qr(_adjoint(A))
-        x = jnp.matmul(Q, jax.scipy.linalg.solve_triangular(R, B, trans=2))
+    eps = float(jnp.finfo(A.dtype).eps)
+    limit = eps * max(rows, columns) if rcond is None else rcond if rcond >= 0 else eps
+    x = _by_qr(A, B) if driver == "gels" else jnp.matmul(linalg_pinv(A, rtol=limit), B)
     squares = jnp.zeros(0, jnp.abs(B).dtype)
     if rows > columns and driver not in (None, "gelsy"):
         off = jnp.matmul(A, x) - B
         squares = (off.real**2 + off.imag**2).sum(-2)
     values = jnp.linalg.svd(lax.stop_gradient(A), compute_uv=False)
-    limit = jnp.finfo(A.dtype).eps * max(rows, columns) if rcond is None else rcond
     rank = (values > limit * values.max(-1, keepdims=True, initial=0)).sum(-1)
     return (x[..., 0] if is_vector else x), squares, rank, values
+
+
+def _by_qr(A: Array, B: Array) -> Array:
+    """The shortest x with the smallest |A x - B|, if A has full rank."""
+    if A.shape[-2] >= A.shape[-1]:
+        Q, R = jnp.linalg.qr(A)
+        return jax.scipy.linalg.solve_triangular(R, jnp.matmul(_adjoint(Q), B))
+    Q, R = jnp.linalg.qr(_adjoint(A))
+    return jnp.matmul(Q, jax.scipy.linalg.solve_triangular(R, B, trans=2))
 
 
 def _transposed(x: Array) -> Array:
@@ -273,9 +279,15 @@ def linalg_matrix_exp(self: ArrayLike) -> Array:
     return one(x) if x.size else x
 
 
-def linalg_pinv(self: ArrayLike, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Array:
-    """The pseudoinverse: singular values up to max(atol, rtol σ₁) are taken for 0."""
+def linalg_pinv(
+    self: ArrayLike, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Array:
+    """The pseudoinverse: singular values up to max(atol, rtol σ₁) are taken for 0, in its derivative, too.
+
+    `rcond` is another name of `rtol`.
+    """
     x = jnp.asarray(self)
+    rtol = rcond if rtol is None else rtol
     if not x.size:
         return _transposed(x)
     # Relative to the largest singular value, of which `of_largest` is a multiple; either limit may be an array
@@ -332,5 +344,4 @@ OPERATORS = {
     "_linalg_slogdet": _linalg_slogdet,
     "_linalg_eigh": _linalg_eigh,
     "_linalg_svd": _linalg_svd,
-    "linalg_pinv.atol_rtol_tensor": linalg_pinv,
 }

@@ -19,7 +19,7 @@ def _places(x: Array, indices: Sequence[ArrayLike | None]) -> tuple:
     for index in indices:
         if index is None:
             found.append(slice(None))
-        elif jnp.result_type(index) == jnp.bool_:
+        elif jnp.result_type(index) in (jnp.bool_, jnp.uint8):  # as PyTorch takes them: masks, both
             found += list(np.nonzero(np.asarray(index)))
         else:
             found.append(jnp.asarray(index))
@@ -39,7 +39,9 @@ def index_put(
     x = jnp.asarray(self)
     at = x.at[_places(x, indices)]
     y = jnp.asarray(values, x.dtype)
-    return at.add(y) if accumulate else at.set(y)
+    if not accumulate:
+        return at.set(y)
+    return at.max(y) if x.dtype == jnp.bool_ else at.add(y)
 
 
 def _unsafe_masked_index(self: ArrayLike, mask: ArrayLike, indices: Sequence[ArrayLike | None], fill: float) -> Array:

@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike, DTypeLike
 
-from jax_ref.aten._promotion import floating, is_complex
+from jax_ref.aten._promotion import floating, is_complex, promoted
 
 Array = jax.Array
 Axes = int | Sequence[int] | None
@@ -129,17 +129,18 @@ def _std_correction(
 
 
 def var_mean(
-    self: ArrayLike, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False
+    self: ArrayLike, dim: Axes = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> tuple[Array, Array]:
-    """The variance and the mean."""
-    return _var_correction(self, dim, correction=correction, keepdim=keepdim), mean(self, dim, keepdim)
+    """The variance and the mean; `correction` is what is taken off the number of entries, 1 if unbiased."""
+    return var(self, dim, unbiased, keepdim, correction=correction), mean(self, dim, keepdim)
 
 
 def std_mean(
-    self: ArrayLike, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False
+    self: ArrayLike, dim: Axes = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> tuple[Array, Array]:
-    """The standard deviation and the mean."""
-    return _std_correction(self, dim, correction=correction, keepdim=keepdim), mean(self, dim, keepdim)
+    """The standard deviation and the mean; `correction` is what is taken off the number of entries, 1 if unbiased."""
+    variance, center = var_mean(self, dim, unbiased, keepdim, correction=correction)
+    return _root(variance), center
 
 
 def amax(self: ArrayLike, dim: Axes = (), keepdim: bool = False) -> Array:
@@ -288,6 +289,16 @@ def trace(self: ArrayLike) -> Array:
     return jnp.trace(_summed_dtype(jnp.asarray(self), None))
 
 
+def _max_of_two(self: ArrayLike, other: ArrayLike) -> Array:
+    """The larger; NaN if one is. Of equal ones each has half of the derivative."""
+    return jnp.maximum(*promoted(self, other))
+
+
+def _min_of_two(self: ArrayLike, other: ArrayLike) -> Array:
+    """The smaller; NaN if one is. Of equal ones each has half of the derivative."""
+    return jnp.minimum(*promoted(self, other))
+
+
 def _softmax(self: ArrayLike, dim: int, half_to_float: bool = False) -> Array:
     """exp(self) / Σ exp(self)."""
     x = jnp.asarray(self)
@@ -320,6 +331,16 @@ def _std_of_all(self: ArrayLike, unbiased: bool = True) -> Array:
     return std(self, None, unbiased)
 
 
+def _var_mean_of_all(self: ArrayLike, unbiased: bool = True) -> tuple[Array, Array]:
+    """The variance of all entries, one taken off their number if unbiased, and their mean."""
+    return var_mean(self, None, unbiased)
+
+
+def _std_mean_of_all(self: ArrayLike, unbiased: bool = True) -> tuple[Array, Array]:
+    """The standard deviation of all entries, one taken off their number if unbiased, and their mean."""
+    return std_mean(self, None, unbiased)
+
+
 OPERATORS = {
     "_softmax": _softmax,
     "_log_softmax": _log_softmax,
@@ -331,4 +352,12 @@ OPERATORS = {
     "std.dim": std,
     "var": _var_of_all,
     "std": _std_of_all,
+    "var_mean.correction": var_mean,
+    "std_mean.correction": std_mean,
+    "var_mean.dim": var_mean,
+    "std_mean.dim": std_mean,
+    "var_mean": _var_mean_of_all,
+    "std_mean": _std_mean_of_all,
+    "max.other": _max_of_two,
+    "min.other": _min_of_two,
 }

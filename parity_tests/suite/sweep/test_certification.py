@@ -233,6 +233,31 @@ def test_the_arguments_are_those_of_the_schema():
     assert wrong == {}
 
 
+# Overloads that no function here serves: TorchScript's own, of lists; bits read as another dtype; indices as a tuple;
+# products of another dtype than the factors', which PyTorch has on GPUs only; axes with names.
+NOT_SERVED = {
+    *("aten::index.list_Tensor", "aten::view.dtype", "aten::view_copy.dtype", "aten::where"),
+    *("aten::mm.dtype", "aten::bmm.dtype", "aten::addmm.dtype", "aten::baddbmm.dtype"),
+}
+
+
+def test_every_overload_has_its_arguments():
+    """What `name in OPERATORS` promises: an overload without a function of its own has the same arguments."""
+    import inspect
+
+    unserved = set()
+    for packet in {name.removeprefix("aten::").partition(".")[0] for name in aten.OPERATORS}:
+        for overload in getattr(torch.ops.aten, packet).overloads() if hasattr(torch.ops.aten, packet) else ():
+            schema = getattr(getattr(torch.ops.aten, packet), overload)._schema
+            name = f"aten::{packet}" + ("" if overload == "default" else f".{overload}")
+            if schema.is_mutable or "Tensor " not in str(schema) or "Dimname" in str(schema):
+                continue
+            taken = inspect.signature(aten.OPERATORS[name]).parameters
+            if not {a.name for a in schema.arguments if not _left_out(a)} <= taken.keys():
+                unserved.add(name)
+    assert unserved - NOT_SERVED == set()
+
+
 def _left_out(argument) -> bool:
     return argument.name in ("device", "layout", "pin_memory", "memory_format", "non_blocking", "generator")
 
