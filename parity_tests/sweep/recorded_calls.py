@@ -76,6 +76,14 @@ def as_torch(value: Any) -> Any:
     return [as_torch(each) for each in value] if isinstance(value, list) else value
 
 
+def results_of_pytorch(name: str, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what PyTorch's operator, with its overload, returns of these arguments, which are NumPy's."""
+    packet, _, overload = name.removeprefix("aten::").partition(".")
+    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    results = operator(**{key: as_torch(value) for key, value in arguments.items()})
+    return tuple(map(as_numpy, results if isinstance(results, list | tuple) else (results,)))
+
+
 def as_jax(value: Any) -> Any:
     """Return what `as_numpy` was given for a function in JAX.
 
