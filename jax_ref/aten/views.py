@@ -206,7 +206,7 @@ def _places(size: Sequence[int], stride: Sequence[int], offset: int) -> np.ndarr
 def as_strided(self: ArrayLike, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Array:
     """The entries at these strides, of an array that is contiguous in memory."""
     x = jnp.asarray(self)
-    return jnp.take(x.reshape(-1), jnp.asarray(_places(size, stride, storage_offset or 0)), axis=0)
+    return x.reshape(-1)[_places(size, stride, storage_offset or 0)]
 
 
 def as_strided_scatter(

@@ -82,6 +82,11 @@ def test_slice_inverse(dim):
     assert found == [[] for _ in found]
 
 
+def test_as_strided_without_entries():
+    found = [wrong("as_strided", normal(0), [0, 3, 2], [6, 2, 1], 0), wrong("as_strided", normal(4), [0, 2], [1, 1], 1)]
+    assert found == [[], []]
+
+
 def test_zero():
     special = torch.tensor([float("nan"), float("inf")])
     inputs = [normal(), normal(0, 2), normal(2, dtype=torch.complex128), integers(1), torch.tensor([True]), special]
