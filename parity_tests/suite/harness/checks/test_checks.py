@@ -25,9 +25,10 @@ pytestmark = pytest.mark.usefixtures("certified_once")
 CASES = [(check, case) for check in CHECKS for case in cases_of(check)]
 
 
-def _slow(check: str, name: str) -> Sequence[pytest.MarkDecorator]:
-    """The interpreter of Pallas kernels takes seconds: one race is found by the fast tests."""
-    return [pytest.mark.slow] if check == "race" and name != "both steps write one block" else []
+def _slow(check: str, name: str, dtype: str = "float64") -> Sequence[pytest.MarkDecorator]:
+    """Races take seconds in the interpreter of Pallas kernels: the fast tests find one. Of the formats two are fast."""
+    of_race = check == "race" and name != "both steps write one block"
+    return [pytest.mark.slow] if of_race or dtype not in ("float64", "bfloat16") else []
 
 
 CAUGHT = [
@@ -59,7 +60,7 @@ def test_every_module_of_checks_is_registered_under_its_own_name():
 @pytest.mark.parametrize(
     ("check", "case", "dtype"),
     [
-        pytest.param(check, case, dtype, id=f"{check}-{case.spec.name}-{dtype}", marks=_slow(check, "right"))
+        pytest.param(check, case, dtype, id=f"{check}-{case.spec.name}-{dtype}", marks=_slow(check, "right", dtype))
         for check, case in CASES
         for dtype in (("bfloat16", "float16") if check == "low_precision" else PRECISIONS)
         if check != "points_second_order" or dtype in ("float64", "float32")  # in the others it has nothing to say
