@@ -32,11 +32,11 @@ def of_optax(name: str) -> optax.GradientTransformation:
     return optax.adamw(a["rate"], b1=a["b1"], b2=a["b2"], eps=a["eps"], weight_decay=a["decay"])
 
 
-def of_torch(name: str, parameters: Sequence[torch.Tensor]) -> torch.optim.Optimizer:
+def of_torch(name: str, parameters: Sequence[torch.Tensor], decay: float = ADAMW["decay"]) -> torch.optim.Optimizer:
     if name == "sgd":
         return torch.optim.SGD(parameters, lr=SGD["rate"], momentum=SGD["momentum"])
     a = ADAMW
-    return torch.optim.AdamW(parameters, lr=a["rate"], betas=(a["b1"], a["b2"]), eps=a["eps"], weight_decay=a["decay"])
+    return torch.optim.AdamW(parameters, lr=a["rate"], betas=(a["b1"], a["b2"]), eps=a["eps"], weight_decay=decay)
 
 
 def data() -> tuple[np.ndarray, np.ndarray]:
@@ -93,14 +93,16 @@ def _run(name: str, dtype: str, change: Callable) -> Iterator[tuple[list[Weights
         weights = optax.apply_updates(weights, updates)
 
 
-def losses_in_torch(name: str, dtype: torch.dtype, plant: Callable | None = None) -> np.ndarray:
-    """... of the torch twin; `plant` changes the gradient of the keys."""
+def losses_in_torch(
+    name: str, dtype: torch.dtype, plant: Callable | None = None, decay: float = ADAMW["decay"]
+) -> np.ndarray:
+    """The loss of the torch twin before each step; `plant` changes the gradient of the keys."""
     layers = [torch_layers.TanhAttention(FEATURES, HEADS, dtype=dtype) for _ in range(LAYERS)]
     for one, weights in zip(layers, initial(), strict=True):
         torch_layers.import_weights(one, {name: torch.from_numpy(x) for name, x in weights.items()})
         if plant is not None:
             one.k_proj.register_forward_hook(lambda module, inputs, key: key.register_hook(plant) and None)
-    optimizer = of_torch(name, [p for one in layers for p in one.parameters()])
+    optimizer = of_torch(name, [p for one in layers for p in one.parameters()], decay)
     first, target = (torch.from_numpy(a).to(dtype) for a in data())
     losses = []
     for _ in range(STEPS):
