@@ -12,7 +12,7 @@ import torch
 from jax.extend import core
 
 from parity_tests.harness.candidates.torch_refusals import Refused
-from parity_tests.harness.maps import BASES
+from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.sweep.cases import Arrays, Case, Side
 from parity_tests.sweep.comparison import (
     EXTREME,
@@ -21,6 +21,7 @@ from parity_tests.sweep.comparison import (
     accused_by_both,
     decided,
     differing,
+    is_below_rounding,
 )
 from parity_tests.sweep.cotangents import COTANGENTS
 from parity_tests.sweep.holomorphic import holomorphic_slopes
@@ -232,6 +233,11 @@ class Comparison:
             numbers = [float(part(y[place])) / path.scale for y in (p, j)]
             if verdict.is_wrong and self.entrywise and self._is_undetermined(mode, path, slopes, numbers):
                 verdict, why = Verdict.LOSES_DIGITS, "a rounding of the inputs moves it as far"
+            if verdict.is_wrong and self.entrywise and mode not in _FIRST_ORDER:
+                value = self.case.call.results[next(iter(self.case.results.values()))][place]
+                weights = [float(np.abs(x).max()) for x in arguments[len(self.case.inputs) :]]
+                if is_below_rounding(value, weights, len(ORDERS[mode]), slopes, numbers):
+                    verdict, why = Verdict.LOSES_DIGITS, "it is less than a rounding of the function's value"
             if verdict.rank >= Verdict.UNDECIDED.rank and any(_is_extreme(x).any() for x in arguments):
                 verdict, why = Verdict.OVERFLOWS, f"{verdict}: {why}" if why else str(verdict)
             if verdict.rank > worst.rank:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -85,6 +85,25 @@ def decided(
         which = {(True, False): Verdict.WRONG_IN_PYTORCH, (False, True): Verdict.WRONG_IN_JAX}
         return which.get((wrong[0], wrong[1]), Verdict.WRONG_IN_BOTH), ""
     return _digits(dict(zip(("PyTorch", "JAX"), off, strict=True)), slopes, size)
+
+
+def is_below_rounding(
+    value: complex, weights: Sequence[float], order: int, slopes: Slopes, numbers: Sequence[float]
+) -> bool:
+    """Return whether a higher derivative is off by less than the function's value is by rounding, as in a tail.
+
+    A formula that has the result only, as those of tanh and of elu in place, cannot know it: all derivatives are
+    functions of the result there, which moves by 2^-53 of itself.
+
+    Args:
+        value: of the function.
+        weights: the sizes of the cotangents and tangents.
+        order: of the derivative.
+        slopes: the right number.
+        numbers: the frameworks'.
+    """
+    room = 2.0**-52 * abs(value) * max(weights, default=1.0) ** order
+    return slopes.known and all(abs(number - slopes.high) <= room for number in numbers)
 
 
 def _off(value: float, slopes: Slopes, may_be_undefined: bool) -> float:

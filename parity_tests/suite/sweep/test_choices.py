@@ -134,6 +134,21 @@ def test_a_number_that_the_inputs_do_not_determine_has_lost_its_digits_only():
     assert judged("lgamma", twice, ("vjp",), self=np.array([-1.25]))["vjp", "self"].verdict is Verdict.WRONG_IN_PYTORCH
 
 
+def test_a_second_derivative_below_a_rounding_of_the_value_has_lost_its_digits_only():
+    """At -40 elu is -1, and its second derivative e^-40 is none that a formula has that knows the result alone."""
+    given = {"alpha": 1.5, "scale": 1.0, "input_scale": 1.0}
+    for x, verdict in ((-40.0, Verdict.LOSES_DIGITS), (-20.0, Verdict.WRONG_IN_PYTORCH)):
+        zero = changed(lambda found: [0 * found[0], *found[1:]], "vjp_of_vjp")
+        line = judged("elu", zero, ("vjp_of_vjp",), self=np.array([x, 1.5]), **given)["vjp_of_vjp", "self"]
+        assert line.verdict is verdict
+    undefined = changed(lambda found: [np.nan * found[0], *found[1:]], "vjp_of_vjp")
+    line = judged("elu", undefined, ("vjp_of_vjp",), self=np.array([-40.0, 1.5]), **given)["vjp_of_vjp", "self"]
+    assert line.verdict is Verdict.WRONG_IN_PYTORCH
+    twice = changed(lambda found: [2 * found[0], *found[1:]], "vjp_of_vjp")
+    line = judged("exp", twice, ("vjp_of_vjp",), self=np.array([-40.0, 1.5]))["vjp_of_vjp", "self"]  # exp is as small
+    assert line.verdict is Verdict.WRONG_IN_PYTORCH
+
+
 def test_beside_a_large_number_a_small_one_is_judged_by_its_own_size():
     side = changed(lambda found: [np.where(np.abs(found[0]) < 1e6, 1.01 * found[0], found[0])])
     line = judged("exp", side, ("vjp",), self=np.array([1.0, 300.0]))["vjp", "self"]

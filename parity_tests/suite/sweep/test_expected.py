@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 from parity_tests.sweep.changes import read_lines
 from parity_tests.sweep.lines import MODES, THIRD_ORDER, Line, Verdict
@@ -32,21 +31,15 @@ def accused_in(page: str) -> dict[int, set[str]]:
     }
 
 
-def unconfirmed(
-    lines: Sequence[Line],
-    sections: Sections,
-    accused: Mapping[int, set[str]],
-    open_questions: Mapping[str, Sequence[str]] = MappingProxyType({}),
-) -> list[str]:
+def unconfirmed(lines: Sequence[Line], sections: Sections, accused: Mapping[int, set[str]]) -> list[str]:
     """The lines that accuse somebody whom no section accuses in that mode; and what is of no such line.
 
     Args:
         lines: the expected verdicts.
         sections: the numbers of the sections, by operator and mode.
         accused: the frameworks that each section accuses.
-        open_questions: the modes of operators, by operator, whose accusations nobody has confirmed so far.
     """
-    wrong = [line for line in lines if line.verdict.is_wrong and line.mode not in open_questions.get(line.operator, ())]
+    wrong = [line for line in lines if line.verdict.is_wrong]
     missing = [
         " ".join(line.key)
         for line in wrong
@@ -55,10 +48,6 @@ def unconfirmed(
     ]
     keys = {(line.operator, line.mode) for line in wrong}
     stale = [f"{name} {mode}" for name, modes in sections.items() for mode in modes if (name, mode) not in keys]
-    accusing = {(line.operator, line.mode) for line in lines if line.verdict.is_wrong}
-    stale += [
-        f"{name} {mode}" for name, modes in open_questions.items() for mode in modes if (name, mode) not in accusing
-    ]
     unknown = [str(n) for modes in sections.values() for of in modes.values() for n in of if n not in accused]
     return missing + stale + unknown
 
@@ -84,7 +73,7 @@ def test_what_is_expected_has_no_verdict_that_agrees_and_few_that_nobody_can_dec
 def test_each_accusation_is_confirmed_by_a_section_whose_witness_ci_runs():
     found = json.loads(SECTIONS.read_text(encoding="utf-8"))
     accused = accused_in(FOUND.read_text(encoding="utf-8"))
-    assert unconfirmed(read_lines(FILE)[0], found["of"], accused, found["open"]) == []
+    assert unconfirmed(read_lines(FILE)[0], found["of"], accused) == []
 
 
 def test_an_accusation_without_a_section_is_told():
@@ -98,6 +87,3 @@ def test_an_accusation_without_a_section_is_told():
     of_both = Line("tanh", "vjp", "self", "float64", Verdict.WRONG_IN_BOTH)
     assert unconfirmed([of_both], {"tanh": {"vjp": [7]}}, accused) == ["tanh vjp self float64"]
     assert unconfirmed([of_both], {"tanh": {"vjp": [8]}}, accused) == []
-    assert unconfirmed([line], {}, accused, {"tanh": ["vjp"]}) == []
-    assert unconfirmed([line], {}, accused, {"tanh": ["vjp", "jvp"]}) == ["tanh jvp"]
-    assert unconfirmed([line], {}, accused, {"tan": ["vjp"]}) == ["tanh vjp self float64", "tan vjp"]
