@@ -105,7 +105,8 @@ def _one_sided(quotient: Callable[[float], float], size: float, middle: float) -
         if math.isfinite(value) and error < least:
             best, least = value, error
     quotients = [q for _, q in rows if math.isfinite(q)]
-    return (math.inf, math.inf) if len(quotients) > 6 and _grow(quotients[-6:]) else (best, least)
+    grows = len(quotients) > 6 and (_grow(quotients[-6:]) or (middle == 0 and _do_not_settle(quotients[-6:])))
+    return (math.inf, math.inf) if grows else (best, least)
 
 
 def _grow(quotients: Sequence[float]) -> bool:
@@ -114,6 +115,16 @@ def _grow(quotients: Sequence[float]) -> bool:
         return True
     increments = [b - a for a, b in itertools.pairwise(quotients)]
     return increments[0] != 0 and all(0.9 < d / increments[0] < 1.1 for d in increments)
+
+
+def _do_not_settle(quotients: Sequence[float]) -> bool:
+    """Whether the last steps change quotients as much as the first ones did, as those of t^0.9 or t^(0.9 + i) do.
+
+    Of a function that is 0 at the point, so that what is lost in the difference is no more than its own rounding. As a
+    quotient converges its changes shrink by 4 with each step, or by 2 beside a root.
+    """
+    changes = [abs(b - a) for a, b in itertools.pairwise(quotients)]
+    return max(changes[2:]) > 0.9 * max(changes[:2]) and max(changes[2:]) > 2.0**-40 * max(map(abs, quotients))
 
 
 def can_be_exact(program: core.ClosedJaxpr) -> bool:

@@ -109,3 +109,14 @@ def test_with_many_bits_a_slope_of_0_is_known_up_to_what_the_step_makes():
 @pytest.mark.parametrize("x", [1e-300, 1e300])
 def test_a_step_in_a_tiny_number_is_seen_beside_a_value_of_another_size(x):
     assert of_bits(lambda y: 1e300 + 3 * y, x).high == pytest.approx(3.0, rel=1e-15)
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.3, 1.0])
+def test_a_slope_that_grows_slowly_is_infinite_and_one_that_converges_slowly_is_not(phase):
+    def power(exponent: float) -> Callable[[float], float]:
+        return lambda x: abs(x) ** exponent * np.cos(0.27 * np.log(abs(x)) + phase) if x else 0.0
+
+    assert math.isinf(of_floats(power(0.85), 0.0).ahead)
+    assert of_floats(power(1.5), 0.0).ahead == pytest.approx(0, abs=1e-3)
+    for f, slope in ((np.sin, 1.0), (lambda x: 3 * x + x * x, 3.0), (np.expm1, 1.0), (abs, 1.0)):
+        assert of_floats(f, 0.0).ahead == pytest.approx(slope, abs=1e-6)
