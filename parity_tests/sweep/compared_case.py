@@ -236,7 +236,7 @@ class Comparison:
             if verdict.is_wrong and self.entrywise and mode not in _FIRST_ORDER:
                 value = self.case.call.results[next(iter(self.case.results.values()))][place]
                 weights = [float(np.abs(x).max()) for x in arguments[len(self.case.inputs) :]]
-                if is_below_rounding(value, weights, len(ORDERS[mode]), slopes, numbers):
+                if is_below_rounding(value, self._slope(arguments), weights, len(ORDERS[mode]), slopes, numbers):
                     verdict, why = Verdict.LOSES_DIGITS, "it is less than a rounding of the function's value"
             if verdict.rank >= Verdict.UNDECIDED.rank and any(_is_extreme(x).any() for x in arguments):
                 verdict, why = Verdict.OVERFLOWS, f"{verdict}: {why}" if why else str(verdict)
@@ -252,10 +252,7 @@ class Comparison:
         return worst, reason, finding
 
     def _is_undetermined(self, mode: str, path: Path, slopes: Slopes, numbers: Sequence[float]) -> bool:
-        """Whether numbers are as near to the right one as that of inputs that are off by a rounding.
-
-        A derivative next to a pole, as of lgamma at -1 + 1e-16, has no digit that they determine.
-        """
+        """Whether numbers are as near to the right one as that of inputs off by a rounding, as beside a pole."""
         right, moved = self._in_hundreds_of_bits(mode, path), 0.0
         if right is None or not np.isfinite(numbers).all():
             return False
@@ -264,6 +261,14 @@ class Comparison:
             near = self._in_hundreds_of_bits(mode, rounded)
             moved = max(moved, abs(near.high - slopes.high) if near is not None and near.known else np.inf)
         return all(abs(number - slopes.high) <= 2 * moved for number in numbers)
+
+    def _slope(self, arguments: Arrays) -> float:
+        """The size of the first derivative of a function of one number, by witnesses; 0 if they cannot tell."""
+        given = [arguments[0], np.ones_like(self._single.call.results[0])] if len(self.case.inputs) == 1 else []
+        found = (
+            [self._in_hundreds_of_bits("vjp", p) for p in paths(self._single, "vjp", given, 0, (0,))] if given else []
+        )
+        return float(np.linalg.norm([s.high for s in found if s is not None and s.known]))
 
     def _finding(
         self, mode: str, arguments: Arrays, index: int, place: tuple[int, ...], p: Any, j: Any, slopes: Slopes | None
@@ -372,9 +377,8 @@ def _largest(x: np.ndarray) -> float:
 def _floor(arguments: Sequence[np.ndarray]) -> np.ndarray:
     """Return how far two values of an elementwise map may differ at each place.
 
-    It is most of the digits of the smallest argument there that is not 0: values in a tail may differ, as those of gelu
-    do. What the map has at other places, and a large number in another argument, say nothing of it: next to 1e77 a root
-    of the other sign were rounding.
+    It is most of the digits of the smallest argument that is not 0. Values in a tail may differ, as those of gelu do.
+    Neither other places nor a large number in another argument count: next to 1e77 any root were rounding.
     """
     sizes = [np.where(np.isfinite(x) & (x != 0), np.abs(x), np.inf) for x in arguments]
     least = np.min(sizes, axis=0)

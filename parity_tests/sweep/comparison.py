@@ -88,22 +88,27 @@ def decided(
 
 
 def is_below_rounding(
-    value: complex, weights: Sequence[float], order: int, slopes: Slopes, numbers: Sequence[float]
+    value: complex, slope: float, weights: Sequence[float], order: int, slopes: Slopes, numbers: Sequence[float]
 ) -> bool:
-    """Return whether a higher derivative is off by less than the function's value is by rounding, as in a tail.
+    """Return whether a higher derivative is off by no more than a rounding of the function's value moves it, in a tail.
 
-    A formula that has the result only, as those of tanh and of elu in place, cannot know it: all derivatives are
-    functions of the result there, which moves by 2^-53 of itself.
+    A formula that has the result only, as those of tanh and of elu in place, makes each derivative of it. If the value
+    moves by a rounding, the second derivative does by as much times the third one over the first, which in a tail is
+    about the square of the second one over the first.
 
     Args:
         value: of the function.
+        slope: the size of its first derivative.
         weights: the sizes of the cotangents and tangents.
         order: of the derivative.
         slopes: the right number.
-        numbers: the frameworks'.
+        numbers: of the frameworks.
     """
-    room = 2.0**-52 * abs(value) * max(weights, default=1.0) ** order
-    return slopes.known and all(abs(number - slopes.high) <= room for number in numbers)
+    scale = max(weights, default=1.0) ** order
+    if not slopes.known or not slope or not scale:
+        return False
+    rate = max(abs(slopes.low), abs(slopes.high)) / scale / slope
+    return all(abs(number - slopes.high) <= 2.0**-52 * abs(value) * scale * rate**2 for number in numbers)
 
 
 def _off(value: float, slopes: Slopes, may_be_undefined: bool) -> float:

@@ -149,6 +149,13 @@ def test_a_second_derivative_below_a_rounding_of_the_value_has_lost_its_digits_o
     assert line.verdict is Verdict.WRONG_IN_PYTORCH
 
 
+def test_a_second_derivative_that_falls_as_a_power_is_no_tail():
+    """That of i0e at 1e10 is far below a rounding of the value, and is a number still: docs/found.md, 103."""
+    zero = changed(lambda found: [0 * found[0], *found[1:]], "vjp_of_vjp")
+    line = judged("special_i0e", zero, ("vjp_of_vjp",), self=np.array([1e10, 1.5]))["vjp_of_vjp", "self"]
+    assert line.verdict.is_wrong
+
+
 def test_beside_a_large_number_a_small_one_is_judged_by_its_own_size():
     side = changed(lambda found: [np.where(np.abs(found[0]) < 1e6, 1.01 * found[0], found[0])])
     line = judged("exp", side, ("vjp",), self=np.array([1.0, 300.0]))["vjp", "self"]
