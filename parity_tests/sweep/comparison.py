@@ -94,7 +94,7 @@ def is_below_rounding(
 
     A formula that has the result only, as those of tanh and of elu in place, makes each derivative of it. If the value
     moves by a rounding, the second derivative does by as much times the third one over the first, which in a tail is
-    about the square of the second one over the first.
+    about the square of the second one over the first; beside a zero of the first one, where that is large, it is not.
 
     Args:
         value: of the function.
@@ -108,7 +108,7 @@ def is_below_rounding(
     if not slopes.known or not slope or not scale:
         return False
     rate = max(abs(slopes.low), abs(slopes.high)) / scale / slope
-    return all(abs(number - slopes.high) <= 2.0**-52 * abs(value) * scale * rate**2 for number in numbers)
+    return all(abs(number - slopes.high) <= 2.0**-52 * abs(value) * scale * min(rate, 1.0) ** 2 for number in numbers)
 
 
 def _off(value: float, slopes: Slopes, may_be_undefined: bool) -> float:

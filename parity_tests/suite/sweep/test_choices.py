@@ -156,6 +156,13 @@ def test_a_second_derivative_that_falls_as_a_power_is_no_tail():
     assert line.verdict.is_wrong
 
 
+def test_beside_a_zero_of_the_first_derivative_a_second_one_is_no_tail():
+    """That of i0 at 1e-8 is a half, and the first one 5e-9: docs/found.md, 18."""
+    zero = changed(lambda found: [0 * found[0], *found[1:]], "vjp_of_vjp")
+    line = judged("cos", zero, ("vjp_of_vjp",), self=np.array([1e-8, 1.5]))["vjp_of_vjp", "self"]
+    assert line.verdict is Verdict.WRONG_IN_PYTORCH
+
+
 def test_beside_a_large_number_a_small_one_is_judged_by_its_own_size():
     side = changed(lambda found: [np.where(np.abs(found[0]) < 1e6, 1.01 * found[0], found[0])])
     line = judged("exp", side, ("vjp",), self=np.array([1.0, 300.0]))["vjp", "self"]
