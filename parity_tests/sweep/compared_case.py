@@ -217,9 +217,9 @@ class Comparison:
             here = place
             largest = max(_largest(j), float(level))
         worst, reason, slope = Verdict.AGREES, "", None
+        at = (mode, arguments, index, here, p[place], j[place])
         if not all(np.isfinite(x).all() for x in arguments):
-            at = (mode, arguments, index, here, p[place], j[place], None)
-            return Verdict.CONVENTION, "an input is not finite", lambda: self._finding(*at)
+            return Verdict.CONVENTION, "an input is not finite", lambda: self._finding(*at, None)
         parts = [np.real, np.imag] if j.dtype.kind == "c" else [np.real]
         for path, part in zip(paths(case, mode, arguments, index, here), parts, strict=True):
             # A large cotangent, which the path is divided by, multiplies what is differentiated, too
@@ -233,11 +233,8 @@ class Comparison:
             numbers = [float(part(y[place])) / path.scale for y in (p, j)]
             if verdict.is_wrong and self.entrywise and self._is_undetermined(mode, path, slopes, numbers):
                 verdict, why = Verdict.LOSES_DIGITS, "a rounding of the inputs moves it as far"
-            if verdict.is_wrong and self.entrywise and mode not in _FIRST_ORDER:
-                value = self.case.call.results[next(iter(self.case.results.values()))][place]
-                weights = [float(np.abs(x).max()) for x in arguments[len(self.case.inputs) :]]
-                if is_below_rounding(value, self._slope(arguments), weights, len(ORDERS[mode]), slopes, numbers):
-                    verdict, why = Verdict.LOSES_DIGITS, "it is less than a rounding of the function's value"
+            if verdict.is_wrong and self.entrywise and self._is_of_a_tail(mode, arguments, place, slopes, numbers):
+                verdict, why = Verdict.LOSES_DIGITS, "it is less than a rounding of the function's value"
             if verdict.rank >= Verdict.UNDECIDED.rank and any(_is_extreme(x).any() for x in arguments):
                 verdict, why = Verdict.OVERFLOWS, f"{verdict}: {why}" if why else str(verdict)
             if verdict.rank > worst.rank:
@@ -245,11 +242,16 @@ class Comparison:
 
         if self.own is None and worst in (Verdict.WRONG_IN_JAX, Verdict.WRONG_IN_BOTH):
             reason = _OF_THE_REFERENCE
+        return worst, reason, lambda: self._finding(*at, slope)
 
-        def finding() -> Finding:
-            return self._finding(mode, arguments, index, here, p[place], j[place], slope)
-
-        return worst, reason, finding
+    def _is_of_a_tail(
+        self, mode: str, arguments: Arrays, place: tuple[int, ...], slopes: Slopes, numbers: Sequence[float]
+    ) -> bool:
+        """Whether a higher derivative is less than a rounding of the function's value."""
+        value = self.case.call.results[next(iter(self.case.results.values()))][place]
+        weights = [float(np.abs(x).max()) for x in arguments[len(self.case.inputs) :]]
+        order = len(ORDERS[mode])
+        return order > 1 and is_below_rounding(value, self._slope(arguments), weights, order, slopes, numbers)
 
     def _is_undetermined(self, mode: str, path: Path, slopes: Slopes, numbers: Sequence[float]) -> bool:
         """Whether numbers are as near to the right one as that of inputs off by a rounding, as beside a pole."""
