@@ -66,7 +66,7 @@ ALSO_WRONG = {"SavedIntermediate", "JvpDetached", "BackwardDetached", "OnTheClas
     "DataSaved",  # saves x.data
     "AnotherScale",  # saves x times a power of two
     "WritesToOutputInBackward",  # keeps an output that is detached
-    "CallsItInTheBackward",  # differentiates a graph of its own, of a detached x
+    *("CallsItInTheBackward", "_RunsAgain", "_RunsAgainWithX"),  # differentiate a graph of their own, of a detached x
     "CacheReturned",  # returns what it finds in a list with w.tolist() in it
 }
 
