@@ -17,7 +17,12 @@ from torch_impl.derivatives import entries
 def more_calls() -> dict[str, list[Call]]:
     """The calls that are written out here, by the name of the operator."""
     torch.manual_seed(0)
-    return {name: [_call(name, make())] for name, make in WRITTEN.items()}
+    calls = {name: [_call(name, make())] for name, make in WRITTEN.items()}
+    for name in ("_foreach_minimum", "_foreach_maximum"):  # an entry that is the number has a formula of its own
+        x = torch.tensor([-1.0, 0.5, 2.0], dtype=torch.float64)
+        calls[f"{name}.Scalar"].append(_call(f"{name}.Scalar", ([x], 0.5)))
+        calls[f"{name}.ScalarList"].append(_call(f"{name}.ScalarList", ([x, x.clone()], [0.5, 2.0])))
+    return calls
 
 
 def backward_calls() -> dict[str, list[Call]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -30,6 +31,8 @@ from parity_tests.sweep.formula_mutants import planted
 from torch_impl.derivatives import Entry, bind, jvp, lookup, vjp
 
 FEW = ("acos", "addmm", "amax", "cat", "clamp", "div", "linalg.qr", "mul", "nn.functional.gelu", "pow", "std", "tanh")
+# Formulas with a branch for gradients that nobody differentiates, of the first output alone: no call takes it
+OTHER_BRANCH = ("native_group_norm", "_fused_rms_norm")
 # Formulas whose gradient is zero though their text does not say so
 ZERO = {("fill.Scalar", "jvp"), ("fill_.Scalar", "jvp"), ("native_layer_norm_backward", "vjp")}
 
@@ -125,6 +128,9 @@ def _is_complex(call: Call) -> bool:
     return any(isinstance(x, torch.Tensor) and x.is_complex() for x in tree_leaves((call.args, call.kwargs)))
 
 
+_ASKS_WHETHER_DEFINED = re.compile(r"\((-|2 \* )\w+(\[\d+\])?\)\.defined\(\)")
+
+
 def _planted(calls: Mapping[str, Sequence[Call]]) -> tuple[Counter[str], list[str]]:
     """How many mistakes of each kind were planted, and those that no call told."""
     number: Counter[str] = Counter()
@@ -138,6 +144,8 @@ def _planted(calls: Mapping[str, Sequence[Call]]) -> tuple[Counter[str], list[st
                 continue  # of the others many change no value
             if kind == "dropped conj" and not is_complex:
                 continue  # it changes nothing
+            if _ASKS_WHETHER_DEFINED.search(formula.text):
+                continue  # which does not depend on its sign or size
             mode = "vjp" if wrong.vjps != entry.vjps else "jvp"
             if judged(found.get((name, mode, formula.names), ())) == "agrees":
                 number[kind] += 1
@@ -157,7 +165,8 @@ def test_planted_mistakes_are_noticed() -> None:
 def test_planted_mistakes_in_every_formula_are_noticed() -> None:
     number, missed = _planted(every_call())
     kinds = Counter(one.split(":")[0] for one in missed)
-    assert not {kind: of for kind, of in kinds.items() if kind in ("sign", "factor")}, missed
+    whole = [one for one in missed if one.startswith(("sign", "factor"))]
+    assert {one.split(": ")[1].partition(",")[0] for one in whole} == set(OTHER_BRANCH), whole
     assert all(kinds[kind] <= 0.1 * number[kind] for kind in number), missed
 
 
