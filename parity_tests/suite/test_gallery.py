@@ -51,6 +51,24 @@ def test_the_packages_are_pinned():
     assert {name: pinned.get(name.lower().replace("_", "-")) for name in versions} == versions
 
 
+def packages_of_imported_cases(case: str, published: dict[str, Published]) -> set[str]:
+    """The packages of the cases that a case imports, and of those that they import."""
+    text = (CASES / f"{case}.py").read_text(encoding="utf-8")
+    imported = [name for name in re.findall(r"^from (\w+) import", text, re.M) if name in published]
+    further = [packages_of_imported_cases(name, published) for name in imported]
+    return {published[name].package for name in imported}.union(*further)
+
+
+def test_a_case_requires_what_the_cases_that_it_imports_need():
+    published = {each.case: each for each in expected()}
+    missing = {
+        case: packages_of_imported_cases(case, published) - {each.package, *each.requires}
+        for case, each in published.items()
+    }
+    assert {case: packages for case, packages in missing.items() if packages} == {}
+    assert packages_of_imported_cases("optax_projection_simplex", published) == {"jaxopt", "entmax"}
+
+
 def test_a_verdict_that_differs_is_told():
     assert PUBLISHED.differences(report("MISMATCH")) == []
     assert PUBLISHED.differences(report()) == ["a_case: vjp, float64: PASS, expected MISMATCH"]
