@@ -28,13 +28,12 @@ from parity_tests.harness.rounding import exact as rounding_exact
 from parity_tests.harness.rounding import integer_jumps as rounding_jumps
 from parity_tests.harness.rounding import scales as rounding_scales
 from parity_tests.harness.rounding.base import capped
-from parity_tests.harness.rounding.evaluation import evaluated
 from parity_tests.harness.rounding.fused import Sums
 from parity_tests.harness.rounding.live import live
 from parity_tests.harness.rounding.missing import NoRule, NotFloat64
 from parity_tests.harness.rounding.products import Products
-from parity_tests.harness.rounding.registry import BY_MODULUS, ControlRule, Kind, Primitive, Rule, record_of
-from parity_tests.harness.rounding.steps import Step, steps_of
+from parity_tests.harness.rounding.registry import BY_MODULUS, ControlRule, Kind, Rule
+from parity_tests.harness.rounding.steps import Step, plan_of
 from parity_tests.harness.rounding.stored import Stored, stored
 
 # Each registers its primitives when it is imported.
@@ -116,7 +115,7 @@ def _interpret(
     scaled: bool = False,
 ) -> list[tuple]:
     environment: dict = {}
-    sums, products = followed = followed or Followed(Sums(), Products())
+    followed = followed or Followed(Sums(), Products())
 
     def constant(x):
         pair = _constant_of(np.asarray(x), precision)
@@ -127,30 +126,44 @@ def _interpret(
 
     environment.update(zip(jaxpr.constvars, map(constant, consts), strict=True))
     environment.update(zip(jaxpr.invars, args, strict=True))
-    logs = [eqn.invars[0] for eqn in jaxpr.eqns if eqn.primitive.name == "log"]
-    for step in steps_of(jaxpr):
-        eqn, scale = step.eqn, 0
-        operands = [*map(read, eqn.invars)] if step.has_literals else [environment[x] for x in eqn.invars]
+    plan = plan_of(jaxpr)
+    for step in plan.steps:
+        operands = [*map(read, step.eqn.invars)] if step.has_literals else [environment[x] for x in step.eqn.invars]
+        if step.plain and not scaled and precision.stored is None:
+            environment[step.result] = _plain(step, operands, precision, followed)
+            continue
+        scale = 0
         if scaled:
-            eqn, operands, scale = rounding_scales.prepared(eqn, operands, precision)
-            step = step if eqn is step.eqn else Step.of(eqn)
+            eqn, operands, scale = rounding_scales.prepared(step.eqn, operands, precision)
+            step = step if eqn is step.eqn else Step.of(eqn, plan.logarithms)
         outputs = applied(step, operands, precision, followed, scaled)
         if precision.stored is not None:
             outputs = precision.stored.rounded(outputs)
-        x = [value for value, _ in operands]
-        lost = products.lost(step, x, precision) + sums.lost(step, x, outputs[0][0] if outputs else None, precision)
-        if logs and step.name == "div" and any(eqn.invars[1] is x for x in logs):
-            lost = _by_logarithm(operands[1][0], outputs[0][0], precision)
-        # What cannot round cannot in another order either: `rounding.exact`.
-        if type(lost) is not float and np.count_nonzero(lost) and np.count_nonzero(outputs[0][1]):
-            outputs = [(y, capped(y, e + lost, precision)) for y, e in outputs]
+        if step.may_lose_more and outputs:
+            y, e = outputs[0]
+            lost = _lost(step, [value for value, _ in operands], y, precision, followed)
+            if _adds_to(e, lost):
+                outputs[0] = y, capped(y, e + lost, precision)
         if scale:
-            outputs = rounding_scales.with_scale(eqn, outputs, scale)
-        if step.result is not None:
-            environment[step.result] = outputs[0]
-        else:
-            environment.update(zip(eqn.outvars, outputs, strict=True))
+            outputs = rounding_scales.with_scale(step.eqn, outputs, scale)
+        environment.update(zip(step.eqn.outvars, outputs, strict=True))
     return [read(x) for x in jaxpr.outvars]
+
+
+def _lost(
+    step: Step, x: list[np.ndarray], y: np.ndarray, precision: Precision, followed: Followed
+) -> np.ndarray | float:
+    """What the result of an equation may have lost besides what its rule counts."""
+    lost = followed.products.lost(step, x, precision) + followed.sums.lost(step, x, y, precision)
+    return _by_logarithm(x[1], y, precision) if step.has_logarithm else lost
+
+
+def _adds_to(e: np.ndarray, lost: np.ndarray | float) -> bool:
+    """Return whether a bound has to hold that loss, too.
+
+    What cannot round cannot in another order either: `rounding.exact`.
+    """
+    return type(lost) is not float and bool(np.count_nonzero(lost)) and bool(np.count_nonzero(e))
 
 
 def _by_logarithm(s: np.ndarray, y: np.ndarray, precision: Precision) -> np.ndarray:
@@ -170,7 +183,7 @@ def _constant_of(x: np.ndarray, precision: Precision) -> tuple[np.ndarray, np.nd
     if x.dtype not in _DOUBLE:
         return x, np.zeros(x.shape)
     if not x.ndim and x.dtype == _FLOAT64:
-        return x, _error_of_number(x.tobytes(), precision)
+        return x, _error_of_number(x.tobytes(), precision.storage)
     return x, _error_of_constant(x, precision)
 
 
@@ -181,9 +194,11 @@ def _error_of_constant(x: np.ndarray, precision: Precision) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=1024)
-def _error_of_number(x: bytes, precision: Precision) -> np.ndarray:
+def _error_of_number(x: bytes, storage: np.dtype) -> np.ndarray:
     """The error of a float64 given by its bytes, so that 0 and -0 differ; a loop reads its numbers in every step."""
-    error = _error_of_constant(np.frombuffer(x)[0], precision)
+    number = np.frombuffer(x)[0]
+    error = np.abs(number.astype(storage).astype(np.float64) - number)
+    error = np.where(np.isfinite(error), error, 0.0)
     error.flags.writeable = False
     return error
 
@@ -197,41 +212,65 @@ def applied(
 
     `followed`: what is known of the variables of its jaxpr, which a call goes on with. `scaled`: see `rounding.scales`.
     """
-    eqn, name, inner = step.eqn, step.name, step.inner
+    eqn, inner = step.eqn, step.inner
     if inner is not None:
         followed = followed or Followed(Sums(), Products())
         within = followed.entering(eqn, inner.jaxpr)
         outputs = _interpret(inner.jaxpr, inner.consts, operands, precision, within, scaled)
         followed.leaving(eqn, inner.jaxpr, within)
         return outputs
-    record = record_of(name)
-    kinds = 0 if record is None else record.bits
-    if record is not None and kinds & _CONTROL:
-        interpret = functools.partial(_interpret, scaled=scaled and name == "cond")
-        return cast(ControlRule, record.rule)(eqn, operands, precision, interpret)
+    if step.kinds & _CONTROL and step.record is not None:
+        interpret = functools.partial(_interpret, scaled=scaled and step.name == "cond")
+        return cast(ControlRule, step.record.rule)(eqn, operands, precision, interpret)
     x, e = [value for value, _ in operands], [bound for _, bound in operands]
-    many = eqn.primitive.multiple_results
-    values = [*map(np.asarray, evaluated(eqn, *x))] if many else [np.asarray(evaluated(eqn, *x))]
+    results = step.evaluate(*x)
+    return _of_any_numbers(step, x, e, [*map(np.asarray, results if step.many else [results])], precision)
+
+
+def _plain(
+    step: Step, operands: list[tuple], precision: Precision, followed: Followed
+) -> tuple[np.ndarray, np.ndarray]:
+    """The result of a plain step, with all that it may have lost: what `applied` and `_lost` find, in fewer calls."""
+    x, e = [value for value, _ in operands], [bound for _, bound in operands]
+    y = np.asarray(step.evaluate(*x))
+    if precision.jumps is not None and step.kinds & _STEP:
+        integers = rounding_jumps.on_chosen_side(step.eqn, operands, y, precision.jumps)
+        if integers is not None:
+            return integers
+    bound = _rule_of(step, False)(step.eqn, x, e, y, precision)
+    if step.may_be_exact and rounding_exact.exact(step.eqn, x, e, y, precision):
+        bound = np.zeros(y.shape)
+    if step.kinds & _FUNCTION:
+        bound = functools.reduce(_unknown_if, e, bound)
+    bound = _of_shape(bound, y.shape)
+    if step.may_lose_more:
+        lost = _lost(step, x, y, precision, followed)
+        bound = bound + lost if _adds_to(bound, lost) else bound
+    return y, capped(y, bound, precision)
+
+
+def _of_any_numbers(
+    step: Step, x: list[np.ndarray], e: list[np.ndarray], values: list[np.ndarray], precision: Precision
+) -> list[tuple]:
+    """The results of an equation, which may be complex numbers, integers and booleans, too."""
+    eqn, many = step.eqn, step.many
     if not step.real:
-        _verify_double(name, values)
+        _verify_double(step.name, values)
         if all(y.dtype.kind not in "fc" for y in values) and not any(map(np.count_nonzero, e)):
             return [(y, np.zeros(y.shape)) for y in values]
-    if precision.jumps is not None and kinds & _STEP:
-        integers = rounding_jumps.on_chosen_side(eqn, operands, values[0], precision.jumps)
+    if precision.jumps is not None and step.kinds & _STEP:
+        integers = rounding_jumps.on_chosen_side(eqn, [*zip(x, e, strict=True)], values[0], precision.jumps)
         if integers is not None:
             return [integers]
     complex_numbers = not step.real and any(np.iscomplexobj(y) for y in [*x, *values])
-    rule = _rule_of(name, record, complex_numbers)
-    bounds = rule(eqn, x, e, values if many else values[0], precision)
+    bounds = _rule_of(step, complex_numbers)(eqn, x, e, values if many else values[0], precision)
     bounds = bounds if many else [bounds]
-    if not many and not complex_numbers and rounding_exact.exact(eqn, x, e, values[0], precision):
+    may_be_exact = step.may_be_exact and not many and not complex_numbers
+    if may_be_exact and rounding_exact.exact(eqn, x, e, values[0], precision):
         bounds = [np.zeros(values[0].shape)]
-    if kinds & _FUNCTION:
+    if step.kinds & _FUNCTION:
         # What may be anything, infinite or undefined too, has no bounded image.
         bounds = [functools.reduce(_unknown_if, e, bound) for bound in bounds]
-    if not many:
-        (y,), (bound,) = values, bounds
-        return [(y, capped(y, _of_shape(bound, y.shape), precision))]
     return [(y, capped(y, _of_shape(bound, y.shape), precision)) for y, bound in zip(values, bounds, strict=True)]
 
 
@@ -250,13 +289,14 @@ def _of_shape(bound: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return bound if bound.shape == shape else np.broadcast_to(bound, shape)
 
 
-def _rule_of(name: str, record: Primitive | None, complex_numbers: bool) -> Rule:
+def _rule_of(step: Step, complex_numbers: bool) -> Rule:
+    record = step.record
     if record is None:
-        raise NoRule(name)
+        raise NoRule(step.name)
     if not complex_numbers or record.complex is BY_MODULUS:
         return cast(Rule, record.rule)
     if record.complex is None:
-        raise NoRule(f"{name} (of complex numbers)")
+        raise NoRule(f"{step.name} (of complex numbers)")
     return record.complex
 
 

@@ -7,6 +7,7 @@ functions of the same accuracy or a better one. All others are run by JAX.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
 from collections.abc import Callable, Sequence
@@ -288,6 +289,30 @@ def evaluated(eqn: core.JaxprEqn, *operands: Any) -> Any:
         if name in _REDUCED:
             return _REDUCED[name](x[0], **eqn.params)
     return eqn.primitive.bind(*operands, **eqn.params)
+
+
+# Of those that have parameters: NumPy's is the same wherever all operands are float64, whatever their numbers.
+_WHEREVER_REAL = frozenset({"integer_pow", "clamp", "concatenate", "pad", "dot_general", "conv_general_dilated"})
+
+
+def evaluator(eqn: core.JaxprEqn, real: bool) -> Callable[..., Any]:
+    """Return the function of its operands that `evaluated` finds for an equation: now, or with each operands anew.
+
+    Args:
+        eqn: the equation.
+        real: True if all its operands and results are float64, as their values will be.
+    """
+    name = eqn.primitive.name
+    if real:
+        for functions in (_ANY, _FLOATING, _REAL):
+            if name in functions:
+                return functions[name]
+        for moves in (_MOVED, _REDUCED):
+            if name in moves and len(eqn.invars) == 1:
+                return functools.partial(moves[name], **eqn.params)
+        if name in _WHEREVER_REAL:
+            return functools.partial(_BY_PARAMETERS[name][0], **eqn.params)
+    return functools.partial(evaluated, eqn)
 
 
 _CONTROL_FLOW = ("scan", "cond", "while", "custom_linear_solve")

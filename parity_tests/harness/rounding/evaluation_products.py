@@ -12,7 +12,7 @@ Shape = tuple[int, ...]
 DimensionNumbers = tuple[tuple[Shape, Shape], tuple[Shape, Shape]]
 
 
-class _Matrices(NamedTuple):
+class Matrices(NamedTuple):
     """How the operands of dot_general become stacks of matrices: the order of their axes, and their shapes.
 
     None where an operand, or the product, is as it is already.
@@ -26,7 +26,7 @@ class _Matrices(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def _as_matrices(x: Shape, y: Shape, dimension_numbers: DimensionNumbers) -> _Matrices:
+def as_matrices(x: Shape, y: Shape, dimension_numbers: DimensionNumbers) -> Matrices:
     """The layout for operands of these shapes, which takes longer to find than a product of small matrices."""
     (axes_x, axes_y), (batch_x, batch_y) = dimension_numbers
     free_x = [i for i in range(len(x)) if i not in (*axes_x, *batch_x)]
@@ -37,7 +37,7 @@ def _as_matrices(x: Shape, y: Shape, dimension_numbers: DimensionNumbers) -> _Ma
     order_x, left = (*batch_x, *free_x, *axes_x), (*stacked, math.prod(rows), K)
     order_y, right = (*batch_y, *axes_y, *free_y), (*stacked, K, math.prod(columns))
     product, result = (*stacked, math.prod(rows), math.prod(columns)), (*batch, *rows, *columns)
-    return _Matrices(
+    return Matrices(
         _unless(order_x, tuple(range(len(x)))),
         _unless(left, tuple(x[i] for i in order_x)),
         _unless(order_y, tuple(range(len(y)))),
@@ -50,10 +50,15 @@ def _unless(wanted: Shape, present: Shape) -> Shape | None:
     return None if wanted == present else wanted
 
 
-def contracted(x: np.ndarray, y: np.ndarray, dimension_numbers: DimensionNumbers, **_: Any) -> np.ndarray:
-    """dot_general, as one product of matrices for each entry of the batch."""
-    order_x, left, order_y, right, result = _as_matrices(x.shape, y.shape, dimension_numbers)
+def product(x: np.ndarray, y: np.ndarray, layout: Matrices) -> np.ndarray:
+    """The product of two operands that `as_matrices` has found the layout for."""
+    order_x, left, order_y, right, result = layout
     x = x if order_x is None else x.transpose(order_x)
     y = y if order_y is None else y.transpose(order_y)
-    product = (x if left is None else x.reshape(left)) @ (y if right is None else y.reshape(right))
-    return product if result is None else product.reshape(result)
+    made = (x if left is None else x.reshape(left)) @ (y if right is None else y.reshape(right))
+    return made if result is None else made.reshape(result)
+
+
+def contracted(x: np.ndarray, y: np.ndarray, dimension_numbers: DimensionNumbers, **_: Any) -> np.ndarray:
+    """dot_general, as one product of matrices for each entry of the batch."""
+    return product(x, y, as_matrices(x.shape, y.shape, dimension_numbers))

@@ -19,19 +19,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from jax.extend import core
 
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.base import every
-from parity_tests.harness.rounding.evaluation import evaluated
-from parity_tests.harness.rounding.registry import Kind, Terms, has, record_of
+from parity_tests.harness.rounding.registry import Kind, Terms, has
 from parity_tests.harness.rounding.steps import Step
 from parity_tests.harness.rounding.terms import unless_part_overflows
 
-_CARRIED = Kind.MOVES | Kind.KEEPS_SIZE | Kind.SELECTS
 _MOST_PENDING = 32
 
 
@@ -107,54 +105,50 @@ class Sums:
     def _of(self, atom: Any) -> Sum | None:
         return None if isinstance(atom, core.Literal) else self._known.get(atom)
 
-    def lost(
-        self, step: Step, x: Sequence[np.ndarray], y: np.ndarray | None, precision: Precision
-    ) -> np.ndarray | float:
+    def lost(self, step: Step, x: Sequence[np.ndarray], y: np.ndarray, precision: Precision) -> np.ndarray | float:
         """What the result of an equation may have lost besides what its rule counts; the result is remembered.
 
         Args:
             step: the equation.
             x: the values of its operands.
-            y: the value of its first result; None if it has none.
+            y: the value of its first result.
             precision: the format.
         """
-        name, eqn, record = step.name, step.eqn, record_of(step.name)
-        counted = record.terms if record else None
-        if counted is None and not self._known:
+        name, counted = step.name, step.terms
+        if counted is None and not (self._known and step.follows_sums):
             return 0.0
         known = [*map(self._known.get, step.variables)]
-        if record is None or y is None or (counted is None and not any(known)):
-            return 0.0
         if counted is None:
+            if not any(known):
+                return 0.0
             known = [None if s and _is_repeated(step, a, y) else s for s, a in zip(known, x, strict=True)]
             if not any(known):
                 return 0.0
-        result = step.result
+        result, adds = step.result, step.adds
         if result is None or (not step.real and any(a.dtype.kind not in "fc" for a in x[name == "select_n" :])):
             return 0.0
-        adds = record.is_any(Kind.ADDS)
         complex_numbers = not step.real and any(a.dtype.kind == "c" for a in x)
+        of_sum = known[0] if name == "reduce_sum" else None
         if counted is not None:
-            of_sum = known[0] if name == "reduce_sum" else None
-            made = _contraction(eqn, counted, x, of_sum, complex_numbers, precision)
+            made = _contraction(step, counted, x, of_sum, complex_numbers, precision)
         elif adds:
             made = _added(x, known)
-        elif name == "mul" or (name == "div" and not known[1]) or record.is_any(_CARRIED):
-            made = _carried(eqn, x, known)
-        else:
+        elif name == "div" and known[1]:
             return 0.0
+        else:
+            made = _carried(step, x, known)
         if made.terms <= 1:
             return 0.0
-        if not (adds or (name == "reduce_sum" and known[0])):
+        if not (adds or of_sum):
             self._known[result] = made
             return 0.0
-        sizes = made.sizes
+        magnitude, charged, pairs, density = sizes = made.sizes
         charge = _charge(made.terms, sizes, complex_numbers, precision)
-        lost = np.asarray(np.maximum(charge - sizes.charged, 0.0))
-        self._known[result] = Sum(made.terms, lambda: sizes._replace(charged=np.maximum(charge, sizes.charged)))
+        self._known[result] = Sum(made.terms, lambda: Sizes(magnitude, np.maximum(charge, charged), pairs, density))
+        lost = np.maximum(charge - charged, 0.0)
         if not every(np.isfinite(lost)):
             lost = np.where(np.isfinite(lost), lost, 0.0)  # an infinite term, as of a mask, is exact
-        return unless_part_overflows(lost, sizes.magnitude, y, precision)
+        return unless_part_overflows(lost, magnitude, y, precision)
 
 
 def _is_repeated(step: Step, x: np.ndarray, y: np.ndarray) -> bool:
@@ -182,7 +176,7 @@ def _sizes_of(x: np.ndarray, known: Sum | None) -> Sizes:
 
 
 def _contraction(
-    eqn: core.JaxprEqn,
+    step: Step,
     counted: Terms,
     x: Sequence[np.ndarray],
     terms: Sum | None,
@@ -192,11 +186,11 @@ def _contraction(
     """What the rules of `rounding.sums` charge; of a sum of sums, what both of them do."""
 
     def summed(*a: np.ndarray) -> np.ndarray:
-        return np.asarray(evaluated(eqn, *a))
+        return np.asarray(step.evaluate(*a))
 
     def sizes() -> Sizes:
         magnitude = summed(*map(np.abs, x))
-        pairs = counted.pairs(eqn, x, K, precision)
+        pairs = counted.pairs(step.eqn, x, K, precision)
         density = np.where(magnitude > 0, float(K) ** 2 / magnitude, 0.0)
         charged = _charge(K, Sizes(magnitude, 0.0, pairs, density), complex_numbers, precision)
         if terms is None:
@@ -204,45 +198,50 @@ def _contraction(
         of_terms = Sizes(*map(summed, terms.sizes.arrays))
         return of_terms._replace(charged=charged + of_terms.charged)
 
-    K = counted.count(eqn, x)
+    K = counted.count(step.eqn, x)
     return Sum(K if terms is None else K * terms.terms, sizes)
 
 
 def _added(x: Sequence[np.ndarray], known: Sequence[Sum | None]) -> Sum:
-    terms = sum(1 if s is None else s.terms for s in known)
-    first, second = (_sizes_of(a, s) for a, s in zip(x, known, strict=True))
-
-    def sizes() -> Sizes:
-        return Sizes(
-            first.magnitude + second.magnitude,
-            first.charged + second.charged,
-            first.pairs + second.pairs,
-            first.density + second.density,
-        )
-
-    return Sum(terms, sizes)
+    first, second = known
+    if first is not None and second is not None:
+        a, b = first.sizes, second.sizes
+        both = Sizes(a.magnitude + b.magnitude, a.charged + b.charged, a.pairs + b.pairs, a.density + b.density)
+        return Sum(first.terms + second.terms, lambda: both)
+    one, number = cast(Sum, first or second), x[0] if first is None else x[1]
+    magnitude, charged, pairs, density = one.sizes
+    sizes = Sizes(magnitude + np.abs(number), charged, pairs + 1.0, density)
+    return Sum(one.terms + 1, lambda: sizes)
 
 
-def _carried(eqn: core.JaxprEqn, x: Sequence[np.ndarray], known: Sequence[Sum | None]) -> Sum:
+def _carried(step: Step, x: Sequence[np.ndarray], known: Sequence[Sum | None]) -> Sum:
     """Moved to other places, or multiplied by something, which may be multiplied into each of the terms."""
-    name = eqn.primitive.name
+    name = step.name
 
     def sizes() -> Sizes:
+        if name in ("mul", "div"):
+            return _multiplied(x, known) if name == "mul" else _scaled(_sizes_of(x[0], known[0]), 1 / np.abs(x[1]))
         made = [_sizes_of(a, s) for a, s in zip(x, known, strict=True)]
-        if name == "div":
-            return _scaled(made[0], 1 / np.abs(x[1]))
-        if name == "mul":  # of two sums, whichever is multiplied into the other's terms
-            first, second = _scaled(made[0], np.abs(x[1])), _scaled(made[1], np.abs(x[0]))
-            both = Sizes(*map(np.maximum, first, second))
-            return both._replace(charged=first.charged + second.charged)
         if has(name, Kind.KEEPS_SIZE):
             return made[0]
         if name == "select_n":
             made[0] = Sizes(*[x[0]] * len(Sizes._fields))  # which of the others
-        return Sizes(*(np.asarray(evaluated(eqn, *each)) for each in zip(*(s.arrays for s in made), strict=True)))
+        return Sizes(*(np.asarray(step.evaluate(*each)) for each in zip(*(s.arrays for s in made), strict=True)))
 
     sums = [s for s in known if s is not None]
     return Sum(max(s.terms for s in sums), sizes, 1 + max(s.pending for s in sums))
+
+
+def _multiplied(x: Sequence[np.ndarray], known: Sequence[Sum | None]) -> Sizes:
+    """Of a product, whichever factor is multiplied into the other's terms."""
+    first, second = (
+        None if s is None else _scaled(s.sizes, np.abs(factor)) for s, factor in zip(known, x[::-1], strict=True)
+    )
+    if first is not None and second is not None:
+        both = [*map(np.maximum, first, second)]
+        return Sizes(both[0], first.charged + second.charged, *both[2:])
+    magnitude, charged, pairs, density = cast(Sizes, first or second)
+    return Sizes(np.maximum(magnitude, np.abs(x[0]) * np.abs(x[1])), charged, np.maximum(pairs, 1.0), density)
 
 
 def _scaled(sizes: Sizes, factor: np.ndarray) -> Sizes:

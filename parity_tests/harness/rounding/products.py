@@ -21,20 +21,25 @@ from jax.extend import core
 
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.base import every
-from parity_tests.harness.rounding.evaluation import evaluated
 from parity_tests.harness.rounding.registry import Kind, has
 from parity_tests.harness.rounding.steps import Step
 
-_CARRIES = Kind.ADDS | Kind.MOVES | Kind.KEEPS_SIZE | Kind.SELECTS
+_MOST_PENDING = 32
 
 
 class Product:
-    """A product with K - 1 roundings. Most have no further factors, so that M is computed when it is first needed."""
+    """A product with K - 1 roundings. Most have no further factors, so that M is computed when it is first needed.
 
-    def __init__(self, roundings: int, compute: Callable[[], np.ndarray]) -> None:
+    `pending`: how many others that computation may ask for, one after the other: see `rounding.fused.Sum`.
+    """
+
+    def __init__(self, roundings: int, compute: Callable[[], np.ndarray], pending: int = 0) -> None:
         self.roundings = roundings
         self._compute = compute
         self._largest: np.ndarray | None = None
+        self.pending = pending % _MOST_PENDING
+        if pending and not self.pending:
+            _ = self.largest
 
     @property
     def largest(self) -> np.ndarray:
@@ -74,35 +79,37 @@ class Products:
 
     def lost(self, step: Step, x: Sequence[np.ndarray], precision: Precision) -> np.ndarray | float:
         """What the result of an equation may have lost besides the one η that its rule counts; it is remembered."""
-        name, eqn, known = step.name, step.eqn, self._known
-        if name != "mul" and not known:
+        name, known, result = step.name, self._known, step.eqn.outvars[0]
+        if name != "mul" and not (known and step.follows_products):
             return 0.0
         products = [*map(known.get, step.variables)]
-        if name != "mul" and not (any(products) and has(name, _CARRIES)):
+        if name != "mul" and not any(products):
             return 0.0
         if not step.real and any(a.dtype.kind not in "fc" for a in x[name == "select_n" :]):
             return 0.0
         if name == "mul" and not any(products):  # of two numbers there is one order only
-            known[eqn.outvars[0]] = Product(1, lambda: _largest(x[0]) * _largest(x[1]))
+            known[result] = Product(1, lambda: _largest(x[0]) * _largest(x[1]))
             return 0.0
         made = [product or Product(0, lambda a=a: _largest(a)) for a, product in zip(x, products, strict=True)]
         if name != "mul":
-            largest = _moved(eqn, x, [p.largest for p in made])  # now: a long chain of moves would recurse too deeply
-            known[eqn.outvars[0]] = Product(max(p.roundings for p in made), lambda: largest)
+            known[result] = Product(
+                max(p.roundings for p in made),
+                lambda: _moved(step, x, [p.largest for p in made]),
+                1 + max(p.pending for p in made),
+            )
             return 0.0
         first, second = made
         product = Product(first.roundings + second.roundings + 1, lambda: first.largest * second.largest)
-        known[eqn.outvars[0]] = product
+        known[result] = product
         lost = product.roundings * precision.tiny * product.largest
         if np.count_nonzero(x[0]) == x[0].size and np.count_nonzero(x[1]) == x[1].size:
             return lost
         return np.where((x[0] == 0) | (x[1] == 0), 0.0, lost)
 
 
-def _moved(eqn: core.JaxprEqn, x: Sequence[np.ndarray], largest: Sequence[np.ndarray]) -> np.ndarray:
-    name = eqn.primitive.name
-    if has(name, Kind.KEEPS_SIZE):
+def _moved(step: Step, x: Sequence[np.ndarray], largest: Sequence[np.ndarray]) -> np.ndarray:
+    if has(step.name, Kind.KEEPS_SIZE):
         return largest[0]
-    if has(name, Kind.ADDS):
+    if step.adds:
         return np.maximum(*largest)
-    return np.asarray(evaluated(eqn, x[0], *largest[1:]) if name == "select_n" else evaluated(eqn, *largest))
+    return np.asarray(step.evaluate(x[0], *largest[1:]) if step.name == "select_n" else step.evaluate(*largest))

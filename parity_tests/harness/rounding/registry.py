@@ -144,6 +144,7 @@ class Primitive:
 
 
 _RECORDS: dict[str, Primitive] = {}
+_edition = 0
 _NONE = Kind(0)
 AnyRule = TypeVar("AnyRule", bound="Rule | ControlRule")
 
@@ -161,6 +162,7 @@ def primitive(
     """
 
     def register(rule: AnyRule) -> AnyRule:
+        global _edition
         for name in names:
             known = _RECORDS.get(name)
             if known is not None:
@@ -169,6 +171,7 @@ def primitive(
                     f"has one record: change that one instead of registering {_place(rule)}"
                 )
             _RECORDS[name] = Primitive(name, kinds, rule, complex, terms)
+        _edition += 1
         return rule
 
     return register
@@ -181,6 +184,11 @@ def _place(rule: Rule | ControlRule) -> str:
 def record_of(name: str) -> Primitive | None:
     """The record of a primitive; None if it has none."""
     return _RECORDS.get(name)
+
+
+def edition() -> int:
+    """A number that is another one after every registration: what was found by the records holds for one edition."""
+    return _edition
 
 
 def kind_of(name: str) -> Kind:

@@ -16,8 +16,8 @@ import numpy as np
 from jax.extend import core
 
 from parity_tests.harness.numbers.formats import Precision
-from parity_tests.harness.rounding.evaluation import called, evaluated
-from parity_tests.harness.rounding.steps import steps_of
+from parity_tests.harness.rounding.evaluation import called
+from parity_tests.harness.rounding.steps import plan_of
 
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -61,7 +61,7 @@ def step(jaxpr: core.Jaxpr, consts: Sequence, operands: Sequence[np.ndarray]) ->
     def read(atom):
         return np.abs(np.asarray(atom.val)) if isinstance(atom, core.Literal) else environment[atom]
 
-    for each in steps_of(jaxpr):
+    for each in plan_of(jaxpr).steps:
         eqn, values = each.eqn, [*map(read, each.eqn.invars)]
         if each.inner is not None:
             outputs = step(each.inner.jaxpr, each.inner.consts, values)
@@ -72,7 +72,7 @@ def step(jaxpr: core.Jaxpr, consts: Sequence, operands: Sequence[np.ndarray]) ->
         elif each.name == "mul":
             outputs = [values[0] * values[1]]
         else:
-            outputs = [np.asarray(evaluated(eqn, *values))]
+            outputs = [np.asarray(each.evaluate(*values))]
         environment.update(zip(eqn.outvars, outputs, strict=True))
     return [read(x) for x in jaxpr.outvars]
 

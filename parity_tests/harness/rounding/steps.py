@@ -7,14 +7,19 @@ arrays as small as those of most samples, asking an equation takes as long as co
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.rounding.evaluation import called
+from parity_tests.harness.rounding import exact
+from parity_tests.harness.rounding.evaluation import called, evaluator
+from parity_tests.harness.rounding.registry import Kind, Primitive, Terms, edition, record_of
 
 _FLOAT64 = np.dtype(np.float64)
+_FOLLOWED = Kind.ADDS | Kind.MOVES | Kind.KEEPS_SIZE | Kind.SELECTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,19 @@ class Step:
         variables: its operands; None in place of a literal.
         has_literals: True if it has literals among its operands.
         result: its result; None if it has several.
+        many: True if its primitive has several results, or may have.
         real: True if all operands and results are float64.
+        evaluate: (values of its operands) -> that of its result, or those of its results.
+        record: of its primitive; None if that has none.
+        kinds: what the primitive is, as a number; 0 without a record.
+        terms: of a sum whose terms are followed; see `rounding.fused`.
+        adds: True if it adds two numbers.
+        may_be_exact: True if it makes no rounding error at some operands; see `rounding.exact`.
+        follows_products: True if its result is a product as its operands are; see `rounding.products`.
+        follows_sums: True if its result is a sum as its operands are; see `rounding.fused`.
+        has_logarithm: True if it divides by a number that the program has the logarithm of; see `rounding.analysis`.
+        may_lose_more: True if these three may say that it loses more than its rule does.
+        plain: True if it is real and has one result, which a rule bounds.
     """
 
     eqn: core.JaxprEqn
@@ -37,24 +54,74 @@ class Step:
     variables: tuple[core.Var | None, ...]
     has_literals: bool
     result: core.Var | None
+    many: bool
     real: bool
+    evaluate: Callable[..., Any]
+    record: Primitive | None
+    kinds: int
+    terms: Terms | None
+    adds: bool
+    may_be_exact: bool
+    follows_products: bool
+    follows_sums: bool
+    has_logarithm: bool
+    may_lose_more: bool
+    plain: bool
 
     @classmethod
-    def of(cls, eqn: core.JaxprEqn) -> Step:
-        """Make the step of an equation."""
+    def of(cls, eqn: core.JaxprEqn, logarithms: Sequence[Any] = ()) -> Step:
+        """Make the step of an equation of a program that has the logarithms of these variables."""
+        name, record, inner = eqn.primitive.name, record_of(eqn.primitive.name), called(eqn)
+        real = all(getattr(atom.aval, "dtype", None) == _FLOAT64 for atom in (*eqn.invars, *eqn.outvars))
         variables = tuple(None if isinstance(atom, core.Literal) else atom for atom in eqn.invars)
+        many = eqn.primitive.multiple_results
+
+        def is_any(kinds: Kind) -> bool:
+            return record is not None and record.is_any(kinds)
+
+        followed, terms = is_any(_FOLLOWED), None if record is None else record.terms
         return cls(
-            eqn,
-            eqn.primitive.name,
-            called(eqn),
-            variables,
-            None in variables,
-            eqn.outvars[0] if len(eqn.outvars) == 1 else None,
-            all(getattr(atom.aval, "dtype", None) == _FLOAT64 for atom in (*eqn.invars, *eqn.outvars)),
+            eqn=eqn,
+            name=name,
+            inner=inner,
+            variables=variables,
+            has_literals=None in variables,
+            result=eqn.outvars[0] if len(eqn.outvars) == 1 else None,
+            many=many,
+            real=real,
+            evaluate=evaluator(eqn, real),
+            record=record,
+            kinds=0 if record is None else record.bits,
+            terms=terms,
+            adds=is_any(Kind.ADDS),
+            may_be_exact=name == "div" or is_any(exact.MAY_BE),
+            follows_products=followed,
+            follows_sums=record is not None and (name in ("mul", "div") or followed),
+            has_logarithm=name == "div" and any(eqn.invars[1] is x for x in logarithms),
+            may_lose_more=name in ("mul", "div") or followed or terms is not None,
+            plain=real and not many and inner is None and record is not None and not is_any(Kind.CONTROL),
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps of a program.
+
+    Attributes:
+        steps: those of all equations, in their order.
+        logarithms: the variables that the program has the logarithm of.
+    """
+
+    steps: tuple[Step, ...]
+    logarithms: tuple[Any, ...]
+
+
+def plan_of(jaxpr: core.Jaxpr) -> Plan:
+    """Return the plan of a program."""
+    return _plan_of(jaxpr, edition())
+
+
 @functools.lru_cache(maxsize=1024)
-def steps_of(jaxpr: core.Jaxpr) -> tuple[Step, ...]:
-    """Return the steps of all equations of a program, in their order."""
-    return tuple(map(Step.of, jaxpr.eqns))
+def _plan_of(jaxpr: core.Jaxpr, of_records: int) -> Plan:
+    logarithms = tuple(eqn.invars[0] for eqn in jaxpr.eqns if eqn.primitive.name == "log")
+    return Plan(tuple(Step.of(eqn, logarithms) for eqn in jaxpr.eqns), logarithms)

@@ -10,7 +10,7 @@ from jax import lax
 from parity_tests.harness.rounding import complex as rounding_complex
 from parity_tests.harness.rounding.base import ELEMENTARY
 from parity_tests.harness.rounding.evaluation import evaluated
-from parity_tests.harness.rounding.evaluation_products import contracted
+from parity_tests.harness.rounding.evaluation_products import as_matrices, product
 from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, Terms, primitive
 from parity_tests.harness.rounding.terms import (
     equal_pairs,
@@ -59,8 +59,9 @@ def contraction(eqn, x, e, y, p):
     (axes, _), _ = dimension_numbers
     K, complex_numbers = math.prod([x[0].shape[axis] for axis in axes]), y.dtype.kind == "c"
     X, Y = np.abs(x[0]), np.abs(x[1])
-    magnitude = contracted(X, Y, dimension_numbers)
-    passed_on = contracted(X, e[1], dimension_numbers) + contracted(e[0], Y + e[1], dimension_numbers)
+    layout = as_matrices(X.shape, Y.shape, dimension_numbers)
+    magnitude = product(X, Y, layout)
+    passed_on = product(X, e[1], layout) + product(e[0], Y + e[1], layout)
     pairs = pairs_of_contraction(x[0], x[1], dimension_numbers, p)
     own = (math.sqrt(2) * p.gamma(2 * K, pairs) if complex_numbers else p.gamma(K, pairs)) * magnitude
     lost = (rounding_complex.PRODUCT if complex_numbers else 1) * K * p.tiny
