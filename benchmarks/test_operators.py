@@ -109,6 +109,16 @@ def test_each_bar_can_be_missed() -> None:
     assert "median 2.0 s" in times([outcome(), lost])
 
 
+@pytest.mark.parametrize(("fields", "missed"), [({}, 0), ({"seconds": 20.1}, 1), ({"megabytes": 1001}, 1)])
+def test_the_costly_operators_have_bars_of_time_and_memory(fields: dict[str, float], missed: int) -> None:
+    slow = dataclasses.replace(outcome(), **fields)
+    assert [met for *_, met in bars([outcome(), slow], costly=True)].count(False) == missed
+    assert all(met for *_, met in bars([slow]))
+    page = as_markdown(FACTS | {"costly": True}, [slow])
+    assert page.count("MISSED") == missed
+    assert "`python -m benchmarks.operators --costly`" in page
+
+
 def test_the_files(tmp_path: Path) -> None:
     path = tmp_path / "operators.json"
     write(FACTS, {"neg": outcome("neg")}, path)

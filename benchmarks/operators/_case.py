@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gradparity import OpSpec
+from gradparity import JaxCandidate, OpSpec
 from parity_tests.harness.report.results import Row, WrongResult
 
 REAL = ("float64", "float32", "bfloat16", "float16")
@@ -50,20 +50,20 @@ class Case:
     Attributes:
         name: its name in PyTorch's list of operators, op_db.
         spec: the oracle, its signature, and the domains of its inputs.
-        call: PyTorch's operator.
+        call: PyTorch's operator, or a candidate in JAX.
         defects: what is wrong with it.
     """
 
     name: str
     spec: OpSpec
-    call: Callable[..., Any]
+    call: Callable[..., Any] | JaxCandidate
     defects: tuple[Defect, ...] = ()
 
 
 def case(
     name: str,
     primal: Callable[..., Any],
-    call: Callable[..., Any],
+    call: Callable[..., Any] | JaxCandidate,
     signature: str,
     *defects: Defect,
     **options: Any,

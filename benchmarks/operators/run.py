@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.operators._case import Case
 from benchmarks.run import THREAD_COUNTS
 from parity_tests.harness.report.results import Row
 
@@ -63,19 +64,17 @@ class Outcome:
         return "unresolved" if self.failures else "right"
 
 
-def judge_one(name: str, path: Path, seed: int) -> None:
+def judge_one(case: Case, path: Path, seed: int) -> None:
     """Judge an operator in this process, at the settings that a user gets, and write what came of it."""
     import torch
 
-    from benchmarks.operators.survey import CASES
     from gradparity import crosscheck
 
     torch.set_num_threads(1)
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, resource.RLIM_INFINITY))
-    case = CASES[name]
     start = _cpu_seconds()
-    report = crosscheck(case.call, case.spec, name=name, seed=seed)
-    outcome = Outcome(name, seconds=round(_cpu_seconds() - start, 2))
+    report = crosscheck(case.call, case.spec, name=case.name, seed=seed)
+    outcome = Outcome(case.name, seconds=round(_cpu_seconds() - start, 2))
     outcome.megabytes = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     for row in report.rows:
         verdict = str(row.verdict)
@@ -100,11 +99,12 @@ def _failure(row: Row) -> dict[str, Any]:
     }
 
 
-def judge_apart(name: str, seed: int) -> Outcome:
-    """Judge an operator in a process of its own."""
+def judge_apart(name: str, seed: int, costly: bool = False) -> Outcome:
+    """Judge an operator in a process of its own: one of the survey, or of the costly ones."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "outcome.json"
         command = [sys.executable, "-m", "benchmarks.operators", "--one", name, "--seed", str(seed), "--out", str(path)]
+        command += ["--costly"] if costly else []
         environment = os.environ | dict.fromkeys(THREAD_COUNTS, "1")
         start = time.monotonic()
         done = subprocess.run(

@@ -8,18 +8,26 @@ from typing import Any
 
 from benchmarks.operators.run import Outcome
 
+SECONDS, MEGABYTES = 20, 1000  # bars of CPU time and of memory, for each of the costly operators
+_CHOSEN = "`benchmarks/operators/rule.py` says how they were chosen."
 
-def bars(outcomes: Sequence[Outcome]) -> list[tuple[str, str, bool]]:
-    """Each bar, what was measured, and whether it is met."""
+
+def bars(outcomes: Sequence[Outcome], costly: bool = False) -> list[tuple[str, str, bool]]:
+    """Each bar, what was measured, and whether it is met; of the costly operators, the time and memory of each, too."""
     rows = sum(sum(x.rows.values()) for x in outcomes)
     unresolved = sum(x.rows.get("UNRESOLVED", 0) for x in outcomes)
     share = 100 * unresolved / max(rows, 1)
     lost, alarms = (_names(outcomes, kind) for kind in ("LOST", "FALSE ALARM"))
-    return [
+    found = [
         ("at most 1 % of rows UNRESOLVED", f"{share:.2f} % ({unresolved} of {rows})", share <= 1),
         ("no false alarm", _counted(alarms), not alarms),
         ("no lost report", _counted(lost), not lost),
     ]
+    if costly:
+        seconds, megabytes = (max((getattr(x, of) for x in outcomes), default=0) for of in ("seconds", "megabytes"))
+        found.append((f"at most {SECONDS} CPU s for each", f"{seconds:.1f} s", seconds <= SECONDS))
+        found.append((f"at most {MEGABYTES} MB for each", f"{megabytes:.0f} MB", megabytes <= MEGABYTES))
+    return found
 
 
 def _names(outcomes: Sequence[Outcome], kind: str) -> list[str]:
@@ -47,17 +55,21 @@ def as_markdown(facts: dict[str, Any], outcomes: Sequence[Outcome]) -> str:
     """A page."""
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     commits = ", ".join(dict.fromkeys(x.commit or "unknown" for x in outcomes))
+    costly = facts.get("costly", False)
+    title = "The operators whose judgment takes longest" if costly else "A hundred operators of PyTorch, judged"
+    whence = "`benchmarks/operators/costly.py` has them." if costly else _CHOSEN
+    command = "python -m benchmarks.operators" + " --costly" * costly
     lines = [
-        "# A hundred operators of PyTorch, judged",
+        f"# {title}",
         "",
-        f"Written by `python -m benchmarks.operators`; {facts['date']}; commit {commits}; {versions}; "
+        f"Written by `{command}`; {facts['date']}; commit {commits}; {versions}; "
         f"{facts['machine']['cpu']}, {facts['machine']['cores']} cores, load {facts['machine']['load']}; seed "
-        f"{facts['seed']}; default settings. `benchmarks/operators/rule.py` says how they were chosen.",
+        f"{facts['seed']}; default settings. {whence}",
         "",
         *([] if facts["complete"] else ["**Not complete.**", ""]),
         "| bar | measured | |",
         "|---|---|---|",
-        *(f"| {bar} | {measured} | {'met' if met else 'MISSED'} |" for bar, measured, met in bars(outcomes)),
+        *(f"| {bar} | {measured} | {'met' if met else 'MISSED'} |" for bar, measured, met in bars(outcomes, costly)),
         "",
         times(outcomes),
         "",

@@ -233,7 +233,7 @@ def _carried(step: Step, x: Sequence[np.ndarray], known: Sequence[Sum | None]) -
 
 
 def _multiplied(x: Sequence[np.ndarray], known: Sequence[Sum | None]) -> Sizes:
-    """Of a product, whichever factor is multiplied into the other's terms."""
+    """The sizes of a product of two sums: whichever factor is multiplied into the other's terms."""
     first, second = (
         None if s is None else _scaled(s.sizes, np.abs(factor)) for s, factor in zip(known, x[::-1], strict=True)
     )
