@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import ast
 import html
-import itertools
-import logging
+import json
 import posixpath
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
@@ -32,7 +32,19 @@ GENERATED = {
     "parity_tests/harness/specs/spec.py": "api/OpSpec.md",
     "parity_tests/cli/app.py": "commands.md",
 }
-LOG = logging.getLogger("mkdocs.hooks")  # a warning ends `mkdocs build --strict`
+# Packages and modules whose public names have a page; those of ATen's operators are on docs/aten.md.
+PACKAGES = (
+    "jax_ref",
+    "jax_ref.ffi",
+    "jax_ref.gpu",
+    "jax_ref.nn.equinox",
+    "jax_ref.nn.flax",
+    "jax_ref.sharded",
+    "torch_impl",
+    "torch_impl.derivatives",
+    "torch_impl.gpu",
+    "torch_impl.nn",
+)
 FENCE = re.compile(r"^(```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 EQUATION = re.compile(r"\\tag\{(\d+)\}")
@@ -61,7 +73,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         path = ROOT / source
         content = path.read_bytes() if path.suffix == ".svg" else path.read_text(encoding="utf-8")
         files.append(File.generated(config, _place(source), content=content))
-    for place, text in _generated_pages():
+    for place, text in (*_generated_pages(), *_notebooks()):
         files.append(File.generated(config, place, content=text))
     return files
 
@@ -80,22 +92,15 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Render the formulas as MathML, which browsers show without a script; warn of what screen readers cannot read."""
-    for problem in _unreadable(content):
-        LOG.warning("%s: %s", page.file.src_uri, problem)
+    """Render the formulas as MathML, which browsers show without a script."""
+    content = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", content)  # a corner, which heads nothing
     content = re.sub(r'<div class="arithmatex">\\\[(.*?)\\\]</div>', _displayed, content, flags=re.DOTALL)
     return re.sub(r'<span class="arithmatex">\\\((.*?)\\\)</span>', _inline, content, flags=re.DOTALL)
 
 
-def _unreadable(content: str) -> Iterator[str]:
-    """What is missing for those who do not see the page: texts of pictures, and headings without a level between."""
-    for image in re.findall(r"<img[^>]*>", content):
-        if not re.search(r'alt="[^"]+"', image):
-            yield f"a picture has no text in its place: {image}"
-    levels = [int(level) for level in re.findall(r"<h([1-6])", content)]
-    for above, below in itertools.pairwise(levels):
-        if below > above + 1:
-            yield f"a heading of level {below} follows one of level {above}"
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Name the search, which the theme leaves to its looks."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
 
 
 def _displayed(match: re.Match[str]) -> str:
@@ -211,17 +216,23 @@ def _api_pages() -> dict[str, list[str]]:
     pages = {
         name: [f"parity_tests.harness.{parity_tests._MODULES[name]}.{name}"] for name in sorted(parity_tests._MODULES)
     }
-    for package in ("jax_ref", "torch_impl"):
-        pages[package] = list(_exported(package))
-    return pages
+    return pages | {package: list(_exported(package)) for package in PACKAGES}
 
 
 def _exported(package: str) -> Iterator[str]:
-    """The functions that a package exports, by the modules that define them."""
-    tree = ast.parse((ROOT / package / "__init__.py").read_text(encoding="utf-8"))
-    for statement in tree.body:
-        if isinstance(statement, ast.ImportFrom) and statement.module and "._" in statement.module:
-            yield from (f"{statement.module}.{name.name}" for name in statement.names if name.name.islower())
+    """What a package exports, by the modules that define it; of a module that is public itself, what it defines."""
+    folder = ROOT / package.replace(".", "/")
+    file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    nested = [inner for statement in tree.body if isinstance(statement, ast.If) for inner in statement.body]
+    for statement in [*tree.body, *nested]:
+        match statement:
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith(f"{package}."):
+                yield from (f"{module}.{name.name}" for name in names if name.asname == name.name)
+            case ast.AnnAssign(target=ast.Name(id=name)) if folder.is_dir():  # made when it is first used
+                yield f"{package}.{name}"
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) if not folder.is_dir() and name[0] != "_":
+                yield f"{package}.{name}"
 
 
 def _generated_pages() -> Iterator[tuple[str, str]]:
@@ -230,6 +241,10 @@ def _generated_pages() -> Iterator[tuple[str, str]]:
         title = f"# {name}\n\n" if len(members) > 1 else ""
         options = "\n    options:\n      heading_level: 2\n" if title else "\n"
         yield f"api/{name}.md", title + "\n".join(f"::: {member}{options}" for member in members)
+    yield from _generated_pages_of_checks()
+
+
+def _generated_pages_of_checks() -> Iterator[tuple[str, str]]:
     from parity_tests.harness.checks import CHECKS
     from parity_tests.harness.checks.explanations import as_markdown
 
@@ -238,6 +253,30 @@ def _generated_pages() -> Iterator[tuple[str, str]]:
     yield "checks/index.md", f"# Checks\n\n{intro}\n\n| check | catches |\n|---|---|\n{rows}\n"
     for name, check in CHECKS.items():
         yield f"checks/{name}.md", as_markdown(check) + _planted(name)
+
+
+def _notebooks() -> Iterator[tuple[str, str]]:
+    """The notebooks of docs/ as pages: their texts, their code, and what it shows."""
+    for path in sorted((ROOT / "docs").glob("*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        text = "\n\n".join(part for cell in cells for part in _of_cell(cell))
+        yield f"{path.stem}.md", f"{text}\n\n[The notebook itself]({path.name}) can be downloaded.\n"
+
+
+def _of_cell(cell: dict[str, Any]) -> Iterator[str]:
+    source = "".join(cell["source"])
+    if cell["cell_type"] == "markdown":
+        yield source
+        return
+    yield f"```python\n{source}\n```"
+    for output in cell["outputs"]:
+        shown = output.get("data", {})
+        if "text/html" in shown:  # in a shadow root, so that neither style reaches the other
+            page = re.sub(r"\n\s*\n", "\n", "".join(shown["text/html"]))  # an empty line would end the block
+            page = re.sub(r'<a href="#[^"]*">(.*?)</a>', r"\1", page)  # no anchor is found through it
+            yield f'<div class="shown"><template shadowrootmode="open">\n{page}\n</template></div>'
+        else:
+            yield f"```text\n{''.join(output.get('text') or shown['text/plain'])}\n```"
 
 
 def _planted(check: str) -> str:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from torch._ops import OpOverloadPacket
 
     attn_native: OpOverloadPacket
+    """attn as `torch.ops.gradparity.attn`: with formulas of its own in derivatives.yaml."""
+
     attn_native_implicit: OpOverloadPacket
+    """attn as `torch.ops.gradparity.attn_implicit`: autograd differentiates the operators that it calls."""
 
 _NATIVE = {"attn_native": "attn", "attn_native_implicit": "attn_implicit"}
 

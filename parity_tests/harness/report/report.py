@@ -31,7 +31,7 @@ from parity_tests.harness.report.results import (
     result_from_dict,
     smallest_from_dict,
 )
-from parity_tests.harness.report.text import as_text
+from parity_tests.harness.report.text import as_text, verdict_line
 
 SCHEMA = 1
 
@@ -40,7 +40,7 @@ class ParityError(AssertionError):
     """A candidate did not agree with the oracle; the message is the report."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Report:
     """Every row of a run; what was skipped or not built, with the reasons; and, if it ended early, why.
 
@@ -151,6 +151,10 @@ class Report:
 
     def __str__(self) -> str:
         return as_text(self)
+
+    def __repr__(self) -> str:
+        ops = ", ".join(dict.fromkeys(row.op for row in self.rows))
+        return f"<Report of {ops or 'nothing'}: {verdict_line(self).plain}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the report in HTML, with styles that are nested in a class of their own."""
