@@ -33,6 +33,7 @@ class Published:
         requires: packages that the case needs besides that one and what that one requires.
         alone: True if its package is installed without its requirements, which do not install beside PyTorch and JAX.
         by_hand: why no run of CI judges it, as what its package downloads; empty if one does.
+        never_quick: True if its defect shows only at samples that `--quick` leaves out, and it is judged with all.
     """
 
     case: str
@@ -47,6 +48,7 @@ class Published:
     requires: Sequence[str] = ()
     alone: bool = False
     by_hand: str = ""
+    never_quick: bool = False
 
     @property
     def requirements(self) -> list[str]:

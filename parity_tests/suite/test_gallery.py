@@ -98,6 +98,16 @@ def test_the_command_exits_with_what_it_finds(monkeypatch, verdict, code):
     assert f"1 judged, {code} differ" in result.output
 
 
+def test_a_defect_that_quick_does_not_reach_is_judged_by_all_samples(monkeypatch):
+    asked = []
+    here = dataclasses.replace(PUBLISHED, version=metadata.version("rich"))
+    other = dataclasses.replace(here, case="b_case", never_quick=True)
+    monkeypatch.setattr(gallery, "expected", lambda: [here, other])
+    monkeypatch.setattr(gallery, "report_on", lambda published, quick: asked.append(quick) or report("MISMATCH"))
+    assert CliRunner().invoke(APP, ["--quick"]).exit_code == 0
+    assert asked == [True, False]
+
+
 def test_what_pip_installs_is_told():
     alone = dataclasses.replace(PUBLISHED, case="b_case", package="b", alone=True, requires=["numpy"])
     with_more = dataclasses.replace(PUBLISHED, case="c_case", package="c", version="2.0", requires=["numpy", "d"])
