@@ -68,13 +68,12 @@ def where_defined(oracle: Oracle, name: str, args: Arrays, precision: Precision)
     Of a gradient that is found by a cotangent of NaN for each such entry: what it reaches is NaN. Where there is no
     derivative at all its zeros have no bound either.
     """
-    count = len(oracle.inputs)
     truths = oracle.ask(name, args, precision)
     if name == "forward":
         return truths
     if _only_zeros_known(truths) and _only_zeros_known(oracle.ask(name, args, FLOAT64)):
         return [replace(y, bound=np.full(y.value.shape, np.inf)) for y in truths]
-    nans = {y.label: np.isnan(y.value) for y in oracle.ask("forward", args[:count], precision)}
+    nans = {label: np.isnan(y) for label, y in oracle.outputs_by_name(args).items()}
     if not any(nan.any() for nan in nans.values()):
         return truths
     spoilt = [

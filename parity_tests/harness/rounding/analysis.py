@@ -238,7 +238,7 @@ def _plain(
         if integers is not None:
             return integers
     bound = _rule_of(step, False)(step.eqn, x, e, y, precision)
-    if step.may_be_exact and rounding_exact.exact(step.eqn, x, e, y, precision):
+    if step.may_be_exact and not np.count_nonzero(e[0]) and rounding_exact.exact(step.eqn, x, e, y, precision):
         bound = np.zeros(y.shape)
     if step.kinds & _FUNCTION:
         bound = functools.reduce(_unknown_if, e, bound)
