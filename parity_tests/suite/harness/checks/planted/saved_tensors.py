@@ -53,6 +53,11 @@ class _RunsAgain(torch.autograd.Function):
         return None, gradient, cotangents[0] * ctx.saved_tensors[0]
 
 
+def as_complex_numbers(x, factor):
+    """Fails where the last axis is strided, in any run, in an operator of PyTorch's own."""
+    return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (2, 2)))).flatten(-2) * factor
+
+
 class OwnClosure(torch.autograd.Function):
     """A closure that the Function makes of its own arguments."""
 
@@ -108,6 +113,7 @@ CASES = (
         _closing_over(_RunsAgain),
         {
             "a closure of the Function's own": Mistake(OwnClosure.apply, "saved_tensors", passes=_PASSES),
+            "a forward that strides stop": Mistake(as_complex_numbers, "saved_tensors", passes=_PASSES),
             "what a closure is called with": Mistake(_closing_over(_RunsAgainWithX), "saved_tensors", passes=_PASSES),
         },
     ),
