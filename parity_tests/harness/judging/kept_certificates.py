@@ -59,10 +59,13 @@ _ROUNDING = "parity_tests.harness.rounding."
 
 
 class KeptCertificates:
-    """The certificates of one oracle at these samples. Must be used inside `numerics.pinned()`."""
+    """The certificates of one oracle at these samples. Must be used inside `numerics.pinned()`.
 
-    def __init__(self, oracle: Oracle, cases: Sequence[Sample]) -> None:
-        self._oracle, self._cases = oracle, cases
+    Their folder has at most `largest` bytes, or fewer if the user gives JAX's own cache fewer.
+    """
+
+    def __init__(self, oracle: Oracle, cases: Sequence[Sample], largest: int = LARGEST_FOLDER) -> None:
+        self._oracle, self._cases, self._largest = oracle, cases, largest
         self._digests: dict[tuple[int, Request], str] = {}
 
     def read(self, blank: Row) -> Row | None:
@@ -106,7 +109,7 @@ class KeptCertificates:
         with contextlib.suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
             write_text(file, json.dumps(content))
-            _make_room(file.parent, _largest_folder())
+            _make_room(file.parent, _largest_folder(self._largest))
 
     def _file(self, row: Row) -> Path | None:
         """The file of a row's certificate; None if it cannot be kept."""
@@ -168,10 +171,10 @@ def folder() -> Path | None:
     return Path(where, "gradparity-certificates")
 
 
-def _largest_folder() -> int:
-    """How many bytes the folder may have: `LARGEST_FOLDER`, or less if the user gives JAX's own cache less."""
+def _largest_folder(largest: int = LARGEST_FOLDER) -> int:
+    """How many bytes the folder may have: these, or fewer if the user gives JAX's own cache fewer."""
     of_jax = jax.config.values["jax_compilation_cache_max_size"]
-    return LARGEST_FOLDER if of_jax < 0 else min(of_jax, LARGEST_FOLDER)  # -1 is JAX's word for no bound
+    return largest if of_jax < 0 else min(of_jax, largest)  # -1 is JAX's word for no bound
 
 
 def _make_room(where: Path, largest: int) -> None:
@@ -299,13 +302,21 @@ def _environment() -> tuple[str, ...]:
 @functools.cache
 def _source() -> str | None:
     """A digest of the harness; None if its files cannot be read, or have changed since this process has read them."""
+    return digest_of_source(_HARNESS, _IMPORTED)
+
+
+def digest_of_source(folder: Path, imported: float) -> str | None:
+    """A digest of a folder's Python files; None if they cannot be read, or one has changed since they were imported.
+
+    `imported`: when that was, in seconds as `time.time` has them.
+    """
     digest = hashlib.sha256()
-    files = sorted(_HARNESS.rglob("*.py"))
+    files = sorted(folder.rglob("*.py"))
     try:
-        if any(file.stat().st_mtime > _IMPORTED for file in files):
+        if any(file.stat().st_mtime > imported for file in files):
             return None
         for file in files:
-            digest.update(f"{file.relative_to(_HARNESS).as_posix()}\0".encode() + file.read_bytes() + b"\0")
+            digest.update(f"{file.relative_to(folder).as_posix()}\0".encode() + file.read_bytes() + b"\0")
     except OSError:
         return None
     return digest.hexdigest() if files else None

@@ -12,8 +12,9 @@ holds no names of its own. A rule for complex numbers stands in the same record.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
 from types import MappingProxyType
@@ -177,6 +178,19 @@ def primitive(
     return register
 
 
+@contextlib.contextmanager
+def scoped_records() -> Iterator[None]:
+    """Forget the records that are made within the block once it ends."""
+    global _edition
+    before = dict(_RECORDS)
+    try:
+        yield
+    finally:
+        _RECORDS.clear()
+        _RECORDS.update(before)
+        _edition += 1
+
+
 def _place(rule: Rule | ControlRule) -> str:
     return f"{getattr(rule, '__module__', '')}.{getattr(rule, '__qualname__', rule)}"
 
@@ -187,7 +201,7 @@ def record_of(name: str) -> Primitive | None:
 
 
 def edition() -> int:
-    """A number that is another one after every registration: what was found by the records holds for one edition."""
+    """A number that changes whenever the records do: what was found by them holds for one edition."""
     return _edition
 
 

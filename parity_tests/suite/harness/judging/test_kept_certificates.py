@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import time
 from collections.abc import Callable
@@ -19,8 +20,9 @@ from parity_tests import Domain, OpSpec, Report, Verdict, crosscheck
 from parity_tests.harness.findings import Fact
 from parity_tests.harness.judging import certified, kept_certificates
 from parity_tests.harness.judging.certified import Oracles
-from parity_tests.harness.judging.kept_certificates import _make_room
+from parity_tests.harness.judging.kept_certificates import KeptCertificates, _make_room, digest_of_source
 from parity_tests.harness.numbers.formats import FLOAT64
+from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle import certificate
 from parity_tests.harness.oracle.witness import registered
 from parity_tests.harness.report.results import Row
@@ -150,11 +152,14 @@ def test_a_certificate_that_is_read_is_used(folder: Path):
     assert _files(folder) == [file]
 
 
-def test_a_new_certificate_takes_the_place_of_an_old_one(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_new_certificate_takes_the_place_of_an_old_one(folder: Path):
     largest = 50_000
     old, older = _file(folder, "old", 30, largest // 2), _file(folder, "older", 31, largest // 2)
-    monkeypatch.setattr(kept_certificates, "LARGEST_FOLDER", largest)
-    _certificate(_RIGHT)
+    certified_oracle = Oracles(_RIGHT, "cpu", 0).certified_oracle(FLOAT64)
+    row = certified_oracle.certificate("vjp").row
+    assert older.exists()
+    with pinned():
+        KeptCertificates(certified_oracle.oracle, certified_oracle.cases, largest).write(row)
     assert old.exists()
     assert not older.exists()
     assert len(_files(folder)) == 2
@@ -233,30 +238,26 @@ def test_another_harness_certifies_anew(folder: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.fixture
-def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with one file in place of the harness."""
+def source(tmp_path: Path) -> Path:
+    """A folder with one file, as the harness has many."""
     folder = tmp_path / "harness"
     folder.mkdir()
     (folder / "rule.py").write_text("BOUND = 1\n")
-    monkeypatch.setattr(kept_certificates, "_HARNESS", folder)
     return folder
 
 
-def test_the_source_of_the_harness(harness: Path, monkeypatch: pytest.MonkeyPatch):
-    digest = kept_certificates._source.__wrapped__
-    monkeypatch.setattr(kept_certificates, "_IMPORTED", float("inf"))
-    before = digest()
-    assert digest() == before
-    (harness / "rule.py").write_text("BOUND = 2\n")
-    assert digest() not in (before, None)
-    (harness / "rule.py").unlink()
-    assert digest() is None
+def test_the_digest_of_a_source(source: Path):
+    before = digest_of_source(source, math.inf)
+    assert digest_of_source(source, math.inf) == before
+    (source / "rule.py").write_text("BOUND = 2\n")
+    assert digest_of_source(source, math.inf) not in (before, None)
+    (source / "rule.py").unlink()
+    assert digest_of_source(source, math.inf) is None
 
 
-def test_a_harness_that_was_edited_after_its_import_has_no_digest(harness: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_source_that_was_edited_after_its_import_has_no_digest(source: Path):
     """What runs is not what is written there."""
-    monkeypatch.setattr(kept_certificates, "_IMPORTED", 0.0)
-    assert kept_certificates._source.__wrapped__() is None
+    assert digest_of_source(source, imported=0.0) is None
 
 
 # Never too kind.
@@ -329,11 +330,11 @@ def test_nothing_is_kept_beside_a_witness_of_the_users_own(folder: Path):
         assert not _is_kept(_RIGHT, folder)
 
 
-def test_nothing_is_kept_beside_a_rounding_rule_of_the_users_own(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_nothing_is_kept_beside_a_rounding_rule_of_the_users_own(folder: Path):
     """Its source is not part of the digest, so that a changed rule would find old certificates."""
-    monkeypatch.setattr(registry, "_RECORDS", dict(registry.records()))
-    registry.primitive("a primitive of the user's own")(lambda eqn, x, e, y, p: e[0])
-    assert _certificate(_RIGHT).passed
+    with registry.scoped_records():
+        registry.primitive("a primitive of the user's own")(lambda eqn, x, e, y, p: e[0])
+        assert _certificate(_RIGHT).passed
     assert _files(folder) == []
 
 

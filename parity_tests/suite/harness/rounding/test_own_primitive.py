@@ -16,12 +16,11 @@ from parity_tests import OpSpec, Verdict
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.addends import addends
-from parity_tests.harness.rounding import registry
 from parity_tests.harness.rounding.analysis import bounded
 from parity_tests.harness.rounding.arithmetic import MOVES
 from parity_tests.harness.rounding.evaluation import evaluated
 from parity_tests.harness.rounding.missing import NoRule
-from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, Terms, primitive
+from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, Terms, kind_of, primitive, scoped_records
 from parity_tests.harness.rounding.sums import SUM
 from parity_tests.suite.harness._ops import judged, normal
 
@@ -56,10 +55,9 @@ def total_rule(eqn, x, e, y, p):
 
 
 @pytest.fixture(autouse=True)
-def own_records(monkeypatch):
+def own_records():
     """Records made in a test are forgotten after it."""
-    monkeypatch.setattr(registry, "_RECORDS", dict(registry._RECORDS))
-    with pinned():
+    with scoped_records(), pinned():
         yield
 
 
@@ -105,6 +103,16 @@ def test_what_moves_numbers_is_followed_because_its_record_says_so(program, x):
     np.testing.assert_array_equal(bound, expected)
 
 
+def test_a_record_is_forgotten_after_its_block():
+    """And so is what was planned by it for a program."""
+    closed = jax.make_jaxpr(turned_p.bind)(SMALL)
+    with scoped_records():
+        primitive("turned", **AS_TURNED)(turned_rule)
+        bounded(closed, SMALL, precision=PRECISIONS["float32"])
+    with pytest.raises(NoRule, match="'turned'"):
+        bounded(closed, SMALL, precision=PRECISIONS["float32"])
+
+
 @pytest.mark.parametrize(("program", "x"), FOLLOWED)
 def test_without_its_kind_it_is_not_followed(program, x):
     primitive("turned", complex=BY_MODULUS)(turned_rule)
@@ -115,8 +123,7 @@ def test_without_its_kind_it_is_not_followed(program, x):
 
 def test_complex_numbers_go_by_the_record():
     z = normal(3) + 1j * normal(3, seed=1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "_RECORDS", dict(registry._RECORDS))
+    with scoped_records():
         primitive("turned", kinds=MOVES)(turned_rule)
         with pytest.raises(NoRule, match=r"'turned \(of complex numbers\)'"):
             bound_of(turned_p.bind, [z], "float32")
@@ -137,8 +144,7 @@ def test_the_terms_of_a_sum_are_added_to_those_of_another():
     def added(a):
         return 1e3 + total_p.bind(a)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "_RECORDS", dict(registry._RECORDS))
+    with scoped_records():
         primitive("total", kinds=SUM)(total_rule)
         _, apart = bound_of(added, [A], "float32")
     primitive("total", **AS_TOTAL)(total_rule)
@@ -177,7 +183,7 @@ def test_a_second_record_is_refused():
         primitive("turned")(total_rule)
     with pytest.raises(ValueError, match=r"'add' has a record already, with the rule parity_tests\..*arithmetic"):
         primitive("add")(total_rule)
-    assert registry.kind_of("turned") == MOVES
+    assert kind_of("turned") == MOVES
 
 
 def test_terms_are_of_sums():
