@@ -57,6 +57,7 @@ def judge_batched(
     jax: Side | None,
     tallies: Mapping[str, Tally],
     function: Callable[..., Sequence[torch.Tensor]] | None = None,
+    layouts: Sequence[Layout] = LAYOUTS,
 ) -> None:
     """Compare the gradients of batches with those of their examples, and note what came of each.
 
@@ -65,13 +66,14 @@ def judge_batched(
         jax: the maps of the reference, if there is one.
         tallies: by the inputs' names.
         function: the operator as a function of tensors; by default PyTorch's own.
+        layouts: of the batches.
     """
     function = case.torch_function() if function is None else function
     examples = [case.arguments("vjp", seed) for seed in range(_EXAMPLES)]
     count = len(case.inputs)
     for given, scale in zip(examples, _SCALES, strict=True):
         given[:count] = [x * scale for x in given[:count]]
-    for layout in LAYOUTS:
+    for layout in layouts:
         axes = layout.axes(examples[0], count)
         of_layout = [_with_common(example, examples[0], axes) for example in examples]
         try:

@@ -28,7 +28,8 @@ from parity_tests.harness.report.atomic_file import write_bytes
 from parity_tests.sweep.recorded_calls import RecordedCall
 
 _FORMAT = 1
-_SOURCES = ("calls.py", "kept_calls.py", "recorded_calls.py")  # which say what is recorded, and what of it is kept
+# These say what is recorded, and what of it is kept.
+_SOURCES = tuple(Path(__file__).parent / name for name in ("calls.py", "kept_calls.py", "recorded_calls.py"))
 _OLDER_FOLDERS = 2  # of other versions, that are left
 _NAMES, _CALLS = "names", "calls"
 _DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
@@ -43,10 +44,10 @@ def root() -> Path:
 
 
 @functools.cache
-def folder_name(wanted: frozenset[str]) -> str:
-    """The name of the folder of this version's files, where these operators are looked for."""
-    sources = [(Path(__file__).parent / name).read_bytes() for name in _SOURCES]
-    facts = [_FORMAT, torch.__version__, np.__version__, *map(_digest, sources), sorted(wanted)]
+def folder_name(wanted: frozenset[str], sources: tuple[Path, ...] = _SOURCES) -> str:
+    """The name of the folder of this version's files, where these operators are looked for by this code."""
+    code = (_digest(file.read_bytes()) for file in sources)
+    facts = [_FORMAT, torch.__version__, np.__version__, *code, sorted(wanted)]
     return _digest(repr(facts).encode())[:24]
 
 
@@ -55,10 +56,10 @@ def _digest(data: bytes) -> str:
 
 
 class KeptCalls:
-    """The recordings of one version, each by the name of its unit of work."""
+    """The recordings of one version, each by the name of its unit of work; `sources` are the files that record."""
 
-    def __init__(self, wanted: frozenset[str]) -> None:
-        self._folder = root() / folder_name(wanted)
+    def __init__(self, wanted: frozenset[str], sources: tuple[Path, ...] = _SOURCES) -> None:
+        self._folder = root() / folder_name(wanted, sources)
 
     def names(self, unit: str) -> frozenset[str] | None:
         """The operators of a unit's calls; None if it is not kept, or its file cannot be read."""

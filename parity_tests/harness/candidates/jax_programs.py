@@ -47,9 +47,10 @@ _NO_VALUES = (
 
 
 class Programs:
-    """The compiled programs of one candidate, by what they compute."""
+    """The compiled programs of one candidate, by what they compute; of them the `most` that were used last."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
         self._compiled: OrderedDict[Hashable, Callable] = OrderedDict()
 
     def run(self, f: Callable, *args: jax.Array) -> Any:
@@ -115,7 +116,7 @@ class Programs:
         if program is None:
             program = jax.jit(call).lower(*operands).compile()
         self._compiled[key] = program  # moved to the end: the one that was used last
-        if len(self._compiled) > MOST:
+        if len(self._compiled) > self._most:
             self._compiled.popitem(last=False)
         return program
 

@@ -6,6 +6,7 @@ between the entries belongs to others: nobody may write there.
 """
 
 import re
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -13,20 +14,21 @@ import torch
 from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
-from parity_tests.harness.findings import Comparison, Convention, Fact
-from parity_tests.harness.trial.layouts import LAYOUTS, OF_COMPLEX
+from parity_tests.harness.findings import Comparison, Convention, Fact, Finding
+from parity_tests.harness.trial.layouts import LAYOUTS, OF_COMPLEX, Layout
 from parity_tests.harness.trial.matmul_padding import matmul_reads_behind_rows
+from parity_tests.harness.trial.trial import Trial
 
 _RECORDED = "inputs and cotangents, with create_graph"  # where a backward may take another way
 
 
-def _run(trial):
+def _run(trial: Trial, layouts: Sequence[Layout] = LAYOUTS) -> Iterator[Finding]:
     groups = [("forward", "inputs"), ("vjp", "inputs"), ("vjp", "cotangents")]
     if _has_jvp(trial):
         groups.append(("jvp", "inputs and tangents"))
     if trial.sample.generic and _records_the_backward(trial):
         groups.append(("vjp", _RECORDED))
-    for layout in (*LAYOUTS, *(OF_COMPLEX if trial.oracle.is_complex else ())):
+    for layout in (*layouts, *(OF_COMPLEX if trial.oracle.is_complex else ())):
         if layout.everywhere or trial.sample.generic:
             wrong = []
             for name, group in groups:

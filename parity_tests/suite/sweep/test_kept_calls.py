@@ -62,20 +62,21 @@ def test_calls_are_read_as_they_were_written():
 
 @pytest.mark.parametrize("changed", ["torch", "numpy", "the operators", "the code"])
 def test_a_file_of_another_version_is_not_read(changed, monkeypatch, tmp_path):
-    KeptCalls(WANTED).write("unit", [a_call()])
+    (code := tmp_path / "code.py").write_text("a way to record")
+    KeptCalls(WANTED, (code,)).write("unit", [a_call()])
+    assert KeptCalls(WANTED, (code,)).read("unit") is not None
     wanted = WANTED
     if changed == "torch":
         monkeypatch.setattr(torch, "__version__", "0.0")
     elif changed == "numpy":
         monkeypatch.setattr(np, "__version__", "0.0")
     elif changed == "the code":
-        (tmp_path / "code.py").write_text("another way to record")
-        monkeypatch.setattr(kept_calls, "_SOURCES", (str(tmp_path / "code.py"),))
+        code.write_text("another way to record")
     else:
         wanted = WANTED | {"aten::g"}
     kept_calls.folder_name.cache_clear()
-    assert KeptCalls(wanted).read("unit") is None
-    assert KeptCalls(wanted).names("unit") is None
+    assert KeptCalls(wanted, (code,)).read("unit") is None
+    assert KeptCalls(wanted, (code,)).names("unit") is None
 
 
 def _file() -> Path:

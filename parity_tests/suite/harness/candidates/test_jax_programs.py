@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from parity_tests import JaxCandidate, OpSpec, crosscheck
-from parity_tests.harness.candidates import jax_programs
 from parity_tests.harness.candidates.jax_programs import Programs
 from parity_tests.harness.numbers.numerics import pinned_jax
 from parity_tests.suite.marks import fast
@@ -211,11 +210,10 @@ def test_what_differs_in_little_is_another_program(f, g):
 
 
 def test_only_the_last_programs_are_kept():
-    programs = Programs()
-    with mock.patch.object(jax_programs, "MOST", 2):
-        for n in (1, 2, 3, 1):
-            np.testing.assert_array_equal(programs.run(jnp.cumsum, array(n)), jnp.cumsum(array(n)))
-        assert len(programs._compiled) == 2
+    programs = Programs(most=2)
+    for n in (1, 2, 3, 1):
+        np.testing.assert_array_equal(programs.run(jnp.cumsum, array(n)), jnp.cumsum(array(n)))
+    assert len(programs._compiled) == 2
 
 
 def test_values_may_decide_and_python_may_change_its_mind():
