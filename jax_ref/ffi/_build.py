@@ -37,15 +37,17 @@ class BuildError(RuntimeError):
     """The kernels did not compile, or did not load; the message is the compiler's."""
 
 
-def targets() -> tuple[str, str]:
+def targets(sources: Path = SOURCES) -> tuple[str, str]:
     """The names under which JAX knows the kernels, forward and backward; compiled and registered first if need be.
+
+    `sources`: the folder of their source.
 
     Raises:
         CompilerMissing: they are not compiled yet, and there is no compiler.
         BuildError: they do not compile or do not load.
     """
     with _lock:
-        return _registered(SOURCES)
+        return _registered(sources)
 
 
 @functools.cache

@@ -206,7 +206,9 @@ def attn_output_triton(
     return output
 
 
-def _checked(name: str, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _checked(
+    name: str, q: Tensor, k: Tensor, v: Tensor, interpreted: bool = _launch.INTERPRETED
+) -> tuple[Tensor, Tensor, Tensor]:
     """The arguments, as autocast would have them.
 
     Raises:
@@ -221,7 +223,7 @@ def _checked(name: str, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor
         )
     if not q.device == k.device == v.device:
         raise ValueError(f"{name}: q, k and v are on {q.device}, {k.device} and {v.device}; move them to one device")
-    if not (q.is_cuda or _launch.INTERPRETED):
+    if not (q.is_cuda or interpreted):
         raise ValueError(
             f"{name}: q, k and v are on {q.device}, and Triton compiles for GPUs; use torch_impl.attn_composite, or "
             "move them with .cuda()"

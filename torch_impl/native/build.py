@@ -14,7 +14,7 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -75,7 +75,7 @@ def load(folder: Path = HERE) -> None:
     _loaded[namespace] = folder
 
 
-def library_path(folder: Path = HERE) -> Path:
+def library_path(folder: Path = HERE, cflags: Sequence[str] = CFLAGS) -> Path:
     """The file of the compiled operators of a folder; sources, flags and versions are part of its name."""
     generator = [HERE / "codegen.py", HERE / "declarations.py", *HERE.glob("templates/*")]
     inputs = [*folder.glob("*.yaml"), *folder.glob("csrc/*"), *generator]
@@ -85,7 +85,7 @@ def library_path(folder: Path = HERE) -> Path:
         torch.version.git_version,
         sysconfig.get_config_var("SOABI"),
         _compiler(),
-        CFLAGS,
+        cflags,
         LDFLAGS,
     ):
         digest.update(repr(part).encode())
@@ -206,12 +206,13 @@ def _compile(folder: Path, namespace: str, library: Path) -> None:
         lock.release()
 
 
-def _acquire(lock: FileLock, library: Path, namespace: str) -> None:
-    """Hold the lock; if that takes a while, say who has it, and how far they are."""
+def _acquire(lock: FileLock, library: Path, namespace: str, every: float = _EVERY) -> None:
+    """Hold the lock; if that takes a while, say who has it, and how far they are, again after so many seconds."""
     try:
         lock.acquire(timeout=1)
     except Timeout:
-        with _progress(f"waiting for {_holder(library)}, which compiles the native operators of {namespace}", library):
+        line = f"waiting for {_holder(library)}, which compiles the native operators of {namespace}"
+        with _progress(line, library, every):
             lock.acquire()
 
 
@@ -249,8 +250,8 @@ class _Moving:
 
 
 @contextlib.contextmanager
-def _progress(line: str, library: Path) -> Iterator[None]:
-    """While the block runs, a line that moves; off a terminal, one now and then."""
+def _progress(line: str, library: Path, every: float = _EVERY) -> Iterator[None]:
+    """While the block runs, a line that moves; off a terminal, one after so many seconds."""
     console, moving = Console(stderr=True), _Moving(line, library)
     if console.is_terminal:
         with console.status(moving):
@@ -260,7 +261,7 @@ def _progress(line: str, library: Path) -> Iterator[None]:
     ended = threading.Event()
 
     def report() -> None:
-        while not ended.wait(_EVERY):
+        while not ended.wait(every):
             console.print(moving, soft_wrap=True)
 
     reporter = threading.Thread(target=report, daemon=True)

@@ -103,12 +103,11 @@ def test_it_is_said_what_is_waited_for_and_that_it_moves(
     library: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another process holds the lock, until a line about how far it is has been printed."""
-    monkeypatch.setattr(build, "_EVERY", 0.01)
     other, mine = (FileLock(library.with_suffix(".lock")) for _ in range(2))
     told = threading.Event()
     monkeypatch.setattr(build, "how_far", lambda *_: told.set() or "1 of 3 files, 31 s")
     with other:
-        thread = threading.Thread(target=build._acquire, args=(mine, library, "mine"))
+        thread = threading.Thread(target=build._acquire, args=(mine, library, "mine", 0.01))
         thread.start()
         assert told.wait(60)
     thread.join(60)

@@ -39,6 +39,7 @@ from parity_tests.suite.torch_impl._common import COTANGENTS, PRIMALS, draw, onl
 from parity_tests.suite.torch_impl.test_memory import Memory
 from torch_impl import ATTN_FUNCTION_LIMITS, attn_composite
 from torch_impl.gpu import _kernels, _launch, attn_output_triton, attn_triton
+from torch_impl.gpu._attn_triton import _checked
 
 __all__ = [  # of every framework's kernels
     "test_an_empty_axis",
@@ -355,7 +356,7 @@ def test_no_matrix_is_held_but_attn() -> None:
 
 
 @pytest.mark.parametrize("face", [attn_triton, attn_output_triton])
-def test_refusals(face: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals(face: Callable) -> None:
     q, k, v, *_ = arguments((3, 2, 4, 5))
     with pytest.raises(TypeError, match=r"float64, and the kernels take .*; use torch_impl.attn_composite"):
         face(q.double(), k.double(), v.double())
@@ -371,6 +372,5 @@ def test_refusals(face: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
         face(q, k, v[:3])
     with pytest.raises(ValueError, match=r"are on .* and meta; move them to one device"):
         face(q, k, v.to("meta"))
-    monkeypatch.setattr(_launch, "INTERPRETED", False)
     with pytest.raises(ValueError, match=r"are on cpu, and Triton compiles for GPUs; use torch_impl.attn_composite"):
-        face(q.cpu(), k.cpu(), v.cpu())
+        _checked(face.__name__, q.cpu(), k.cpu(), v.cpu(), interpreted=False)
