@@ -34,22 +34,26 @@ _STYLES = {Verdict.AGREES: "green", Verdict.CONVENTION: "cyan", Verdict.UNREACHE
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """What is to be swept, how, and where the results go; see `gradparity sweep --help`."""
+    """What is to be swept, how, and where the results go; see `gradparity sweep --help`.
+
+    `judge` is what judges an operator, see `running.run`.
+    """
 
     names: tuple[str, ...]
     modes: tuple[str, ...]
     third_order_of_norms: bool
     dtypes: tuple[str, ...]
-    jobs: int
-    dask: str | None
-    shard: Shard | None
-    tenth: int | None
-    file: Path | None
-    json: ReportFile | None
-    html: ReportFile | None
-    expected: Path | None
-    save_expected: Path | None
-    limits: Limits
+    jobs: int = 1
+    dask: str | None = None
+    shard: Shard | None = None
+    tenth: int | None = None
+    file: Path | None = None
+    json: ReportFile | None = None
+    html: ReportFile | None = None
+    expected: Path | None = None
+    save_expected: Path | None = None
+    limits: Limits = Limits()  # noqa: RUF009 (it cannot be changed)
+    judge: str = running.JUDGE
 
     def command(self, file: Path) -> str:
         """The command that goes on with this sweep."""
@@ -190,7 +194,7 @@ def _judge(
         console.show(kept, soft_wrap=True, highlight=False, markup=False)
     with interruption.noted(), _executor(options) as executor, _shown(console, left) as show:
         for operator, lines in running.run(
-            operators, file, executor, running.JUDGE, options.limits, interruption.check
+            operators, file, executor, options.judge, options.limits, interruption.check
         ):
             show(operator, lines)
 

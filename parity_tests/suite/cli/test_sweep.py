@@ -14,9 +14,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from parity_tests.cli.app import app
+from parity_tests.cli.commands.sweep import SweepOptions, sweep
+from parity_tests.cli.interruption import Interruption
+from parity_tests.cli.report_files import report_files
 from parity_tests.suite.faults._program import environment
 from parity_tests.suite.sweep import _judges
-from parity_tests.sweep import running
 from parity_tests.sweep.guard import Limits
 from parity_tests.sweep.lines import Finding, Line, Verdict
 from parity_tests.sweep.operators import named, operators
@@ -46,14 +48,24 @@ def swept(path: Path, *args: object) -> Result:
     return gradparity("sweep", *read_results(path).lines, *FEW, "--resume", path, *args)
 
 
-def test_operators_are_judged_and_written_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operators_are_judged_and_written_to_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pebble", reason="needs pebble: pip install 'gradparity[sweep]'")
-    monkeypatch.setattr(running, "JUDGE", f"{_judges.HERE}:agrees")
     table, page, file = tmp_path / "table.json", tmp_path / "table.html", tmp_path / "a.jsonl"
-    ran = gradparity("sweep", "tanh", "sum.dim_IntList", *FEW, "--json", table, "--html", page, "--resume", file)
-    assert ran.exit_code == 0, ran.output
-    assert "tanh: 1 agrees" in ran.output
-    assert "2 operators, 2 derivatives" in ran.output
+    files = report_files(table, page)
+    options = SweepOptions(
+        names=("tanh", "sum.dim_IntList"),
+        modes=("vjp",),
+        third_order_of_norms=False,
+        dtypes=("float64",),
+        file=file,
+        json=files.json,
+        html=files.html,
+        judge=f"{_judges.HERE}:agrees",
+    )
+    assert sweep(options, Interruption()) == 0
+    output = capsys.readouterr().out
+    assert "tanh: 1 agrees" in output
+    assert "2 operators, 2 derivatives" in output
     assert [line["operator"] for line in json.loads(table.read_text())["lines"]] == ["sum.dim_IntList", "tanh"]
     assert page.read_text().startswith("<!doctype html>")
     again = swept(file)
@@ -158,16 +170,22 @@ def test_a_file_of_an_earlier_sweep_is_not_written_to_unasked(tmp_path: Path, mo
     assert (tmp_path / "gradparity-sweep.jsonl").read_text() == "precious"
 
 
-PROGRAM = """
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell has started in the background ignores it
-from parity_tests.sweep import running
-running.JUDGE = "parity_tests.suite.sweep._judges:slow"
-from parity_tests.__main__ import main
-if __name__ == "__main__":
-    main()
-"""
 NAMES = ("sin", "cos", "tan", "exp", "log", "tanh", "sinh", "cosh", "asin", "acos")
+PROGRAM = f"""
+import signal
+import sys
+from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell has started in the background ignores it
+from parity_tests.cli.commands.sweep import SweepOptions, sweep
+from parity_tests.cli.interruption import Interruption
+if __name__ == "__main__":
+    interruption = Interruption()
+    interruption.install()
+    options = SweepOptions(
+        {NAMES}, ("vjp",), False, ("float64",), file=Path(sys.argv[1]), judge="{_judges.HERE}:slow"
+    )
+    sys.exit(sweep(options, interruption))
+"""
 
 
 @pytest.mark.slow
@@ -178,7 +196,7 @@ def test_a_run_that_is_stopped_or_killed_goes_on_and_nothing_is_judged_twice(tmp
     script, notes, file = tmp_path / "program.py", tmp_path / "notes", tmp_path / "a.jsonl"
     script.write_text(PROGRAM)
     notes.mkdir()
-    command = [sys.executable, str(script), "sweep", *NAMES, *FEW, "--resume", str(file)]
+    command = [sys.executable, str(script), str(file)]
 
     def start(most: int) -> subprocess.Popen[str]:
         env = environment(GRADPARITY_NOTES=str(notes), GRADPARITY_MOST=str(most), PYTHONPATH=os.pathsep.join(sys.path))
