@@ -103,32 +103,32 @@ class Arranged(NamedTuple):
     Attributes:
         orders: of each source.
         length: the number of rows.
-        told: what is said of it, in a line; empty if nothing is to be said.
+        message: a line that tells the user; empty if there is nothing to tell.
         partial: is something left out that passed?
     """
 
     orders: list[list[RunSpec]]
     length: int
-    told: str = ""
+    message: str = ""
     partial: bool = False
 
 
-def arranged(found: Sequence[tuple[Survey, list[RunSpec]]], asked: bool) -> Arranged:
+def arranged(found: Sequence[tuple[Survey, list[RunSpec]]], requested: bool) -> Arranged:
     """What is judged of what was found: all of it, or only what failed in the last run, if something did.
 
     Args:
         found: of each source the survey, and an order for each device that is there, with what failed.
-        asked: was `--last-failed` given, so that it must be said if nothing failed?
+        requested: was `--last-failed` given, so that it must be said if nothing failed?
     """
     whole = sum(survey.length * len(orders) for survey, orders in found)
     failed = sum(survey.failed[order.device][0] for survey, orders in found for order in orders)
     if not failed:
         plain = [[replace(order, last_failed=frozenset(), alone=False) for order in orders] for _, orders in found]
-        return Arranged(plain, whole, "nothing of this failed in the last run: all of it is judged" if asked else "")
+        message = "nothing of this failed in the last run: all of it is judged" if requested else ""
+        return Arranged(plain, whole, message)
     rows = f"{failed} row{'' if failed == 1 else 's'}"
     if not any(order.alone for _, orders in found for order in orders):
         return Arranged([orders for _, orders in found], whole, f"first what failed in the last run: {rows}")
     alone = [[order for order in orders if survey.failed[order.device][0]] for survey, orders in found]
     length = sum(survey.failed[order.device][1] for survey, orders in found for order in orders)
-    told = f"only what failed in the last run is judged: {rows}"
-    return Arranged(alone, length, told, partial=True)
+    return Arranged(alone, length, f"only what failed in the last run is judged: {rows}", partial=True)

@@ -16,6 +16,7 @@ from rich.live import Live
 from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.cli.last_failed import arranged, recall, remember
 from parity_tests.cli.options import Options
+from parity_tests.cli.pace import Pace
 from parity_tests.cli.report_files import ReportFiles
 from parity_tests.cli.run_spec import RunSpec, Survey
 from parity_tests.cli.sources.source import Source
@@ -41,15 +42,13 @@ COULD_NOT_RUN = 2
 
 Rows = Generator[Row | None, None, None]  # None: none yet, look at the clock
 
-_BETWEEN = 1.0  # seconds at least between two writings of a report that is not finished
-_SHARE = 20  # and so many times as long as a writing takes
-
 
 class Session:
     """One run.
 
     `sources`: where the operators and their candidates are found. `pool`: the processes that judge, which may be
-    starting; None to judge in this one.
+    starting; None to judge in this one. `pace`: how often a report that is not finished is written; by default every
+    second, if that takes little time.
     """
 
     def __init__(
@@ -59,13 +58,14 @@ class Session:
         files: ReportFiles,
         interruption: Interruption,
         pool: Pool | None,
+        pace: Pace | None = None,
     ) -> None:
         self._sources = sources
         self._options, self._interruption, self._pool = options, interruption, pool
         self._files = files
         self._report = Report({}, allow_suspect=options.allow_suspect)
         self._console = Output(stderr=any(file is not None and file.path is None for file in files))
-        self._kept, self._pause, self._length = -math.inf, _BETWEEN, 0
+        self._pace, self._length = pace or Pace(), 0
         self._ops: list[str] = []  # of each source, as soon as they are known
 
     def run(self) -> int:
@@ -210,8 +210,8 @@ class Session:
                 raise CannotLoad(f"{self._ops.count(op)} operators are named {op!r}; rename one, or judge them apart")
         what = arranged(found, self._options.last_failed)
         self._length = what.length
-        if what.told:
-            self._console.show(what.told, soft_wrap=True, highlight=False)
+        if what.message:
+            self._console.show(what.message, soft_wrap=True, highlight=False)
         if what.partial:
             self._report.add(Note("what passed in the last run: --last-failed judges only what did not"))
         return what.orders
@@ -282,14 +282,11 @@ class Session:
 
     def _keep(self) -> None:
         """Write what is known, as of a run that has not ended, unless that was done just now."""
-        start = time.monotonic()
-        if self._files.json is None or not self._files.json.kept or start < self._kept + self._pause:
+        if self._files.json is None or not self._files.json.kept or not self._pace.is_due:
             return
-        with contextlib.suppress(OSError):  # in the end it is tried again, and told
+        with self._pace.timed(), contextlib.suppress(OSError):  # in the end it is tried again, and told
             done = f"{len(self._report.rows)} of {self._length} rows are judged"
             self._files.json.write(self._data(f"not finished: {done}"))
-        self._kept = time.monotonic()
-        self._pause = max(_BETWEEN, _SHARE * (self._kept - start))
 
     def _data(self, error: str | None) -> str:
         return replace(self._report, error=error).as_json()

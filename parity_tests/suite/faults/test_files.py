@@ -8,11 +8,17 @@ import os
 import re
 import stat
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from parity_tests.cli.interruption import Interruption
+from parity_tests.cli.judging_options import judging_options
+from parity_tests.cli.pace import Pace
 from parity_tests.cli.report_files import ReportFile, empty_report, report_files
+from parity_tests.cli.session import Session
+from parity_tests.cli.sources.case_files import CaseFile
 from parity_tests.harness.mutation.kill_matrix import Fate, KillMatrix, Outcome
 from parity_tests.harness.report import atomic_file
 from parity_tests.harness.report.atomic_file import write_text
@@ -193,24 +199,51 @@ def test_the_other_report_is_written_all_the_same(tmp_path: Path) -> None:
     assert "All agree" in (tmp_path / "page.html").read_text()
 
 
-def test_a_report_is_whole_and_does_not_pass_until_the_run_has_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written = []
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
+    """The reports that are written, one after the other."""
+    reports: list[dict] = []
     monkeypatch.setattr(
-        ReportFile, "write", lambda self, text: (written.append(json.loads(text)), write_text(self.path, text))
+        ReportFile, "write", lambda self, text: (reports.append(json.loads(text)), write_text(self.path, text))
     )
-    monkeypatch.setattr("parity_tests.cli.session._BETWEEN", 0.0)
-    monkeypatch.setattr("parity_tests.cli.session._SHARE", 0)
-    result = here("check", case(tmp_path, RIGHT), *HERE, "--only", "vjp", "--json", tmp_path / "report.json")
+    return reports
+
+
+def test_a_report_is_there_before_anything_is_judged_and_does_not_pass(tmp_path: Path, written: list[dict]) -> None:
+    result = here("check", case(tmp_path, RIGHT), *HERE, "--json", tmp_path / "report.json")
     assert result.exit_code == 0, result.output
-    assert [len(report["rows"]) for report in written] == [0, 1, 2, 3, 3]
-    assert [report["passed"] for report in written] == [False, False, False, False, True]
+    first, *_, last = written
+    assert (first["rows"], first["passed"]) == ([], False)
+    assert first["error"] == "not finished: nothing is judged yet"
+    assert (last["passed"], last["error"]) == (True, None)
+
+
+def test_a_report_is_whole_and_does_not_pass_until_the_run_has_ended(tmp_path: Path, written: list[dict]) -> None:
+    options = judging_options(
+        only=["vjp"], dtype=["float64"], device=["cpu"], isolate=False, json=tmp_path / "report.json"
+    )
+    source = CaseFile(case(tmp_path, RIGHT))
+    without_pauses = Pace(pause=0.0, share=0.0)
+    code = Session([source], options, options.checked(), Interruption(), None, without_pauses).run()
+    assert code == 0
+    assert [len(report["rows"]) for report in written] == [1, 2, 2]
+    assert [report["passed"] for report in written] == [False, False, True]
     assert [report["error"] for report in written] == [
-        "not finished: nothing is judged yet",
-        *(f"not finished: {count} of 3 rows are judged" for count in (1, 2, 3)),
+        *(f"not finished: {count} of 2 rows are judged" for count in (1, 2)),
         None,
     ]
+
+
+def test_a_report_is_written_again_after_a_pause() -> None:
+    pace = Pace(pause=0.0, share=1000.0)
+    assert pace.is_due
+    with pace.timed():
+        time.sleep(0.01)
+    assert not pace.is_due  # for ten seconds
+    pace = Pace(pause=1000.0)
+    with pace.timed():
+        pass
+    assert not pace.is_due
 
 
 def test_a_report_of_a_case_that_cannot_be_used_is_not_that_of_the_run_before(tmp_path: Path) -> None:
