@@ -215,10 +215,10 @@ def facts() -> dict[str, Any]:
     }
 
 
-def commit() -> str | None:
-    """The commit of the working tree, with a plus sign if it is edited; None outside of a repository."""
+def commit(folder: Path = Path(__file__).parent) -> str | None:
+    """The commit of a folder's working tree, with a plus sign if it is edited; None outside of a repository."""
     command = ["git", "describe", "--always", "--abbrev=10", "--dirty=+", "--exclude=*"]
-    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else None
 
 

@@ -94,10 +94,22 @@ def versions_of(operator: str) -> tuple[str, ...]:
 def judged(operator: str, version: str, oracles: Oracles, seed: int) -> Judged:
     """Judge a right version under all checks in all its formats, or a mistake under the check that must catch it."""
     mistake = mistakes_of(operator).get(version)
+    return judged_candidate(operator, version, _candidate(operator, version), mistake, oracles, seed)
+
+
+def judged_candidate(
+    operator: str,
+    version: str,
+    candidate: AnyCandidate | NotBuilt,
+    mistake: Mistake | None,
+    oracles: Oracles,
+    seed: int,
+) -> Judged:
+    """Judge a candidate as this version of an operator, which is a mistake or, if that is None, right."""
     spec, start = spec_of(operator), time.process_time()
     plan = Plan(
         spec=spec,
-        candidates=[_candidate(operator, version)],
+        candidates=[candidate],
         checks=select_checks([mistake.caught_by] if mistake else None),
         precisions=select_precisions([mistake.dtype] if mistake else None, spec),
         device="cpu",

@@ -53,15 +53,15 @@ class Outcome:
     skips: list[str] = field(default_factory=list)
 
 
-def main(files: Sequence[str]) -> int:
+def main(files: Sequence[str], results: Path = RESULTS) -> int:
     """Run the files, show pytest's output as it comes, and keep what came of each; 1 if one has failed."""
-    outcomes = read(RESULTS)
+    outcomes = read(results)
     chosen = list(files) or order(collected(), outcomes, is_of_this_tree)
     for file in chosen:
         outcome = run(file)
         outcomes[file] = outcome
-        write_text(RESULTS, json.dumps({file: asdict(outcomes[file]) for file in sorted(outcomes)}, indent=1) + "\n")
-        write_text(RESULTS.with_suffix(".md"), page(outcomes))
+        write_text(results, json.dumps({file: asdict(outcomes[file]) for file in sorted(outcomes)}, indent=1) + "\n")
+        write_text(results.with_suffix(".md"), page(outcomes))
     return int(any(outcomes[file].code for file in chosen))
 
 
@@ -78,19 +78,19 @@ def order(files: Sequence[str], outcomes: Mapping[str, Outcome], is_current: Cal
     return sorted(due, key=lambda file: outcomes[file].ended if file in outcomes else "")
 
 
-def is_of_this_tree(of: str | None) -> bool:
-    """True if nothing but results has changed since that commit."""
+def is_of_this_tree(of: str | None, root: Path = ROOT) -> bool:
+    """True if nothing but results has changed since that commit in the repository with this root."""
     if of is None or of.endswith("+"):
         return False
     command = ["git", "diff", "--quiet", of, "--", ".", ":!benchmarks/results"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
+    return subprocess.run(command, cwd=root, capture_output=True, check=False).returncode == 0
 
 
-def commit_of_code() -> str | None:
+def commit_of_code(root: Path = ROOT) -> str | None:
     """The commit as `benchmarks.run.commit` has it, but results that are written are no edit."""
-    found = commit()
+    found = commit(root)
     clean = found.removesuffix("+") if found else None
-    return clean if is_of_this_tree(clean) else found
+    return clean if is_of_this_tree(clean, root) else found
 
 
 def collected() -> list[str]:
@@ -126,7 +126,7 @@ def run(file: str, root: Path = ROOT) -> Outcome:
         if code == _INTERRUPTED:
             raise KeyboardInterrupt
         ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        return Outcome(ended, commit_of_code(), versions(), round(seconds, 1), code, *_cases(xml))
+        return Outcome(ended, commit_of_code(root), versions(), round(seconds, 1), code, *_cases(xml))
 
 
 def _cases(xml: Path) -> tuple[int, list[str], list[str]]:

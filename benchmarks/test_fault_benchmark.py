@@ -321,11 +321,9 @@ def test_a_wrong_version_among_the_right_ones_is_an_alarm(tmp_path):
         return version(operator, name, operator.faults[3] if name == "float32 inside" else None)
 
     path = tmp_path / "right.json"
-    with (
-        mock.patch.object(right_versions, "version", planted),
-        mock.patch.object(right_versions, "FORMATS", ["float16"]),
-    ):
-        assert right_versions.measure_all(Console(quiet=True), ["attn"], 1, "small", path) == right_versions.ALARMS
+    with mock.patch.object(right_versions, "version", planted):
+        code = right_versions.measure_all(Console(quiet=True), ["attn"], 1, "small", path, ["float16"])
+    assert code == right_versions.ALARMS
     (found,) = json.loads(path.read_text())["judged"]
     assert {name: bool({"MISMATCH", "SUSPECT"} & {*verdicts}) for name, verdicts in found["verdicts"].items()} == {
         "float32 inside": True,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks import soak
+from benchmarks.run import commit
 from benchmarks.soak import Outcome, order, page, read, run
 
 TESTS = """
@@ -47,7 +48,7 @@ def test_those_without_a_result_come_first_then_the_oldest():
     assert order(["old", "new", "older", "none"], outcomes, lambda of: of == "of now") == ["none", "older", "old"]
 
 
-def test_a_result_that_is_written_is_no_edit(tmp_path, monkeypatch):
+def test_a_result_that_is_written_is_no_edit(tmp_path):
     def git(*command: str) -> str:
         done = subprocess.run(["git", *command], cwd=tmp_path, capture_output=True, text=True, check=True)
         return done.stdout.strip()
@@ -59,15 +60,15 @@ def test_a_result_that_is_written_is_no_edit(tmp_path, monkeypatch):
     git("init", "-q")
     git("add", ".")
     git("-c", "user.name=x", "-c", "user.email=x", "commit", "-qm", "x")
-    first = git("rev-parse", "HEAD")
-    monkeypatch.setattr(soak, "ROOT", tmp_path)
-    monkeypatch.setattr(soak, "commit", lambda: first + "+")
+    first = git("rev-parse", "--short=10", "HEAD")
+    assert soak.commit_of_code(tmp_path) == first
     result.write_text("a result")
-    assert soak.commit_of_code() == first
+    assert commit(tmp_path) == first + "+"
+    assert soak.commit_of_code(tmp_path) == first
     code.write_text("an edit")
-    assert soak.commit_of_code() == first + "+"
-    assert not soak.is_of_this_tree(first)
-    assert not soak.is_of_this_tree(first + "+")
+    assert soak.commit_of_code(tmp_path) == first + "+"
+    assert not soak.is_of_this_tree(first, tmp_path)
+    assert not soak.is_of_this_tree(first + "+", tmp_path)
 
 
 @pytest.mark.slow
@@ -90,7 +91,7 @@ def test_a_file_without_soak_tests_is_an_error(tmp_path):
 
 
 def test_a_stopped_run_keeps_what_it_has_and_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(soak, "RESULTS", tmp_path / "soak.json")
+    results = tmp_path / "soak.json"
     monkeypatch.setattr(soak, "collected", lambda: ["a", "b", "c"])
     monkeypatch.setattr(soak, "is_of_this_tree", lambda of: of == "of now")
     ran = []
@@ -103,13 +104,13 @@ def test_a_stopped_run_keeps_what_it_has_and_goes_on(tmp_path, monkeypatch):
 
     monkeypatch.setattr(soak, "run", stopped_at_b)
     with pytest.raises(KeyboardInterrupt):
-        soak.main([])
-    assert list(read(soak.RESULTS)) == ["a"]
-    assert soak.main([]) == 1  # c has failed
+        soak.main([], results)
+    assert list(read(results)) == ["a"]
+    assert soak.main([], results) == 1  # c has failed
     assert ran == ["a", "b", "b", "c"]
-    assert list(read(soak.RESULTS)) == ["a", "b", "c"]
-    assert soak.main([]) == 0  # nothing is left to do
-    assert soak.main(["a"]) == 0
+    assert list(read(results)) == ["a", "b", "c"]
+    assert soak.main([], results) == 0  # nothing is left to do
+    assert soak.main(["a"], results) == 0
     assert ran[-1] == "a"
 
 

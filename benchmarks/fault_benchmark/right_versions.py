@@ -45,11 +45,11 @@ class Judged:
         return [name for name, found in self.verdicts.items() if {"MISMATCH", "SUSPECT", "ERROR"} & {*found}]
 
 
-def judge(operators: Sequence[str], seeds: int, size: str) -> Iterator[Judged]:
-    """Judge every right version in every format at each seed."""
+def judge(operators: Sequence[str], seeds: int, size: str, formats: Sequence[str] = FORMATS) -> Iterator[Judged]:
+    """Judge every right version in each of the formats at each seed."""
     for name in operators:
         jax.clear_caches()  # what is compiled for an operator serves no other, and adds up
-        for format in FORMATS:
+        for format in formats:
             torch._dynamo.reset()
             operator = OPERATORS[name]
             calls = {each: version(operator, each) for each in versions_of(format)}
@@ -59,7 +59,14 @@ def judge(operators: Sequence[str], seeds: int, size: str) -> Iterator[Judged]:
                 yield Judged(name, format, seed, verdicts)
 
 
-def measure_all(console: Console, operators: Sequence[str], seeds: int, size: str, path: Path) -> int:
+def measure_all(
+    console: Console,
+    operators: Sequence[str],
+    seeds: int,
+    size: str,
+    path: Path,
+    formats: Sequence[str] = FORMATS,
+) -> int:
     """Judge, write what was found after each operator, and show the counts; the exit code."""
     measured = facts()
     about = {key: measured[key] for key in ("date", "machine", "versions")} | {"commit": commit(), "size": size}
@@ -69,9 +76,9 @@ def measure_all(console: Console, operators: Sequence[str], seeds: int, size: st
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        task = progress.add_task("", total=len(operators) * len(FORMATS) * seeds)
+        task = progress.add_task("", total=len(operators) * len(formats) * seeds)
         try:
-            for judged in judge(operators, seeds, size):
+            for judged in judge(operators, seeds, size, formats):
                 found.append(judged)
                 progress.update(task, advance=1, description=escape(f"{judged.operator}, {judged.format}"))
                 if judged.seed == seeds - 1:
@@ -102,10 +109,11 @@ def write(about: Mapping[str, Any], found: Sequence[Judged], path: Path) -> None
     write_text(path, json.dumps({**about, "judged": cells}, indent=1, ensure_ascii=False) + "\n")
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     seeds = 1 + max((judged.seed for judged in found), default=-1)
+    formats = ", ".join(dict.fromkeys(judged.format for judged in found))
     page = (
         "# Right versions at many seeds\n\n"
         f"Written by `python -m benchmarks right-versions`; {about['date']}; commit {about['commit']}; {versions}.\n"
-        f"Each operator of the fault benchmark, {about['size']}, at {seeds} seeds in {', '.join(FORMATS)}: float32 "
+        f"Each operator of the fault benchmark, {about['size']}, at {seeds} seeds in {formats}: float32 "
         "inside,\nthe format throughout, and `torch.compile`; their outputs, their VJP, and low_precision.\n\n"
         f"```\n{summary(found)}\n```\n"
     )

@@ -7,7 +7,7 @@ the last one the first and the second. A group that is passed over as a whole le
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 GROUPS = 100
 START = 2
@@ -129,8 +129,10 @@ PASSED_OVER: dict[str, str] = {
 }
 
 
-def chosen(names: Sequence[str]) -> list[str]:
+def chosen(names: Sequence[str], passed_over: Container[str] = PASSED_OVER) -> list[str]:
     """The operators that the rule takes of these, which are all names of op_db that are differentiable.
+
+    `passed_over`: those that leave their place to the next of their group.
 
     Raises:
         ValueError: the last groups leave places that no group is there to take.
@@ -138,7 +140,7 @@ def chosen(names: Sequence[str]) -> list[str]:
     names, taken, places = sorted(set(names)), [], 0
     for i in range(GROUPS):
         group = names[i * len(names) // GROUPS : (i + 1) * len(names) // GROUPS]
-        in_order = [name for name in group[START:] + group[:START] if name not in PASSED_OVER]
+        in_order = [name for name in group[START:] + group[:START] if name not in passed_over]
         places += 1
         taken += in_order[:places]
         places -= len(in_order[:places])
