@@ -32,6 +32,7 @@ _ENTRIES = 32  # single entries along which, and against which, the inputs are m
 _MORE_RANDOM = 512
 _NUMBERS = 2**22  # the most numbers in all further directions together
 _RESOLVED = 32  # in a tie of so many entries, some direction favours a given one with probability 1 - 10**-8
+_SMOOTH = 2.0**-16  # a smooth result changes over `NEAR` by about 2**-20 of its change over `FAR`
 _PROBES = 4  # random directions, each with its opposite, that decide whether there is a jump at all
 
 
@@ -209,13 +210,22 @@ def jumps(point: OracleAtSample, name: str, args: Arrays) -> list[np.ndarray]:
 
 
 def _may_jump(point: OracleAtSample, name: str, args: Arrays, f: Comparison) -> bool:
-    """True if a jump of the oracle may explain a wrong entry: it is at least 1/1024 as high as the error, or NaN."""
+    """True if a jump of the oracle may explain a wrong entry: it is at least 1/1024 as high as the error, or NaN.
+
+    A smooth result changes by far less over the smaller distance than over the larger one, and a jump is as high.
+    """
     in_question, slots = _in_question(point, f), point.oracle.map(name).results
     index = next(i for i, slot in enumerate(slots) if slot.label == f.label)
-    values = _around(point.oracle, name, args, point.sample)[index]
-    with np.errstate(invalid="ignore"):
-        heights = np.abs(values - f.oracle).max(0)[in_question]
-        return not (heights < (f.error - f.bound)[in_question] / 1024).all()  # a NaN is not smaller
+
+    def heights(h: float) -> np.ndarray:
+        values = _around(point.oracle, name, args, point.sample, h)[index]
+        return np.abs(values - f.oracle).max(0)[in_question]
+
+    with np.errstate(invalid="ignore"):  # infinity minus infinity
+        near = heights(NEAR)
+        if (near < (f.error - f.bound)[in_question] / 1024).all():  # a NaN is not smaller
+            return False
+        return not (near < _SMOOTH * heights(FAR)).all()
 
 
 def _unless_it_jumps(point: OracleAtSample, name: str, args: Arrays, f: Comparison) -> Comparison:
@@ -233,12 +243,12 @@ def _is_smooth(point: OracleAtSample, name: str, args: Arrays, f: Comparison) ->
         return (heights <= FAR * np.abs(values).max(0)) | (heights < (f.error - f.bound) / 1024)  # False for a NaN
 
 
-def _around(oracle: Oracle, name: str, args: Arrays, sample: Sample) -> list[np.ndarray]:
-    """Each result of a map at several points near its inputs, stacked along a new first axis."""
+def _around(oracle: Oracle, name: str, args: Arrays, sample: Sample, h: float = NEAR) -> list[np.ndarray]:
+    """Each result of a map at several points at the distance h from its inputs, stacked along a new first axis."""
     points = []
     for direction in list(_directions(oracle, sample))[-_PROBES:]:
         for sign in (1.0, -1.0):
-            values = oracle.values(name, moved(args, [sign * d for d in direction], NEAR))
+            values = oracle.values(name, moved(args, [sign * d for d in direction], h))
             slots = oracle.map(name).results
             points.append([directed(oracle, name, slot, y) for slot, y in zip(slots, values, strict=True)])
     return [np.stack(values) for values in zip(*points, strict=True)]
