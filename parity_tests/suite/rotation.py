@@ -1,17 +1,21 @@
-"""Families of cases of which each run judges a part, another one after each commit: `pytest --rotation N`."""
+"""Slow tests of which each run takes a part, another one after each commit: `pytest --rotation N`."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Generator, Hashable, Sequence
 from typing import Any
 
 import pytest
 
 _LEFT_OUT = pytest.StashKey[int]()
+_PARTS_OF_SLOW_FILES = 2
 
 
 def rotating(parts: int, by: str | None = None, turn: int | None = None) -> pytest.MarkDecorator:
     """Of a family of tests, `--rotation N` runs only the cases of part N modulo `parts`; without it all of them run.
+
+    Slow tests without this mark take turns by the file, in two parts.
 
     The cases of a parametrized test are counted, and shared out, in their order; so are the tests without parameters of
     a file. As `pytestmark` of a module it marks all tests that have no mark of their own; `rotating(1)` runs always.
@@ -28,7 +32,7 @@ def rotating(parts: int, by: str | None = None, turn: int | None = None) -> pyte
 
 
 def left_out(items: Sequence[pytest.Item], number: int) -> list[pytest.Item]:
-    """Return the rotating cases that are not of part `number`.
+    """Return the rotating and the slow cases that are not of part `number`.
 
     All cases have to be given, also those that other options leave out, so that the part of a case does not depend on
     what else runs.
@@ -40,10 +44,14 @@ def left_out(items: Sequence[pytest.Item], number: int) -> list[pytest.Item]:
     others = []
     for item in items:
         mark = item.get_closest_marker("rotating")
-        if mark is None:
+        if mark is not None:
+            parts, by, turn = mark.args
+            place = _place(item, by, seen) if turn is None else turn
+        elif item.get_closest_marker("slow") is not None:
+            # By a digest of the name: a new file moves no other one to another part.
+            parts, place = _PARTS_OF_SLOW_FILES, zlib.crc32(item.nodeid.partition("::")[0].encode())
+        else:
             continue
-        parts, by, turn = mark.args
-        place = _place(item, by, seen) if turn is None else turn
         if place % parts != number % parts:
             others.append(item)
     return others
@@ -64,7 +72,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--rotation",
         type=int,
         metavar="N",
-        help="of each test that is marked as rotating run a part of its cases, another part for each N; "
+        help="of each test that is marked as rotating run a part of its cases, and of the slow ones half of the files, "
+        "another part for each N; "
         "without this option all of them run",
     )
 

@@ -112,3 +112,16 @@ def test_the_tests_of_a_marked_module_have_their_turns(pytester):
         {"test_c", "test_d[2]", *always, *together},
         {"test_d[3]", *always},
     ]
+
+
+def test_slow_tests_without_a_mark_take_turns_by_the_file(pytester):
+    slow = "import pytest\n\n@pytest.mark.slow\n@pytest.mark.parametrize('x', [0, 1])\ndef test_{name}(x):\n    pass"
+    always = slow.replace("@pytest.mark.slow", "@pytest.mark.slow\n@pytest.mark.rotating(1, None, None)")
+    names = [f"f{i}" for i in range(8)]
+    pytester.makepyfile(**{f"test_{name}": slow.format(name=name) for name in names})
+    parts = [run(pytester, always.format(name="always"), "--rotation", str(1306 + i))[0] for i in range(2)]
+    assert parts[0] & parts[1] == {"test_always[0]", "test_always[1]"}
+    assert parts[0] | parts[1] == {f"test_{name}[{x}]" for name in ["always", *names] for x in (0, 1)}
+    assert min(map(len, parts)) > 2
+    for part in parts:
+        assert {name.replace("[0]", "[1]") for name in part} == {name for name in part if "[1]" in name}

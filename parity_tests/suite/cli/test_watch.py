@@ -76,6 +76,10 @@ def test_what_is_installed_is_not_watched():
     assert result.stderr == "gradparity: --watch: run judges what is installed, and no file of yours\n"
 
 
+def _unignored() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+
+
 class Watch:
     """`gradparity check --watch` in a process, and what it prints."""
 
@@ -91,6 +95,7 @@ class Watch:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                preexec_fn=_unignored,
             )
 
     def until(self, pattern: str, seconds: float = 120) -> str:
