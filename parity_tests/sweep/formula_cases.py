@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,8 @@ CHECKS = (
     "points_second_order",
 )
 _ENTRIES = 4096  # of an input: a sample with more is left out
+_MOST = 8  # calls of an operator, from which those that can be judged are chosen
+_OF_OTHERS = 3  # samples of each OpInfo that does not have the operator's name
 
 
 def checks_of(entry: derivatives.Entry) -> tuple[str, ...]:
@@ -113,22 +115,33 @@ def _of(entry: derivatives.Entry, calls: Sequence[RecordedCall], most: int) -> l
 def _samples(name: str, dtype: torch.dtype, everywhere: bool = True) -> tuple[RecordedCall, ...]:
     """Calls of an operator with different shapes or options, at most eight: of the OpInfos that have its name.
 
-    Where these have none, one of our own or, if `everywhere`, those of the other OpInfos, whose samples take minutes.
+    Where these have none, one of our own or, if `everywhere`, those of the first other OpInfo that has any.
     """
     plain = name.removeprefix("aten::").partition(".")[0].strip("_")
     names = opinfo_names()
     alike = [each for each in names if plain in each or each.rpartition(".")[2] in plain]
-    others = [each for each in names if each not in alike]
     found = {call.signature: call for call in own_calls() if call.name == name and dtype == torch.float64}
-    for group in (alike, others if everywhere else []):
-        for call in () if found else recorded_calls({name}, group, [dtype]):
-            if _is_of_numbers(call):
-                found.setdefault(call.signature, call)
-            if len(found) == 8:
-                break
-        written = None if found or dtype != torch.float64 else written_call(name)
-        found = found if written is None else {written.signature: written}
+    if not found:
+        found = _different(recorded_calls({name}, alike, [dtype]))
+    if not found and dtype == torch.float64 and (written := written_call(name)) is not None:
+        found = {written.signature: written}
+    for other in names if everywhere else ():
+        if found:
+            break
+        if other not in alike:  # few samples, since there are hundreds of OpInfos
+            found = _different(recorded_calls({name}, {other}, [dtype], samples=_OF_OTHERS))
     return tuple(found.values())
+
+
+def _different(calls: Iterable[RecordedCall]) -> dict[Hashable, RecordedCall]:
+    """The first calls that can be compared and differ in shapes or options, at most eight, by these."""
+    found: dict[Hashable, RecordedCall] = {}
+    for call in calls:
+        if _is_of_numbers(call):
+            found.setdefault(call.signature, call)
+        if len(found) == _MOST:
+            break
+    return found
 
 
 def _is_of_numbers(call: RecordedCall) -> bool:
