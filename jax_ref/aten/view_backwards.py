@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -88,4 +89,17 @@ def copy(self: ArrayLike, src: ArrayLike) -> Array:
     return jnp.broadcast_to(jnp.asarray(src).astype(x.dtype), x.shape)
 
 
-OPERATORS = {"_cdist_backward": _cdist_backward, "_pdist_backward": _pdist_backward}
+def _also_grad_output(function: Callable[..., Array]) -> Callable[..., Array]:
+    """The function, to which `grad` may also be given as `grad_output`, as PyTorch 2.15 calls it."""
+
+    @functools.wraps(function)
+    def called(*args: ArrayLike, **kwargs: ArrayLike) -> Array:
+        return function(*args, **{"grad" if key == "grad_output" else key: value for key, value in kwargs.items()})
+
+    return called
+
+
+OPERATORS = {
+    "_cdist_backward": _also_grad_output(_cdist_backward),
+    "_pdist_backward": _also_grad_output(_pdist_backward),
+}

@@ -26,6 +26,7 @@ TABLE = torch.tensor([[0.5, -1.0], [2.0, 0.25], [-0.75, 3.0], [1.5, 1.0]], dtype
 ROWS = torch.tensor([1, 2, 2, 0, 3, 1])
 SPECIAL = torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan, 3e-308, 1e308, 1, -0.75], dtype=DOUBLE)
 MIXED = torch.tensor([-2.0, -0.875, 0.625, 0.125, 0.375, -0.125, 5.0, 0.0], dtype=DOUBLE)
+GRAD = torch.ops.aten._cdist_backward.default._schema.arguments[0].name  # PyTorch 2.15 calls it grad_output
 Call = tuple[str, Mapping[str, Any], str | None]  # of an operator: its arguments, and the one that is differentiated
 
 
@@ -40,7 +41,7 @@ def _bag(mode: int, offsets: list[int], of: str = "weight", **given: Any) -> Cal
 
 def _distances(p: float) -> Call:
     x1, x2 = TABLE.reshape(1, 4, 2), TABLE.flip(0).reshape(2, 1, 2, 2)
-    arguments = {"grad": torch.ones(2, 1, 4, 2, dtype=DOUBLE), "x1": x1, "x2": x2, "p": p}
+    arguments = {GRAD: torch.ones(2, 1, 4, 2, dtype=DOUBLE), "x1": x1, "x2": x2, "p": p}
     return "_cdist_backward", arguments | {"cdist": torch.cdist(x1, x2, p=p)}, None
 
 
@@ -85,7 +86,7 @@ CALLS: dict[str, Call] = {
     ),
     "distances of no batch": (
         "_cdist_backward",
-        {"grad": torch.zeros(0, 4, 4), "x1": TABLE.float(), "x2": torch.zeros(0, 4, 2), "p": 1.5}
+        {GRAD: torch.zeros(0, 4, 4), "x1": TABLE.float(), "x2": torch.zeros(0, 4, 2), "p": 1.5}
         | {"cdist": torch.zeros(0, 4, 4)},
         None,
     ),
