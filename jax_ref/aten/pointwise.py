@@ -250,7 +250,9 @@ def hypot(self: ArrayLike, other: ArrayLike) -> Array:
 def copysign(self: ArrayLike, other: ArrayLike) -> Array:
     """|self| with the sign of other."""
     x, y = floating(self, other)
-    return abs(x) * jnp.where(jnp.signbit(y), -1, 1).astype(x.dtype)
+    # The sign of a number is known before anything is traced; that of an array is a bit of it.
+    negative = math.copysign(1, other) < 0 if isinstance(other, float | int) else jnp.signbit(y)
+    return abs(x) * jnp.where(negative, -1, 1).astype(x.dtype)
 
 
 def sign(self: ArrayLike) -> Array:
