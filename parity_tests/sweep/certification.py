@@ -137,7 +137,8 @@ def _rounded(value: Any, rng: np.random.Generator) -> Any:
         return [_rounded(each, rng) for each in value]
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "fc":
         return value
-    return (value * (1 + np.finfo(value.dtype).eps * rng.choice([-1, 1], value.shape))).astype(value.dtype)
+    moved = value * (1 + np.finfo(value.dtype).eps * rng.choice([-1, 1], value.shape))
+    return np.asarray(moved, value.dtype)  # what NumPy multiplies without axes is no array any more
 
 
 def _values(found: Sequence[Any], given: Sequence[Any], slack: Sequence[float] | None = None) -> list[Disagreement]:
