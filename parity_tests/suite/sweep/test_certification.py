@@ -19,7 +19,7 @@ from parity_tests.suite.rotation import rotating
 from parity_tests.sweep.certification import certify
 from parity_tests.sweep.coverage import packets
 from parity_tests.sweep.own_calls import own_calls
-from parity_tests.sweep.recorded_calls import RecordedCall, opinfo_names, recorded_calls
+from parity_tests.sweep.recorded_calls import RecordedCall, recorded_calls
 
 
 def call_of(name: str, **arguments: object) -> RecordedCall:
@@ -139,15 +139,11 @@ def _writes(name: str) -> bool:
 
 
 def certified(
-    opinfos: Collection[str] | None,
-    dtype: torch.dtype,
-    most: int = 2,
-    with_derivatives: int = 1,
-    of: Collection[str] | None = None,
+    opinfos: Collection[str] | None, dtype: torch.dtype, of: Collection[str] | None = None
 ) -> tuple[set[str], dict[str, str]]:
     """The operators that these OpInfos reach, and what is wrong with which.
 
-    `most`: of an operator's calls with different shapes and options, and `with_derivatives` the first of them.
+    Of an operator's calls with different shapes and options two are taken, the first of them with its derivatives.
     `of`: the operators that are certified, without their overloads; all if None.
     """
     of = {f"aten::{packet}" for packet in (packets() if of is None else of)}
@@ -157,16 +153,16 @@ def certified(
     class Wanted(set):
         def __contains__(self, name: object) -> bool:
             packet = str(name).partition(".")[0]
-            return packet in of and str(name) in aten.OPERATORS and reached[packet] < most and not _writes(str(name))
+            return packet in of and str(name) in aten.OPERATORS and reached[packet] < 2 and not _writes(str(name))
 
     of_our_own = own_calls() if opinfos is None and dtype == torch.float64 else ()
     for call in itertools.chain(of_our_own, recorded_calls(Wanted(), opinfos, [dtype])):
         packet = call.name.partition(".")[0]
-        if packet not in of or call.signature in seen or reached[packet] >= most:
+        if packet not in of or call.signature in seen or reached[packet] == 2:
             continue
         seen.add(call.signature)
         reached[packet] += 1
-        found = certify(aten.OPERATORS[call.name], call, reached[packet] <= with_derivatives)
+        found = certify(aten.OPERATORS[call.name], call, reached[packet] == 1)
         if found:
             wrong[call.name] = f"{found[0].kind}: {found[0].text} ({call.source})"
     return set(reached), wrong
@@ -204,7 +200,7 @@ def test_some_operators():
 DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=["float64", "complex128"])
 
 
-PARTS, SOAK_PARTS = 32, 16
+PARTS = 32
 
 
 @pytest.mark.slow
@@ -212,19 +208,12 @@ PARTS, SOAK_PARTS = 32, 16
 @DTYPES
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_operator(dtype, part):
+    """At two of its calls; `python -m benchmarks.certification` takes all samples of all OpInfos."""
     names = set(sorted(packets())[part::PARTS])
     reached, wrong = certified(None, dtype, of=names)
     assert not wrong, "\n".join(f"{name} {what}" for name, what in wrong.items())
     if dtype == torch.float64:
         assert names == {name.removeprefix("aten::") for name in reached}
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("part", range(SOAK_PARTS))
-@DTYPES
-def test_every_sample(dtype, part):
-    """Of every sixteenth OpInfo, so that what is found is told part by part."""
-    assert certified(opinfo_names()[part::SOAK_PARTS], dtype, most=10**6, with_derivatives=10)[1] == {}
 
 
 # PyTorch 2.15 calls `grad` so.
