@@ -76,10 +76,6 @@ def test_what_is_installed_is_not_watched():
     assert result.stderr == "gradparity: --watch: run judges what is installed, and no file of yours\n"
 
 
-def _unignored() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
-
-
 class Watch:
     """`gradparity check --watch` in a process, and what it prints."""
 
@@ -87,16 +83,20 @@ class Watch:
         few = ("--only", "forward,vjp", "--dtype", "float64", "--device", "cpu", "-q", "--failures", "failures")
         self._log = folder / "log"
         environment = os.environ | {"XDG_CACHE_HOME": str(folder), "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "gradparity", "check", str(case), *few, "--watch"],
-                cwd=folder,
-                env=environment,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=_unignored,
-            )
+        # A shell may have it ignored, and what is ignored here would be ignored there.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with self._log.open("wb") as log:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "gradparity", "check", str(case), *few, "--watch"],
+                    cwd=folder,
+                    env=environment,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def until(self, pattern: str, seconds: float = 120) -> str:
         """All that is printed, once it has this."""
