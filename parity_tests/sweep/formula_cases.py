@@ -81,6 +81,8 @@ class FormulaCase:
 def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
     """Return cases of an entry, with different shapes and options: so many of real numbers, and one of complex ones.
 
+    Of an operator that no sample named like it calls with real numbers, as `_conj`, all are of complex ones.
+
     An elementwise operator of real numbers is also judged at inputs that are made for it.
 
     Raises:
@@ -90,9 +92,10 @@ def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
     name = f"aten::{entry.name}"
     if name not in aten.OPERATORS:
         raise NoCase(f"jax_ref.aten has no {name.partition('.')[0]}; give a spec of your own with --spec")
-    found = _of(entry, _samples(name, torch.float64), most)
-    if found:  # complex numbers are looked for where real ones are, since to find none takes minutes
-        found += _of(entry, _samples(name, torch.complex128, everywhere=False), 1)
+    found = _of(entry, _samples(name, torch.float64, everywhere=False), most)
+    found += _of(entry, _samples(name, torch.complex128, everywhere=False), 1 if found else most)
+    if not found:
+        found = _of(entry, _samples(name, torch.float64), most)
     if not found:
         reached = _samples(name, torch.float64)
         problem = (
