@@ -47,7 +47,39 @@ CHECKS = (
 )
 _ENTRIES = 4096  # of an input: a sample with more is left out
 _MOST = 8  # calls of an operator, from which those that can be judged are chosen
-_OF_OTHERS = 3  # samples of each OpInfo that does not have the operator's name
+# Of operators that no OpInfo is named after: one that calls it, as itself or when it is differentiated twice. To look
+# for it takes a minute.
+CALLED_BY = {
+    "_fft_c2r": "fft.hfft",
+    "_trilinear": "nn.functional.bilinear",
+    "_unsafe_view": "cdist",
+    "_upsample_bilinear2d_aa_backward": "_upsample_bilinear2d_aa",
+    "_upsample_nearest_exact1d": "nn.functional.interpolate.nearest-exact",
+    "_upsample_nearest_exact1d_backward": "nn.functional.interpolate.nearest-exact",
+    "_upsample_nearest_exact2d_backward": "nn.functional.interpolate.nearest-exact",
+    "_upsample_nearest_exact3d_backward": "nn.functional.interpolate.nearest-exact",
+    "alias": "nn.functional.instance_norm",
+    "batch_norm_backward": "_batch_norm_with_update",
+    "clamp": "corrcoef",
+    "clamp_min": "nn.functional.normalize",
+    "convolution": "nn.functional.conv2d",
+    "convolution_backward": "nn.functional.conv2d",
+    "fmod.Scalar": "grid_sampler_2d",
+    "lift_fresh": "__getitem__",
+    "log_sigmoid_backward": "nn.functional.logsigmoid",
+    "log_sigmoid_forward": "nn.functional.logsigmoid",
+    "norm.ScalarOpt_dim": "nn.functional.pairwise_distance",
+    "pow.Scalar": "ldexp",
+    "pow.Tensor_Scalar": "nn.functional.normalize",
+    "remainder.Scalar": "take_along_dim",
+    "replication_pad1d": "nn.functional.pad.replicate",
+    "replication_pad1d_backward": "nn.functional.pad.replicate",
+    "replication_pad2d": "nn.functional.pad.replicate",
+    "replication_pad2d_backward": "nn.functional.pad.replicate",
+    "replication_pad3d_backward": "nn.functional.pad.replicate",
+    "rsub.Scalar": "nn.functional.multilabel_soft_margin_loss",
+    "sub.Scalar": "acosh",
+}
 
 
 def checks_of(entry: derivatives.Entry) -> tuple[str, ...]:
@@ -118,21 +150,19 @@ def _of(entry: derivatives.Entry, calls: Sequence[RecordedCall], most: int) -> l
 def _samples(name: str, dtype: torch.dtype, everywhere: bool = True) -> tuple[RecordedCall, ...]:
     """Calls of an operator with different shapes or options, at most eight: of the OpInfos that have its name.
 
-    Where these have none, one of our own or, if `everywhere`, those of the first other OpInfo that has any.
+    Where these have none, one of our own or, if `everywhere`, those of the other OpInfos, whose samples take a minute.
     """
     plain = name.removeprefix("aten::").partition(".")[0].strip("_")
     names = opinfo_names()
-    alike = [each for each in names if plain in each or each.rpartition(".")[2] in plain]
+    named = CALLED_BY.get(name.removeprefix("aten::"))
+    alike = [each for each in names if plain in each or each.rpartition(".")[2] in plain or each == named]
     found = {call.signature: call for call in own_calls() if call.name == name and dtype == torch.float64}
     if not found:
-        found = _different(recorded_calls({name}, alike, [dtype]))
+        found = _different(recorded_calls({name}, alike, [dtype], orders=1 if named is None else 2))
     if not found and dtype == torch.float64 and (written := written_call(name)) is not None:
         found = {written.signature: written}
-    for other in names if everywhere else ():
-        if found:
-            break
-        if other not in alike:  # few samples, since there are hundreds of OpInfos
-            found = _different(recorded_calls({name}, {other}, [dtype], samples=_OF_OTHERS))
+    if not found and everywhere:
+        found = _different(recorded_calls({name}, [each for each in names if each not in alike], [dtype]))
     return tuple(found.values())
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+import torch
 
 from parity_tests.harness.crosscheck import crosscheck
 from parity_tests.harness.findings import Verdict
 from parity_tests.suite.rotation import rotating
-from parity_tests.sweep.formula_cases import NoCase, cases, checks_of
+from parity_tests.sweep.formula_cases import CALLED_BY, NoCase, cases, checks_of
+from parity_tests.sweep.recorded_calls import recorded_calls
 from torch_impl.derivatives import Entry, lookup
 
 pytestmark = pytest.mark.slow
@@ -78,3 +80,11 @@ def test_what_has_no_kernel_on_the_cpu_is_not_judged(name):
 def test_forward_mode_is_judged_where_there_is_a_formula():
     assert "jvp" in checks_of(lookup("sin"))
     assert "jvp" not in checks_of(lookup("conv_tbc"))
+
+
+@pytest.mark.slow
+@rotating(4)
+@pytest.mark.parametrize("name", sorted(CALLED_BY))
+def test_the_opinfo_of_another_name_calls_the_operator(name):
+    calls = recorded_calls({f"aten::{name}"}, {CALLED_BY[name]}, [torch.float64], orders=2)
+    assert next(calls, None) is not None
