@@ -113,9 +113,8 @@ class FormulaCase:
 def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
     """Return cases of an entry, with different shapes and options: so many of real numbers, and one of complex ones.
 
-    Of an operator that no sample named like it calls with real numbers, as `_conj`, all are of complex ones.
-
-    An elementwise operator of real numbers is also judged at inputs that are made for it.
+    Of an operator that no sample named like it calls with real numbers, as `_conj`, all are of complex ones. An
+    elementwise operator of real numbers is also judged at inputs that are made for it.
 
     Raises:
         NoCase: there is none: no reference in JAX, no sample, or something that its formulas need does not run here.
@@ -127,11 +126,11 @@ def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
     found = _of(entry, _samples(name, torch.float64, everywhere=False), most)
     found += _of(entry, _samples(name, torch.complex128, everywhere=False), 1 if found else most)
     if not found:
-        found = _of(entry, _samples(name, torch.float64), most)
+        samples = _samples(name, torch.float64)
+        found = _of(entry, samples, most)
     if not found:
-        reached = _samples(name, torch.float64)
         problem = (
-            "at no sample of PyTorch's own can it be judged" if reached else "no sample of PyTorch's own reaches it"
+            "at no sample of PyTorch's own can it be judged" if samples else "no sample of PyTorch's own reaches it"
         )
         raise NoCase(f"{problem}: one array of numbers, or more, with a formula; give a spec of your own with --spec")
     return found

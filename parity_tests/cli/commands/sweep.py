@@ -8,7 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -52,7 +52,7 @@ class SweepOptions:
     html: ReportFile | None = None
     expected: Path | None = None
     save_expected: Path | None = None
-    limits: Limits = Limits()  # noqa: RUF009 (it cannot be changed)
+    limits: Limits = field(default_factory=Limits)
     judge: str = running.JUDGE
 
     def command(self, file: Path) -> str:

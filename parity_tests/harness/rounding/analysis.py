@@ -188,8 +188,11 @@ def _constant_of(x: np.ndarray, precision: Precision) -> tuple[np.ndarray, np.nd
 
 
 def _error_of_constant(x: np.ndarray, precision: Precision) -> np.ndarray:
-    error = np.abs(precision.rounded(x) - x)
-    # What overflows stands for an infinity, as in a mask.
+    return _unless_infinite(np.abs(precision.rounded(x) - x))
+
+
+def _unless_infinite(error: np.ndarray) -> np.ndarray:
+    """The error of a constant; none where it overflows, since it stands for an infinity there, as in a mask."""
     return np.where(np.isfinite(error), error, 0.0)
 
 
@@ -197,8 +200,8 @@ def _error_of_constant(x: np.ndarray, precision: Precision) -> np.ndarray:
 def _error_of_number(x: bytes, storage: np.dtype) -> np.ndarray:
     """The error of a float64 given by its bytes, so that 0 and -0 differ; a loop reads its numbers in every step."""
     number = np.frombuffer(x)[0]
-    error = np.abs(number.astype(storage).astype(np.float64) - number)
-    error = np.where(np.isfinite(error), error, 0.0)
+    with np.errstate(over="ignore"):
+        error = _unless_infinite(np.abs(number.astype(storage).astype(np.float64) - number))
     error.flags.writeable = False
     return error
 

@@ -13,6 +13,7 @@ import torch
 from torch.nn import functional
 
 from parity_tests import OpSpec, Verdict, crosscheck
+from parity_tests.harness.oracle import kinks
 from parity_tests.suite.collection._case import function
 from parity_tests.suite.harness._ops import judged, rows
 from parity_tests.suite.rotation import rotating
@@ -50,6 +51,10 @@ RIGHT = {
     "all of the largest": (LARGEST, lambda x: x.amax(-1) ** 2),
     "a slope of 1": (spec(lambda x: jnp.maximum(x, 0.0)), lambda x: torch.where(x >= 0, x, 0 * x)),
     "a slope of 0": (spec(lambda x: jnp.abs(x)), torch.abs),
+    "a slope of 1 beside a steep slope": (
+        spec(lambda x: jnp.maximum(x, 0.0) + 2.0**12 * x**2),
+        lambda x: torch.where(x >= 0, x, 0 * x) + 2.0**12 * x**2,
+    ),
     "a sort": (spec(lambda x: jnp.sort(x, axis=-1) ** 3), lambda x: torch.sort(x, dim=-1).values ** 3),
     "a pooling": (
         spec(lambda x: jnp.max(x.reshape(-1, 3, 2), -1), "(n,6)->(n,3)"),
@@ -89,6 +94,18 @@ def test_a_choice_is_no_mismatch(name: str):
 def test_a_mistake_is_one(name: str):
     operator, call, check = WRONG[name]
     assert judged(call, operator, check).verdict is Verdict.MISMATCH
+
+
+def test_a_smooth_result_is_convicted_without_its_limits(monkeypatch: pytest.MonkeyPatch):
+    """Even if it is wrong by less than it changes nearby; at a kink they are computed."""
+    computed = []
+    whole = kinks.limits_along
+    monkeypatch.setattr(kinks, "limits_along", lambda *args: computed.append(args) or whole(*args))
+    sine = function(torch.sin, lambda x, w: w * torch.cos(x) * (1 + 1e-10))
+    assert judged(sine, spec(jnp.sin), "vjp").verdict is Verdict.MISMATCH
+    assert not computed
+    assert judged(maximum(torch.ge, torch.lt), MAXIMUM, "vjp").verdict is Verdict.PASS
+    assert computed
 
 
 def test_a_wrong_oracle_is_found_out_at_a_kink():
