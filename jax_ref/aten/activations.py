@@ -120,8 +120,8 @@ def leaky_relu(self: ArrayLike, negative_slope: float = 0.01) -> Array:
 def prelu(self: ArrayLike, weight: ArrayLike) -> Array:
     """self of positive numbers, weight self of others; a weight for each entry of the second axis, or one for all."""
     x, w = jnp.asarray(self), jnp.asarray(weight)
-    if w.ndim == 1 and x.ndim > 1:
-        w = w.reshape((1, -1) + (1,) * (x.ndim - 2))
+    if w.ndim == 1 and x.ndim != 1:
+        w = w.reshape((1, -1) + (1,) * (x.ndim - 2) if x.ndim else ())
     return _prelu_kernel(x, w)
 
 

@@ -238,12 +238,16 @@ def linalg_qr(A: ArrayLike, mode: str = "reduced") -> tuple[Array, Array]:
 
 def _linalg_eigh(A: ArrayLike, UPLO: str = "L", compute_v: bool = True) -> tuple[Array, Array]:
     """The eigenvalues in ascending order, and the eigenvectors, whose phases are arbitrary; of one triangle."""
-    x = jnp.asarray(A)
+    x = _hermitian(jnp.asarray(A), UPLO)
+    values, vectors = jnp.linalg.eigh(x, symmetrize_input=False)
+    return values, vectors if compute_v else jnp.zeros((0,), x.dtype)
+
+
+def _hermitian(x: Array, UPLO: str = "L") -> Array:
+    """The Hermitian matrix with this triangle, the lower one ("L") or the upper one, and a real diagonal."""
     triangle = jnp.tril(x, -1) if UPLO.upper() == "L" else jnp.triu(x, 1)
     diagonal = jnp.diagonal(x, axis1=-2, axis2=-1).real.astype(x.dtype)
-    whole = triangle + _adjoint(triangle) + jnp.expand_dims(diagonal, -1) * jnp.eye(x.shape[-1], dtype=x.dtype)
-    values, vectors = jnp.linalg.eigh(whole, symmetrize_input=False)
-    return values, vectors if compute_v else jnp.zeros((0,), x.dtype)
+    return triangle + _adjoint(triangle) + jnp.expand_dims(diagonal, -1) * jnp.eye(x.shape[-1], dtype=x.dtype)
 
 
 def linalg_eig(self: ArrayLike) -> tuple[Array, Array]:
@@ -284,9 +288,9 @@ def linalg_pinv(
 ) -> Array:
     """The pseudoinverse: singular values up to max(atol, rtol σ₁) are taken for 0, in its derivative, too.
 
-    `rcond` is another name of `rtol`.
+    `rcond` is another name of `rtol`. Of a Hermitian matrix the lower triangle alone is read.
     """
-    x = jnp.asarray(self)
+    x = _hermitian(jnp.asarray(self)) if hermitian else jnp.asarray(self)
     rtol = rcond if rtol is None else rtol
     if not x.size:
         return _transposed(x)
@@ -330,8 +334,9 @@ def linalg_householder_product(input: ArrayLike, tau: ArrayLike) -> Array:
 
 def ormqr(self: ArrayLike, input2: ArrayLike, input3: ArrayLike, left: bool = True, transpose: bool = False) -> Array:
     """The product of input3 with the orthogonal matrix of Householder vectors self and factors input2."""
-    x, y = jnp.asarray(self), jnp.asarray(input3)
+    y = jnp.asarray(input3)
     m = y.shape[-2] if left else y.shape[-1]
+    x = jnp.asarray(self)[..., :m]
     square = jnp.concatenate([x, jnp.zeros((*x.shape[:-1], m - x.shape[-1]), x.dtype)], axis=-1)
     Q = linalg_householder_product(square, input2)
     Q = _adjoint(Q) if transpose else Q

@@ -120,6 +120,8 @@ def _along(x: Array, dim: int, index: Array) -> tuple[Array, ...]:
 def gather(self: ArrayLike, dim: int, index: ArrayLike, *, sparse_grad: bool = False) -> Array:
     """The entries of an axis at indices that differ from place to place."""
     x, places = jnp.asarray(self), jnp.asarray(index)
+    if not places.size:  # then it may have other axes than self
+        return jnp.zeros(places.shape, x.dtype)
     if x.ndim == 0 or places.ndim == 0:
         return jnp.broadcast_to(x.reshape(-1)[places.reshape(-1)].reshape(places.shape), places.shape)
     return x[_along(x, dim, places)]

@@ -36,16 +36,26 @@ def cumprod(self: ArrayLike, dim: int, *, dtype: Any = None) -> Array:
 
 
 def logcumsumexp(self: ArrayLike, dim: int) -> Array:
-    """The logarithm of the running sum of exponentials."""
+    """The logarithm of the running sum of exponentials.
+
+    Of complex numbers the imaginary part is not reduced to (-π, π]: it is that of the sum taken from left to right.
+    """
     (x,) = floating(self)
     if not x.ndim or not x.size:
         return x
-    return lax.associative_scan(_logaddexp, x, axis=dim % x.ndim)
+    if not is_complex(x):
+        return lax.associative_scan(jnp.logaddexp, x, axis=dim % x.ndim)
+    rows = jnp.moveaxis(x, dim, 0)
+
+    def step(sum_so_far: Array, row: Array) -> tuple[Array, Array]:
+        following = _logaddexp(row, sum_so_far)
+        return following, following
+
+    _, others = lax.scan(step, rows[0], rows[1:])
+    return jnp.moveaxis(jnp.concatenate([rows[:1], others]), 0, dim)
 
 
 def _logaddexp(x: Array, y: Array) -> Array:
-    if not is_complex(x):
-        return jnp.logaddexp(x, y)
     first = x.real >= y.real
     larger, smaller = jnp.where(first, x, y), jnp.where(first, y, x)
     nothing = jnp.isneginf(larger.real)

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from parity_tests.sweep.invariants import CONSTANT, INVARIANTS, NOT_COMPARED, SURROGATES
+from parity_tests.sweep.invariants import ANY_OF_EQUAL, CONSTANT, INVARIANTS, NOT_COMPARED, SURROGATES
 from parity_tests.sweep.recorded_calls import RecordedCall, results_of_pytorch
 
 Arrays = list[np.ndarray]
@@ -111,8 +111,20 @@ def _compared(call: RecordedCall, results: Sequence[Any]) -> list[Any]:
     packet = call.name.partition(".")[0]
     if packet in INVARIANTS:
         return list(INVARIANTS[packet](call.arguments, *results))
+    if packet in ANY_OF_EQUAL and len(results) == 2:
+        return [results[0], _entries_at(results[1], call.arguments)]
     skipped = NOT_COMPARED.get(packet, ())
     return [y for i, y in enumerate(results) if i not in skipped]
+
+
+def _entries_at(index: Any, arguments: Mapping[str, Any]) -> Any:
+    """The entries of self at the index that a reduction of one axis returns."""
+    x, places, dim = jnp.asarray(arguments["self"]), jnp.asarray(index), arguments["dim"]
+    if not x.ndim:
+        return x
+    if arguments.get("keepdim", False):
+        return jnp.take_along_axis(x, places, dim)
+    return jnp.take_along_axis(x, jnp.expand_dims(places, dim), dim).squeeze(dim)
 
 
 def _moved_by_rounding(call: RecordedCall) -> list[float]:

@@ -23,6 +23,8 @@ OF_SAVED_STATISTICS = (
     "aten::native_batch_norm_backward",
     "aten::batch_norm_backward",
 )
+# Whose index is that of any of equal entries: of a row of NaN nanmedian returns the one that partitioning left there.
+ANY_OF_EQUAL = ("aten::nanmedian",)
 # Of a packet: the numbers of the results that are not compared.
 NOT_COMPARED: Mapping[str, tuple[int, ...]] = {
     "aten::log_sigmoid_forward": (1,),  # a buffer for the backward, whose shape depends on the device

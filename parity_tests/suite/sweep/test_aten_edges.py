@@ -27,7 +27,8 @@ def integers(*numbers: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
 
 def wrong(name: str, *args: Any, **kwargs: Any) -> list[str]:
     """What is wrong with `jax_ref.aten` on a call of PyTorch's operator."""
-    operator = getattr(torch.ops.aten, name).default
+    packet, _, overload = name.partition(".")
+    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
     given = {argument.name: x for argument, x in zip(operator._schema.arguments, args, strict=False)} | kwargs
     arguments = {key: as_numpy(x) for key, x in given.items()}
     # slice_inverse returns the memory of which its first argument is a part; the others get copies.
@@ -132,3 +133,36 @@ def test_lstsq_leaves_out_small_singular_values():
         solution, _, rank, _ = aten.OPERATORS["aten::linalg_lstsq"](A.numpy(), b.numpy(), 1e-4, driver="gelsd")
     np.testing.assert_allclose(solution, right.solution, rtol=1e-12)
     assert int(rank) == int(right.rank) == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+@pytest.mark.parametrize("left", [True, False])
+def test_ormqr_with_more_vectors_than_rows(left, dtype):
+    wide, tau, other = normal(2, 5, dtype=dtype), normal(2, dtype=dtype, seed=1), normal(2, 2, dtype=dtype, seed=2)
+    assert wrong("ormqr", wide, tau, other, left, True) == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_pinv_of_a_hermitian_matrix_reads_the_lower_triangle(dtype):
+    assert wrong("linalg_pinv.atol_rtol_tensor", normal(4, 4, dtype=dtype), hermitian=True) == []
+
+
+def test_gather_nothing():
+    assert wrong("gather", normal(5), 0, torch.zeros(2, 0, dtype=torch.int64)) == []
+
+
+def test_prelu_of_a_number():
+    assert wrong("prelu", normal(), normal(1, seed=1)) == []
+
+
+def test_the_phase_of_a_running_sum_of_exponentials():
+    """Taken from left to right it leaves (-π, π], by 2π more often than in any other order."""
+    x = torch.complex(0.1 * normal(6, 40), 3 * normal(6, 40, seed=1))
+    assert wrong("logcumsumexp", x, 1) == []
+
+
+def test_nanmedian_of_nan_only():
+    """Which of the entries is meant is open."""
+    x = normal(3, 5)
+    x[1] = float("nan")
+    assert wrong("nanmedian.dim", x, 1) == [] == wrong("nanmedian.dim", x, 0, True)

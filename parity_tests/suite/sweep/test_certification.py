@@ -79,6 +79,11 @@ MISTAKES = {  # the function, a call, and the kind of what is wrong
         call_of("aten::sum.dim_IntList", self=X, dim=[1], keepdim=True),
         "values",
     ),
+    "the index of another entry": (
+        lambda self, dim: (jnp.nanmedian(self, dim), jnp.argmax(self, dim)),
+        call_of("aten::nanmedian.dim", self=X[:, :3], dim=1),
+        "values",
+    ),
     "another name of an argument": (lambda x: jnp.sin(x), call_of("aten::sin", self=X), "values"),
     "NaN where PyTorch has a number": (lambda self: self * (self / self), call_of("aten::abs", self=0 * X), "values"),
     "a wrong JVP": (
