@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import torch
 
@@ -19,6 +20,7 @@ from parity_tests.sweep.formula_function import by_formulas
 from parity_tests.sweep.invariants import INVARIANTS, NOT_COMPARED
 from parity_tests.sweep.own_calls import own_calls
 from parity_tests.sweep.recorded_calls import RecordedCall, as_jax, as_torch, opinfo_names, recorded_calls
+from parity_tests.sweep.saved_statistics import recomputed
 from parity_tests.sweep.torch_invariants import TORCH_INVARIANTS
 from torch_impl import derivatives
 
@@ -177,10 +179,13 @@ def _different(calls: Iterable[RecordedCall]) -> dict[Hashable, RecordedCall]:
 
 
 def _is_of_numbers(call: RecordedCall) -> bool:
-    """False if a result is empty that is compared, such as the vectors that were not asked for, or an argument is."""
+    """False if a result is empty that is compared, such as the vectors that were not asked for, or an argument is.
+
+    A buffer of bytes, as the `reserve` of batch norms, is empty wherever a kernel needs none.
+    """
     results = call.results if call.name.partition(".")[0] in INVARIANTS else call.results[:1]
     arrays = [x for x in (*call.arguments.values(), *results) if isinstance(x, np.ndarray)]
-    return all(x.size for x in arrays)
+    return all(x.size or x.dtype == np.uint8 for x in arrays)
 
 
 def _check_syntax(entry: derivatives.Entry) -> None:
@@ -258,7 +263,20 @@ def _case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -
         domains=domains,
         dtypes=["complex128" if any(np.iscomplexobj(call.arguments[name]) for name in moving) else "float64"],
     )
-    return FormulaCase(_compared_of_torch(entry, call, by_formulas(entry, moving, _fixed(call, moving))), spec)
+    return FormulaCase(_compared_of_torch(entry, call, _function(entry, call, moving)), spec)
+
+
+def _function(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -> Callable[..., Any]:
+    """The operator with the formulas of an entry; given saved statistics, as constants, of the input that it gets."""
+    fixed, statistics_of = _fixed(call, moving), recomputed(call)
+    if statistics_of is None or "input" not in moving:
+        return by_formulas(entry, moving, fixed)
+
+    def function(*inputs: torch.Tensor) -> Any:
+        statistics = statistics_of(torch, inputs[moving.index("input")].detach())
+        return by_formulas(entry, moving, fixed | dict(statistics))(*inputs)
+
+    return function
 
 
 def _domains(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -> dict[str, Domain]:
@@ -295,11 +313,13 @@ def _fixed(call: RecordedCall, moving: Sequence[str]) -> dict[str, Any]:
 
 def _primal(call: RecordedCall, moving: Sequence[str]) -> Callable[..., Any]:
     """The reference as a function of these arguments, with the others of a call."""
-    function, fixed = aten.OPERATORS[call.name], _fixed(call, moving)
+    function, fixed, statistics_of = aten.OPERATORS[call.name], _fixed(call, moving), recomputed(call)
 
     def primal(*inputs: Any) -> Any:
         of_jax = {name: as_jax(value) for name, value in fixed.items()}  # here, since float64 may be off outside
-        return function(**of_jax, **dict(zip(moving, inputs, strict=True)))
+        given = of_jax | dict(zip(moving, inputs, strict=True))
+        statistics = statistics_of(jnp, given["input"]) if statistics_of else {}
+        return function(**(given | dict(statistics)))
 
     return primal
 

@@ -17,12 +17,12 @@ SURROGATES = (
     "aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
 )
 # Backwards whose formulas take the mean and the deviation that the forward saved for functions of the input, so that
-# they are no derivatives of the operator itself, which is given them as inputs.
-OF_SAVED_STATISTICS = (
-    "aten::native_layer_norm_backward",
-    "aten::native_batch_norm_backward",
-    "aten::batch_norm_backward",
-)
+# they are no derivatives of the operator itself, which is given them as inputs of these names.
+OF_SAVED_STATISTICS: Mapping[str, tuple[str, str]] = {
+    "aten::native_layer_norm_backward": ("mean", "rstd"),
+    "aten::native_batch_norm_backward": ("save_mean", "save_invstd"),
+    "aten::batch_norm_backward": ("save_mean", "save_var"),
+}
 # Whose index is that of any of equal entries: of a row of NaN nanmedian returns the one that partitioning left there.
 ANY_OF_EQUAL = ("aten::nanmedian",)
 # Of a packet: the numbers of the results that are not compared.

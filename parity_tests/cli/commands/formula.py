@@ -86,8 +86,11 @@ def _judge(entry: Entry, spec: Path | None, console: PrintableConsole) -> int:
         return 2
     codes: dict[str, set[int]] = {}  # by the kind of numbers
     for case in chosen:
+        found_before = codes.setdefault(case.spec.formats[0], set())
+        if 1 in found_before:  # the verdict is certain; what further samples tell costs seconds each
+            continue
         report = crosscheck({entry.name: case.call}, case.spec, checks=checks_of(entry), progress=False)
-        codes.setdefault(case.spec.formats[0], set()).add(report.exit_code)
+        found_before.add(report.exit_code)
         if report.exit_code == 2:
             reason = next((row.reason for row in report.failed if row.reason), "")
             say(f"{where}: {entry.name} is not judged at {case.where}: {reason}")

@@ -79,6 +79,8 @@ def test_a_wrong_entry_is_a_disagreement_with_its_line(written):
     assert f"{path}:2: sin DISAGREES" in judged.output
     assert "  line 3  self: -grad * self.cos()" in judged.output
     assert "looks like  self_bar = -oracle" in judged.output
+    for numbers in ("float64", "complex128"):  # one sample of each tells the verdict
+        assert judged.output.count(f"sin disagrees with the oracle   [vjp, given, {numbers}") == 1, judged.output
 
 
 MALFORMED = {  # the formula, of sin, and what is told
