@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,11 +18,14 @@ class Truth:
         slot: which of the map's results it is.
         value: a float64 or complex128 array.
         bound: how far a right result may be from it, entry by entry; infinite where nothing is known.
+        overflows: where a right result may be an infinity or NaN all the same, since a product overflows in another
+            order of its factors; asked only where a result is none. None if nowhere.
     """
 
     slot: Slot
     value: np.ndarray
     bound: np.ndarray
+    overflows: Callable[[], np.ndarray] | None = None
 
     @property
     def label(self) -> str:

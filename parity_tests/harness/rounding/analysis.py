@@ -85,7 +85,7 @@ def bounded(
     contract = precision.arithmetic
     if contract.inside == "float32":
         kept = Stored.of(precision, contract.stored, closed, args, values) if contract.stored else None
-        single = replace(precision.single, any_choice=precision.any_choice, stored=kept)
+        single = replace(precision.single, any_choice=precision.any_choice, any_order=precision.any_order, stored=kept)
         return [stored(pair, precision) for pair in bounded(closed, *args, precision=single, inputs=inputs)]
     # An infinite or undefined input is exact.
     with np.errstate(all="ignore"):  # an infinity or a NaN is a result here, as it is in JAX

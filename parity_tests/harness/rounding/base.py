@@ -59,9 +59,13 @@ def largest_factor(value: np.ndarray, error: np.ndarray, precision: Precision, l
 def unless_part_of_product_overflows(bound: np.ndarray, representable: np.ndarray, precision: Precision) -> np.ndarray:
     """The bound of a product; infinite where one of its partial products, in whatever order, may overflow the format.
 
+    Only of a format with `any_order`; see `rounding.products`.
+
     `representable`: the product of what its factors add to the largest one (`largest_factor`), but for those that
     exceed the format. It has one rounding more than there are, as n factors are multiplied n - 1 times; and what is
     less than half a spacing above the largest number is rounded to that.
     """
+    if not precision.any_order:
+        return bound
     fits = representable <= precision.largest * (1 + precision.u)
     return bound if every(fits) else np.where(fits, bound, np.inf)

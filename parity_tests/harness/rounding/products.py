@@ -9,11 +9,12 @@ The oracle's own order may lose far less: (2.5 · 1e-4) · 5e-3 has no digit in 
 but in the second one the first product is off by η / 2, and 2.5 of that comes out.
 
 M is also the largest partial product of all orders: that of the factors above 1. Where it exceeds the format, a right
-version may store an infinity on its way, and the result has no bound, as a sum has none of which a partial sum may:
-0.02 · 1e3 · 1e3 is 2e4, and (1e3 · 1e3) · 0.02 is infinite in float16. Nor has an exact zero a bound there, since
-infinity · 0 is NaN. A factor that is itself beyond the format, as the constant of a mask, is not counted for this:
-where it is multiplied by more than 0, the product overflows in every order. A number that is divided by is no factor,
-and so a quotient x / y by way of y y, where x / y and both derivatives fit, is no other order of theirs.
+version may store an infinity on its way: 0.02 · 1e3 · 1e3 is 2e4, and (1e3 · 1e3) · 0.02 is infinite in float16. An
+exact zero may come out as NaN there, which infinity · 0 is. This is no reason to believe a number: only a result that
+is none is held to the bounds of `Precision.with_any_order`, which are infinite there (`Trial.compare_result`). A factor
+that is itself beyond the format, as the constant of a mask, is not counted for this: where it is multiplied by more
+than 0, the product overflows in every order. A number that is divided by is no factor, and so a quotient x / y by way
+of y y, where x / y and both derivatives fit, is no other order of theirs.
 
 The computed factors are off, and so are products of theirs: |x_j| stands for (|x_j| + E_j) (1 + u). M and K - 1 are
 carried along from one multiplication to the next, through sums, since c (x + y) may be c x + c y, through what only
@@ -136,6 +137,8 @@ def _lost(product: Product, x: Sequence[np.ndarray], precision: Precision) -> np
     lost = product.roundings * precision.tiny * product.largest
     if np.count_nonzero(x[0]) < x[0].size or np.count_nonzero(x[1]) < x[1].size:
         lost = np.where((x[0] == 0) | (x[1] == 0), 0.0, lost)
+    if not precision.any_order:
+        return lost
     overflows = unless_part_of_product_overflows(lost, product.representable, precision)
     if overflows is lost or (every(np.isfinite(x[0])) and every(np.isfinite(x[1]))):
         return overflows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -53,7 +54,13 @@ class Trial:
 
     def truth(self, name: str, args: Arrays) -> list[Truth]:
         """The oracle's results of a map, with their bounds; none of a derivative where there is no value."""
-        return where_defined(self.oracle, name, args, self.precision)
+
+        @functools.cache
+        def in_any_order() -> list[Truth]:
+            return self.oracle.evaluate(name, args, self.precision.with_any_order)
+
+        truths = where_defined(self.oracle, name, args, self.precision)
+        return [replace(y, overflows=lambda i=i: np.isinf(in_any_order()[i].bound)) for i, y in enumerate(truths)]
 
     def tensors(self, arrays: Arrays) -> list[torch.Tensor]:
         """Fresh contiguous tensors with the arrays' values."""
@@ -135,6 +142,9 @@ class Trial:
             yield Fact(truth.label, False, text, circumstance)
             return
         values = np.zeros_like(oracle) if result is None else conversion.to_numpy(result)
+        no_number = ~np.isfinite(values) & np.isfinite(oracle) & np.isfinite(bound)
+        if truth.overflows is not None and no_number.any():
+            bound = np.where(no_number & truth.overflows(), np.inf, bound)
         if directed:
             bound = self.oracle.directed_errors(truth.like, bound, oracle)
             values, oracle = self.oracle.directed(truth.like, values), self.oracle.directed(truth.like, oracle)

@@ -136,7 +136,7 @@ def log_with(second: Callable) -> Callable:
 def test_a_product_whose_parts_overflow_in_another_order_is_no_alarm(second, seed):
     row = judged(log_with(second), LOG, "vjp_of_vjp", "float16", seed=seed)
     assert row.verdict is Verdict.PASS
-    assert row.comparisons > 97  # of 194 in the sample that has both kinds of entries, and all others
+    assert row.comparisons > 170  # of 97 entries of two derivatives, a few of which have other orders alone
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -147,8 +147,9 @@ def test_a_product_whose_parts_overflow_in_another_order_is_no_alarm(second, see
         lambda x, w, c: -c * (w / x / x) / 1.1,
         lambda x, w, c: torch.nan_to_num(-c * (w / x / x), posinf=0, neginf=0) * 1.1,
         lambda x, w, c: torch.full_like(x, torch.inf),
+        lambda x, w, c: -c * w / x / x * torch.where((w / x / x).isinf(), 1.1, 1.0).to(x.dtype),
     ],
-    ids=["square of the first derivative", "finite and too small", "finite and too large", "infinite everywhere"],
+    ids=["square of the first", "too small", "too large", "infinite everywhere", "a number where an order overflows"],
 )
 def test_what_overflows_or_is_wrong_where_no_order_overflows_is_caught(second, seed):
     wrong = log_with(second)
