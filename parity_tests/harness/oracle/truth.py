@@ -36,3 +36,10 @@ class Truth:
     def like(self) -> str:
         """The name of the operator's input or output that has the same shape as the result."""
         return self.slot.like
+
+    def bound_of(self, result: np.ndarray) -> np.ndarray:
+        """The bound that a result is held to: infinite where it is no number, and a right one may be none."""
+        if self.overflows is None or result.shape != self.value.shape:
+            return self.bound
+        no_number = ~np.isfinite(result) & np.isfinite(self.value) & np.isfinite(self.bound)
+        return np.where(no_number & self.overflows(), np.inf, self.bound) if no_number.any() else self.bound

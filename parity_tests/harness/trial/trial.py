@@ -129,7 +129,7 @@ class Trial:
         self, truth: Truth, result: torch.Tensor | None, circumstance: str = "", directed: bool = True
     ) -> Iterator[Finding]:
         """Compare one result with its truth; if `directed`, only the part that lies in the input's domain."""
-        oracle, bound = truth.value, truth.bound
+        oracle = truth.value
         dtype = getattr(torch, self.precision.dtype_of(oracle))
         if result is not None and tuple(result.shape) != oracle.shape:
             text = f"has shape {tuple(result.shape)}, the oracle's is {oracle.shape}"
@@ -142,9 +142,7 @@ class Trial:
             yield Fact(truth.label, False, text, circumstance)
             return
         values = np.zeros_like(oracle) if result is None else conversion.to_numpy(result)
-        no_number = ~np.isfinite(values) & np.isfinite(oracle) & np.isfinite(bound)
-        if truth.overflows is not None and no_number.any():
-            bound = np.where(no_number & truth.overflows(), np.inf, bound)
+        bound = truth.bound_of(values)
         if directed:
             bound = self.oracle.directed_errors(truth.like, bound, oracle)
             values, oracle = self.oracle.directed(truth.like, values), self.oracle.directed(truth.like, oracle)
