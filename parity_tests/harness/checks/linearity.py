@@ -52,10 +52,11 @@ def _run(trial: Trial) -> Iterator[Finding]:
 
 def _gradients(trial: Trial, args: Sequence[np.ndarray]) -> list[Truth]:
     """The candidate's gradients, with the bounds of the oracle's."""
-    return [
-        replace(truth, value=np.zeros_like(truth.value) if x is None else conversion.to_numpy(x))
-        for x, truth in zip(trial.evaluate("vjp", args), trial.truth("vjp", args), strict=True)
-    ]
+    gradients = []
+    for x, truth in zip(trial.evaluate("vjp", args), trial.truth("vjp", args), strict=True):
+        value = np.zeros_like(truth.value) if x is None else conversion.to_numpy(x)
+        gradients.append(replace(truth, value=value, bound=truth.bound_of(value)))
+    return gradients
 
 
 def _judged(
@@ -105,7 +106,7 @@ def _scaled(
     found: list[Finding] = []
     for result, gradient, truth in zip(evaluated, gradients, trial.truth("vjp", scaled), strict=True):
         bound = allowed(trial, scale, gradient.bound, truth.bound)
-        expected = replace(gradient, value=scale * gradient.value, bound=bound)
+        expected = replace(gradient, value=scale * gradient.value, bound=bound, overflows=truth.overflows)
         found += trial.compare_result(expected, result, where)
     return found
 

@@ -35,6 +35,8 @@ class Precision:
         part: the name of the format of a real or imaginary part; its own, if its numbers are real.
         any_choice: True if the bounds of an error analysis cover every choice between exactly equal keys of a sort,
             and False if they cover the oracle's choice alone. See `rounding.order`.
+        any_order: True if a product has no bound where it overflows in another order of its factors than the oracle's.
+            See `rounding.products`.
         arithmetic: what a computation in a 16-bit format rounds. See `rounding.stored`.
         stored: the intermediates that are rounded to another format. See `rounding.stored`.
         jumps: the sides of jumps for which an error analysis is made. See `rounding.integer_jumps`.
@@ -49,6 +51,7 @@ class Precision:
     largest: float
     part: str
     any_choice: bool = False
+    any_order: bool = False
     arithmetic: Arithmetic = THROUGHOUT
     stored: Storing | None = field(default=None, compare=False, repr=False)
     jumps: Jumps | None = field(default=None, compare=False, repr=False)
@@ -57,6 +60,11 @@ class Precision:
     def with_any_choice(self) -> Precision:
         """The same format, for bounds that cover every choice between exactly equal keys."""
         return replace(self, any_choice=True)
+
+    @property
+    def with_any_order(self) -> Precision:
+        """The same format, for bounds of products in whatever order their factors are multiplied."""
+        return replace(self, any_order=True)
 
     @property
     def is_short(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,11 +18,14 @@ class Truth:
         slot: which of the map's results it is.
         value: a float64 or complex128 array.
         bound: how far a right result may be from it, entry by entry; infinite where nothing is known.
+        overflows: where a right result may be an infinity or NaN all the same, since a product overflows in another
+            order of its factors; asked only where a result is none. None if nowhere.
     """
 
     slot: Slot
     value: np.ndarray
     bound: np.ndarray
+    overflows: Callable[[], np.ndarray] | None = None
 
     @property
     def label(self) -> str:
@@ -32,3 +36,10 @@ class Truth:
     def like(self) -> str:
         """The name of the operator's input or output that has the same shape as the result."""
         return self.slot.like
+
+    def bound_of(self, result: np.ndarray) -> np.ndarray:
+        """The bound that a result is held to: infinite where it is no number, and a right one may be none."""
+        if self.overflows is None or result.shape != self.value.shape:
+            return self.bound
+        no_number = ~np.isfinite(result) & np.isfinite(self.value) & np.isfinite(self.bound)
+        return np.where(no_number & self.overflows(), np.inf, self.bound) if no_number.any() else self.bound

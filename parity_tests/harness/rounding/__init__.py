@@ -30,5 +30,7 @@ it out of a product, say, is judged by an oracle that does so, too, in an explic
 Where nothing can round, the sum or product of small integers, the bound is 0: see `rounding.exact`.
 
 An entry whose value may overflow the format gets an infinite bound: it cannot be judged. Nor can a sum of which a
-partial sum may, in whatever order. An intermediate may, if only because of a constant: see `rounding.scales`.
+partial sum may, in whatever order. An intermediate may, if only because of a constant: see `rounding.scales`. Where a
+product may overflow in another order than the oracle's, a candidate's infinity or NaN is no mistake, and any number is
+judged: see `rounding.products`.
 """

@@ -85,7 +85,7 @@ def bounded(
     contract = precision.arithmetic
     if contract.inside == "float32":
         kept = Stored.of(precision, contract.stored, closed, args, values) if contract.stored else None
-        single = replace(precision.single, any_choice=precision.any_choice, stored=kept)
+        single = replace(precision.single, any_choice=precision.any_choice, any_order=precision.any_order, stored=kept)
         return [stored(pair, precision) for pair in bounded(closed, *args, precision=single, inputs=inputs)]
     # An infinite or undefined input is exact.
     with np.errstate(all="ignore"):  # an infinity or a NaN is a result here, as it is in JAX
@@ -141,9 +141,10 @@ def _interpret(
             outputs = precision.stored.rounded(outputs)
         if step.may_lose_more and outputs:
             y, e = outputs[0]
-            lost = _lost(step, [value for value, _ in operands], y, precision, followed)
-            if _adds_to(e, lost):
-                outputs[0] = y, capped(y, e + lost, precision)
+            values, bounds = [value for value, _ in operands], [bound for _, bound in operands]
+            lost = _lost(step, values, bounds, y, precision, followed)
+            if _adds(lost):
+                outputs[0] = y, capped(y, _with(e, lost), precision)
         if scale:
             outputs = rounding_scales.with_scale(step.eqn, outputs, scale)
         environment.update(zip(step.eqn.outvars, outputs, strict=True))
@@ -151,19 +152,24 @@ def _interpret(
 
 
 def _lost(
-    step: Step, x: list[np.ndarray], y: np.ndarray, precision: Precision, followed: Followed
+    step: Step, x: list[np.ndarray], e: list[np.ndarray], y: np.ndarray, precision: Precision, followed: Followed
 ) -> np.ndarray | float:
     """What the result of an equation may have lost besides what its rule counts."""
-    lost = followed.products.lost(step, x, precision) + followed.sums.lost(step, x, y, precision)
+    lost = followed.products.lost(step, x, e, precision) + followed.sums.lost(step, x, y, precision)
     return _by_logarithm(x[1], y, precision) if step.has_logarithm else lost
 
 
-def _adds_to(e: np.ndarray, lost: np.ndarray | float) -> bool:
-    """Return whether a bound has to hold that loss, too.
+def _adds(lost: np.ndarray | float) -> bool:
+    """Return whether there is such a loss at all."""
+    return type(lost) is not float and bool(np.count_nonzero(lost))
 
-    What cannot round cannot in another order either: `rounding.exact`.
+
+def _with(e: np.ndarray, lost: np.ndarray | float) -> np.ndarray:
+    """A bound that holds that loss, too.
+
+    What cannot round cannot in another order either (`rounding.exact`), but it may overflow there.
     """
-    return type(lost) is not float and bool(np.count_nonzero(lost)) and bool(np.count_nonzero(e))
+    return e + lost if np.count_nonzero(e) else np.where(np.isinf(lost), np.inf, e)
 
 
 def _by_logarithm(s: np.ndarray, y: np.ndarray, precision: Precision) -> np.ndarray:
@@ -247,8 +253,8 @@ def _plain(
         bound = functools.reduce(_unknown_if, e, bound)
     bound = _of_shape(bound, y.shape)
     if step.may_lose_more:
-        lost = _lost(step, x, y, precision, followed)
-        bound = bound + lost if _adds_to(bound, lost) else bound
+        lost = _lost(step, x, e, y, precision, followed)
+        bound = _with(bound, lost) if _adds(lost) else bound
     return y, capped(y, bound, precision)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from parity_tests.harness.numbers.formats import Precision
+from parity_tests.harness.numbers.formats import FLOAT64, Precision
 
 ELEMENTARY = 8  # roundings (in the accumulator's format) of an elementary function, before two to store and re-use it
 
@@ -41,3 +43,29 @@ def change(y, low, high):
     """How far y may be off if it is one of these, or between them; not at all where all are one infinity."""
     moved = np.maximum(np.abs(high - y), np.abs(low - y))
     return moved if every(np.isfinite(moved)) else np.where((low == y) & (high == y), 0.0, moved)
+
+
+def largest_factor(value: np.ndarray, error: np.ndarray, precision: Precision, limit: float = math.inf) -> np.ndarray:
+    """What a factor adds to the largest partial product, as that is computed: its size, with one rounding, or 1.
+
+    1 also where it may be anything, or exceeds the limit. See `rounding.products`.
+    """
+    largest = np.maximum((np.abs(value) + error) * (1 + precision.u), 1.0)
+    if every(largest <= min(limit, FLOAT64.largest)):
+        return largest
+    return np.where(np.isfinite(largest) & (np.abs(value) <= limit), largest, 1.0)
+
+
+def unless_part_of_product_overflows(bound: np.ndarray, representable: np.ndarray, precision: Precision) -> np.ndarray:
+    """The bound of a product; infinite where one of its partial products, in whatever order, may overflow the format.
+
+    Only of a format with `any_order`; see `rounding.products`.
+
+    `representable`: the product of what its factors add to the largest one (`largest_factor`), but for those that
+    exceed the format. It has one rounding more than there are, as n factors are multiplied n - 1 times; and what is
+    less than half a spacing above the largest number is rounded to that.
+    """
+    if not precision.any_order:
+        return bound
+    fits = representable <= precision.largest * (1 + precision.u)
+    return bound if every(fits) else np.where(fits, bound, np.inf)

@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 
 from parity_tests.harness.rounding import complex as rounding_complex
-from parity_tests.harness.rounding.base import ELEMENTARY
+from parity_tests.harness.rounding.base import ELEMENTARY, largest_factor, unless_part_of_product_overflows
 from parity_tests.harness.rounding.evaluation import evaluated
 from parity_tests.harness.rounding.evaluation_products import as_matrices, product
 from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, Terms, primitive
@@ -98,7 +98,8 @@ def product_of_all(eqn, x, e, y, p):
     grown = (np.abs(x[0]) + e[0]).prod(axes) - np.abs(x[0]).prod(axes)
     # In whatever order: see `rounding.products`.
     lost = np.where((x[0] == 0).any(axes), 0.0, K * p.tiny * np.maximum(np.abs(x[0]), 1.0).prod(axes))
-    return grown + K * p.u * np.abs(y) + lost
+    bound = grown + K * p.u * np.abs(y) + lost
+    return unless_part_of_product_overflows(bound, largest_factor(x[0], e[0], p, p.largest).prod(axes), p)
 
 
 @primitive("cumprod", kinds=Kind.PRODUCT)
@@ -110,7 +111,8 @@ def cumulative_product(eqn, x, e, y, p):
     terms = np.flip(terms, eqn.params["axis"]) if eqn.params["reverse"] else terms
     # In whatever order: see `rounding.products`.
     lost = np.where(cumulative((x[0] != 0) * 1.0) == 0, 0.0, p.tiny * cumulative(np.maximum(np.abs(x[0]), 1.0)))
-    return cumulative(np.abs(x[0]) + e[0]) - np.abs(y) + terms * (p.u * np.abs(y) + lost)
+    bound = cumulative(np.abs(x[0]) + e[0]) - np.abs(y) + terms * (p.u * np.abs(y) + lost)
+    return unless_part_of_product_overflows(bound, cumulative(largest_factor(x[0], e[0], p, p.largest)), p)
 
 
 @primitive("cumlogsumexp", kinds=Kind.MONOTONE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -53,7 +54,13 @@ class Trial:
 
     def truth(self, name: str, args: Arrays) -> list[Truth]:
         """The oracle's results of a map, with their bounds; none of a derivative where there is no value."""
-        return where_defined(self.oracle, name, args, self.precision)
+
+        @functools.cache
+        def in_any_order() -> list[Truth]:
+            return self.oracle.evaluate(name, args, self.precision.with_any_order)
+
+        truths = where_defined(self.oracle, name, args, self.precision)
+        return [replace(y, overflows=lambda i=i: np.isinf(in_any_order()[i].bound)) for i, y in enumerate(truths)]
 
     def tensors(self, arrays: Arrays) -> list[torch.Tensor]:
         """Fresh contiguous tensors with the arrays' values."""
@@ -122,7 +129,7 @@ class Trial:
         self, truth: Truth, result: torch.Tensor | None, circumstance: str = "", directed: bool = True
     ) -> Iterator[Finding]:
         """Compare one result with its truth; if `directed`, only the part that lies in the input's domain."""
-        oracle, bound = truth.value, truth.bound
+        oracle = truth.value
         dtype = getattr(torch, self.precision.dtype_of(oracle))
         if result is not None and tuple(result.shape) != oracle.shape:
             text = f"has shape {tuple(result.shape)}, the oracle's is {oracle.shape}"
@@ -135,6 +142,7 @@ class Trial:
             yield Fact(truth.label, False, text, circumstance)
             return
         values = np.zeros_like(oracle) if result is None else conversion.to_numpy(result)
+        bound = truth.bound_of(values)
         if directed:
             bound = self.oracle.directed_errors(truth.like, bound, oracle)
             values, oracle = self.oracle.directed(truth.like, values), self.oracle.directed(truth.like, oracle)

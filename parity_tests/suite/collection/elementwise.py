@@ -191,7 +191,7 @@ def _log1mexp_torch(x):
 
 
 def small_and_large(rng, shape):
-    """Positive numbers from 2⁻⁷ to 2; of smaller ones the second derivative overflows in float16."""
+    """Positive numbers from 2⁻⁹ to 2; of the smallest the second derivative, or a part of it, overflows in float16."""
     return 2.0 ** rng.uniform(-9, 1, shape)
 
 

@@ -42,18 +42,18 @@ def products_in_every_order(factors):
         yield np.float16(np.float16(a * b) * np.float16(c * d))
 
 
-@pytest.mark.parametrize(
-    "f",
-    [
-        lambda x: x[0] * x[1] * x[2] * x[3],
-        lambda x: jnp.prod(x),
-        lambda x: jnp.cumprod(x)[-1],
-        lambda x: jax.grad(lambda y: jnp.prod(jnp.append(x, y)))(1.0),
-        lambda x: (-x[0] * x[1]).reshape(1)[0] * (x[2] * x[3]) * -1,
-        lambda x: jnp.where(jnp.isnan(x[0]), 0, x[0] * x[1]) * x[2] * jax.jit(jnp.multiply)(1.0, x[3]),
-    ],
-    ids=["mul", "reduce_prod", "cumprod", "derivative of a product", "moved between", "through calls"],
-)
+PRODUCTS = {
+    "mul": lambda x: x[0] * x[1] * x[2] * x[3],
+    "reduce_prod": lambda x: jnp.prod(x),
+    "cumprod": lambda x: jnp.cumprod(x)[-1],
+    "derivative of a product": lambda x: jax.grad(lambda y: jnp.prod(jnp.append(x, y)))(1.0),
+    "moved between": lambda x: (-x[0] * x[1]).reshape(1)[0] * (x[2] * x[3]) * -1,
+    "through calls": lambda x: jnp.where(jnp.isnan(x[0]), 0, x[0] * x[1]) * x[2] * jax.jit(jnp.multiply)(1.0, x[3]),
+}
+each_product = pytest.mark.parametrize("f", PRODUCTS.values(), ids=PRODUCTS)
+
+
+@each_product
 def test_a_product_may_underflow_in_another_order_than_the_oracles(f):
     worst, of_one_order = 0.0, 0.0
     for seed in range(20):
@@ -71,6 +71,33 @@ def test_a_product_may_underflow_in_another_order_than_the_oracles(f):
     assert of_one_order > 1  # so that this was an alarm
 
 
+@each_product
+def test_a_product_that_fits_and_whose_parts_do_not_may_be_an_infinity(f):
+    """The oracle multiplies the small factors first; another order has an infinity where the product is 1 or so."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x = F16.rounded(2.0 ** rng.uniform([-9, -9, 8, 8], [-8, -8, 9, 9]) * rng.choice([-1, 1], 4))
+        with np.errstate(over="ignore"):
+            y = np.array([*products_in_every_order(x)], np.float64)
+        comparison = compared(f, [x], y, F16.with_any_order)
+        assert comparison.holds, x
+        assert np.isinf(y).any() == (abs(x[2] * x[3]) * (1 + F16.u) >= F16.largest * (1 + 2 * F16.u))
+        if not np.isinf(y).any():
+            continue
+        assert np.isinf(comparison.bound)
+        if f is not PRODUCTS["moved between"]:  # of which the oracle's own order overflows
+            assert not compared(f, [x], np.inf, F16).holds
+
+
+@each_product
+def test_a_product_none_of_whose_parts_overflows_is_no_infinity(f):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x = F16.rounded(2.0 ** rng.uniform([-8, -8, 7, 7], [-7, -7, 7.9, 7.9]) * rng.choice([-1, 1], 4))
+        for wrong in np.inf, np.nan, 1.1 * np.prod(x):
+            assert not compared(f, [x], wrong, F16.with_any_order).holds, x
+
+
 def test_of_two_factors_there_is_one_order():
     x = [np.array([40.0]), np.array([2.0**-20])]
     ((value, bound),) = bounded(jax.make_jaxpr(lambda a, b: a * b)(*x), *x, precision=F16, inputs=0)
@@ -78,9 +105,33 @@ def test_of_two_factors_there_is_one_order():
 
 
 def test_a_zero_factor_makes_an_exact_zero():
-    x = [np.array([1000.0]), np.array([0.0]), np.array([1000.0])]
+    x = [np.array([100.0]), np.array([0.0]), np.array([100.0])]
     ((value, bound),) = bounded(jax.make_jaxpr(lambda a, b, c: a * b * c)(*x), *x, precision=F16)
     assert (value, bound) == (0, 0)
+
+
+def test_a_zero_factor_of_what_overflows_in_another_order_makes_no_number():
+    """(1000 · 0) 1000 is 0 in float16, and (1000 · 1000) 0 is infinity · 0."""
+    x = [np.array(a) for a in ([1000.0], [0.0], [1000.0])]
+    assert compared(lambda a, b, c: a * b * c, x, [np.nan], F16.with_any_order).holds
+    assert not compared(lambda a, b, c: a * b * c, x, [np.nan], BF16.with_any_order).holds
+
+
+@pytest.mark.parametrize("mask", [-1e9, -F16.largest])
+def test_the_constant_of_a_mask_is_no_factor_that_overflows(mask):
+    """Of what is masked and then scaled the entries that are kept are judged."""
+
+    def scores(x, y):
+        return (x * y + (1 - jnp.ones(1, int)) * mask) * 0.125
+
+    for wrong in np.inf, np.nan:
+        assert not compared(scores, [np.array([3.0]), np.array([5.0])], [wrong], F16.with_any_order).holds
+
+
+def test_an_infinite_factor_makes_an_infinity_in_every_order():
+    x = [np.array(a) for a in ([np.inf], [200.0], [400.0])]
+    assert compared(lambda a, b, c: a * b * c, x, [np.inf], F16.with_any_order).holds
+    assert not compared(lambda a, b, c: a * b * c, x, [0.0], F16.with_any_order).holds
 
 
 def test_in_float64_the_order_hardly_matters():

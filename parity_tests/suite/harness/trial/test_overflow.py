@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
+import pytest
 import torch
 
 from parity_tests import OpSpec, Report, Verdict, crosscheck
-from parity_tests.suite.harness._ops import rows, unary_function
+from parity_tests.suite.harness._ops import judged, rows, unary_function
 
 BEYOND = "all values of the oracle exceed the largest number of float16, 65504"
 CHECKS = ["forward", "vjp", "linearity"]
@@ -93,3 +96,63 @@ def test_an_intermediate_that_overflows_is_no_value_that_does():
     assert row.verdict is Verdict.UNRESOLVED
     assert "an intermediate of the oracle may exceed the format's largest number, 65504" in row.reason
     assert judged(lambda x: 512 * jnp.sqrt(((x / 512) ** 2).mean(-1))).verdict is Verdict.PASS  # the remedy
+
+
+# The second derivative of log, -c w / x² at the cotangents c and w: x⁻² is a number of float16, c w / x² in most
+# entries, and w / x² in some of these. PyTorch has c ((w / x) / x), and JAX (c x⁻²) w.
+
+
+def hundredths(rng, shape):
+    """Positive numbers of which float16 has the reciprocal of the square, but not twice that."""
+    return rng.uniform(0.0042, 0.0055, shape)
+
+
+LOG = OpSpec("log", jnp.log, "(n)->(n)", input_names=["x"], domains={"x": hundredths})
+
+
+def log_with(second: Callable) -> Callable:
+    """log, whose VJP has this derivative by x: a function of x, its cotangent, and that of the VJP."""
+
+    class Backward(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.save_for_backward(x, w)
+            return w / x
+
+        @staticmethod
+        def backward(ctx, c):  # pyright: ignore[reportIncompatibleMethodOverride]
+            x, w = ctx.saved_tensors
+            return second(x, w, c), c / x
+
+    return unary_function(torch.log, Backward.apply)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "second",
+    [lambda x, w, c: -c * (w / x / x), lambda x, w, c: -(c / x) * (w / x), lambda x, w, c: -w * (c / x / x)],
+    ids=["w first", "in turn", "c first"],
+)
+def test_a_product_whose_parts_overflow_in_another_order_is_no_alarm(second, seed):
+    row = judged(log_with(second), LOG, "vjp_of_vjp", "float16", seed=seed)
+    assert row.verdict is Verdict.PASS
+    assert row.comparisons > 170  # of 97 entries of two derivatives, a few of which have other orders alone
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "second",
+    [
+        lambda x, w, c: -((w / x) ** 2) * (c / w),  # (w / x)² overflows where no product of its factors does
+        lambda x, w, c: -c * (w / x / x) / 1.1,
+        lambda x, w, c: torch.nan_to_num(-c * (w / x / x), posinf=0, neginf=0) * 1.1,
+        lambda x, w, c: torch.full_like(x, torch.inf),
+        lambda x, w, c: -c * w / x / x * torch.where((w / x / x).isinf(), 1.1, 1.0).to(x.dtype),
+    ],
+    ids=["square of the first", "too small", "too large", "infinite everywhere", "a number where an order overflows"],
+)
+def test_what_overflows_or_is_wrong_where_no_order_overflows_is_caught(second, seed):
+    wrong = log_with(second)
+    assert judged(wrong, LOG, "vjp", "float16", seed=seed).verdict is Verdict.PASS
+    row = judged(wrong, LOG, "vjp_of_vjp", "float16", seed=seed)
+    assert row.verdict is Verdict.MISMATCH
