@@ -295,8 +295,9 @@ def linalg_pinv(
     if not x.size:
         return _transposed(x)
     # Relative to the largest singular value, of which `of_largest` is a multiple; either limit may be an array
-    relative = jnp.finfo(x.real.dtype).eps * max(x.shape[-2:]) if rtol is None and atol is None else (rtol or 0.0)
-    absolute, of_largest = (jnp.asarray(each, x.real.dtype) for each in (0.0 if atol is None else atol, relative))
+    precision = jnp.finfo(x.real.dtype).eps * max(x.shape[-2:]) if atol is None else 0.0
+    limits = 0.0 if atol is None else atol, precision if rtol is None else rtol
+    absolute, of_largest = (jnp.asarray(each, x.real.dtype) for each in limits)
     return _pinv(x, lax.stop_gradient(absolute), lax.stop_gradient(of_largest))
 
 

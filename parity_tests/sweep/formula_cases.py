@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
@@ -14,12 +15,11 @@ import torch
 from jax_ref import aten
 from parity_tests.harness.specs.domains import DOMAINS, Domain
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.sweep.all_own_calls import written_call
 from parity_tests.sweep.elementwise import is_elementwise
 from parity_tests.sweep.formula_function import by_formulas
-from parity_tests.sweep.invariants import INVARIANTS, NOT_COMPARED
-from parity_tests.sweep.own_calls import own_calls
-from parity_tests.sweep.recorded_calls import RecordedCall, as_jax, as_torch, opinfo_names, recorded_calls
+from parity_tests.sweep.formula_samples import samples
+from parity_tests.sweep.invariants import CONSTANT, INVARIANTS, NOT_COMPARED
+from parity_tests.sweep.recorded_calls import RecordedCall, as_jax, as_torch
 from parity_tests.sweep.saved_statistics import recomputed
 from parity_tests.sweep.torch_invariants import TORCH_INVARIANTS
 from torch_impl import derivatives
@@ -27,6 +27,8 @@ from torch_impl import derivatives
 # Of an operator: the input of which one triangle is read, and what it is. A gradient has a meaning along the directions
 # of such matrices only: PyTorch's is symmetric of a symmetric one, and whatever the formula has beside a factor.
 _ONE_TRIANGLE = {
+    "cholesky": ("self", "symmetric"),
+    "linalg_cholesky_ex": ("self", "symmetric"),
     "cholesky_inverse": ("self", "lower"),
     "cholesky_solve": ("input2", "lower"),
     "_linalg_eigh": ("A", "symmetric"),
@@ -48,40 +50,6 @@ CHECKS = (
     "points_second_order",
 )
 _ENTRIES = 4096  # of an input: a sample with more is left out
-_MOST = 8  # calls of an operator, from which those that can be judged are chosen
-# Of operators that no OpInfo is named after: one that calls it, as itself or when it is differentiated twice. To look
-# for it takes a minute.
-CALLED_BY = {
-    "_fft_c2r": "fft.hfft",
-    "_trilinear": "nn.functional.bilinear",
-    "_unsafe_view": "cdist",
-    "_upsample_bilinear2d_aa_backward": "_upsample_bilinear2d_aa",
-    "_upsample_nearest_exact1d": "nn.functional.interpolate.nearest-exact",
-    "_upsample_nearest_exact1d_backward": "nn.functional.interpolate.nearest-exact",
-    "_upsample_nearest_exact2d_backward": "nn.functional.interpolate.nearest-exact",
-    "_upsample_nearest_exact3d_backward": "nn.functional.interpolate.nearest-exact",
-    "alias": "nn.functional.instance_norm",
-    "batch_norm_backward": "_batch_norm_with_update",
-    "clamp": "corrcoef",
-    "clamp_min": "nn.functional.normalize",
-    "convolution": "nn.functional.conv2d",
-    "convolution_backward": "nn.functional.conv2d",
-    "fmod.Scalar": "grid_sampler_2d",
-    "lift_fresh": "__getitem__",
-    "log_sigmoid_backward": "nn.functional.logsigmoid",
-    "log_sigmoid_forward": "nn.functional.logsigmoid",
-    "norm.ScalarOpt_dim": "nn.functional.pairwise_distance",
-    "pow.Scalar": "ldexp",
-    "pow.Tensor_Scalar": "nn.functional.normalize",
-    "remainder.Scalar": "take_along_dim",
-    "replication_pad1d": "nn.functional.pad.replicate",
-    "replication_pad1d_backward": "nn.functional.pad.replicate",
-    "replication_pad2d": "nn.functional.pad.replicate",
-    "replication_pad2d_backward": "nn.functional.pad.replicate",
-    "replication_pad3d_backward": "nn.functional.pad.replicate",
-    "rsub.Scalar": "nn.functional.multilabel_soft_margin_loss",
-    "sub.Scalar": "acosh",
-}
 
 
 def checks_of(entry: derivatives.Entry) -> tuple[str, ...]:
@@ -125,14 +93,14 @@ def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
     name = f"aten::{entry.name}"
     if name not in aten.OPERATORS:
         raise NoCase(f"jax_ref.aten has no {name.partition('.')[0]}; give a spec of your own with --spec")
-    found = _of(entry, _samples(name, torch.float64, everywhere=False), most)
-    found += _of(entry, _samples(name, torch.complex128, everywhere=False), 1 if found else most)
+    if name.partition(".")[0] in CONSTANT:
+        raise NoCase("it has no derivative by definition")
+    found = _of(entry, samples(name, torch.float64), most)
+    found += _of(entry, samples(name, torch.complex128), 1 if found else most)
     if not found:
-        samples = _samples(name, torch.float64)
-        found = _of(entry, samples, most)
-    if not found:
+        reached = samples(name, torch.float64) or samples(name, torch.complex128)
         problem = (
-            "at no sample of PyTorch's own can it be judged" if samples else "no sample of PyTorch's own reaches it"
+            f"{'at ' if reached else ''}no sample of PyTorch's own {'can it be judged' if reached else 'reaches it'}"
         )
         raise NoCase(f"{problem}: one array of numbers, or more, with a formula; give a spec of your own with --spec")
     return found
@@ -140,52 +108,12 @@ def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
 
 def _of(entry: derivatives.Entry, calls: Sequence[RecordedCall], most: int) -> list[FormulaCase]:
     usable = [(call, moving) for call in calls if (moving := _moving(entry, call)) and _is_taken(call, moving)]
-    given = [_case(entry, call, moving) for call, moving in usable[:most]]
-    for case in given:
-        _check_that_it_runs(case)
-    alike = [call for call, moving in usable if _is_elementwise(call, moving)]
-    return given + [_made_case(entry, call, _moving(entry, call)) for call in alike[:1]]
-
-
-@functools.cache
-def _samples(name: str, dtype: torch.dtype, everywhere: bool = True) -> tuple[RecordedCall, ...]:
-    """Calls of an operator with different shapes or options, at most eight: of the OpInfos that have its name.
-
-    Where these have none, one of our own or, if `everywhere`, those of the other OpInfos, whose samples take a minute.
-    """
-    plain = name.removeprefix("aten::").partition(".")[0].strip("_")
-    names = opinfo_names()
-    named = CALLED_BY.get(name.removeprefix("aten::"))
-    alike = [each for each in names if plain in each or each.rpartition(".")[2] in plain or each == named]
-    found = {call.signature: call for call in own_calls() if call.name == name and dtype == torch.float64}
-    if not found:
-        found = _different(recorded_calls({name}, alike, [dtype], orders=1 if named is None else 2))
-    if not found and dtype == torch.float64 and (written := written_call(name)) is not None:
-        found = {written.signature: written}
-    if not found and everywhere:
-        found = _different(recorded_calls({name}, [each for each in names if each not in alike], [dtype]))
-    return tuple(found.values())
-
-
-def _different(calls: Iterable[RecordedCall]) -> dict[Hashable, RecordedCall]:
-    """The first calls that can be compared and differ in shapes or options, at most eight, by these."""
-    found: dict[Hashable, RecordedCall] = {}
-    for call in calls:
-        if _is_of_numbers(call):
-            found.setdefault(call.signature, call)
-        if len(found) == _MOST:
-            break
-    return found
-
-
-def _is_of_numbers(call: RecordedCall) -> bool:
-    """False if a result is empty that is compared, such as the vectors that were not asked for, or an argument is.
-
-    A buffer of bytes, as the `reserve` of batch norms, is empty wherever a kernel needs none.
-    """
-    results = call.results if call.name.partition(".")[0] in INVARIANTS else call.results[:1]
-    arrays = [x for x in (*call.arguments.values(), *results) if isinstance(x, np.ndarray)]
-    return all(x.size or x.dtype == np.uint8 for x in arrays)
+    given = [_case(entry, call, moving) for call, moving in usable]
+    chosen = sorted(given, key=lambda case: not _moves(case))[:most]
+    for case in chosen:
+        _moved_at(case)
+    made = (_made_case(entry, call, moving) for call, moving in usable if _is_elementwise(call, moving))
+    return chosen + list(itertools.islice((case for case in made if case is not None), 1))
 
 
 def _check_syntax(entry: derivatives.Entry) -> None:
@@ -201,19 +129,31 @@ def _check_syntax(entry: derivatives.Entry) -> None:
             raise NoCase(f"{entry.path}:{formula.line}: {', '.join(formula.names)}: {error}") from error
 
 
-def _check_that_it_runs(case: FormulaCase) -> None:
-    """Evaluate the VJP once.
+def _moves(case: FormulaCase) -> bool:
+    """Whether the sample tells anything: at some, as at a distance of order 0, all derivatives are zero."""
+    try:
+        return _moved_at(case)
+    except NoCase:
+        return False
+
+
+def _moved_at(case: FormulaCase) -> bool:
+    """Evaluate the VJP, of all results and of each alone; return whether a gradient is not zero.
 
     Raises:
         NoCase: PyTorch has no kernel of something here, or it is not written in Python, or it does not take what it
             is given; with file and line where it is about a formula.
     """
     inputs = [as_torch(np.asarray(x)).requires_grad_() for x in case.spec.inputs or ()]
+    generator = torch.Generator().manual_seed(0)
     try:
         results = case.call(*inputs)
         several = results if isinstance(results, tuple | list) else (results,)
         moved = [y for y in several if y.requires_grad]
-        torch.autograd.grad(moved, inputs, [torch.ones_like(y) for y in moved], allow_unused=True)
+        bars = [torch.randn(y.shape, generator=generator, dtype=y.dtype) for y in moved]
+        for y, bar in zip(moved, bars, strict=True):
+            torch.autograd.grad(y, inputs, bar, allow_unused=True, retain_graph=True)
+        gradients = torch.autograd.grad(moved, inputs, bars, allow_unused=True)
     except Exception as error:  # of whatever kind: what is wrong with a formula is for its verdict
         reason = error.__cause__ if isinstance(error, derivatives.EvaluationError) else error
         if isinstance(reason, derivatives.EvaluationError | TypeError):
@@ -221,6 +161,8 @@ def _check_that_it_runs(case: FormulaCase) -> None:
         if isinstance(reason, NotImplementedError):
             text = str(reason).partition(". This could be because")[0]
             raise NoCase("\n  ".join([*getattr(reason, "__notes__", ()), text])) from error
+        return True
+    return any(gradient is not None and bool(gradient.any()) for gradient in gradients)
 
 
 def _moving(entry: derivatives.Entry, call: RecordedCall) -> list[str]:
@@ -287,11 +229,19 @@ def _domains(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]
     return {name: _UPPER if domain == "lower" and call.arguments.get("upper") else DOMAINS[domain]}
 
 
-def _made_case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -> FormulaCase:
-    """The case of an elementwise operator; in float32, too, where squares overflow that have room in float64."""
+def _made_case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -> FormulaCase | None:
+    """The case of an elementwise operator; in float32, too, where squares overflow that have room in float64.
+
+    None if the reference does not take vectors where PyTorch broadcasts, as the cotangent of a reduction.
+    """
+    primal = _primal(call, moving)
+    try:
+        jax.eval_shape(primal, *(jax.ShapeDtypeStruct((5,), np.float32) for _ in moving))
+    except (TypeError, ValueError):
+        return None
     spec = OpSpec(
         f"{entry.name.replace('.', '_')}, of each entry",
-        primal=_primal(call, moving),
+        primal=primal,
         signature=f"{','.join('(n)' for _ in moving)}->(n)",
         input_names=list(moving),
         domains={name: _domain_of(call.arguments[name]) for name in moving},

@@ -11,7 +11,8 @@ import torch
 from parity_tests.harness.crosscheck import crosscheck
 from parity_tests.harness.findings import Verdict
 from parity_tests.suite.rotation import rotating
-from parity_tests.sweep.formula_cases import CALLED_BY, NoCase, _is_of_numbers, cases, checks_of
+from parity_tests.sweep.formula_cases import NoCase, cases, checks_of
+from parity_tests.sweep.formula_samples import CALLED_BY, _is_of_numbers
 from parity_tests.sweep.invariants import OF_SAVED_STATISTICS
 from parity_tests.sweep.recorded_calls import RecordedCall, recorded_calls
 from parity_tests.sweep.saved_statistics import recomputed
@@ -20,6 +21,7 @@ from torch_impl.derivatives import Entry, lookup
 pytestmark = pytest.mark.slow
 
 RIGHT = {
+    "_cdist_forward": "samples at which nothing moves",
     "_linalg_eigh": "vectors up to their signs, of one triangle",
     "_linalg_svd": "vectors up to their signs",
     "_to_copy": "a dtype that is given",
@@ -27,14 +29,18 @@ RIGHT = {
     "conv_tbc": "no forward mode",
     "index.Tensor": "masks, on which the shapes of results depend",
     "kthvalue": "an output of integers",
+    "linalg_cholesky_ex": "a matrix of which one triangle is read",
     "linalg_matrix_exp": "linear up to rounding: the cotangent's norm decides between formulas",
     "masked_select": "a mask",
+    "max_unpool2d": "places that may be taken twice",
+    "mse_loss_backward": "a cotangent that broadcasts",
     "native_batch_norm": "outputs without derivatives",
     "permute": "a view",
     "polar": "cotangents that are undefined",
     "renorm": "no vectors",
     "rrelu_with_noise_backward": "constants in float64",
     "silu": "complex numbers that PyTorch itself refuses",
+    "slice_inverse": "an argument that is not used",
     "split.Tensor": "a list of outputs",
 }
 
@@ -74,7 +80,7 @@ def _replaced(formula, right, wrong):
     return dataclasses.replace(formula, text=formula.text.replace(right, wrong))
 
 
-@pytest.mark.parametrize("name", ["linear", "_conv_depthwise2d"])
+@pytest.mark.parametrize("name", ["linear", "_conv_depthwise2d", "_fused_rms_norm"])
 def test_what_has_no_kernel_on_the_cpu_is_not_judged(name):
     with pytest.raises(NoCase, match="Could not run 'aten::"):
         cases(lookup(name))
@@ -104,6 +110,11 @@ def test_saved_statistics_are_constants_in_evaluation(name, flag):
     in_evaluation = RecordedCall(f"aten::{name}", given | {flag: False}, (), "by hand")
     assert recomputed(in_training) is not None
     assert recomputed(in_evaluation) is None
+
+
+def test_what_has_no_derivative_is_not_judged():
+    with pytest.raises(NoCase, match="it has no derivative by definition"):
+        cases(lookup("nextafter"))
 
 
 def test_forward_mode_is_judged_where_there_is_a_formula():

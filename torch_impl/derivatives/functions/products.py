@@ -127,3 +127,23 @@ def embedding_dense_double_backward(bar: Tensor, indices: Tensor, padding: int) 
     """embedding_dense_double_backward: the rows that were looked up; the padding's row takes no part."""
     rows = bar.index_select(0, indices.reshape(-1)).reshape([*indices.shape, bar.shape[-1]])
     return rows if padding < 0 else rows.masked_fill((indices == padding).unsqueeze(-1), 0)
+
+
+@manual
+def _scaled_dot_product_flash_attention_for_cpu_backward(
+    bar: Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    output: Tensor,
+    logsumexp: Tensor,
+    dropout: float,
+    causal: bool,
+    mask: Tensor | None,
+    scale: float | None,
+) -> tuple[Tensor | None, ...]:
+    """_scaled_dot_product_flash_attention_for_cpu_backward, which takes an undefined cotangent when C++ calls it."""
+    if bar is None:
+        return None, None, None
+    call = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+    return call(bar, query, key, value, output, logsumexp, dropout, causal, attn_mask=mask, scale=scale)
