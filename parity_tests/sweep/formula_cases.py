@@ -146,23 +146,32 @@ def _moved_at(case: FormulaCase) -> bool:
     """
     inputs = [as_torch(np.asarray(x)).requires_grad_() for x in case.spec.inputs or ()]
     generator = torch.Generator().manual_seed(0)
+    together: list[torch.Tensor] = []
     try:
         results = case.call(*inputs)
         several = results if isinstance(results, tuple | list) else (results,)
         moved = [y for y in several if y.requires_grad]
         bars = [torch.randn(y.shape, generator=generator, dtype=y.dtype) for y in moved]
+        together += _gradients(moved, inputs, bars)
         for y, bar in zip(moved, bars, strict=True):
-            torch.autograd.grad(y, inputs, bar, allow_unused=True, retain_graph=True)
-        gradients = torch.autograd.grad(moved, inputs, bars, allow_unused=True)
+            _gradients([y], inputs, [bar])
     except Exception as error:  # of whatever kind: what is wrong with a formula is for its verdict
         reason = error.__cause__ if isinstance(error, derivatives.EvaluationError) else error
-        if isinstance(reason, derivatives.EvaluationError | TypeError):
+        # Whether a formula takes the undefined cotangents that one result alone leaves is for its verdict, too.
+        if isinstance(reason, derivatives.EvaluationError | TypeError) and not together:
             raise NoCase(str(error)) from error
         if isinstance(reason, NotImplementedError):
             text = str(reason).partition(". This could be because")[0]
             raise NoCase("\n  ".join([*getattr(reason, "__notes__", ()), text])) from error
         return True
-    return any(gradient is not None and bool(gradient.any()) for gradient in gradients)
+    return any(bool(gradient.any()) for gradient in together)
+
+
+def _gradients(
+    results: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], bars: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
+    found = torch.autograd.grad(results, inputs, bars, allow_unused=True, retain_graph=True)
+    return [gradient for gradient in found if gradient is not None]
 
 
 def _moving(entry: derivatives.Entry, call: RecordedCall) -> list[str]:
@@ -232,11 +241,12 @@ def _domains(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]
 def _made_case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -> FormulaCase | None:
     """The case of an elementwise operator; in float32, too, where squares overflow that have room in float64.
 
-    None if the reference does not take vectors where PyTorch broadcasts, as the cotangent of a reduction.
+    None if the reference does not take vectors of every length, as where PyTorch broadcasts a cotangent.
     """
     primal = _primal(call, moving)
     try:
-        jax.eval_shape(primal, *(jax.ShapeDtypeStruct((5,), np.float32) for _ in moving))
+        for length in (1, 4, 131):
+            jax.eval_shape(primal, *(jax.ShapeDtypeStruct((length,), np.float32) for _ in moving))
     except (TypeError, ValueError):
         return None
     spec = OpSpec(
