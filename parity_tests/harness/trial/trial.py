@@ -17,6 +17,7 @@ from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.oracle.defined import where_defined
 from parity_tests.harness.oracle.kinks import accept_one_sided_derivatives
 from parity_tests.harness.oracle.oracle import Arrays, Oracle
+from parity_tests.harness.oracle.shifts import accept_shifted_inputs
 from parity_tests.harness.oracle.truth import Truth
 from parity_tests.harness.specs.samples import Sample
 
@@ -105,6 +106,7 @@ class Trial:
             for f in self.compare_with(self.truth(name, args), name, results, circumstance)
             if only is None or f.label in only
         ]
+        findings = accept_shifted_inputs(self, name, args, findings)
         yield from accept_one_sided_derivatives(self, name, args, findings, circumstance)
 
     def compare_with(

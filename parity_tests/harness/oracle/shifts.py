@@ -1,0 +1,117 @@
+"""What right code loses that shifts its inputs first, where that changes nothing but the rounding.
+
+Softmax, sparsemax and losses of logits are the same of x and of x - m, m a number of each row. Kernels subtract the
+largest number first, so that no exponential overflows. This rounds by u |x - m|, and what comes after rounds by the
+size of numbers that have been shifted, however small they were before. A primal in the form of the definition has no
+such roundings: its bound is that of one of two formulas, both of which are right at every input.
+
+So whoever does not shift and whoever does are judged alike: the bound is the larger one of those of the primal and of
+the primal after a shift. That the shift changes nothing is not assumed. It is seen at the sample, for shifts at random,
+and again at the point in question: the float64 values of both programs agree within the rounding of float64.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+
+from parity_tests.harness.findings import Comparison, Finding
+from parity_tests.harness.numbers.formats import FLOAT64
+from parity_tests.harness.oracle.defined import OracleAtSample
+from parity_tests.harness.oracle.oracle import Arrays, Oracle
+from parity_tests.harness.oracle.programs import Programs
+from parity_tests.harness.oracle.truth import Truth
+from parity_tests.harness.specs.samples import Sample
+
+_DRAWS = 4  # random shifts that must change nothing
+_EXTREMES = ("max", "min")  # what code subtracts so that no exponential overflows: the least, where signs are reversed
+
+Shift = tuple[int, tuple[int, ...]]  # which input, and the axes along which all entries are shifted by one number
+
+
+class Shifted(Oracle):
+    """The same operator of inputs of which one has its largest or least number along some axes subtracted first."""
+
+    def __init__(self, oracle: Oracle, shift: Shift, extreme: str) -> None:
+        """Take over what the oracle knows, other than its programs and values."""
+        self.__dict__.update(oracle.without_cached_values().__dict__)
+        self.programs, self._batched, self._returned = Programs(), {}, {}
+        self._shift, self._extreme = shift, extreme
+
+    def _with_constants(self, args: Sequence) -> list:
+        position, axes = self._shift
+        subtracted = getattr(jnp, self._extreme)(args[position], axes, keepdims=True)
+        shifted = [x - subtracted if i == position else x for i, x in enumerate(args)]
+        return super()._with_constants(shifted)
+
+
+def accept_shifted_inputs(
+    point: OracleAtSample, name: str, args: Arrays, findings: Sequence[Finding]
+) -> Sequence[Finding]:
+    """The findings on a map, in which wrong entries have the bound of code that shifts its inputs first, too."""
+    wrong = [f for f in findings if isinstance(f, Comparison) and f.wrong.any()]
+    if not wrong or point.oracle.is_complex or point.oracle.is_surrogate(name):
+        return findings
+    for shift, extreme in itertools.product(_without_effect(point.oracle, point.sample), _EXTREMES):
+        bounds = _bounds(point, name, args, Shifted(point.oracle, shift, extreme))
+        findings = [
+            replace(f, bound=np.maximum(f.bound, bounds[f.label])) if any(f is w for w in wrong) else f
+            for f in findings
+        ]
+    return findings
+
+
+def _bounds(point: OracleAtSample, name: str, args: Arrays, shifted: Shifted) -> dict[str, np.ndarray]:
+    """The bounds of a map's results after a shift, by their labels; 0 where the results are not shown to be the same."""
+    plain, same = (oracle.evaluate(name, args, FLOAT64) for oracle in (point.oracle, shifted))
+    bounds = {}
+    for known, other, truth in zip(plain, same, shifted.evaluate(name, args, point.precision), strict=True):
+        bound = truth.bound
+        if name != "forward":
+            bound = point.oracle.directed_errors(truth.like, bound, truth.value)
+        bounds[truth.label] = np.where(_agree(known, other) & np.isfinite(bound), bound, 0.0)
+    return bounds
+
+
+def _agree(one: Truth, other: Truth) -> np.ndarray:
+    """A mask of the entries that are numbers with a bound and the same within the rounding of float64."""
+    with np.errstate(invalid="ignore"):
+        allowed = one.bound + other.bound
+        return np.isfinite(allowed) & (np.abs(one.value - other.value) <= allowed)
+
+
+def _without_effect(oracle: Oracle, sample: Sample) -> Iterator[Shift]:
+    """The shifts that change no output of the operator, along as few axes as possible."""
+    for position, (shape, domain) in enumerate(zip(sample.shapes, sample.domains, strict=True)):
+        found: list[set[int]] = []
+        for axes in _groups_of_axes(shape):
+            if domain.name in ("real", "extended") and not any(smaller <= {*axes} for smaller in found):
+                if _changes_nothing(oracle, sample, (position, axes)):
+                    found.append({*axes})
+                    yield position, axes
+
+
+def _groups_of_axes(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Single axes, pairs of them, and all, of those that have several entries."""
+    long = [axis for axis, size in enumerate(shape) if size > 1]
+    yield from dict.fromkeys(
+        axes for count in (1, 2, len(long)) for axes in itertools.combinations(long, count) if axes
+    )
+
+
+def _changes_nothing(oracle: Oracle, sample: Sample, shift: Shift) -> bool:
+    """Return whether the operator has the same value at a sample after shifts at random."""
+    position, axes = shift
+    inputs = sample.primals(oracle.inputs)
+    plain, x = oracle.ask("forward", inputs, FLOAT64), inputs[position]
+    rng, size = np.random.default_rng(sample.seed), 1 + np.abs(x).max()
+    for _ in range(_DRAWS):
+        shape = tuple(1 if axis in axes else n for axis, n in enumerate(x.shape))
+        inputs[position] = x + size * rng.standard_normal(shape)
+        if not all(_agree(*pair).all() for pair in zip(plain, oracle.evaluate("forward", inputs, FLOAT64), strict=True)):
+            return False
+    return True
