@@ -2,14 +2,15 @@
 
 A worst-case bound is many times what rounding does, so that at the sizes of kernels a factor may be missing within it.
 A result that is within the bound of float32 inside, rounded once, is as good as one can be. All others are compared
-with runs of right code in which every operation is rounded: see `harness.statistics`. What no right code would do is a
-suspicion, and the verdict SUSPECT. The report says for each result which arithmetic explains it.
+with runs of right code in which every operation is rounded: see `harness.statistics`; of the oracle's program or, where
+a shift of the inputs changes nothing, of the program after that. What no right code would do is a suspicion, and the
+verdict SUSPECT. The report says for each result which arithmetic explains it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from parity_tests.harness.findings import Comparison, Explanation, Finding, NotA
 from parity_tests.harness.numbers.contracts import THROUGHOUT, Arithmetic
 from parity_tests.harness.oracle.arithmetics import has_constants_to_round, ladder, right_code, terms
 from parity_tests.harness.oracle.oracle import Arrays
+from parity_tests.harness.oracle.shifts import agrees, shifted
 from parity_tests.harness.statistics.scores import RUNS, Errors, scores
 from parity_tests.harness.trial.trial import Trial
 
@@ -99,7 +101,7 @@ def _explained(trial: Trial, results: list[_Result]) -> Iterator[Finding]:
             yield Explanation(f.label, str(ladder(trial.oracle, trial.sample)[0]))
             continue
         suspicion = _suspicion(trial, result, shown)
-        if suspicion is not None:
+        if suspicion is not None and not _is_right_after_a_shift(result, shown):
             yield suspicion
             continue
         rungs = ladder(trial.oracle, trial.sample)[1:-1] if statable else ()
@@ -126,6 +128,17 @@ def _suspicion(trial: Trial, result: _Result, shown: str | None) -> Suspicion | 
     if not beyond:
         return None
     return Suspicion(f.label, beyond, f, errors, spacing, shown)
+
+
+def _is_right_after_a_shift(result: _Result, shown: str | None) -> bool:
+    """Whether a result looks like that of right code that subtracts a number of each row first: `oracle.shifts`."""
+    trial, place = result.trial, result.place
+    for other in shifted(trial.oracle, trial.sample):
+        if agrees(trial.oracle, other, result.name, result.args)[place].all():
+            again = replace(result, trial=replace(trial, oracle=other))
+            if _suspicion(again.trial, again, shown) is None:
+                return True
+    return False
 
 
 CHECK = Check(

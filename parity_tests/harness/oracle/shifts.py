@@ -39,7 +39,7 @@ class Shifted(Oracle):
     def __init__(self, oracle: Oracle, shift: Shift, extreme: str) -> None:
         """Take over what the oracle knows, other than its programs and values."""
         self.__dict__.update(oracle.without_cached_values().__dict__)
-        self.programs, self._batched, self._returned = Programs(), {}, {}
+        self.programs, self._batched = Programs(), {}
         self._shift, self._extreme = shift, extreme
 
     def _with_constants(self, args: Sequence) -> list:
@@ -49,31 +49,48 @@ class Shifted(Oracle):
         return super()._with_constants(shifted)
 
 
+def shifted(oracle: Oracle, sample: Sample) -> Sequence[Shifted]:
+    """The oracle after each shift that changes no output of the operator; kept for all samples of these shapes."""
+    key = ("shifted", sample.shapes, tuple(domain.name for domain in sample.domains))
+    if key not in oracle.kept:
+        shifts = [] if oracle.is_complex else _without_effect(oracle, sample)
+        oracle.kept[key] = [Shifted(oracle, shift, extreme) for shift in shifts for extreme in _EXTREMES]
+    return oracle.kept[key]
+
+
+def agrees(oracle: Oracle, other: Shifted, name: str, args: Arrays) -> list[np.ndarray]:
+    """For each result of a map a mask of the entries at which a shift changes nothing, seen in float64."""
+    truths = (each.evaluate(name, args, FLOAT64) for each in (oracle, other))
+    return [_agree(*pair) for pair in zip(*truths, strict=True)]
+
+
 def accept_shifted_inputs(
     point: OracleAtSample, name: str, args: Arrays, findings: Sequence[Finding]
 ) -> Sequence[Finding]:
     """The findings on a map, in which wrong entries have the bound of code that shifts its inputs first, too."""
-    wrong = [f for f in findings if isinstance(f, Comparison) and f.wrong.any()]
-    if not wrong or point.oracle.is_complex or point.oracle.is_surrogate(name):
+    wrong = {f.label for f in findings if isinstance(f, Comparison) and f.wrong.any()}
+    if not wrong or point.oracle.is_surrogate(name):
         return findings
-    for shift, extreme in itertools.product(_without_effect(point.oracle, point.sample), _EXTREMES):
-        bounds = _bounds(point, name, args, Shifted(point.oracle, shift, extreme))
+    for other in shifted(point.oracle, point.sample):
+        bounds = _bounds(point, name, args, other)
         findings = [
-            replace(f, bound=np.maximum(f.bound, bounds[f.label])) if any(f is w for w in wrong) else f
+            replace(f, bound=np.where(f.wrong, np.maximum(f.bound, bounds[f.label]), f.bound))
+            if isinstance(f, Comparison) and f.label in wrong
+            else f
             for f in findings
         ]
     return findings
 
 
-def _bounds(point: OracleAtSample, name: str, args: Arrays, shifted: Shifted) -> dict[str, np.ndarray]:
-    """The bounds of a map's results after a shift, by their labels; 0 where the results are not shown to be the same."""
-    plain, same = (oracle.evaluate(name, args, FLOAT64) for oracle in (point.oracle, shifted))
+def _bounds(point: OracleAtSample, name: str, args: Arrays, other: Shifted) -> dict[str, np.ndarray]:
+    """The bounds of a map's results after a shift, by their labels; 0 where a result is not shown to be the same."""
     bounds = {}
-    for known, other, truth in zip(plain, same, shifted.evaluate(name, args, point.precision), strict=True):
+    same = agrees(point.oracle, other, name, args)
+    for truth, known in zip(other.evaluate(name, args, point.precision), same, strict=True):
         bound = truth.bound
         if name != "forward":
             bound = point.oracle.directed_errors(truth.like, bound, truth.value)
-        bounds[truth.label] = np.where(_agree(known, other) & np.isfinite(bound), bound, 0.0)
+        bounds[truth.label] = np.where(known & np.isfinite(bound), bound, 0.0)
     return bounds
 
 
@@ -87,12 +104,14 @@ def _agree(one: Truth, other: Truth) -> np.ndarray:
 def _without_effect(oracle: Oracle, sample: Sample) -> Iterator[Shift]:
     """The shifts that change no output of the operator, along as few axes as possible."""
     for position, (shape, domain) in enumerate(zip(sample.shapes, sample.domains, strict=True)):
+        if domain.name not in ("real", "extended"):  # a shift leaves the others
+            continue
         found: list[set[int]] = []
         for axes in _groups_of_axes(shape):
-            if domain.name in ("real", "extended") and not any(smaller <= {*axes} for smaller in found):
-                if _changes_nothing(oracle, sample, (position, axes)):
-                    found.append({*axes})
-                    yield position, axes
+            known = any(smaller <= {*axes} for smaller in found)
+            if not known and _changes_nothing(oracle, sample, (position, axes)):
+                found.append({*axes})
+                yield position, axes
 
 
 def _groups_of_axes(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -112,6 +131,7 @@ def _changes_nothing(oracle: Oracle, sample: Sample, shift: Shift) -> bool:
     for _ in range(_DRAWS):
         shape = tuple(1 if axis in axes else n for axis, n in enumerate(x.shape))
         inputs[position] = x + size * rng.standard_normal(shape)
-        if not all(_agree(*pair).all() for pair in zip(plain, oracle.evaluate("forward", inputs, FLOAT64), strict=True)):
+        moved = oracle.evaluate("forward", inputs, FLOAT64)
+        if not all(_agree(*pair).all() for pair in zip(plain, moved, strict=True)):
             return False
     return True

@@ -1,0 +1,107 @@
+"""Code that shifts its inputs first is judged alike, whether the primal shifts or not, and no mistake hides in that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from parity_tests import OpSpec, Verdict, crosscheck
+from parity_tests.harness.findings import Comparison
+from parity_tests.harness.numbers.formats import PRECISIONS
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.oracle.defined import where_defined
+from parity_tests.harness.oracle.oracle import Oracle
+from parity_tests.harness.oracle.shifts import shifted
+from parity_tests.harness.specs.samples import samples
+from parity_tests.suite.collection._case import function
+
+pytestmark = pytest.mark.usefixtures("certified_once")
+
+FORMATS = ("float64", "float32", "float16", "bfloat16")
+
+
+def projection(x):
+    """max(x - t, 0), where t makes the sum 1: A. Martins, R. Astudillo, arXiv:1602.02068, proposition 1.
+
+    Of x as it is, where implementations have it of x less its largest entry.
+    """
+    z = -jnp.sort(-x, axis=-1)
+    count = jnp.arange(1, x.shape[-1] + 1, dtype=x.dtype)
+    in_support = 1 + count * z > jnp.cumsum(z, axis=-1)
+    t = (jnp.where(in_support, z, 0).sum(-1, keepdims=True) - 1) / in_support.sum(-1, keepdims=True).astype(x.dtype)
+    return jnp.maximum(x - t, 0)
+
+
+SPARSEMAX = OpSpec("sparsemax", projection, "(n,d)->(n,d)", sizes="d >= 1")
+
+
+def sparsemax(x, shift=lambda x: x.amax(-1, keepdim=True)):
+    """The projection of x less a number of each row."""
+    x = x - shift(x)
+    z = x.sort(-1, descending=True).values
+    count = torch.arange(1, x.shape[-1] + 1, dtype=x.dtype)
+    sums = z.cumsum(-1) - 1
+    size = (count * z > sums).sum(-1, keepdim=True)
+    return (x - sums.gather(-1, size - 1) / size.to(x.dtype)).clamp(min=0)
+
+
+def gradient(x, w):
+    """The cotangent of the support, less its mean there."""
+    support = sparsemax(x) > 0
+    mean = (w * support).sum(-1, keepdim=True) / support.sum(-1, keepdim=True).to(w.dtype)
+    return torch.where(support, w - mean, 0)
+
+
+def gradient_by_the_whole_row(x, w):
+    """A mistake: the sum is taken over all of the row, and not over the support."""
+    support = sparsemax(x) > 0
+    mean = w.sum(-1, keepdim=True) / support.sum(-1, keepdim=True).to(w.dtype)
+    return torch.where(support, w - mean, 0)
+
+
+def not_shifted_back(x):
+    """A mistake: the threshold of the shifted row is subtracted from the row as it was."""
+    return (sparsemax(x) + x.amax(-1, keepdim=True)).clamp(min=0)
+
+
+RIGHT = {"formula": function(sparsemax, gradient), "by autograd": sparsemax}
+WRONG: dict[str, tuple[Callable, str]] = {
+    "sum over the whole row": (function(sparsemax, gradient_by_the_whole_row), "vjp"),
+    "shift not undone": (not_shifted_back, "forward"),
+    # As right in exact numbers as any other shift, and of no use: it costs digits that nobody has to lose.
+    "shift by far more than the row has": (lambda x: sparsemax(x, lambda x: x.amax(-1, keepdim=True) + 64), "forward"),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize(
+    ("dtype", "seed", "check"),
+    [("float16", 0, "points"), ("float16", 1, "forward"), ("bfloat16", 3, "low_precision")],
+    ids=lambda x: str(x),
+)
+def test_a_right_sparsemax_passes_where_the_bound_of_the_primal_alone_accuses_it(name, dtype, seed, check):
+    report = crosscheck(RIGHT[name], SPARSEMAX, checks=[check], dtypes=[dtype], seed=seed, limits={})
+    assert report.passed, str(report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_sparsemax_passes_in_every_format(name, seed):
+    report = crosscheck(RIGHT[name], SPARSEMAX, dtypes=FORMATS, seed=seed)
+    assert report.passed, str(report)
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_wrong_sparsemax_is_convicted(name, dtype):
+    candidate, check = WRONG[name]
+    report = crosscheck(candidate, SPARSEMAX, checks=[check], dtypes=[dtype], limits={})
+    assert {row.verdict for row in report.rows if row.candidate != "oracle" and row.check == check} == {
+        Verdict.MISMATCH
+    }, str(report)
