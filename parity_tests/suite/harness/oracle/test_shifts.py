@@ -40,14 +40,19 @@ def projection(x):
 SPARSEMAX = OpSpec("sparsemax", projection, "(n,d)->(n,d)", sizes="d >= 1")
 
 
-def sparsemax(x, shift=lambda x: x.amax(-1, keepdim=True)):
-    """The projection of x less a number of each row."""
-    x = x - shift(x)
+def threshold(x):
+    """The number t for which max(x - t, 0) has the sum 1."""
     z = x.sort(-1, descending=True).values
     count = torch.arange(1, x.shape[-1] + 1, dtype=x.dtype)
     sums = z.cumsum(-1) - 1
     size = (count * z > sums).sum(-1, keepdim=True)
-    return (x - sums.gather(-1, size - 1) / size.to(x.dtype)).clamp(min=0)
+    return sums.gather(-1, size - 1) / size.to(x.dtype)
+
+
+def sparsemax(x, shift=lambda x: x.amax(-1, keepdim=True)):
+    """The projection of x less a number of each row."""
+    x = x - shift(x)
+    return (x - threshold(x)).relu()
 
 
 def gradient(x, w):
@@ -66,7 +71,8 @@ def gradient_by_the_whole_row(x, w):
 
 def not_shifted_back(x):
     """A mistake: the threshold of the shifted row is subtracted from the row as it was."""
-    return (sparsemax(x) + x.amax(-1, keepdim=True)).clamp(min=0)
+    m = x.amax(-1, keepdim=True)
+    return (x - threshold(x - m)).relu()
 
 
 RIGHT = {"formula": function(sparsemax, gradient), "by autograd": sparsemax}
