@@ -134,7 +134,7 @@ def _is_right_after_a_shift(result: _Result, shown: str | None) -> bool:
     """Whether a result looks like that of right code that subtracts a number of each row first: `oracle.shifts`."""
     trial, place = result.trial, result.place
     for other in shifted(trial.oracle, trial.sample):
-        if agrees(trial.oracle, other, result.name, result.args)[place].all():
+        if agrees(trial.oracle, other, result.name, result.args)[place]:
             again = replace(result, trial=replace(trial, oracle=other))
             if _suspicion(again.trial, again, shown) is None:
                 return True
