@@ -75,7 +75,7 @@ def agrees(oracle: Oracle, other: Shifted, name: str, args: Arrays) -> list[bool
 def judged_with_shifts(
     point: OracleAtSample, name: str, args: Arrays, judge: Callable[[Oracle], list[Finding]]
 ) -> list[Finding]:
-    """The findings on a map by the oracle or, if a result is wrong by it, by the oracle after a shift where all hold."""
+    """The findings on a map by the oracle; if a result is wrong, by the oracle after a shift where all hold."""
     findings = judge(point.oracle)
     is_wrong = any(isinstance(f, Comparison) and not f.holds for f in findings)
     if not is_wrong or point.oracle.is_surrogate(name):
