@@ -19,8 +19,8 @@ from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Comparison, Explanation, Finding, NotApplicable, Suspicion
 from parity_tests.harness.numbers.contracts import THROUGHOUT, Arithmetic
 from parity_tests.harness.oracle.arithmetics import has_constants_to_round, ladder, right_code, terms
-from parity_tests.harness.oracle.oracle import Arrays
-from parity_tests.harness.oracle.shifts import agrees, shifted
+from parity_tests.harness.oracle.oracle import Arrays, Oracle
+from parity_tests.harness.oracle.shifts import shifted
 from parity_tests.harness.statistics.scores import RUNS, Errors, scores
 from parity_tests.harness.trial.trial import Trial
 
@@ -29,7 +29,10 @@ _MAPS = ("forward", "vjp", "jvp")
 
 @dataclass(frozen=True, eq=False)
 class _Result:
-    """A result that is within its bound, at its place among those of its map, and what right code computes there."""
+    """A result that is within its bound, at its place among those of its map, and what right code computes there.
+
+    `oracle`: the one whose program right code runs; that of the trial, or the same after a shift.
+    """
 
     comparison: Comparison
     name: str
@@ -37,11 +40,12 @@ class _Result:
     args: Arrays
     is_inside_float32: bool
     trial: Trial
+    oracle: Oracle
 
     @property
     def runs(self) -> list[np.ndarray]:
         """What right code computes if every operation is rounded; only the part that is compared."""
-        of_map = right_code(self.trial.oracle, self.name, self.args, self.trial.precision, RUNS)[self.place]
+        of_map = right_code(self.oracle, self.name, self.args, self.trial.precision, RUNS)[self.place]
         like = self.trial.oracle.map(self.name).results[self.place].like
         return [x if self.name == "forward" else self.trial.oracle.directed(like, x) for x in of_map]
 
@@ -55,7 +59,7 @@ class _Result:
 
     def bound(self, arithmetic: Arithmetic) -> np.ndarray:
         """The bound of its error under an arithmetic."""
-        return _bounds(self.trial, self.name, self.args, arithmetic)[self.place]
+        return _bounds(replace(self.trial, oracle=self.oracle), self.name, self.args, arithmetic)[self.place]
 
 
 def _run(trial: Trial) -> Iterator[Finding]:
@@ -80,7 +84,7 @@ def _run(trial: Trial) -> Iterator[Finding]:
 def _results(trial: Trial, name: str, args: Arrays, comparisons: list[Comparison]) -> Iterator[_Result]:
     inside = _bounds(trial, name, args, ladder(trial.oracle, trial.sample)[0])
     for i, (f, bound) in enumerate(zip(comparisons, inside, strict=True)):
-        yield _Result(f, name, i, args, bool((f.error <= bound).all()), trial)
+        yield _Result(f, name, i, args, bool((f.error <= bound).all()), trial, trial.oracle)
 
 
 def _bounds(trial: Trial, name: str, args: Arrays, arithmetic: Arithmetic) -> list[np.ndarray]:
@@ -132,13 +136,11 @@ def _suspicion(trial: Trial, result: _Result, shown: str | None) -> Suspicion | 
 
 def _is_right_after_a_shift(result: _Result, shown: str | None) -> bool:
     """Whether a result looks like that of right code that subtracts a number of each row first: `oracle.shifts`."""
-    trial, place = result.trial, result.place
-    for other in shifted(trial.oracle, trial.sample):
-        if agrees(trial.oracle, other, result.name, result.args)[place]:
-            again = replace(result, trial=replace(trial, oracle=other))
-            if _suspicion(again.trial, again, shown) is None:
-                return True
-    return False
+    trial = result.trial
+    return any(
+        _suspicion(trial, replace(result, oracle=other), shown) is None
+        for other in shifted(trial.oracle, trial.sample, result.name, result.args)
+    )
 
 
 CHECK = Check(

@@ -12,7 +12,7 @@ import torch
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.oracle import Oracle
-from parity_tests.harness.oracle.shifts import shifted
+from parity_tests.harness.oracle.shifts import shifts
 from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.collection._case import function
 
@@ -91,6 +91,8 @@ def test_a_right_sparsemax_passes_where_the_bound_of_the_primal_alone_accuses_it
     assert report.passed, str(report)
 
 
+# A composition is not judged in forward mode: in float16, seed 2, rounding takes another entry into the support, and the
+# tangent that follows is beyond the bound of every primal, whether it shifts or not.
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("name", "checks"), [("formula", None), ("by autograd", ["forward", "points", "vjp"])])
@@ -141,7 +143,7 @@ def test_the_shifts_that_change_nothing_are_found_and_no_others(primal, expected
     spec = OpSpec("op", primal, "(n,d)->(n,d)")
     sample = next(iter(samples(spec, seed=0)))
     with pinned():
-        assert {other.shift[1] for other in shifted(Oracle(spec, sample), sample)} == expected
+        assert {axes for _, axes in shifts(Oracle(spec, sample), sample)} == expected
 
 
 def test_a_shift_that_changes_something_at_the_point_excuses_nothing():
