@@ -91,8 +91,8 @@ def test_a_right_sparsemax_passes_where_the_bound_of_the_primal_alone_accuses_it
     assert report.passed, str(report)
 
 
-# A composition is not judged in forward mode: in float16, seed 2, rounding takes another entry into the support, and the
-# tangent that follows is beyond the bound of every primal, whether it shifts or not.
+# A composition is not judged in forward mode: in float16, seed 2, rounding takes another entry into the support, and
+# the tangent that follows is beyond the bound of every primal, whether it shifts or not.
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("name", "checks"), [("formula", None), ("by autograd", ["forward", "points", "vjp"])])
