@@ -2,14 +2,15 @@
 
 A worst-case bound is many times what rounding does, so that at the sizes of kernels a factor may be missing within it.
 A result that is within the bound of float32 inside, rounded once, is as good as one can be. All others are compared
-with runs of right code in which every operation is rounded: see `harness.statistics`. What no right code would do is a
-suspicion, and the verdict SUSPECT. The report says for each result which arithmetic explains it.
+with runs of right code in which every operation is rounded: see `harness.statistics`; of the oracle's program or, where
+a shift of the inputs changes nothing, of the program after that. What no right code would do is a suspicion, and the
+verdict SUSPECT. The report says for each result which arithmetic explains it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,7 +19,8 @@ from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Comparison, Explanation, Finding, NotApplicable, Suspicion
 from parity_tests.harness.numbers.contracts import THROUGHOUT, Arithmetic
 from parity_tests.harness.oracle.arithmetics import has_constants_to_round, ladder, right_code, terms
-from parity_tests.harness.oracle.oracle import Arrays
+from parity_tests.harness.oracle.oracle import Arrays, Oracle
+from parity_tests.harness.oracle.shifts import shifted
 from parity_tests.harness.statistics.scores import RUNS, Errors, scores
 from parity_tests.harness.trial.trial import Trial
 
@@ -27,7 +29,10 @@ _MAPS = ("forward", "vjp", "jvp")
 
 @dataclass(frozen=True, eq=False)
 class _Result:
-    """A result that is within its bound, at its place among those of its map, and what right code computes there."""
+    """A result that is within its bound, at its place among those of its map, and what right code computes there.
+
+    `oracle`: the one whose program right code runs; that of the trial, or the same after a shift.
+    """
 
     comparison: Comparison
     name: str
@@ -35,11 +40,12 @@ class _Result:
     args: Arrays
     is_inside_float32: bool
     trial: Trial
+    oracle: Oracle
 
     @property
     def runs(self) -> list[np.ndarray]:
         """What right code computes if every operation is rounded; only the part that is compared."""
-        of_map = right_code(self.trial.oracle, self.name, self.args, self.trial.precision, RUNS)[self.place]
+        of_map = right_code(self.oracle, self.name, self.args, self.trial.precision, RUNS)[self.place]
         like = self.trial.oracle.map(self.name).results[self.place].like
         return [x if self.name == "forward" else self.trial.oracle.directed(like, x) for x in of_map]
 
@@ -53,7 +59,7 @@ class _Result:
 
     def bound(self, arithmetic: Arithmetic) -> np.ndarray:
         """The bound of its error under an arithmetic."""
-        return _bounds(self.trial, self.name, self.args, arithmetic)[self.place]
+        return _bounds(replace(self.trial, oracle=self.oracle), self.name, self.args, arithmetic)[self.place]
 
 
 def _run(trial: Trial) -> Iterator[Finding]:
@@ -78,7 +84,7 @@ def _run(trial: Trial) -> Iterator[Finding]:
 def _results(trial: Trial, name: str, args: Arrays, comparisons: list[Comparison]) -> Iterator[_Result]:
     inside = _bounds(trial, name, args, ladder(trial.oracle, trial.sample)[0])
     for i, (f, bound) in enumerate(zip(comparisons, inside, strict=True)):
-        yield _Result(f, name, i, args, bool((f.error <= bound).all()), trial)
+        yield _Result(f, name, i, args, bool((f.error <= bound).all()), trial, trial.oracle)
 
 
 def _bounds(trial: Trial, name: str, args: Arrays, arithmetic: Arithmetic) -> list[np.ndarray]:
@@ -99,7 +105,7 @@ def _explained(trial: Trial, results: list[_Result]) -> Iterator[Finding]:
             yield Explanation(f.label, str(ladder(trial.oracle, trial.sample)[0]))
             continue
         suspicion = _suspicion(trial, result, shown)
-        if suspicion is not None:
+        if suspicion is not None and not _is_right_after_a_shift(result, shown):
             yield suspicion
             continue
         rungs = ladder(trial.oracle, trial.sample)[1:-1] if statable else ()
@@ -126,6 +132,15 @@ def _suspicion(trial: Trial, result: _Result, shown: str | None) -> Suspicion | 
     if not beyond:
         return None
     return Suspicion(f.label, beyond, f, errors, spacing, shown)
+
+
+def _is_right_after_a_shift(result: _Result, shown: str | None) -> bool:
+    """Whether a result looks like that of right code that subtracts a number of each row first: `oracle.shifts`."""
+    trial = result.trial
+    return any(
+        _suspicion(trial, replace(result, oracle=other), shown) is None
+        for other in shifted(trial.oracle, trial.sample, result.name, result.args)
+    )
 
 
 CHECK = Check(

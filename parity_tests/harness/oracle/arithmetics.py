@@ -37,19 +37,19 @@ def right_code(oracle: Oracle, name: str, args: Arrays, precision: Precision, ru
 
     The first run rounds to nearest, the others at random, by seeds that depend on the number of the run only.
     """
-    key = (name, precision.name, runs, *(None if x is None else fingerprint(x) for x in args))
-    if key not in oracle.right_code:
+    key = ("right code", name, precision.name, runs, *(None if x is None else fingerprint(x) for x in args))
+    if key not in oracle.kept:
         program, zero = oracle.traced(name, args, by_autodiff=False)
         present = [x for x in args if x is not None]
         roundings = [RoundingToNearest(precision)]
         roundings += [StochasticRounding(precision, np.random.default_rng(run)) for run in range(1, runs)]
         found = [iter(simulated(program, present, rounding)) for rounding in roundings]
         shapes = oracle.shapes(tuple(x.shape for x in args[: len(oracle.inputs)] if x is not None))
-        oracle.right_code[key] = [
+        oracle.kept[key] = [
             [np.zeros(shapes[slot.like]) if is_zero else next(results) for results in found]
             for slot, is_zero in zip(oracle.map(name).results, zero, strict=True)
         ]
-    return oracle.right_code[key]
+    return oracle.kept[key]
 
 
 def terms(oracle: Oracle, name: str, args: Arrays) -> dict[str, list[Term]]:

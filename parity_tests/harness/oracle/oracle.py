@@ -62,7 +62,7 @@ class Oracle:
         self.domains = dict(zip(self.inputs, sample.domains, strict=True))
         self._others, self._truths = dict[tuple, Oracle](), dict[tuple, list[Truth]]()
         self.programs = Programs()
-        self.right_code: dict[tuple, Any] = {}  # see `oracle.arithmetics`
+        self.kept: dict[tuple, Any] = {}  # what `oracle.arithmetics` and `oracle.shifts` have found out
         self._batched: dict[core.ClosedJaxpr, Callable] = {}
         self._returned: dict[tuple, tuple[jax.ShapeDtypeStruct, ...]] = {}
         self.dtypes = dict(zip(self.inputs, map(np.dtype, sample.numbers), strict=True))
@@ -83,7 +83,7 @@ class Oracle:
     def without_cached_values(self) -> Oracle:
         """Return the same oracle, keeping its traces, which depend on shapes alone, but none of its values."""
         oracle = copy.copy(self)
-        oracle._truths, oracle._others, oracle.right_code = {}, {}, {}
+        oracle._truths, oracle._others, oracle.kept = {}, {}, {}
         return oracle
 
     def at(self, sample: Sample) -> Oracle:

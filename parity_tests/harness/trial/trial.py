@@ -18,6 +18,7 @@ from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.oracle.defined import where_defined
 from parity_tests.harness.oracle.kinks import accept_one_sided_derivatives
 from parity_tests.harness.oracle.oracle import Arrays, Oracle
+from parity_tests.harness.oracle.shifts import judged_with_shifts
 from parity_tests.harness.oracle.truth import Truth
 from parity_tests.harness.specs.samples import Sample
 
@@ -107,12 +108,17 @@ class Trial:
         Raises:
             BadOutput: a wrong number of results.
         """
-        findings = [
-            replace(f, call=(name, args), bound=f.bound + room) if isinstance(f, Comparison) else f
-            for f in self.compare_with(self.truth(name, args), name, results, circumstance)
-            if only is None or f.label in only
-        ]
-        yield from accept_one_sided_derivatives(self, name, args, findings, circumstance)
+
+        def judge(oracle: Oracle) -> list[Finding]:
+            trial = replace(self, oracle=oracle)
+            findings = [
+                replace(f, call=(name, args), bound=f.bound + room) if isinstance(f, Comparison) else f
+                for f in trial.compare_with(trial.truth(name, args), name, results, circumstance)
+                if only is None or f.label in only
+            ]
+            return list(accept_one_sided_derivatives(trial, name, args, findings, circumstance))
+
+        yield from judged_with_shifts(self, name, args, judge)
 
     def compare_with(
         self, truths: Sequence[Truth], name: str, results: Sequence[torch.Tensor | None], circumstance: str = ""
