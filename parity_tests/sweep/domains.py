@@ -38,6 +38,8 @@ def projections(operator: str, arguments: Mapping[str, Any]) -> Mapping[str, Pro
         arguments: of the call, of which some say which triangle counts.
     """
     packet = operator.partition(".")[0]
+    if packet == "linalg_pinv" and arguments.get("hermitian"):
+        return {"self": hermitian}
     if packet in _HERMITIAN:
         return {_HERMITIAN[packet]: hermitian}
     if packet in _FACTORS:
