@@ -481,3 +481,14 @@ def test_nothing_is_changed_that_is_global():
     before = jax.config.jax_enable_x64, jax.config.jax_default_matmul_precision
     crosscheck(JaxCandidate(_pair), PAIR, checks=["vjp"], dtypes=["float64"]).raise_if_failed()
     assert (jax.config.jax_enable_x64, jax.config.jax_default_matmul_precision) == before
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict"), [("UNIMPLEMENTED", Verdict.UNSUPPORTED), ("INTERNAL", Verdict.MISMATCH)], ids=str
+)
+def test_what_xla_has_not_implemented_is_not_the_candidates_mistake(status, verdict):
+    def scale(x, y):
+        raise jax.errors.JaxRuntimeError(f"{status}: Unsupported element type for DotThunk::Execute")
+
+    (row,) = rows(crosscheck(JaxCandidate(scale), SCALE, checks=["forward"], dtypes=["float64"]))
+    assert (row.verdict, row.passed) == (verdict, False)
