@@ -100,7 +100,7 @@ def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
     if not found:
         reached = samples(name, torch.float64) or samples(name, torch.complex128)
         problem = (
-            f"{'at ' if reached else ''}no sample of PyTorch's own {'can it be judged' if reached else 'reaches it'}"
+            "at no sample of PyTorch's own can it be judged" if reached else "no sample of PyTorch's own reaches it"
         )
         raise NoCase(f"{problem}: one array of numbers, or more, with a formula; give a spec of your own with --spec")
     return found
@@ -111,7 +111,7 @@ def _of(entry: derivatives.Entry, calls: Sequence[RecordedCall], most: int) -> l
     given = [_case(entry, call, moving) for call, moving in usable]
     chosen = sorted(given, key=lambda case: not _moves(case))[:most]
     for case in chosen:
-        _moved_at(case)
+        _moved_at(case)  # which raises where a case cannot be judged
     made = (_made_case(entry, call, moving) for call, moving in usable if _is_elementwise(call, moving))
     return chosen + list(itertools.islice((case for case in made if case is not None), 1))
 
