@@ -17,6 +17,7 @@ from parity_tests.harness.isolation.crash import Place
 from parity_tests.harness.isolation.guard import _last_rows, _Task
 from parity_tests.harness.isolation.messages import At, Found
 from parity_tests.harness.report.results import ORACLE, Row
+from parity_tests.suite.rotation import rotating
 
 from ._program import FEW, RIGHT, SPEC, case, here
 
@@ -111,6 +112,7 @@ ORACLE_HANGS = RIGHT.replace("lambda x: x * x", "primal").replace(
 
 
 @pytest.mark.slow
+@rotating(4, turn=1)
 def test_an_oracle_that_hangs_has_a_limit_too(tmp_path: Path) -> None:
     """At one of its own samples, where no candidate is called."""
     result = here("check", case(tmp_path, ORACLE_HANGS), *FEW, "--trial-timeout", "20", "--json", tmp_path / "r.json")

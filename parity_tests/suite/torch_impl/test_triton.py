@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import torch_impl
+from parity_tests.suite.rotation import rotating
 
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install triton"
@@ -48,6 +49,7 @@ def test_with_triton() -> None:
 
 @needs_triton
 @pytest.mark.slow
+@rotating(2)
 @pytest.mark.parametrize("file", WITH_TRITON)  # so that several workers share them out
 def test_with_triton_at_length(file: str) -> None:
     run_pytest([file], "slow and not soak", INTERPRET, 1800)
@@ -60,6 +62,7 @@ def test_with_triton_for_hours() -> None:
 
 
 @needs_triton
+@rotating(1)
 @pytest.mark.skipif(sys.platform != "linux", reason="only Triton for Linux has NVIDIA's assembler")
 @pytest.mark.parametrize(
     "marks", [pytest.param("not soak", marks=pytest.mark.slow), pytest.param("soak", marks=pytest.mark.soak)]

@@ -26,6 +26,7 @@ from parity_tests.harness.isolation.by_name import Calls, pickled
 from parity_tests.harness.isolation.messages import At, Began, Done, Found
 from parity_tests.harness.report.results import Row
 from parity_tests.suite.harness._ops import MADE_PAIR, PAIR, SQUARE, pair, pair_function
+from parity_tests.suite.rotation import rotating
 
 from ._rows import blank_row, place
 
@@ -163,6 +164,7 @@ def test_whatever_ends_a_process_costs_one_row(tmp_path: Path, shrinking: None) 
 
 
 @pytest.mark.slow
+@rotating(4, turn=0)
 def test_a_candidate_that_hangs_costs_one_row(tmp_path: Path) -> None:
     code, output, report = _judged(tmp_path, CASE + HANGS, "--trial-timeout", "20")
     assert code == 1, output

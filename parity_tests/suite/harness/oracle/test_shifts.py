@@ -15,6 +15,7 @@ from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.oracle.shifts import shifts
 from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.collection._case import function
+from parity_tests.suite.rotation import rotating
 
 pytestmark = pytest.mark.usefixtures("certified_once")
 
@@ -94,6 +95,7 @@ def test_a_right_sparsemax_passes_where_the_bound_of_the_primal_alone_accuses_it
 # A composition is not judged in forward mode: in float16, seed 2, rounding takes another entry into the support, and
 # the tangent that follows is beyond the bound of every primal, whether it shifts or not.
 @pytest.mark.slow
+@rotating(3)
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("name", "checks"), [("formula", None), ("by autograd", ["forward", "points", "vjp"])])
 def test_a_right_sparsemax_passes_in_every_format(name, checks, seed):
