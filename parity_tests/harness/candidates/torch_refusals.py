@@ -81,7 +81,7 @@ _BATCH_ADDED_IN_PLACE = r"output with shape \[(.*)\] doesn't match the broadcast
 # Of a Triton kernel under TRITON_INTERPRET, which a GPU would launch without reading anything.
 _TRITON_INTERPRETER = "triton/runtime/interpreter.py"
 _OF_FAKE_TENSORS = r"on device \"meta\"|[Ff]ake ?[Tt]ensor"
-_NAMES_GRAD_AND_BACKWARD = r"(?s)(?=.*\bgrad\b).*\.backward\(\)"
+_NAMES_GRAD_AND_BACKWARD = r"(?s)\A(?=.*\bgrad\b).*\.backward\(\)"
 NESTED_FORWARD = (
     "PyTorch turns forward AD off while a torch.autograd.Function's jvp runs, so that a JVP of a JVP is silently wrong "
     "(pytorch/pytorch#197867)"
