@@ -67,6 +67,9 @@ def test_a_right_entry_is_not_accused(name):
         ("cholesky_inverse", "cholesky_inverse_backward(grad,", "cholesky_inverse_backward(2 * grad,"),
         ("kthvalue", "reduction_backward_symint(grad,", "reduction_backward_symint(-grad,"),
         ("split.Tensor", "split_backward(grads,", "2 * split_backward(grads,"),
+        ("linalg_cholesky_ex", "cholesky_backward(grad,", "cholesky_backward(2 * grad,"),
+        ("max_unpool2d", "max_pool_double_backward(grad,", "max_pool_double_backward(-grad,"),
+        ("mse_loss_backward", "mse_loss_backward(grad,", "mse_loss_backward(-grad,"),
     ],
 )
 def test_a_wrong_entry_is_convicted(name, right, wrong):
