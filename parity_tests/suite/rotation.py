@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 _LEFT_OUT = pytest.StashKey[int]()
-_PARTS_OF_SLOW_FILES = 2
+_PARTS_OF_SLOW_FILES = 3
 
 
 def rotating(parts: int, by: str | None = None, turn: int | None = None) -> pytest.MarkDecorator:
     """Of a family of tests, `--rotation N` runs only the cases of part N modulo `parts`; without it all of them run.
 
-    Slow tests without this mark take turns by the file, in two parts.
+    Slow tests without this mark take turns by the file, in three parts.
 
     The cases of a parametrized test are counted, and shared out, in their order; so are the tests without parameters of
     a file. As `pytestmark` of a module it marks all tests that have no mark of their own; `rotating(1)` runs always.
@@ -72,9 +72,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--rotation",
         type=int,
         metavar="N",
-        help="of each test that is marked as rotating run a part of its cases, and of the slow ones half of the files, "
-        "another part for each N; "
-        "without this option all of them run",
+        help="of each test that is marked as rotating run a part of its cases, and of the slow ones a third of the "
+        "files, another part for each N; without this option all of them run",
     )
 
 

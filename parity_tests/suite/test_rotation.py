@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 pytest_plugins = ["pytester"]
@@ -119,9 +121,10 @@ def test_slow_tests_without_a_mark_take_turns_by_the_file(pytester):
     always = slow.replace("@pytest.mark.slow", "@pytest.mark.slow\n@pytest.mark.rotating(1, None, None)")
     names = [f"f{i}" for i in range(8)]
     pytester.makepyfile(**{f"test_{name}": slow.format(name=name) for name in names})
-    parts = [run(pytester, always.format(name="always"), "--rotation", str(1306 + i))[0] for i in range(2)]
-    assert parts[0] & parts[1] == {"test_always[0]", "test_always[1]"}
-    assert parts[0] | parts[1] == {f"test_{name}[{x}]" for name in ["always", *names] for x in (0, 1)}
+    parts = [run(pytester, always.format(name="always"), "--rotation", str(1305 + i))[0] for i in range(3)]
+    for one, other in itertools.combinations(parts, 2):
+        assert one & other == {"test_always[0]", "test_always[1]"}
+    assert set.union(*parts) == {f"test_{name}[{x}]" for name in ["always", *names] for x in (0, 1)}
     assert min(map(len, parts)) > 2
     for part in parts:
         assert {name.replace("[0]", "[1]") for name in part} == {name for name in part if "[1]" in name}

@@ -13,6 +13,7 @@ import torch
 
 from parity_tests.sweep.all_own_calls import all_own_calls as own
 from parity_tests.sweep.kept_calls import KeptCalls
+from parity_tests.sweep.opinfo_operators import operators_of
 from parity_tests.sweep.recorded_calls import RecordedCall, opinfo_dtypes, opinfo_names, recorded_calls
 from torch_impl.derivatives import entries
 
@@ -28,7 +29,8 @@ def calls_of(operator: str, dtype: str) -> Sequence[RecordedCall]:
     """Return calls of an operator with different shapes and options, about eight.
 
     They come from the OpInfos whose names resemble the operator's and from calls of our own and, where there are none,
-    from all other OpInfos. Those are recorded if they are not kept from before, which then takes minutes.
+    from all other OpInfos. Of these, those whose samples call the operator are recorded, if they are not kept from
+    before. With a version of PyTorch that `opinfo_operators.py` does not know, all of them are, which takes minutes.
 
     Args:
         operator: with its overload, as derivatives.yaml names it: "sum.dim_IntList".
@@ -86,7 +88,9 @@ def _names_of(opinfo: str, dtype: str) -> frozenset[str]:
     """The operators that an OpInfo's samples call."""
     if dtype not in opinfo_dtypes(opinfo):
         return frozenset()
-    names = KeptCalls(wanted()).names(f"{opinfo}-{dtype}")
+    names = operators_of(opinfo, dtype)
+    if names is None:
+        names = KeptCalls(wanted()).names(f"{opinfo}-{dtype}")
     return frozenset(call.name for call in record_opinfo(opinfo, dtype)) if names is None else names
 
 
