@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
+import hashlib
 from collections.abc import Generator, Hashable, Sequence
 from typing import Any
 
@@ -48,13 +48,17 @@ def left_out(items: Sequence[pytest.Item], number: int) -> list[pytest.Item]:
             parts, by, turn = mark.args
             place = _place(item, by, seen) if turn is None else turn
         elif item.get_closest_marker("slow") is not None:
-            # By a digest of the name: a new file moves no other one to another part.
-            parts, place = _PARTS_OF_SLOW_FILES, zlib.crc32(item.nodeid.partition("::")[0].encode())
+            parts, place = _PARTS_OF_SLOW_FILES, _place_of_file(item.nodeid.partition("::")[0])
         else:
             continue
         if place % parts != number % parts:
             others.append(item)
     return others
+
+
+def _place_of_file(path: str) -> int:
+    """By a digest of the name, so that a new file moves no other one to another part; MD5's parts take equal times."""
+    return int.from_bytes(hashlib.md5(path.encode(), usedforsecurity=False).digest())
 
 
 def _place(item: pytest.Item, by: str | None, seen: dict[str, dict[Hashable, int]]) -> int:
