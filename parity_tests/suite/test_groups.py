@@ -42,7 +42,7 @@ def test_each_of_the_longest_is_a_test_that_there_is() -> None:
     suite = Path(__file__).parent
     for name in LONGEST:
         file, _, test = name.partition("::")
-        (path,) = suite.rglob(file)
-        assert f"def {test}" in path.read_text(encoding="utf-8"), name
+        files = [*suite.rglob(file), *(suite.parents[1] / "benchmarks").glob(file)]
+        assert any(f"def {test}" in path.read_text(encoding="utf-8") for path in files), name
         assert is_long(f"parity_tests/suite/{file}::{test}[x]")
     assert not is_long("parity_tests/suite/sweep/test_certification.py::test_some_operators")
