@@ -143,6 +143,7 @@ def test_the_next_candidate_is_not_blamed(tmp_path: Path, change: str, monkeypat
     )
     with warnings.catch_warnings():
         ran = check(tmp_path, f"{SINE}{text}candidates = [changes, depends]\n", only="forward,vjp,jvp,saved_tensors")
-    # What `changes` itself comes to depends on how much of JAX has been traced before the recursion limit is 120.
+    # Under a recursion limit of 120 it depends on how much of JAX was traced before whether `changes` itself is judged.
+    assert ran.code in (0, 1) or "setrecursionlimit" in change, ran.printed
     depends = [verdict for (name, _), verdict in ran.verdicts.items() if name == "depends"]
     assert depends == 4 * ["PASS"], ran.printed
