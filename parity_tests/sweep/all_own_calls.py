@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from parity_tests.sweep.drawn import fixed_seed
 from parity_tests.sweep.own_calls import SOURCE, own_calls
 from parity_tests.sweep.recorded_calls import RecordedCall, as_numpy, as_torch, calls_made_by, differentiate
 from parity_tests.sweep.written_calls import NAMED, WRITTEN, Arguments
@@ -22,8 +23,7 @@ def all_own_calls(wanted: frozenset[str]) -> tuple[Sequence[RecordedCall], Seque
     Each is also made with complex numbers, unless PyTorch refuses them, and in float64 if it is written in float32.
     """
     found = [call for call in own_calls() if call.name in wanted]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with fixed_seed():
         made = {f"aten::{name}": (make(), NAMED.get(name, {})) for name, make in WRITTEN.items()}
     found += [call for name, given in made.items() if (call := _call(name, *given)) is not None]
     for call in list(found):
@@ -41,8 +41,7 @@ def written_call(name: str) -> RecordedCall | None:
     plain = name.removeprefix("aten::")
     if plain not in WRITTEN:
         return None
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with fixed_seed():
         arguments = WRITTEN[plain]()
     return _call(name, arguments, NAMED.get(plain, {}))
 
@@ -67,8 +66,7 @@ def _call(name: str, args: Arguments, kwargs: Mapping[str, Any]) -> RecordedCall
     """The call of an operator with PyTorch's results; None if it refuses, or NumPy has no such values."""
     operator = _operator(name)
     named = {a.name: value for a, value in zip(operator._schema.arguments, args, strict=False)} | dict(kwargs)
-    with torch.random.fork_rng(devices=[]), contextlib.suppress(RuntimeError, TypeError):
-        torch.manual_seed(0)
+    with fixed_seed(), contextlib.suppress(RuntimeError, TypeError):
         arguments = {key: as_numpy(value) for key, value in named.items()}
         results = operator(**{key: as_torch(value) for key, value in arguments.items()})
         returned = tuple(results) if isinstance(results, list | tuple) else (results,)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -10,10 +11,20 @@ import jax.numpy as jnp
 import torch
 
 
+@contextlib.contextmanager
+def fixed_seed() -> Iterator[None]:
+    """Draw the random numbers of one seed on the CPU, and leave the generator as it was.
+
+    `torch.manual_seed` would change the generators of GPUs, too, and writes down a stack trace for each kind of them.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        yield
+
+
 def seeded(operator: Callable[..., Any], **arguments: Any) -> Any:
     """Call an operator of PyTorch with the random numbers of one seed, and leave the generator as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with fixed_seed():
         return operator(**arguments)
 
 

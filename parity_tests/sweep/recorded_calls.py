@@ -15,6 +15,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from parity_tests.sweep.drawn import fixed_seed
+
 _WHERE_IT_LIES = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
 
 
@@ -191,9 +193,8 @@ def calls_made_by(
 ) -> list[RecordedCall]:
     """Return the calls of wanted operators that `run()` makes; where PyTorch refuses one, those before it."""
     recorder = _Recorder(wanted, source, largest)
-    with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+    with warnings.catch_warnings(), fixed_seed():
         warnings.simplefilter("ignore")  # of PyTorch's own
-        torch.manual_seed(0)
         with _what_pytorch_refuses(), recorder:
             run()
         return list(recorder.calls())
@@ -204,9 +205,8 @@ def _of_opinfo(
 ) -> list[RecordedCall]:
     differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     found: list[RecordedCall] = []
-    with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+    with warnings.catch_warnings(), fixed_seed():
         warnings.simplefilter("ignore")  # of PyTorch's own, about its samples
-        torch.manual_seed(0)
         for sample in _evenly(_samples(op, dtype, differentiable), most):
             recorder = _Recorder(wanted, op.full_name, largest)
             inputs = [x for x in tree_leaves((sample.input, sample.args, sample.kwargs)) if _needs_gradient(x)]

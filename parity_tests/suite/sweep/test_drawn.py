@@ -52,6 +52,16 @@ def test_the_draws_are_those_of_one_seed_and_the_generator_is_as_it_was():
     assert torch.equal(before, torch.random.get_rng_state())
 
 
+def test_the_generators_of_gpus_are_left_alone(monkeypatch):
+    seeds = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+    seeded(torch.ops.aten.bernoulli.default, self=torch.full((4,), 0.5))
+    assert not seeds
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+    assert seeds == [0]
+
+
 def test_a_formula_that_is_declared_is_not_judged():
     (line,) = judge_operator("_standard_gamma", ["vjp"], ["float64"])
     assert line.verdict is Verdict.UNREACHED

@@ -56,7 +56,7 @@ def _is_inexact(x: torch.Tensor) -> bool:
 
 
 def _run(entry: Entry, call: Call, arguments: dict[str, Any]) -> list[Any]:
-    torch.manual_seed(1)
+    torch.default_generator.manual_seed(1)
     declared = call.operator._schema.arguments
     args = [arguments[one.name] for one in declared if not one.kwarg_only]
     kwargs = {one.name: arguments[one.name] for one in declared if one.kwarg_only and one.name in call.kwargs}
@@ -107,7 +107,7 @@ def _backward(entry: Entry, call: Call, arguments: dict[str, Any]) -> Iterator[O
     except (RuntimeError, NotImplementedError):
         return
     arguments = _after(entry, arguments, leaves)
-    torch.manual_seed(2)
+    torch.default_generator.manual_seed(2)
     bars = free_of_phases(entry, outputs, [tree_map_only(torch.Tensor, _cotangent, output) for output in outputs])
     for formula in formulas:
         wanted = [name for name in formula.names if name in names]
@@ -178,7 +178,7 @@ def _refused(
 def _forward(entry: Entry, call: Call, arguments: dict[str, Any]) -> Iterator[Outcome]:
     if not entry.jvps or not (names := _inputs(entry, arguments)) or not _is_dense(arguments):
         return
-    torch.manual_seed(3)
+    torch.default_generator.manual_seed(3)
     tangents = {name: tree_map_only(torch.Tensor, _drawn, arguments[name]) for name in names}
     primals = _apart(arguments)
     with forward_ad.dual_level():
