@@ -1,6 +1,7 @@
-"""Runs the code blocks of the documents as tests, and says which tests run in one process."""
+"""Runs the code blocks of the documents as tests, and says how tests are run: by which process, and in what order."""
 
 import gc
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: not is_long(item.nodeid))
 
 
-def pytest_collection_finish() -> None:
-    """Garbage is collected less often: looking for it among all modules and tests takes 5 % of the time."""
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop() -> Generator[None, Any, Any]:
+    """While tests run, garbage is collected less often: looking for it among all modules takes 5 % of the time."""
+    before = gc.get_threshold()
     gc.set_threshold(20_000, 20, 50)
+    try:
+        return (yield)
+    finally:
+        gc.set_threshold(*before)
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
