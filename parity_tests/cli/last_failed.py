@@ -1,4 +1,7 @@
-"""What failed in the last run of a source, for `--last-failed` and `--failed-first`: a small file in a cache folder."""
+"""What failed and what passed in the last run of a source, for `--last-failed` and `--failed-first`: a file in a cache.
+
+A run may end early, or be about other checks: a row that is not known to have passed is judged.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ ALL = "all"  # in place of a check, a dtype and a device: a candidate that was n
 
 
 class FailedRow(NamedTuple):
-    """Which row did not pass."""
+    """Which row did not pass, or did."""
 
     op: str
     candidate: str
@@ -37,17 +40,24 @@ def folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "gradparity", "last-failed")
 
 
-def recall(source: Source) -> frozenset[FailedRow]:
-    """What failed in the last run; nothing if nothing did, or if there was no run."""
+class LastRun(NamedTuple):
+    """The rows that failed in the last run, and those that passed."""
+
+    failed: frozenset[FailedRow] = frozenset()
+    passed: frozenset[FailedRow] = frozenset()
+
+
+def recall(source: Source) -> LastRun:
+    """What is known of the last run; nothing if nothing failed, or if there was no run."""
     try:
-        rows = json.loads(_file(source).read_text(encoding="utf-8"))["failed"]
-        return frozenset(FailedRow(*row) for row in rows)
-    except (OSError, ValueError, KeyError, TypeError):  # it is a cache: what cannot be read was never there
-        return frozenset()
+        data = json.loads(_file(source).read_text(encoding="utf-8"))
+        return LastRun(*(frozenset(FailedRow(*map(str, row)) for row in data[key]) for key in ("failed", "passed")))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # a cache that cannot be read was never there
+        return LastRun()
 
 
 def remember(source: Source, op: str, report: Report) -> None:
-    """Keep what has failed; of what was not judged in this run, what is known of an earlier one.
+    """Keep what has failed and what has passed; of what was not judged in this run, what is known of an earlier one.
 
     Args:
         source: where the operator was found.
@@ -57,25 +67,25 @@ def remember(source: Source, op: str, report: Report) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    before, judged, failed = recall(source), set[FailedRow](), set[FailedRow]()
+    before, judged, failed, passed = recall(source), set[FailedRow](), set[FailedRow](), set[FailedRow]()
     failing = {id(row) for row in report.failed}
     for row in report.rows:
         if row.op == op and row.candidate != ORACLE:
             of_row = FailedRow(op, row.candidate, row.check, row.dtype, row.device)
             judged |= {of_row, FailedRow(op, row.candidate, ALL, ALL, ALL)}
-            failed |= {of_row} if id(row) in failing else set()
+            (failed if id(row) in failing else passed).add(of_row)
     failed |= {FailedRow(op, each.name, ALL, ALL, ALL) for each in report.not_built if not each.expected}
-    _keep(source, sorted(failed | (before - judged)))
+    _keep(source, sorted(failed | (before.failed - judged)), sorted(passed | (before.passed - judged)))
 
 
-def _keep(source: Source, failed: Sequence[FailedRow]) -> None:
+def _keep(source: Source, failed: Sequence[FailedRow], passed: Sequence[FailedRow]) -> None:
     file = _file(source)
     if not failed:
         with contextlib.suppress(FileNotFoundError):
             file.unlink()
         return
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_text(file, json.dumps({"of": _identity(source), "failed": failed}) + "\n")
+    write_text(file, json.dumps({"of": _identity(source), "failed": failed, "passed": passed}) + "\n")
 
 
 def _file(source: Source) -> Path:
@@ -114,21 +124,27 @@ class Arranged(NamedTuple):
 
 
 def arranged(found: Sequence[tuple[Survey, list[RunSpec]]], requested: bool) -> Arranged:
-    """What is judged of what was found: all of it, or only what failed in the last run, if something did.
+    """Return what is judged of what was found: all of it, or only what did not pass in the last run.
 
     Args:
         found: of each source the survey, and an order for each device that is there, with what failed.
         requested: was `--last-failed` given, so that it must be said if nothing failed?
     """
     whole = sum(survey.length * len(orders) for survey, orders in found)
-    failed = sum(survey.failed[order.device][0] for survey, orders in found for order in orders)
-    if not failed:
-        plain = [[replace(order, last_failed=frozenset(), alone=False) for order in orders] for _, orders in found]
-        message = "nothing of this failed in the last run: all of it is judged" if requested else ""
+    alone = any(order.alone for _, orders in found for order in orders)
+    failed, unknown, rest = (
+        sum(survey.failed[order.device][i] for survey, orders in found for order in orders) for i in (0, 1, 2)
+    )
+    if not failed or (alone and not rest):
+        plain = [[replace(order, last_run=LastRun(), alone=False) for order in orders] for _, orders in found]
+        of_last_run = "is known to have passed" if failed else "failed"
+        message = f"nothing of this {of_last_run} in the last run: all of it is judged" if requested else ""
         return Arranged(plain, whole, message)
-    rows = f"{failed} row{'' if failed == 1 else 's'}"
-    if not any(order.alone for _, orders in found for order in orders):
+    count = failed + unknown if alone else failed
+    rows = f"{count} row{'' if count == 1 else 's'}"
+    if not alone:
         return Arranged([orders for _, orders in found], whole, f"first what failed in the last run: {rows}")
-    alone = [[order for order in orders if survey.failed[order.device][0]] for survey, orders in found]
-    length = sum(survey.failed[order.device][1] for survey, orders in found for order in orders)
-    return Arranged(alone, length, f"only what failed in the last run is judged: {rows}", partial=True)
+    kept = [[order for order in orders if any(survey.failed[order.device][:2])] for survey, orders in found]
+    length = sum(survey.failed[order.device][3] for survey, orders in found for order in orders)
+    unjudged = ", or was not judged," if unknown else ""
+    return Arranged(kept, length, f"only what failed in the last run{unjudged} is judged: {rows}", partial=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parity_tests.cli.last_failed import FailedRow, rows_of
+from parity_tests.cli.last_failed import LastRun, rows_of
 from parity_tests.cli.sources.source import Source
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.isolation.messages import CannotLoad
@@ -38,8 +38,8 @@ class Survey:
         not_built: the others.
         length: the number of rows on one device.
         op: the name of the spec.
-        failed: of each device, how many of these rows failed in the last run; and, with the certificates that they
-            need, the number of rows if they are judged alone.
+        failed: of each device, how many of these rows failed in the last run, of how many nothing is known, and how
+            many passed; and, with the certificates that they need, the number of rows if what passed is left out.
     """
 
     environment: Mapping[str, Any]
@@ -50,7 +50,7 @@ class Survey:
     not_built: tuple[NotBuilt, ...]
     length: int
     op: str
-    failed: Mapping[str, tuple[int, int]]
+    failed: Mapping[str, tuple[int, int, int, int]]
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class RunSpec:
         failures: the folder for reproducers.
         start: the folder where the paths begin that are relative, if the current one may be another by now.
         devices: those of all orders of the run, of which a survey tells.
-        last_failed: what failed in the last run, to be judged first.
-        alone: is nothing else judged?
+        last_run: what failed in the last run is judged first.
+        alone: whether what passed in it is left out.
     """
 
     source: Source
@@ -81,7 +81,7 @@ class RunSpec:
     failures: Path
     start: Path = Path()
     devices: tuple[str, ...] = ("cpu",)
-    last_failed: frozenset[FailedRow] = frozenset()
+    last_run: LastRun = LastRun()
     alone: bool = False
 
     @property
@@ -129,8 +129,9 @@ class RunSpec:
     def _last_failed(self, op: str) -> LastFailed | None:
         from parity_tests.harness.judging.plan import LastFailed
 
-        rows = rows_of(self.last_failed, op, self.device)
-        return LastFailed(rows, self.alone) if rows or self.alone else None
+        rows = rows_of(self.last_run.failed, op, self.device)
+        passed = frozenset(row[1:4] for row in self.last_run.passed if (row.op, row.device) == (op, self.device))
+        return LastFailed(rows, self.alone, passed) if rows or self.alone else None
 
     def selected(self) -> list[Check]:
         """The checks to run."""
@@ -165,6 +166,7 @@ class RunSpec:
             raise CannotLoad(str(error)) from error
         missing = cuda_missing() if "cuda" in self.devices else None
         present = tuple(device for device in self.devices if device != "cuda" or not missing)
+        whole = replace(self, last_run=LastRun(), alone=False).plan(spec, candidates)
         of_devices = {device: replace(self, device=device, alone=True).plan(spec, candidates) for device in present}
         return Survey(
             environment(present, self.seed),
@@ -173,9 +175,9 @@ class RunSpec:
             left_out(self.selected(), precisions) if self.quick else "",
             tuple(i for i, c in enumerate(candidates) if not isinstance(c, NotBuilt)),
             tuple(candidate for candidate in candidates if isinstance(candidate, NotBuilt)),
-            replace(self, last_failed=frozenset(), alone=False).plan(spec, candidates).length,
+            whole.length,
             spec.name,
-            {device: (plan.length_of_candidates, plan.length) for device, plan in of_devices.items()},
+            {device: _counted(plan, whole.length_of_candidates) for device, plan in of_devices.items()},
         )
 
     def one_by_one(self, survey: Survey) -> list[RunSpec]:
@@ -203,3 +205,13 @@ class RunSpec:
         """The command that judges a row again."""
         options = f"--only {row.check} --dtype {row.dtype} --device {row.device} --seed {self.seed}"
         return f"gradparity {self.source.command(row.candidate)} {options}{' --quick' if self.quick else ''}"
+
+
+def _counted(alone: Plan, whole: int) -> tuple[int, int, int, int]:
+    """The numbers of `Survey.failed`, of a plan that leaves out what passed; `whole`: all rows of the candidates."""
+    last = alone.last_failed
+    rows = [
+        (c.name, check.name, p.name) for c in alone.present for p, checks in alone.turns(c.name) for check in checks
+    ]
+    failed = sum(last is not None and row in last for row in rows)
+    return failed, len(rows) - failed, whole - len(rows), alone.length

@@ -14,7 +14,7 @@ from rich.console import Group
 from rich.live import Live
 
 from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
-from parity_tests.cli.last_failed import arranged, recall, remember
+from parity_tests.cli.last_failed import LastRun, arranged, recall, remember
 from parity_tests.cli.options import Options
 from parity_tests.cli.pace import Pace
 from parity_tests.cli.report_files import ReportFiles
@@ -122,9 +122,9 @@ class Session:
         wanted = options.devices or DEVICES
         how = (options.checks, options.dtypes or None, options.seed, math.inf, options.quick, options.failures)
         asked = options.last_failed or options.failed_first
-        failed = recall(source) if asked else frozenset()
+        last_run = recall(source) if asked else LastRun()
         alone = options.last_failed
-        return [RunSpec(source, None, device, *how, options.start, wanted, failed, alone) for device in wanted]
+        return [RunSpec(source, None, device, *how, options.start, wanted, last_run, alone) for device in wanted]
 
     def _judge_here(self) -> None:
         with budget(self._options.budget, self._hangs, COULD_NOT_RUN) as (deadline, check_time):

@@ -50,11 +50,13 @@ class LastFailed:
 
     Attributes:
         rows: candidate, check and dtype; None and None for all rows of a candidate.
-        alone: is nothing else judged? Otherwise it is judged afterwards.
+        alone: whether those that passed are left out. Otherwise all others are judged afterwards.
+        passed: the rows that are known to have passed.
     """
 
     rows: frozenset[tuple[str, str | None, str | None]]
     alone: bool
+    passed: frozenset[tuple[str, str, str]] = frozenset()
 
     def __contains__(self, row: tuple[str, str, str]) -> bool:
         candidate, _, _ = row
@@ -135,6 +137,11 @@ class Plan:
         def part(precision: Precision, checks: list[Check], failing: bool) -> list[Check]:
             return [check for check in checks if ((candidate, check.name, precision.name) in last) is failing]
 
+        def unknown(precision: Precision, checks: list[Check]) -> list[Check]:
+            return [check for check in checks if (candidate, check.name, precision.name) not in last.passed]
+
         failed = [(precision, part(precision, checks, True)) for precision, checks in every]
-        others = [] if last.alone else [(precision, part(precision, checks, False)) for precision, checks in every]
+        others = [(precision, part(precision, checks, False)) for precision, checks in every]
+        if last.alone:
+            others = [(precision, unknown(precision, checks)) for precision, checks in others]
         return [(precision, checks) for precision, checks in failed + others if checks]

@@ -94,6 +94,28 @@ def test_a_name_that_there_is_no_more_hides_nothing(check):
     assert "nothing of this failed in the last run" in out
 
 
+def test_what_exitfirst_left_out_has_not_passed(check):
+    """A run that stopped at a wrong value has not judged the gradient, which is wrong, too."""
+    both = WRONG.replace("return x * x", "return 2 * x * x")
+    assert both != WRONG
+    assert check(both, "-x")[2] == [("forward", "float64")]
+    code, out, rows = check(WRONG, "--last-failed")
+    assert code == 1
+    assert set(FAILED) <= set(rows)
+    assert "All agree" not in out
+
+
+def test_a_row_that_a_cache_does_not_name_has_not_passed(check):
+    check(WRONG)
+    (file,) = last_failed.folder().iterdir()
+    data = json.loads(file.read_text())
+    data["failed"] = [["square", "Square", "forward", "float64", "cpu"]]
+    file.write_text(json.dumps(data))
+    code, out, rows = check(WRONG, "--lf")
+    assert (code, rows) == (1, [("forward", "float64"), *FAILED])
+    assert "only what failed in the last run, or was not judged, is judged: 3 rows" in out
+
+
 def test_one_of_two_candidates(check):
     both = WRONG.replace("candidate = Square.apply", "candidates = {'product': lambda x: x * x, 'wrong': Square.apply}")
     check(both)
@@ -107,11 +129,11 @@ def test_a_cache_that_cannot_be_read_is_none(case):
     path = Path(case(WRONG))
     source = CaseFile(path)
     last_failed.remember(source, "square", Report({}, not_built=[NotBuilt("mine", "why", expected=False)]))
-    assert last_failed.recall(source) == {("square", "mine", "all", "all", "all")}
+    assert last_failed.recall(source).failed == {("square", "mine", "all", "all", "all")}
     (file,) = last_failed.folder().iterdir()
     for text in ("", "[]", '{"failed": [[1]]}', '{"failed": 3}'):
         file.write_text(text)
-        assert last_failed.recall(source) == frozenset()
+        assert last_failed.recall(source) == last_failed.LastRun()
 
 
 def test_a_folder_that_cannot_be_written_is_told_of_whoever_asks(case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
