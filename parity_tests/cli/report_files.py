@@ -16,6 +16,10 @@ _BEGINNINGS = {
     "--html": ("<!doctype html", "<html"),
     "--markdown": ("<!-- gradparity -->",),
     "--junit": ("<?xml", "<testsuite"),
+    "--gradparity-json": ("{",),
+    "--gradparity-html": ("<!doctype html", "<html"),
+    "--output": ("{",),  # of a sweep
+    "--save-expected": ("{",),
 }
 _LOOKED_AT = 200  # characters of a file that would be replaced
 
@@ -25,7 +29,7 @@ class ReportFile:
     """A file for a report.
 
     Attributes:
-        option: by which it was named: "--json", "--html", "--markdown", "--junit".
+        option: by which it was named: "--json", ...; see `_BEGINNINGS`.
         given: its name, as it was given.
         path: the same from the root, since a candidate may change to another folder; None for standard output.
     """

@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from parity_tests.cli.interruption import Interruption
-from parity_tests.cli.report_files import report_files
+from parity_tests.cli.report_files import ReportFile, report_files
 from parity_tests.cli.terminal import complain
 from parity_tests.harness.names import one_of
 from parity_tests.sweep.guard import Limits
@@ -95,7 +95,7 @@ def sweep(
             json=(files := report_files(json, html))[0],
             html=files[1],
             expected=expected,
-            save_expected=save_expected,
+            save_expected=ReportFile.of("--save-expected", save_expected),
             limits=Limits(seconds=timeout),
         )
         code = command.sweep(options, context.obj if isinstance(context.obj, Interruption) else Interruption())
@@ -110,12 +110,14 @@ def merge(
 ) -> None:
     """Merge the results of several sweeps into one file, and show them; what two files have must be equal.
 
-    Exit codes: as of `gradparity sweep`; 2 also if the files do not belong together.
+    Exit codes: as of `gradparity sweep`; 2 also if the files do not belong together, or if operators are missing.
     """
     from parity_tests.cli.commands.sweep import merge as merge_files
 
     try:
-        code = merge_files(files, output)
+        file = ReportFile.of("--output", output)
+        assert file is not None
+        code = merge_files(files, file)
     except (OSError, ValueError) as error:
         _give_up(error)
     raise typer.Exit(code)

@@ -88,3 +88,41 @@ def test_a_folder_that_is_not_there_is_an_error_before_any_test(suite):
 def test_pytest_alone_does_not_import_the_frameworks(pytester: pytest.Pytester):
     pytester.makepyfile("import sys\ndef test(): assert not {'jax', 'torch'} & set(sys.modules)")
     pytester.runpytest_subprocess(*PLUGIN, "-p", "no:hypothesispytest").assert_outcomes(passed=1)
+
+
+CRASHING = """
+import os
+
+def test_a_crash():
+    os.kill(os.getpid(), 11)
+"""
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_loses_no_earlier_report_and_does_not_pass(suite):
+    suite.makepyfile(test_crash=SUITE.split("def test_wrong")[0] + CRASHING)
+    options = ["-n", "1", "--max-worker-restart", "0", "--gradparity-json", "report.json"]
+    result = suite.runpytest_subprocess(*PLUGIN, *options, "test_crash.py")
+    result.stdout.fnmatch_lines(["*gradparity: worker gw0 ended while a test ran*"])
+    data = json.loads((suite.path / "report.json").read_text(encoding="utf-8"))
+    assert {row["check"] for row in data["rows"] if row["candidate"] != "oracle"} == {"forward", "vjp"}
+    assert not data["passed"]
+    assert "worker gw0 ended" in data["error"]
+
+
+def test_a_file_that_is_no_report_is_kept(suite):
+    (suite.path / "precious.py").write_text("x = 1\n")
+    result = suite.runpytest_subprocess(*PLUGIN, "--gradparity-json", "precious.py")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--gradparity-json precious.py: already exists and is not a report*"])
+    assert (suite.path / "precious.py").read_text() == "x = 1\n"
+
+
+@pytest.mark.slow
+def test_a_file_that_cannot_be_written_hides_no_failure(suite):
+    result = suite.runpytest_subprocess(*PLUGIN, "--gradparity-json", "/dev/full")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*= FAILURES =*", "*gradparity: --gradparity-json /dev/full cannot be written*"])
+    result = suite.runpytest_subprocess(*PLUGIN, "--gradparity-json", "/dev/full", "-k", "right")
+    result.assert_outcomes(passed=1, deselected=1)
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR

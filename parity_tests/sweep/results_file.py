@@ -11,7 +11,7 @@ import datetime
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any, Self
 from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.sweep.guard import Limits
 from parity_tests.sweep.lines import Line
+from parity_tests.sweep.sharding import Shard
 
 _KIND = "results of gradparity sweep"
 _PACKAGES = ("gradparity", "torch", "jax", "jaxlib", "numpy")
@@ -53,6 +54,23 @@ class Header:
         if third_order_of_norms:
             options["third_order"] = "of norms"
         return cls({name: _version(name) for name in _PACKAGES}, options, environment)
+
+    def of_part(self, part: str, operators: int) -> Header:
+        """The header of a run of so many operators; `part`: "2/5", or empty if it is none of several."""
+        return replace(self, environment={**self.environment, "part": part, "operators": str(operators)})
+
+    def missing(self, judged: Sized) -> str:
+        """Say which parts, or how many operators, a file does not have; empty if it has all that it was begun for."""
+        parts, operators = self.environment.get("part", "").split(), self.environment.get("operators", "")
+        if not operators:
+            return "a file does not say how many operators it was begun for, as one of an earlier version"
+        known = {Shard.parse(part) for part in parts}
+        whole = {Shard(i, one.count) for one in known for i in range(1, one.count + 1)}
+        absent = sorted(map(str, whole - known))
+        if absent:
+            return f"--shard {', '.join(absent)} of the sweep {'is' if len(absent) == 1 else 'are'} not among the files"
+        left = int(operators) - len(judged)
+        return f"{left} operators were not judged; go on with their file by --resume" if left > 0 else ""
 
     def difference(self, other: Header) -> str:
         """In which versions and options another header differs, in words; "" if in none."""
@@ -108,7 +126,20 @@ def merged(paths: Sequence[Path]) -> Results:
                 raise ValueError(f"{source[operator]} and {path} differ on {operator}")
             lines.setdefault(operator, its)
             source.setdefault(operator, path)
-    return Results(first[1].header, lines)
+    headers = [first[1].header, *(results.header for _, results in others)]
+    return Results(_of_all(headers, len(lines)), lines)
+
+
+def _of_all(headers: Sequence[Header], judged: int) -> Header:
+    """The header of several files; what two of them have is counted once."""
+    environments = [header.environment for header in headers]
+    if not all("operators" in environment for environment in environments):
+        environment = {key: text for key, text in headers[0].environment.items() if key not in ("part", "operators")}
+        return replace(headers[0], environment=environment)
+    parts = dict.fromkeys(part for environment in environments for part in environment["part"].split())
+    counts = [int(environment["operators"]) for environment in environments]
+    total = sum(counts) if parts else max(*counts, judged)
+    return headers[0].of_part(" ".join(parts), total)
 
 
 class ResultsFile:
@@ -205,6 +236,9 @@ def _parsed(path: Path, data: bytes) -> tuple[Results, int]:
             raise ValueError(f"{path}:{number} is no result of a sweep: {error}") from error
         if operator in lines:
             raise ValueError(f"{path}:{number} has {operator} again")
+        if not its or any(line.operator != operator for line in its):
+            whose = "lines of another operator" if its else "no line"
+            raise ValueError(f"{path}:{number} has {whose} for {operator}, which was not judged: remove that line")
         lines[operator] = its
     return Results(header, lines), length
 

@@ -30,6 +30,10 @@ class Shard:
             raise ValueError(f"--shard {text}: write 1/4, 2/4, 3/4 and 4/4 for the parts of four")
         return cls(int(match[1]), int(match[2]))
 
+    def __str__(self) -> str:
+        """As `parse` reads it."""
+        return f"{self.index}/{self.count}"
+
     def of(self, operators: Iterable[str]) -> list[str]:
         """The operators of this part."""
         return [operator for operator in operators if _number("shard", operator) % self.count == self.index - 1]

@@ -18,7 +18,6 @@ from rich.text import Text
 from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.cli.report_files import ReportFile
 from parity_tests.cli.terminal import Output, complain
-from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.sweep import running
 from parity_tests.sweep.changes import Change, compared, expected_text, read_lines, table_text, unexpected
 from parity_tests.sweep.guard import WHOLE, Limits
@@ -51,7 +50,7 @@ class SweepOptions:
     json: ReportFile | None = None
     html: ReportFile | None = None
     expected: Path | None = None
-    save_expected: Path | None = None
+    save_expected: ReportFile | None = None
     limits: Limits = field(default_factory=Limits)
     judge: str = running.JUDGE
 
@@ -60,16 +59,15 @@ class SweepOptions:
         words = ["gradparity", "sweep", *self.names]
         words += [word for mode in self.modes for word in ("--mode", mode) if not self.third_order_of_norms]
         words += [word for dtype in self.dtypes for word in ("--dtype", dtype)]
-        parts = "" if self.shard is None else f"{self.shard.index}/{self.shard.count}"
         given = {
             "-j": "" if self.jobs == 1 else self.jobs,
             "--dask": self.dask,
-            "--shard": parts,
+            "--shard": self.shard,
             "--tenth": self.tenth,
             "--json": self.json and self.json.given,
             "--html": self.html and self.html.given,
             "--expected": self.expected,
-            "--save-expected": self.save_expected,
+            "--save-expected": self.save_expected and self.save_expected.given,
             "--timeout": "" if self.limits.seconds == Limits().seconds else f"{self.limits.seconds:g}",
             "--resume": file,
         }
@@ -93,6 +91,7 @@ def sweep(options: SweepOptions, interruption: Interruption) -> int:
     expected = None if options.expected is None else read_lines(options.expected)[0]
     operators = _chosen(options)
     header = Header.of(options.modes, options.dtypes, options.limits, options.third_order_of_norms)
+    header = header.of_part("" if options.shard is None else str(options.shard), len(operators))
     console = Output(stderr=any(file is not None and file.path is None for file in (options.json, options.html)))
     with _place(options) as path, ResultsFile(path, header) as file:
         try:
@@ -109,7 +108,7 @@ def sweep(options: SweepOptions, interruption: Interruption) -> int:
         if report is not None:
             report.write(text(results))
     if options.save_expected is not None:
-        write_text(options.save_expected, expected_text(results))
+        options.save_expected.write(expected_text(results))
     if expected is not None:
         return show_changes(unexpected(results, expected, operators), console, "as expected")
     return _exit_code(results)
@@ -127,7 +126,7 @@ def compare(before: Path, after: Path) -> int:
     return show_changes(compared(before, after), Output(), "nothing differs")
 
 
-def merge(paths: Sequence[Path], output: Path) -> int:
+def merge(paths: Sequence[Path], output: ReportFile) -> int:
     """Merge files of results into one, and show what is in it.
 
     Returns:
@@ -138,9 +137,13 @@ def merge(paths: Sequence[Path], output: Path) -> int:
         ValueError: they do not belong together.
     """
     results = merged(paths)
-    write_text(output, results.as_jsonl())
-    _show(results, Output())
-    return _exit_code(results)
+    output.write(results.as_jsonl())
+    console = Output()
+    _show(results, console)
+    missing = results.header.missing(results.lines)
+    if missing:
+        console.show(f"Not whole: {missing}", soft_wrap=True, highlight=False, markup=False)
+    return _exit_code(results) or (2 if missing else 0)
 
 
 def show_changes(found: Sequence[Change], console: Output, nothing: str) -> int:

@@ -33,9 +33,9 @@ def gradparity(*args: object) -> Result:
     return CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(arg) for arg in args], catch_exceptions=False)
 
 
-def results(path: Path, **verdicts: Verdict) -> Path:
+def results(path: Path, part: str = "", **verdicts: Verdict) -> Path:
     """A file of results, as of a run."""
-    with ResultsFile(path, HEADER) as file:
+    with ResultsFile(path, HEADER.of_part(part, len(verdicts))) as file:
         for operator, verdict in verdicts.items():
             found = None if verdict in (Verdict.AGREES, Verdict.UNREACHED) else FINDING
             file.append(operator, [Line(operator, "vjp", "self", "float64", verdict, finding=found)])
@@ -134,7 +134,10 @@ def test_two_sweeps_are_compared(tmp_path: Path) -> None:
 
 
 def test_shards_are_merged(tmp_path: Path) -> None:
-    one, two = results(tmp_path / "1", sin=Verdict.AGREES), results(tmp_path / "2", cos=Verdict.AGREES)
+    one = results(tmp_path / "1", "1/2", sin=Verdict.AGREES)
+    two = results(tmp_path / "2", "2/2", cos=Verdict.AGREES)
+    alone = gradparity("merge", one, "-o", tmp_path / "half")
+    assert (alone.exit_code, "Not whole: --shard 2/2 of the sweep is not among the files" in alone.output) == (2, True)
     ran = gradparity("merge", one, two, "-o", tmp_path / "all")
     assert ran.exit_code == 0, ran.output
     assert set(read_results(tmp_path / "all").lines) == {"sin", "cos"}
@@ -143,6 +146,12 @@ def test_shards_are_merged(tmp_path: Path) -> None:
     assert told.exit_code == 2
     assert "differ on cos" in told.output
     assert not (tmp_path / "none").exists()
+    precious = tmp_path / "precious.py"
+    precious.write_text("x = 1\n")
+    for command in (("merge", one, two, "-o", precious), ("sweep", "sin", *FEW, "--save-expected", precious)):
+        refused = gradparity(*command)
+        assert (refused.exit_code, "already exists and is not a report" in refused.output) == (2, True)
+        assert precious.read_text() == "x = 1\n"
 
 
 @pytest.mark.parametrize(

@@ -132,3 +132,30 @@ def test_a_merged_file_can_be_gone_on_with(tmp_path: Path) -> None:
     both.write_text(merged([one, two]).as_jsonl())
     assert set(read_results(written(both, line("tan"))).lines) == {"sin", "cos", "tan"}
     assert json.loads(both.read_text().splitlines()[1])["operator"] == "cos"
+
+
+def test_a_part_that_is_not_merged_is_missed(tmp_path: Path) -> None:
+    one = written(tmp_path / "1.jsonl", line("sin"), header=HEADER.of_part("1/3", 1))
+    two = written(tmp_path / "2.jsonl", line("cos"), line("tan"), header=HEADER.of_part("2/3", 3))
+    three = written(tmp_path / "3.jsonl", line("abs"), header=HEADER.of_part("3/3", 1))
+    for files, missing in (([one], "--shard 2/3, 3/3 of the sweep are"), ([one, three], "--shard 2/3 of the sweep is")):
+        results = merged(files)
+        assert results.header.missing(results.lines).startswith(missing)
+    results = merged([one, two, three])
+    assert results.header.missing(results.lines).startswith("1 operators were not judged")
+    written(two, line("exp"), header=HEADER.of_part("2/3", 3))
+    results = merged([one, two, three])
+    assert results.header.missing(results.lines) == ""
+    assert merged([written(tmp_path / "all.jsonl", line("sin"), header=results.header), one]).header.environment["part"]
+    old = merged([written(tmp_path / "old.jsonl", line("sin"))])
+    assert "does not say how many operators" in old.header.missing(old.lines)
+
+
+def test_a_line_that_judges_nothing_does_not_count(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", line("sin"))
+    for record, words in (({"operator": "cos", "lines": []}, "no line for cos"), (None, "another operator for cos")):
+        text = json.dumps(record or {"operator": "cos", "lines": [line("tan").as_json()]})
+        broken = tmp_path / "b.jsonl"
+        broken.write_text(path.read_text() + text + "\n")
+        with pytest.raises(ValueError, match=words):
+            read_results(broken)
