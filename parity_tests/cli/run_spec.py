@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +81,7 @@ class RunSpec:
     failures: Path
     start: Path = Path()
     devices: tuple[str, ...] = ("cpu",)
-    last_run: LastRun = LastRun()
+    last_run: LastRun = field(default_factory=LastRun)
     alone: bool = False
 
     @property
