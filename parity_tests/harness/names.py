@@ -19,6 +19,7 @@ MAPS: dict[str, tuple[str, ...]] = {
     "vjp_of_jvp": ("vjp_of_jvp",),
     "jvp_of_jvp": ("jvp_of_jvp",),
     "input_subsets": ("vjp",),
+    "aliases": ("vjp",),
     "points": ("vjp", "jvp"),
     "points_second_order": ("vjp", "vjp_of_vjp", "jvp_of_vjp"),
     "exact": ("vjp", "jvp", "vjp_of_vjp"),

@@ -308,8 +308,13 @@ class _Undefined(torch.autograd.Function):
 
 
 def _leaves(args: Sequence[torch.Tensor], requires_grad: Sequence[bool] | None = None) -> list[torch.Tensor]:
+    """Return leaves that share the memory of these tensors; a tensor that is given twice becomes one leaf."""
     flags = [True] * len(args) if requires_grad is None else requires_grad
-    return [x.detach().requires_grad_(flag) for x, flag in zip(args, flags, strict=True)]
+    leaves: dict[tuple[int, bool], torch.Tensor] = {}
+    for x, flag in zip(args, flags, strict=True):
+        if (id(x), flag) not in leaves:
+            leaves[id(x), flag] = x.detach().requires_grad_(flag)
+    return [leaves[id(x), flag] for x, flag in zip(args, flags, strict=True)]
 
 
 def _duals(primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor | None]) -> list[torch.Tensor]:
