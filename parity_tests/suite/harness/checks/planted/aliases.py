@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from parity_tests.suite.harness._ops import PAIR, Pair, pair, pair_backward
 from parity_tests.suite.mistakes import Case, Mistake
 
