@@ -20,6 +20,8 @@ MAPS: dict[str, tuple[str, ...]] = {
     "jvp_of_jvp": ("jvp_of_jvp",),
     "input_subsets": ("vjp",),
     "aliases": ("vjp",),
+    "accumulation": ("vjp",),
+    "nonfinite_cotangents": ("vjp",),
     "points": ("vjp", "jvp"),
     "points_second_order": ("vjp", "vjp_of_vjp", "jvp_of_vjp"),
     "exact": ("vjp", "jvp", "vjp_of_vjp"),

@@ -120,6 +120,20 @@ class Candidate(AnyCandidate):
         leaves = _leaves(primals, requires_grad)
         return Graph(leaves, self.forward(leaves))
 
+    def accumulated(
+        self,
+        primals: Sequence[torch.Tensor],
+        gradients: Sequence[torch.Tensor | None],
+        cotangents: Sequence[Sequence[torch.Tensor | None]],
+    ) -> MaybeTensors:
+        """Return the `.grad` of each input after a forward and a `.backward()` for each of the cotangents."""
+        leaves = _leaves(primals)
+        for x, gradient in zip(leaves, gradients, strict=True):
+            x.grad = gradient
+        for directions in cotangents:
+            _accumulate(self.forward(leaves), directions)
+        return tuple(x.grad for x in leaves)
+
     def vjp_undefined(self, primals: Sequence[torch.Tensor]) -> MaybeTensors | None:
         """Reverse mode when no cotangent at all is defined; None if nothing can be differentiated."""
         leaves = _leaves(primals)
@@ -284,10 +298,8 @@ class Graph:
 
     def accumulated(self, cotangents: Sequence[torch.Tensor | None]) -> MaybeTensors:
         """Return the gradients that `.backward()` accumulates; see `BackwardOnly`."""
-        pairs = _pairs(self.outputs, cotangents)
         try:
-            with refusals():
-                torch.autograd.backward([y for y, _ in pairs], [w for _, w in pairs])
+            _accumulate(self.outputs, cotangents)
         except BackwardOnly as refusal:  # it refuses both, which leaves it without a gradient
             raise refusal.__cause__ or refusal from None
         return tuple(x.grad for x in self.inputs)
@@ -329,6 +341,14 @@ def _pairs(
         raise BadOutput(f"returned {len(results)} outputs, expected {len(cotangents)}")
     pairs = zip(results, cotangents, strict=True)
     return [(y, w) for y, w in pairs if y is not None and w is not None and y.requires_grad]
+
+
+def _accumulate(results: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor | None]) -> None:
+    """Call `.backward()` of the results that can be differentiated, if there are any."""
+    pairs = _pairs(results, cotangents)
+    if pairs:
+        with refusals():
+            torch.autograd.backward([y for y, _ in pairs], [w for _, w in pairs])
 
 
 def _pullback(

@@ -10,7 +10,6 @@ what differs from the oracle in tensors apart from each other, too, is held to t
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -18,8 +17,7 @@ import torch
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Finding, NotApplicable
-from parity_tests.harness.numbers import conversion
-from parity_tests.harness.oracle.truth import Truth, total
+from parity_tests.harness.trial.sums import compare_sum
 from parity_tests.harness.trial.trial import Trial
 
 _EVERY_PAIR_UP_TO = 4  # inputs of one kind; of more each one and the next
@@ -71,21 +69,7 @@ def _one_tensor(trial: Trial, i: int, j: int) -> Iterator[Finding]:
     labels = [slot.label for slot in trial.oracle.map("vjp").results]
     yield from _same_apart(trial, "forward", args, graph.outputs, where)
     yield from _same_apart(trial, "vjp", args, gradients, where, {*labels} - {labels[i], labels[j]})
-    truths = trial.truth("vjp", args)
-    summed = list(_summed(trial, [truths[i], truths[j]], gradients[i], where))
-    if not all(finding.holds for finding in summed):  # by a convention of the candidate's, where inputs are equal?
-        own = trial.evaluate("vjp", args)
-        apart = [replace(truths[k], value=_values(own[k], truths[k])) for k in (i, j)]
-        summed = [x if x.holds else y for x, y in zip(summed, _summed(trial, apart, gradients[i], where), strict=True)]
-    yield from summed
-
-
-def _summed(trial: Trial, parts: Sequence[Truth], gradient: torch.Tensor | None, where: str) -> Iterator[Finding]:
-    yield from trial.compare_result(total(parts, trial.precision), gradient, where)
-
-
-def _values(x: torch.Tensor | None, truth: Truth) -> np.ndarray:
-    return np.zeros_like(truth.value) if x is None else conversion.to_numpy(x)
+    yield from compare_sum(trial, [(args, i), (args, j)], gradients[i], where)
 
 
 def _one_memory(trial: Trial, i: int, j: int) -> Iterator[Finding]:
