@@ -2,7 +2,7 @@
 
 Loss scaling multiplies a loss until float16 overflows, and relies on seeing it: `torch.amp.GradScaler` looks for any
 infinity or NaN in any gradient, skips the step and halves the factor. A backward that puts numbers in their place
-trains on them. Where in a gradient they are differs between right codes, since 0 times infinity is NaN: it is not asked.
+trains on them. Where in a gradient they are differs between right codes, since 0 times infinity is NaN: not asked.
 
 An entry of a cotangent w reaches an entry g of a gradient if dg/dw, which is the VJP of a unit cotangent, is larger
 than the bound of its rounding, and the candidate's own is not 0 either, as it may be at a kink. Then right code
