@@ -24,17 +24,19 @@ _EVERY_PAIR_UP_TO = 4  # inputs of one kind; of more each one and the next
 
 
 def _run(trial: Trial) -> Iterator[Finding]:
-    if len(trial.primals) < 2:
-        raise NotApplicable("the operator has one input that is differentiated")
-    for pair in _pairs(trial):
+    args, count, pairs = trial.arguments("vjp"), len(trial.primals), _pairs(trial)
+    for pair in pairs:
         yield from _one_tensor(trial, *pair)
         yield from _one_memory(trial, *pair)
-    args, count = trial.arguments("vjp"), len(trial.primals)
+    beside = False
     for where, arrange in (("slices of one buffer", _one_after_the_other), ("parts of one tensor", _side_by_side)):
         tensors = trial.tensors(args)
         placed = arrange(tensors[:count])
         if placed is not None:
+            beside = True
             yield from _called(trial, args, [*placed, *tensors[count:]], f"the inputs are {where}")
+    if not pairs and not beside:
+        raise NotApplicable("the operator has no two differentiated inputs of one dtype")
 
 
 def _pairs(trial: Trial) -> list[tuple[int, int]]:
