@@ -21,6 +21,7 @@ MAPS: dict[str, tuple[str, ...]] = {
     "input_subsets": ("vjp",),
     "aliases": ("vjp",),
     "accumulation": ("vjp",),
+    "captured": (),
     "nonfinite_cotangents": ("vjp",),
     "points": ("vjp", "jvp"),
     "points_second_order": ("vjp", "vjp_of_vjp", "jvp_of_vjp"),
