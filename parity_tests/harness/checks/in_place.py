@@ -9,8 +9,6 @@ saved that is not told.
 
 import re
 
-import torch
-
 from parity_tests.harness.candidates.torch_candidate import may_be_written
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
