@@ -140,7 +140,7 @@ def _by_autograd(
         outputs, cotangents = zip(*pairs, strict=True)
         with under(_WHERE):
             (gradient,) = torch.autograd.grad(outputs, [tensor], cotangents, allow_unused=True)
-    slope = 0.0 if gradient is None else float(np.sum(conversion.to_numpy(gradient).real * direction))
+    slope = 0.0 if gradient is None else float(np.sum(np.real(conversion.to_numpy(gradient)) * direction))
     return slope, mode.seen
 
 

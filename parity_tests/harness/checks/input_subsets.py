@@ -60,7 +60,7 @@ def _run(trial):
 def _asked_by_a_captured_tensor(trial, outputs):
     """True if all leaves that the outputs have gradients for are tensors that the candidate captures."""
     captured = {id(x) for x in captured_tensors(trial.candidate.source).values()}
-    leaves = [node.variable for node in nodes(outputs) if hasattr(node, "variable")]
+    leaves = [leaf for node in nodes(outputs) if (leaf := getattr(node, "variable", None)) is not None]
     return bool(leaves) and all(id(x) in captured for x in leaves)
 
 
