@@ -1,7 +1,8 @@
 """input_subsets: the gradients for every choice of inputs that require one.
 
-All choices of up to four inputs. Of more: each input alone, all but one, and every pair, as of the two factors that
-LoRA trains; beyond eight inputs, where pairs become many, choices among which any three inputs have all eight patterns.
+All choices of up to four inputs. Of more: each input alone, all but one, and on a generic sample every pair, as of the
+two factors that LoRA trains; beyond eight inputs, where pairs become many, choices among which any three inputs have
+all eight patterns.
 """
 
 import itertools
@@ -16,15 +17,19 @@ _ALL_SUBSETS_UP_TO = 4  # inputs
 _ALL_PAIRS_UP_TO = 8
 
 
-def masks(count: int) -> list[tuple[bool, ...]]:
-    """Return choices of inputs, neither all nor none: for each of `count` inputs, whether it requires a gradient."""
+def masks(count: int, pairs: bool = True) -> list[tuple[bool, ...]]:
+    """Return choices of inputs, neither all nor none: for each of `count` inputs, whether it requires a gradient.
+
+    Without `pairs` only those of one and of all but one, if there are more than four inputs.
+    """
     if count <= _ALL_SUBSETS_UP_TO:
         return list(itertools.product((True, False), repeat=count))[1:-1]
-    sizes = (1, 2, count - 1) if count <= _ALL_PAIRS_UP_TO else (1, count - 1)
+    many = count > _ALL_PAIRS_UP_TO
+    sizes = (1, 2, count - 1) if pairs and not many else (1, count - 1)
     chosen = [
         tuple(i in some for i in range(count)) for size in sizes for some in itertools.combinations(range(count), size)
     ]
-    return list(dict.fromkeys([*chosen, *(() if count <= _ALL_PAIRS_UP_TO else _any_three(count))]))
+    return list(dict.fromkeys([*chosen, *(_any_three(count) if pairs and many else ())]))
 
 
 def _any_three(count: int) -> list[tuple[bool, ...]]:
@@ -41,7 +46,7 @@ def _any_three(count: int) -> list[tuple[bool, ...]]:
 def _run(trial):
     args = trial.arguments("vjp")
     inputs, count = trial.oracle.inputs, len(trial.primals)
-    for mask in [(True,) * count, *masks(count)]:
+    for mask in [(True,) * count, *masks(count, trial.sample.generic)]:
         names = ", ".join(name for name, flag in zip(inputs, mask, strict=True) if flag)
         tensors = trial.tensors(args)
         where = f"gradients of {names} alone"

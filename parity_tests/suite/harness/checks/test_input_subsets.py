@@ -27,6 +27,12 @@ def test_any_three_of_many_have_every_pattern(count):
         assert len({tuple(mask[i] for i in three) for mask in chosen}) == 8
 
 
+@pytest.mark.parametrize("count", range(5, 20))
+def test_without_pairs_there_is_one_or_all_but_one(count):
+    chosen = masks(count, pairs=False)
+    assert sorted(map(sum, chosen)) == [1] * count + [count - 1] * count
+
+
 @pytest.mark.parametrize("count", range(1, 40))
 def test_all_and_none_are_tried_otherwise_and_nothing_twice(count):
     chosen = masks(count)
