@@ -4,8 +4,10 @@ One input has an axis one entry longer than the others that share it, or a squar
 in PyTorch, which a candidate replaces call for call, also: one more axis in front, one axis less, integers for numbers.
 Where the reference raises, the candidate must; where it does not, nothing is asked. Integer inputs stay as they are.
 
-On request: whoever writes for one caller need not check sizes, and a kernel that does not reads and writes beyond its
-memory. That may end the process; on a GPU an illegal access ends the context, and with it the rows of all other checks.
+On request, for two reasons. Taken at its word it also tells a candidate that takes more than its reference does, such
+as a batch of weights: whoever asks for this check wants the same calls to fail. And a kernel that does not check sizes
+reads and writes beyond its memory. That may end the process; on a GPU an illegal access ends the context, and with it
+the rows of all other checks.
 """
 
 from __future__ import annotations
