@@ -55,7 +55,8 @@ def total(truths: Sequence[Truth], precision: Precision) -> Truth:
     with np.errstate(invalid="ignore", over="ignore"):
         errors = np.sum([truth.bound for truth in truths], axis=0)
         magnitude = np.sum([np.abs(truth.value) for truth in truths], axis=0) + errors
-        # Each of the n - 1 additions rounds a partial sum, of which none is larger than this; n covers u².
-        bound = errors + len(truths) * precision.u * magnitude + precision.tiny
+        # Each of the n - 1 additions rounds a partial sum, of which none is larger than this. Two more cover u², and
+        # that what is known of a sum is taken out of both sides of its comparison.
+        bound = errors + (len(truths) + 1) * precision.u * magnitude + precision.tiny
         bound = np.where(magnitude < precision.largest, bound, np.inf)
     return replace(truths[0], value=value, bound=bound, overflows=None)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from parity_tests.harness.findings import Finding
+from parity_tests.harness.findings import Comparison, Finding
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.oracle.oracle import Arrays
 from parity_tests.harness.oracle.truth import Truth, total
@@ -29,6 +29,21 @@ def compare_sum(
     Where the oracle's gradient is one of several that are right, as at a kink, the candidate's may be another one. That
     is no matter of sums: what differs is compared with the sum of the candidate's own gradients, each by itself.
     """
+    found = _compared(trial, terms, result, circumstance, known)
+    return found if known is None else [_without(trial, known, terms[0][1], finding) for finding in found]
+
+
+def _without(trial: Trial, known: np.ndarray, i: int, finding: Finding) -> Finding:
+    """A comparison of a sum without the part that is known, by which a gradient that is 0 would be no evidence."""
+    if not isinstance(finding, Comparison):
+        return finding
+    part = trial.oracle.directed(trial.oracle.inputs[i], known)
+    return replace(finding, candidate=finding.candidate - part, oracle=finding.oracle - part)
+
+
+def _compared(
+    trial: Trial, terms: Sequence[Term], result: torch.Tensor | None, circumstance: str, known: np.ndarray | None
+) -> list[Finding]:
     truths = [trial.truth("vjp", args)[i] for args, i in terms]
     exact = [] if known is None else [replace(truths[0], value=known, bound=np.zeros(known.shape), overflows=None)]
     found = list(trial.compare_result(total([*truths, *exact], trial.precision), result, circumstance))

@@ -102,7 +102,16 @@ def test_they_look_at_one_sample():
     assert len(shapes) == 1
     generic = {name for name, check in CHECKS.items() if check.generic}
     on_request = ("int32_offsets", "large_sizes", "raises", "shortcuts", "race")
-    assert generic == {*OF_CALLS, *OF_TRANSFORMS, "points", "points_second_order", "exact", "digits", *on_request}
+    assert generic == {
+        *OF_CALLS,
+        *OF_TRANSFORMS,
+        "captured",
+        "points",
+        "points_second_order",
+        "exact",
+        "digits",
+        *on_request,
+    }
 
 
 def _hvp_inside(x):
