@@ -30,11 +30,17 @@ def captured_tensors(call: Callable) -> dict[str, torch.Tensor]:
             continue
         seen[id(item)] = item
         if isinstance(item, torch.Tensor):
-            if item.requires_grad and item.is_leaf:
+            if _is_judged(item):
                 found.setdefault(id(item), (name, item))
         else:
             left += reversed([*_reached(name, item)])
     return dict(_numbered(found.values()))
+
+
+def _is_judged(x: torch.Tensor) -> bool:
+    """True of a dense leaf of PyTorch's own types that requires a gradient."""
+    plain = type(x) in (torch.Tensor, torch.nn.Parameter) and x.layout is torch.strided and not x.is_nested
+    return plain and x.requires_grad and x.is_leaf
 
 
 def _numbered(items) -> Iterator[tuple[str, torch.Tensor]]:

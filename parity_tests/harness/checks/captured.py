@@ -86,7 +86,7 @@ def _judged(trial: Trial, name: str, tensor: torch.Tensor) -> Finding:
     weights = trial.arguments("vjp")[count:]
     direction = trial.precision.rounded(trial.sample.draw(f"direction of {name}", tuple(tensor.shape)))
     slope, detaches = _by_autograd(trial, tensor, weights, direction)
-    dtype = str(tensor.dtype).removeprefix("torch.")
+    dtype = str(tensor.dtype.to_real()).removeprefix("torch.")
     precision = max(trial.precision, FORMATS.get(dtype, trial.precision), key=lambda format: format.u)
     h = 2.0 ** round(math.log2(precision.u) / 3)
     before = tensor.detach().clone()

@@ -58,6 +58,33 @@ def test_what_a_callable_captures(call, names):
     assert [*captured_tensors(call)] == names
 
 
+def test_what_is_not_dense_is_left_out():
+    sparse = torch.eye(3).to_sparse().requires_grad_()
+    assert captured_tensors(lambda x: sparse @ x) == {}
+
+
+def test_a_complex_tensor_has_its_gradient_too():
+    phase = torch.tensor(normal(3) + 1j * normal(3, seed=1), requires_grad=True)
+    own = phase.detach().numpy().copy()
+    spec = OpSpec("turned", primal=lambda x: jnp.abs(jnp.asarray(own) * x) ** 2, inputs=(normal(3),))
+
+    def turned(x):
+        return (phase * x).abs() ** 2
+
+    class Halved(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, z):
+            return z.clone()
+
+        @staticmethod
+        def backward(ctx, z_bar):
+            return z_bar / 2
+
+    assert judged(turned, spec, "captured").verdict is Verdict.PASS
+    wrong = judged(lambda x: (Halved.apply(phase) * x).abs() ** 2, spec, "captured")
+    assert wrong.verdict is Verdict.MISMATCH
+
+
 def test_two_tensors_of_one_name_are_told_apart():
     x, y = (torch.ones(2, requires_grad=True) for _ in range(2))
     assert [*captured_tensors(functools.partial(print, x, y))] == ["", " (2)"]
