@@ -27,6 +27,8 @@ def _run(trial: Trial) -> Iterator[Finding]:
     signature = trial.oracle.spec.parsed
     if signature is None or trial.elsewhere is None:
         raise NotApplicable("inputs are given, so that there are no other sizes; give a signature instead")
+    if not trial.sample.sizes:
+        raise NotApplicable("no axis of the signature has a name, so that there are no other sizes")
     left_out: list[str] = []
     for axis in trial.sample.sizes:
         large = next((at for size in _SIZES if (at := _trial_at(trial, trial.elsewhere, axis, size)) is not None), None)
