@@ -19,6 +19,10 @@ MAPS: dict[str, tuple[str, ...]] = {
     "vjp_of_jvp": ("vjp_of_jvp",),
     "jvp_of_jvp": ("jvp_of_jvp",),
     "input_subsets": ("vjp",),
+    "aliases": ("vjp",),
+    "accumulation": ("vjp",),
+    "captured": (),
+    "nonfinite_cotangents": ("vjp",),
     "points": ("vjp", "jvp"),
     "points_second_order": ("vjp", "vjp_of_vjp", "jvp_of_vjp"),
     "exact": ("vjp", "jvp", "vjp_of_vjp"),
@@ -42,13 +46,15 @@ MAPS: dict[str, tuple[str, ...]] = {
     "autocast": ("vjp",),
     "opcheck": (),
     "int32_offsets": ("vjp",),
+    "large_sizes": ("vjp",),
+    "raises": (),
     "shortcuts": ("vjp",),
     "race": (),
     "third_order": ("vjp_of_vjp_of_vjp",),
 }
 CHECKS = tuple(MAPS)
 # Those with `Check.on_request`, and those with `Check.costly`; a test holds them together.
-ON_REQUEST = frozenset({"int32_offsets", "race", "shortcuts", "third_order"})
+ON_REQUEST = frozenset({"int32_offsets", "large_sizes", "raises", "race", "shortcuts", "third_order"})
 COSTLY = frozenset({"determinism", "vmap"})
 # The keys of `formats.FORMATS`, in their order; a test holds them together.
 FORMATS = ("float64", "float32", "bfloat16", "float16", "complex128", "complex64")

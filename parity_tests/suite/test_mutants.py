@@ -37,7 +37,7 @@ def test_the_low_precision_mutant_is_right_in_float64() -> None:
     [
         ("tail_rows_left_out", "all in rows 32"),
         ("pair_of_queries", "two_n (n=2, d=3, m=5, e=4)"),
-        ("whole_blocks", "blocks_m (n=4, d=3, m=128, e=2)"),
+        ("whole_blocks", "blocks_m (n=4, d=3, m=256, e=2)"),
         ("wrong_power", "equation (10) in derivation/attn.md"),
     ],
 )

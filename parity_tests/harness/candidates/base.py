@@ -120,6 +120,21 @@ class AnyCandidate(Protocol):
         """
         ...
 
+    def accumulated(
+        self,
+        primals: Sequence[torch.Tensor],
+        gradients: Sequence[torch.Tensor | None],
+        cotangents: Sequence[Sequence[torch.Tensor | None]],
+    ) -> MaybeTensors:
+        """Return the gradient that each input has after several backwards, which PyTorch adds to the one it has.
+
+        Args:
+            primals: the inputs.
+            gradients: the gradient that each of them has before; None for no gradient yet.
+            cotangents: one for each output, for each of the calls whose backwards follow one another.
+        """
+        self._refuse("gradients that accumulate")
+
     def vjp_undefined(self, primals: Sequence[torch.Tensor]) -> MaybeTensors | None:
         """Reverse mode when every cotangent is absent; None if nothing can be differentiated."""
         return self.vjp(primals, [None] * len(self.forward(primals)))

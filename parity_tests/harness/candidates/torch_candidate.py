@@ -12,6 +12,7 @@ from torch.autograd import forward_ad
 from parity_tests.harness.candidates.base import AnyCandidate, InDims, MaybeTensors, Tensors
 from parity_tests.harness.candidates.inplace_writes import WRITTEN, InplaceWriteDetector
 from parity_tests.harness.candidates.outputs import Outputs
+from parity_tests.harness.candidates.torch_leaves import accumulate, leaves_of, paired
 from parity_tests.harness.candidates.torch_modules import with_parameters
 from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD, BackwardOnly, BadOutput, Refused, refusals
 
@@ -117,12 +118,26 @@ class Candidate(AnyCandidate):
 
     def record(self, primals: Sequence[torch.Tensor], requires_grad: Sequence[bool] | None = None) -> Graph:
         """Run the forward alone, recorded by autograd; the leaves share the memory of the primals."""
-        leaves = _leaves(primals, requires_grad)
+        leaves = leaves_of(primals, requires_grad)
         return Graph(leaves, self.forward(leaves))
+
+    def accumulated(
+        self,
+        primals: Sequence[torch.Tensor],
+        gradients: Sequence[torch.Tensor | None],
+        cotangents: Sequence[Sequence[torch.Tensor | None]],
+    ) -> MaybeTensors:
+        """Return the `.grad` of each input after a forward and a `.backward()` for each of the cotangents."""
+        leaves = leaves_of(primals)
+        for x, gradient in zip(leaves, gradients, strict=True):
+            x.grad = gradient
+        for directions in cotangents:
+            accumulate(self.forward(leaves), directions)
+        return tuple(x.grad for x in leaves)
 
     def vjp_undefined(self, primals: Sequence[torch.Tensor]) -> MaybeTensors | None:
         """Reverse mode when no cotangent at all is defined; None if nothing can be differentiated."""
-        leaves = _leaves(primals)
+        leaves = leaves_of(primals)
         results = [y for y in self.forward(leaves) if y.requires_grad]
         if not results:
             return None
@@ -136,14 +151,14 @@ class Candidate(AnyCandidate):
             results = tuple(forward_ad.unpack_dual(y).tangent for y in self.forward(_duals(primals, tangents)))
             if all(y_dot is None for y_dot in results):
                 # PyTorch calls the jvp of a `torch.library.custom_op` operator only while gradients are recorded.
-                self.forward(_duals(_leaves(primals), tangents))
+                self.forward(_duals(leaves_of(primals), tangents))
             return results
 
     def vjp_of_vjp(
         self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
     ) -> MaybeTensors:
         """Reverse over reverse (double backward); `count` is the number of the operator's inputs."""
-        arguments = _leaves(arguments)
+        arguments = leaves_of(arguments)
         primals, inner = arguments[:count], arguments[count:]
         gradients = _differentiable_again(_pullback(self.forward(primals), primals, inner, create_graph=True))
         with _refusing_to_differentiate_again():
@@ -153,7 +168,7 @@ class Candidate(AnyCandidate):
         self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
     ) -> MaybeTensors:
         """Reverse over reverse over reverse; `count` is the number of the operator's inputs."""
-        arguments = _leaves(arguments)
+        arguments = leaves_of(arguments)
         first, second = arguments[:-count], arguments[-count:]
         primals, inner = first[:count], first[count:]
         gradients = _differentiable_again(_pullback(self.forward(primals), primals, inner, create_graph=True))
@@ -170,7 +185,7 @@ class Candidate(AnyCandidate):
     ) -> MaybeTensors:
         """Forward over reverse. Without `create_graph` the backward runs with gradients off, as for a bare HVP."""
         with forward_ad.dual_level():
-            duals = _duals(_leaves(arguments), tangents)
+            duals = _duals(leaves_of(arguments), tangents)
             primals, inner = duals[:count], duals[count:]
             gradients = _differentiable_again(_pullback(self.forward(primals), primals, inner, create_graph))
             return tuple(None if g is None else forward_ad.unpack_dual(g).tangent for g in gradients)
@@ -183,7 +198,7 @@ class Candidate(AnyCandidate):
         Raises:
             Refused: PyTorch's own formula for a JVP writes to what its derivative needs, as that of logsumexp does.
         """
-        arguments = _leaves(arguments)
+        arguments = leaves_of(arguments)
 
         def pulled_back() -> MaybeTensors:
             tangents = self.jvp(arguments[:count], arguments[count:])
@@ -210,7 +225,7 @@ class Candidate(AnyCandidate):
         Raises:
             Refused: the candidate goes through a Python `autograd.Function`, where PyTorch's answer would be wrong.
         """
-        outputs = self.forward(_leaves(arguments[:count]))
+        outputs = self.forward(leaves_of(arguments[:count]))
         if any(isinstance(node, torch.autograd.function.BackwardCFunction) for node in nodes(outputs)):
             raise Refused(NESTED_FORWARD, declared=True)
 
@@ -256,7 +271,7 @@ class Candidate(AnyCandidate):
 
     def vjp_of_vmap(self, in_dims: InDims, args: Sequence[torch.Tensor]) -> MaybeTensors:
         """Return the gradients of a vmapped call; that of an unbatched input is the sum over the examples."""
-        leaves, cotangents = _leaves(args[: len(in_dims)]), args[len(in_dims) :]
+        leaves, cotangents = leaves_of(args[: len(in_dims)]), args[len(in_dims) :]
         return _pullback(self.vmap(in_dims, leaves), leaves, cotangents, create_graph=False)
 
 
@@ -284,10 +299,8 @@ class Graph:
 
     def accumulated(self, cotangents: Sequence[torch.Tensor | None]) -> MaybeTensors:
         """Return the gradients that `.backward()` accumulates; see `BackwardOnly`."""
-        pairs = _pairs(self.outputs, cotangents)
         try:
-            with refusals():
-                torch.autograd.backward([y for y, _ in pairs], [w for _, w in pairs])
+            accumulate(self.outputs, cotangents)
         except BackwardOnly as refusal:  # it refuses both, which leaves it without a gradient
             raise refusal.__cause__ or refusal from None
         return tuple(x.grad for x in self.inputs)
@@ -307,23 +320,8 @@ class _Undefined(torch.autograd.Function):
         return (None,) * len(cotangents)
 
 
-def _leaves(args: Sequence[torch.Tensor], requires_grad: Sequence[bool] | None = None) -> list[torch.Tensor]:
-    flags = [True] * len(args) if requires_grad is None else requires_grad
-    return [x.detach().requires_grad_(flag) for x, flag in zip(args, flags, strict=True)]
-
-
 def _duals(primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor | None]) -> list[torch.Tensor]:
     return [x if t is None else forward_ad.make_dual(x, t) for x, t in zip(primals, tangents, strict=True)]
-
-
-def _pairs(
-    results: Sequence[torch.Tensor | None], cotangents: Sequence[torch.Tensor | None]
-) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Return each result that can be differentiated, with its cotangent."""
-    if len(results) != len(cotangents):
-        raise BadOutput(f"returned {len(results)} outputs, expected {len(cotangents)}")
-    pairs = zip(results, cotangents, strict=True)
-    return [(y, w) for y, w in pairs if y is not None and w is not None and y.requires_grad]
 
 
 def _pullback(
@@ -334,7 +332,7 @@ def _pullback(
     retain_graph: bool | None = None,
 ) -> MaybeTensors:
     """Call autograd.grad where results or cotangents may be missing and arguments may not require a gradient."""
-    pairs = _pairs(results, cotangents)
+    pairs = paired(results, cotangents)
     wanted = [x for x in arguments if x.requires_grad]
     if not pairs or not wanted:
         return (None,) * len(arguments)

@@ -20,8 +20,7 @@ def with_parameters(call: Callable, order: Sequence[str] | None = None) -> Calla
     if not isinstance(call, torch.nn.Module):
         return call
     names, lock = [name for name, _ in call.named_parameters()] if order is None else order, threading.Lock()
-    own = [p for p in inspect.signature(call.forward).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-    required = sum(p.default is p.empty for p in own)
+    required = _required(call)
 
     def function(*args: torch.Tensor, **params: object) -> object:
         count = len(args) - len(names)
@@ -35,6 +34,17 @@ def with_parameters(call: Callable, order: Sequence[str] | None = None) -> Calla
             return torch.func.functional_call(call, parameters | buffers, args, params)
 
     return function
+
+
+def parameters_are_inputs(call: torch.nn.Module, count: int) -> bool:
+    """Return whether a module that is called with so many arguments gets its parameters by them."""
+    return count - len([*call.named_parameters()]) >= _required(call)
+
+
+def _required(call: torch.nn.Module) -> int:
+    """The number of arguments that a module's forward needs."""
+    own = [p for p in inspect.signature(call.forward).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    return sum(p.default is p.empty for p in own)
 
 
 def _copied(buffer: torch.Tensor, inputs: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -175,6 +175,9 @@ class CandidateRows:
     def trial_at(self, check: str, sample: Sample) -> Trial:
         """A trial of the candidate at a sample, under a check of this name."""
         self.plan.on_trial(self._blank(check), sample)
+        return self._trial(sample)
+
+    def _trial(self, sample: Sample) -> Trial:
         oracle = self.oracle.at(sample)
         constants = conversion.constants(sample.constants, self.precision, self.plan.device)
         spec = self.plan.spec
@@ -184,7 +187,7 @@ class CandidateRows:
             call = call.without([i for i in sample.absent if domains[i].differentiable])
         contract = spec.contract_of(self.candidate.name)
         precision = self.precision if contract is None else self.precision.under(contract)
-        return Trial(call, oracle, sample, precision, self.plan.device)
+        return Trial(call, oracle, sample, precision, self.plan.device, self._trial)
 
     def _blank(self, check: str) -> Row:
         return self.plan.blank(self.candidate.name, check, self.precision)

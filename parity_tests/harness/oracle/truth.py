@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from parity_tests.harness.maps import Slot
+from parity_tests.harness.numbers.formats import Precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,3 +44,19 @@ class Truth:
             return self.bound
         no_number = ~np.isfinite(result) & np.isfinite(self.value) & np.isfinite(self.bound)
         return np.where(no_number & self.overflows(), np.inf, self.bound) if no_number.any() else self.bound
+
+
+def total(truths: Sequence[Truth], precision: Precision) -> Truth:
+    """Return the sum of results of one shape, with the bound of adding them up in a format, in any order.
+
+    It has the first one's slot. Where a partial sum may be beyond the format's largest number there is no bound.
+    """
+    value = np.sum([truth.value for truth in truths], axis=0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        errors = np.sum([truth.bound for truth in truths], axis=0)
+        magnitude = np.sum([np.abs(truth.value) for truth in truths], axis=0) + errors
+        # Each of the n - 1 additions rounds a partial sum, of which none is larger than this. Two more cover u², and
+        # that what is known of a sum is taken out of both sides of its comparison.
+        bound = errors + (len(truths) + 1) * precision.u * magnitude + precision.tiny
+        bound = np.where(magnitude < precision.largest, bound, np.inf)
+    return replace(truths[0], value=value, bound=bound, overflows=None)

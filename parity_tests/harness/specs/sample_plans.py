@@ -16,7 +16,7 @@ from parity_tests.harness.specs.spec import OpSpec
 _DISTINCT = (*SMALL, 10, 11)  # sizes of all axes where two more come first
 _LONG = (33, 35, 37, 39, 41, 43, 45, 47)
 _LONG_ALONE = 97  # of an operator with one axis: dozens of entries, and past a block of 32 or 64
-_BLOCKS = 128  # whole blocks of 16, 32, 64 and 128: the tail that a kernel handles apart has no entry
+_BLOCKS = 256  # whole blocks of 16, 32, 64, 128 and 256: the tail that a kernel handles apart has no entry
 _TAIL = 131  # three more
 _MANY = 2049  # terms of one sign, past which a bfloat16 sum no longer grows, and a float16 one has lost its digits
 _LARGE_BATCH = 2**16  # one more than a GPU launches blocks along its second and third axis

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,13 +25,18 @@ from parity_tests.harness.specs.samples import Sample
 
 @dataclass(frozen=True)
 class Trial:
-    """Everything that a check needs, and the comparison itself."""
+    """Everything that a check needs, and the comparison itself.
+
+    `elsewhere`: the trial of the same candidate in this format at another sample of the operator; None where only this
+    one is known.
+    """
 
     candidate: AnyCandidate
     oracle: Oracle
     sample: Sample
     precision: Precision
     device: str
+    elsewhere: Callable[[Sample], Trial] | None = None
 
     @property
     def primals(self) -> list[np.ndarray]:

@@ -67,6 +67,7 @@ ALSO_WRONG = {"SavedIntermediate", "JvpDetached", "BackwardDetached", "OnTheClas
     "AnotherScale",  # saves x times a power of two
     "WritesToOutputInBackward",  # keeps an output that is detached
     *("CallsItInTheBackward", "_RunsAgain", "_RunsAgainWithX"),  # differentiate a graph of their own, of a detached x
+    "Replaces",  # writes to the attribute .grad of what it has saved
     "CacheReturned",  # returns what it finds in a list with w.tolist() in it
 }
 

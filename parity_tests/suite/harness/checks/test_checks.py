@@ -74,7 +74,7 @@ def test_a_right_operator_passes(check, case, dtype):
 
 
 @pytest.mark.parametrize(
-    "check", [name for name in CHECKS if name not in ("jvp_of_jvp", "opcheck", "low_precision", "race")]
+    "check", [name for name in CHECKS if name not in ("captured", "jvp_of_jvp", "opcheck", "low_precision", "race")]
 )
 def test_a_right_function_passes(check):
     assert row_of(pair_function().apply, cases_of(check)[0].spec, check, limits={}).verdict is Verdict.PASS
@@ -193,15 +193,23 @@ def test_purity_names_what_was_written_to():
 
 
 def test_an_output_that_requires_a_gradient_unasked():
-    one = torch.nn.Parameter(torch.ones((), dtype=torch.float64))
-
     def double(x):
-        return 2 * x * one
+        return 2 * x * torch.ones((), dtype=torch.float64, requires_grad=True)
 
     assert row_of(double, DOUBLE, "vjp").verdict is Verdict.PASS
     failure = row_of(double, DOUBLE, "input_subsets").failure
     assert failure is not None
     assert [(wrong.label, wrong.pattern) for wrong in failure.wrong] == [("output", "requires a gradient")]
+
+
+def test_an_output_that_requires_a_gradient_for_a_captured_tensor_is_no_mistake():
+    one = torch.nn.Parameter(torch.ones((), dtype=torch.float64))
+
+    def double(x):
+        return 2 * x * one
+
+    for check in ("input_subsets", "captured"):
+        assert row_of(double, DOUBLE, check).verdict is Verdict.PASS
 
 
 def test_scalars_can_be_batched():

@@ -31,6 +31,9 @@ OF_CALLS = [
     "in_place",
     "retain_graph",
     "interleaved",
+    "aliases",
+    "accumulation",
+    "nonfinite_cotangents",
     "determinism",
     "saved_tensors",
     "checkpoint",
@@ -98,8 +101,17 @@ def test_they_look_at_one_sample():
     assert crosscheck(product, spec, checks=OF_CALLS, dtypes=["float64"]).passed
     assert len(shapes) == 1
     generic = {name for name, check in CHECKS.items() if check.generic}
-    on_request = ("int32_offsets", "shortcuts", "race")
-    assert generic == {*OF_CALLS, *OF_TRANSFORMS, "points", "points_second_order", "exact", "digits", *on_request}
+    on_request = ("int32_offsets", "large_sizes", "raises", "shortcuts", "race")
+    assert generic == {
+        *OF_CALLS,
+        *OF_TRANSFORMS,
+        "captured",
+        "points",
+        "points_second_order",
+        "exact",
+        "digits",
+        *on_request,
+    }
 
 
 def _hvp_inside(x):

@@ -1,0 +1,52 @@
+"""Backwards that look at the gradient that is there already."""
+
+from __future__ import annotations
+
+import torch
+
+from parity_tests.suite.harness._ops import PAIR, Pair, pair, pair_backward
+from parity_tests.suite.mistakes import Case, Mistake
+
+
+class Replaces(Pair):
+    """Throws away the gradient that an input has."""
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x, y = ctx.saved_tensors
+        x.grad = y.grad = None
+        return pair_backward(x, y, *cotangents)
+
+
+class AddsItself(Pair):
+    """Adds to a gradient that is there, as a kernel for weight gradients does, and returns the sum."""
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        saved = ctx.saved_tensors
+        gradients = pair_backward(*saved, *cotangents)
+        return tuple(g if x.grad is None else x.grad + g for x, g in zip(saved, gradients, strict=True))
+
+
+class OnlyOnce(Pair):
+    """Takes an input with a gradient for one that is done."""
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x, y = ctx.saved_tensors
+        x_bar, y_bar = pair_backward(x, y, *cotangents)
+        return x_bar, y_bar if y.grad is None else torch.zeros_like(y)
+
+
+_PASSES = ("vjp", "input_subsets", "retain_graph", "interleaved", "purity", "checkpoint")
+CASES = (
+    Case(
+        PAIR,
+        pair,
+        {
+            "replaces a gradient": Mistake(Replaces.apply, "accumulation", passes=_PASSES),
+            "adds to a gradient itself": Mistake(AddsItself.apply, "accumulation", passes=_PASSES),
+            "only where there is none": Mistake(OnlyOnce.apply, "accumulation", passes=_PASSES),
+        },
+    ),
+)

@@ -1,0 +1,61 @@
+"""Inputs that share memory taken for inputs that have nothing in common, or the other way round."""
+
+from __future__ import annotations
+
+from parity_tests.suite.harness._ops import PAIR, Pair, pair, pair_backward
+from parity_tests.suite.mistakes import Case, Mistake
+
+
+class LostForTheSameTensor(Pair):
+    """Computes one gradient for each address."""
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x, y = ctx.saved_tensors
+        x_bar, y_bar = pair_backward(x, y, *cotangents)
+        return x_bar, None if x.data_ptr() == y.data_ptr() else y_bar
+
+
+class BothForTheSameTensor(Pair):
+    """Adds the gradients of one tensor up itself, for each of its places; autograd adds these once more."""
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x, y = ctx.saved_tensors
+        x_bar, y_bar = pair_backward(x, y, *cotangents)
+        return (x_bar + y_bar, x_bar + y_bar) if x is y else (x_bar, y_bar)
+
+
+class HalvedInOneBuffer(Pair):
+    """Takes two parts of one buffer for one input that is given twice."""
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x, y = ctx.saved_tensors
+        x_bar, y_bar = pair_backward(x, y, *cotangents)
+        shared = x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
+        return x_bar, y_bar / 2 if shared and x.data_ptr() != y.data_ptr() else y_bar
+
+
+class WrongValuesInOneBuffer(Pair):
+    """Takes the second of two neighbours in memory for a copy of the first."""
+
+    @staticmethod
+    def forward(x, y):
+        neighbours = y.data_ptr() - x.data_ptr() == x.element_size() * x.shape[-1]
+        return pair(x, x if neighbours else y)
+
+
+_PASSES = ("forward", "vjp", "input_subsets", "layouts", "purity", "interleaved")
+CASES = (
+    Case(
+        PAIR,
+        pair,
+        {
+            "f(x, x): the second gradient is lost": Mistake(LostForTheSameTensor.apply, "aliases", passes=_PASSES),
+            "f(x, x): both gradients twice": Mistake(BothForTheSameTensor.apply, "aliases", passes=_PASSES),
+            "views of one buffer: a half": Mistake(HalvedInOneBuffer.apply, "aliases", passes=_PASSES),
+            "neighbours in memory": Mistake(WrongValuesInOneBuffer.apply, "aliases", passes=_PASSES),
+        },
+    ),
+)
