@@ -38,12 +38,21 @@ def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
 
 
 def few_samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
-    """Yield the samples of a quick run: the first, one with an empty axis, those of absent inputs, and a long one."""
+    """Yield the samples of a quick run: the first, those of absent inputs, one with an empty axis, and a long one.
+
+    Besides, those in which an axis is of size 1, with first derivatives only, so that they cost next to nothing.
+    """
     every = list(samples(spec, seed))
     empty = [sample for sample in every if 0 in sample.sizes.values()]
     yield every[0]
     yield from (sample for sample in every if sample.absent)
     yield from empty[:1]
+    seen = [every[0].sizes]
+    for sample in every:
+        of_size_one = min(sample.sizes.values(), default=0) == 1 and max(sample.sizes.values()) <= sample.short
+        if of_size_one and sample.sizes not in seen and not sample.absent and not sample.broadcast:
+            seen.append(sample.sizes)
+            yield replace(sample, first_order_only=True)
     yield from (sample for sample in every if sample.name == "long_axes")
 
 
