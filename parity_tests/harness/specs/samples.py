@@ -80,18 +80,17 @@ def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:
     names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
     shapes = signature.input_shapes(sizes, sample.broadcast)
     varied = [i for i, domain in enumerate(domains) if domain.differentiable and i not in sample.absent]
+
+    def constant(i: int) -> np.ndarray:
+        x = drawn(domains[i], generator(sample.seed, sample.name, f"{names[i]} 0"), shapes[i], sizes)
+        return np.full_like(x, x.flat[0]) if i in sample.repeated and x.size else x
+
     resized = replace(
         sample,
         sizes=dict(sizes),
         shapes=tuple(shapes[i] for i in varied),
         domains=tuple(domains[i] for i in varied),
-        constants={
-            i: None
-            if i in sample.absent
-            else drawn(domains[i], generator(sample.seed, sample.name, f"{names[i]} 0"), shapes[i], sizes)
-            for i in range(spec.count)
-            if i not in varied
-        },
+        constants={i: None if i in sample.absent else constant(i) for i in range(spec.count) if i not in varied},
         given={},
     )
     return resized.as_complex() if sample.complex else resized

@@ -252,6 +252,45 @@ def test_few_samples():
         assert len(list(few_samples(scalar, 0))) == 1
 
 
+def _picked(x, i):
+    return x[i] * x[i]
+
+
+def _picked_with(gradient):
+    return function(_picked, lambda x, i, w: (gradient(x, i, 2 * x[i] * w), None))
+
+
+def _added_up(x, i, w):
+    return torch.zeros_like(x).index_add(0, i, w)
+
+
+def _of_one_row(x, i, w):
+    """A short cut where one row is asked for again and again, in which the last cotangent wins."""
+    is_one = len(i) > 2 and bool((i == i[0]).all())
+    return torch.zeros_like(x).index_copy(0, i[-1:], w[-1:]) if is_one else _added_up(x, i, w)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+def test_integers_are_equal_at_one_sample(dtype):
+    domains = {"i": integer(0, "n")}
+    spec = OpSpec("picked", _picked, "(n,d),(m)->(m,d)", input_names=("x", "i"), sizes="n >= 1", domains=domains)
+    index = by_name(spec)["equal_integers"].constants[1]
+    assert index is not None
+    assert index.size == by_name(spec)["all_axes_differ"].constants[1].size > 2
+    assert np.unique(index).size == 1
+    candidates = {"right": _picked_with(_added_up), "wrong": _picked_with(_of_one_row)}
+    report = crosscheck(candidates, spec, checks=["vjp"], dtypes=[dtype])
+    verdicts = {row.candidate: row for row in report.rows}
+    assert verdicts["right"].verdict is Verdict.PASS, str(report)
+    assert verdicts["wrong"].verdict is Verdict.MISMATCH, str(report)
+    assert verdicts["wrong"].failure is not None
+    assert verdicts["wrong"].failure.sample == "equal_integers"
+
+
+def test_an_operator_without_integers_has_no_sample_of_equal_ones():
+    assert "equal_integers" not in by_name()
+
+
 def _slope(x, w):
     return w * torch.cos(x)
 
