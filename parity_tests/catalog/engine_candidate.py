@@ -6,7 +6,7 @@ A third witness: neither PyTorch nor JAX takes part in what it computes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ import torch
 from derivation.engine import Variable, pull, push
 from parity_tests.harness.candidates.base import AnyCandidate, MaybeTensors, Tensors
 from parity_tests.harness.candidates.outputs import Outputs
+from parity_tests.harness.candidates.own_arrays import Writes
 from parity_tests.harness.candidates.torch_refusals import Refused
 
 Variables = Sequence[Variable | None]
@@ -34,6 +35,7 @@ class EngineCandidate(AnyCandidate):
     call: Callable[..., Variables]
     name: str
     limits: Mapping[str, str] | None = None
+    writes: Writes | None = field(default=None, repr=False)
 
     framework = "NumPy"
 
@@ -58,6 +60,10 @@ class EngineCandidate(AnyCandidate):
             raise TypeError(f"{self.name}: the engine's functions take variables only")
         return self
 
+    def watching(self, writes: Writes) -> EngineCandidate:
+        """The same, which notes in `writes` the arrays that a formula of the engine writes to."""
+        return replace(self, writes=writes)
+
     def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
         """The outputs, as a tuple."""
         return self.record(args).outputs
@@ -67,7 +73,10 @@ class EngineCandidate(AnyCandidate):
         """The forward alone; the engine always records."""
         variables = [_variable(x) for x in primals]
         flags = [True] * len(primals) if requires_grad is None else requires_grad
-        return Graph(primals, variables, self.call(*variables), flags)
+        compare = _watched(self.writes, variables, ())
+        results = self.call(*variables)
+        compare()
+        return Graph(primals, variables, results, flags, self.writes)
 
     def vjp(
         self,
@@ -83,9 +92,14 @@ class EngineCandidate(AnyCandidate):
         graph = self.record(primals)
         return graph.vjp([None] * len(graph.results))
 
+    @quiet
     def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> MaybeTensors:
         """Forward mode."""
-        return _evaluated(_jvp(self.call, len(primals)), [*primals, *tangents])
+        given = [[_variable(x) for x in each] for each in (primals, tangents)]
+        compare = _watched(self.writes, *given)
+        results = _jvp(self.call, len(primals))(*given[0], *given[1])
+        compare()
+        return tuple(_maybe_tensor(y, primals[0].dtype) for y in results)
 
     def vjp_of_vjp(
         self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
@@ -133,6 +147,7 @@ class Graph:
     variables: Sequence[Variable]
     results: Variables
     flags: Sequence[bool]
+    writes: Writes | None = None
 
     @property
     def outputs(self) -> Tensors:
@@ -143,9 +158,20 @@ class Graph:
     def vjp(self, cotangents: Sequence[torch.Tensor | None], retain_graph: bool = False) -> MaybeTensors:
         """The gradients, as often as one likes."""
         wanted = [x for x, flag in zip(self.variables, self.flags, strict=True) if flag]
-        gradients = iter(pull(self.results, wanted, [None if w is None else _variable(w) for w in cotangents]))
+        given = [None if w is None else _variable(w) for w in cotangents]
+        compare = _watched(self.writes, self.variables, given)
+        gradients = iter(pull(self.results, wanted, given))
+        compare()
         dtype = self.inputs[0].dtype
         return tuple(_maybe_tensor(next(gradients), dtype) if flag else None for flag in self.flags)
+
+
+def _watched(writes: Writes | None, inputs: Variables, directions: Variables) -> Callable[[], None]:
+    """A function that notes which of these arrays have changed since, if anybody wants to know."""
+    if writes is None:
+        return lambda: None
+    values, others = ([None if x is None else x.value for x in each] for each in (inputs, directions))
+    return writes.watch(values, others)
 
 
 def _vjp(f: Callable[..., Variables], count: int) -> Callable[..., Variables]:

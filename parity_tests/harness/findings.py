@@ -58,7 +58,7 @@ class Comparison:
     @property
     def error_over_bound(self) -> float:
         """The largest error in units of its bound; 0 for an empty array."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = np.where(self.error == 0, 0.0, self.error / self.bound)
         return float(np.max(np.where(np.isnan(ratio), 0.0, ratio), initial=0.0))
 

@@ -42,7 +42,7 @@ def report() -> Callable[[str, str], Report]:
 
 def _expected(candidate: Candidate, check: str, device: str) -> Verdict:
     if candidate.framework == "NumPy":
-        if CHECKS[check].torch_only:
+        if CHECKS[check].inapplicable_to("NumPy"):
             return Verdict.SKIPPED
         return Verdict.UNSUPPORTED if check == "vmap" or device != "cpu" else Verdict.PASS
     if check == "opcheck" and "native" not in candidate.name:

@@ -9,6 +9,7 @@ import torch
 
 from parity_tests.harness.candidates.base import AnyCandidate, MaybeTensors, Tensors
 from parity_tests.harness.candidates.outputs import Outputs
+from parity_tests.harness.candidates.own_arrays import Writes
 from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused
 
 
@@ -50,6 +51,7 @@ class ArrayCandidate(AnyCandidate):
         self.returns: Outputs | None = None
         self.arranged: Callable[[Sequence], Sequence] | None = None
         self.absent: frozenset[int] = frozenset()
+        self.writes: Writes | None = None
 
     def __reduce__(self) -> tuple:
         """Pickle the candidate by reference to its author's functions; see `isolation.by_name`."""
@@ -76,6 +78,7 @@ class ArrayCandidate(AnyCandidate):
         candidate.constants, candidate.params = constants, params
         candidate.returns = self.returns if returns is None or returns.is_plain else returns
         candidate.arranged, candidate.absent = arranged or self.arranged, self.absent
+        candidate.writes = self.writes
         return candidate
 
     def with_constants(self, constants: Mapping[int, torch.Tensor | None]) -> ArrayCandidate:
@@ -86,6 +89,12 @@ class ArrayCandidate(AnyCandidate):
         """Return the candidate where these inputs are absent, with None for their tangents and gradients."""
         candidate = self.bound(self.constants, self.params)
         candidate.absent = frozenset(inputs)
+        return candidate
+
+    def watching(self, writes: Writes) -> ArrayCandidate:
+        """Return the same candidate, which notes in `writes` the arrays that a formula writes to."""
+        candidate = self.bound(self.constants, self.params)
+        candidate.writes = writes
         return candidate
 
     def _of_absent(self, count: int) -> list[bool]:
@@ -145,8 +154,13 @@ class ArrayCandidate(AnyCandidate):
             inputs.insert(i, self.constants[i])
         arrays = [None if x is None else _array(x) for x in inputs]
         arguments = arrays if self.arranged is None else self.arranged(arrays)
+        given = [None if d is None else _array(d) for d in directions]
+        compare = None if self.writes is None else self.writes.watch(arrays, given)
         with np.errstate(all="ignore"):  # PyTorch and JAX do not warn of an infinity either
-            return formula(*arguments, *(None if d is None else _array(d) for d in directions), **self.params)
+            results = formula(*arguments, *given, **self.params)
+        if compare is not None:
+            compare()
+        return results
 
 
 def _array(x: torch.Tensor) -> np.ndarray:
@@ -161,6 +175,9 @@ def _tensor(y: object, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return a tensor in the array's own format, or in bfloat16 where the inputs are of that format."""
     if not isinstance(y, np.ndarray | np.generic):
         raise BadOutput(f"returned {type(y).__name__} where an array, or a tuple of arrays, is expected")
+    if isinstance(y, np.ma.MaskedArray):
+        hidden = int(np.ma.count_masked(y))
+        raise BadOutput(f"returned a masked array, {hidden} of {y.size} entries masked; return y.filled(value) instead")
     tensor = torch.from_numpy(np.array(y, order="C"))
     judged_in_bfloat16 = any(x.dtype is torch.bfloat16 for x in inputs)
     return tensor.bfloat16() if judged_in_bfloat16 and tensor.dtype is torch.float32 else tensor

@@ -13,6 +13,7 @@ from typing import NoReturn, Protocol, Self, runtime_checkable
 import torch
 
 from parity_tests.harness.candidates.outputs import Outputs
+from parity_tests.harness.candidates.own_arrays import Writes
 from parity_tests.harness.candidates.torch_refusals import Refused
 
 Tensors = tuple[torch.Tensor, ...]
@@ -91,6 +92,13 @@ class AnyCandidate(Protocol):
         By default it need not know; one whose gradients and tangents are arguments and results of formulas must.
         """
         return self
+
+    def watching(self, writes: Writes) -> Self | None:
+        """Return the same candidate, which notes in `writes` the arrays of its own framework that a call writes to.
+
+        None if it cannot tell, as by default; PyTorch's tensors are looked at themselves.
+        """
+        return None
 
     def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
         """Return the outputs that are differentiable.

@@ -10,6 +10,7 @@ import torch
 
 from parity_tests.harness.candidates.base import AnyCandidate, MaybeTensors, Tensors
 from parity_tests.harness.candidates.outputs import Outputs
+from parity_tests.harness.candidates.own_arrays import Writes
 from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused
 
 try:
@@ -41,6 +42,7 @@ class WarpCandidate(AnyCandidate):
     params: Mapping[str, object] = field(default_factory=dict, repr=False)
     returns: Outputs | None = field(default=None, repr=False)
     arranged: Callable[[Sequence], Sequence] | None = field(default=None, repr=False)
+    writes: Writes | None = field(default=None, repr=False)
 
     framework = "Warp"
 
@@ -73,6 +75,10 @@ class WarpCandidate(AnyCandidate):
         """Return the same candidate, bound to these constants."""
         return replace(self, constants=constants)
 
+    def watching(self, writes: Writes) -> WarpCandidate:
+        """Return the same candidate, which notes in `writes` the inputs that a kernel, or an adjoint, writes to."""
+        return replace(self, writes=writes)
+
     def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
         """Return the outputs that are differentiable."""
         outputs = self.every_output(args)
@@ -100,16 +106,31 @@ class WarpCandidate(AnyCandidate):
         given = {y: _array(w) for y, w in zip(real, cotangents, strict=True) if w is not None}
         if not all(y.requires_grad for y in given):
             raise BadOutput("returned an array without requires_grad=True, through which a tape goes no further")
+        compare = self._watched(self._with_gaps(arrays))
         with _ONE_TAPE:
             tape.backward(grads=given)
+        compare()
         return tuple(None if x.grad is None else _tensor(x.grad) for x in arrays)
+
+    def _with_gaps(self, arrays: Sequence[wp.array]) -> list[wp.array | None]:
+        """Return the differentiated inputs at their places among all inputs, with None for each constant."""
+        inputs: list[wp.array | None] = list(arrays)
+        for i in sorted(self.constants):
+            inputs.insert(i, None)
+        return inputs
+
+    def _watched(self, inputs: Sequence[wp.array | None]) -> Callable[[], None]:
+        """Return a function that notes which of the inputs have changed since, if anybody wants to know."""
+        return (lambda: None) if self.writes is None else self.writes.watch(inputs, (), _bytes)
 
     def _called(self, arrays: Sequence[wp.array]) -> tuple[wp.array, ...]:
         """Call the function with these inputs and the bound constants."""
-        inputs: list[wp.array | None] = list(arrays)
-        for i, x in sorted(self.constants.items()):
-            inputs.insert(i, None if x is None else _array(x))
+        inputs = self._with_gaps(arrays)
+        for i, x in self.constants.items():
+            inputs[i] = None if x is None else _array(x)
+        compare = self._watched(inputs)
         outputs = self.call(*(inputs if self.arranged is None else self.arranged(inputs)), **self.params)
+        compare()
         if self.returns is not None:
             outputs = self.returns.arranged(outputs)
         outputs = tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
@@ -128,6 +149,11 @@ def _array(x: torch.Tensor, requires_grad: bool = False) -> wp.array:
     wp.init()  # has an effect at the first call only
     own = x.detach().resolve_neg().clone(memory_format=torch.contiguous_format)
     return wp.from_torch(own, requires_grad=requires_grad)
+
+
+def _bytes(x: wp.array) -> bytes:
+    """Return a copy of an array's numbers."""
+    return _tensor(x).cpu().contiguous().view(torch.uint8).numpy().tobytes()
 
 
 def _tensor(y: wp.array) -> torch.Tensor:

@@ -11,6 +11,8 @@ from parity_tests.harness.maps import rests_on
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.trial.trial import Trial
 
+PYTORCH_ONLY = "this check applies to PyTorch candidates only"
+
 
 @dataclass(frozen=True)
 class Check:
@@ -28,7 +30,9 @@ class Check:
         only_short: does it judge the 16-bit formats only?
         one_dtype: is the first of the dtypes enough? For properties that do not depend on the format.
         on_request: is it run only if it is asked for by its name? For what few need and all would wait for.
-        torch_only: why it has nothing to say about a candidate in JAX; empty if it has.
+        torch_only: why it has nothing to say about a candidate in JAX, nor in any other framework than PyTorch; empty
+            if it has.
+        not_jax: why it has nothing to say about a candidate in JAX, though it has about all others; empty if it has.
         real_only: why it has nothing to say about complex numbers; empty if it has.
         generic: does it look at generic samples only? For properties that do not depend on sizes; see `Sample.generic`.
         costly: is it left out of a quick run? For those that take most of the time.
@@ -46,12 +50,21 @@ class Check:
     costly: bool = False
     on_request: bool = False
     torch_only: str = ""
+    not_jax: str = ""
     real_only: str = ""
 
     @property
     def rests_on(self) -> frozenset[str]:
         """The checks of what this one is made of: of the maps that it uses, and of those that these differentiate."""
         return rests_on(self.name, self.maps)
+
+    def inapplicable_to(self, framework: str) -> str:
+        """Return why it has nothing to say about candidates in this framework; empty if it has."""
+        if framework == "torch":
+            return ""
+        if framework == "jax":
+            return self.torch_only or self.not_jax
+        return PYTORCH_ONLY if self.torch_only else ""
 
     def chosen(self, samples: Sequence[Sample]) -> list[Sample]:
         """Return the samples that the check looks at."""

@@ -142,5 +142,5 @@ def wrong_result(finding: Finding, spec: OpSpec, check: str) -> Explained[WrongR
 
 def _heat(finding: Comparison) -> tuple[tuple[float, ...], ...]:
     """Error over bound of every entry."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return heat_map(np.where(finding.error == 0, 0.0, finding.error / finding.bound))

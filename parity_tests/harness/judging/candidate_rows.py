@@ -37,8 +37,6 @@ from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.trial.empty_axes import of_another_shape
 from parity_tests.harness.trial.trial import Trial
 
-PYTORCH_ONLY = "this check applies to PyTorch candidates only"
-
 
 class History:
     """What is known of a candidate from the formats that have been judged.
@@ -194,9 +192,8 @@ class CandidateRows:
 
     def _inapplicable(self, check: Check) -> str:
         """Why a check has nothing to say about such a candidate or format; empty if it has."""
-        if check.torch_only and self.candidate.framework != "torch":
-            return check.torch_only if self.candidate.framework == "jax" else PYTORCH_ONLY
-        return check.real_only if self.precision.is_complex else ""
+        inapplicable = check.inapplicable_to(self.candidate.framework)
+        return inapplicable or (check.real_only if self.precision.is_complex else "")
 
     def _refusal(self, sample: Sample) -> Note | None:
         """How the candidate's forward refuses a sample with an empty axis, as PyTorch's own often do; None if not."""

@@ -64,7 +64,7 @@ class KillMatrix:
         if "float64" not in spec.formats:
             raise ValueError(f"{spec.name}: mutants are judged in float64, its dtypes are {', '.join(spec.formats)}")
         self.spec = spec
-        self.checks = [check for check in checks if not check.torch_only and not check.only_short]
+        self.checks = [check for check in checks if not check.inapplicable_to("jax") and not check.only_short]
         self._sound: dict[tuple, bool] = {}
         self._programs = Programs()  # shared by all mutants, which differ in one operation
         with pinned():

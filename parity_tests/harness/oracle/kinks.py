@@ -66,9 +66,11 @@ def _of_any_choice(
     """The findings, in which wrong entries are compared with every choice between equal keys of a sort.
 
     Keys may be equal in a whole neighborhood of the point, as the zeros that a relu returns. Then any of them may come
-    first, and the oracle does not jump. Entries at which it jumps are left as they are, unless `where_it_jumps`.
+    first, and the oracle does not jump. Entries at which it jumps are left as they are, unless `where_it_jumps`. So are
+    results for which the oracle's own choice is binding.
     """
-    wrong = [f for f in findings if isinstance(f, Comparison) and f.wrong.any()]
+    binding = _binding(point, name)
+    wrong = [f for f in findings if isinstance(f, Comparison) and f.wrong.any() and f.label not in binding]
     if not wrong or not point.oracle.chooses:
         return findings
     truths = point.oracle.evaluate(name, args, point.precision.with_any_choice)
@@ -126,24 +128,25 @@ def _by_limits(
     """The findings, in which entries in question are compared with the limits of the map along these directions."""
     in_question = {f.label: _in_question(point, f) for f in open_questions}
     limits, total = limits_along(point, name, args, directions, in_question)
-    binding = {slot.label for slot in point.oracle.map(name).results if slot.like in point.oracle.spec.conventions}
+    binding = _binding(point, name)
     compared_findings: list[Finding] = []
     chosen: list[Finding] = []
     for f in findings:
-        if not isinstance(f, Comparison) or f not in open_questions or f.label in binding:
+        if not isinstance(f, Comparison) or f not in open_questions:
             compared_findings.append(f)
             continue
-        limit, in_question = limits[f.label], _in_question(point, f)
+        # An oracle without a number at the kink has made no choice that could bind; there the limits hold.
+        limit, asked = limits[f.label], in_question[f.label] & (np.isnan(f.oracle) | (f.label not in binding))
         low, high, known = limit.low, limit.high, limit.known
-        compared = _within(point, name, f, limit)
+        compared = _within(point, name, f, limit, asked)
         compared_findings.append(compared)
-        if not compared.holds or not (in_question & known).any():
+        if not compared.holds or not (asked & known).any():
             continue
         if limit.sum is not None and _differs(limit.sum, [compared]):
             text = f"adds up to {f.candidate.sum():g}, every derivative nearby to {limit.sum:g}"
             compared_findings.append(Fact(f.label, False, text, circumstance))
         else:
-            i = tuple(int(k) for k in np.argwhere(in_question & known)[0])
+            i = tuple(int(k) for k in np.argwhere(asked & known)[0])
             text = f"{f.candidate[i]:g} where the oracle has {f.oracle[i]:g}, and {low[i]:g} to {high[i]:g} nearby"
             chosen.append(Convention(f.label, text, circumstance or f"sample {point.sample.name}"))
     gradients = [f for f in compared_findings if isinstance(f, Comparison)]
@@ -156,9 +159,13 @@ def _by_limits(
     return [*compared_findings, *chosen]
 
 
-def _within(point: OracleAtSample, name: str, f: Comparison, limit: Limit) -> Comparison:
-    """A comparison, in which each entry in question is compared with the number between its limits that is nearest."""
-    in_question = _in_question(point, f)
+def _binding(point: OracleAtSample, name: str) -> set[str]:
+    """The results of a map for which `OpSpec.conventions` makes the oracle's choice binding, by their labels."""
+    return {slot.label for slot in point.oracle.map(name).results if slot.like in point.oracle.spec.conventions}
+
+
+def _within(point: OracleAtSample, name: str, f: Comparison, limit: Limit, asked: np.ndarray) -> Comparison:
+    """A comparison, in which each entry of the mask is compared with the number between its limits that is nearest."""
     inside = np.clip(np.where(np.isnan(f.candidate), np.inf, f.candidate), limit.low, limit.high)
     # `limit.bound` holds for float64. To first order an error is proportional to the roundoff of the format.
     near = limit.bound * point.precision.u / FLOAT64.u + limit.drift
@@ -167,8 +174,8 @@ def _within(point: OracleAtSample, name: str, f: Comparison, limit: Limit) -> Co
         allowed = np.where(limit.low < limit.high, np.inf, allowed)
     return replace(
         f,
-        oracle=np.where(in_question & limit.known, inside, f.oracle),
-        bound=np.where(in_question, np.where(limit.known, allowed, np.inf), f.bound),
+        oracle=np.where(asked & limit.known, inside, f.oracle),
+        bound=np.where(asked, np.where(limit.known, allowed, np.inf), f.bound),
     )
 
 

@@ -14,36 +14,9 @@ import numpy as np
 from parity_tests.harness import jaxprs
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.oracle.oracle import Oracle
-from parity_tests.harness.specs.domains import EXTENDED, as_constant
+from parity_tests.harness.oracle.point_table import POINTS, Point
+from parity_tests.harness.specs.domains import Domain, as_constant
 from parity_tests.harness.specs.samples import Sample
-
-Place = Callable[[np.ndarray, np.random.Generator, Precision], np.ndarray]
-
-_REAL, _SCALED = ("real",), ("real", "positive", "nonzero")
-_ELEMENTWISE = ("real", "positive", "nonzero", "unit")
-_MATRICES = ("symmetric", "definite", "lower")
-
-
-@dataclass(frozen=True)
-class Point:
-    """A kind of special point.
-
-    Attributes:
-        name: what reports say of an input that is put there.
-        domains: the domains that have it.
-        place: (an input at a generic point, generator, format) -> the input at the special one.
-        wide: only in formats of a wide range, float32 and float64? In the others squares of such numbers are lost.
-        alone: also put each input there by itself? For what makes single terms vanish.
-        unlimited: do squares leave the format's range there? See `unlimited`. Only of operators with one quotient,
-            and not in float64, whose range the oracle itself would need.
-    """
-
-    name: str
-    domains: tuple[str, ...]
-    place: Place
-    wide: bool = False
-    alone: bool = False
-    unlimited: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,105 +48,9 @@ class Placement:
         return [np.zeros_like(x) for x in self.primals]
 
 
-def _some(x: np.ndarray, rng: np.random.Generator, value: float) -> np.ndarray:
-    """Return x with the first row, and about a third of the other entries, replaced."""
-    chosen = rng.random(x.shape) < 1 / 3
-    if x.ndim > 1:
-        chosen[0] = True
-    return np.where(chosen, value, x)
-
-
-def _one(x: np.ndarray, rng: np.random.Generator, value: float) -> np.ndarray:
-    """Return x with one entry replaced."""
-    y = x.copy()
-    y.flat[rng.integers(x.size)] = value
-    return y
-
-
-def _huge(precision: Precision) -> float:
-    """Return a power of two whose fourth power does not overflow; in float64 the oracle itself needs more room."""
-    return 2.0 ** (math.log2(min(precision.largest, 2.0**512)) // 4)
-
-
-def _tiny(precision: Precision) -> float:
-    """Return a power of two whose fourth power does not underflow."""
-    return 2.0 ** -(-math.log2(max(precision.tiny, 2.0**-512)) // 4)
-
-
-def _beyond(precision: Precision) -> float:
-    """Return a power of two whose square overflows."""
-    return 2.0 ** (math.log2(precision.largest) // 2 + 1)
-
-
-def _below(precision: Precision) -> float:
-    """Return a power of two whose square, even times four, underflows, and whose reciprocal does not overflow."""
-    return 2.0 ** (math.log2(precision.smallest) // 2 - 2)
-
-
-def _far(x: np.ndarray, scale: float) -> np.ndarray:
-    """Return numbers beyond the scale, with the signs of x."""
-    return np.copysign(1 + np.abs(x), x) * scale
-
-
-def _with_outlier(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return x with one entry that is far larger than the others, as activations have."""
-    y = x.copy()
-    y.flat[rng.integers(x.size)] *= 2.0**10
-    return y
-
-
-def _sorted(x: np.ndarray) -> np.ndarray:
-    """Return x in ascending order along its last axis; a scalar as it is."""
-    return np.sort(x, axis=-1) if x.ndim else x
-
-
-def _with_correlated_rows(x: np.ndarray) -> np.ndarray:
-    """Return x with rows that are nearly the same, as neighbouring tokens are; of a vector, its entries."""
-    return x[:1] + (x - x[:1]) / 8 if x.ndim else x
-
-
-def _decaying(x: np.ndarray) -> np.ndarray:
-    """Return numbers that fall along the last axis as 1 / sqrt(1 + place), a spectrum with a long tail; signs of x."""
-    return np.copysign((1 + np.abs(x) / 8) / np.sqrt(1 + np.arange(x.shape[-1])), x) if x.ndim else x
-
-
-POINTS = (
-    Point("is 0", (*_REAL, "symmetric"), lambda x, rng, p: np.zeros_like(x), alone=True),
-    Point("is -0", _REAL, lambda x, rng, p: -np.zeros_like(x)),
-    Point("has zeros", _REAL, lambda x, rng, p: _some(x, rng, 0.0), alone=True),
-    Point("is 1", _SCALED, lambda x, rng, p: np.ones_like(x)),
-    Point("is -1", ("real", "nonzero"), lambda x, rng, p: -np.ones_like(x)),
-    Point("has equal entries", _ELEMENTWISE, lambda x, rng, p: np.full_like(x, x.flat[0]), alone=True),
-    Point("has two values", _ELEMENTWISE, lambda x, rng, p: rng.choice(x.flat[:2], x.shape)),
-    Point("is positive", _REAL, lambda x, rng, p: np.abs(x)),
-    Point("is negative", _REAL, lambda x, rng, p: -np.abs(x)),
-    # Where tanh, erf and the logistic function are 1 in every format; the smaller one does not overflow exp in float16.
-    Point("is 10 or -10", _REAL, lambda x, rng, p: np.copysign(10.0, x)),
-    Point("is 40 or -40", _REAL, lambda x, rng, p: np.copysign(40.0, x), wide=True),
-    Point("is large", _SCALED, lambda x, rng, p: _far(x, min(2.0**10, math.sqrt(_huge(p))))),
-    Point("is huge", _SCALED, lambda x, rng, p: _far(x, _huge(p))),
-    Point("is tiny", _ELEMENTWISE, lambda x, rng, p: x * _tiny(p), wide=True),
-    Point(
-        "is subnormal", _SCALED, lambda x, rng, p: np.copysign(rng.integers(1, 9, x.shape) * p.smallest, x), wide=True
-    ),
-    Point("has squares that overflow", _SCALED, lambda x, rng, p: _far(x, _beyond(p)), unlimited=True),
-    Point("has squares that underflow", _SCALED, lambda x, rng, p: _far(x, _below(p)), unlimited=True),
-    Point("has an outlier", _SCALED, lambda x, rng, p: _with_outlier(x, rng), wide=True, alone=True),
-    Point("has correlated rows", ("real", "positive", "unit"), lambda x, rng, p: _with_correlated_rows(x)),
-    Point("decays slowly", _SCALED, lambda x, rng, p: _decaying(x)),
-    Point("is sorted", _ELEMENTWISE, lambda x, rng, p: _sorted(x)),
-    Point("is nearly 1", ("unit",), lambda x, rng, p: 1 - rng.integers(1, 9, x.shape) * p.u),
-    Point("is the identity", _MATRICES, lambda x, rng, p: np.broadcast_to(np.eye(x.shape[-1]), x.shape).copy()),
-    Point("has an infinity", _SCALED, lambda x, rng, p: _one(x, rng, np.inf)),
-    Point("has -infinity", _REAL, lambda x, rng, p: _one(x, rng, -np.inf)),
-    Point("has a NaN", _ELEMENTWISE, lambda x, rng, p: _one(x, rng, np.nan)),
-)
-
-
 def placements(oracle: Oracle, sample: Sample, precision: Precision) -> Iterator[Placement]:
     """Yield every special point of an operator in a format, made from a sample."""
     names = oracle.inputs
-    domains = ["real" if domain is EXTENDED else domain.name for domain in sample.domains]
     generic = [as_constant(precision.rounded(x)) for x in sample.primals(names)]  # the same in every format
 
     def placed(name: str, inputs: Sequence[int], place: Callable[[np.ndarray], np.ndarray]) -> Placement:
@@ -189,7 +66,7 @@ def placements(oracle: Oracle, sample: Sample, precision: Precision) -> Iterator
             continue
         if point.wide and precision.u != precision.u_acc:
             continue
-        eligible = [i for i, domain in enumerate(domains) if domain in point.domains and generic[i].size]
+        eligible = [i for i, domain in enumerate(sample.domains) if point.is_in(domain) and generic[i].size]
         groups = [eligible] if eligible else []
         if point.alone and len(eligible) > 1:
             groups += [[i] for i in eligible]
@@ -198,14 +75,47 @@ def placements(oracle: Oracle, sample: Sample, precision: Precision) -> Iterator
             placement = placed(point.name, group, lambda x, rng=rng, p=point: p.place(x, rng, precision))
             if not placement.may_be_flushed(FLOAT64):  # by the oracle itself
                 yield replace(placement, unlimited=point.unlimited)
-    alike = [i for i, domain in enumerate(domains) if domain in _ELEMENTWISE and domain == domains[0]]
-    if len(alike) > 1:
-        # With a last axis in common whole rows are equal: two points at distance 0.
-        yield placed("is the same", alike, lambda x: np.resize(generic[0], x.shape))
+    for alike in _alike(sample.domains, generic):
+        x = generic[alike[0]]
+        if len(alike) > 1:
+            # With a last axis in common whole rows are equal: two points at distance 0.
+            yield placed("is the same", alike, lambda y, x=x: np.resize(x, y.shape))
+        if len(alike) > 1 and sample.domains[alike[0]].name == "probabilities" and x.shape[-1] > 2:
+            # Where all are equal, a gradient that is wrong by one number is right: probabilities cannot all grow.
+            swapped = x[..., [1, 0, *range(2, x.shape[-1])]]
+            name = f"is {names[alike[0]]} with two entries swapped"
+            yield placed(name, alike[1:], lambda y, swapped=swapped: swapped)
+        for name, constant in _constants_like(oracle, sample, sample.domains[alike[0]]):
+            equal = [i for i in alike if generic[i].shape == constant.shape]
+            if equal and constant.size:
+                yield placed(f"is equal to {name}", equal, lambda y, c=constant: c)
     for i, name in enumerate(names):
         if values := oracle.spec.kinks.get(name):
             rng = np.random.default_rng(sample.seed)
             yield placed("is at its kinks", [i], lambda x, rng=rng, v=values: rng.choice(v, x.shape))
+
+
+def _alike(domains: Sequence[Domain], generic: Sequence[np.ndarray]) -> Iterator[list[int]]:
+    """The inputs, each with those that may be the same array: of one domain, and of one shape unless entries count.
+
+    Where a domain is one of single entries, arrays of different shapes have the same entries.
+    """
+    remaining = [i for i, x in enumerate(generic) if x.size]
+    while remaining:
+        first = remaining[0]
+        domain, shape = domains[first], generic[first].shape
+        alike = [i for i in remaining if domains[i] == domain and (domain.elementwise or generic[i].shape == shape)]
+        yield alike
+        remaining = [i for i in remaining if i not in alike]
+
+
+def _constants_like(oracle: Oracle, sample: Sample, domain: Domain) -> Iterator[tuple[str, np.ndarray]]:
+    """The inputs of this domain that are not differentiated, such as a target, by their names."""
+    spec = oracle.spec
+    names, every = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
+    for i, x in sorted(sample.constants.items()):
+        if x is not None and every[i].name == f"constant {domain.name}":
+            yield names[i], x
 
 
 def _of_the_operator(oracle: Oracle, sample: Sample) -> Sequence[Point]:

@@ -216,7 +216,18 @@ def domain_of(what: str | Domain | Sampler) -> Domain:
     if not is_sampler(what):
         raise TypeError(f"a domain is a name, a Domain or a sampler (generator, shape) -> array, got {what!r}")
     name = getattr(what, "__name__", "own sampler")
-    return Domain(name, lambda rng, shape, sizes: _widened(np.asarray(what(rng, shape)), name))
+    return Domain(name, _Sampled(what, name))
+
+
+@dataclass(frozen=True)
+class _Sampled:
+    """A user's sampler as `Domain.draw`: inputs that have the same one are of the same domain."""
+
+    sampler: Sampler
+    name: str
+
+    def __call__(self, rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+        return _widened(np.asarray(self.sampler(rng, shape)), self.name)
 
 
 def is_sampler(what: object) -> TypeGuard[Sampler]:

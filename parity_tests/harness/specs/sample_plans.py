@@ -59,6 +59,7 @@ def plans(spec: OpSpec, signature: Signature, rules: SizeRules) -> Iterator[Plan
             yield _plan(f"{axis}_{size}", why, small | {axis: size}), (axis,)
     for name, why, absent in absences(spec):
         yield replace(_plan(name, why, small), constants=dict.fromkeys(absent)), ()
+    yield from _of_equal_integers(spec, signature, small)
     for axis in axes:
         yield _plan(f"one_{axis}", "an axis of size 1 squeezed or broadcast", small | {axis: 1}), (axis,)
     for axis in axes:
@@ -74,6 +75,15 @@ def plans(spec: OpSpec, signature: Signature, rules: SizeRules) -> Iterator[Plan
     for axis in axes:
         yield from _of_many_sizes(small, axis, axis in square)
     yield from _long(signature, rules, small, bool(square))
+
+
+def _of_equal_integers(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> Iterator[Planned]:
+    """Yield a sample in which all entries of each integer input are the same: one class, one segment, one row."""
+    drawn = enumerate(zip(spec.domains_of_inputs(spec.count), signature.inputs, strict=True))
+    repeated = frozenset(i for i, (domain, axes) in drawn if _of_integers(domain) and axes)
+    if repeated:
+        why = "a gradient that is assigned, not added up, where an index occurs again; an empty segment"
+        yield replace(_plan("equal_integers", why, sizes), repeated=repeated, first_order_only=True), ()
 
 
 def _of_ranks(signature: Signature) -> Iterator[Planned]:

@@ -38,12 +38,21 @@ def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
 
 
 def few_samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
-    """Yield the samples of a quick run: the first, one with an empty axis, those of absent inputs, and a long one."""
+    """Yield the samples of a quick run: the first, those of absent inputs, one with an empty axis, and a long one.
+
+    Besides, those in which an axis is of size 1, with first derivatives only, so that they cost next to nothing.
+    """
     every = list(samples(spec, seed))
     empty = [sample for sample in every if 0 in sample.sizes.values()]
     yield every[0]
     yield from (sample for sample in every if sample.absent)
     yield from empty[:1]
+    seen = [every[0].sizes]
+    for sample in every:
+        of_size_one = min(sample.sizes.values(), default=0) == 1 and max(sample.sizes.values()) <= sample.short
+        if of_size_one and sample.sizes not in seen and not sample.absent and not sample.broadcast:
+            seen.append(sample.sizes)
+            yield replace(sample, first_order_only=True)
     yield from (sample for sample in every if sample.name == "long_axes")
 
 
@@ -71,18 +80,17 @@ def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:
     names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
     shapes = signature.input_shapes(sizes, sample.broadcast)
     varied = [i for i, domain in enumerate(domains) if domain.differentiable and i not in sample.absent]
+
+    def constant(i: int) -> np.ndarray:
+        x = drawn(domains[i], generator(sample.seed, sample.name, f"{names[i]} 0"), shapes[i], sizes)
+        return np.full_like(x, x.flat[0]) if i in sample.repeated and x.size else x
+
     resized = replace(
         sample,
         sizes=dict(sizes),
         shapes=tuple(shapes[i] for i in varied),
         domains=tuple(domains[i] for i in varied),
-        constants={
-            i: None
-            if i in sample.absent
-            else drawn(domains[i], generator(sample.seed, sample.name, f"{names[i]} 0"), shapes[i], sizes)
-            for i in range(spec.count)
-            if i not in varied
-        },
+        constants={i: None if i in sample.absent else constant(i) for i in range(spec.count) if i not in varied},
         given={},
     )
     return resized.as_complex() if sample.complex else resized

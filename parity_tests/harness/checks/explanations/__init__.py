@@ -39,6 +39,8 @@ def _facts(check: Check) -> list[str]:
         facts.append("It judges one format only, since the property does not depend on the format.")
     if check.torch_only:
         facts.append(f"It applies to PyTorch candidates only: {check.torch_only}.")
+    if check.not_jax:
+        facts.append(f"It applies to all candidates but those in JAX: {check.not_jax}.")
     if check.real_only:
         facts.append(f"It applies to real numbers only: {check.real_only}.")
     return facts or ["It judges every candidate, in every format."]

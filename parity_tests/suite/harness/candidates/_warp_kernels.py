@@ -57,6 +57,12 @@ def scores(q, k):
     return _launched(products_kernel, q, k)
 
 
+def scores_that_clear_q(q, k):
+    y = scores(q, k)
+    q.zero_()
+    return y
+
+
 def scores_without_the_last_feature(q, k):
     return _launched(short_products_kernel, q, k)
 

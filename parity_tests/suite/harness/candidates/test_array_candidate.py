@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -62,6 +64,16 @@ def _lists(x, w, y_bar, s_bar):
     return [g.tolist() for g in vjp(x, w, y_bar, s_bar)]
 
 
+def _masked(x, w):
+    """Nothing at all: a comparison with a masked entry is masked, too, and is true of no entry."""
+    return np.ma.masked_all_like(x), np.sum(x)
+
+
+def _partly_masked(x, w, y_bar, s_bar):
+    x_bar, w_bar = vjp(x, w, y_bar, s_bar)
+    return np.ma.array(x_bar, mask=np.arange(x.size) == 0), w_bar
+
+
 def _jvp_of_x_only(x, w, x_dot, w_dot):
     return jvp(x, w, x_dot, 0 * w_dot)
 
@@ -76,6 +88,8 @@ def _jvp_of_x_only(x, w, x_dot, w_dot):
         (ArrayCandidate(forward, vjp, _jvp_of_x_only), "jvp", "float64", "output0_dot"),
         (ArrayCandidate(forward, vjp, _jvp_of_x_only), "adjoint", "float64", "adjoint"),
         (ArrayCandidate(lambda x, w: np.tanh(x * w), vjp), "forward", "float64", "returned 1 outputs, expected 2"),
+        (ArrayCandidate(_masked), "forward", "float64", "returned a masked array, 4 of 4 entries masked"),
+        (ArrayCandidate(forward, _partly_masked), "vjp", "float64", "returned a masked array, 1 of 4 entries masked"),
     ],
 )
 def test_a_wrong_formula_is_caught(mistake: ArrayCandidate, check: str, dtype: str, said: str) -> None:
@@ -83,6 +97,77 @@ def test_a_wrong_formula_is_caught(mistake: ArrayCandidate, check: str, dtype: s
     (row,) = [row for row in report.rows if row.candidate == "mine"]
     assert row.verdict is Verdict.MISMATCH, str(report)
     assert said in str(report)
+
+
+def _forward_that_clears(x, w):
+    results = forward(x, w)
+    x[...] = 0
+    return results
+
+
+def _vjp_that_scales(x, w, y_bar, s_bar):
+    y_bar *= 1 - np.tanh(x * w) ** 2
+    return y_bar * w + s_bar, y_bar * x
+
+
+def _jvp_that_scales(x, w, x_dot, w_dot):
+    x_dot *= w
+    return (1 - np.tanh(x * w) ** 2) * (x_dot + x * w_dot), np.sum(x_dot / w)
+
+
+class _VjpWithState:
+    """A VJP that adds up what it returns, in an array of its own."""
+
+    def __init__(self) -> None:
+        self.sums: dict[tuple, np.ndarray] = {}
+
+    def __call__(self, x, w, y_bar, s_bar):
+        x_bar, w_bar = vjp(x, w, y_bar, s_bar)
+        self.sums[x.shape] = self.sums.get(x.shape, 0) + x_bar
+        return self.sums[x.shape], w_bar
+
+
+@pytest.mark.parametrize(
+    ("mistake", "said"),
+    [
+        (ArrayCandidate(_forward_that_clears, vjp, jvp), "x was written to, after the forward"),
+        (ArrayCandidate(forward, _vjp_that_scales, jvp), "y_bar was written to, after the vjp"),
+        (ArrayCandidate(forward, vjp, _jvp_that_scales), "x_dot was written to, after the jvp"),
+        (ArrayCandidate(forward, _VjpWithState(), jvp), "x_bar differs between two calls"),
+    ],
+    ids=["forward", "vjp", "jvp", "state"],
+)
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_what_is_written_to_is_named(mistake: ArrayCandidate, said: str, dtype: str) -> None:
+    spec = replace(SPEC, output_names=("y", "s"))
+    report = crosscheck(mistake, spec, checks=["purity"], dtypes=[dtype], name="mine")
+    (row,) = [row for row in report.rows if row.candidate == "mine"]
+    assert row.verdict is Verdict.MISMATCH, str(report)
+    assert row.failure is not None
+    said_of = [f"{wrong.label} {wrong.pattern}, {wrong.circumstance}" for wrong in row.failure.wrong]
+    assert any(text.startswith(said) for text in said_of), said_of
+
+
+def test_a_constant_that_is_written_to_is_named() -> None:
+    def sorts_the_index(x, index):
+        index.sort()
+        return x[index]
+
+    spec = OpSpec("pick", lambda x, i: x[jnp.sort(i)], "(n),(m)->(m)", sizes="n >= 1", domains={"i": integer(0, "n")})
+    report = crosscheck(ArrayCandidate(sorts_the_index), spec, checks=["purity"], dtypes=["float64"])
+    assert report.rows[-1].failure is not None, str(report)
+    assert [(w.label, w.pattern) for w in report.rows[-1].failure.wrong] == [("i", "was written to")]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+def test_formulas_that_write_to_arrays_of_their_own_are_pure(dtype: str) -> None:
+    def in_copies(x, w):
+        y = x * w
+        np.tanh(y, out=y)
+        return y, np.sum(x)
+
+    report = crosscheck(ArrayCandidate(in_copies, vjp, jvp), SPEC, checks=["purity"], dtypes=[dtype], name="mine")
+    assert [row.verdict for row in report.rows if row.candidate == "mine"] == [Verdict.PASS], str(report)
 
 
 def test_what_has_no_formula_is_refused_by_name() -> None:

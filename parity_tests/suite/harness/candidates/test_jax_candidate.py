@@ -117,7 +117,7 @@ def _is_right(name: str, dtypes: list[str]) -> None:
     assert {row.check for row in rows(report) if row.verdict is Verdict.UNSUPPORTED} <= set(unsupported), str(report)
     skipped = {row.check for row in rows(report) if row.verdict is Verdict.SKIPPED}
     assert skipped - {"points", "points_second_order", "exact"} == {
-        check.name for check in CHECKS.values() if check.torch_only and not check.on_request
+        check.name for check in CHECKS.values() if check.inapplicable_to("jax") and not check.on_request
     }
 
 

@@ -23,7 +23,7 @@ def test_a_right_kernel_passes() -> None:
     report = crosscheck(WarpCandidate(kernels.scores), SPEC, dtypes=["float64", "float32"])
     assert report.passed, str(report)
     rows = {(row.check, row.dtype): row.verdict for row in report.rows if row.candidate == "scores"}
-    for check in ("forward", "vjp", "linearity", "determinism", "points"):
+    for check in ("forward", "vjp", "linearity", "determinism", "points", "purity"):
         assert {rows[check, dtype] for dtype in ("float64", "float32")} == {Verdict.PASS}, check
     assert rows["retain_graph", "float64"] is Verdict.PASS
     assert rows["jvp", "float64"] is Verdict.UNSUPPORTED
@@ -37,6 +37,7 @@ def test_a_right_kernel_passes() -> None:
         (kernels.scores_in_one_kernel, "vjp", "looks like  q_bar lacks the term"),
         (kernels.scores_off_the_tape, "vjp", "requires_grad=True"),
         (kernels.scores_as_a_list, "forward", "returned list where a wp.array"),
+        (kernels.scores_that_clear_q, "purity", "was written to"),
     ],
     ids=lambda x: getattr(x, "__name__", None),
 )

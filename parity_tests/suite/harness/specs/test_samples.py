@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from parity_tests import OpSpec, crosscheck, integer
+from parity_tests import OpSpec, Verdict, crosscheck, integer
 from parity_tests.harness.specs.domains import EmptyDomain
 from parity_tests.harness.specs.samples import Sample, at_sizes, few_samples, samples
+from parity_tests.suite.collection._case import function
 
 SPEC = OpSpec("op", primal=lambda x, y: x @ y, signature="(n,k),(k,m)->(n,m)")
 NAMES = ("x", "y")
@@ -240,11 +241,101 @@ def test_more_axes_than_can_be_told_apart():
 
 
 def test_few_samples():
-    """Of every kind one: the most telling, an empty axis, one beyond a block."""
+    """Of every kind one: the most telling, an empty axis, one beyond a block; and each axis of size 1."""
     spec = OpSpec("matmul", primal=lambda x, y: x @ y, signature="(n,k),(k,m)->(n,m)")
-    assert [s.name for s in few_samples(spec, 0)] == ["all_axes_differ", "zero_n", "long_axes"]
+    few = list(few_samples(spec, 0))
+    assert [s.name for s in few] == ["all_axes_differ", "zero_n", "one_n", "one_k", "one_m", "long_axes"]
+    assert [s.name for s in few if s.first_order_only] == ["one_n", "one_k", "one_m"]
+    gaps = OpSpec("gaps", lambda x: x[1:] - x[:-1], "(n)->(m)", sizes="n >= 1, m = n - 1")
+    assert [s.sizes for s in few_samples(gaps, 0) if s.first_order_only] == [{"n": 2, "m": 1}]
     for scalar in (OpSpec("f", lambda x: x, "()->()"), OpSpec("f", lambda x: x, inputs=(np.ones(3),))):
         assert len(list(few_samples(scalar, 0))) == 1
+
+
+def _picked(x, i):
+    return x[i] * x[i]
+
+
+def _picked_with(gradient):
+    return function(_picked, lambda x, i, w: (gradient(x, i, 2 * x[i] * w), None))
+
+
+def _added_up(x, i, w):
+    return torch.zeros_like(x).index_add(0, i, w)
+
+
+def _of_one_row(x, i, w):
+    """A short cut where one row is asked for again and again, in which the last cotangent wins."""
+    is_one = len(i) > 2 and bool((i == i[0]).all())
+    return torch.zeros_like(x).index_copy(0, i[-1:], w[-1:]) if is_one else _added_up(x, i, w)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+def test_integers_are_equal_at_one_sample(dtype):
+    domains = {"i": integer(0, "n")}
+    spec = OpSpec("picked", _picked, "(n,d),(m)->(m,d)", input_names=("x", "i"), sizes="n >= 1", domains=domains)
+    index = by_name(spec)["equal_integers"].constants[1]
+    assert index is not None
+    assert index.size == by_name(spec)["all_axes_differ"].constants[1].size > 2
+    assert np.unique(index).size == 1
+    candidates = {"right": _picked_with(_added_up), "wrong": _picked_with(_of_one_row)}
+    report = crosscheck(candidates, spec, checks=["vjp"], dtypes=[dtype])
+    verdicts = {row.candidate: row for row in report.rows}
+    assert verdicts["right"].verdict is Verdict.PASS, str(report)
+    assert verdicts["wrong"].verdict is Verdict.MISMATCH, str(report)
+    assert verdicts["wrong"].failure is not None
+    assert verdicts["wrong"].failure.sample == "equal_integers"
+
+
+def test_an_operator_without_integers_has_no_sample_of_equal_ones():
+    assert "equal_integers" not in by_name()
+
+
+def _slope(x, w):
+    return w * torch.cos(x)
+
+
+def _variance(x):
+    """The variance of each column by its degrees of freedom, and 0 of a single number."""
+    return jnp.sum((x - x.mean(0)) ** 2, 0) / max(x.shape[0] - 1, 1)
+
+
+def _variance_torch(x):
+    return (x - x.mean(0)).square().sum(0) / max(x.shape[0] - 1, 1)
+
+
+OF_SIZE_ONE = {  # an operator, a right version, and one that is wrong where an axis is of size 1 only
+    "a squeeze": (
+        OpSpec("sin", jnp.sin, "(n,m)->(n,m)"),
+        torch.sin,
+        function(torch.sin, lambda x, w: _slope(x, w).squeeze()),
+    ),
+    "a sum of what was not broadcast": (
+        OpSpec("product", lambda x, y: x * y, "(n,m),(n,m)->(n,m)"),
+        torch.mul,
+        function(torch.mul, lambda x, y, w: ((w * y).sum(1, True) if len(x) == 1 else w * y, w * x)),
+    ),
+    "a division by n - 1": (
+        OpSpec("variance", _variance, "(n,m)->(m)", sizes="n >= 1"),
+        _variance_torch,
+        lambda x: x.var(0) if len(x) else _variance_torch(x),
+    ),
+    "the third axis": (
+        OpSpec("scores", lambda q, k, b: q @ k.T + b, "(n,d),(m,d),(m)->(n,m)"),
+        lambda q, k, b: q @ k.mT + b,
+        lambda q, k, b: q @ k.mT + (b if len(b) > 1 else 2 * b),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_SIZE_ONE)
+def test_a_quick_run_finds_what_is_wrong_at_size_1_only(name):
+    spec, right, wrong = OF_SIZE_ONE[name]
+    candidates = {"right": right, "wrong": wrong}
+    report = crosscheck(candidates, spec, checks=["forward", "vjp"], dtypes=["float64", "bfloat16"], quick=True)
+    found = {row.candidate for row in report.rows if row.verdict is Verdict.MISMATCH}
+    assert found == {"wrong"}, str(report)
+    assert {row.verdict for row in report.rows if row.candidate == "right"} == {Verdict.PASS}
 
 
 def test_a_sample_with_the_same_arrays_is_the_same_sample():

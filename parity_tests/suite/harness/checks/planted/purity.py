@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import torch
 
+from parity_tests.harness.candidates.array_candidate import ArrayCandidate
 from parity_tests.suite.harness._ops import PAIR, pair, pair_backward, pair_function, pair_jvp
 from parity_tests.suite.mistakes import Case, Mistake
 
@@ -69,6 +73,30 @@ def _writes_and_restores(x, y):
     return pair(x, y)
 
 
+# The same in NumPy, whose arrays can be written to, too.
+
+
+def _in_numpy(x, y):
+    return np.tanh(x) * y, x * y * y
+
+
+def _vjp_in_numpy(x, y, g, h):
+    t = np.tanh(x)
+    return (1 - t * t) * y * g + y * y * h, t * g + 2 * x * y * h
+
+
+def _cleared_in_numpy(x, y):
+    results = _in_numpy(x, y)
+    x[...] = 0
+    return results
+
+
+def _scaled_in_numpy(x, y, g, h):
+    gradients = _vjp_in_numpy(x, y, g, h)
+    g *= 2
+    return gradients
+
+
 _FIRST = ("forward", "vjp")
 CASES = (
     Case(
@@ -90,6 +118,18 @@ CASES = (
                 pair_function(_writes_and_restores).apply, "purity", passes=(*_FIRST, "in_place", "saved_tensors")
             ),
             "keeps state": Mistake(KeepsState.apply, "purity", passes=_FIRST),
+        },
+    ),
+    Case(
+        replace(PAIR, name="pair of arrays"),
+        ArrayCandidate(_in_numpy, _vjp_in_numpy),
+        {
+            "writes to its input, in NumPy": Mistake(
+                ArrayCandidate(_cleared_in_numpy, _vjp_in_numpy), "purity", passes=_FIRST
+            ),
+            "writes to its cotangent, in NumPy": Mistake(
+                ArrayCandidate(_in_numpy, _scaled_in_numpy), "purity", passes=_FIRST
+            ),
         },
     ),
 )
