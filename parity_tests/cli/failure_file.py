@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import zipfile
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
+from parity_tests.harness.data_files import Malformed, parsed_json
 from parity_tests.harness.judging.reproducer import FORMAT
 
 MOST_BYTES = 2**32  # of all arrays together; a failure is shrunk, and given inputs are held a dozen times at once
@@ -114,8 +114,8 @@ def _facts(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     if text.dtype.kind != "U" or text.ndim:
         raise _Unreadable("its facts are no text")
     try:
-        facts = json.loads(str(text))
-    except (ValueError, RecursionError) as error:
+        facts = parsed_json(str(text), "facts", "the facts of a failure")
+    except Malformed as error:
         raise _Unreadable("its facts are no JSON") from error
     if not isinstance(facts, dict):
         raise _Unreadable(f"its facts are a {type(facts).__name__} where an object is expected")

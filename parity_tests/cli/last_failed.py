@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from parity_tests.cli.sources.source import Source
+from parity_tests.harness.data_files import Malformed, field, read_json
 from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import ORACLE
@@ -40,9 +41,10 @@ def folder() -> Path:
 def recall(source: Source) -> frozenset[FailedRow]:
     """What failed in the last run; nothing if nothing did, or if there was no run."""
     try:
-        rows = json.loads(_file(source).read_text(encoding="utf-8"))["failed"]
+        kept = read_json(_file(source), "what `gradparity check` has kept of its last run")
+        rows = field(kept, "failed", list[tuple[str, str, str, str, str]])
         return frozenset(FailedRow(*row) for row in rows)
-    except (OSError, ValueError, KeyError, TypeError):  # it is a cache: what cannot be read was never there
+    except (OSError, Malformed):  # it is a cache: what cannot be read was never there
         return frozenset()
 
 

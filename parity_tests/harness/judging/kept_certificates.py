@@ -30,7 +30,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ import ml_dtypes
 import numpy as np
 import scipy
 
+from parity_tests.harness.data_files import built, parsed_json
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.jaxpr_digest import NoDigest
 from parity_tests.harness.maps import BASES, ORDERS
@@ -58,6 +59,7 @@ from parity_tests.harness.specs.spec import FORMULAS, OpSpec
 
 LARGEST_FOLDER = 2**26  # bytes: some thousands of certificates, of tens of kilobytes at the most
 _FORMAT = 2
+_NUMBERS = ("float64", "complex128")
 _HARNESS = Path(__file__).parents[1]
 _IMPORTED = time.time()
 _ROUNDING = "parity_tests.harness.rounding."
@@ -81,20 +83,20 @@ class KeptCertificates:
         if (file := self._file(blank)) is None:
             return None
         try:
-            content = json.loads(_own_text(file))
-        except (OSError, ValueError, RecursionError):
+            content = built(_Content, parsed_json(_own_text(file), str(file), "a certificate"))
+        except (OSError, ValueError):
             return None
-        if not _is_certificate(content) or not all(self._still_gives(*entry) for entry in content["programs"]):
+        if not content.holds or not all(self._still_gives(*entry) for entry in content.programs):
             return None
-        if not {*self._needed(blank.check)} <= {(entry[0], _request(*entry[1:4])) for entry in content["programs"]}:
+        if not {*self._needed(blank.check)} <= {(entry[0], _request(*entry[1:4])) for entry in content.programs}:
             return None
         with contextlib.suppress(OSError):
             os.utime(file)  # when it was last used, by which `_make_room` decides
         return replace(
             blank,
-            error_over_bound=float(content["error_over_bound"]),
-            comparisons=content["comparisons"],
-            conventions=tuple(content["conventions"]),
+            error_over_bound=content.error_over_bound,
+            comparisons=content.comparisons,
+            conventions=content.conventions,
         )
 
     def write(self, row: Row) -> None:
@@ -183,7 +185,7 @@ class KeptCertificates:
                 if one == name and oracle.has_formula(name):
                     yield i, Request.of(one, arguments, by_autodiff=True)
 
-    def _still_gives(self, i: int, name: str, by_autodiff: bool, arguments: list, digest: str) -> bool:
+    def _still_gives(self, i: int, name: str, by_autodiff: bool, arguments: Sequence, digest: str) -> bool:
         """True if an entry of a file holds for these oracles."""
         try:
             return self._digest(i, _request(name, by_autodiff, arguments)) == digest
@@ -244,7 +246,7 @@ def _own_text(file: Path) -> str:
         return opened.read()
 
 
-def _request(name: str, by_autodiff: bool, arguments: list) -> Request:
+def _request(name: str, by_autodiff: bool, arguments: Sequence) -> Request:
     """The request of an entry of a file."""
     kinds = (None if a is None else (tuple(a[0]), np.dtype(a[1])) for a in arguments)
     return Request(name, by_autodiff, tuple(kinds))
@@ -277,38 +279,24 @@ def _make_room(where: Path, largest: int) -> None:
         excess -= size
 
 
-def _is_certificate(content: Any) -> bool:
-    """True if the content of a file is what `write` writes."""
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        return False
-    error, comparisons, conventions, programs = (
-        content.get(name) for name in ("error_over_bound", "comparisons", "conventions", "programs")
-    )
-    return (
-        isinstance(error, float)
-        and math.isfinite(error)
-        and type(comparisons) is int
-        and comparisons > 0
-        and isinstance(conventions, list)
-        and all(isinstance(line, str) for line in conventions)
-        and isinstance(programs, list)
-        and programs != []
-        and all(map(_is_entry, programs))
-    )
+@dataclass(frozen=True)
+class _Content:
+    """What `write` writes; of each program the oracle, the map, whether by autodiff, its arguments, and the digest."""
 
+    format: int
+    error_over_bound: float
+    comparisons: int
+    conventions: tuple[str, ...]
+    programs: tuple[tuple[int, str, bool, tuple[tuple[tuple[int, ...], str] | None, ...], str], ...]
 
-def _is_entry(entry: Any) -> bool:
-    match entry:
-        case [int(i), str(name), bool(), list(arguments), str()]:
-            return i >= 0 and name in ORDERS and all(a is None or _is_kind(a) for a in arguments)
-    return False
-
-
-def _is_kind(argument: Any) -> bool:
-    match argument:
-        case [list(shape), "float64" | "complex128"]:
-            return all(type(size) is int and size >= 0 for size in shape)
-    return False
+    @property
+    def holds(self) -> bool:
+        """True if these are numbers and names of a certificate of this format."""
+        named = all(
+            i >= 0 and name in ORDERS and all(a is None or (a[1] in _NUMBERS and min(a[0], default=0) >= 0) for a in of)
+            for i, name, _, of, _ in self.programs
+        )
+        return self.format == _FORMAT and math.isfinite(self.error_over_bound) and self.comparisons > 0 and named
 
 
 def _all_of_the_harness() -> bool:
