@@ -77,7 +77,8 @@ def load_module(path: Path, start: Path | None = None) -> ModuleType:
     try:
         loader.exec_module(module)
     except SyntaxError as error:
-        raise CaseError(f"{path}, line {error.lineno}: SyntaxError: {error.msg}") from error
+        line = "" if error.lineno is None else f", line {error.lineno}"  # of null bytes there is none
+        raise CaseError(f"{path}{line}: SyntaxError: {error.msg}") from error
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # sys.exit(), too

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import zipfile
 from pathlib import Path
@@ -11,9 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
+from parity_tests.harness.data_files import Malformed, parsed_json
 from parity_tests.harness.judging.reproducer import FORMAT
 
 MOST_BYTES = 2**32  # of all arrays together; a failure is shrunk, and given inputs are held a dozen times at once
+# The numbers of a failure are hardly compressed, but for cotangents with one entry: so many bytes from one are none
+_UNSUSPECTED, _RATIO = 2**28, 200
 _KINDS = "biufc?"  # of arrays: booleans and numbers
 _TEXT = (str, "text")
 _FACTS: dict[str, tuple[type | tuple[type, ...], str]] = {
@@ -73,6 +75,11 @@ def _arrays(archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
     claimed = sum(member.file_size for member in members)
     if claimed > MOST_BYTES:
         raise _Unreadable(f"it claims {_size(claimed)}; {_size(MOST_BYTES)} are the most that is read")
+    packed = sum(member.compress_size for member in members)
+    if claimed > _UNSUSPECTED and claimed > _RATIO * packed:
+        raise _Unreadable(
+            f"it claims {_size(claimed)}, packed in {_size(packed)}, which numbers of a failure never are"
+        )
     if len({member.filename for member in members}) < len(members):
         raise _Unreadable("two of its arrays have one name")
     arrays = {}
@@ -100,11 +107,15 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
         size = math.prod(shape) * dtype.itemsize
         if size > member.file_size:
             raise _Unreadable(f"{name!r} in it claims {_size(size)}, and has {_size(member.file_size)}")
-        data = file.read(size)
-    if len(data) < size:
+        data = bytearray(size)  # which the array then is, without a copy
+        filled = 0
+        while filled < size and (part := file.read(min(2**20, size - filled))):
+            data[filled : filled + len(part)] = part
+            filled += len(part)
+    if filled < size:
         raise _Unreadable(f"{name!r} in it is cut off")
     flat = np.frombuffer(data, dtype) if dtype.itemsize else np.zeros(shape, dtype)
-    return flat.reshape(shape, order="F" if fortran_order else "C").copy()
+    return flat.reshape(shape, order="F" if fortran_order else "C")
 
 
 def _facts(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -114,8 +125,8 @@ def _facts(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     if text.dtype.kind != "U" or text.ndim:
         raise _Unreadable("its facts are no text")
     try:
-        facts = json.loads(str(text))
-    except (ValueError, RecursionError) as error:
+        facts = parsed_json(str(text), "facts", "the facts of a failure")
+    except Malformed as error:
         raise _Unreadable("its facts are no JSON") from error
     if not isinstance(facts, dict):
         raise _Unreadable(f"its facts are a {type(facts).__name__} where an object is expected")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from parity_tests.cli.sources.source import Source
+from parity_tests.harness.data_files import Malformed, field, read_json
 from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import ORACLE
@@ -50,9 +51,10 @@ class LastRun(NamedTuple):
 def recall(source: Source) -> LastRun:
     """What is known of the last run; nothing if nothing failed, or if there was no run."""
     try:
-        data = json.loads(_file(source).read_text(encoding="utf-8"))
-        return LastRun(*(frozenset(FailedRow(*map(str, row)) for row in data[key]) for key in ("failed", "passed")))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # a cache that cannot be read was never there
+        kept = read_json(_file(source), "what `gradparity check` has kept of its last run")
+        rows = (field(kept, key, list[tuple[str, str, str, str, str]]) for key in ("failed", "passed"))
+        return LastRun(*(frozenset(FailedRow(*row) for row in of_key) for of_key in rows))
+    except (OSError, Malformed):  # it is a cache: what cannot be read was never there
         return LastRun()
 
 

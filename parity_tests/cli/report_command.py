@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,17 +56,15 @@ def _read(file: Path) -> Report:
         OSError: it cannot be read.
         ValueError: it is no report.
     """
-    from parity_tests.harness.report.report import SCHEMA, Report
+    from parity_tests.harness.data_files import Malformed, read_json
+    from parity_tests.harness.report.report import Report
 
+    what = "a report that `gradparity check --json` has written"
+    data = read_json(file, what)
     try:
-        data = json_format.loads(file.read_text(encoding="utf-8"))
-        if data["schema"] != SCHEMA:
-            raise ValueError(f"{file}: a report of schema {data['schema']}, and this version reads {SCHEMA}")
         return Report.from_dict(data)
-    except (json_format.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise ValueError(f"{file}: not a report that `gradparity check --json` has written") from error
-    except OSError as error:
-        raise OSError(f"{file}: {error.strerror or error}") from error
+    except Malformed as error:
+        raise Malformed(f"{file}: not {what}: {error}") from error
 
 
 def _write(whole: Report, files: ReportFiles) -> bool:

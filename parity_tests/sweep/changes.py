@@ -6,8 +6,8 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from parity_tests.harness.data_files import Malformed, field, read_json
 from parity_tests.sweep.lines import Line, Verdict
 from parity_tests.sweep.results_file import Results, read_results
 
@@ -64,26 +64,36 @@ def read_lines(path: Path) -> tuple[list[Line], bool]:
         OSError: it cannot be read.
         ValueError: it is none of these.
     """
+    what = "a file of the results of a sweep"
     try:
-        data: Any = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:  # a file of results has several values
+        data = read_json(path, what)
+    except Malformed as error:  # a file of results has several values, one in a line
+        try:
+            return read_results(path).all_lines, True
+        except ValueError as of_results:
+            raise of_results from error
+    if not isinstance(data, dict):
+        raise Malformed(f"{path} has no results of a sweep")
+    if data.get("kind") not in (EXPECTED, TABLE):
         return read_results(path).all_lines, True
     try:
-        if data["kind"] == EXPECTED:
-            return list(_expected_lines(data["verdicts"])), False
-        if data["kind"] != TABLE:
-            return read_results(path).all_lines, True
-        return [Line.of_json(line) for line in data["lines"]], True
-    except (AttributeError, LookupError, TypeError) as error:
-        raise ValueError(f"{path} has no results of a sweep") from error
+        if data["kind"] == TABLE:
+            return field(data, "lines", list[Line]), True
+        return list(_expected_lines(field(data, "verdicts", dict[str, dict[Verdict, list[str]]]))), False
+    except Malformed as error:
+        raise Malformed(f"{path}: not {what}: {error}") from error
 
 
-def _expected_lines(verdicts: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[Line]:
+def _expected_lines(verdicts: Mapping[str, Mapping[Verdict, Sequence[str]]]) -> Iterator[Line]:
     for operator, of_operator in verdicts.items():
         for verdict, derivatives in of_operator.items():
             for derivative in derivatives:
-                mode, of, dtype = derivative.split(" ")
-                yield Line(operator, mode, of, dtype, Verdict(verdict))
+                parts = derivative.split(" ")
+                if len(parts) != 3:
+                    place = f"verdicts[{json.dumps(operator)}][{json.dumps(verdict)}]"
+                    raise Malformed(f'{place} must be of "mode of dtype", and has {derivative[:40]!r}')
+                mode, of, dtype = parts
+                yield Line(operator, mode, of, dtype, verdict)
 
 
 def changes(before: Iterable[Line], after: Iterable[Line]) -> list[Change]:

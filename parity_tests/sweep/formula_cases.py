@@ -89,7 +89,7 @@ def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
     Raises:
         NoCase: there is none: no reference in JAX, no sample, or something that its formulas need does not run here.
     """
-    _check_syntax(entry)
+    check_formulas(entry)
     name = f"aten::{entry.name}"
     if name not in aten.OPERATORS:
         raise NoCase(f"jax_ref.aten has no {name.partition('.')[0]}; give a spec of your own with --spec")
@@ -106,6 +106,23 @@ def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
     return found
 
 
+def check_formulas(entry: derivatives.Entry) -> None:
+    """Parse all formulas, and look at what they call.
+
+    Raises:
+        NoCase: one cannot be parsed, or calls an operator that a formula must not call; with its file and line, the
+            place in it, and what to write there.
+    """
+    texts = [(formula.line, ", ".join(formula.names), formula.text) for formula in (*entry.vjps, *entry.jvps)]
+    if entry.condition is not None:
+        texts.append((entry.line, "output_differentiability", entry.condition))
+    for line, names, text in texts:
+        try:
+            derivatives.check_calls(derivatives.parse(text))
+        except (derivatives.FormulaSyntaxError, derivatives.OperatorRefused) as error:
+            raise NoCase(f"{entry.path}:{line}: {names}: {error}") from error
+
+
 def _of(entry: derivatives.Entry, calls: Sequence[RecordedCall], most: int) -> list[FormulaCase]:
     usable = [(call, moving) for call in calls if (moving := _moving(entry, call)) and _is_taken(call, moving)]
     given = [_case(entry, call, moving) for call, moving in usable]
@@ -114,19 +131,6 @@ def _of(entry: derivatives.Entry, calls: Sequence[RecordedCall], most: int) -> l
         _moved_at(case)  # which raises where a case cannot be judged
     made = (_made_case(entry, call, moving) for call, moving in usable if _is_elementwise(call, moving))
     return chosen + list(itertools.islice((case for case in made if case is not None), 1))
-
-
-def _check_syntax(entry: derivatives.Entry) -> None:
-    """Parse all formulas.
-
-    Raises:
-        NoCase: one cannot be parsed; with its file and line, the place in it, and what is expected there.
-    """
-    for formula in (*entry.vjps, *entry.jvps):
-        try:
-            derivatives.parse(formula.text)
-        except derivatives.FormulaSyntaxError as error:
-            raise NoCase(f"{entry.path}:{formula.line}: {', '.join(formula.names)}: {error}") from error
 
 
 def _moves(case: FormulaCase) -> bool:

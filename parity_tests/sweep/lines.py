@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 MODES = ("vjp", "jvp", "vjp_of_vjp", "jvp_of_jvp", "vjp_of_jvp")
 THIRD_ORDER = "vjp_of_vjp_of_vjp"  # by default of these only:
@@ -102,14 +101,3 @@ class Line:
     def as_json(self) -> dict[str, Any]:
         """Return the line as JSON's objects."""
         return dataclasses.asdict(self) | {"verdict": str(self.verdict)}
-
-    @classmethod
-    def of_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the line that `as_json` was given.
-
-        Raises:
-            ValueError, TypeError: the data are not those of a line.
-        """
-        found = data["finding"]
-        finding = None if found is None else Finding(**{**found, "place": tuple(found["place"])})
-        return cls(**{**data, "verdict": Verdict(data["verdict"]), "finding": finding})

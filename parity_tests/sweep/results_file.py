@@ -17,12 +17,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
 
+from parity_tests.harness.data_files import Malformed, built, parsed_json
+from parity_tests.harness.data_files import field as field_of
 from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.sweep.guard import Limits
 from parity_tests.sweep.lines import Line
 from parity_tests.sweep.sharding import Shard
 
 _KIND = "results of gradparity sweep"
+_WHAT = "a result of a sweep"
 _PACKAGES = ("gradparity", "torch", "jax", "jaxlib", "numpy")
 
 
@@ -221,18 +224,18 @@ def _parsed(path: Path, data: bytes) -> tuple[Results, int]:
     length = data.rfind(b"\n") + 1
     first, *others = data[:length].split(b"\n")
     try:
-        about = json.loads(first)
-        header = Header(about["versions"], about["options"], about["environment"])
-        if about["kind"] != _KIND or about["schema"] != 1:
-            raise ValueError("another kind of file")
-    except (ValueError, LookupError, TypeError) as error:
-        raise ValueError(f"{path} is no file of results of a sweep") from error
+        about = parsed_json(first, f"{path}:1", _WHAT)
+        header = built(Header, about)
+        if about.get("kind") != _KIND or about.get("schema") != 1:
+            raise Malformed("it is of another kind")
+    except Malformed as error:
+        raise ValueError(f"{path} is no file of results of a sweep: {error}") from error
     lines: dict[str, list[Line]] = {}
     for number, text in enumerate(others[:-1], 2):
         try:
-            record = json.loads(text)
-            operator, its = record["operator"], [Line.of_json(each) for each in record["lines"]]
-        except (ValueError, LookupError, TypeError) as error:
+            record = parsed_json(text, f"{path}:{number}", _WHAT)
+            operator, its = field_of(record, "operator", str), field_of(record, "lines", list[Line])
+        except Malformed as error:
             raise ValueError(f"{path}:{number} is no result of a sweep: {error}") from error
         if operator in lines:
             raise ValueError(f"{path}:{number} has {operator} again")

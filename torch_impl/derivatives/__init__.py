@@ -5,6 +5,7 @@
 """
 
 from torch_impl.derivatives.binding import bind as bind
+from torch_impl.derivatives.checking import check_calls as check_calls
 from torch_impl.derivatives.derivative import jvp as jvp
 from torch_impl.derivatives.derivative import vjp as vjp
 from torch_impl.derivatives.entries import Entry as Entry
@@ -17,6 +18,7 @@ from torch_impl.derivatives.errors import EvaluationError as EvaluationError
 from torch_impl.derivatives.errors import FormulaRefused as FormulaRefused
 from torch_impl.derivatives.errors import FormulaSyntaxError as FormulaSyntaxError
 from torch_impl.derivatives.errors import NotEvaluable as NotEvaluable
+from torch_impl.derivatives.errors import OperatorRefused as OperatorRefused
 from torch_impl.derivatives.evaluation import evaluate as evaluate
 from torch_impl.derivatives.from_python import formula_of as formula_of
 from torch_impl.derivatives.parsing import parse as parse

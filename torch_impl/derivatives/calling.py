@@ -7,47 +7,99 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 
-from torch_impl.derivatives.errors import EvaluationError, NotEvaluable
-from torch_impl.derivatives.values import TensorOptions
+from torch_impl.derivatives.allowed import refusal, writes_to_first
+from torch_impl.derivatives.errors import EvaluationError, NotEvaluable, OperatorRefused
+from torch_impl.derivatives.values import Scope, TensorOptions
 
 _NUMBER = {"int": 0, "SymInt": 0, "number": 1, "float": 2, "Tensor": 5}
 _FLOAT = {"float": 0, "number": 1, "Tensor": 5}
 _ENUMERATIONS = ("ScalarType", "Layout", "MemoryFormat")
 
 
-def has_operator(name: str, namespace: str = "aten") -> bool:
-    """Whether there is an operator of this name, which C++ may call with `_symint` after it."""
-    return bool(_overloads(namespace, name.removesuffix("_symint")))
+def has_operator(name: str) -> bool:
+    """Whether ATen has an operator of this name, which C++ may call with `_symint` after it."""
+    return bool(_overloads(name.removesuffix("_symint")))
 
 
-def call_operator(name: str, arguments: Sequence[Any], namespace: str = "aten") -> Any:
-    """Call the overload of an operator that fits the arguments best.
+def refusal_of(name: str) -> str | None:
+    """Why a formula must not call any overload of an operator, in words; None if it may call one, or there is none."""
+    reasons = [refusal(overload) for overload in _overloads(name.removesuffix("_symint"))]
+    return None if None in reasons or not reasons else next(reason for reason in reasons if reason)
+
+
+def call_operator(name: str, arguments: Sequence[Any], scope: Scope) -> Any:
+    """Call the overload of an operator of ATen that fits the arguments best.
+
+    Args:
+        name: the operator's name, without `aten::`.
+        arguments: its arguments by position.
+        scope: what the formula was given, which it must not write to.
 
     Raises:
         NotEvaluable: there is no such operator.
+        OperatorRefused: it is not one that a formula may call, or would write to a tensor of `scope`.
         EvaluationError: no overload takes these arguments.
     """
     name = name.removesuffix("_symint")
-    overloads = _overloads(namespace, name)
+    overloads = _overloads(name)
     if not overloads:
         raise NotEvaluable(name, "there is no such operator, and it is not written in Python here")
     given = _expanded(arguments)
-    costs = [(cost, i) for i, overload in enumerate(overloads) if (cost := _cost(overload, given)) is not None]
-    if not costs:
+    allowed = [overload for overload in overloads if refusal(overload) is None]
+    overload = _best(allowed, given)
+    if overload is None:
+        reason = refusal(refused) if (refused := _best(overloads, given)) else refusal_of(name)
+        if reason is not None:
+            raise OperatorRefused(f"at::{name} is refused: it {reason}")
         kinds = ", ".join(type(one).__name__ for one in arguments)
         declared = "\n  ".join(str(overload._schema) for overload in overloads)
-        raise EvaluationError(f"no overload of {namespace}::{name} takes ({kinds}); there is\n  {declared}")
-    overload = overloads[min(costs)[1]]
+        raise EvaluationError(f"no overload of aten::{name} takes ({kinds}); there is\n  {declared}")
+    if writes_to_first(overload):
+        _refuse_to_write(name, given[0], scope)
     pairs = list(zip(overload._schema.arguments, given, strict=False))
     positional = [_converted(value) for d, value in pairs if not d.kwarg_only]
     named = {d.name: _converted(value) for d, value in pairs if d.kwarg_only}
     return overload(*positional, **named)
 
 
+def _refuse_to_write(name: str, written: torch.Tensor, scope: Scope) -> None:
+    """PyTorch's own formulas write to tensors that they have made, and an in-place operator's to its tangent."""
+    own = {"self_t"} if "original_self_t" in scope else set()
+    kept = {of: place for of, given in scope.items() if of not in own for place in _memory(given)}
+    where = _memory(written)
+    if not where:
+        raise OperatorRefused(f"at::{name} is refused: it writes to a {written.layout} tensor; leave out its last `_`")
+    for of, place in kept.items():
+        if place in where:
+            text = f"at::{name} is refused: it writes to the memory of {of}, which the formula is only given"
+            raise OperatorRefused(f"{text}; leave out its last `_`, which gives a new tensor")
+
+
+def _memory(value: Any) -> list[int]:
+    """Where the entries of a tensor, or of those in a list, are; nothing of what has no memory that can be named."""
+    if isinstance(value, (list, tuple)):
+        return [place for one in value for place in _memory(one)]
+    if not isinstance(value, torch.Tensor):
+        return []
+    while is_functorch_wrapped_tensor(value):
+        value = get_unwrapped(value)
+    if value.layout is torch.sparse_coo:
+        return [*_memory(value._indices()), *_memory(value._values())]
+    if value.layout is not torch.strided or value.is_mkldnn:
+        return []
+    return [value.untyped_storage()._cdata]
+
+
+def _best(overloads: Sequence[torch._ops.OpOverload], given: Sequence[Any]) -> torch._ops.OpOverload | None:
+    costs = [(cost, i) for i, overload in enumerate(overloads) if (cost := _cost(overload, given)) is not None]
+    return overloads[min(costs)[1]] if costs else None
+
+
 @functools.cache
-def _overloads(namespace: str, name: str) -> tuple[torch._ops.OpOverload, ...]:
-    packet = getattr(getattr(torch.ops, namespace), name, None)
+def _overloads(name: str) -> tuple[torch._ops.OpOverload, ...]:
+    packet = getattr(torch.ops.aten, name, None)
     if not isinstance(packet, torch._ops.OpOverloadPacket):
         return ()
     found = [getattr(packet, overload) for overload in packet.overloads()]

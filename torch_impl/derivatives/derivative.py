@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from torch_impl.derivatives.entries import Entry, Formula
-from torch_impl.derivatives.errors import DerivativeNotImplemented, EvaluationError, NotEvaluable
+from torch_impl.derivatives.errors import DerivativeNotImplemented, EvaluationError, NotEvaluable, OperatorRefused
 from torch_impl.derivatives.evaluation import evaluate
 from torch_impl.derivatives.functions.elementary import sum_to
 from torch_impl.derivatives.parsing import parse
@@ -137,6 +137,8 @@ def _value(entry: Entry, formula: Formula, scope: Scope) -> Any:
     except NotEvaluable as error:
         error.add_note(where)
         raise
+    except OperatorRefused as error:
+        raise OperatorRefused(f"{error}\n  {where}") from error
     except EvaluationError as error:
         raise EvaluationError(f"{where}\n  {error}") from error
     except Exception as error:

@@ -30,6 +30,10 @@ class NotEvaluable(NotImplementedError):
         super().__init__(f"cannot evaluate {name}: {reason}")
 
 
+class OperatorRefused(EvaluationError):
+    """A formula calls what a derivatives.yaml, which may be a stranger's, must not call; says what to write instead."""
+
+
 class DerivativeNotImplemented(NotImplementedError):
     """PyTorch itself declares that this derivative is not implemented."""
 

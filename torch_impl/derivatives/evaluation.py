@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from torch_impl.derivatives.calling import call_operator, has_operator
+from torch_impl.derivatives.calling import call_operator
 from torch_impl.derivatives.errors import EvaluationError, NotEvaluable
 from torch_impl.derivatives.functions import MANUAL
 from torch_impl.derivatives.members import call_member
@@ -48,11 +48,12 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     **{"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le},
     **{">": operator.gt, ">=": operator.ge, "&": operator.and_, "|": operator.or_, "^": operator.xor},
 }
+_LARGEST_VECTOR = 10_000
 _OF_NUMBERS: dict[str, Callable[..., Any]] = {"sqrt": math.sqrt, "exp": math.exp, "log": math.log, "pow": math.pow}
 _BUILDERS: dict[str, Callable[..., Any]] = {
     "Tensor": lambda *of: of[0] if of else None,
     "std::optional": lambda *of: of[0] if of else None,
-    "std::vector": lambda size, of=None: [of] * size,
+    "std::vector": lambda size, of=None: _vector(size, of),
     "std::make_tuple": lambda *of: tuple(of),
     "IntArrayRef": list,
     "at::OptionalArrayRef": list,
@@ -112,7 +113,7 @@ def _call(tree: Call, scope: Scope) -> Any:
         # Codegen saves `bias->sym_sizes()` as an optional, which is empty where the bias is
         if callee.arrow and of is None:
             return None
-        return call_member(of, callee.name, [evaluate(one, scope) for one in tree.arguments])
+        return call_member(of, callee.name, [evaluate(one, scope) for one in tree.arguments], scope)
     if not isinstance(callee, Name):
         raise NotEvaluable(unparse(callee), "only names and members are called")
     name = "::".join(part for part in callee.parts if part)
@@ -123,14 +124,15 @@ def _call(tree: Call, scope: Scope) -> Any:
         return tuple(arguments) if arguments else (None,) * len(callee.templates)
     if name in _BUILDERS:
         return _BUILDERS[name](*arguments)
-    return call_function(callee.parts, arguments)
+    return call_function(callee.parts, arguments, scope)
 
 
-def call_function(parts: tuple[str, ...], arguments: list[Any]) -> Any:
+def call_function(parts: tuple[str, ...], arguments: list[Any], scope: Scope) -> Any:
     """Call a function by its C++ name: one of FunctionsManual.cpp written anew, or an operator of ATen.
 
     Raises:
         NotEvaluable: there is neither.
+        OperatorRefused: it is an operator that a formula must not call.
     """
     *namespaces, name = [part for part in parts if part]
     if name in _OF_NUMBERS and all(isinstance(one, (int, float)) for one in arguments):
@@ -140,10 +142,15 @@ def call_function(parts: tuple[str, ...], arguments: list[Any]) -> Any:
     if namespaces in ([], ["at"]):
         if namespaces and name == "sum_to":
             return MANUAL[name](*arguments)
-        return call_operator(name, arguments)
-    if len(namespaces) == 1 and namespaces[0] not in ("std", "c10") and has_operator(name, namespaces[0]):
-        return call_operator(name, arguments, namespaces[0])
-    raise NotEvaluable("::".join(parts))
+        return call_operator(name, arguments, scope)
+    # Such as the user's own operators: what they do is not known here
+    raise NotEvaluable("::".join(parts), "only operators of ATen are called: at::name")
+
+
+def _vector(size: int, of: Any) -> list[Any]:
+    if size > _LARGEST_VECTOR:
+        raise EvaluationError(f"a vector of {size:,} items; sizes and axes are never more than {_LARGEST_VECTOR:,}")
+    return [of] * size
 
 
 def _unary(sign: str, value: Any) -> Any:
@@ -196,4 +203,6 @@ def _truth(value: Any) -> bool:
 def _defined(value: Any) -> Any:
     if value is None:
         raise EvaluationError("an undefined tensor or an empty optional was used as a value")
+    if isinstance(value, str):
+        raise EvaluationError("text is no number")
     return value

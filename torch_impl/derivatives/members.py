@@ -11,7 +11,7 @@ from torch._prims_common import suggest_memory_format
 
 from torch_impl.derivatives.calling import call_operator, has_operator
 from torch_impl.derivatives.errors import EvaluationError, NotEvaluable
-from torch_impl.derivatives.values import TensorOptions
+from torch_impl.derivatives.values import Scope, TensorOptions
 
 Number = int | float | complex
 
@@ -62,10 +62,11 @@ _OF_DEVICE: dict[str, Callable[..., Any]] = {
 }
 
 
-def call_member(of: Any, name: str, arguments: Sequence[Any]) -> Any:
-    """What `of.name(arguments)` gives.
+def call_member(of: Any, name: str, arguments: Sequence[Any], scope: Scope) -> Any:
+    """Call `of.name(arguments)` in a formula that was given the values of `scope`.
 
     Raises:
+        OperatorRefused: as `call_operator`.
         EvaluationError: `of` is an undefined tensor or an empty optional.
         NotEvaluable: there is no such member here.
     """
@@ -81,8 +82,13 @@ def call_member(of: Any, name: str, arguments: Sequence[Any]) -> Any:
     if known is not None:
         return known(of, *arguments)
     if isinstance(of, torch.Tensor) and has_operator(name):
-        return call_operator(name, [of, *arguments])
+        return call_operator(name, [of, *arguments], scope)
     raise NotEvaluable(f"{name}()", f"it is no member of {type(of).__name__} here")
+
+
+def is_member(name: str) -> bool:
+    """True of a member that is written here, so that no operator of ATen is called for it."""
+    return any(name in known for known in (_OF_TENSOR, _OF_NUMBER, _OF_LIST, _OF_DEVICE))
 
 
 def _known(of: Any) -> dict[str, Callable[..., Any]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from torch_impl.derivatives.errors import FormulaSyntaxError
@@ -27,6 +28,8 @@ from torch_impl.derivatives.syntax import (
 from torch_impl.derivatives.tokens import Token, tokens
 
 T = TypeVar("T")
+# PyTorch's formulas reach 16 and 12; beyond these, who walks the tree would run out of stack
+_DEEPEST, _LONGEST = 40, 150
 
 
 @functools.lru_cache(maxsize=1024)
@@ -47,6 +50,7 @@ class _Parser:
         self._text = text
         self._tokens = tokens(text)
         self._at = 0
+        self._depth = 0
 
     @property
     def _next(self) -> Token:
@@ -81,31 +85,49 @@ class _Parser:
         if self._next.kind != "end":
             raise self._fail("an operator or the end")
 
+    @contextlib.contextmanager
+    def _one_deeper(self) -> Iterator[None]:
+        if self._depth == _DEEPEST:
+            raise self._fail(f"at most {_DEEPEST} brackets, signs and conditions within each other")
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    def _check_length(self, number: int) -> None:
+        if number > _LONGEST:
+            raise self._fail(f"at most {_LONGEST} operators or calls in a row")
+
     def expression(self) -> Expression:
-        test = self._binary(0)
-        if not self._accept("?"):
-            return test
-        then = self.expression()
-        self._expect(":")
-        return Conditional(test, then, self.expression())
+        with self._one_deeper():
+            test = self._binary(0)
+            if not self._accept("?"):
+                return test
+            then = self.expression()
+            self._expect(":")
+            return Conditional(test, then, self.expression())
 
     def _binary(self, level: int) -> Expression:
         if level == len(PRECEDENCE):
             return self._unary()
-        left = self._binary(level + 1)
+        left, number = self._binary(level + 1), 0
         while self._sees(*PRECEDENCE[level]):
+            self._check_length(number := number + 1)
             operator = self._take().text
             left = Binary(operator, left, self._binary(level + 1))
         return left
 
     def _unary(self) -> Expression:
         if self._sees(*UNARY):
-            return Unary(self._take().text, self._unary())
+            with self._one_deeper():
+                return Unary(self._take().text, self._unary())
         return self._postfix()
 
     def _postfix(self) -> Expression:
-        tree = self._primary()
+        tree, number = self._primary(), 0
         while True:
+            self._check_length(number := number + 1)
             if self._accept("("):
                 tree = Call(tree, self._list(self.expression, ")"))
             elif self._accept("["):
@@ -184,4 +206,5 @@ class _Parser:
         return found
 
     def _template_argument(self) -> Name | Number:
-        return Number(self._take().text) if self._next.kind == "number" else self._qualified()
+        with self._one_deeper():
+            return Number(self._take().text) if self._next.kind == "number" else self._qualified()

@@ -27,6 +27,8 @@ PACKAGED_FUNCTIONS = _PACKAGED / "ATen/native/native_functions.yaml"
 _TAGS = _PACKAGED / "ATen/native/tags.yaml"
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NOT_FORMULAS = ("name", "dispatch", "output_differentiability", "complex")
+# PyTorch's own has 200 kB, 723 entries and 4 levels
+LARGEST_FILE, MOST_ENTRIES, _DEEPEST = 2**22, 5000, 10
 _AUTOMATIC: tuple[Rule, ...] = ("auto_linear", "auto_element_wise")
 
 
@@ -158,16 +160,56 @@ def _jvp(
 
 def _items(path: Path) -> list[_Item]:
     try:
-        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=_LOADER)
+        text = _text(path)
+        _check_structure(path, text)
+        root = yaml.compose(text, Loader=_LOADER)
     except FileNotFoundError:
         raise DerivativesFileError(f"{path}:1: there is no such file") from None
+    except OSError as error:
+        raise DerivativesFileError(f"{path}: cannot be read: {error.strerror or error}") from error
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         hint = "put a formula that holds `: `, or begins with a quote or bracket, in quotes"
         raise DerivativesFileError(f"{path}:{line}: not YAML: {error.problem}; {hint}") from error
+    except yaml.YAMLError as error:
+        raise DerivativesFileError(f"{path}: not YAML: {' '.join(str(error).split())}; write it anew") from error
     if not isinstance(root, yaml.SequenceNode):
         raise DerivativesFileError(f"{path}:1: must be a list of entries, each with `- name: schema`")
     return [_item(path, node) for node in root.value]
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        content = file.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise DerivativesFileError(f"{path}: has more than {LARGEST_FILE:,} bytes, of which none are read; split it")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        hint = "write it in UTF-8"
+        raise DerivativesFileError(f"{path}: no text in UTF-8: {error.reason} at byte {error.start}; {hint}") from error
+
+
+def _check_structure(path: Path, text: str) -> None:
+    """Look at the parts of the file one after the other: what makes a tree of them calls itself for each level.
+
+    Raises:
+        DerivativesFileError: it is nested more deeply than entries are, or has more entries than operators can have.
+        yaml.YAMLError: it is not YAML.
+    """
+    depth = entries = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent):
+            raise DerivativesFileError(f"{path}:{line}: an alias (`*name`) is not read; write out what it stands for")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            entries += depth == 2
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise DerivativesFileError(f"{path}:{line}: brackets or lists in more than {_DEEPEST} levels; remove some")
+        if entries > MOST_ENTRIES:
+            raise DerivativesFileError(f"{path}:{line}: more than {MOST_ENTRIES:,} entries; split the file")
 
 
 def _item(path: Path, node: yaml.Node) -> _Item:
@@ -197,6 +239,8 @@ def _pairs(path: Path, node: yaml.Node, what: str) -> dict[str, yaml.Node]:
         raise DerivativesFileError(f"{path}:{line}: {what} must be `names: formula` pairs; indent them below it")
     pairs: dict[str, yaml.Node] = {}
     for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise DerivativesFileError(f"{path}:{line}: {what} must be `names: formula` pairs, with names of text")
         if key.value in pairs:
             raise DerivativesFileError(f"{path}:{key.start_mark.line + 1}: `{key.value}` is there twice; remove one")
         pairs[key.value] = value

@@ -113,13 +113,14 @@ def _severity(code: int) -> int:
 
 
 def _cases(entry: Entry, spec: Path | None) -> Sequence:
-    from parity_tests.sweep.formula_cases import FormulaCase, cases
+    from parity_tests.sweep.formula_cases import FormulaCase, cases, check_formulas
     from parity_tests.sweep.formula_function import by_formulas
 
     if spec is None:
         return cases(entry)
     from parity_tests.cli.case_file import load_spec
 
+    check_formulas(entry)
     moving = [name for formula in entry.vjps for name in formula.names]
     given = load_spec(spec)
     return [FormulaCase(by_formulas(entry, moving, {}), replace(given, dtypes=given.dtypes or ("float64",)))]

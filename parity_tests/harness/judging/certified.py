@@ -17,7 +17,7 @@ from parity_tests.harness.exceptions.errors import described as described_error
 from parity_tests.harness.exceptions.errors import first_line, where_of
 from parity_tests.harness.findings import Comparison, Finding, Verdict
 from parity_tests.harness.judging import remedies
-from parity_tests.harness.judging.kept_certificates import KeptCertificates
+from parity_tests.harness.judging.kept_certificates import KeptCertificates, why_not_trusted
 from parity_tests.harness.judging.row_findings import with_findings
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.numbers.numerics import pinned
@@ -129,6 +129,8 @@ class CertifiedOracle:
             ]
         self._special_points = SpecialPoints(self.oracle, self.cases)
         self._kept = KeptCertificates(self.oracle, self.cases)
+        if (why := why_not_trusted()) is not None:
+            self.notes += (Note(why),)
 
     def _notes(self, every: Sequence[Sample], reasons: Sequence[str | None]) -> tuple[Note, ...]:
         if self._values.all_nan:

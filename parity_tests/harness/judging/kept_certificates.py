@@ -1,10 +1,14 @@
 """The oracle's certificates, kept from one run to the next in the folder of JAX's compilation cache.
 
 A certificate follows from the spec, the samples, the harness, the versions of what it computes with, and the programs
-that JAX traces of the oracle. All but the programs are in the name of its file. Which programs the witnesses evaluated
-is not known in advance; the file lists all that the oracle had traced by then, each with its digest. It is read only if
-the same requests give the same programs again: then the witnesses would have been given the same numbers, one after the
-other. Tracing takes a tenth of the time that the witnesses take, and most of it is needed by the checks anyway.
+that JAX traces of the oracle. All of it is in the name of its file: of the programs those of which it is known in
+advance that a witness asks for them. Which others there will be is not known; the file lists all that the oracle had
+traced by then, each with its digest. It is read only if it lists all of the known ones, and if the same requests give
+the same programs again: then the witnesses would have been given the same numbers, one after the other. Tracing takes a
+tenth of the time that the witnesses take, and most of it is needed by the checks anyway.
+
+What stands in such a file is believed. So the folder must be the user's own, and nobody else may write to it: a folder
+of another user, or one that others may write to, keeps nothing, which the report says.
 
 The folder is bounded as JAX bounds its own cache: by a size in bytes, beyond which the files that were not used for the
 longest time are deleted. JAX has no bound by default; here it is `LARGEST_FOLDER`.
@@ -22,10 +26,11 @@ import json
 import math
 import os
 import platform
+import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +40,10 @@ import ml_dtypes
 import numpy as np
 import scipy
 
+from parity_tests.harness.data_files import built, parsed_json
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.jaxpr_digest import NoDigest
-from parity_tests.harness.maps import ORDERS
+from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.harness.oracle import witnesses as witnesses_of_the_harness
 from parity_tests.harness.oracle.fingerprint import fingerprint
 from parity_tests.harness.oracle.oracle import Oracle
@@ -52,7 +58,8 @@ from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.specs.spec import FORMULAS, OpSpec
 
 LARGEST_FOLDER = 2**26  # bytes: some thousands of certificates, of tens of kilobytes at the most
-_FORMAT = 1
+_FORMAT = 2
+_NUMBERS = ("float64", "complex128")
 _HARNESS = Path(__file__).parents[1]
 _IMPORTED = time.time()
 _ROUNDING = "parity_tests.harness.rounding."
@@ -76,18 +83,20 @@ class KeptCertificates:
         if (file := self._file(blank)) is None:
             return None
         try:
-            content = json.loads(file.read_text("utf-8"))
+            content = built(_Content, parsed_json(_own_text(file), str(file), "a certificate"))
         except (OSError, ValueError):
             return None
-        if not _is_certificate(content) or not all(self._still_gives(*entry) for entry in content["programs"]):
+        if not content.holds or not all(self._still_gives(*entry) for entry in content.programs):
+            return None
+        if not {*self._needed(blank.check)} <= {(entry[0], _request(*entry[1:4])) for entry in content.programs}:
             return None
         with contextlib.suppress(OSError):
             os.utime(file)  # when it was last used, by which `_make_room` decides
         return replace(
             blank,
-            error_over_bound=float(content["error_over_bound"]),
-            comparisons=content["comparisons"],
-            conventions=tuple(content["conventions"]),
+            error_over_bound=content.error_over_bound,
+            comparisons=content.comparisons,
+            conventions=content.conventions,
         )
 
     def write(self, row: Row) -> None:
@@ -107,16 +116,22 @@ class KeptCertificates:
         }
         # The next run makes it again; the report has nothing to say of that.
         with contextlib.suppress(OSError):
-            file.parent.mkdir(parents=True, exist_ok=True)
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_text(file, json.dumps(content))
+            file.chmod(0o600)  # whatever the umask: a file that others may write to is not read
             _make_room(file.parent, _largest_folder(self._largest))
 
     def _file(self, row: Row) -> Path | None:
         """The file of a row's certificate; None if it cannot be kept."""
         where = folder()
-        if where is None or self._facts is None or not _all_of_the_harness():
+        if where is None or why_not_trusted() or self._facts is None or not _all_of_the_harness():
+            return None
+        try:
+            programs = sorted((i, repr(request), self._digest(i, request)) for i, request in self._needed(row.check))
+        except Exception:  # one cannot be traced, or has no digest: the new certificate says what is wrong
             return None
         facts = [self._facts, _environment(), _source(), row.op, row.check, row.dtype, row.device, list(witnesses())]
+        facts.append(programs)
         return where / f"{hashlib.sha256(repr(facts).encode()).hexdigest()}.json"
 
     @functools.cached_property
@@ -147,11 +162,33 @@ class KeptCertificates:
                 arguments = [None if a is None else [list(a[0]), a[1].name] for a in request.arguments]
                 yield [i, request.name, request.by_autodiff, arguments, self._digest(i, request)]
 
-    def _still_gives(self, i: int, name: str, by_autodiff: bool, arguments: list, digest: str) -> bool:
+    def _needed(self, name: str) -> Iterator[tuple[int, Request]]:
+        """What the witnesses ask for to certify a map: at each sample the map itself, by its formula and by autodiff,
+        all maps of which it is a derivative, and beside a VJP the JVP of the same order.
+        """
+        maps = [name]
+        while maps[-1] != "forward":
+            maps.append(BASES[maps[-1]])
+        beside = [
+            other for other, order in ORDERS.items() if order[-1:] == ("jvp",) and order[:-1] == ORDERS[name][:-1]
+        ]
+        for sample in self._cases:
+            if sample.first_order_only:
+                continue
+            oracle = self._oracle.at(sample)
+            i = next(k for k, known in enumerate(self._oracles) if known is oracle)
+            shapes = oracle.shapes(tuple(sample.shapes))
+            for one in dict.fromkeys([*maps, *(beside if ORDERS[name][-1:] == ("vjp",) else ())]):
+                slots = oracle.map(one).arguments
+                arguments = [np.broadcast_to(np.zeros((), oracle.dtypes[s.like]), shapes[s.like]) for s in slots]
+                yield i, Request.of(one, arguments, by_autodiff=False)
+                if one == name and oracle.has_formula(name):
+                    yield i, Request.of(one, arguments, by_autodiff=True)
+
+    def _still_gives(self, i: int, name: str, by_autodiff: bool, arguments: Sequence, digest: str) -> bool:
         """True if an entry of a file holds for these oracles."""
-        kinds = (None if a is None else (tuple(a[0]), np.dtype(a[1])) for a in arguments)
         try:
-            return self._digest(i, Request(name, by_autodiff, tuple(kinds))) == digest
+            return self._digest(i, _request(name, by_autodiff, arguments)) == digest
         except Exception:  # it cannot be traced any more, or has no digest: the new certificate says what is wrong
             return False
 
@@ -169,6 +206,50 @@ def folder() -> Path | None:
     if not where or "://" in where or not jax.config.values["jax_enable_compilation_cache"] or not _largest_folder():
         return None
     return Path(where, "gradparity-certificates")
+
+
+def why_not_trusted() -> str | None:
+    """Why nothing is read from the folder or kept there, and what to do; None if it is the user's own, or none is set.
+
+    A link counts as the folder to which it leads, if it is the user's own.
+    """
+    where = folder()
+    if where is None:
+        return None
+    for look in (os.lstat, os.stat):
+        try:
+            status = look(where)
+        except OSError:  # it will be made, by this user
+            continue
+        own = hasattr(os, "getuid") and status.st_uid == os.getuid()
+        written_by_others = not stat.S_ISLNK(status.st_mode) and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if not own or written_by_others:
+            who = "others may write to it" if own else "it belongs to another user"
+            return (
+                f"certificates of the oracle are not kept from run to run: {who}, {where}; "
+                f"set JAX_COMPILATION_CACHE_DIR to a folder of your own{', or chmod go-w it' if own else ''}"
+            )
+    return None
+
+
+def _own_text(file: Path) -> str:
+    """The text of a file of the user's own: others may have put one there before the folder was closed to them.
+
+    Raises:
+        OSError: it cannot be read, or is another user's, or others may write to it.
+        UnicodeDecodeError: it is no UTF-8.
+    """
+    with open(file, encoding="utf-8") as opened:
+        status = os.fstat(opened.fileno())
+        if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise PermissionError(f"{file} is not this user's alone")
+        return opened.read()
+
+
+def _request(name: str, by_autodiff: bool, arguments: Sequence) -> Request:
+    """The request of an entry of a file."""
+    kinds = (None if a is None else (tuple(a[0]), np.dtype(a[1])) for a in arguments)
+    return Request(name, by_autodiff, tuple(kinds))
 
 
 def _largest_folder(largest: int = LARGEST_FOLDER) -> int:
@@ -198,38 +279,24 @@ def _make_room(where: Path, largest: int) -> None:
         excess -= size
 
 
-def _is_certificate(content: Any) -> bool:
-    """True if the content of a file is what `write` writes."""
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        return False
-    error, comparisons, conventions, programs = (
-        content.get(name) for name in ("error_over_bound", "comparisons", "conventions", "programs")
-    )
-    return (
-        isinstance(error, float)
-        and math.isfinite(error)
-        and type(comparisons) is int
-        and comparisons > 0
-        and isinstance(conventions, list)
-        and all(isinstance(line, str) for line in conventions)
-        and isinstance(programs, list)
-        and programs != []
-        and all(map(_is_entry, programs))
-    )
+@dataclass(frozen=True)
+class _Content:
+    """What `write` writes; of each program the oracle, the map, whether by autodiff, its arguments, and the digest."""
 
+    format: int
+    error_over_bound: float
+    comparisons: int
+    conventions: tuple[str, ...]
+    programs: tuple[tuple[int, str, bool, tuple[tuple[tuple[int, ...], str] | None, ...], str], ...]
 
-def _is_entry(entry: Any) -> bool:
-    match entry:
-        case [int(i), str(name), bool(), list(arguments), str()]:
-            return i >= 0 and name in ORDERS and all(a is None or _is_kind(a) for a in arguments)
-    return False
-
-
-def _is_kind(argument: Any) -> bool:
-    match argument:
-        case [list(shape), "float64" | "complex128"]:
-            return all(type(size) is int and size >= 0 for size in shape)
-    return False
+    @property
+    def holds(self) -> bool:
+        """True if these are numbers and names of a certificate of this format."""
+        named = all(
+            i >= 0 and name in ORDERS and all(a is None or (a[1] in _NUMBERS and min(a[0], default=0) >= 0) for a in of)
+            for i, name, _, of, _ in self.programs
+        )
+        return self.format == _FORMAT and math.isfinite(self.error_over_bound) and self.comparisons > 0 and named
 
 
 def _all_of_the_harness() -> bool:

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from parity_tests.harness.report.atomic_file import write_text
+from parity_tests.harness.report.printable import printable
 from parity_tests.harness.report.results import ORACLE, Failure, Results, Row
 from parity_tests.harness.report.text import SHORT, explanations, failure_text, grouped_failures, summary, verdict_line
 
@@ -40,6 +42,7 @@ def _rendered(template: str, report: Results, anchor: str) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_shown,
     )
     environment.filters.update(shade=shade, length=length, cell=cell, short=lambda dtype: SHORT[dtype])
     ops = dict.fromkeys(row.op for row in report.rows)
@@ -60,6 +63,11 @@ def _rendered(template: str, report: Results, anchor: str) -> str:
         consequences=[(line, followed[key]) for key, line in summary(consequences).items()],
         explanations=[text.plain for text in explanations(report)],
     )
+
+
+def _shown(value: object) -> object:
+    """A value as the page has it: control characters are visible, as on a terminal; what is HTML already stays."""
+    return value if isinstance(value, Markup | int | float) else printable(str(value))
 
 
 @dataclass(frozen=True)

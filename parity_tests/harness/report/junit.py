@@ -43,7 +43,7 @@ def _suite(root: ElementTree.Element, op: str, rows: Sequence[Row], failed: set[
 
 def _case(suite: ElementTree.Element, row: Row, failed: bool) -> str:
     """Add a row, and return what it is: failure, error, skipped, or passed."""
-    name = f"{row.check}[{row.dtype}-{row.device}]"
+    name = printable(f"{row.check}[{row.dtype}-{row.device}]")
     classname = printable(f"{row.op}.{row.candidate}")
     case = ElementTree.SubElement(suite, "testcase", classname=classname, name=name, time=f"{row.seconds:.3f}")
     if failed:

@@ -47,10 +47,11 @@ def _failure(group: Sequence[Failure]) -> Iterator[str]:
     failure, *others = group
     judged = "its own certificate" if failure.candidate == ORACLE else "the oracle"
     what = "is suspect" if failure.suspect else f"disagrees with {judged}"
-    yield f"### {_escaped(failure.op)}: {_escaped(failure.candidate)} {what} in `{failure.check}`"
-    sizes = ", ".join(f"{axis}={size}" for axis, size in failure.sizes.items())
-    where = f"{failure.dtype} on {failure.device}, sample `{failure.sample}`" + (f" ({sizes})" if sizes else "")
-    also = f"; also in {', '.join(other.dtype for other in others)}" if others else ""
+    yield f"### {_escaped(failure.op)}: {_escaped(failure.candidate)} {what} in `{_uncoded(failure.check)}`"
+    sizes = ", ".join(f"{_escaped(axis)}={size}" for axis, size in failure.sizes.items())
+    where = f"{_escaped(failure.dtype)} on {_escaped(failure.device)}, sample `{_uncoded(failure.sample)}`"
+    where += f" ({sizes})" if sizes else ""
+    also = f"; also in {', '.join(_escaped(other.dtype) for other in others)}" if others else ""
     yield f"In {where}, seed {failure.seed}{also}."
     yield _table(failure.wrong)
     lines = [f"Looks like: `{_uncoded(result.looks_like)}`" for result in failure.wrong if result.looks_like]
@@ -78,7 +79,8 @@ def _row(result: WrongResult) -> str:
         error, allowed = apart(result.error, result.allowed, digits=3, sign="")
     pattern = result.pattern + (f" ({result.circumstance})" if result.circumstance else "")
     index = "" if result.index is None else str(result.index)
-    cells = (f"`{result.label}`", _escaped(pattern), index, candidate, oracle, error, allowed)
+    label = _uncoded(result.label).replace("|", "\\|")  # which ends a cell of a table even in code
+    cells = (f"`{label}`", _escaped(pattern), index, candidate, oracle, error, allowed)
     return f"| {' | '.join(cells)} |"
 
 
@@ -89,7 +91,7 @@ def _versions(report: Results) -> str:
 
 
 def _folded(title: str, body: str) -> str:
-    return f"<details>\n<summary>{html.escape(title)}</summary>\n\n{body}\n\n</details>"
+    return f"<details>\n<summary>{html.escape(_unlinked(title))}</summary>\n\n{body}\n\n</details>"
 
 
 def _code(text: str, language: str) -> str:
@@ -100,10 +102,26 @@ def _code(text: str, language: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text in a line, in which nothing is taken for Markdown or HTML."""
-    return re.sub(r"([\\`*_\[\]|#<>~])", r"\\\1", in_a_line(text))
+    """Text in a line, in which nothing is taken for Markdown or HTML, pings nobody and links to nothing."""
+    text = re.sub(r"([\\`*_\[\]|#<>~&$])", r"\\\1", _unlinked(in_a_line(text).strip()))
+    return re.sub(r"^(?:[-+=](?=[-=\s]|$)|\d+(?=[.)](?:\s|$)))", _begun, text)
+
+
+def _begun(match: re.Match[str]) -> str:
+    """What would begin a list at the beginning of a line, so that it does not."""
+    return match[0] + _NOTHING if match[0].isdigit() else "\\" + match[0]
+
+
+# What GitHub makes a link, or a message to somebody, of the text that it shows, in which no escape is left
+_LINKED = re.compile(r"@|#(?=\d)|\bGH-(?=\d)|://|\bwww(?=\.)|\b(?:mailto|xmpp)(?=:)", re.IGNORECASE)
+_NOTHING = "\u200b"  # a space without width
+
+
+def _unlinked(text: str) -> str:
+    """Text that reads as before; `@name`, `#12`, `GH-12` and addresses are interrupted by a space without width."""
+    return _LINKED.sub(lambda match: match[0][:1] + _NOTHING + match[0][1:], text)
 
 
 def _uncoded(text: str) -> str:
-    """Text in a line that can be put between backticks."""
-    return in_a_line(text).replace("`", "'")
+    """Text in a line that can be put between backticks, where nothing is linked."""
+    return in_a_line(text).replace("`", "'").strip() or "-"

@@ -9,10 +9,12 @@ import json
 import math
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from parity_tests.harness.candidates.not_built import NotBuilt
+from parity_tests.harness.data_files import Malformed, built
+from parity_tests.harness.data_files import field as field_of
 from parity_tests.harness.exceptions.explaining import explain
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.report.atomic_file import write_text
@@ -28,10 +30,8 @@ from parity_tests.harness.report.results import (
     Row,
     WrongResult,
     failure_as_dict,
-    result_from_dict,
-    smallest_from_dict,
 )
-from parity_tests.harness.report.text import as_text, verdict_line
+from parity_tests.harness.report.text import SHORT, as_text, verdict_line
 
 SCHEMA = 1
 
@@ -189,32 +189,39 @@ class Report:
         )
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Report:
-        """The report that `as_dict` was made from; a number that was not finite comes back as infinity."""
-        failures = []
-        for item in data["failures"]:
-            wrong = tuple(WrongResult(**result_from_dict(result)) for result in item["wrong"])
-            fields = {"wrong": wrong, "smallest": smallest_from_dict(item.get("smallest"))}
-            fields |= {name: tuple(item.get(name, ())) for name in ("agrees", "unexplained")}
-            failures.append(Failure(**item | fields))
+    def from_dict(cls, data: Any) -> Report:
+        """The report that `as_dict` was made from; a number that was not finite comes back as infinity.
+
+        Raises:
+            Malformed: the data are not those of a report of this schema; names the place.
+        """
+        if (schema := field_of(data, "schema", Any)) != SCHEMA:
+            raise Malformed(f"a report of schema {str(schema)[:20]}, and this version reads {SCHEMA}")
+        failures = field_of(data, "failures", list[Failure])
+        for i, failure in enumerate(failures):
+            if not failure.wrong:
+                raise Malformed(f"failures[{i}].wrong must be a list of one result or more, and is empty")
+            _check_shown(failure.dtype, (*failure.wrong, *_smallest(failure)), f"failures[{i}]")
         rows = []
-        for item in data["rows"]:
-            place = item["failure"]
-            error = math.inf if item["error_over_bound"] is None else item["error_over_bound"]
-            failure = None if place is None else failures[place]
-            fields = {"verdict": Verdict(item["verdict"]), "error_over_bound": error, "failure": failure}
-            fields |= {name: tuple(item.get(name, ())) for name in ("conventions", "lost_digits")}
-            rows.append(Row(**item | fields))
-        not_built = [NotBuilt(**item) for item in data["not_built"]]
+        for i, item in enumerate(field_of(data, "rows", list[dict[str, Any]])):
+            place = field_of(item, "failure", int | None, f"rows[{i}]")
+            if place is not None and not 0 <= place < len(failures):
+                raise Malformed(f"rows[{i}].failure must be one of the {len(failures)} failures, and is {place}")
+            row = built(Row, item | {"failure": None}, f"rows[{i}]")
+            _check_shown(row.dtype, (), f"rows[{i}]")
+            rows.append(replace(row, failure=None if place is None else failures[place]))
+        optional: Mapping[str, tuple[Any, Any]] = {
+            "seconds": (dict[str, float], {}),
+            "catches": (dict[str, str], {}),
+            "allow_suspect": (bool, False),
+        }
         return cls(
-            environment=data["environment"],
+            environment=field_of(data, "environment", dict[str, Any]),
             rows=rows,
-            skipped=list(data["skipped"]),
-            not_built=not_built,
-            error=data["error"],
-            seconds=data.get("seconds", {}),
-            catches=data.get("catches", {}),
-            allow_suspect=data.get("allow_suspect", False),
+            skipped=field_of(data, "skipped", list[str]),
+            not_built=field_of(data, "not_built", list[NotBuilt]),
+            error=field_of(data, "error", str | None),
+            **{name: field_of({name: default} | data, name, kind) for name, (kind, default) in optional.items()},
         )
 
     @classmethod
@@ -245,6 +252,19 @@ class Report:
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write the report as one self-contained HTML file, whole or not at all."""
         to_html(self, path)
+
+
+def _smallest(failure: Failure) -> tuple[WrongResult, ...]:
+    return () if failure.smallest is None else (failure.smallest.wrong,)
+
+
+def _check_shown(dtype: str, wrong: Sequence[WrongResult], place: str) -> None:
+    """Raise Malformed if a format has no name that is known, or a heat map is no rectangle: they cannot be shown."""
+    if dtype not in SHORT:
+        raise Malformed(f"{place}.dtype must be one of {', '.join(SHORT)}, and is {dtype[:40]!r}")
+    for i, result in enumerate(wrong):
+        if result.heat is not None and (not result.heat or len({*map(len, result.heat), 0}) != 2):
+            raise Malformed(f"{place}.wrong[{i}].heat must be rows of one length")
 
 
 def _saved(

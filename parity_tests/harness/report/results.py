@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -214,29 +213,3 @@ def failure_as_dict(failure: Failure) -> dict[str, Any]:
     fields = dataclasses.asdict(dataclasses.replace(failure, evidence=None))
     del fields["evidence"]
     return fields
-
-
-def smallest_from_dict(data: Mapping[str, Any] | None) -> Smallest | None:
-    """The smallest case of a failure, from JSON; None if there is none."""
-    return None if data is None else Smallest(**{**data, "wrong": WrongResult(**result_from_dict(data["wrong"]))})
-
-
-def result_from_dict(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a WrongResult, from JSON: tuples for lists, infinity for None in a heat map, complex for a pair."""
-    index, heat = result["index"], result["heat"]
-    values = {
-        side: complex(*(math.inf if part is None else part for part in result[side]))
-        for side in ("candidate", "oracle")
-        if isinstance(result[side], list)
-    }
-    if heat is not None:
-        heat = tuple(tuple(math.inf if ratio is None else ratio for ratio in line) for line in heat)
-    histogram = result.get("histogram")
-    bins = None if histogram is None else tuple(tuple(line) for line in histogram)
-    return {
-        **result,
-        **values,
-        "index": None if index is None else tuple(index),
-        "heat": heat,
-        "histogram": bins,
-    }

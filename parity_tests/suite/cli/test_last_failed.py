@@ -131,9 +131,23 @@ def test_a_cache_that_cannot_be_read_is_none(case):
     last_failed.remember(source, "square", Report({}, not_built=[NotBuilt("mine", "why", expected=False)]))
     assert last_failed.recall(source).failed == {("square", "mine", "all", "all", "all")}
     (file,) = last_failed.folder().iterdir()
-    for text in ("", "[]", '{"failed": [[1]]}', '{"failed": 3}'):
+    wrong = ("", "[]", '{"failed": [[1]]}', '{"failed": 3}', '{"failed": [[1, 2, 3, 4, 5]]}', '{"failed": [["a"]]}')
+    for text in (*wrong, '{"failed": {}}', '{"failed": [["a", "b", "c", "d", null]]}', "[" * 100_000, "\0", "null"):
         file.write_text(text)
         assert last_failed.recall(source) == last_failed.LastRun()
+    for data in (b"\xff\xfe\x00", '{"failed": []}'.encode("utf-16")):
+        file.write_bytes(data)
+        assert last_failed.recall(source) == last_failed.LastRun()
+
+
+@pytest.mark.parametrize("text", ['{"failed": [[1, 2, 3, 4, 5]]}', "[" * 100_000, '{"failed": "x"}'])
+def test_a_cache_of_a_wrong_kind_loses_no_verdict(check, text: str):
+    assert check(WRONG)[0] == 1
+    (file,) = last_failed.folder().iterdir()
+    file.write_text(text)
+    code, out, rows = check(WRONG, "--last-failed")
+    assert (code, sorted(rows)) == (1, sorted(FAILED + REST))
+    assert "nothing of this failed in the last run: all of it is judged" in out
 
 
 def test_a_folder_that_cannot_be_written_is_told_of_whoever_asks(case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

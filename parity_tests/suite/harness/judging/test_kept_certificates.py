@@ -304,6 +304,108 @@ def test_a_certificate_with_a_note_is_not_kept(folder: Path, monkeypatch: pytest
     assert _files(folder) == []
 
 
+# What somebody else may have written.
+
+
+def _file_of(spec: OpSpec, folder: Path) -> Path:
+    """Where a run would look for the certificate of a spec's VJP."""
+    certified_oracle = Oracles(spec, "cpu", 0).certified_oracle(FLOAT64)
+    with pinned("cpu"):
+        blank = Row(spec.name, "oracle", "vjp", "float64", "cpu", Verdict.PASS, 0.0, 0)
+        file = certified_oracle._kept._file(blank)
+    assert file is not None
+    return file
+
+
+def test_two_formulas_have_a_file_each(folder: Path):
+    """The programs are in the name: of one formula the certificate of another is not even looked at."""
+    assert _file_of(_RIGHT, folder) != _file_of(_WRONG, folder)
+    assert _file_of(_RIGHT, folder) == _file_of(_sine(vjp=lambda x, y_bar: (y_bar * jnp.cos(x),)), folder)
+
+
+@pytest.mark.parametrize("kept", ["forward", "all that hold", "first"])
+def test_a_forged_certificate_of_a_wrong_formula_is_not_read(folder: Path, kept: str):
+    """It stands where a run looks for it, and all that it lists holds; but it does not list the wrong formula."""
+    assert _certificate(_RIGHT).passed
+    (file,) = _files(folder)
+    content = json.loads(file.read_text())
+    programs = content["programs"]
+    of_forward = [entry for entry in programs if entry[1] == "forward"]
+    lists = {"forward": of_forward, "first": programs[:1]}
+    # Autodiff of the primal, and its JVP, are the same for both specs
+    lists["all that hold"] = [entry for entry in programs if entry[1] != "vjp" or entry[2]]
+    forged = _file_of(_WRONG, folder)
+    forged.write_text(json.dumps(content | {"programs": lists[kept], "comparisons": _MARK}))
+    row = _certificate(_WRONG)
+    assert (row.verdict, row.comparisons == _MARK) == (Verdict.MISMATCH, False)
+
+
+@pytest.mark.parametrize("left_out", [0, 5, -1])
+def test_a_certificate_that_leaves_a_needed_program_out_is_not_read(folder: Path, left_out: int):
+    """The count is not enough: of all that a witness asks for none may be missing."""
+    assert _certificate(_RIGHT).passed
+    (file,) = _files(folder)
+    content = json.loads(file.read_text())
+    needed = [i for i, entry in enumerate(content["programs"]) if entry[1] in ("vjp", "jvp")]
+    del content["programs"][needed[left_out]]
+    file.write_text(json.dumps(content | {"comparisons": _MARK}))
+    assert _certificate(_RIGHT).comparisons != _MARK
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
+def test_a_folder_that_others_may_write_to_is_not_believed(folder: Path, mode: int):
+    assert _certificate(_RIGHT).passed
+    (file,) = _files(folder)
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"comparisons": _MARK}))
+    assert _certificate(_RIGHT).comparisons == _MARK
+    folder.chmod(mode)
+    report = crosscheck(torch.sin, _RIGHT, checks=["vjp", "jvp"], dtypes=["float32", "float64"])
+    assert all(row.comparisons != _MARK for row in report.rows)
+    (line,) = (line for line in report.skipped if "certificates" in line)
+    assert line == (
+        f"certificates of the oracle are not kept from run to run: others may write to it, {folder}; set "
+        "JAX_COMPILATION_CACHE_DIR to a folder of your own, or chmod go-w it"
+    )
+    assert _files(folder) == [file]
+
+
+def test_a_folder_of_another_user_is_not_believed(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    assert _certificate(_RIGHT).passed
+    (file,) = _files(folder)
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"comparisons": _MARK}))
+    monkeypatch.setattr(kept_certificates.os, "getuid", lambda: os.stat(folder).st_uid + 1)
+    assert _certificate(_RIGHT).comparisons != _MARK
+    why = kept_certificates.why_not_trusted()
+    assert why is not None
+    assert "it belongs to another user" in why
+
+
+def test_a_link_to_a_folder_that_others_may_write_to_is_not_believed(folder: Path, tmp_path: Path):
+    (tmp_path / "open").mkdir(mode=0o700)
+    folder.symlink_to(tmp_path / "open")
+    assert kept_certificates.why_not_trusted() is None
+    (tmp_path / "open").chmod(0o777)
+    assert kept_certificates.why_not_trusted() is not None
+
+
+def test_a_file_that_others_may_write_to_is_not_believed(folder: Path):
+    assert _certificate(_RIGHT).passed
+    (file,) = _files(folder)
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"comparisons": _MARK}))
+    file.chmod(0o666)
+    assert _certificate(_RIGHT).comparisons != _MARK
+
+
+def test_a_new_folder_is_the_users_alone(folder: Path):
+    before = os.umask(0o002)
+    try:
+        assert _certificate(_RIGHT).passed
+    finally:
+        os.umask(before)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert _is_kept(_RIGHT, folder)
+
+
 # What is not kept.
 
 
@@ -378,7 +480,7 @@ def test_an_effect(folder: Path):
         pytest.param(lambda text: text[: len(text) // 2], id="truncated"),
         pytest.param(lambda text: "", id="empty"),
         pytest.param(lambda text: "[1, 2]", id="no object"),
-        pytest.param(lambda text: text.replace('"format": 1', '"format": 0'), id="another format"),
+        pytest.param(lambda text: text.replace('"format": 2', '"format": 1'), id="another format"),
         pytest.param(lambda text: text.replace('"comparisons": ', '"comparisons": -'), id="a negative count"),
         pytest.param(lambda text: json.dumps(json.loads(text) | {"error_over_bound": float("inf")}), id="infinite"),
         pytest.param(lambda text: json.dumps(json.loads(text) | {"programs": []}), id="no programs"),
