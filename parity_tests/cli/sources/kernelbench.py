@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -83,13 +83,13 @@ class KernelBenchProblem(OneCandidate):
                 else problem.solution_apart(self.problem, self.solution, self.start, self.apart)
             )
         except CaseError as error:
-            return nothing_to_judge(name), [NotBuilt(NAME, str(error), expected=False)]
+            return nothing_to_judge(name), [NotBuilt(NAME, str(error), expected=False, op=name)]
         try:
             spec = problem.spec(solution, name, self.given)
         except (TypeError, ValueError) as error:
             raise CaseError(f"{self.problem}: {error}") from error
         if isinstance(spec, NotBuilt):
-            return nothing_to_judge(name), [spec]
+            return nothing_to_judge(name), [replace(spec, op=name)]
         return spec, [problem.candidate(solution)]
 
     def command(self, candidate: str) -> str:

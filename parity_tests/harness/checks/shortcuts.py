@@ -26,8 +26,9 @@ def _run(trial):
     yield from _remembered(trial)
     yield from _written(trial)
     yield from _detached(trial)
-    if isinstance(trial.candidate.source, Solution):
-        yield from _said(trial, trial.candidate.source)
+    called = getattr(trial.candidate.source, "func", trial.candidate.source)
+    if isinstance(called, Solution):
+        yield from _said(trial, called)
         return
     replaced = replaced_functions(trial.candidate.source)
     yield _fact(not replaced, f"replaces {', '.join(replaced)} by functions of its own")

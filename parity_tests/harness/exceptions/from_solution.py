@@ -6,7 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_KINDS: Mapping[str, type[Exception]] = {"ValueError": ValueError, "IndexError": IndexError, "RuntimeError": RuntimeError}
+_KINDS: Mapping[str, type[Exception]] = {
+    "ValueError": ValueError,
+    "IndexError": IndexError,
+    "RuntimeError": RuntimeError,
+}
 _MOST = 4000  # characters of a text
 
 

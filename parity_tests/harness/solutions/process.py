@@ -25,7 +25,9 @@ from parity_tests.harness.solutions.guest import values
 from parity_tests.harness.solutions.guest.wire import Channel, Ended, Limits, TooLate, WireError
 from parity_tests.harness.solutions.protection import LAUNCH, START, configuration, protection
 
-MOST_ENDS = 8  # of a solution's processes, each of which costs the start of another, after which it is not called any more
+MOST_ENDS = (
+    8  # of a solution's processes, each of which costs the start of another, after which it is not called any more
+)
 _START_SECONDS = 120.0  # in which PyTorch must have been imported
 _ROOM = 2**28  # bytes of an answer beyond `_TIMES` what was sent
 _TIMES = 64
@@ -33,7 +35,9 @@ _ALIVE = 3  # processes at a time
 _KEPT = ("PATH", "LANG", "LD_LIBRARY_PATH", "CC", "CXX", "MAX_JOBS", "PYTHONHASHSEED", "TZ", "ROCM_HOME")
 _KEPT_PREFIXES = ("LC_", "CUDA", "NVIDIA", "TRITON", "TORCH", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "HIP", "ROCR")
 
-_starter = ThreadPoolExecutor(1, thread_name_prefix="gradparity-start")  # Linux ends a process with the thread that started it
+_starter = ThreadPoolExecutor(
+    1, thread_name_prefix="gradparity-start"
+)  # Linux ends a process with the thread that started it
 _alive: list[SolutionProcess] = []
 
 
@@ -83,7 +87,9 @@ class SolutionProcess:
     def ask(
         self, header: Mapping[str, Any], buffers: Sequence[bytes] = (), generation: int | None = None
     ) -> tuple[dict[str, Any], list[bytearray]]:
-        """Return the answer to a request, which is of the expected form in so far as it is a dictionary.
+        """Return the answer to a request, which is a dictionary of whatever JSON can be.
+
+        Its "n" is the number of the call, and "generation" that of the process; both are this side's.
 
         Args:
             header: plain data with the key "do".
@@ -117,11 +123,6 @@ class SolutionProcess:
             if self._folder is not None:
                 shutil.rmtree(self._folder, ignore_errors=True)
                 self._folder = None
-
-    @property
-    def number(self) -> int:
-        """The number of the last request."""
-        return self._number
 
     def _started(self) -> None:
         if self in _alive:
@@ -208,7 +209,7 @@ class SolutionProcess:
         try:
             self._channel.send(sent, buffers, deadline)
             answer, received = self._channel.receive(limits, deadline)
-            if answer.pop("n", None) != self._number:
+            if answer.get("n") != self._number:
                 raise WireError("an answer to another question")
         except Ended:
             how = self._how_it_ended()
@@ -225,7 +226,7 @@ class SolutionProcess:
             raise
         if "error" in answer:
             raise as_error(answer["error"])
-        return answer, received
+        return answer | {"n": sent["n"], "generation": self.generation}, received
 
     def _how_it_ended(self) -> str:
         assert self._running is not None

@@ -92,7 +92,7 @@ class _Call:
         request = {"do": "call", "arguments": self.arguments, "tensors": self.packed.descriptions}
         request |= {"ambient": self.ambient, "names": self.solution.names, "training": self.solution.training}
         answer = self.process.ask(request, self.packed.buffers)
-        self.handle = self.process.generation, self.process.number
+        self.handle = answer[0]["generation"], answer[0]["n"]
         _reject_strange(answer)
         try:
             return self._read(answer)

@@ -17,10 +17,7 @@ def signs_of(solution: Solution) -> list[str]:
         FromSolution: its process ends, or gives no answer.
     """
     facts = solution.process.facts()
-    operator = solution.process.solved.operator
     signs = [f"calls the reference's {name}" for name in _names(facts.get("calls"))[:1]]
-    if operator is not None:  # of which the backward of another one may well be made
-        signs = [sign for sign in signs if "operator" in sign]
     replaced = _names(facts.get("replaced"))
     if replaced:
         signs.append(f"replaces {', '.join(replaced)} by functions of its own")

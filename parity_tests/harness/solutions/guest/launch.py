@@ -18,7 +18,14 @@ from typing import Any
 
 NO_NAMESPACES = 70  # the exit code if they are not to be had
 _ID = 1000  # of the user in the namespace, who must not be its root: that one could undo the mounts
-_NEW = {"mnt": 0x00020000, "uts": 0x04000000, "ipc": 0x08000000, "user": 0x10000000, "pid": 0x20000000, "net": 0x40000000}
+_NEW = {
+    "mnt": 0x00020000,
+    "uts": 0x04000000,
+    "ipc": 0x08000000,
+    "user": 0x10000000,
+    "pid": 0x20000000,
+    "net": 0x40000000,
+}
 _BIND, _REC, _PRIVATE, _NOSUID, _NODEV, _NOEXEC = 0x1000, 0x4000, 0x40000, 2, 4, 8
 _PDEATHSIG, _SUBREAPER, _NO_NEW_PRIVS = 1, 36, 38
 _MOUNT_SETATTR, _RECURSIVE, _RDONLY, _AT_FDCWD = 442, 0x8000, 1, -100

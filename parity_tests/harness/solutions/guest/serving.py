@@ -157,7 +157,7 @@ class Server:
             given = unpacked(header["tensors"], buffers).tensors
             cotangents = [None if i is None else given[i] for i in header["cotangents"]]
             kept = _Kept(given)
-            with self._watch.calling():
+            with self._watch.calling(backward=True):
                 gradients = _gradients(record, cotangents, header["keep"])
             sent = list[bytes]()
             written = record.kept.written(0, sent) + kept.written(len(record.kept), sent)

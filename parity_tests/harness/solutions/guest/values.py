@@ -25,7 +25,8 @@ _NAMED: Mapping[str, Mapping[str, Any]] = {
     "dtype": DTYPES,
     "layout": {"strided": torch.strided},
     "memory_format": {
-        name: getattr(torch, name) for name in ("contiguous_format", "channels_last", "channels_last_3d", "preserve_format")
+        name: getattr(torch, name)
+        for name in ("contiguous_format", "channels_last", "channels_last_3d", "preserve_format")
     },
 }
 
@@ -203,7 +204,8 @@ def unpacked(descriptions: Sequence[Mapping[str, Any]], buffers: Sequence[bytes 
     storages = [x.untyped_storage() for x in raw]
     leaves = [_tensor(one, storages[one["storage"]]) for one in descriptions]
     tensors = [
-        x if one["leaf"] or not one["requires_grad"] else x.view_as(x) for x, one in zip(leaves, descriptions, strict=True)
+        x if one["leaf"] or not one["requires_grad"] else x.view_as(x)
+        for x, one in zip(leaves, descriptions, strict=True)
     ]
     return Unpacked(leaves, tensors, storages)
 

@@ -103,10 +103,10 @@ class Watch:
         return self._of_reference[file]
 
     @contextlib.contextmanager
-    def calling(self) -> Iterator[None]:
-        """A block in which the solution is called."""
+    def calling(self, backward: bool = False) -> Iterator[None]:
+        """A block in which the solution is called; the backward of an operator may well call another one."""
         with contextlib.ExitStack() as stack:
-            if self._operator is not None:
+            if self._operator is not None and not backward:
                 stack.enter_context(Functions(self._operator, self._calls))
                 stack.enter_context(Operators(self._operator, self._calls))
                 stack.enter_context(self._in_threads(self._operator))
