@@ -29,6 +29,7 @@ from parity_tests.cli.sources.apart import Apart
 from parity_tests.cli.sources.source import Source, SourceCommand
 from parity_tests.cli.sweep_commands import merge, sweep
 from parity_tests.cli.terminal import Output, complain
+from parity_tests.harness.isolation.orphans import Adopted
 from parity_tests.harness.isolation.processes import Pool, cores
 from parity_tests.harness.names import CHECKS, selected
 
@@ -306,7 +307,8 @@ def _judge(
 
     interruption.last_words = last_words
     try:
-        with contextlib.nullcontext() if pool is None else pool:
+        adopting = Adopted().adopting() if options.apart else contextlib.nullcontext()
+        with adopting as adopted, contextlib.nullcontext() if pool is None else pool:
             with contextlib.suppress(OSError):  # tried again in the end, and told
                 write("not finished: nothing is judged yet")
             if pool is not None:
@@ -316,7 +318,7 @@ def _judge(
             from parity_tests.harness.isolation.messages import CannotLoad
 
             try:
-                code = Session(sources, options, files, interruption, pool).run()
+                code = Session(sources, options, files, interruption, pool, adopted=adopted).run()
             except CannotLoad as error:
                 with contextlib.suppress(OSError):
                     write(str(error))
