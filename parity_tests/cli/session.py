@@ -49,8 +49,8 @@ class Session:
     """One run.
 
     `sources`: where the operators and their candidates are found. `pool`: the processes that judge, which may be
-    starting; None to judge in this one. `adopted`: the processes that end before it writes. `pace`: how often a report that is not finished is written; by default every
-    second, if that takes little time.
+    starting; None to judge in this one. `pace`: how often a report that is not finished is written; by default every
+    second, if that takes little time. `adopted`: the processes that end before the report is written.
     """
 
     def __init__(

@@ -50,6 +50,7 @@ def _from_threads(trial, examples):
             return which, _values(trial, examples[which]), "from several threads"
 
     def together(thread):
+        steps.join()
         start.wait()
         return in_step(thread % len(examples))
 

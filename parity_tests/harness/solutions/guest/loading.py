@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import SourceFileLoader
@@ -29,6 +30,7 @@ class Loaded:
     def __init__(self, path: str, name: str, made: tuple[Sequence[Any], int] | None) -> None:
         """Run the file; `made`: for a class the arguments, and the seed after which it is made."""
         self.module: torch.nn.Module | None = None
+        self._lock = threading.Lock()
         try:
             found = attrgetter(name)(_run(Path(path)))
         except AttributeError as error:
@@ -57,13 +59,14 @@ class Loaded:
         module = self.module
         if module is None:
             return self._call(*args, **params)
-        if module.training != training:
-            module.train(training)
         count = len(args) - len(names)
         own = {name: p.detach() for name, p in module.named_parameters() if name not in names}
         given = dict(zip(names, args[count:], strict=True))
         buffers = {name: _copied(buffer, args) for name, buffer in module.named_buffers()}
-        return torch.func.functional_call(module, own | given | buffers, tuple(args[:count]), dict(params))
+        with self._lock:  # PyTorch puts the parameters into the one module
+            if module.training != training:
+                module.train(training)
+            return torch.func.functional_call(module, own | given | buffers, tuple(args[:count]), dict(params))
 
 
 def _copied(buffer: torch.Tensor, args: Sequence[Any]) -> torch.Tensor:

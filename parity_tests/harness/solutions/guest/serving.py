@@ -30,6 +30,7 @@ from .watching import Watch
 from .wire import Channel, Ended, Limits
 
 _DEVICES = ("cpu", "cuda")
+_MEETING, _MEETING_SECONDS = 4, 0.01  # threads that are waited for, so that they meet
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 Answer = tuple[dict[str, Any], list[bytes]]
@@ -104,7 +105,10 @@ class Server:
 
         def answered() -> Answer:
             try:
-                with self._in_step.running() if header["step"] else contextlib.nullcontext():
+                if not header["step"]:
+                    return do[header["do"]](header, buffers)
+                self._in_step.join(_MEETING, _MEETING_SECONDS)
+                with self._in_step.running():
                     return do[header["do"]](header, buffers)
             except Strange as strange:
                 return {"strange": str(strange)[:300]}, []

@@ -18,6 +18,13 @@ class InStep:
         self._calls: dict[int, int] = {}  # of each thread that runs
         self._moved = threading.Condition()
 
+    def join(self, count: int = 0, seconds: float = 0.0) -> None:
+        """Have the others wait for this thread from now on; it waits until there are so many, or for so long."""
+        with self._moved:
+            self._calls[threading.get_ident()] = min(self._calls.values(), default=0)
+            self._moved.notify_all()
+            self._moved.wait_for(lambda: len(self._calls) >= count, seconds)
+
     @contextlib.contextmanager
     def running(self, noted: Callable[[], object] = lambda: None) -> Iterator[None]:
         """A block of this thread in which it goes in step with those that run now; `noted` is called at each call."""
@@ -33,8 +40,8 @@ class InStep:
                     self._moved.notify_all()
                     self._moved.wait_for(lambda: min(self._calls.values()) >= self._calls.get(thread, 0), _LONGEST_WAIT)
 
-        with self._moved:
-            self._calls[thread] = min(self._calls.values(), default=0)
+        if thread not in self._calls:
+            self.join()
         sys.setprofile(step)
         try:
             yield
