@@ -183,12 +183,13 @@ class RunSpec:
 
     def _protection(self) -> dict[str, str]:
         """What the environment says of solutions by somebody else; nothing of the user's own code."""
-        if not hasattr(self.source, "apart"):
+        apart = getattr(self.source, "apart", None)
+        if apart is None and not getattr(self.source, "strange", False):
             return {}
         from parity_tests.harness.solutions.protection import protection
 
         believed = "solutions ran in the process that judges, which believes them (--no-isolate)"
-        return {"solutions": believed if self.source.apart is None else str(protection())}  # type: ignore[attr-defined]
+        return {"solutions": believed if apart is None else str(protection())}
 
     def one_by_one(self, survey: Survey) -> list[RunSpec]:
         """An order for each candidate that can be called."""

@@ -108,7 +108,9 @@ class Session:
         self._report.seconds.setdefault("total", time.perf_counter() - self._interruption.began)
         try:
             if lost is None:
-                text = ("", timing_line(self._report), "", details(self._report, self._options.verbose))
+                solutions = self._report.environment.get("solutions")
+                timing = (timing_line(self._report), *([f"{solutions}"] if solutions else []))
+                text = ("", *timing, "", details(self._report, self._options.verbose))
                 if self._options.quiet:
                     text = tuple(failures(self._report))
                 self._console.show(*text, sep="\n", soft_wrap=True, highlight=False)

@@ -28,12 +28,13 @@ class Solution:
 
     Attributes:
         process: where it runs.
-        names: the parameters, of a module, for which the last arguments of a call stand.
+        names: the parameters, of a module, for which the last arguments of a call stand; None for all of them, if there
+            are so many arguments.
         training: whether a module is called in the mode of training.
     """
 
     process: SolutionProcess
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] | None = None
     training: bool = True
 
     @property

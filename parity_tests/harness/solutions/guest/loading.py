@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 import threading
 import traceback
@@ -54,11 +55,18 @@ class Loaded:
         """The parameters of a module, by name."""
         return {} if self.module is None else dict(self.module.named_parameters())
 
-    def __call__(self, args: Sequence[Any], params: Mapping[str, Any], names: Sequence[str], training: bool) -> Any:
-        """Call it; the last arguments stand for the parameters of these names."""
+    def __call__(
+        self, args: Sequence[Any], params: Mapping[str, Any], names: Sequence[str] | None, training: bool
+    ) -> Any:
+        """Call it; the last arguments stand for the parameters of these names, by default of all."""
         module = self.module
         if module is None:
             return self._call(*args, **params)
+        if names is None:  # all of them, if there are so many arguments
+            names = [name for name, _ in module.named_parameters()]
+            taken = inspect.signature(module.forward).parameters.values()
+            required = sum(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD for p in taken)
+            names = names if len(args) - len(names) >= required else []
         count = len(args) - len(names)
         own = {name: p.detach() for name, p in module.named_parameters() if name not in names}
         given = dict(zip(names, args[count:], strict=True))
