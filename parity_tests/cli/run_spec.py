@@ -38,6 +38,7 @@ class Survey:
         not_built: the others.
         length: the number of rows on one device.
         op: the name of the spec.
+        planned: of each device, the rows of candidates that there must be: candidate, check and dtype.
         failed: of each device, how many of these rows failed in the last run, of how many nothing is known, and how
             many passed; and, with the certificates that they need, the number of rows if what passed is left out.
     """
@@ -50,6 +51,7 @@ class Survey:
     not_built: tuple[NotBuilt, ...]
     length: int
     op: str
+    planned: Mapping[str, tuple[tuple[str, str, str], ...]]
     failed: Mapping[str, tuple[int, int, int, int]]
 
 
@@ -169,7 +171,7 @@ class RunSpec:
         whole = replace(self, last_run=LastRun(), alone=False).plan(spec, candidates)
         of_devices = {device: replace(self, device=device, alone=True).plan(spec, candidates) for device in present}
         return Survey(
-            environment(present, self.seed),
+            environment(present, self.seed) | self._protection(),
             missing,
             {name: check.catches for name, check in CHECKS.items()},
             left_out(self.selected(), precisions) if self.quick else "",
@@ -177,8 +179,19 @@ class RunSpec:
             tuple(candidate for candidate in candidates if isinstance(candidate, NotBuilt)),
             whole.length,
             spec.name,
+            {device: tuple(replace(self, device=device).plan(spec, candidates).keys) for device in present},
             {device: _counted(plan, whole.length_of_candidates) for device, plan in of_devices.items()},
         )
+
+    def _protection(self) -> dict[str, str]:
+        """What the environment says of solutions by somebody else; nothing of the user's own code."""
+        apart = getattr(self.source, "apart", None)
+        if apart is None and not getattr(self.source, "strange", False):
+            return {}
+        from parity_tests.harness.solutions.protection import protection
+
+        believed = "solutions ran in the process that judges, which believes them (--no-isolate)"
+        return {"solutions": believed if apart is None else str(protection())}
 
     def one_by_one(self, survey: Survey) -> list[RunSpec]:
         """An order for each candidate that can be called."""
@@ -210,8 +223,6 @@ class RunSpec:
 def _counted(alone: Plan, whole: int) -> tuple[int, int, int, int]:
     """The numbers of `Survey.failed`, of a plan that leaves out what passed; `whole`: all rows of the candidates."""
     last = alone.last_failed
-    rows = [
-        (c.name, check.name, p.name) for c in alone.present for p, checks in alone.turns(c.name) for check in checks
-    ]
+    rows = alone.keys
     failed = sum(last is not None and row in last for row in rows)
     return failed, len(rows) - failed, whole - len(rows), alone.length

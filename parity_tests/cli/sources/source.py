@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
+    from parity_tests.cli.sources.apart import Apart
     from parity_tests.harness.isolation.messages import Candidates
     from parity_tests.harness.specs.spec import OpSpec
 
@@ -56,6 +57,7 @@ class Source(Hashable, Protocol):
 class OneCandidate:
     """What those sources share that have one candidate, of a fixed name, and need more than one file to find it."""
 
+    strange: ClassVar[bool] = True  # is the candidate somebody else's?
     candidate_name: ClassVar[str]
 
     @property
@@ -129,6 +131,8 @@ class SourceCommand:
         of_failure: the source in which a candidate that failed is found again, for `gradparity replay`; None if that
             candidate is of another source. It raises CannotLoad if the candidate is of this one and cannot be found.
         checks, dtypes: those that are judged if `--only` and `--dtype` name none; none for the usual ones.
+        apart: the same source, with what is judged in a process of its own; None if the source is the user's own code.
+            It raises a ValueError if that cannot be.
     """
 
     name: str
@@ -137,3 +141,4 @@ class SourceCommand:
     of_failure: Callable[[FailedCandidate], Source | None]
     checks: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
+    apart: Callable[[Source, Apart], Source] | None = None
