@@ -352,6 +352,14 @@ def test_formulas_of_a_wrong_kind(name: str, tmp_path: Path, monkeypatch: pytest
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_case_with_a_null_byte_is_told_without_a_line(tmp_path: Path):
+    path = tmp_path / "case.py"
+    path.write_bytes(b"x = 1\n\0")
+    result = gradparity("check", path, "--no-isolate")
+    assert result.exit_code == 2
+    assert f"{path}: SyntaxError: source code string cannot contain null bytes" in result.stderr
+
+
 # The reader itself.
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import re
 import struct
 import warnings
 import zipfile
@@ -232,6 +233,18 @@ def test_a_directory_that_claims_more_than_there_may_be(tmp_path):
     path.write_bytes(data)
     told = "not a failure that gradparity has written (it claims 8 GiB; 4 GiB are the most that is read)"
     assert refused(path) == told
+
+
+def test_a_small_file_that_claims_much(tmp_path: Path):
+    """Half a megabyte of zeros is half a gigabyte, and would be held."""
+    header = _npy(f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({2**26},), }}")
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("x.npy", "w") as member:
+        member.write(header)
+        for _ in range(2**9):
+            member.write(bytes(2**20))
+    assert path.stat().st_size < 2**20
+    assert re.search(r"it claims 512 MiB, packed in \d+ KiB, which numbers of a failure never are", refused(path))
 
 
 def test_a_folder_and_a_missing_file(tmp_path):
