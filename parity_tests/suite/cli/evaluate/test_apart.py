@@ -74,8 +74,9 @@ def test_a_folder_in_which_one_crashes_and_one_ends(tmp_path: Path) -> None:
     reasons: dict[str, str] = {}
     for record in ran.report["summary"]:
         op = record["op"].partition(".")[0]
-        found.setdefault(op, set()).add(record["verdict"])
-        reasons[op] = record["reason"] or ""
+        if record["verdict"] != "SKIPPED":  # PyTorch has one sample of abs
+            found.setdefault(op, set()).add(record["verdict"])
+            reasons[op] = record["reason"] or ""
     assert found == {"abs": {"MISMATCH"}, "relu": {"PASS"}, "sigmoid": {"MISMATCH"}, "tanh": {"ERROR"}}, ran.printed
     assert "its process crashed (SIGSEGV)" in reasons["abs"]
     assert "calls the reference's operator aten.sigmoid" in reasons["sigmoid"]
@@ -87,7 +88,7 @@ KERNEL = "import torch\n\ndef kernel(x):\n    return x * torch.rsqrt((x * x).sum
 
 
 @pytest.mark.slow
-def test_an_untrusted_kernel(tmp_path: Path) -> None:
+def test_an_untrusted_kernel_and_its_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "norm.py").write_text(NORM)
     (tmp_path / "kernel.py").write_text(KERNEL)
     reference = ("--reference", f"{tmp_path / 'norm.py'}:norm", "--inputs", "x: (n,d)", "--untrusted")
@@ -97,7 +98,13 @@ def test_an_untrusted_kernel(tmp_path: Path) -> None:
     (tmp_path / "kernel.py").write_text(KERNEL.replace("return x", "return 2 * x"))
     ran = _run(tmp_path, "check", f"{tmp_path / 'kernel.py'}:kernel", *reference, "--dtype", "float32")
     assert ran.code == 1, ran.printed
-    assert " --untrusted " in ran.printed
+    monkeypatch.chdir(tmp_path)
+    (failure,) = (tmp_path / "failures").glob("*-forward-*.npz")
+    again = CliRunner().invoke(app, ["replay", str(failure)], env={"COLUMNS": "300"})
+    assert (again.exit_code, "kernel disagrees" in again.output) == (1, True), again.output
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    again = CliRunner().invoke(app, ["replay", str(failure)], env={"COLUMNS": "300"})
+    assert (again.exit_code, "agrees with the oracle now" in again.output) == (0, True), again.output
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,12 @@ import torch
 
 from parity_tests.harness.exceptions.from_solution import NoAnswer, as_error
 from parity_tests.harness.isolation.orphans import Adopted
+from parity_tests.harness.solutions import process as processes
 from parity_tests.harness.solutions.guest.wire import Limits
 from parity_tests.harness.solutions.process import MOST_ENDS, SolutionProcess, Solved
-from parity_tests.harness.solutions.protection import protection
+from parity_tests.harness.solutions.protection import Protection, protection
 from parity_tests.harness.solutions.proxy import Solution
+from parity_tests.harness.solutions.signs import signs_of
 from parity_tests.suite.harness.solutions.stranger import STRANGER
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -186,6 +188,41 @@ def _wait_for(words: str, running: bool) -> None:
     while _runs(words) is not running and time.monotonic() < until:
         time.sleep(0.05)
     assert _runs(words) is running
+
+
+@LINUX
+def test_without_namespaces(solution: Solution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call of the reference is named, under whatever name, from a thread, too; processes that it leaves end."""
+    monkeypatch.setattr(processes, "protection", lambda: Protection(False, "none are wanted"))
+    (tmp_path / "problem.py").write_text("def norm(x):\n    return x * 2\n")
+    (tmp_path / "solution.py").write_text(
+        STRANGER + "\n\ndef copied(x):\n"
+        "    import threading, types\n"
+        "    from problem import norm\n"
+        "    other = types.FunctionType(norm.__code__.replace(co_name='g', co_qualname='g'), norm.__globals__)\n"
+        "    found = []\n"
+        "    thread = threading.Thread(target=lambda: found.append(other(x)))\n"
+        "    thread.start()\n"
+        "    thread.join()\n"
+        "    return found[0]\n\n"
+        "def unprofiled(x):\n    sys.setprofile(None)\n    return x * 1\n"
+    )
+    problem = tmp_path / "problem.py"
+    process = SolutionProcess(Solved(tmp_path / "solution.py", "call", reference=problem, hidden=(problem,)))
+    called = Solution(process)
+    assert torch.equal(called("view", X), X[1:])
+    assert signs_of(called) == []
+    called("copied", X)
+    assert any(sign.startswith("calls the reference's code: g") for sign in signs_of(called))
+    if not hasattr(sys, "monitoring"):  # which that does not switch off
+        called("unprofiled", X)
+        assert "switches off the profile function that looks for calls of the reference" in signs_of(called)
+    called("leaves_a_process", X, "54321.75")
+    _wait_for("sleep 54321.75", True)
+    with Adopted().adopting() as adopted:
+        process.close()
+        adopted.end()
+    _wait_for("sleep 54321.75", False)
 
 
 @LINUX
