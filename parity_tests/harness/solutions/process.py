@@ -181,7 +181,7 @@ class SolutionProcess:
             raise
         try:
             self.parameters = _parameters(answer, buffers)
-        except (ValueError, TypeError, KeyError) as error:
+        except Exception as error:  # whatever an answer that is none may raise
             raise self.refuted(str(error)) from None
 
     def _start(self) -> tuple[subprocess.Popen, Channel]:
