@@ -148,7 +148,9 @@ class Problem:
         from parity_tests.harness.candidates.torch_candidate import Candidate
         from parity_tests.harness.candidates.torch_modules import with_parameters
 
-        return Candidate(Evaluated(new, with_parameters(new, shared_parameters(self.model, new) or ())), NAME)
+        return Candidate(
+            Evaluated(new, with_parameters(new, shared_parameters(self.model, new) or ())), NAME, limits={}
+        )
 
     def spec(self, new: torch.nn.Module, name: str, given: bool) -> OpSpec | NotBuilt:
         """The specification that a solution is judged by; or the candidate that is not, with the reason.

@@ -13,6 +13,7 @@ from typing import NoReturn, Protocol, Self, runtime_checkable
 import torch
 
 from parity_tests.harness.candidates.outputs import Outputs
+from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import Refused
 
 Tensors = tuple[torch.Tensor, ...]
@@ -193,7 +194,7 @@ class AnyCandidate(Protocol):
         self._refuse("vmap")
 
     def _refuse(self, what: str) -> NoReturn:
-        raise Refused(f"{self.name}, a candidate in {self.framework}, has no {what}", declared=True)
+        raise Refused(f"{self.name}, a candidate in {self.framework}, has no {what}", Reason.NO_RULE)
 
 
 @dataclass(frozen=True)
