@@ -14,14 +14,7 @@ from parity_tests.harness.candidates.inplace_writes import WRITTEN, InplaceWrite
 from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_modules import with_parameters
-from parity_tests.harness.candidates.torch_refusals import (
-    NESTED_FORWARD,
-    ONCE_DIFFERENTIABLE,
-    BackwardOnly,
-    BadOutput,
-    Refused,
-    refusals,
-)
+from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD, BackwardOnly, BadOutput, Refused, refusals
 
 
 class Candidate(AnyCandidate):
@@ -369,7 +362,7 @@ def _differentiable_again(gradients: MaybeTensors) -> MaybeTensors:
         Refused: the backward is marked `once_differentiable`.
     """
     if any(node.name() == "torch::autograd::Error" for node in nodes(gradients)):
-        raise Refused(ONCE_DIFFERENTIABLE, Reason.ONCE_DIFFERENTIABLE)
+        raise Refused("its backward is marked once_differentiable", Reason.ONCE_DIFFERENTIABLE)
     return gradients
 
 

@@ -13,7 +13,6 @@ import torch
 from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.exceptions.defects import message_of
 
-ONCE_DIFFERENTIABLE = "its backward is marked once_differentiable"
 # What the author of a `torch.autograd.Function` declares by leaving it out (or by marking it): a rule that was never
 # written cannot be wrong; and what PyTorch cannot do for anybody. Each is known by PyTorch's own words, in the order of
 # these lines, and told in ours where there are any, else in PyTorch's. `reasons.py` has what each of them excuses.
@@ -61,7 +60,7 @@ _WORDS: tuple[tuple[Reason, str, tuple[str, ...]], ...] = (
         "has no jvp staticmethod, nor has anything that is compiled: AOTAutograd makes none",
         (r"You must implement the jvp function for custom autograd\.Function",),
     ),
-    (Reason.ONCE_DIFFERENTIABLE, ONCE_DIFFERENTIABLE, (r"marked with @once_differentiable",)),
+    (Reason.ONCE_DIFFERENTIABLE, "its backward is marked once_differentiable", (r"marked with @once_differentiable",)),
     (
         Reason.NO_SETUP_CONTEXT,
         "has no setup_context staticmethod, so torch.func cannot use it",
