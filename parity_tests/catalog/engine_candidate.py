@@ -15,6 +15,7 @@ from derivation.engine import Variable, pull, push
 from parity_tests.harness.candidates.base import AnyCandidate, MaybeTensors, Tensors
 from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.own_arrays import Writes
+from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import Refused
 
 Variables = Sequence[Variable | None]
@@ -116,7 +117,7 @@ class EngineCandidate(AnyCandidate):
     ) -> MaybeTensors:
         """Forward over reverse."""
         if not create_graph:
-            raise Refused("the engine always records", declared=True)
+            raise Refused("the engine always records", Reason.NO_RULE)
         return _evaluated(_jvp(_vjp(self.call, count), len(arguments)), [*arguments, *tangents])
 
     def vjp_of_jvp(
@@ -191,7 +192,7 @@ def _evaluated(f: Callable[..., Variables], args: Sequence[torch.Tensor]) -> May
 def _variable(x: torch.Tensor) -> Variable:
     """NumPy has no bfloat16: what is given in it is computed in float32, and rounded once."""
     if x.device.type != "cpu":
-        raise Refused(NO_GPU, declared=True)
+        raise Refused(NO_GPU, Reason.OUT_OF_REACH)
     return Variable((x.float() if x.dtype is torch.bfloat16 else x).detach().numpy().copy())
 
 

@@ -207,7 +207,7 @@ class OperatorCall:
         from parity_tests.cli.sources.evaluated import Evaluated
         from parity_tests.harness.candidates.torch_candidate import Candidate
 
-        return Candidate(Evaluated(implementation, self.of_tensors(implementation)), NAME)
+        return Candidate(Evaluated(implementation, self.of_tensors(implementation)), NAME, limits={})
 
     def spec(self, title: str, given: bool, implementation: Callable) -> OpSpec | str:
         """The specification at the tensors of the call, or at others; or why there is none."""

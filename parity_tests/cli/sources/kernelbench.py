@@ -169,8 +169,8 @@ class Problem:
 
         names = shared_parameters(self.model, new) or ()
         if isinstance(new, torch.nn.Module):
-            return Candidate(Evaluated(new, with_parameters(new, names)), NAME)
-        return Candidate(new.with_parameters(names), NAME)
+            return Candidate(Evaluated(new, with_parameters(new, names)), NAME, limits={})
+        return Candidate(new.with_parameters(names), NAME, limits={})
 
     def spec(self, new: torch.nn.Module | Solution, name: str, given: bool) -> OpSpec | NotBuilt:
         """The specification that a solution is judged by; or the candidate that is not, with the reason.

@@ -10,6 +10,7 @@ import torch
 from parity_tests.harness.candidates.base import AnyCandidate, MaybeTensors, Tensors
 from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.own_arrays import Writes
+from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused
 
 
@@ -166,7 +167,7 @@ class ArrayCandidate(AnyCandidate):
 def _array(x: torch.Tensor) -> np.ndarray:
     """Return a new array with a tensor's values, in its format; float32 for bfloat16, which NumPy does not have."""
     if x.device.type != "cpu":
-        raise Refused("NumPy computes on the CPU", declared=True)
+        raise Refused("NumPy computes on the CPU", Reason.OUT_OF_REACH)
     x = x.detach().resolve_conj().resolve_neg()
     return (x.float() if x.dtype is torch.bfloat16 else x).numpy().copy()
 

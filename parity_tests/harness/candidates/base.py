@@ -14,6 +14,7 @@ import torch
 
 from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.own_arrays import Writes
+from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import Refused
 
 Tensors = tuple[torch.Tensor, ...]
@@ -216,7 +217,7 @@ class AnyCandidate(Protocol):
         self._refuse("vmap")
 
     def _refuse(self, what: str) -> NoReturn:
-        raise Refused(f"{self.name}, a candidate in {self.framework}, has no {what}", declared=True)
+        raise Refused(f"{self.name}, a candidate in {self.framework}, has no {what}", Reason.NO_RULE)
 
 
 @dataclass(frozen=True)

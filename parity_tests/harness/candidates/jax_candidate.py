@@ -16,6 +16,7 @@ from jax.extend import core
 from parity_tests.harness.candidates.base import AnyCandidate, InDims, MaybeTensors, Tensors
 from parity_tests.harness.candidates.jax_programs import Programs
 from parity_tests.harness.candidates.outputs import Outputs
+from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused
 from parity_tests.harness.exceptions.defects import message_of
 from parity_tests.harness.jaxprs import has_custom_vjp
@@ -195,7 +196,7 @@ class JaxCandidate(AnyCandidate):
     ) -> MaybeTensors:
         """Forward over reverse."""
         if not create_graph:
-            raise Refused("JAX records no graph that could be left out", declared=True)
+            raise Refused("JAX records no graph that could be left out", Reason.NO_RULE)
         return self._evaluated(_jvp(_vjp(self._outputs, count), len(arguments)), [*arguments, *tangents])
 
     def vjp_of_jvp(
@@ -247,7 +248,7 @@ class JaxCandidate(AnyCandidate):
         """
         with _pinned(args):
             if self._meets_unbatched_output(in_dims, [conversion.to_jax(x) for x in args[: len(in_dims)]]):
-                raise Refused(UNBATCHED_OUTPUT, declared=True)
+                raise Refused(UNBATCHED_OUTPUT, Reason.UNBATCHED_OUTPUT_IN_JAX)
         return self._evaluated(_vjp(jax.vmap(self._outputs, tuple(in_dims)), len(in_dims)), args)
 
     def _meets_unbatched_output(self, in_dims: Sequence[int | None], args: Sequence[jax.Array]) -> bool:
@@ -363,10 +364,12 @@ def _refusals(required: bool) -> Iterator[None]:
         text = message_of(error)
         for reason, pattern in _NO_RULE:
             if re.search(pattern, text):
-                raise Refused(reason, declared=not required) from error
+                raise Refused(reason, Reason.OWN if required else Reason.NO_RULE) from error
         where = traceback.extract_tb(error.__traceback__)[-1].filename.replace("\\", "/")
         if isinstance(error, AssertionError | NotImplementedError) and "/jax/_src/pallas/" in where:
-            raise Refused("goes through a Pallas kernel without a rule", declared=not required) from error
+            raise Refused(
+                "goes through a Pallas kernel without a rule", Reason.OWN if required else Reason.NO_RULE
+            ) from error
         if any(re.search(pattern, text) for pattern in _REFUSED):
-            raise Refused(f"{type(error).__name__}: {text.splitlines()[0]}", declared=False) from error
+            raise Refused(f"{type(error).__name__}: {text.splitlines()[0]}", Reason.OWN) from error
         raise

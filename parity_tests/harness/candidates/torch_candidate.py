@@ -12,6 +12,7 @@ from torch.autograd import forward_ad
 from parity_tests.harness.candidates.base import AnyCandidate, InDims, MaybeTensors, Tensors
 from parity_tests.harness.candidates.inplace_writes import WRITTEN, InplaceWriteDetector
 from parity_tests.harness.candidates.outputs import Outputs
+from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_leaves import accumulate, leaves_of, paired
 from parity_tests.harness.candidates.torch_modules import with_parameters
 from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD, BackwardOnly, BadOutput, Refused, refusals
@@ -213,9 +214,8 @@ class Candidate(AnyCandidate):
                 pulled_back()
             if writes.seen:  # the candidate's own code may be to blame
                 raise
-            raise Refused(
-                f"RuntimeError: {str(error).split(': ')[0]}, by PyTorch's own formula", declared=True
-            ) from error
+            text = f"RuntimeError: {str(error).split(': ')[0]}, by PyTorch's own formula"
+            raise Refused(text, Reason.JVP_IN_PLACE) from error
 
     def jvp_of_jvp(
         self, count: int, arguments: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]
@@ -227,7 +227,7 @@ class Candidate(AnyCandidate):
         """
         outputs = self.forward(leaves_of(arguments[:count]))
         if any(isinstance(node, torch.autograd.function.BackwardCFunction) for node in nodes(outputs)):
-            raise Refused(NESTED_FORWARD, declared=True)
+            raise Refused(NESTED_FORWARD, Reason.NESTED_FORWARD)
 
         def inner(*args: torch.Tensor) -> Tensors:
             return torch.func.jvp(lambda *x: self.forward(x), args[:count], args[count:])[1]
@@ -360,7 +360,7 @@ def _differentiable_again(gradients: MaybeTensors) -> MaybeTensors:
         Refused: the backward is marked `once_differentiable`.
     """
     if any(node.name() == "torch::autograd::Error" for node in nodes(gradients)):
-        raise Refused("its backward is marked once_differentiable", declared=True)
+        raise Refused("its backward is marked once_differentiable", Reason.ONCE_DIFFERENTIABLE)
     return gradients
 
 
@@ -373,7 +373,7 @@ def _refusing_to_differentiate_again() -> Iterator[None]:
         if "no autograd formula" not in str(refusal):
             raise
         reason = "its backward goes through an operator that has no derivative itself (register_autograd)"
-        raise Refused(reason, declared=True) from refusal
+        raise Refused(reason, Reason.NO_SECOND_DERIVATIVE) from refusal
 
 
 def nodes(results: Sequence[torch.Tensor | None]) -> Iterator[torch.autograd.graph.Node]:

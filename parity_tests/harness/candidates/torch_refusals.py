@@ -4,79 +4,134 @@ from __future__ import annotations
 
 import dis
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import CodeType
 
 import torch
 
+from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.exceptions.defects import message_of
 from parity_tests.harness.exceptions.from_solution import FromSolution
 
 # What the author of a `torch.autograd.Function` declares by leaving it out (or by marking it): a rule that was never
-# written cannot be wrong; and what PyTorch cannot do for anybody. Each is known by PyTorch's own words.
-_DECLARED = (
+# written cannot be wrong; and what PyTorch cannot do for anybody. Each is known by PyTorch's own words, in the order of
+# these lines, and told in ours where there are any, else in PyTorch's. `reasons.py` has what each of them excuses.
+_HALF = r"(Half|BFloat16|ComplexDouble|ComplexFloat)"
+_WORDS: tuple[tuple[Reason, str, tuple[str, ...]], ...] = (
     (
+        Reason.FORMAT,
+        "",
+        (
+            rf"not implemented for '{_HALF}'",
+            r"does not support (automatic differentiation for outputs with )?complex",
+            r"Low precision dtypes not supported",
+            r"Unsupported dtype (Half|BFloat16)",
+            r"input tensor must be either float or double dtype",
+            r"expected a tensor with 2 or more dimensions of float, double",
+        ),
+    ),
+    (Reason.NO_FORWARD_MODE, "", (r"Trying to use forward AD with .* that does not support it",)),
+    # PyTorch's derivatives.yaml quotes the name of what it has no derivative of; other operators have their namespace.
+    (Reason.NO_DERIVATIVE, "", (r"derivative for ((aten|prims)::[\w.]+|'[^']+') is not implemented",)),
+    (Reason.NO_META_KERNEL, "", (r"(aten|prims)::[\w.]+: attempted to run this operator with Meta tensors",)),
+    (
+        Reason.NO_BATCHING_RULE,
+        "",
+        (
+            r"[Bb]atching rule not implemented|does not yet have a batching rule",
+            r"batching rule (only supports|does not currently support)",
+            r"vmap: ([Ww]e do not|Attempted to vmap over|Calling Tensor\.as_strided is not supported)",
+            r"vmap: It looks like you're",
+            r"vmap: .* is not possible because there exists a Tensor",
+            r"vmap over torch\.\w+ isn't supported yet",
+            r"Batch norm got a batched tensor as input while the running_mean",
+        ),
+    ),
+    (
+        Reason.NO_RULE_OF_HIGHER_ORDER,
+        "",
+        (
+            r"[Cc]ould not find kernel for HigherOrderOperator",
+            r"There was no rule registered for (HOP|HigherOrderOperator)",
+        ),
+    ),
+    (
+        Reason.NO_JVP,
         "has no jvp staticmethod, nor has anything that is compiled: AOTAutograd makes none",
-        r"You must implement the jvp function for custom autograd\.Function",
+        (r"You must implement the jvp function for custom autograd\.Function",),
     ),
-    ("its backward is marked once_differentiable", r"marked with @once_differentiable"),
-    ("has no setup_context staticmethod, so torch.func cannot use it", r"override the setup_context staticmethod"),
-    ("has no vmap rule (generate_vmap_rule or a vmap staticmethod)", r"does not have vmap support"),
-    ("is compiled: AOTAutograd has no double backward", r"aot_autograd does not currently support double backward"),
-    ("was compiled before, with donated buffers, for one backward only", r"compiled with non-empty donated buffers"),
+    (Reason.ONCE_DIFFERENTIABLE, "its backward is marked once_differentiable", (r"marked with @once_differentiable",)),
     (
-        "has no fake kernel (torch.library.register_fake)",
-        r"no fake impl (or Meta kernel )?registered|^UnsupportedOperatorException: (?!(aten|prims)\.)",
+        Reason.NO_SETUP_CONTEXT,
+        "has no setup_context staticmethod, so torch.func cannot use it",
+        (r"override the setup_context staticmethod",),
     ),
-    ("goes through torch.func, which has no saved-tensor hooks yet", r"don't yet support saved tensor hooks"),
-)
-# Where PyTorch traces. The rest of torch/_functorch is torch.func, whose errors are mostly about what it was given.
-_TRACERS = ("_dynamo/", "fx/", "_functorch/_aot_autograd/", "_functorch/aot_autograd.py", "_functorch/partitioners.py")
-# What PyTorch cannot trace, for anybody: values that decide over shapes or branches, and code outside of PyTorch.
-_UNTRACEABLE = (
-    r"^InternalTorchDynamoError: ",
-    r"^(DataDependentOutput|DynamicOutputShape|UnsupportedOperator|UnsupportedFakeTensor)Exception: ",
-    r"\.numpy\(\) is not supported for tensor subclasses",
-    r"can't convert meta device type tensor to numpy",
-    r"Tensor\.item\(\) cannot be called on meta tensors",
-    r"Cannot copy out of meta tensor",
-    r"Cannot access data pointer of Tensor",
-    r"unknown device type for autocast",
-    r"vmap: It looks like you're",
-    r"a correct data-independent implementation does not exist",
-    r"vmap over torch\.\w+ isn't supported yet",
-    r"Creating a new Tensor subclass .* already associated to a python object of type FakeTensor",
-    r"from the 'Meta' backend",
+    (
+        Reason.NO_VMAP_RULE,
+        "has no vmap rule (generate_vmap_rule or a vmap staticmethod)",
+        (r"does not have vmap support",),
+    ),
+    (
+        Reason.COMPILED_ONCE,
+        "is compiled: AOTAutograd has no double backward",
+        (r"aot_autograd does not currently support double backward",),
+    ),
+    (
+        Reason.DONATED_BUFFERS,
+        "was compiled before, with donated buffers, for one backward only",
+        (r"compiled with non-empty donated buffers",),
+    ),
+    (
+        Reason.NO_FAKE_KERNEL,
+        "has no fake kernel (torch.library.register_fake)",
+        (r"no fake impl (or Meta kernel )?registered|^UnsupportedOperatorException: (?!(aten|prims)\.)",),
+    ),
+    (
+        Reason.SAVED_TENSOR_HOOKS,
+        "goes through torch.func, which has no saved-tensor hooks yet",
+        (r"don't yet support saved tensor hooks",),
+    ),
+    # What PyTorch cannot trace, for anybody: values that decide over shapes or branches, and code outside of PyTorch.
+    (
+        Reason.UNTRACEABLE,
+        "",
+        (
+            r"^InternalTorchDynamoError: ",
+            r"^(DataDependentOutput|DynamicOutputShape|UnsupportedOperator|UnsupportedFakeTensor)Exception: ",
+            r"can't convert meta device type tensor to numpy",
+            r"Tensor\.item\(\) cannot be called on meta tensors",
+            r"Cannot copy out of meta tensor",
+            r"unknown device type for autocast",
+            r"a correct data-independent implementation does not exist",
+            r"Creating a new Tensor subclass .* already associated to a python object of type FakeTensor",
+            r"from the 'Meta' backend",
+        ),
+    ),
+    (
+        Reason.WITHOUT_VALUES,
+        "",
+        (r"\.numpy\(\) is not supported for tensor subclasses", r"Cannot access data pointer of Tensor"),
+    ),
 )
 # The same from C++ code that PyTorch does not dispatch, such as what pybind11 binds. In eager mode these words are said
 # of memory that was freed, which is a mistake.
-_WITHOUT_VALUES = (r"its data is not allocated yet",)
-# What PyTorch's own operators lack: a kernel for a format, a fake kernel, forward mode, a derivative, a batching rule.
-# PyTorch's derivatives.yaml quotes the name of what it has no derivative of; other operators come with their namespace.
-_LACKING = (
-    r"not implemented for '(Half|BFloat16|ComplexDouble|ComplexFloat)'",
-    r"does not support (automatic differentiation for outputs with )?complex",
-    r"Low precision dtypes not supported",
-    r"Unsupported dtype (Half|BFloat16)",
-    r"input tensor must be either float or double dtype",
-    r"expected a tensor with 2 or more dimensions of float, double",
-    r"Trying to use forward AD with .* that does not support it",
-    r"derivative for ((aten|prims)::[\w.]+|'[^']+') is not implemented",
-    r"(aten|prims)::[\w.]+: attempted to run this operator with Meta tensors",
-    r"[Bb]atching rule not implemented|does not yet have a batching rule",
-    r"batching rule (only supports|does not currently support)",
-    r"vmap: ([Ww]e do not|Attempted to vmap over|Calling Tensor\.as_strided is not supported)",
-    r"vmap: .* is not possible because there exists a Tensor",
-    r"Batch norm got a batched tensor as input while the running_mean",
-    r"[Cc]ould not find kernel for HigherOrderOperator|There was no rule registered for (HOP|HigherOrderOperator)",
-)
+_NOT_ALLOCATED = (Reason.WITHOUT_VALUES, "", (r"its data is not allocated yet",))
 # An operator of the author's without any derivative, or a kernel that is lacking altogether.
 _REFUSED = (
     r"derivative for .* is not implemented",
     r"no autograd formula was registered",
     r"not implemented for '(Double|Float)'",
 )
+_FORMATS = {"Half": "float16", "BFloat16": "bfloat16", "ComplexDouble": "complex128", "ComplexFloat": "complex64"}
+_FORMATS_OF_A_KIND = {"complex": ("complex128", "complex64"), "Low precision": ("bfloat16", "float16")}
+# Where PyTorch traces. The rest of torch/_functorch is torch.func, whose errors are mostly about what it was given.
+_TRACERS = ("_dynamo/", "fx/", "_functorch/_aot_autograd/", "_functorch/aot_autograd.py", "_functorch/partitioners.py")
+# Functions of PyTorch that raise what their caller says: `torch._check(x.ndim == 2, lambda: "...")`.
+_RAISES_FOR_ITS_CALLER = ("__init__.py", ("_check", "_assert"))
+# Instructions by which an exception of Python's code comes about, or is thrown into a generator. At any other one it
+# comes out of code in C++ that the line calls.
+_OF_PYTHON = ("RAISE_VARARGS", "RERAISE", "YIELD_VALUE", "RETURN_GENERATOR", "RESUME", "SEND", "CLEANUP_THROW")
 # Of a batch that is written to what is not batched, such as a module's buffer, add_ alone says no more than this.
 _BATCH_ADDED_IN_PLACE = r"output with shape \[(.*)\] doesn't match the broadcast shape \[\d+, \1\]"
 # Of a Triton kernel under TRITON_INTERPRET, which a GPU would launch without reading anything.
@@ -93,12 +148,19 @@ class Refused(Exception):
     """Raised when a candidate refuses a map with a clear error.
 
     Attributes:
-        declared: True if its author declared this by PyTorch's own means, or PyTorch itself lacks something.
+        reason: why, which decides over the checks that it excuses.
+        formats: those that PyTorch lacks; for `Reason.FORMAT` only.
     """
 
-    def __init__(self, reason: str, declared: bool) -> None:
-        super().__init__(reason)
-        self.declared = declared
+    def __init__(self, text: str, reason: Reason, formats: Collection[str] = ()) -> None:
+        super().__init__(text)
+        self.reason, self.formats = reason, formats
+
+    def excuses(self, check: str, dtype: str) -> bool:
+        """Return whether a check of this name in this format need not be supported."""
+        if self.reason is not Reason.FORMAT:
+            return check in self.reason.checks
+        return ("bfloat16" if check == "autocast" else dtype) in self.formats
 
 
 class BackwardOnly(Refused):
@@ -138,28 +200,55 @@ def refusal_of(error: BaseException, without_values: bool = False) -> Refused | 
     named = f"{type(error).__name__}: {message_of(error)}"
     first_line = named.splitlines()[0]
     if re.search(_OF_FAKE_TENSORS, named) and any(file.endswith(_TRITON_INTERPRETER) for file, *_ in _frames(error)):
-        return Refused("Triton's interpreter computes with values, which fake tensors do not have", declared=True)
+        text = "Triton's interpreter computes with values, which fake tensors do not have"
+        return Refused(text, Reason.WITHOUT_VALUES)
+    if _is_raised_by_python_outside_of_pytorch(error):  # whatever it says
+        if isinstance(error, RuntimeError | TypeError) and re.search(_NAMES_GRAD_AND_BACKWARD, named):
+            return BackwardOnly(f"runs under .backward() only: {first_line}", Reason.BACKWARD_ONLY)
+        return Refused(first_line, Reason.OWN) if isinstance(error, NotImplementedError) else None
     if isinstance(error, RuntimeError | TypeError):
-        untraceable = (*_UNTRACEABLE, *_WITHOUT_VALUES) if without_values else _UNTRACEABLE
-        if any(re.search(pattern, named) for pattern in _LACKING):
-            return Refused(first_line, declared=True)
-        for reason, pattern in _DECLARED:
-            if re.search(pattern, named):
-                return Refused(reason, declared=True)
-        if any(re.search(pattern, named) for pattern in untraceable):
-            return Refused(first_line, declared=True)
+        for reason, text, patterns in (*_WORDS, _NOT_ALLOCATED) if without_values else _WORDS:
+            found = next(filter(None, (re.search(pattern, named) for pattern in patterns)), None)
+            if found is not None:
+                return Refused(text or first_line, reason, _formats(found) if reason is Reason.FORMAT else ())
         if re.search(_NAMES_GRAD_AND_BACKWARD, named) and _instruction_that_raised(error) == "RAISE_VARARGS":
-            return BackwardOnly(f"runs under .backward() only: {first_line}", declared=True)
+            return BackwardOnly(f"runs under .backward() only: {first_line}", Reason.BACKWARD_ONLY)
         if re.search(_BATCH_ADDED_IN_PLACE, named) and _is_vmapped(error):
-            return Refused(f"vmap: adds a batch to a tensor without one, in place: {first_line}", declared=True)
+            text = f"vmap: adds a batch to a tensor without one, in place: {first_line}"
+            return Refused(text, Reason.NO_BATCHING_RULE)
     tracer = _tracer_that_raised(error)
     if tracer is not None:
-        return Refused(f"PyTorch's tracer gives up (torch/{tracer}): {first_line}", declared=True)
+        return Refused(f"PyTorch's tracer gives up (torch/{tracer}): {first_line}", Reason.UNTRACEABLE)
     if isinstance(error, NotImplementedError) or (
         isinstance(error, RuntimeError | TypeError) and any(re.search(pattern, named) for pattern in _REFUSED)
     ):
-        return Refused(first_line, declared=False)
+        return Refused(first_line, Reason.OWN)
     return None
+
+
+def _formats(found: re.Match[str]) -> tuple[str, ...]:
+    """The formats that PyTorch's words are about: all but float64 and float32 if they name none."""
+    named = next(((_FORMATS[group],) for group in found.groups() if group in _FORMATS), None)
+    of_a_kind = (kind for word, kind in _FORMATS_OF_A_KIND.items() if word in found.group())
+    return named or next(of_a_kind, tuple(_FORMATS.values()))
+
+
+def _is_raised_by_python_outside_of_pytorch(error: Exception) -> bool:
+    """True for an exception that code of the candidate's raises itself, be it through a function of PyTorch's.
+
+    The innermost frame tells. Where C++ code of PyTorch's raises it, that frame is at the instruction that calls this,
+    and where PyTorch's Python does, it is PyTorch's. What is caught and raised again keeps its innermost frame.
+    """
+    frames, (helpers, names) = [*_frames(error)], _RAISES_FOR_ITS_CALLER
+    by_helper = False
+    while frames and frames[-1][0] == helpers and frames[-1][1].co_name.startswith(names):
+        frames.pop()
+        by_helper = True
+    if not frames:
+        return False
+    _, code, offset = frames[-1]
+    is_pytorchs = Path(code.co_filename).is_relative_to(Path(torch.__file__).parent)
+    return not is_pytorchs and (by_helper or dis.opname[code.co_code[offset]] in _OF_PYTHON)
 
 
 def _tracer_that_raised(error: Exception) -> str | None:

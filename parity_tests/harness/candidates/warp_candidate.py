@@ -11,6 +11,7 @@ import torch
 from parity_tests.harness.candidates.base import AnyCandidate, MaybeTensors, Tensors
 from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.own_arrays import Writes
+from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused
 
 try:
@@ -143,9 +144,9 @@ class WarpCandidate(AnyCandidate):
 def _array(x: torch.Tensor, requires_grad: bool = False) -> wp.array:
     """Return a Warp array with a copy of a tensor's values, in its format, on its device."""
     if not 1 <= x.ndim <= _MOST_AXES:
-        raise Refused(f"a wp.array has from 1 to {_MOST_AXES} axes, and an input has {x.ndim}", declared=True)
+        raise Refused(f"a wp.array has from 1 to {_MOST_AXES} axes, and an input has {x.ndim}", Reason.OUT_OF_REACH)
     if x.is_complex():
-        raise Refused("Warp has no complex numbers", declared=True)
+        raise Refused("Warp has no complex numbers", Reason.OUT_OF_REACH)
     wp.init()  # has an effect at the first call only
     own = x.detach().resolve_neg().clone(memory_format=torch.contiguous_format)
     return wp.from_torch(own, requires_grad=requires_grad)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import torch
 
+from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
@@ -41,10 +42,8 @@ def _run(trial):
     except RuntimeError as error:
         if not re.search(_TWO_DTYPES, str(error)):
             raise
-        first_line = str(error).splitlines()[0]
-        raise Refused(
-            f"meets two dtypes under autocast (torch.amp.custom_fwd?): {first_line}", declared=True
-        ) from error
+        text = f"meets two dtypes under autocast (torch.amp.custom_fwd?): {str(error).splitlines()[0]}"
+        raise Refused(text, Reason.TWO_DTYPES) from error
     widened = []
     for name, y in zip(trial.oracle.outputs, outputs, strict=True):
         text = f"is {y.dtype}, neither the inputs' float32 nor the bfloat16 of autocast"

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch.autograd import forward_ad
 
+from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.numbers import conversion
@@ -24,8 +25,9 @@ _ROUNDS = 3
 def _run(trial):
     examples = [trial.arguments("vjp", example) for example in range(2)]
     first = [_values(trial, args) for args in examples]
-    again = [(0, _values(trial, examples[0]), "run again") for _ in range(_RUNS - 1)]
-    for i, results, where in (*again, *_from_threads(trial, examples)):
+    for _ in range(_RUNS - 1):
+        yield from _compared(trial, examples[0], first[0], _values(trial, examples[0]), "run again")
+    for i, results, where in _from_threads(trial, examples):
         yield from _compared(trial, examples[i], first[i], results, where)
 
 
@@ -57,7 +59,7 @@ def _from_threads(trial, examples):
     with ThreadPoolExecutor(_THREADS) as pool:
         pool.submit(in_step, 0).result()
         if True in seen:
-            raise Refused("goes through forward AD, whose level all threads share in PyTorch", declared=True)
+            raise Refused("goes through forward AD, whose level all threads share in PyTorch", Reason.SHARED_LEVEL)
         return [result for _ in range(_ROUNDS) for result in pool.map(together, range(_THREADS))]
 
 

@@ -11,6 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_candidate import Refused, refusals
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
@@ -37,7 +38,7 @@ def _run(trial):
                 raise
             by = f"{made.by[0]} makes a tensor on the CPU" if made.by else "it uses a tensor from outside of it"
             text = f"runs on the CPU only: {by}, wherever its inputs are: {str(error).splitlines()[0]}"
-            raise Refused(text, declared=True) from error
+            raise Refused(text, Reason.ONE_DEVICE) from error
 
 
 class _Described:

@@ -10,6 +10,7 @@ import threading
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_candidate import Refused, refusals
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
@@ -29,7 +30,7 @@ def _run(trial):
     with _Started() as started, under("traced with fake tensors"), refusals(without_values=True):
         traced = make_fx(forward_and_vjp, tracing_mode="fake", _allow_non_fake_inputs=True)(*trial.tensors(first))
     if started.threads:
-        raise Refused("starts a thread, whose operations PyTorch does not trace", declared=True)
+        raise Refused("starts a thread, whose operations PyTorch does not trace", Reason.THREADS)
     with torch.no_grad(), under("traced at other inputs"):
         remaining = iter(traced(*trial.tensors(other)))
     results = [next(remaining) if there else None for there in present]

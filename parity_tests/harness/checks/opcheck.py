@@ -3,6 +3,7 @@
 import torch
 from torch._library.custom_ops import CustomOpDef
 
+from parity_tests.harness.candidates.reasons import first_to_tell
 from parity_tests.harness.candidates.torch_refusals import refusal_of
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Fact, NotApplicable
@@ -25,8 +26,8 @@ def _run(trial):
                 continue
             text = f"fails: {type(result).__name__}: {next(iter(str(result).strip().splitlines()), '')}"
             yield Fact(name, result == "SUCCESS", text, "" if requires_grad else "without gradients")
-    if refused:
-        raise refused[0]
+    if (refusal := first_to_tell(refused, CHECK.name, trial.precision.name)) is not None:
+        raise refusal
 
 
 CHECK = Check(

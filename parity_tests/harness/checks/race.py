@@ -6,6 +6,7 @@ The values may be right all the same: on this run, on this machine.
 import contextlib
 
 from parity_tests.harness.candidates.pallas_races import detected_races, is_for_gpus
+from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Fact, NotApplicable
@@ -41,7 +42,9 @@ def _refused_by_the_interpreter(for_gpus):
         if not for_gpus:
             raise
         reason = str(refusal.__cause__ or refusal).strip() or "it asserts otherwise"
-        raise Refused(f"JAX's interpreter of Mosaic GPU kernels does not run this one: {reason}", True) from refusal
+        raise Refused(
+            f"JAX's interpreter of Mosaic GPU kernels does not run this one: {reason}", Reason.NOT_INTERPRETED
+        ) from refusal
 
 
 def _told(found):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from parity_tests.harness.candidates.reasons import first_to_tell
 from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.checks.jvp import has_forward_mode
@@ -53,8 +54,9 @@ def _run(trial):
                 yield finding
         except Refused as refusal:
             refusals.append(refusal)
-    if refusals and all_hold:
-        raise refusals[0]
+    refusal = first_to_tell(refusals, CHECK.name, trial.precision.name)
+    if refusal is not None and all_hold:
+        raise refusal
 
 
 def _calls(trial):

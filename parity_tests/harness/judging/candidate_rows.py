@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from parity_tests.harness.candidates.base import AnyCandidate
+from parity_tests.harness.candidates.reasons import AUTHOR, ITS_FRAMEWORK, REQUIRED, Reason, remedy
 from parity_tests.harness.candidates.torch_log import TorchLog
 from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.checks import Check
@@ -239,12 +240,27 @@ class CandidateRows:
         if verdict in (Verdict.MISMATCH, Verdict.SUSPECT) or outcome.error is None:
             return replace(row, verdict=verdict)
         if isinstance(outcome.error, Refused):
-            declared = outcome.error.declared and self.candidate.limits is None
-            return replace(row, verdict=verdict, reason=str(outcome.error), listed=declared, declared=declared)
+            return self._refused(row, outcome.trial, outcome.error)
         if verdict is Verdict.ERROR:
             reason = with_remedy(f"{where_of(outcome.error)} [{title(outcome.trial.sample)}]")
             return replace(row, verdict=verdict, reason=reason)
         return replace(row, verdict=verdict, reason=str(outcome.error))
+
+    def _refused(self, row: Row, trial: Trial, refusal: Refused) -> Row:
+        """A row that the candidate refuses; excused by the reason, unless the author lists the limits."""
+        row = replace(row, verdict=Verdict.UNSUPPORTED, reason=str(refusal))
+        excused = refusal.excuses(row.check, row.dtype) and self.candidate.limits is None
+        if excused and refusal.reason is Reason.FORMAT and row.check in REQUIRED:
+            excused = _forward_refuses(trial)
+        if not excused:
+            listed = row.check in (self.candidate.limits or {})
+            return row if listed else replace(row, reason=f"{refusal}; {remedy(refusal, row.check)}")
+        whose = refusal.reason.whose
+        declared = whose == AUTHOR
+        return replace(row, listed=True, declared=declared, limit_of="" if declared else self._named(whose))
+
+    def _named(self, whose: str) -> str:
+        return self.candidate.framework if whose == ITS_FRAMEWORK else whose
 
     def _failure(self, row: Row, check: Check, outcome: Outcome, outcomes: Sequence[Outcome], shrink: bool) -> Failure:
         """What is wrong at the sample that decides; and at another one, if the candidate raises an exception there."""
@@ -292,6 +308,17 @@ class CandidateRows:
         result = wrong_result(raised(smallest, check.name), self.plan.spec, check.name)
         smallest = Smallest(dict(smallest.trial.sample.sizes), {}, result.value)
         return _with_lines(replace(failure, smallest=smallest), result)
+
+
+def _forward_refuses(trial: Trial) -> bool:
+    """True if the forward, recorded, is refused by PyTorch for the format: then its derivative need not exist there."""
+    try:
+        trial.candidate.record(trial.tensors(trial.primals))
+    except Refused as refusal:
+        return refusal.reason is Reason.FORMAT
+    except REFUSALS:
+        return False
+    return False
 
 
 def _with_lines(failure: Failure, *explanations: Explained) -> Failure:

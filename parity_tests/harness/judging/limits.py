@@ -17,4 +17,6 @@ def held_to_limit(row: Row, reason: str | None) -> Row:
     if row.verdict in (Verdict.UNRESOLVED, Verdict.SKIPPED):
         return row
     found = "" if row.verdict is Verdict.UNSUPPORTED else f" (found: {row.verdict})"
-    return replace(row, verdict=Verdict.UNSUPPORTED, listed=True, declared=False, reason=reason + found, failure=None)
+    return replace(
+        row, verdict=Verdict.UNSUPPORTED, listed=True, declared=False, limit_of="", reason=reason + found, failure=None
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from parity_tests.harness.report.judged import unjudged, why_unjudged
 from parity_tests.harness.report.printable import printable
 from parity_tests.harness.report.results import Results
 from parity_tests.harness.report.text import failure_text, grouped_failures, summary
@@ -23,6 +24,8 @@ def as_annotations(report: Results, files: Mapping[str, str] | None = None) -> l
         for group in causes
     ]
     lines += [_line(files.get(op), "gradparity", line) for (op, _, _), line in summary(consequences).items()]
+    for (op, candidate), refused in unjudged(report.rows).items():
+        lines.append(_line(files.get(op), "gradparity", why_unjudged(candidate, refused)))
     if report.error:
         lines.append(_line(next(iter(files.values())) if len(files) == 1 else None, "gradparity", report.error))
     return lines

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from parity_tests.harness.findings import Verdict
+from parity_tests.harness.report.judged import unjudged, why_unjudged
 from parity_tests.harness.report.results import ORACLE, Results, Row, WrongResult
 
 # The verdicts that do not pass, the one that says most first.
@@ -26,19 +27,29 @@ def conclusions(report: Results) -> list[dict[str, Any]]:
         if row.candidate != ORACLE:
             judged.setdefault((row.op, row.candidate, row.device), []).append(row)
     failed = {id(row) for row in report.failed}
-    found = [_conclusion(key, rows, [row for row in rows if id(row) in failed]) for key, rows in judged.items()]
+    without = unjudged(report.rows)
+    found = [
+        _conclusion(key, rows, [row for row in rows if id(row) in failed], without.get(key[:2], ()))
+        for key, rows in judged.items()
+    ]
     for candidate in report.not_built:
         verdict = Verdict.SKIPPED if candidate.expected else Verdict.ERROR
         found.append(_record((candidate.op, candidate.name, ""), verdict, reason=candidate.reason))
     return found
 
 
-def _conclusion(key: tuple[str, str, str], rows: Sequence[Row], failed: Sequence[Row]) -> dict[str, Any]:
+def _conclusion(
+    key: tuple[str, str, str], rows: Sequence[Row], failed: Sequence[Row], without: Sequence[Row]
+) -> dict[str, Any]:
+    if not failed and without:
+        facts = {"check": without[0].check, "dtype": without[0].dtype, "reason": why_unjudged(key[1], without)}
+        return _record(key, Verdict.UNSUPPORTED, **facts)
     if not failed:
         agrees = any(row.verdict is Verdict.PASS for row in rows)
         return _record(key, Verdict.PASS if agrees else Verdict.SKIPPED)
+    facts: dict[str, Any]
     row = min(failed, key=lambda row: (_ORDER.index(row.verdict), row.check != _FIRST))
-    facts: dict[str, Any] = {"check": row.check, "dtype": row.dtype, "reason": row.reason}
+    facts = {"check": row.check, "dtype": row.dtype, "reason": row.reason}
     failure = row.failure
     if failure is not None:
         reasons = dict.fromkeys(map(_in_words, failure.wrong))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from parity_tests.harness.findings import Verdict
+from parity_tests.harness.report.judged import unjudged, why_unjudged
 from parity_tests.harness.report.printable import printable
 from parity_tests.harness.report.results import Results, Row
 from parity_tests.harness.report.text import failure_text
@@ -24,6 +25,10 @@ def as_junit(report: Results) -> str:
     failed = {id(row) for row in report.failed}
     for op in dict.fromkeys(row.op for row in report.rows):
         _suite(root, op, [row for row in report.rows if row.op == op], failed)
+    for (op, candidate), refused in unjudged(report.rows).items():
+        suite = ElementTree.SubElement(root, "testsuite", name=printable(op), tests="1", failures="1", errors="0")
+        case = ElementTree.SubElement(suite, "testcase", classname=printable(f"{op}.{candidate}"), name="a derivative")
+        ElementTree.SubElement(case, "failure", message=printable(why_unjudged(candidate, refused)))
     if report.error:
         suite = ElementTree.SubElement(root, "testsuite", name="gradparity", tests="1", failures="0", errors="1")
         case = ElementTree.SubElement(suite, "testcase", classname="gradparity", name="the run")

@@ -20,6 +20,7 @@ from parity_tests.harness.findings import Verdict
 from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.conclusions import conclusions
 from parity_tests.harness.report.html import as_fragment, to_html
+from parity_tests.harness.report.judged import unjudged
 from parity_tests.harness.report.markdown import to_markdown
 from parity_tests.harness.report.results import (
     ORACLE,
@@ -102,9 +103,12 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """True if something ran and all of it agreed. Listed limits do not count against a candidate."""
+        """True if something ran and all of it agreed. Listed limits do not count against a candidate.
+
+        A candidate that refuses every derivative that was asked of it has not been judged: see `report.judged`.
+        """
         judged = [row for row in self.rows if row.candidate != ORACLE]
-        agree = any(row.verdict is Verdict.PASS for row in judged) and not self.failed
+        agree = any(row.verdict is Verdict.PASS for row in judged) and not self.failed and not unjudged(self.rows)
         return agree and self.error is None and all(candidate.expected for candidate in self.not_built)
 
     @property

@@ -126,7 +126,8 @@ class Row:
 
     `comparisons` counts the entries (and properties) that could have told a wrong answer; `error_over_bound` is the
     largest error in units of what rounding explains, infinite where rounding explains nothing. `listed`: an UNSUPPORTED
-    that was expected; `declared`: by the means of the candidate's author, and not by `limits`. `conventions`: where the
+    that was expected; `declared`: by the means of the candidate's author, and not by `limits`; `limit_of`: by neither,
+    but as a limit of this, such as "PyTorch". `conventions`: where the
     candidate has another derivative than the oracle has at a kink, and is right. `lost_digits`: where a result is
     within its bound and has lost digits that the problem does not force. `arithmetic`: in 16 bits, for each result by
     its label, the arithmetic that explains its error.
@@ -148,6 +149,7 @@ class Row:
     declared: bool = False
     lost_digits: tuple[str, ...] = ()
     arithmetic: Mapping[str, str] = field(default_factory=dict)
+    limit_of: str = ""
 
     @property
     def passed(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich import box
@@ -18,6 +18,7 @@ from parity_tests.harness.maps import rests_on
 from parity_tests.harness.names import MAPS
 from parity_tests.harness.numbers.formats import FORMATS
 from parity_tests.harness.report.consequences import follows
+from parity_tests.harness.report.judged import unjudged, values_only, why_unjudged
 from parity_tests.harness.report.lines_of_results import result_lines, smallest_line
 from parity_tests.harness.report.printable import PrintableConsole, in_a_line
 from parity_tests.harness.report.results import ORACLE, Failure, Results, Row, WrongResult
@@ -248,9 +249,11 @@ def _shortened(reason: str, of_oracle: Mapping[str, str]) -> str:
 
 
 def _means(row: Row) -> str:
-    """How a refusal was expected: as a limit that the caller lists, or by what the author's code declares."""
+    """How a refusal was expected: as the caller lists, as the author's code declares, or as anybody is refused."""
     if not row.listed:
         return ""
+    if row.limit_of:
+        return f", a limit of {row.limit_of}"
     return ", as declared" if row.declared else ", as listed"
 
 
@@ -348,7 +351,9 @@ def verdict_line(report: Results) -> Text:
     judged = [row for row in report.rows if row.candidate != ORACLE]
     failed = report.failed
     refusals = [row for row in judged if row.verdict is Verdict.UNSUPPORTED and row.listed]
-    listed = sum(not row.declared for row in refusals)
+    declared = sum(row.declared for row in refusals)
+    others = Counter(row.limit_of for row in refusals if row.limit_of)
+    listed = len(refusals) - declared - others.total()
     skipped = sum(row.verdict is Verdict.SKIPPED for row in judged)
     compared = sum(row.comparisons for row in judged)
     if report.error:
@@ -356,10 +361,16 @@ def verdict_line(report: Results) -> Text:
     if report.passed:
         text = f"All agree: {len(judged) - len(refusals) - skipped} rows, {compared:,} comparisons"
         text += f", {listed} listed limits" if listed else ""
-        text += f", {len(refusals) - listed} declared limits" if len(refusals) > listed else ""
+        text += f", {declared} declared limits" if declared else ""
+        text += "".join(f", {count} limits of {whose}" for whose, count in others.items())
         suspect = sum(row.verdict is Verdict.SUSPECT for row in judged)
         text += f"; {suspect} suspect, which is allowed" if suspect else ""
-        return Text(text, style="bold green")
+        only = values_only(judged)
+        return Text(text + (f"; {only}" if only else ""), style="bold green")
+    if not failed and (without := unjudged(judged)):
+        lines = (why_unjudged(candidate, refused) for (_, candidate), refused in without.items())
+        text = "; ".join(lines)
+        return Text(text[0].upper() + text[1:], style="bold red")
     if not failed and judged:
         return Text(f"{', '.join(a.name for a in report.not_built)} should have been judged", style="bold red")
     if not failed:

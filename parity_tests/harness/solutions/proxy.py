@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 from torch.utils._pytree import tree_leaves
 
+from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused
 from parity_tests.harness.solutions.guest import values
 from parity_tests.harness.solutions.process import SolutionProcess, tensor_of
@@ -188,7 +189,7 @@ class _Remote(torch.autograd.Function):
         """Return the gradients of the tensors."""
         _ = ctx.saved_tensors
         if torch.is_grad_enabled():
-            raise Refused(FIRST_ORDER, declared=False)
+            raise Refused(FIRST_ORDER, Reason.APART)
         return None, *ctx.handle.call.backward(cotangents)
 
 
@@ -198,10 +199,10 @@ def _refuse_other_modes(tensors: Sequence[torch.Tensor]) -> None:
     hooked = _autograd._top_saved_tensors_default_hooks(True) is not None
     traced = _len_torch_dispatch_stack() > 0 or any(isinstance(x, FakeTensor) or x.is_meta for x in tensors)
     if transformed or hooked or traced or torch.compiler.is_compiling():
-        raise Refused(FIRST_ORDER, declared=False)
+        raise Refused(FIRST_ORDER, Reason.APART)
     odd = next((x for x in tensors if x.layout is not torch.strided or x.is_nested), None)
     if odd is not None:
-        raise Refused("a solution in a process of its own is called with dense tensors only", declared=False)
+        raise Refused("a solution in a process of its own is called with dense tensors only", Reason.OWN)
 
 
 def _ambient() -> dict[str, Any]:

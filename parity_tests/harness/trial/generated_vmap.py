@@ -15,6 +15,7 @@ import torch
 from torch._C._functorch import _add_batch_dim, is_batchedtensor, maybe_current_level, maybe_get_level
 from torch._functorch import autograd_function
 
+from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.findings import Finding
 from parity_tests.harness.trial.trial import Trial
@@ -38,7 +39,7 @@ def judged(trial: Trial, compare: Callable[[], Iterable[Finding]]) -> list[Findi
     with outputs_batched() as found:
         again = list(compare())
     if found and all(finding.holds for finding in again):
-        raise Refused(COUNTED_OFTEN, declared=True)
+        raise Refused(COUNTED_OFTEN, Reason.UNBATCHED_OUTPUT)
     return list(compare()) if found else findings  # the last call is the one that a reproducer shows
 
 

@@ -38,7 +38,7 @@ DECLARED = [
     pytest.param(
         Square.apply, "vmap", "has no vmap rule (generate_vmap_rule or a vmap staticmethod)", id="no vmap rule"
     ),
-    pytest.param(Square.apply, "jvp_of_jvp", NESTED_FORWARD, id="nested forward mode"),
+    pytest.param(Once.apply, "third_order", "its backward is marked once_differentiable", id="once, third order"),
 ]
 
 
@@ -51,11 +51,22 @@ def test_what_the_author_declared_is_a_listed_limit(call, check, reason):
     assert report.passed
 
 
+def test_what_pytorch_cannot_do_is_told_as_its_limit():
+    report = crosscheck(Square.apply, SQUARE, checks=["vjp", "jvp_of_jvp"], dtypes=["float64"])
+    row = rows(report)[-1]
+    assert (row.verdict, row.listed, row.declared, row.limit_of) == (Verdict.UNSUPPORTED, True, False, "PyTorch")
+    assert row.reason == NESTED_FORWARD
+    assert "UNSUPPORTED, a limit of PyTorch: " in str(report)
+    assert str(report).count(", 1 limits of PyTorch") == 1
+    assert report.passed
+
+
 @pytest.mark.parametrize(("call", "check", "reason"), DECLARED)
 def test_without_limits_it_is_a_failure(call, check, reason):
     report = crosscheck(call, SQUARE, checks=["vjp", check], dtypes=["float64"], limits={})
     row = rows(report)[-1]
-    assert (row.verdict, row.listed, row.reason) == (Verdict.UNSUPPORTED, False, reason)
+    assert (row.verdict, row.listed) == (Verdict.UNSUPPORTED, False)
+    assert row.reason == f'{reason}; it is not listed; if it is meant, add it: limits = {{"{check}": "why"}}'
     assert not report.passed
     assert report.exit_code == 1
 
@@ -67,7 +78,7 @@ def _refuses(x):
 def test_a_candidate_that_refuses_is_unsupported_but_not_excused():
     row = judged(_refuses, SQUARE, "forward")
     assert (row.verdict, row.listed) == (Verdict.UNSUPPORTED, False)
-    assert row.reason == "NotImplementedError: no kernel for this"
+    assert row.reason.startswith("NotImplementedError: no kernel for this; it must run: ")
     assert not row.passed
 
 
@@ -138,7 +149,7 @@ LACKING = [
 @pytest.mark.parametrize(("call", "spec", "check", "dtype", "reason"), LACKING)
 def test_what_pytorch_lacks_is_not_held_against_a_candidate(call, spec, check, dtype, reason):
     row = judged(call, spec, check, dtype)
-    assert (row.verdict, row.listed) == (Verdict.UNSUPPORTED, True)
+    assert (row.verdict, row.listed, row.declared, row.limit_of) == (Verdict.UNSUPPORTED, True, False, "PyTorch")
     assert reason in row.reason
     assert crosscheck(call, spec, checks=["vjp", check], dtypes=["float64", dtype]).passed
     assert not crosscheck(call, spec, checks=["vjp", check], dtypes=["float64", dtype], limits={}).passed

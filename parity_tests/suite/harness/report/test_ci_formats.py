@@ -18,7 +18,7 @@ from parity_tests.harness.report.results import Row, Smallest
 
 
 def row(verdict: Verdict, **fields) -> Row:
-    return replace(Row("op", "mine", "forward", "float64", "cpu", verdict, 0.0, 1), **fields)
+    return replace(Row("op", "mine", "vjp", "float64", "cpu", verdict, 0.0, 1), **fields)
 
 
 def test_markdown_has_what_an_issue_needs(failed):
