@@ -103,7 +103,7 @@ def report_files(
 def empty_report(error: str) -> str:
     """The JSON of a report in which nothing is judged yet, so that it does not pass; see `Report.as_dict`."""
     data: dict[str, Any] = {"schema": 1, "passed": False, "environment": {}, "skipped": [], "not_built": []}
-    return json.dumps(data | {"error": error, "rows": [], "failures": []}, indent=1) + "\n"
+    return json.dumps(data | {"error": error, "summary": [], "rows": [], "failures": []}, indent=1) + "\n"
 
 
 def _place(file: ReportFile) -> str | None:

@@ -23,6 +23,7 @@ CHECKS = (
     "interleaved",
     "determinism",
     "shortcuts",
+    "given_size",
 )
 
 Solutions = Sequence[KernelBenchProblem | BackendBenchOperator]

@@ -13,8 +13,10 @@ class NotBuilt:
         name: the name of the candidate in reports.
         reason: why it cannot be called, and what to do about it.
         expected: True if a run may pass without it, because the machine lacks something; False if it is broken.
+        too_large: True if it is judged elsewhere, and not at the size that was given: the verdict says so.
     """
 
     name: str
     reason: str
     expected: bool = True
+    too_large: bool = False

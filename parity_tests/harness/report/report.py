@@ -203,7 +203,7 @@ class Report:
             error = math.inf if item["error_over_bound"] is None else item["error_over_bound"]
             failure = None if place is None else failures[place]
             fields = {"verdict": Verdict(item["verdict"]), "error_over_bound": error, "failure": failure}
-            fields |= {name: tuple(item.get(name, ())) for name in ("conventions", "lost_digits")}
+            fields |= {name: tuple(item.get(name, ())) for name in ("conventions", "lost_digits", "unseen")}
             rows.append(Row(**item | fields))
         not_built = [NotBuilt(**item) for item in data["not_built"]]
         return cls(

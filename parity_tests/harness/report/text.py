@@ -17,6 +17,7 @@ from parity_tests.harness.findings import Verdict
 from parity_tests.harness.maps import rests_on
 from parity_tests.harness.names import MAPS
 from parity_tests.harness.numbers.formats import FORMATS
+from parity_tests.harness.report import extent
 from parity_tests.harness.report.consequences import follows
 from parity_tests.harness.report.lines_of_results import result_lines, smallest_line
 from parity_tests.harness.report.printable import PrintableConsole, in_a_line
@@ -199,6 +200,7 @@ def explanations(report: Results) -> list[Text]:
     for candidate in report.not_built:
         style = "dim" if candidate.expected else "bold red"
         parts.append(Text(f"{candidate.name}, not built: {candidate.reason}", style=style))
+    parts.extend(Text(line, style="dim") for line in extent.lines(report))
     raised = [w.pattern for failure in report.failures for w in failure.wrong if w.pattern.startswith("raises ")]
     lines = (line for line in report.skipped if not _is_repeated(line, raised))
     parts.extend(Text(f"skipped: {line}", style="dim") for line in lines)
@@ -359,6 +361,7 @@ def verdict_line(report: Results) -> Text:
         text += f", {len(refusals) - listed} declared limits" if len(refusals) > listed else ""
         suspect = sum(row.verdict is Verdict.SUSPECT for row in judged)
         text += f"; {suspect} suspect, which is allowed" if suspect else ""
+        text += "".join(f"; {line}" for line in extent.not_at_given_size(report))
         return Text(text, style="bold green")
     if not failed and judged:
         return Text(f"{', '.join(a.name for a in report.not_built)} should have been judged", style="bold red")
