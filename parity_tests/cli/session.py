@@ -31,6 +31,7 @@ from parity_tests.harness.isolation.processes import Pool
 from parity_tests.harness.judging import remedies
 from parity_tests.harness.names import DEVICES
 from parity_tests.harness.report import annotations, html, junit, markdown, progress
+from parity_tests.harness.report.extent import CUDA_MISSING
 from parity_tests.harness.report.lines_of_rows import environment_line, row_line, whole_row_line
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Note, Row
@@ -211,7 +212,7 @@ class Session:
         if missing and self._options.devices:
             raise CannotLoad(f"device cuda cannot be judged here: {missing}")
         report.environment.update(survey.environment)
-        for line in (f"device cuda: {missing}" if missing else "", survey.left_out):
+        for line in (f"{CUDA_MISSING}{missing}" if missing else "", survey.left_out):
             if line:
                 report.add(Note(line))
         present = [order for order in orders if order.device != "cuda" or not missing]

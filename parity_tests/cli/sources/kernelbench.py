@@ -204,9 +204,11 @@ class Problem:
         entries = sum(math.prod(x.shape) for x in inputs.given)
         if given and (why is None or entries <= LARGEST):
             if any(map(is_fake, inputs.given)):
-                return NotBuilt(NAME, f"get_inputs() has {entries:,} numbers; it is judged at smaller sizes only")
+                why = f"get_inputs() has {entries:,} numbers; it is judged at smaller sizes only"
+                return NotBuilt(NAME, why, too_large=True)
             arrays = inputs.small() if entries > LARGEST else [*inputs.given]
             names: dict[str, Any] = {} if reference is self.model else {"input_names": tuple(inputs.names)}
+            names |= {"given_size": [*inputs.given]} if entries > LARGEST else {}  # the check of this name
             return OpSpec.from_torch(reference, inputs=arrays, name=name, params=self.params, **names)
         if given or why is not None:
             size = f"get_inputs() has {entries:,} numbers, too many for the oracle, and " if given else ""

@@ -14,9 +14,11 @@ class NotBuilt:
         reason: why it cannot be called, and what to do about it.
         expected: True if a run may pass without it, because the machine lacks something; False if it is broken.
         op: the name of the operator of which it is a candidate, if reports must tell it from others of its name.
+        too_large: True if it is judged elsewhere, and not at the size that was given: the verdict says so.
     """
 
     name: str
     reason: str
     expected: bool = True
     op: str = ""
+    too_large: bool = False

@@ -27,6 +27,8 @@ class Check:
         large: does it look at every sample, those that are judged to first order only, too?
         kernel_sized: does it look at samples of the sizes of kernels only? See `Sample.kernel_sized`. Where there is
             none, at the largest.
+        whole: does it look at nothing but the inputs of which the spec judges a part? See `OpSpec.given_size`. No other
+            check looks at these.
         only_short: does it judge the 16-bit formats only?
         one_dtype: is the first of the dtypes enough? For properties that do not depend on the format.
         on_request: is it run only if it is asked for by its name? For what few need and all would wait for.
@@ -45,6 +47,7 @@ class Check:
     large: bool = False
     generic: bool = False
     kernel_sized: bool = False
+    whole: bool = False
     only_short: bool = False
     one_dtype: bool = False
     costly: bool = False
@@ -68,6 +71,9 @@ class Check:
 
     def chosen(self, samples: Sequence[Sample]) -> list[Sample]:
         """Return the samples that the check looks at."""
+        samples = [sample for sample in samples if sample.whole is self.whole]
+        if self.whole:
+            return samples
         if self.kernel_sized:
             sized = [sample for sample in samples if sample.kernel_sized]
             usual = [sample for sample in samples if not sample.one_sign]  # many nearly equal numbers round alike

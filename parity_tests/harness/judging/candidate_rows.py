@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from parity_tests.harness.diagnosis.suspicions import suspected
 from parity_tests.harness.exceptions.errors import first_line, map_of, where_of
 from parity_tests.harness.exceptions.explaining import Explained, explain, unexplained
 from parity_tests.harness.findings import Comparison, Finding, Verdict
-from parity_tests.harness.judging.certified import not_a_function, overflows_everywhere, title
+from parity_tests.harness.judging.certified import extent_of, not_a_function, overflows_everywhere, title
 from parity_tests.harness.judging.limits import held_to_limit
 from parity_tests.harness.judging.outcome import REFUSALS, End, Outcome, outcome_of, raised
 from parity_tests.harness.judging.plan import Plan
@@ -95,9 +96,10 @@ class CandidateRows:
         with pinned(self.plan.device), TorchLog():
             refusals = [(s, self._refusal(s)) for s in cases if not earlier.avoids(name, s.name)]
             accepted = [s for s, note in refusals if note is None]
-            beyond = [s for s in accepted if overflows_everywhere(self.oracle.at(s), s, self.precision)]
+            usual = [s for s in accepted if not s.whole]
+            beyond = [s for s in usual if overflows_everywhere(self.oracle.at(s), s, self.precision)]
         yield from self.history.news(note for _, note in refusals if note is not None)
-        none_left = bool(beyond) and all(s in beyond for s in accepted if _has_entries(s))
+        none_left = bool(beyond) and all(s in beyond for s in usual if _has_entries(s))
         if not none_left:
             yield from (self._note(s, _beyond(self.precision)) for s in beyond)
         for check in checks:
@@ -151,7 +153,7 @@ class CandidateRows:
                 outcome = outcome_of(check, self.trial_at(check.name, sample))
             if outcome.end is End.REFUSED and not _has_entries(sample) and any(o.end is End.COMPLETE for o in outcomes):
                 outcome = replace(outcome, end=End.EMPTY_REFUSED)
-            row = with_findings(row, outcome.findings)
+            row = self._with_extent(with_findings(row, outcome.findings), sample, outcome)
             bounded |= any(not isinstance(f, Comparison) or np.isfinite(f.bound).any() for f in outcome.findings)
             telling = outcome.wrong or outcome.suspicions
             outcomes.append(outcome if telling else replace(outcome, findings=()))  # which may be large
@@ -170,6 +172,13 @@ class CandidateRows:
         with TorchLog():  # of what explains it
             failure = self._failure(row, check, decider, outcomes, shrink)
         return replace(row, failure=replace(failure, log=log.text)), notes
+
+    def _with_extent(self, row: Row, sample: Sample, outcome: Outcome) -> Row:
+        """A row that knows the sample, if it is the largest at which anything was compared."""
+        if not outcome.findings or sample.entries <= row.numbers:
+            return row
+        whole = sum(math.prod(x.shape) for x in self.plan.spec.given_size)
+        return replace(row, largest=extent_of(sample, self.oracle.at(sample)), numbers=sample.entries, of_numbers=whole)
 
     def trial_at(self, check: str, sample: Sample) -> Trial:
         """A trial of the candidate at a sample, under a check of this name."""
@@ -193,6 +202,8 @@ class CandidateRows:
 
     def _inapplicable(self, check: Check) -> str:
         """Why a check has nothing to say about such a candidate or format; empty if it has."""
+        if check.whole and not self.plan.spec.given_size:
+            return "all of what is given is judged, none of it was cut"
         inapplicable = check.inapplicable_to(self.candidate.framework)
         return inapplicable or (check.real_only if self.precision.is_complex else "")
 

@@ -108,6 +108,8 @@ class CertifiedOracle:
         self._device, self._kind = device, kind
         self._certificates: dict[str, Certificate] = before._certificates if before else {}
         with pinned(device):
+            whole = [sample for sample in every if sample.whole]  # at which it is not certified
+            every = [sample for sample in every if not sample.whole]
             # Constants are part of what is traced, and are drawn by the seed.
             self.oracle = (
                 before.oracle.without_cached_values() if before and not every[0].constants else Oracle(spec, every[0])
@@ -131,6 +133,7 @@ class CertifiedOracle:
         self._kept = KeptCertificates(self.oracle, self.cases)
         if (why := why_not_trusted()) is not None:
             self.notes += (Note(why),)
+        self.cases = [*self.cases, *whole]
 
     def _notes(self, every: Sequence[Sample], reasons: Sequence[str | None]) -> tuple[Note, ...]:
         if self._values.all_nan:
@@ -365,6 +368,12 @@ def _remedy(oracle: Oracle) -> str:
 def sizes_of(sample: Sample) -> str:
     """ "n=4, d=3"."""
     return ", ".join(f"{axis}={size}" for axis, size in sample.sizes.items())
+
+
+def extent_of(sample: Sample, oracle: Oracle) -> str:
+    """The sizes of a sample: "n=4, d=3"; where no axis has a name the shapes: "x (4, 3), w (3,)"."""
+    shapes = zip(oracle.inputs, sample.shapes, strict=True)
+    return sizes_of(sample) or ", ".join(f"{name} {shape}" for name, shape in shapes)
 
 
 def title(sample: Sample) -> str:

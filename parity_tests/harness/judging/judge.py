@@ -119,8 +119,9 @@ def judge_at(plan: Plan) -> Iterator[Event]:
     Raises:
         OracleError: the primal does not run at the sample.
     """
-    check, precision = replace(plan.checks[0], large=True, generic=False, kernel_sized=False), plan.precisions[0]
     sample = next(iter(plan.samples(plan.spec, plan.seed)))
+    everywhere = {"large": True, "generic": False, "kernel_sized": False, "whole": sample.whole}
+    check, precision = replace(plan.checks[0], **everywhere), plan.precisions[0]
     with pinned(plan.device):
         rows = CandidateRows(plan, plan.present[0], Oracle(plan.spec, sample), precision, History())
         row, notes = rows.row(check, [sample], shrink=False)

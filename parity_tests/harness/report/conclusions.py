@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from parity_tests.harness.findings import Verdict
+from parity_tests.harness.report.extent import by_candidate, extent
 from parity_tests.harness.report.judged import unjudged, why_unjudged
-from parity_tests.harness.report.results import ORACLE, Results, Row, WrongResult
+from parity_tests.harness.report.results import Results, Row, WrongResult
 
 # The verdicts that do not pass, the one that says most first.
 _ORDER = (Verdict.MISMATCH, Verdict.SUSPECT, Verdict.UNSUPPORTED, Verdict.ERROR, Verdict.UNRESOLVED)
@@ -19,18 +20,16 @@ def conclusions(report: Results) -> list[dict[str, Any]]:
     """A record for each candidate of each operator on each device, in the order of the rows; then what is not built.
 
     Each has "op", "candidate", "device", "verdict", and of the row that decides "check", "dtype", "reason", "sizes" and
-    "smallest" (see `results.Smallest`), and "replay", the command that judges it again; None where there is none. A
-    candidate that passes has "PASS" alone, one that is not built "ERROR" with the reason, or "SKIPPED".
+    "smallest" (see `results.Smallest`), and "replay", the command that judges it again; None where there is none. Each
+    has how far the run has looked, too: see `extent`. A candidate that passes has "PASS" and that alone, one that is
+    not built "ERROR" with the reason, or "SKIPPED".
     """
-    judged: dict[tuple[str, str, str], list[Row]] = {}
-    for row in report.rows:
-        if row.candidate != ORACLE:
-            judged.setdefault((row.op, row.candidate, row.device), []).append(row)
     failed = {id(row) for row in report.failed}
     without = unjudged(report.rows)
     found = [
         _conclusion(key, rows, [row for row in rows if id(row) in failed], without.get(key[:2], ()))
-        for key, rows in judged.items()
+        | extent(report, rows)
+        for key, rows in by_candidate(report).items()
     ]
     for candidate in report.not_built:
         verdict = Verdict.SKIPPED if candidate.expected else Verdict.ERROR
@@ -66,5 +65,8 @@ def _in_words(wrong: WrongResult) -> str:
 
 def _record(key: tuple[str, str, str], verdict: Verdict, **facts: Any) -> dict[str, Any]:
     names = dict(zip(("op", "candidate", "device"), key, strict=True))
-    blank: dict[str, Any] = dict.fromkeys(("check", "dtype", "reason", "sizes", "smallest", "replay"))
+    blank: dict[str, Any] = dict.fromkeys(
+        ("check", "dtype", "reason", "sizes", "smallest", "replay", "largest", "cut", "given_size")
+    )
+    blank["unseen"] = []
     return names | {"verdict": str(verdict)} | blank | facts

@@ -130,7 +130,9 @@ class Row:
     but as a limit of this, such as "PyTorch". `conventions`: where the
     candidate has another derivative than the oracle has at a kink, and is right. `lost_digits`: where a result is
     within its bound and has lost digits that the problem does not force. `arithmetic`: in 16 bits, for each result by
-    its label, the arithmetic that explains its error.
+    its label, the arithmetic that explains its error. `largest`: the sizes of the largest sample at which anything was
+    compared, and `numbers`: of how many numbers its inputs are; `of_numbers`: how many the inputs have of which a spec
+    judges a part (`OpSpec.given_size`), 0 if none. `unseen`: what of the candidate cannot have run here.
     """
 
     op: str
@@ -150,6 +152,10 @@ class Row:
     lost_digits: tuple[str, ...] = ()
     arithmetic: Mapping[str, str] = field(default_factory=dict)
     limit_of: str = ""
+    largest: str = ""
+    numbers: int = 0
+    of_numbers: int = 0
+    unseen: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:

@@ -17,6 +17,7 @@ from parity_tests.harness.findings import Verdict
 from parity_tests.harness.maps import rests_on
 from parity_tests.harness.names import MAPS
 from parity_tests.harness.numbers.formats import FORMATS
+from parity_tests.harness.report import extent
 from parity_tests.harness.report.consequences import follows
 from parity_tests.harness.report.judged import unjudged, values_only, why_unjudged
 from parity_tests.harness.report.lines_of_results import result_lines, smallest_line
@@ -200,6 +201,7 @@ def explanations(report: Results) -> list[Text]:
     for candidate in report.not_built:
         style = "dim" if candidate.expected else "bold red"
         parts.append(Text(f"{candidate.name}, not built: {candidate.reason}", style=style))
+    parts.extend(Text(line, style="dim") for line in extent.lines(report))
     raised = [w.pattern for failure in report.failures for w in failure.wrong if w.pattern.startswith("raises ")]
     lines = (line for line in report.skipped if not _is_repeated(line, raised))
     parts.extend(Text(f"skipped: {line}", style="dim") for line in lines)
@@ -366,7 +368,9 @@ def verdict_line(report: Results) -> Text:
         suspect = sum(row.verdict is Verdict.SUSPECT for row in judged)
         text += f"; {suspect} suspect, which is allowed" if suspect else ""
         only = values_only(judged)
-        return Text(text + (f"; {only}" if only else ""), style="bold green")
+        text += f"; {only}" if only else ""
+        text += "".join(f"; {line}" for line in extent.not_at_given_size(report))
+        return Text(text, style="bold green")
     if not failed and (without := unjudged(judged)):
         lines = (why_unjudged(candidate, refused) for (_, candidate), refused in without.items())
         text = "; ".join(lines)

@@ -131,7 +131,10 @@ def as_spec(
         return _as_it_is_run(_described(name, primal, inputs, parameters, fields))
     if inputs is not None and parameters:
         fields |= _names_with_parameters(primal, inputs, [*parameters], fields)
-        inputs = [*inputs, *(x.detach() for x in parameters.values())]
+        own = [x.detach() for x in parameters.values()]
+        inputs = [*inputs, *own]
+        if "given_size" in fields:
+            fields["given_size"] = [*fields["given_size"], *own]
     spec = OpSpec(name, primal=primal, signature=signature, inputs=inputs, **fields)
     output_shapes(spec)  # what cannot be converted is refused before anything is judged
     return _as_it_is_run(spec)

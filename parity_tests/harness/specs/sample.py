@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -33,6 +34,7 @@ class Sample:
         short: the largest size of an axis that is not long.
         kernel_sized: True if it has so many entries that statistics tell of its errors.
         complex: True if all numbers that are not given are complex; both parts are drawn as real numbers are.
+        whole: True for the inputs of which the others are a part, see `OpSpec.given_size`; one check looks at them.
         examples: the numbers of the draws that serve as the first examples; the draws between them are skipped.
         given: arrays by their role ("x 0" of the first example of the input x) that are used in place of drawn ones.
     """
@@ -52,6 +54,7 @@ class Sample:
     short: int = max(SMALL)
     kernel_sized: bool = False
     complex: bool = False
+    whole: bool = False
     examples: tuple[int, ...] = ()
     fixed: tuple[np.ndarray, ...] | None = None
     constants: Mapping[int, np.ndarray | None] = field(default_factory=dict)
@@ -90,12 +93,18 @@ class Sample:
         return tuple(name for i, name in enumerate(names) if i not in self.constants)
 
     @property
+    def entries(self) -> int:
+        """The number of entries of all inputs together."""
+        constants = sum(x.size for x in self.constants.values() if x is not None)
+        return sum(map(math.prod, self.shapes)) + constants
+
+    @property
     def generic(self) -> bool:
         """True if no axis is empty, of size 1, or long, and no input is absent.
 
         Costly checks try every variant at such a sample only.
         """
-        ordinary = not self.first_order_only and not self.broadcast and not self.absent
+        ordinary = not self.first_order_only and not self.whole and not self.broadcast and not self.absent
         return ordinary and (self.fixed is not None or all(1 < size <= self.short for size in self.sizes.values()))
 
     @property

@@ -53,7 +53,7 @@ def few_samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
         if of_size_one and sample.sizes not in seen and not sample.absent and not sample.broadcast:
             seen.append(sample.sizes)
             yield replace(sample, first_order_only=True)
-    yield from (sample for sample in every if sample.name == "long_axes")
+    yield from (sample for sample in every if sample.name == "long_axes" or sample.whole)
 
 
 def _given_samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
@@ -66,6 +66,27 @@ def _given_samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
         shapes, moving = tuple(x.shape for x in fixed), tuple(domains[i] for i in varied)
         sample = Sample(name, why, {}, shapes, moving, seed, fixed=fixed, constants=constants, kernel_sized=True)
         yield sample.as_complex() if any(map(np.iscomplexobj, fixed)) else sample
+    if spec.given_size:
+        yield _whole_sample(spec, seed)
+
+
+def _whole_sample(spec: OpSpec, seed: int) -> Sample:
+    """Return the sample of the inputs of which a spec judges a part."""
+    domains, whole = spec.domains_of_inputs(spec.count), spec.given_size
+    varied = [i for i, domain in enumerate(domains) if domain.differentiable]
+    fixed = tuple(as_double(whole[i]) for i in varied)
+    return Sample(
+        "given_size",
+        "a grid that is too small, or an index that overflows, at the size that was given",
+        {},
+        tuple(x.shape for x in fixed),
+        tuple(domains[i] for i in varied),
+        seed,
+        first_order_only=True,
+        fixed=fixed,
+        constants={i: as_given(x) for i, x in enumerate(whole) if i not in varied},
+        whole=True,
+    )
 
 
 def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:

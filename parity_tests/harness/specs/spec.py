@@ -39,6 +39,7 @@ from parity_tests.harness.specs.spec_kinds import (
     check_dtypes,
     check_extent,
     check_formulas,
+    check_given_size,
     check_kinds,
     check_optional,
 )
@@ -71,6 +72,7 @@ class OpSpec:
         inputs: instead of a signature, the arrays (NumPy, JAX or torch) to judge at. Exactly one of the two is given.
             An item may be a dictionary, list, tuple or named tuple of arrays. Each array is an input then, named by
             what leads to it ("params.weight"), and `arguments` follows from them.
+        given_size: larger arrays, of which `inputs` are a part: the check `given_size` alone judges at them.
         arguments: what the primal and the candidate are called with, where that is not one array an argument: a tuple
             with the inputs' names in the place of the arrays, `("x", {"weight": "w", "bias": "b"})`. The inputs are in
             this order, unless `input_names` has another. Everything else (vjp, domains, ...) is about the inputs.
@@ -149,6 +151,7 @@ class OpSpec:
     optional: Sequence[str] = ()
     blocks: Mapping[str, int] = field(default_factory=dict)
     arithmetic: Arithmetic | Mapping[str, Arithmetic] | None = None
+    given_size: Sequence[ArrayLike] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -180,6 +183,7 @@ class OpSpec:
             except (TypeError, ValueError) as error:
                 raise type(error)(f"OpSpec {self.name}: {error}") from error
         check_dtypes(self)
+        check_given_size(self.name, [tuple(x.shape) for x in self.inputs or ()], self.given_size)
         self._check_sizes()
         for i, x in enumerate(self.inputs or ()):
             dtype = _dtype(x)

@@ -178,3 +178,19 @@ def check_extent(name: str, signature: Signature, sizes: Mapping[str, int]) -> N
                 f"OpSpec {name}: input {i} has the shape {shape}, which is {math.prod(shape) * 8 / 2**30:,.3g} GiB of "
                 f"float64; at most {MOST_ENTRIES:,} entries can be judged: give smaller sizes"
             )
+
+
+def check_given_size(name: str, parts: Sequence[tuple[int, ...]], whole: Sequence) -> None:
+    """Raise a ValueError unless arrays have the inputs, in number and axes, of which these are the shapes."""
+    if not whole:
+        return
+    if not parts:
+        raise ValueError(f"OpSpec {name}: given_size is about inputs that are given, and there is a signature instead")
+    if len(whole) != len(parts):
+        raise ValueError(f"OpSpec {name}: given_size has {len(whole)} arrays for {len(parts)} inputs; give all of them")
+    for i, (x, shape) in enumerate(zip(whole, parts, strict=True)):
+        if len(x.shape) != len(shape) or any(n < m for n, m in zip(x.shape, shape, strict=True)):
+            raise ValueError(
+                f"OpSpec {name}: input {i} has the shape {shape}, which is no part of {tuple(x.shape)}, the shape that "
+                "given_size has; inputs must be a part of given_size"
+            )

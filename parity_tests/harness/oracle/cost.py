@@ -1,0 +1,32 @@
+"""What it takes to evaluate a program of the oracle with its bounds: how many entries all of its arrays have."""
+
+from __future__ import annotations
+
+import math
+
+from jax.extend import core
+
+
+def entries_of(jaxpr: core.Jaxpr) -> float:
+    """The entries of all arrays that a program makes, one after the other; infinite if a loop has no known length.
+
+    The windows of a convolution count, since it is evaluated as a product with the matrix of them.
+    """
+    total = 0.0
+    for eqn in jaxpr.eqns:
+        inner = [entries_of(sub) for sub in core.jaxprs_in_params(eqn.params)]
+        if eqn.primitive.name == "while":
+            return math.inf
+        total += sum(inner) * (eqn.params["length"] if eqn.primitive.name == "scan" else 1)
+        if not inner:
+            total += sum(math.prod(getattr(x.aval, "shape", ())) for x in eqn.outvars)
+        if eqn.primitive.name == "conv_general_dilated":
+            total += _windows(eqn)
+    return total
+
+
+def _windows(eqn: core.JaxprEqn) -> int:
+    """The entries of all windows that a convolution looks at."""
+    weights, result = eqn.invars[1].aval.shape, eqn.outvars[0].aval.shape
+    features = result[eqn.params["dimension_numbers"].out_spec[1]]
+    return math.prod(result) * math.prod(weights) // max(1, features) ** 2 * eqn.params["feature_group_count"]
