@@ -23,7 +23,11 @@ CHECKS = (
     "retain_graph",
     "interleaved",
     "determinism",
+    "aliases",
+    "accumulation",
+    "nonfinite_cotangents",
     "shortcuts",
+    "given_size",
 )
 
 
