@@ -57,6 +57,8 @@ def add_command(app: typer.Typer, command: SourceCommand) -> None:
         try:
             files = options.checked()
             sources = command.sources(**of_source)
+            source = context.get_parameter_source("seed")  # of the Click that Typer has brought or found
+            options = replace(options, drawn=source is None or source.name == "DEFAULT")
             options, sources = _apart(command, options, files, sources)
             watched = [file for source in sources for file in source.files]
             if options.watch and not watched:

@@ -22,6 +22,7 @@ from parity_tests.harness.exceptions.frames import frames, innermost_calls
 from parity_tests.harness.exceptions.from_solution import FromSolution, NoAnswer, as_error
 from parity_tests.harness.numbers.numerics import settings
 from parity_tests.harness.solutions.guest import values
+from parity_tests.harness.solutions.guest.launch import descendants
 from parity_tests.harness.solutions.guest.wire import Channel, Ended, Limits, TooLate, WireError
 from parity_tests.harness.solutions.protection import LAUNCH, START, configuration, protection
 
@@ -308,8 +309,11 @@ class SolutionProcess:
 
     def _end(self) -> None:
         if self._running is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._running.kill()
+            left = [] if protection().namespaces else descendants(self._running.pid)  # which end with their namespace
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            self._running.kill()
             self._running.wait()
             self._running = None
             self.generation += 1

@@ -134,6 +134,16 @@ def processes() -> dict[int, int]:
     return found
 
 
+def descendants(ancestor: int) -> list[int]:
+    """The processes that a process, or one of its children, has started, unless somebody else has adopted them."""
+    parents = processes()
+    found, generation = list[int](), [ancestor]
+    while generation:
+        generation = [pid for pid, parent in parents.items() if parent in generation]
+        found += generation
+    return found
+
+
 def _die_with(parent: int) -> None:
     _libc().prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
