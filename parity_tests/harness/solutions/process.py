@@ -84,12 +84,16 @@ class SolutionProcess:
     Attributes:
         solved: what it runs.
         parameters: of the module that it has made, by name; empty for a function.
+        released: the processes and the numbers of calls that will not be differentiated any more.
+        generation: of the process that runs: a call of an earlier one cannot be differentiated any more.
+        training: whether a module is called in the mode of training.
     """
 
     solved: Solved
     parameters: dict[str, Any] = field(default_factory=dict)
     released: list[tuple[int, int]] = field(default_factory=list)
-    generation: int = 0  # of its processes: a call of an earlier one cannot be differentiated any more
+    generation: int = 0
+    training: bool = True
     _ends: int = 0
     _running: subprocess.Popen | None = None
     _channel: Channel | None = None
