@@ -78,6 +78,11 @@ def test_other_arguments_arrive(call: Callable) -> None:
         call("numbers", X, {1})
 
 
+def test_its_process_has_imported_neither_jax_nor_the_judge(call: Callable) -> None:
+    torch_, jax, *judge = _told(call("imported", X))
+    assert (torch_, jax, *judge) == (1, 0, 0, 0)
+
+
 def test_the_modes_of_the_call_arrive(call: Callable) -> None:
     assert _told(call("modes", X)) == [1, 0, 0, 0]
     with torch.no_grad():
