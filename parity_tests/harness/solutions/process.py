@@ -40,6 +40,12 @@ _starter = ThreadPoolExecutor(
     1, thread_name_prefix="gradparity-start"
 )  # Linux ends a process with the thread that started it
 _alive: list[SolutionProcess] = []
+_place: list[Path | None] = [None]  # of the folders of solutions; None for the usual one of temporary files
+
+
+def keep_in(folder: Path) -> None:
+    """Have the folders of solutions be made in this one, whose owner removes it even if this process is killed."""
+    _place.append(folder)
 
 
 @dataclass(frozen=True)
@@ -191,7 +197,7 @@ class SolutionProcess:
 
     def _start(self) -> tuple[subprocess.Popen, Channel]:
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="gradparity-solution-"))
+            self._folder = Path(tempfile.mkdtemp(prefix="gradparity-solution-", dir=_place[-1]))
             atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
         there, asking = os.pipe()
         answers, back = os.pipe()
