@@ -11,6 +11,7 @@ import torch
 from jax import lax
 
 from parity_tests import OpSpec, Verdict, crosscheck
+from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_candidate import Candidate, Refused
 from parity_tests.harness.checks import CHECKS, Check
 from parity_tests.harness.crosscheck import select_precisions
@@ -266,7 +267,7 @@ def test_a_check_that_ran_is_not_skipped():
 def test_what_is_wrong_is_not_excused_by_a_later_refusal():
     def run(trial):
         yield Fact("x", False, "is wrong")
-        raise Refused("no more", declared=True)
+        raise Refused("no more", Reason.NO_JVP)
 
     assert judged_by(run).verdict is Verdict.MISMATCH
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.findings import Fact, Finding, NotApplicable, Suspicion, Verdict
 from parity_tests.harness.judging.outcome import End, Outcome
@@ -28,7 +29,7 @@ DECIDING = {
     "a defect": (outcome(End.BROKEN, error=KeyError("x")), Verdict.ERROR),
     "a suspicion": (outcome(End.COMPLETE, RIGHT, SUSPICION), Verdict.SUSPECT),
     "no rule": (outcome(End.UNRESOLVED, error=NotImplementedError("sort")), Verdict.UNRESOLVED),
-    "a refusal": (outcome(End.REFUSED, error=Refused("no jvp", declared=True)), Verdict.UNSUPPORTED),
+    "a refusal": (outcome(End.REFUSED, error=Refused("no jvp", Reason.NO_JVP)), Verdict.UNSUPPORTED),
     "nothing to say": (outcome(End.INAPPLICABLE, error=NotApplicable("no inputs")), Verdict.SKIPPED),
 }
 
