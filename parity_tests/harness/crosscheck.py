@@ -112,7 +112,8 @@ def crosscheck(
         device: "cpu" or "cuda".
         seed: of the random inputs, cotangents and tangents.
         limits: checks that every candidate is known to fail, each with the reason; they must fail. By default what its
-            author declared by PyTorch's own means: no `jvp`, no vmap rule, `once_differentiable`.
+            author declared by PyTorch's own means (no `jvp`, no vmap rule, `once_differentiable`) and what PyTorch
+            lacks, each for the checks that it is about. A report passes only if a derivative of each was judged.
         name: the candidate's name in the report; by default its own.
         quick: judge at a few samples, and, unless `checks` and `dtypes` say otherwise, by the cheap checks in float64
             and bfloat16. The report's `skipped` says what was left out.

@@ -89,10 +89,10 @@ def remedy(refusal: Refused, check: str) -> str:
     if check == "forward":
         return "it must run: leave the format or the sample out (OpSpec.dtypes, domains), or mend it"
     if check in REQUIRED:
-        return f"no refusal excuses {check}: give it a derivative, or judge its values alone (--only forward)"
+        return "no refusal excuses a first derivative: give it one, or judge its values alone (--only forward)"
     if refusal.reason is Reason.OWN:
-        return f'if it is meant, list it: limits = {{"{check}": "why"}}'
-    return f'it is not listed; if it is meant, add it: limits = {{"{check}": "why"}}'
+        return 'if it is meant, list it: limits = {"<check>": "why"}'
+    return 'it is not listed; if it is meant, add it: limits = {"<check>": "why"}'
 
 
 def first_to_tell(refusals: Iterable[Refused], check: str, dtype: str) -> Refused | None:

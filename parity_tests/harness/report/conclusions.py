@@ -47,7 +47,9 @@ def _conclusion(
         agrees = any(row.verdict is Verdict.PASS for row in rows)
         return _record(key, Verdict.PASS if agrees else Verdict.SKIPPED)
     facts: dict[str, Any]
-    row = min(failed, key=lambda row: (_ORDER.index(row.verdict), row.check != _FIRST))
+    row = min(
+        failed, key=lambda row: (_ORDER.index(row.verdict), row.check != _FIRST or row.verdict is not Verdict.MISMATCH)
+    )
     facts = {"check": row.check, "dtype": row.dtype, "reason": row.reason}
     failure = row.failure
     if failure is not None:

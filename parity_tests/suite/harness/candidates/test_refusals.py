@@ -66,7 +66,7 @@ def test_without_limits_it_is_a_failure(call, check, reason):
     report = crosscheck(call, SQUARE, checks=["vjp", check], dtypes=["float64"], limits={})
     row = rows(report)[-1]
     assert (row.verdict, row.listed) == (Verdict.UNSUPPORTED, False)
-    assert row.reason == f'{reason}; it is not listed; if it is meant, add it: limits = {{"{check}": "why"}}'
+    assert row.reason == f'{reason}; it is not listed; if it is meant, add it: limits = {{"<check>": "why"}}'
     assert not report.passed
     assert report.exit_code == 1
 

@@ -267,7 +267,7 @@ def test_a_check_that_ran_is_not_skipped():
 def test_what_is_wrong_is_not_excused_by_a_later_refusal():
     def run(trial):
         yield Fact("x", False, "is wrong")
-        raise Refused("no more", Reason.BACKWARD_ONLY)
+        raise Refused("no more", Reason.NO_JVP)
 
     assert judged_by(run).verdict is Verdict.MISMATCH
 
