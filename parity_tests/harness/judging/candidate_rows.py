@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from parity_tests.harness.candidates.asked_device import OTHER_BRANCH, asks_for_gpu
 from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.reasons import AUTHOR, ITS_FRAMEWORK, REQUIRED, Reason, remedy
 from parity_tests.harness.candidates.torch_log import TorchLog
@@ -46,10 +47,12 @@ class History:
     Attributes:
         failed: the checks that have failed.
         compared: the checks that have compared something.
+        unseen: what of the candidate cannot have run on this device; None until that has been looked at.
     """
 
     def __init__(self) -> None:
         self.failed, self.compared = Failed(), set[str]()
+        self.unseen: tuple[str, ...] | None = None
         self._noted: set[tuple[str, str]] = set()
 
     def news(self, notes: Iterable[Note]) -> Iterator[Note]:
@@ -112,6 +115,9 @@ class CandidateRows:
                 excused = check.name in (self.candidate.limits or {}) or name in earlier.unshrunk
                 worth_shrinking = self.history.failed.is_news(check.name, check.rests_on, self.precision)
                 row, notes = self.row(check, accepted, worth_shrinking and not excused)
+                if self.history.unseen is None and row.comparisons:
+                    self.history.unseen = self._unseen(check, accepted)
+                    row = replace(row, unseen=self.history.unseen)
             yield from self.history.news(notes)
             if row.verdict in (Verdict.MISMATCH, Verdict.ERROR):
                 self.history.failed.add(check.name, check.rests_on, self.precision)
@@ -172,6 +178,14 @@ class CandidateRows:
         with TorchLog():  # of what explains it
             failure = self._failure(row, check, decider, outcomes, shrink)
         return replace(row, failure=replace(failure, log=log.text)), notes
+
+    def _unseen(self, check: Check, cases: Sequence[Sample]) -> tuple[str, ...]:
+        """What of the candidate cannot have run on a CPU, from one more call at one sample at which it was judged."""
+        sample = next((s for s in check.chosen(cases) if _has_entries(s)), None)
+        if self.plan.device != "cpu" or self.candidate.framework != "torch" or sample is None:
+            return ()
+        trial = self.trial_at(check.name, sample)
+        return (OTHER_BRANCH,) if asks_for_gpu(lambda: trial.evaluate("vjp", trial.arguments("vjp"))) else ()
 
     def _with_extent(self, row: Row, sample: Sample, outcome: Outcome) -> Row:
         """A row that knows the sample, if it is the largest at which anything was compared."""

@@ -27,6 +27,7 @@ def entries_of(jaxpr: core.Jaxpr) -> float:
 
 def _windows(eqn: core.JaxprEqn) -> int:
     """The entries of all windows that a convolution looks at."""
-    weights, result = eqn.invars[1].aval.shape, eqn.outvars[0].aval.shape
+    shapes: list[tuple[int, ...]] = [getattr(x.aval, "shape", ()) for x in (eqn.invars[1], eqn.outvars[0])]
+    weights, result = shapes
     features = result[eqn.params["dimension_numbers"].out_spec[1]]
     return math.prod(result) * math.prod(weights) // max(1, features) ** 2 * eqn.params["feature_group_count"]
