@@ -101,7 +101,7 @@ def test_no_limit_is_said_to_be_listed_where_none_is(tmp_path):
         "    @staticmethod\n    def backward(ctx, w):\n        return w * torch.cos(*ctx.saved_tensors)\n"
         "candidate = Sine.apply"
     )
-    ran = check(tmp_path, SINE + text, only="forward,jvp")
+    ran = check(tmp_path, SINE + text, only="forward,vjp,jvp")
     assert ran.code == 0
     assert ran.printed.splitlines()[-1].endswith("comparisons, 1 declared limits")
 
