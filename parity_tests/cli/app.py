@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import secrets
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ from parity_tests.cli.options import Options
 from parity_tests.cli.report_command import report
 from parity_tests.cli.report_files import ReportFile, ReportFiles, empty_report
 from parity_tests.cli.sources import SOURCES
+from parity_tests.cli.sources.apart import Apart
 from parity_tests.cli.sources.source import Source, SourceCommand
 from parity_tests.cli.sweep_commands import merge, sweep
 from parity_tests.cli.terminal import Output, complain
@@ -52,6 +54,7 @@ def add_command(app: typer.Typer, command: SourceCommand) -> None:
         try:
             files = options.checked()
             sources = command.sources(**of_source)
+            options, sources = _apart(command, options, files, sources)
             watched = [file for source in sources for file in source.files]
             if options.watch and not watched:
                 raise ValueError(f"--watch: {command.name} judges what is installed, and no file of yours")
@@ -64,6 +67,22 @@ def add_command(app: typer.Typer, command: SourceCommand) -> None:
     of_context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     judge.__signature__ = inspect.Signature([of_context, *own.values(), *shared])  # type: ignore[attr-defined]
     app.command(command.name, help=command.help)(judge)
+
+
+def _apart(
+    command: SourceCommand, options: Options, files: ReportFiles, sources: Sequence[Source]
+) -> tuple[Options, Sequence[Source]]:
+    """The solutions of somebody else's in processes of their own, at inputs that nobody can know beforehand."""
+    if command.apart is None:
+        return options, sources
+    if options.drawn:
+        options = replace(options, seed=secrets.randbelow(2**31))
+    if not options.isolate:
+        return options, sources
+    reports = [file.path for file in files if file is not None and file.path is not None]
+    how = Apart(options.trial_seconds, (*reports, options.start / options.failures))
+    found = [command.apart(source, how) for source in sources]
+    return replace(options, apart=found != [*sources]), found
 
 
 for _command in SOURCES:

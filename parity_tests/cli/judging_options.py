@@ -19,6 +19,14 @@ QuickOption = Annotated[
 DtypeOption = Annotated[list[str] | None, typer.Option("--dtype", help="Only this dtype; repeat for more.")]
 DeviceOption = Annotated[list[str] | None, typer.Option("--device", help="cpu or cuda; by default all there are.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of the random inputs, cotangents and tangents.")]
+DrawnSeedOption = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        min=0,
+        help="Of the random inputs, cotangents and tangents; by default 0, or drawn for solutions of somebody else's.",
+    ),
+]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the report to this file, as data.")]
 HtmlOption = Annotated[Path | None, typer.Option("--html", help="Also write it to this file, as a page to look at.")]
 FailuresOption = Annotated[
@@ -102,7 +110,7 @@ def judging_options(
     quick: QuickOption = False,
     dtype: DtypeOption = None,
     device: DeviceOption = None,
-    seed: SeedOption = 0,
+    seed: DrawnSeedOption = None,
     json: JsonOption = None,
     html: HtmlOption = None,
     markdown: MarkdownOption = None,
@@ -128,7 +136,8 @@ def judging_options(
         dtypes=tuple(dtype or ()),
         devices=tuple(device or ()),
         quick=quick,
-        seed=seed,
+        seed=0 if seed is None else seed,
+        drawn=seed is None,
         json=json,
         html=html,
         markdown=markdown,

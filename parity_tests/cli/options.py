@@ -25,11 +25,13 @@ class Options:
         last_failed: is only judged what failed in the last run?
         failed_first: is what failed in the last run judged first?
         watch: is all judged again as soon as a file changes?
+        drawn: was no seed given?
         failures: the folder for reproducers.
         budget: seconds, or None.
         isolate: in other processes?
         trial_seconds: what a candidate may take at one sample.
         allow_suspect: does SUSPECT count as agreement?
+        apart: do solutions run in processes of their own, which the processes that judge have started?
     """
 
     start: Path
@@ -45,6 +47,7 @@ class Options:
     devices: tuple[str, ...]
     quick: bool
     seed: int
+    drawn: bool
     json: Path | None
     html: Path | None
     markdown: Path | None
@@ -55,6 +58,7 @@ class Options:
     isolate: bool
     trial_seconds: float
     allow_suspect: bool
+    apart: bool = False
 
     @property
     def checks(self) -> tuple[str, ...]:

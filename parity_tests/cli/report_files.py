@@ -102,7 +102,14 @@ def report_files(
 
 def empty_report(error: str) -> str:
     """The JSON of a report in which nothing is judged yet, so that it does not pass; see `Report.as_dict`."""
-    data: dict[str, Any] = {"schema": 1, "passed": False, "environment": {}, "skipped": [], "not_built": []}
+    data: dict[str, Any] = {
+        "schema": 1,
+        "passed": False,
+        "environment": {},
+        "skipped": [],
+        "not_built": [],
+        "summary": [],
+    }
     return json.dumps(data | {"error": error, "rows": [], "failures": []}, indent=1) + "\n"
 
 

@@ -167,7 +167,7 @@ class RunSpec:
         present = tuple(device for device in self.devices if device != "cuda" or not missing)
         of_devices = {device: replace(self, device=device, alone=True).plan(spec, candidates) for device in present}
         return Survey(
-            environment(present, self.seed),
+            environment(present, self.seed) | self._protection(),
             missing,
             {name: check.catches for name, check in CHECKS.items()},
             left_out(self.selected(), precisions) if self.quick else "",
@@ -177,6 +177,15 @@ class RunSpec:
             spec.name,
             {device: (plan.length_of_candidates, plan.length) for device, plan in of_devices.items()},
         )
+
+    def _protection(self) -> dict[str, str]:
+        """What the environment says of solutions by somebody else; nothing of the user's own code."""
+        if not hasattr(self.source, "apart"):
+            return {}
+        from parity_tests.harness.solutions.protection import protection
+
+        believed = "solutions ran in the process that judges, which believes them (--no-isolate)"
+        return {"solutions": believed if self.source.apart is None else str(protection())}  # type: ignore[attr-defined]
 
     def one_by_one(self, survey: Survey) -> list[RunSpec]:
         """An order for each candidate that can be called."""

@@ -22,7 +22,7 @@ from parity_tests.cli.run_spec import RunSpec, Survey
 from parity_tests.cli.sources.source import Source
 from parity_tests.cli.terminal import Output, OutputLost, complain
 from parity_tests.harness.exceptions.defects import one_line_description
-from parity_tests.harness.isolation.budget import Check, Spent, budget, clock
+from parity_tests.harness.isolation.budget import TRIAL_SECONDS, Check, Spent, budget, clock
 from parity_tests.harness.isolation.guard import Guarded, Surveying
 from parity_tests.harness.isolation.messages import CannotLoad, WorkerError
 from parity_tests.harness.isolation.processes import Pool
@@ -76,6 +76,9 @@ class Session:
         """
         report, lost = self._report, None
         self._interruption.last_words = self._last_words
+        if self._options.drawn and self._options.seed and not self._options.quiet:
+            line = f"seed {self._options.seed}, drawn at random; --seed {self._options.seed} judges at the same inputs"
+            self._console.show(line, soft_wrap=True, highlight=False)
         holding = self._interruption.noted if self._pool is not None else self._interruption.raised
         with holding():
             try:
@@ -151,7 +154,7 @@ class Session:
         found: list[tuple[Survey, list[RunSpec]]] = []
         for source in self._sources:
             orders = self._orders(source)
-            survey = self._wait(Surveying(orders[0], pool, self._options.trial_seconds), check_time)
+            survey = self._wait(Surveying(orders[0], pool, self._seconds), check_time)
             assert isinstance(survey, Survey)
             found.append((survey, self._present(survey, orders)))
             for candidate in survey.not_built:
@@ -164,8 +167,14 @@ class Session:
         self._count("loading")
         works = alone if self._options.jobs > 1 and len(alone) > 1 else shared
         dated = [replace(order, deadline=deadline) for order in works]
-        guarded = Guarded(dated, pool, self._options.trial_seconds)
+        guarded = Guarded(dated, pool, self._seconds)
         self._take(self._report.collect(guarded.events(), guarded.remaining), check_time)
+
+    @property
+    def _seconds(self) -> float:
+        """How long a process that judges may say nothing: longer than a solution that it asks, which it ends itself."""
+        seconds = self._options.trial_seconds
+        return 2 * seconds + TRIAL_SECONDS if self._options.apart else seconds
 
     def _wait(self, surveying: Surveying, check_time: Check) -> object:
         try:

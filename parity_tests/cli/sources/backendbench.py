@@ -17,6 +17,7 @@ from parity_tests.cli.sources.source import OneCandidate
 if TYPE_CHECKING:
     import torch
 
+    from parity_tests.cli.sources.apart import Apart
     from parity_tests.cli.sources.problem_inputs import ProblemInputs
     from parity_tests.harness.candidates.torch_candidate import Candidate
     from parity_tests.harness.isolation.messages import Candidates
@@ -36,12 +37,14 @@ class BackendBenchOperator(OneCandidate):
         op: the name of the operator's own folder, "add__Tensor".
         call: the number of the sample; None for others of many sizes.
         start: the folder where the path begins.
+        apart: how the implementation runs in a process of its own; None if it runs in the one that judges.
     """
 
     folder: Path
     op: str
     call: int | None
     start: Path = Path()
+    apart: Apart | None = None
 
     candidate_name: ClassVar[str] = NAME
 
@@ -72,12 +75,13 @@ class BackendBenchOperator(OneCandidate):
             sample = self.sample()
         except (CaseError, LookupError) as error:
             reason = str(error.args[0]) if error.args else str(error)
-            return nothing_to_judge(title), [NotBuilt(NAME, f"{name}: {reason}", expected=False)]
+            return nothing_to_judge(title), [NotBuilt(NAME, f"{name}: {reason}", expected=False, op=title)]
         if sample is None:
-            return nothing_to_judge(title), [NotBuilt(NAME, f"{name}: PyTorch's samples have no further call")]
+            reason = f"{name}: PyTorch's samples have no further call"
+            return nothing_to_judge(title), [NotBuilt(NAME, reason, op=title)]
         spec = sample.spec(title, self.call is not None, implementation)
         if isinstance(spec, str):
-            return nothing_to_judge(title), [NotBuilt(NAME, f"{name}: {spec}", expected=self.call is None)]
+            return nothing_to_judge(title), [NotBuilt(NAME, f"{name}: {spec}", expected=self.call is None, op=title)]
         return spec, [sample.candidate(implementation)]
 
     def command(self, candidate: str) -> str:
@@ -95,14 +99,17 @@ class BackendBenchOperator(OneCandidate):
         return OperatorCall.of(operator, calls[number]) if number < len(calls) else None
 
     def implementation(self) -> Callable:
-        """The function that the operator's file defines.
+        """The function that the operator's file defines, or what calls it in a process of its own.
 
         Raises:
-            CannotLoad: the file does not run, or has no such function.
+            CannotLoad: the file does not run, or has no such function; or its process ends, or gives no answer.
         """
         from parity_tests.cli.case_file import CaseError, load_module
 
         path = implementations(self.start / self.folder)[self.op]
+        if self.apart is not None:
+            packet = operator_name(self.op).rpartition(".")[0]
+            return self.apart.solution(path, path, f"{self.op}_kernel_impl", operator=packet)
         function = getattr(load_module(path), f"{self.op}_kernel_impl", None)
         if not callable(function):
             raise CaseError(f"{path}: defines no {self.op}_kernel_impl")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from parity_tests.cli.sources.apart import Apart
 from parity_tests.cli.sources.backendbench import AT_CALLS, BackendBenchOperator, implementations
 from parity_tests.cli.sources.kernelbench import KernelBenchProblem
-from parity_tests.cli.sources.source import FailedCandidate, SourceCommand
+from parity_tests.cli.sources.source import FailedCandidate, Source, SourceCommand
+from parity_tests.harness.isolation.budget import TRIAL_SECONDS
 
 # The solutions are kernels with a backward: second order, forward mode and vmap are not asked of them.
 CHECKS = (
@@ -25,6 +28,7 @@ CHECKS = (
     "shortcuts",
 )
 
+_REPLAYED = Apart(TRIAL_SECONDS)
 Solutions = Sequence[KernelBenchProblem | BackendBenchOperator]
 
 
@@ -75,6 +79,12 @@ def solutions(
     return [BackendBenchOperator(backendbench, name, call, Path.cwd()) for name in op or known for call in numbers]
 
 
+def apart(source: Source, how: Apart) -> Source:
+    """A solution that runs in a process of its own."""
+    assert isinstance(source, KernelBenchProblem | BackendBenchOperator)
+    return replace(source, apart=how)
+
+
 def of_failure(failed: FailedCandidate) -> KernelBenchProblem | BackendBenchOperator | None:
     """The solution that failed.
 
@@ -84,13 +94,13 @@ def of_failure(failed: FailedCandidate) -> KernelBenchProblem | BackendBenchOper
     origin = failed.origin or {}
     if {"problem", "solution", "given"} <= origin.keys():
         problem, solution = (failed.file(role, origin[role]) for role in ("problem", "solution"))
-        return KernelBenchProblem(problem, solution, origin["given"] == "True")
+        return KernelBenchProblem(problem, solution, origin["given"] == "True", apart=_REPLAYED)
     if {"folder", "op", "call"} <= origin.keys():
         call = int(origin["call"]) if origin["call"].isdecimal() else None
         folder = Path(origin["folder"])
         known = implementations(folder) if folder.is_dir() else {}
         failed.file("implementation", str(known.get(origin["op"], folder / origin["op"])))
-        return BackendBenchOperator(folder, origin["op"], call)
+        return BackendBenchOperator(folder, origin["op"], call, apart=_REPLAYED)
     return None
 
 
@@ -107,4 +117,5 @@ COMMAND = SourceCommand(
     of_failure,
     checks=CHECKS,
     dtypes=("float32",),
+    apart=apart,
 )

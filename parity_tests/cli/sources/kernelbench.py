@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
     import torch
 
+    from parity_tests.cli.sources.apart import Apart
     from parity_tests.cli.sources.problem_inputs import ProblemInputs
     from parity_tests.harness.candidates.not_built import NotBuilt
     from parity_tests.harness.candidates.torch_candidate import Candidate
     from parity_tests.harness.isolation.messages import Candidates
+    from parity_tests.harness.solutions.proxy import Solution
     from parity_tests.harness.specs.spec import OpSpec
 
 SEED = 42  # KernelBench's
@@ -40,12 +42,14 @@ class KernelBenchProblem(OneCandidate):
         solution: the file with `ModelNew`.
         given: whether it is judged at `get_inputs()`, or else at inputs of other sizes and signs.
         start: the folder where the paths begin.
+        apart: how the solution runs in a process of its own; None if it runs in the one that judges.
     """
 
     problem: Path
     solution: Path
     given: bool
     start: Path = Path()
+    apart: Apart | None = None
 
     candidate_name: ClassVar[str] = NAME
 
@@ -61,7 +65,7 @@ class KernelBenchProblem(OneCandidate):
         return {role: str((self.start / path).resolve()) for role, path in files.items()} | {"given": str(self.given)}
 
     def load(self) -> tuple[OpSpec, Candidates]:
-        """Run both files, and make the specification of the model.
+        """Run the problem's file and, unless it is apart, the solution's; make the specification of the model.
 
         Raises:
             CannotLoad: the problem cannot be used; a solution that cannot is a candidate that is not built.
@@ -73,15 +77,19 @@ class KernelBenchProblem(OneCandidate):
         problem = Problem.of(self.problem, self.start)
         name = f"{self.problem.stem}{', get_inputs()' if self.given else ''}"
         try:
-            solution = problem.solution(self.solution, self.start)
+            solution = (
+                problem.solution(self.solution, self.start)
+                if self.apart is None
+                else problem.solution_apart(self.problem, self.solution, self.start, self.apart)
+            )
         except CaseError as error:
-            return nothing_to_judge(name), [NotBuilt(NAME, str(error), expected=False)]
+            return nothing_to_judge(name), [NotBuilt(NAME, str(error), expected=False, op=name)]
         try:
             spec = problem.spec(solution, name, self.given)
         except (TypeError, ValueError) as error:
             raise CaseError(f"{self.problem}: {error}") from error
         if isinstance(spec, NotBuilt):
-            return nothing_to_judge(name), [spec]
+            return nothing_to_judge(name), [replace(spec, op=name)]
         return spec, [problem.candidate(solution)]
 
     def command(self, candidate: str) -> str:
@@ -142,15 +150,29 @@ class Problem:
         except Exception as error:  # whatever the solution raises
             raise CaseError(f"{path}: {NAME}: {type(error).__name__}: {error}") from error
 
-    def candidate(self, new: torch.nn.Module) -> Candidate:
+    def solution_apart(self, own: Path, path: Path, start: Path, apart: Apart) -> Solution:
+        """A solution's module in a process of its own.
+
+        Raises:
+            CannotLoad: see `solution`; or the process ends, or gives no answer.
+        """
+        module = start / path
+        return apart.solution(module, path, NAME, arguments=(self.arguments, SEED), reference=start / own)
+
+    def candidate(self, new: torch.nn.Module | Solution) -> Candidate:
         """A solution as a candidate, whose parameters are the model's."""
+        import torch
+
         from parity_tests.cli.sources.evaluated import Evaluated
         from parity_tests.harness.candidates.torch_candidate import Candidate
         from parity_tests.harness.candidates.torch_modules import with_parameters
 
-        return Candidate(Evaluated(new, with_parameters(new, shared_parameters(self.model, new) or ())), NAME)
+        names = shared_parameters(self.model, new) or ()
+        if isinstance(new, torch.nn.Module):
+            return Candidate(Evaluated(new, with_parameters(new, names)), NAME)
+        return Candidate(new.with_parameters(names), NAME)
 
-    def spec(self, new: torch.nn.Module, name: str, given: bool) -> OpSpec | NotBuilt:
+    def spec(self, new: torch.nn.Module | Solution, name: str, given: bool) -> OpSpec | NotBuilt:
         """The specification that a solution is judged by; or the candidate that is not, with the reason.
 
         Raises:
@@ -192,7 +214,7 @@ class Problem:
         text = inputs.text(real_domain(called, inputs))
         return OpSpec.from_torch(reference, inputs=text, name=name, params=self.params)
 
-    def _called(self, module: torch.nn.Module) -> Callable:
+    def _called(self, module: Callable) -> Callable:
         return lambda *tensors: module(*tensors, **self.params)
 
 
@@ -252,7 +274,7 @@ def _numbers(value: Any) -> list[int]:
     return [value] if isinstance(value, int) and not isinstance(value, bool) else []
 
 
-def shared_parameters(model: torch.nn.Module, new: torch.nn.Module) -> list[str] | None:
+def shared_parameters(model: torch.nn.Module, new: torch.nn.Module | Solution) -> list[str] | None:
     """For each parameter of the model the solution's, by name, by its equal numbers, or by its place.
 
     The seed that both were made after gives them equal numbers. None if one has none.

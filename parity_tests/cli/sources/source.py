@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
+    from parity_tests.cli.sources.apart import Apart
     from parity_tests.harness.isolation.messages import Candidates
     from parity_tests.harness.specs.spec import OpSpec
 
@@ -129,6 +130,8 @@ class SourceCommand:
         of_failure: the source in which a candidate that failed is found again, for `gradparity replay`; None if that
             candidate is of another source. It raises CannotLoad if the candidate is of this one and cannot be found.
         checks, dtypes: those that are judged if `--only` and `--dtype` name none; none for the usual ones.
+        apart: the same source, with what is judged in a process of its own; None if the source is the user's own code.
+            It raises a ValueError if that cannot be.
     """
 
     name: str
@@ -137,3 +140,4 @@ class SourceCommand:
     of_failure: Callable[[FailedCandidate], Source | None]
     checks: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
+    apart: Callable[[Source, Apart], Source] | None = None

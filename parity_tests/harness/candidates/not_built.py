@@ -13,8 +13,10 @@ class NotBuilt:
         name: the name of the candidate in reports.
         reason: why it cannot be called, and what to do about it.
         expected: True if a run may pass without it, because the machine lacks something; False if it is broken.
+        op: the name of the operator of which it is a candidate, if reports must tell it from others of its name.
     """
 
     name: str
     reason: str
     expected: bool = True
+    op: str = ""

@@ -11,6 +11,7 @@ from types import CodeType
 import torch
 
 from parity_tests.harness.exceptions.defects import message_of
+from parity_tests.harness.exceptions.from_solution import FromSolution
 
 # What the author of a `torch.autograd.Function` declares by leaving it out (or by marking it): a rule that was never
 # written cannot be wrong; and what PyTorch cannot do for anybody. Each is known by PyTorch's own words.
@@ -132,7 +133,7 @@ class refusals:
 
 def refusal_of(error: BaseException, without_values: bool = False) -> Refused | None:
     """Return the `Refused` for an error that says "not supported", and None for any other error."""
-    if not isinstance(error, Exception) or isinstance(error, BadOutput | Refused):
+    if not isinstance(error, Exception) or isinstance(error, BadOutput | Refused | FromSolution):
         return None
     named = f"{type(error).__name__}: {message_of(error)}"
     first_line = named.splitlines()[0]

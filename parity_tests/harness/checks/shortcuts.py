@@ -14,6 +14,8 @@ from parity_tests.harness.candidates.torch_candidate import may_be_written
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Fact
 from parity_tests.harness.numbers import conversion
+from parity_tests.harness.solutions.proxy import Solution
+from parity_tests.harness.solutions.signs import signs_of
 from parity_tests.harness.trial.reference_calls import is_operator, reference_of, watched
 from parity_tests.harness.trial.replaced_functions import replaced_functions
 
@@ -24,6 +26,10 @@ def _run(trial):
     yield from _remembered(trial)
     yield from _written(trial)
     yield from _detached(trial)
+    called = getattr(trial.candidate.source, "func", trial.candidate.source)
+    if isinstance(called, Solution):
+        yield from _said(trial, called)
+        return
     replaced = replaced_functions(trial.candidate.source)
     yield _fact(not replaced, f"replaces {', '.join(replaced)} by functions of its own")
     yield from _called(trial)  # last, since the backward raises if what it needs was written to
@@ -32,6 +38,16 @@ def _run(trial):
 def _fact(holds, violation):
     """A property of the candidate, which is no evidence that it computes anything if it holds."""
     return Fact(_WHO, holds, violation, evidence=0)
+
+
+def _said(trial, solution):
+    """What the process of a solution says of it, after a forward and a backward."""
+    args, count = trial.tensors(trial.arguments("vjp")), len(trial.primals)
+    before = signs_of(solution)  # of how it was loaded, and of the calls that were made until now
+    trial.candidate.vjp(args[:count], args[count:])
+    for violation in dict.fromkeys((*before, *signs_of(solution))):
+        yield _fact(False, violation)
+    yield _fact(True, "")
 
 
 def _called(trial):

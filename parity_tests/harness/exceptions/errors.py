@@ -14,7 +14,7 @@ from parity_tests.harness.exceptions.defects import first_line as first_line
 from parity_tests.harness.exceptions.defects import where_of as where_of
 
 _HARNESS = Path(__file__).parents[1]
-_CALLS_CANDIDATE = f"{_HARNESS / 'candidates'}/"
+_CALLS_CANDIDATE = (f"{_HARNESS / 'candidates'}/", f"{_HARNESS / 'solutions'}/")
 _READS_RESULTS = {(str(_HARNESS / "numbers" / "conversion.py"), name) for name in ("to_numpy", "from_jax")}
 _OF_ORACLE = tuple(f"{_HARNESS / name}/" for name in ("oracle", "rounding"))
 _CHECKS = (str(_HARNESS / "checks") + "/", str(_HARNESS / "trial" / "trial.py"))
@@ -98,7 +98,9 @@ def place_of(error: BaseException) -> str:
 
     If no frame is in the candidate's own code, this is the innermost frame of the traceback.
     """
-    frames = _frames(error)
+    elsewhere, frames = getattr(error, "place", ""), _frames(error)
+    if isinstance(elsewhere, str) and elsewhere:  # of a solution in a process of its own
+        return elsewhere
     if not frames:
         return ""
     frame = next((frame for frame in reversed(frames) if _is_own(frame.filename)), frames[-1])

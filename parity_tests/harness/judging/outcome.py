@@ -17,6 +17,7 @@ from parity_tests.harness.exceptions.errors import (
     map_of,
     place_of,
 )
+from parity_tests.harness.exceptions.from_solution import NoAnswer
 from parity_tests.harness.findings import Fact, Finding, NotApplicable, Suspicion
 from parity_tests.harness.oracle.oracle import OracleError
 from parity_tests.harness.rounding.analysis import NoRule, NotFloat64
@@ -101,7 +102,7 @@ def raised(outcome: Outcome, check: str) -> Fact:
     error = outcome.error
     assert error is not None
     label = map_of(error) or check
-    if isinstance(error, BadOutput):
+    if isinstance(error, BadOutput | NoAnswer):
         return Fact(label, False, first_line(error), circumstance_of(error))
     text = f"raises {type(error).__name__}: {first_line(error)} ({place_of(error)})"
     return Fact(label, False, text, circumstance_of(error))

@@ -29,7 +29,7 @@ def conclusions(report: Results) -> list[dict[str, Any]]:
     found = [_conclusion(key, rows, [row for row in rows if id(row) in failed]) for key, rows in judged.items()]
     for candidate in report.not_built:
         verdict = Verdict.SKIPPED if candidate.expected else Verdict.ERROR
-        found.append(_record(("", candidate.name, ""), verdict, reason=candidate.reason))
+        found.append(_record((candidate.op, candidate.name, ""), verdict, reason=candidate.reason))
     return found
 
 

@@ -10,9 +10,8 @@ from types import CodeType
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from parity_tests.harness.solutions.guest.watching import Functions, Operators, plain_name
 from parity_tests.harness.specs.from_torch import TorchReference
 from parity_tests.harness.specs.spec import OpSpec
 
@@ -43,45 +42,14 @@ def watched(reference: Callable) -> Iterator[list[str]]:
     with contextlib.ExitStack() as stack:
         if is_operator(reference):
             packet: Any = getattr(reference, "overloadpacket", reference)
-            name = _plain(packet.__name__)
-            stack.enter_context(_Functions(name, calls))
-            stack.enter_context(_Operators(name, calls))
+            name = plain_name(packet.__name__)
+            stack.enter_context(Functions(name, calls))
+            stack.enter_context(Operators(name, calls))
         elif (code := _code_of(reference)) is not None:
             is_module = isinstance(reference, torch.nn.Module)
             words = f"class {type(reference).__name__}" if is_module else f"function {code.co_name}"
             stack.enter_context(_profiled(code, words, calls))
         yield calls
-
-
-class _Operators(TorchDispatchMode):
-    """Notes each operator of a name that is called."""
-
-    def __init__(self, name: str, calls: list[str]) -> None:
-        super().__init__()
-        self._name, self._calls = name, calls
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.namespace == "aten" and _plain(func.overloadpacket.__name__) == self._name:
-            self._calls.append(f"operator aten.{self._name}")
-        return func(*args, **(kwargs or {}))
-
-
-class _Functions(TorchFunctionMode):
-    """Notes each function of a name that is called, such as one that PyTorch decomposes before it is an operator."""
-
-    def __init__(self, name: str, calls: list[str]) -> None:
-        super().__init__()
-        self._name, self._calls = name, calls
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        packet = getattr(func, "overloadpacket", func)
-        if _plain(getattr(packet, "__name__", "")) == self._name:
-            self._calls.append(f"operator aten.{self._name}")
-        return func(*args, **(kwargs or {}))
-
-
-def _plain(name: str) -> str:
-    return name.strip("_")
 
 
 def _code_of(reference: Callable) -> CodeType | None:

@@ -1,0 +1,92 @@
+"""How a solution is run in a process of its own, in which the judging side has no part."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from parity_tests.harness.solutions.process import Solved
+    from parity_tests.harness.solutions.proxy import Solution
+
+
+@dataclass(frozen=True)
+class Apart:
+    """How a solution is run in a process of its own; plain data.
+
+    Attributes:
+        seconds: that it may take for a call.
+        hidden: files and folders that it does not see, beside the reference.
+    """
+
+    seconds: float
+    hidden: tuple[Path, ...] = ()
+
+    def solution(
+        self,
+        path: Path,
+        given: Path,
+        name: str,
+        arguments: tuple[Sequence[Any], int] | None = None,
+        reference: Path | None = None,
+        operator: str | None = None,
+    ) -> Solution:
+        """Start the process of a solution; it is kept, and serves whoever asks for the same.
+
+        Args:
+            path: its file.
+            given: the same as the user has written it, for messages.
+            name: in the file.
+            arguments, reference, operator: see `Solved`.
+
+        Raises:
+            CannotLoad: it does not run, defines no such name, ends or hangs.
+        """
+        from parity_tests.cli.case_file import CaseError
+        from parity_tests.harness.exceptions.from_solution import FromSolution, NoAnswer
+        from parity_tests.harness.solutions.process import Solved
+        from parity_tests.harness.solutions.proxy import Solution
+
+        if not path.is_file():
+            raise CaseError(f"{given}: {'is a directory; give a file' if path.is_dir() else 'no such file'}")
+        file = path.resolve()
+        hidden = [*self.hidden]
+        if reference is not None:
+            hidden += [reference.resolve(), reference.resolve().parent / "__pycache__"]
+        solved = Solved(file, name, arguments, hidden[-2] if reference else None, operator, hidden, self.seconds)
+        process = _kept(_Key(solved))
+        try:
+            process.start()
+        except NoAnswer as error:
+            raise CaseError(f"{given}: {error}, while it was loaded") from error
+        except FromSolution as error:
+            if error.missing:
+                raise CaseError(f"{given}: defines no {name}") from error
+            line = f", line {error.line}" if error.line is not None and not error.made else ""
+            of = f": {name}" if error.made else ""
+            raise CaseError(f"{given}{line}{of}: {type(error).__name__}: {error}") from error
+        return Solution(process)
+
+
+class _Key:
+    """A solution by which its process is found again."""
+
+    def __init__(self, solved: Solved) -> None:
+        self.solved = solved
+        self._text = repr(solved)
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self._text == other._text
+
+
+@functools.cache
+def _kept(key: _Key) -> Any:
+    from parity_tests.harness.solutions.process import SolutionProcess
+
+    return SolutionProcess(key.solved)

@@ -1,0 +1,266 @@
+"""The requests that the judging side sends: load, call, backward, and the facts about shortcuts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .loading import Loaded, description
+from .values import (
+    DTYPES,
+    NotPlain,
+    Packed,
+    Unpacked,
+    as_data,
+    bytes_of,
+    bytes_of_tensor,
+    from_data,
+    name_of,
+    unpacked,
+)
+from .watching import Watch
+from .wire import Channel, Ended, Limits
+
+_DEVICES = ("cpu", "cuda")
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+Answer = tuple[dict[str, Any], list[bytes]]
+Header = Mapping[str, Any]
+
+
+class Strange(Exception):
+    """Raised for a result that is no plain tensor; the text is a noun phrase about it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """A call whose backward may follow: its arguments, and its outputs with autograd's graph."""
+
+    arguments: Unpacked
+    outputs: Sequence[torch.Tensor]
+    kept: _Kept
+
+
+class _Kept:
+    """The bytes of tensors, to find out which are written to."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        self._tensors = tensors
+        self._bytes = [bytes_of(x.untyped_storage()) for x in tensors]
+        self._versions = [_version(x) for x in tensors]
+
+    def written(self, start: int, buffers: list[bytes]) -> list[list[int]]:
+        """The places of tensors that were written to since the last time, and of their numbers among `buffers`."""
+        found = []
+        for i, x in enumerate(self._tensors):
+            now, version = bytes_of(x.untyped_storage()), _version(x)
+            if now != self._bytes[i] or version != self._versions[i]:
+                found.append([start + i, len(buffers)])
+                buffers.append(bytes_of_tensor(x))
+                self._bytes[i], self._versions[i] = now, version
+        return found
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+
+def _version(x: torch.Tensor) -> int:
+    return 0 if x.is_inference() else x._version
+
+
+class Server:
+    """A solution, and the calls of it that may still be differentiated."""
+
+    def __init__(self) -> None:
+        self._loaded: Loaded | None = None
+        self._records: dict[int, Record] = {}
+        self._watch = Watch(None, None)
+        self._threads: dict[int, ThreadPoolExecutor] = {}
+
+    def answer(self, header: Header, buffers: Sequence[bytearray]) -> Answer:
+        """Return the answer to a request; an exception is one, too."""
+        for handle in header.get("release", ()):
+            self._records.pop(handle, None)
+        do: Mapping[str, Callable[[Header, Sequence[bytearray]], Answer]] = {
+            "begin": self._begin,
+            "load": self._load,
+            "call": self._call,
+            "backward": self._backward,
+            "facts": self._facts,
+        }
+
+        def answer() -> Answer:
+            try:
+                return do[header["do"]](header, buffers)
+            except Strange as strange:
+                return {"strange": str(strange)[:300]}, []
+            except BaseException as error:  # sys.exit(), too
+                return {"error": description(error)}, []
+
+        thread = header.get("thread", 0)  # what a thread keeps for itself, no other one may see
+        if not thread:
+            return answer()
+        if thread not in self._threads:
+            self._threads[thread] = ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(1,))
+        return self._threads[thread].submit(answer).result()
+
+    def _begin(self, header: Header, _: object) -> Answer:
+        torch.set_num_threads(1)
+        for path, value in header["switches"]:
+            *parents, name = path.split(".")
+            owner: Any = torch.backends
+            for parent in parents:
+                owner = getattr(owner, parent)
+            setattr(owner, name, from_data(value, ()))
+        self._watch = Watch(header["file"], header["operator"])
+        return {"version": torch.__version__}, []
+
+    def _load(self, header: Header, buffers: Sequence[bytearray]) -> Answer:
+        made = None
+        if header["made"] is not None:
+            tensors = unpacked(header["tensors"], buffers).tensors
+            made = from_data(header["made"]["arguments"], tensors), header["made"]["seed"]
+        self._loaded = Loaded(header["path"], header["name"], made)
+        parameters = self._loaded.parameters()
+        described = [[name, name_of(p.dtype), list(p.shape)] for name, p in parameters.items()]
+        return {"parameters": described}, [bytes_of_tensor(p) for p in parameters.values()]
+
+    def _call(self, header: Header, buffers: Sequence[bytearray]) -> Answer:
+        assert self._loaded is not None
+        with _ambient(header["ambient"]):
+            arguments = unpacked(header["tensors"], buffers)
+            kept = _Kept(arguments.tensors)
+            args, params = from_data(header["arguments"], arguments.tensors)
+            with self._watch.calling():
+                result = self._loaded(args, params, header["names"], header["training"])
+            found = Packed()
+            try:
+                tree = as_data(result, lambda y: found.add(_plain(y)))
+            except NotPlain as error:
+                raise Strange(str(error)) from None
+            own, sent = [s._cdata for s in arguments.storages], list[bytes]()
+            written = kept.written(0, sent)
+            outputs = [_output(y, own, sent) for y in found.tensors]
+            if any(y.requires_grad for y in found.tensors):
+                everything = [*arguments.tensors, *found.tensors]
+                self._records[header["n"]] = Record(arguments, found.tensors, _Kept(everything))
+        return {"tree": tree, "outputs": outputs, "written": written}, sent
+
+    def _backward(self, header: Header, buffers: Sequence[bytearray]) -> Answer:
+        record = self._records[header["handle"]]
+        with _ambient(header["ambient"]):
+            given = unpacked(header["tensors"], buffers).tensors
+            cotangents = [None if i is None else given[i] for i in header["cotangents"]]
+            kept = _Kept(given)
+            with self._watch.calling(backward=True):
+                gradients = _gradients(record, cotangents, header["keep"])
+            sent = list[bytes]()
+            written = record.kept.written(0, sent) + kept.written(len(record.kept), sent)
+            found: list[Any] = [None if g is None else _result(_plain(g), sent) for g in gradients]
+        if not header["keep"]:
+            self._records.pop(header["handle"], None)
+        return {"gradients": found, "written": written}, sent
+
+    def _facts(self, header: Header, _: object) -> Answer:
+        return {"facts": self._watch.facts()}, []
+
+
+def _gradients(record: Record, cotangents: Sequence[torch.Tensor | None], keep: bool) -> Sequence[torch.Tensor | None]:
+    """The gradients of the arguments; an absent cotangent reaches the backward undefined."""
+    leaves = [x for x in record.arguments.leaves if x.requires_grad]
+    pairs = [(y, w) for y, w in zip(record.outputs, cotangents, strict=True) if w is not None and y.requires_grad]
+    roots, given = [y for y, _ in pairs], [w for _, w in pairs]
+    if not pairs:
+        with torch.enable_grad():
+            roots = _Undefined.apply(*[y for y in record.outputs if y.requires_grad])  # type: ignore[assignment]
+        given = [torch.ones_like(y) for y in roots]
+    try:
+        found = iter(torch.autograd.grad(roots, leaves, given, retain_graph=keep, allow_unused=True))
+    except Exception as error:
+        if ".backward()" not in str(error):
+            raise
+        for x in leaves:
+            x.grad = None
+        torch.autograd.backward(roots, given, retain_graph=keep)
+        found = iter([x.grad for x in leaves])
+    return [next(found) if x.requires_grad else None for x in record.arguments.leaves]
+
+
+class _Undefined(torch.autograd.Function):
+    """The identity with a backward that returns undefined gradients, so that a backward gets no cotangent at all."""
+
+    @staticmethod
+    def forward(ctx, *args):
+        """Return views of the inputs."""
+        return tuple(x.view_as(x) for x in args)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        """Return an undefined gradient for each input."""
+        return (None,) * len(cotangents)
+
+
+def _plain(y: Any) -> torch.Tensor:
+    """Return a result that is a plain dense tensor.
+
+    Raises:
+        Strange: it is another one, such as one that computes its numbers only when they are looked at.
+    """
+    if type(y) not in _PLAIN:
+        raise Strange(f"{type(y).__name__}, a subclass of torch.Tensor of its own")
+    if y.is_nested or y.layout is not torch.strided:
+        raise Strange("a tensor that is nested" if y.is_nested else f"a tensor that is {y.layout}")
+    if y.device.type not in _DEVICES or y.dtype not in DTYPES.values():
+        raise Strange(f"a tensor of {y.dtype} on {y.device}")
+    return y
+
+
+def _result(y: torch.Tensor, sent: list[bytes]) -> dict[str, Any]:
+    sent.append(bytes_of_tensor(y))
+    described = {"dtype": name_of(y.dtype), "device": y.device.type, "shape": list(y.shape)}
+    return described | {"buffer": len(sent) - 1}
+
+
+def _output(y: torch.Tensor, own: Sequence[int], sent: list[bytes]) -> dict[str, Any]:
+    described = _result(y, sent) | {"requires_grad": y.requires_grad, "alias": None}
+    storage = y.untyped_storage()._cdata
+    if storage in own:
+        described["alias"] = [own.index(storage), list(y.stride()), y.storage_offset(), y.is_conj(), y.is_neg()]
+    return described
+
+
+@contextlib.contextmanager
+def _ambient(state: Mapping[str, Any]) -> Iterator[None]:
+    """The modes in which the judging side was called."""
+    before = torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()
+    with contextlib.ExitStack() as stack:
+        if state["inference"]:
+            stack.enter_context(torch.inference_mode())
+        stack.enter_context(torch.set_grad_enabled(state["grad"]))
+        for device, dtype in state["autocast"]:
+            stack.enter_context(torch.autocast(device, DTYPES[dtype]))
+        torch.set_default_dtype(DTYPES[state["dtype"]])
+        deterministic, only_warns = state["deterministic"]
+        torch.use_deterministic_algorithms(deterministic, warn_only=only_warns)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(before[0])
+            torch.use_deterministic_algorithms(before[1])
+
+
+def serve(channel: Channel) -> None:
+    """Answer each request, in order, until there is nobody who sends any."""
+    server, limits = Server(), Limits(header=2**30, buffers=2**20, total=2**50)
+    while True:
+        try:
+            header, buffers = channel.receive(limits)
+            answer, sent = server.answer(header, buffers)
+            channel.send({**answer, "n": header["n"]}, sent)
+        except Ended:
+            return

@@ -1,0 +1,319 @@
+"""The judging side of a solution's process: how it is started, asked and ended. It believes nothing that it is told."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from parity_tests.harness.exceptions.frames import frames, innermost_calls
+from parity_tests.harness.exceptions.from_solution import FromSolution, NoAnswer, as_error
+from parity_tests.harness.numbers.numerics import settings
+from parity_tests.harness.solutions.guest import values
+from parity_tests.harness.solutions.guest.wire import Channel, Ended, Limits, TooLate, WireError
+from parity_tests.harness.solutions.protection import LAUNCH, START, configuration, protection
+
+MOST_ENDS = (
+    8  # of a solution's processes, each of which costs the start of another, after which it is not called any more
+)
+_START_SECONDS = 120.0  # in which PyTorch must have been imported
+_ROOM = 2**28  # bytes of an answer beyond `_TIMES` what was sent
+_TIMES = 64
+_ALIVE = 3  # processes at a time
+_KEPT = ("PATH", "LANG", "LD_LIBRARY_PATH", "CC", "CXX", "MAX_JOBS", "PYTHONHASHSEED", "TZ", "ROCM_HOME")
+_KEPT_PREFIXES = ("LC_", "CUDA", "NVIDIA", "TRITON", "TORCH", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "HIP", "ROCR")
+
+_starter = ThreadPoolExecutor(
+    1, thread_name_prefix="gradparity-start"
+)  # Linux ends a process with the thread that started it
+_alive: list[SolutionProcess] = []
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Where a solution is, and what it must not reach; plain data.
+
+    Attributes:
+        path: the file of the solution.
+        name: in it, of a function, or of a class of modules.
+        arguments: of the class, with the seed after which it is made; None for a function.
+        reference: the file of the reference, which must not run; None where it is an operator.
+        operator: the name of the operator of ATen that must not be called.
+        hidden: files and folders that it does not see, the reference's among them.
+        seconds: that it may take for a call.
+    """
+
+    path: Path
+    name: str
+    arguments: tuple[Sequence[Any], int] | None = None
+    reference: Path | None = None
+    operator: str | None = None
+    hidden: Sequence[Path] = ()
+    seconds: float = 600.0
+
+
+@dataclass(eq=False)
+class SolutionProcess:
+    """A process that runs a solution, which is started when it is first asked, and again after it has ended.
+
+    Attributes:
+        solved: what it runs.
+        parameters: of the module that it has made, by name; empty for a function.
+    """
+
+    solved: Solved
+    parameters: dict[str, Any] = field(default_factory=dict)
+    released: list[tuple[int, int]] = field(default_factory=list)
+    generation: int = 0  # of its processes: a call of an earlier one cannot be differentiated any more
+    _ends: int = 0
+    _running: subprocess.Popen | None = None
+    _channel: Channel | None = None
+    _folder: Path | None = None
+    _number: int = 0
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def ask(
+        self, header: Mapping[str, Any], buffers: Sequence[bytes] = (), generation: int | None = None
+    ) -> tuple[dict[str, Any], list[bytearray]]:
+        """Return the answer to a request, which is a dictionary of whatever JSON can be.
+
+        Its "n" is the number of the call, and "generation" that of the process; both are this side's.
+
+        Args:
+            header: plain data with the key "do".
+            buffers: bytes.
+            generation: of the process that the request is about; None to start one if there is none.
+
+        Raises:
+            FromSolution: the solution raises an exception, its process ends, or gives no answer that can be one.
+        """
+        with self._lock:
+            if generation is not None and generation != self.generation:
+                raise NoAnswer("its process has ended between the forward and the backward")
+            self._started()
+            return self._asked(header, buffers, self.solved.seconds)
+
+    def start(self) -> None:
+        """Start the process, and load the solution, unless that is done; raises what `ask` does."""
+        with self._lock:
+            self._started()
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the process says of the shortcuts that the solution takes; it may be anything."""
+        answer, _ = self.ask({"do": "facts"})
+        facts = answer.get("facts")
+        return facts if isinstance(facts, dict) else {}
+
+    def close(self) -> None:
+        """End the process; another one is started if it is asked again."""
+        with self._lock:
+            self._end()
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                self._folder = None
+
+    def _started(self) -> None:
+        if self in _alive:
+            _alive.remove(self)
+        _alive.append(self)
+        if self._running is not None:
+            return
+        if self._ends >= MOST_ENDS:
+            raise NoAnswer(f"is not called any more, since its processes have ended {MOST_ENDS} times")
+        for other in _alive[:-_ALIVE]:
+            other._end()
+            _alive.remove(other)
+        self._running, self._channel = _starter.submit(self._start).result()
+        self.generation += 1
+        self.released.clear()
+        solved = self.solved
+        reachable = not (protection().namespaces and solved.reference in solved.hidden)
+        file = os.path.realpath(solved.reference) if solved.reference is not None and reachable else None
+        switches = [
+            (name.removeprefix("torch.backends."), values.as_data(value, _no_tensor))
+            for name, value in settings().items()
+            if name.startswith("torch.backends.")
+        ]
+        begin = {"do": "begin", "file": file, "operator": solved.operator, "switches": switches}
+        self._asked(begin, (), max(_START_SECONDS, solved.seconds))
+        self._load()
+
+    def _load(self) -> None:
+        solved, packed, made = self.solved, values.Packed(), None
+        if solved.arguments is not None:
+            arguments, seed = solved.arguments
+            made = {"arguments": values.as_data(tuple(arguments), packed.add), "seed": seed}
+        request = {"do": "load", "path": str(solved.path), "name": solved.name, "made": made}
+        try:
+            answer, buffers = self._asked(
+                {**request, "tensors": packed.descriptions}, packed.buffers, max(_START_SECONDS, solved.seconds)
+            )
+        except FromSolution:
+            self._lost()
+            raise
+        try:
+            self.parameters = _parameters(answer, buffers)
+        except (ValueError, TypeError, KeyError) as error:
+            raise self.refuted(str(error)) from None
+
+    def _start(self) -> tuple[subprocess.Popen, Channel]:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="gradparity-solution-"))
+            atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
+        there, asking = os.pipe()
+        answers, back = os.pipe()
+        further = [path for path in sys.path if "site-packages" in path or "dist-packages" in path]
+        command = (sys.executable, "-I", "-B", str(START), str(there), str(back), *further)
+        configured = configuration(command, self._folder, self.solved.hidden, protection().namespaces, (there, back))
+        try:
+            with (self._folder / "said").open("wb") as said:
+                running = subprocess.Popen(
+                    (sys.executable, "-I", "-S", str(LAUNCH), configured),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=said,
+                    pass_fds=(there, back),
+                    start_new_session=True,
+                    env=_environment(self._folder / "own"),
+                )
+        except BaseException:
+            os.close(asking)
+            os.close(answers)
+            raise
+        finally:
+            os.close(there)
+            os.close(back)
+        return running, Channel(answers, asking)
+
+    def _asked(
+        self, header: Mapping[str, Any], buffers: Sequence[bytes], seconds: float
+    ) -> tuple[dict[str, Any], list[bytearray]]:
+        assert self._channel is not None
+        self._number += 1
+        released, self.released[:] = [n for generation, n in self.released if generation == self.generation], []
+        sent = {**header, "n": self._number, "release": released, "thread": _thread()}
+        limits = Limits(total=_ROOM + _TIMES * sum(map(len, buffers)))
+        deadline = time.monotonic() + seconds
+        try:
+            self._channel.send(sent, buffers, deadline)
+            answer, received = self._channel.receive(limits, deadline)
+            if answer.get("n") != self._number:
+                raise WireError("an answer to another question")
+        except Ended:
+            how = self._how_it_ended()
+            self._lost()
+            raise NoAnswer(f"its process {how}") from None
+        except TooLate:
+            self._lost()
+            raise NoAnswer(f"gives no answer for {seconds:g} s") from None
+        except WireError as error:
+            self._lost()
+            raise NoAnswer(f"answers something that is no result: {error}") from None
+        except BaseException:  # an interruption: nobody knows how far it got
+            self._end()
+            raise
+        if "error" in answer:
+            raise as_error(answer["error"])
+        return answer | {"n": sent["n"], "generation": self.generation}, received
+
+    def _how_it_ended(self) -> str:
+        assert self._running is not None
+        try:
+            code = self._running.wait(5.0)
+        except subprocess.TimeoutExpired:
+            return "has closed its pipes"
+        calls = ""
+        with contextlib.suppress(OSError):
+            assert self._folder is not None
+            said = (self._folder / "said").read_bytes()[-(2**16) :].decode(errors="replace")
+            calls = innermost_calls(frames(said.replace("Fatal Python error", "\nFatal Python error")))
+        return f"{_end_of(code)}{calls}"
+
+    def _lost(self) -> None:
+        self._ends += 1
+        self._end()
+
+    def refuted(self, why: str) -> NoAnswer:
+        """End the process, whose answer is no result; returns the exception that says so."""
+        with self._lock:
+            self._lost()
+        return NoAnswer(f"answers something that is no result: {why}")
+
+    def _end(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if self._running is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._running.kill()
+            self._running.wait()
+            self._running = None
+            self.generation += 1
+
+
+def _parameters(answer: Mapping[str, Any], buffers: Sequence[bytearray]) -> dict[str, Any]:
+    described = answer["parameters"]
+    if not isinstance(described, list) or len(described) != len(buffers):
+        raise ValueError("parameters")
+    found = {}
+    for one, buffer in zip(described, buffers, strict=True):
+        name, dtype, shape = one
+        if type(name) is not str:
+            raise ValueError("a parameter's name")
+        found[name] = tensor_of(dtype, shape, buffer)
+    return found
+
+
+def tensor_of(dtype: Any, shape: Any, buffer: bytes | bytearray) -> Any:
+    """Return the tensor that an answer describes.
+
+    Raises:
+        ValueError: there is no such dtype or shape, or the bytes are not as many as it has.
+    """
+    if type(dtype) is not str or dtype not in values.DTYPES:
+        raise ValueError("no dtype")
+    if type(shape) is not list or len(shape) > 64 or not all(type(n) is int and 0 <= n < 2**40 for n in shape):
+        raise ValueError("no shape")
+    count = values.DTYPES[dtype].itemsize
+    for n in shape:
+        count *= n
+    if count != len(buffer):
+        raise ValueError(f"{len(buffer):,} bytes for a shape of {count:,}")
+    return values.tensor_from(buffer, values.DTYPES[dtype], shape)
+
+
+def _thread() -> int:
+    """A number for this thread; 0 for the main one."""
+    return 0 if threading.current_thread() is threading.main_thread() else threading.get_ident()
+
+
+def _no_tensor(x: object) -> int:
+    raise TypeError("no tensor is expected")
+
+
+def _end_of(code: int) -> str:
+    number = code - 128 if code > 128 else -code
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return f"has ended (exit code {code})"
+    return "was killed (SIGKILL; out of memory?)" if name == "SIGKILL" else f"crashed ({name})"
+
+
+def _environment(own: Path) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if key in _KEPT or key.startswith(_KEPT_PREFIXES)}
+    folders = dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(own))
+    caches = {"TORCH_EXTENSIONS_DIR": "extensions", "TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "inductor"}
+    return kept | folders | {key: str(own / name) for key, name in caches.items()}

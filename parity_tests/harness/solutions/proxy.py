@@ -1,0 +1,260 @@
+"""A solution in another process as a callable on tensors, which autograd can differentiate once."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
+from torch.utils._python_dispatch import _len_torch_dispatch_stack
+
+from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused
+from parity_tests.harness.solutions.guest import values
+from parity_tests.harness.solutions.process import SolutionProcess, tensor_of
+
+FIRST_ORDER = "a solution in a process of its own is judged to first order only; --no-isolate judges it in this process"
+
+Answer = tuple[Mapping[str, Any], Sequence[bytearray]]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A solution that runs in a process of its own.
+
+    Attributes:
+        process: where it runs.
+        names: the parameters, of a module, for which the last arguments of a call stand.
+        training: whether a module is called in the mode of training.
+    """
+
+    process: SolutionProcess
+    names: tuple[str, ...] = ()
+    training: bool = True
+
+    @property
+    def __name__(self) -> str:
+        """The name in the solution's file."""
+        return self.process.solved.name
+
+    def named_parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Yield the parameters of a module, as it was made."""
+        self.process.start()
+        yield from self.process.parameters.items()
+
+    def with_parameters(self, names: Sequence[str]) -> Solution:
+        """Return the same solution, whose last arguments are the parameters of these names."""
+        return replace(self, names=tuple(names))
+
+    def evaluating(self) -> Solution:
+        """Return the same solution in the mode of evaluation, as after `module.eval()`."""
+        return replace(self, training=False)
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        """Call it.
+
+        Raises:
+            FromSolution: it raises an exception, or its process ends.
+            Refused: more than a first derivative is asked for.
+            BadOutput: it returns something that is no tensor, or a subclass of its own.
+            TypeError: an argument cannot be sent.
+        """
+        packed = values.Packed()
+        arguments = values.as_data((args, params), packed.add)
+        _refuse_other_modes(packed.tensors)
+        call = _Call(self, arguments, packed, _ambient())
+        flat = _Remote.apply(call, *packed.tensors)
+        return values.from_data(call.tree, flat)
+
+
+@dataclass(eq=False)
+class _Call:
+    """One call: what is sent, and what is known of it once it was answered."""
+
+    solution: Solution
+    arguments: Any
+    packed: values.Packed
+    ambient: Mapping[str, Any]
+    tree: Any = None
+    handle: tuple[int, int] = (0, 0)  # of the process, and of the call
+    outputs: Sequence[weakref.ref] = field(default_factory=tuple)
+
+    @property
+    def process(self) -> SolutionProcess:
+        return self.solution.process
+
+    def forward(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """Return the outputs, and those among them that cannot be differentiated."""
+        request = {"do": "call", "arguments": self.arguments, "tensors": self.packed.descriptions}
+        request |= {"ambient": self.ambient, "names": self.solution.names, "training": self.solution.training}
+        answer = self.process.ask(request, self.packed.buffers)
+        self.handle = answer[0]["generation"], answer[0]["n"]
+        _reject_strange(answer)
+        try:
+            return self._read(answer)
+        except (ValueError, TypeError, KeyError, IndexError, RuntimeError) as error:
+            raise self.process.refuted(str(error)) from None
+
+    def _read(self, answer: Answer) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        header, buffers = answer
+        inputs = self.packed.tensors
+        _write(header["written"], buffers, inputs)
+        outputs = [self._output(one, buffers) for one in _list(header["outputs"])]
+        self.tree = header["tree"]
+        values.from_data(self.tree, outputs)
+        fixed = [y for y, one in zip(outputs, header["outputs"], strict=True) if one["requires_grad"] is not True]
+        return outputs, fixed
+
+    def _output(self, one: Any, buffers: Sequence[bytearray]) -> torch.Tensor:
+        y = _result(one, buffers)
+        alias = one["alias"]
+        if alias is None:
+            return y
+        place, strides, offset, conj, neg = alias
+        storage, strides = self.packed.storages[_size(place)], tuple(map(_size, _list(strides)))
+        last = _size(offset) + sum((n - 1) * stride for n, stride in zip(y.shape, strides, strict=True))
+        if y.numel() and (last + 1) * y.itemsize > storage.nbytes():
+            raise ValueError("a view beyond its memory")
+        view = torch.empty(0, dtype=y.dtype, device=storage.device)
+        view.set_(storage, offset, tuple(y.shape), strides)  # type: ignore[call-overload]
+        view = torch._conj(view) if conj is True else view
+        return torch._neg_view(view) if neg is True else view
+
+    def backward(self, cotangents: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+        """Return the gradients of the tensors."""
+        packed = values.Packed()
+        places = [None if w is None else packed.add(w) for w in cotangents]
+        request = {"do": "backward", "handle": self.handle[1], "cotangents": places, "tensors": packed.descriptions}
+        request |= {"keep": torch._C._autograd._get_current_graph_task_keep_graph(), "ambient": _ambient()}
+        answer = self.process.ask(request, packed.buffers, self.handle[0])
+        _reject_strange(answer)
+        header, buffers = answer
+        inputs = self.packed.tensors
+        try:
+            _write(header["written"], buffers, [*inputs, *(y() for y in self.outputs), *packed.tensors])
+            gradients = [None if one is None else _result(one, buffers) for one in _list(header["gradients"])]
+            if len(gradients) != len(inputs):
+                raise ValueError(f"{len(gradients)} gradients for {len(inputs)} tensors")
+        except (ValueError, TypeError, KeyError, IndexError, RuntimeError) as error:
+            raise self.process.refuted(str(error)) from None
+        for x, gradient in zip(inputs, gradients, strict=True):
+            if gradient is not None and (gradient.shape != x.shape or gradient.dtype != x.dtype):
+                raise BadOutput(f"returned a gradient {tuple(gradient.shape)} of {gradient.dtype} for {tuple(x.shape)}")
+        return gradients
+
+    def release(self) -> None:
+        """Say that no backward will follow."""
+        self.process.released.append(self.handle)
+
+
+class _Handle:
+    """Held by a node of autograd's graph: when that goes, the other process may forget the call."""
+
+    def __init__(self, call: _Call) -> None:
+        self.call = call
+
+    def __del__(self) -> None:
+        self.call.release()
+
+
+class _Remote(torch.autograd.Function):
+    """A call in the other process as a node of the graph."""
+
+    @staticmethod
+    def forward(ctx, call, *tensors):
+        """Return the outputs, a flat tuple."""
+        ctx.set_materialize_grads(False)
+        outputs, fixed = call.forward()
+        ctx.mark_non_differentiable(*fixed)
+        ctx.handle = _Handle(call)
+        ctx.save_for_backward(torch.empty(0))  # so that a second backward is refused as ever
+        call.outputs = [weakref.ref(y) for y in outputs]
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        """Return the gradients of the tensors."""
+        _ = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            raise Refused(FIRST_ORDER, declared=False)
+        return None, *ctx.handle.call.backward(cotangents)
+
+
+def _refuse_other_modes(tensors: Sequence[torch.Tensor]) -> None:
+    """Raise Refused if more than values and first derivatives of plain tensors is asked for."""
+    transformed = torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+    hooked = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+    traced = _len_torch_dispatch_stack() > 0 or any(isinstance(x, FakeTensor) or x.is_meta for x in tensors)
+    if transformed or hooked or traced or torch.compiler.is_compiling():
+        raise Refused(FIRST_ORDER, declared=False)
+    odd = next((x for x in tensors if x.layout is not torch.strided or x.is_nested), None)
+    if odd is not None:
+        raise Refused("a solution in a process of its own is called with dense tensors only", declared=False)
+
+
+def _ambient() -> dict[str, Any]:
+    """The modes of PyTorch in which a call is made."""
+    casts = [
+        (device, values.name_of(torch.get_autocast_dtype(device)))
+        for device in ("cpu", "cuda")
+        if torch.is_autocast_enabled(device)
+    ]
+    strict = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    return {
+        "grad": torch.is_grad_enabled(),
+        "inference": torch.is_inference_mode_enabled(),
+        "autocast": casts,
+        "deterministic": strict,
+        "dtype": values.name_of(torch.get_default_dtype()),
+    }
+
+
+def _reject_strange(answer: Answer) -> None:
+    strange = answer[0].get("strange")
+    if isinstance(strange, str):
+        raise BadOutput(f"returned {strange}, where a tensor, or a tuple of tensors, is expected")
+
+
+def _write(written: Any, buffers: Sequence[bytearray], tensors: Sequence[torch.Tensor | None]) -> None:
+    """Write to the tensors to which the other process has written; None for one that nobody holds any more."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        for one in _list(written):
+            place, buffer = map(_size, _list(one))
+            x = tensors[place]
+            if x is not None:
+                new = tensor_of(values.name_of(x.dtype), list(x.shape), buffers[buffer])
+                x.detach().copy_(new) if not x.is_inference() else x.copy_(new)
+
+
+def _result(one: Any, buffers: Sequence[bytearray]) -> torch.Tensor:
+    y = tensor_of(one["dtype"], one["shape"], buffers[_size(one["buffer"])])
+    device = one["device"]
+    if device not in ("cpu", "cuda"):
+        raise ValueError("no device")
+    return y.to(device)
+
+
+def _size(n: Any) -> int:
+    if type(n) is not int or not 0 <= n < 2**48:
+        raise ValueError("no number of things")
+    return n
+
+
+def _list(found: Any) -> list[Any]:
+    if type(found) is not list:
+        raise ValueError("no list")
+    return found
+
+
+@contextlib.contextmanager
+def closing(solution: Solution) -> Iterator[Solution]:
+    """A block after which the solution's process is ended."""
+    try:
+        yield solution
+    finally:
+        solution.process.close()
