@@ -25,10 +25,13 @@ from parity_tests.cli.options import Options
 from parity_tests.cli.report_command import report
 from parity_tests.cli.report_files import ReportFile, ReportFiles, empty_report
 from parity_tests.cli.sources import SOURCES
-from parity_tests.cli.sources.apart import Apart
+from parity_tests.cli.sources.against_reference import AgainstReference
+from parity_tests.cli.sources.apart import CHECKS as FIRST_ORDER
+from parity_tests.cli.sources.apart import INSIDE, Apart
 from parity_tests.cli.sources.source import Source, SourceCommand
 from parity_tests.cli.sweep_commands import merge, sweep
 from parity_tests.cli.terminal import Output, complain
+from parity_tests.harness.isolation.orphans import Adopted
 from parity_tests.harness.isolation.processes import Pool, cores
 from parity_tests.harness.names import CHECKS, selected
 
@@ -75,14 +78,25 @@ def _apart(
     """The solutions of somebody else's in processes of their own, at inputs that nobody can know beforehand."""
     if command.apart is None:
         return options, sources
-    if options.drawn:
-        options = replace(options, seed=secrets.randbelow(2**31))
-    if not options.isolate:
-        return options, sources
     reports = [file.path for file in files if file is not None and file.path is not None]
     how = Apart(options.trial_seconds, (*reports, options.start / options.failures))
     found = [command.apart(source, how) for source in sources]
-    return replace(options, apart=found != [*sources]), found
+    if found == [*sources]:
+        return options, sources
+    if options.drawn:
+        options = replace(options, seed=secrets.randbelow(2**31))
+    options = replace(options, only=options.only or FIRST_ORDER)
+    if not options.isolate:
+        if any(isinstance(source, AgainstReference) for source in sources):
+            raise ValueError("--untrusted is judged in processes of its own; leave --no-isolate out")
+        return options, sources
+    inside = sorted(INSIDE & {*options.checks})
+    if inside:
+        raise ValueError(
+            f"{inside[0]} looks into the process of what is judged, which is one of its own; leave the check out, or "
+            "judge it in this one, which then believes it: --no-isolate"
+        )
+    return replace(options, apart=True), found
 
 
 for _command in SOURCES:
@@ -306,7 +320,8 @@ def _judge(
 
     interruption.last_words = last_words
     try:
-        with contextlib.nullcontext() if pool is None else pool:
+        adopting = Adopted().adopting() if options.apart else contextlib.nullcontext()
+        with adopting as adopted, contextlib.nullcontext() if pool is None else pool:
             with contextlib.suppress(OSError):  # tried again in the end, and told
                 write("not finished: nothing is judged yet")
             if pool is not None:
@@ -316,7 +331,7 @@ def _judge(
             from parity_tests.harness.isolation.messages import CannotLoad
 
             try:
-                code = Session(sources, options, files, interruption, pool).run()
+                code = Session(sources, options, files, interruption, pool, adopted=adopted).run()
             except CannotLoad as error:
                 with contextlib.suppress(OSError):
                     write(str(error))

@@ -64,7 +64,8 @@ def remember(source: Source, op: str, report: Report) -> None:
             of_row = FailedRow(op, row.candidate, row.check, row.dtype, row.device)
             judged |= {of_row, FailedRow(op, row.candidate, ALL, ALL, ALL)}
             failed |= {of_row} if id(row) in failing else set()
-    failed |= {FailedRow(op, each.name, ALL, ALL, ALL) for each in report.not_built if not each.expected}
+    broken = [each for each in report.not_built if not each.expected and each.op in ("", op)]
+    failed |= {FailedRow(op, each.name, ALL, ALL, ALL) for each in broken}
     _keep(source, sorted(failed | (before - judged)))
 
 

@@ -38,6 +38,7 @@ class Survey:
         not_built: the others.
         length: the number of rows on one device.
         op: the name of the spec.
+        planned: of each device, the rows of candidates that there must be: candidate, check and dtype.
         failed: of each device, how many of these rows failed in the last run; and, with the certificates that they
             need, the number of rows if they are judged alone.
     """
@@ -50,6 +51,7 @@ class Survey:
     not_built: tuple[NotBuilt, ...]
     length: int
     op: str
+    planned: Mapping[str, tuple[tuple[str, str, str], ...]]
     failed: Mapping[str, tuple[int, int]]
 
 
@@ -175,17 +177,19 @@ class RunSpec:
             tuple(candidate for candidate in candidates if isinstance(candidate, NotBuilt)),
             replace(self, last_failed=frozenset(), alone=False).plan(spec, candidates).length,
             spec.name,
+            {device: tuple(replace(self, device=device).plan(spec, candidates).keys) for device in present},
             {device: (plan.length_of_candidates, plan.length) for device, plan in of_devices.items()},
         )
 
     def _protection(self) -> dict[str, str]:
         """What the environment says of solutions by somebody else; nothing of the user's own code."""
-        if not hasattr(self.source, "apart"):
+        apart = getattr(self.source, "apart", None)
+        if apart is None and not getattr(self.source, "strange", False):
             return {}
         from parity_tests.harness.solutions.protection import protection
 
         believed = "solutions ran in the process that judges, which believes them (--no-isolate)"
-        return {"solutions": believed if self.source.apart is None else str(protection())}  # type: ignore[attr-defined]
+        return {"solutions": believed if apart is None else str(protection())}
 
     def one_by_one(self, survey: Survey) -> list[RunSpec]:
         """An order for each candidate that can be called."""

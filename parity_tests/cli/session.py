@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.live import Live
 
+from parity_tests.cli.completeness import incomplete
 from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.cli.last_failed import arranged, recall, remember
 from parity_tests.cli.options import Options
@@ -25,6 +26,7 @@ from parity_tests.harness.exceptions.defects import one_line_description
 from parity_tests.harness.isolation.budget import TRIAL_SECONDS, Check, Spent, budget, clock
 from parity_tests.harness.isolation.guard import Guarded, Surveying
 from parity_tests.harness.isolation.messages import CannotLoad, WorkerError
+from parity_tests.harness.isolation.orphans import Adopted
 from parity_tests.harness.isolation.processes import Pool
 from parity_tests.harness.judging import remedies
 from parity_tests.harness.names import DEVICES
@@ -48,7 +50,7 @@ class Session:
 
     `sources`: where the operators and their candidates are found. `pool`: the processes that judge, which may be
     starting; None to judge in this one. `pace`: how often a report that is not finished is written; by default every
-    second, if that takes little time.
+    second, if that takes little time. `adopted`: the processes that end before the report is written.
     """
 
     def __init__(
@@ -59,10 +61,11 @@ class Session:
         interruption: Interruption,
         pool: Pool | None,
         pace: Pace | None = None,
+        adopted: Adopted | None = None,
     ) -> None:
         self._sources = sources
         self._options, self._interruption, self._pool = options, interruption, pool
-        self._files = files
+        self._files, self._adopted = files, adopted
         self._report = Report({}, allow_suspect=options.allow_suspect)
         self._console = Output(stderr=any(file is not None and file.path is None for file in files))
         self._pace, self._length = pace or Pace(), 0
@@ -98,11 +101,16 @@ class Session:
 
     def _end(self, lost: str | None) -> int:
         """The text, then the report in every form; returns the exit code."""
+        if self._adopted is not None and self._pool is not None:  # before anything is written
+            self._pool.end()
+            self._adopted.end()
         self._interruption.last_words = self._last_words
         self._report.seconds.setdefault("total", time.perf_counter() - self._interruption.began)
         try:
             if lost is None:
-                text = ("", timing_line(self._report), "", details(self._report, self._options.verbose))
+                solutions = self._report.environment.get("solutions")
+                timing = (timing_line(self._report), *([f"{solutions}"] if solutions else []))
+                text = ("", *timing, "", details(self._report, self._options.verbose))
                 if self._options.quiet:
                     text = tuple(failures(self._report))
                 self._console.show(*text, sep="\n", soft_wrap=True, highlight=False)
@@ -168,7 +176,10 @@ class Session:
         works = alone if self._options.jobs > 1 and len(alone) > 1 else shared
         dated = [replace(order, deadline=deadline) for order in works]
         guarded = Guarded(dated, pool, self._seconds)
-        self._take(self._report.collect(guarded.events(), guarded.remaining), check_time)
+        if self._take(self._report.collect(guarded.events(), guarded.remaining), check_time):
+            wrong = incomplete(self._report.rows, [(survey.op, survey.planned) for survey, _ in found])
+            if wrong is not None and not self._options.last_failed:
+                raise WorkerError(wrong)
 
     @property
     def _seconds(self) -> float:
@@ -239,7 +250,8 @@ class Session:
         before = sum(self._report.seconds.values())
         self._report.seconds[phase] = time.perf_counter() - self._interruption.began - before
 
-    def _take(self, rows: Rows, check_time: Check) -> None:
+    def _take(self, rows: Rows, check_time: Check) -> bool:
+        """Show the rows as they come; returns whether all have come."""
         first_rows = remedies.FirstRows()
         with contextlib.closing(rows), self._shown() as show:
             for row in rows:
@@ -248,10 +260,11 @@ class Session:
                     first_rows.check(row)
                     if self._options.exit_first and row in self._report.failed:
                         self._report.add(Note("all other rows: -x stops at the first that does not pass"))
-                        break
+                        return False
                 self._keep()
                 self._interruption.check()
                 check_time(row)
+        return True
 
     @contextlib.contextmanager
     def _shown(self) -> Iterator[Callable[[Row], None]]:

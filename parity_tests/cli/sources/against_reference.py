@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parity_tests.cli.sources.apart import Apart
 from parity_tests.cli.sources.source import FailedCandidate
+from parity_tests.harness.isolation.budget import TRIAL_SECONDS
 
 if TYPE_CHECKING:
+    from parity_tests.harness.candidates.not_built import NotBuilt
+    from parity_tests.harness.candidates.torch_candidate import Candidate
     from parity_tests.harness.isolation.messages import Candidates
     from parity_tests.harness.specs.spec import OpSpec
 
@@ -68,6 +72,8 @@ class AgainstReference:
         inputs: "x: (n,d), w: (d)", see `OpSpec.from_torch`.
         sizes: rules for the sizes of the axes, see `OpSpec`.
         start: the folder where the paths begin.
+        untrusted: whether the kernel is somebody else's, and must not run in the process that judges.
+        apart: how it runs in a process of its own; None if it runs in the one that judges.
     """
 
     kernel: Named
@@ -75,6 +81,8 @@ class AgainstReference:
     inputs: str
     sizes: str | None
     start: Path
+    untrusted: bool = False
+    apart: Apart | None = None
 
     @property
     def names(self) -> Sequence[str] | None:
@@ -96,7 +104,8 @@ class AgainstReference:
         """The names, with the whole paths of the files, and the inputs."""
         named = {"kernel": self.kernel, "reference": self.reference}
         found = {role: f"{(self.start / each.path).resolve()}:{each.name}" for role, each in named.items()}
-        return found | {"inputs": self.inputs} | ({} if self.sizes is None else {"sizes": self.sizes})
+        found |= {"inputs": self.inputs} | ({} if self.sizes is None else {"sizes": self.sizes})
+        return found | ({"untrusted": "True"} if self.untrusted else {})
 
     def load(self) -> tuple[OpSpec, Candidates]:
         """Run the files, and make the specification of the reference.
@@ -109,32 +118,58 @@ class AgainstReference:
         from parity_tests.harness.specs.spec import OpSpec
 
         modules: dict[Path, Any] = {}
-        kernel, reference = (each.found_in(modules, self.start) for each in (self.kernel, self.reference))
+        kernel = None if self.apart is not None else self.kernel.found_in(modules, self.start)
+        reference = self.reference.found_in(modules, self.start)
         try:
             spec = OpSpec.from_torch(reference, inputs=self.inputs, sizes=self.sizes, name=name_of(reference))
         except (TypeError, ValueError) as error:
             raise CaseError(f"{self.reference}: {error}") from error
+        if self.apart is not None:
+            return spec, [self._candidate(self.apart)]
+        assert kernel is not None
         try:
             return spec, [as_candidate(kernel, name_of(kernel), None)]
         except (TypeError, ValueError) as error:
             raise CaseError(f"{self.kernel}: {error}") from error
 
+    def _candidate(self, apart: Apart) -> Candidate | NotBuilt:
+        """The kernel in a process of its own."""
+        from parity_tests.harness.candidates.not_built import NotBuilt
+        from parity_tests.harness.candidates.torch_candidate import Candidate
+        from parity_tests.harness.isolation.messages import CannotLoad
+
+        file, name = self.start / self.kernel.path, self.kernel.name
+        try:
+            solution = apart.solution(file, self.kernel.path, name, reference=self.start / self.reference.path)
+        except CannotLoad as error:
+            return NotBuilt(name, str(error), expected=False)
+        return Candidate(solution, name)
+
     def command(self, candidate: str) -> str:
         """Judge the kernel again."""
         options = {"--reference": str(self.reference), "--inputs": self.inputs, "--sizes": self.sizes}
         written = (f" {option} {shlex.quote(value)}" for option, value in options.items() if value is not None)
-        return f"check {shlex.quote(str(self.kernel))}{''.join(written)}"
+        untrusted = " --untrusted" if self.untrusted else ""
+        return f"check {shlex.quote(str(self.kernel))}{''.join(written)}{untrusted}"
 
 
-def against_reference(kernel: str, reference: str, inputs: str | None, sizes: str | None) -> AgainstReference:
+def against_reference(
+    kernel: str, reference: str, inputs: str | None, sizes: str | None, untrusted: bool = False
+) -> AgainstReference:
     """A kernel and its reference by their names in files.
 
     Raises:
-        ValueError: a file or a name is missing, or the inputs are.
+        ValueError: a file or a name is missing, or the inputs are; or an untrusted kernel is in the reference's file.
     """
     if inputs is None:
         raise ValueError('--reference needs the inputs, by name, with their axes: --inputs "x: (n,d), w: (d)"')
-    return AgainstReference(Named.parse(kernel), Named.parse(reference), inputs, sizes, Path.cwd())
+    named, against = Named.parse(kernel), Named.parse(reference)
+    if untrusted and named.path.resolve() == against.path.resolve():
+        raise ValueError(
+            f"--untrusted: {named.path} has both the kernel and the reference, which would run with it; write the "
+            "reference into a file of your own"
+        )
+    return AgainstReference(named, against, inputs, sizes, Path.cwd(), untrusted)
 
 
 def reference_of_failure(failed: FailedCandidate) -> AgainstReference:
@@ -149,6 +184,8 @@ def reference_of_failure(failed: FailedCandidate) -> AgainstReference:
     for role in ("kernel", "reference"):
         failed.file(role, origin[role].rpartition(":")[0])
     try:
-        return against_reference(origin["kernel"], origin["reference"], origin.get("inputs"), origin.get("sizes"))
+        names = (origin.get(key) for key in ("inputs", "sizes"))
+        found = against_reference(origin["kernel"], origin["reference"], *names, untrusted="untrusted" in origin)
+        return replace(found, apart=Apart(TRIAL_SECONDS)) if found.untrusted else found
     except ValueError as error:
         raise CannotLoad(f"{failed.path}: {error}") from error

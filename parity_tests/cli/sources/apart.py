@@ -13,6 +13,26 @@ if TYPE_CHECKING:
     from parity_tests.harness.solutions.proxy import Solution
 
 
+# A solution is a kernel with a backward: second order, forward mode and vmap are not asked of it.
+CHECKS = (
+    "forward",
+    "vjp",
+    "vjp_partial",
+    "points",
+    "purity",
+    "retain_graph",
+    "interleaved",
+    "determinism",
+    "shortcuts",
+)
+
+
+# What is about a candidate's own process: its memory, its graphs, its saved tensors.
+INSIDE = frozenset(
+    ("checkpoint", "compile", "fake", "functorch", "leaks", "make_fx", "opcheck", "race", "saved_tensors", "vmap")
+)
+
+
 @dataclass(frozen=True)
 class Apart:
     """How a solution is run in a process of its own; plain data.

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parity_tests.cli.sources.against_reference import AgainstReference, against_reference, reference_of_failure
-from parity_tests.cli.sources.source import FailedCandidate, SourceCommand
+from parity_tests.cli.sources.apart import Apart
+from parity_tests.cli.sources.source import FailedCandidate, Source, SourceCommand
 
 if TYPE_CHECKING:
     from parity_tests.harness.isolation.messages import Candidates
@@ -80,6 +81,14 @@ def case_file(
     sizes: Annotated[
         str | None, typer.Option(help='With --inputs, rules for the sizes of their axes: "d % 2 == 0, n >= 1".')
     ] = None,
+    untrusted: Annotated[
+        bool,
+        typer.Option(
+            "--untrusted",
+            help="With --reference: what is judged is somebody else's, and runs in a process that sees neither the "
+            "reference nor the oracle; by default the checks of `gradparity evaluate`, at a seed that is drawn.",
+        ),
+    ] = False,
 ) -> Sequence[CaseFile | AgainstReference]:
     """What files define, or a kernel beside its reference.
 
@@ -89,7 +98,12 @@ def case_file(
     if reference is not None:
         if len(cases) > 1:
             raise ValueError(f"--reference is about one kernel, and there are {len(cases)}; judge them one by one")
-        return [against_reference(str(cases[0]), reference, inputs, sizes)]
+        return [against_reference(str(cases[0]), reference, inputs, sizes, untrusted)]
+    if untrusted:
+        raise ValueError(
+            f"--untrusted: {cases[0]} has both the spec and the candidate, and would run in the process that judges; "
+            'write a reference into a file of your own: --reference FILE.py:NAME --inputs "x: (n,d)"'
+        )
     if inputs is not None or sizes is not None:
         raise ValueError("--inputs and --sizes are about a reference: --reference FILE.py:NAME")
     for case in cases:
@@ -98,6 +112,11 @@ def case_file(
         if case.suffix != ".py":
             raise ValueError(f"{case}: not a Python file; its name must end in .py")
     return [CaseFile(case, Path.cwd()) for case in dict.fromkeys(cases)]
+
+
+def apart(source: Source, how: Apart) -> Source:
+    """A kernel in a process of its own, if it is somebody else's; else the source as it is."""
+    return replace(source, apart=how) if isinstance(source, AgainstReference) and source.untrusted else source
 
 
 def of_failure(failed: FailedCandidate) -> CaseFile | AgainstReference | None:
@@ -121,4 +140,5 @@ COMMAND = SourceCommand(
     """,
     case_file,
     of_failure,
+    apart=apart,
 )

@@ -9,24 +9,11 @@ from typing import Annotated
 
 import typer
 
-from parity_tests.cli.sources.apart import Apart
+from parity_tests.cli.sources.apart import CHECKS, Apart
 from parity_tests.cli.sources.backendbench import AT_CALLS, BackendBenchOperator, implementations
 from parity_tests.cli.sources.kernelbench import KernelBenchProblem
 from parity_tests.cli.sources.source import FailedCandidate, Source, SourceCommand
 from parity_tests.harness.isolation.budget import TRIAL_SECONDS
-
-# The solutions are kernels with a backward: second order, forward mode and vmap are not asked of them.
-CHECKS = (
-    "forward",
-    "vjp",
-    "vjp_partial",
-    "points",
-    "purity",
-    "retain_graph",
-    "interleaved",
-    "determinism",
-    "shortcuts",
-)
 
 _REPLAYED = Apart(TRIAL_SECONDS)
 Solutions = Sequence[KernelBenchProblem | BackendBenchOperator]

@@ -57,6 +57,7 @@ class Source(Hashable, Protocol):
 class OneCandidate:
     """What those sources share that have one candidate, of a fixed name, and need more than one file to find it."""
 
+    strange: ClassVar[bool] = True  # is the candidate somebody else's?
     candidate_name: ClassVar[str]
 
     @property

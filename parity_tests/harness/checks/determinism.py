@@ -3,8 +3,6 @@
 On CUDA, where sums by atomic additions come in another order every time, within the bound of rounding.
 """
 
-import math
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,12 +14,11 @@ from torch.autograd import forward_ad
 from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.numbers import conversion
+from parity_tests.harness.solutions.guest.stepping import InStep
 
 _RUNS = 3
 _THREADS = 4
 _ROUNDS = 3
-_SHORT = 2000  # Python calls; what makes more of them takes so long that it meets others anyway
-_LONGEST_WAIT = 1e-3  # seconds; a thread that waits for a lock of the candidate must not hold up the one that has it
 
 
 def _run(trial):
@@ -45,37 +42,20 @@ def _from_threads(trial, examples):
     They go through the candidate in step: none makes its next call before all have made the last one. Calls as short as
     these would otherwise hardly ever meet.
     """
-    start, seen, moved = threading.Barrier(_THREADS), set(), threading.Condition()
-    calls = [math.inf] * _THREADS  # that each thread has made; those of one that does not run hold up nobody
+    start, seen, steps = threading.Barrier(_THREADS), set(), InStep()
 
-    def in_step(thread, which):
+    def in_step(which):
         torch.set_num_threads(1)  # as in the thread that started this one
-
-        def step(frame, event, argument):
-            if event in ("call", "c_call"):
-                seen.add(forward_ad._current_level >= 0)
-                if calls[thread] < _SHORT:
-                    with moved:
-                        calls[thread] += 1
-                        moved.notify_all()
-                        moved.wait_for(lambda: min(calls) >= calls[thread], _LONGEST_WAIT)
-
-        sys.setprofile(step)
-        try:
+        with steps.running(lambda: seen.add(forward_ad._current_level >= 0)):
             return which, _values(trial, examples[which]), "from several threads"
-        finally:
-            sys.setprofile(None)
-            with moved:
-                calls[thread] = math.inf
-                moved.notify_all()
 
     def together(thread):
-        calls[thread] = 0
+        steps.join()
         start.wait()
-        return in_step(thread, thread % len(examples))
+        return in_step(thread % len(examples))
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        pool.submit(in_step, 0, 0).result()
+        pool.submit(in_step, 0).result()
         if True in seen:
             raise Refused("goes through forward AD, whose level all threads share in PyTorch", declared=True)
         return [result for _ in range(_ROUNDS) for result in pool.map(together, range(_THREADS))]

@@ -174,10 +174,14 @@ class Pool:
         for worker in self._workers:
             worker.kill()
 
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
+        """End all processes, and wait for it."""
         self.kill()
         for worker in self._workers:
             worker.process.join()
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
         self._folder.cleanup()
 
 

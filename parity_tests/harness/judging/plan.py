@@ -107,6 +107,16 @@ class Plan:
         return sum(len(checks) for c in self.present for _, checks in self.turns(c.name))
 
     @property
+    def keys(self) -> list[tuple[str, str, str]]:
+        """The rows of candidates: candidate, check and dtype of each."""
+        return [
+            (candidate.name, check.name, precision.name)
+            for candidate in self.present
+            for precision, checks in self.turns(candidate.name)
+            for check in checks
+        ]
+
+    @property
     def kinds(self) -> tuple[Precision, ...]:
         """The double format of real numbers, of complex numbers, or both, in which the oracle judges the formats."""
         return tuple(dict.fromkeys(precision.double for precision in self.precisions))

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +64,18 @@ class Solved:
     seconds: float = 600.0
 
 
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A request without an answer yet: to whom, its number, how long the answer may be, and how long it may take."""
+
+    channel: Channel
+    number: int
+    generation: int
+    total: int
+    seconds: float
+    deadline: float
+
+
 @dataclass(eq=False)
 class SolutionProcess:
     """A process that runs a solution, which is started when it is first asked, and again after it has ended.
@@ -83,6 +95,9 @@ class SolutionProcess:
     _folder: Path | None = None
     _number: int = 0
     _lock: threading.RLock = field(default_factory=threading.RLock)
+    _reading: threading.Lock = field(default_factory=threading.Lock)
+    _waiting: set[int] = field(default_factory=set)  # the numbers of requests without an answer yet
+    _answers: dict[int, tuple[dict[str, Any], list[bytearray]]] = field(default_factory=dict)
 
     def ask(
         self, header: Mapping[str, Any], buffers: Sequence[bytes] = (), generation: int | None = None
@@ -103,7 +118,8 @@ class SolutionProcess:
             if generation is not None and generation != self.generation:
                 raise NoAnswer("its process has ended between the forward and the backward")
             self._started()
-            return self._asked(header, buffers, self.solved.seconds)
+            asked = self._sent(header, buffers, self.solved.seconds)
+        return self._received(asked)
 
     def start(self) -> None:
         """Start the process, and load the solution, unless that is done; raises what `ask` does."""
@@ -165,7 +181,7 @@ class SolutionProcess:
             raise
         try:
             self.parameters = _parameters(answer, buffers)
-        except (ValueError, TypeError, KeyError) as error:
+        except Exception as error:  # whatever an answer that is none may raise
             raise self.refuted(str(error)) from None
 
     def _start(self) -> tuple[subprocess.Popen, Channel]:
@@ -200,38 +216,77 @@ class SolutionProcess:
     def _asked(
         self, header: Mapping[str, Any], buffers: Sequence[bytes], seconds: float
     ) -> tuple[dict[str, Any], list[bytearray]]:
+        return self._received(self._sent(header, buffers, seconds))
+
+    def _sent(self, header: Mapping[str, Any], buffers: Sequence[bytes], seconds: float) -> _Asked:
+        """Send a request to the process that runs; the lock is held."""
         assert self._channel is not None
         self._number += 1
         released, self.released[:] = [n for generation, n in self.released if generation == self.generation], []
-        sent = {**header, "n": self._number, "release": released, "thread": _thread()}
-        limits = Limits(total=_ROOM + _TIMES * sum(map(len, buffers)))
-        deadline = time.monotonic() + seconds
+        main = threading.current_thread() is threading.main_thread()
+        facts = {"n": self._number, "release": released, "thread": 0 if main else threading.get_ident()}
+        step = not main and sys.getprofile() is not None  # as the threads do that are to meet
+        total = _ROOM + _TIMES * sum(map(len, buffers))
+        asked = _Asked(self._channel, self._number, self.generation, total, seconds, time.monotonic() + seconds)
+        self._waiting.add(self._number)
+        with self._ended_by_failure(asked):
+            self._channel.send({**header, **facts, "step": step}, buffers, asked.deadline)
+        return asked
+
+    def _received(self, asked: _Asked) -> tuple[dict[str, Any], list[bytearray]]:
+        """Wait for an answer; meanwhile take those of other threads, too, each of which looks whether its own came."""
+        profile = sys.getprofile()
+        sys.setprofile(None) if profile is not None else None
         try:
-            self._channel.send(sent, buffers, deadline)
-            answer, received = self._channel.receive(limits, deadline)
-            if answer.get("n") != self._number:
-                raise WireError("an answer to another question")
-        except Ended:
-            how = self._how_it_ended()
-            self._lost()
-            raise NoAnswer(f"its process {how}") from None
-        except TooLate:
-            self._lost()
-            raise NoAnswer(f"gives no answer for {seconds:g} s") from None
-        except WireError as error:
-            self._lost()
-            raise NoAnswer(f"answers something that is no result: {error}") from None
-        except BaseException:  # an interruption: nobody knows how far it got
-            self._end()
-            raise
+            with self._ended_by_failure(asked):
+                answer, received = self._read(asked)
+        finally:
+            sys.setprofile(profile) if profile is not None else None
         if "error" in answer:
             raise as_error(answer["error"])
-        return answer | {"n": sent["n"], "generation": self.generation}, received
+        return answer | {"generation": asked.generation}, received
 
-    def _how_it_ended(self) -> str:
-        assert self._running is not None
+    def _read(self, asked: _Asked) -> tuple[dict[str, Any], list[bytearray]]:
+        while True:
+            with self._reading:
+                if asked.number in self._answers:
+                    return self._answers.pop(asked.number)
+                if self._channel is not asked.channel:
+                    raise Ended
+                answer, received = asked.channel.receive(Limits(total=asked.total), asked.deadline)
+                number = answer.get("n")
+                if type(number) is not int or number not in self._waiting:
+                    raise WireError("an answer to another question")
+                self._waiting.remove(number)
+                self._answers[number] = answer, received
+
+    @contextlib.contextmanager
+    def _ended_by_failure(self, asked: _Asked) -> Iterator[None]:
+        """A block of a conversation, which is over if it fails."""
         try:
-            code = self._running.wait(5.0)
+            yield
+            return
+        except Ended:
+            how = f"its process {self._how_it_ended(asked)}"
+        except TooLate:
+            how = f"gives no answer for {asked.seconds:g} s"
+        except WireError as error:
+            how = f"answers something that is no result: {error}"
+        except BaseException:  # an interruption: nobody knows how far it got
+            with self._lock:
+                self._end()
+            raise
+        with self._lock:
+            if self._channel is asked.channel:
+                self._lost()
+        raise NoAnswer(how)
+
+    def _how_it_ended(self, asked: _Asked) -> str:
+        running = self._running
+        if running is None or self._channel is not asked.channel:
+            return "has ended"
+        try:
+            code = running.wait(5.0)
         except subprocess.TimeoutExpired:
             return "has closed its pipes"
         calls = ""
@@ -252,15 +307,19 @@ class SolutionProcess:
         return NoAnswer(f"answers something that is no result: {why}")
 
     def _end(self) -> None:
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
         if self._running is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._running.kill()
             self._running.wait()
             self._running = None
             self.generation += 1
+        channel = self._channel
+        if channel is not None:
+            with self._reading:  # whoever reads has seen the end
+                self._channel = None
+                self._answers.clear()
+                self._waiting.clear()
+                channel.close()
 
 
 def _parameters(answer: Mapping[str, Any], buffers: Sequence[bytearray]) -> dict[str, Any]:
@@ -292,11 +351,6 @@ def tensor_of(dtype: Any, shape: Any, buffer: bytes | bytearray) -> Any:
     if count != len(buffer):
         raise ValueError(f"{len(buffer):,} bytes for a shape of {count:,}")
     return values.tensor_from(buffer, values.DTYPES[dtype], shape)
-
-
-def _thread() -> int:
-    """A number for this thread; 0 for the main one."""
-    return 0 if threading.current_thread() is threading.main_thread() else threading.get_ident()
 
 
 def _no_tensor(x: object) -> int:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch._C import _autograd, _functorch, _len_torch_dispatch_stack  # type: ignore[attr-defined]
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
-from torch.utils._python_dispatch import _len_torch_dispatch_stack
+from torch.utils._pytree import tree_leaves
 
 from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused
 from parity_tests.harness.solutions.guest import values
@@ -28,12 +28,13 @@ class Solution:
 
     Attributes:
         process: where it runs.
-        names: the parameters, of a module, for which the last arguments of a call stand.
+        names: the parameters, of a module, for which the last arguments of a call stand; None for all of them, if there
+            are so many arguments.
         training: whether a module is called in the mode of training.
     """
 
     process: SolutionProcess
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] | None = None
     training: bool = True
 
     @property
@@ -63,9 +64,9 @@ class Solution:
             BadOutput: it returns something that is no tensor, or a subclass of its own.
             TypeError: an argument cannot be sent.
         """
+        _refuse_other_modes([x for x in tree_leaves((args, params)) if isinstance(x, torch.Tensor)])
         packed = values.Packed()
         arguments = values.as_data((args, params), packed.add)
-        _refuse_other_modes(packed.tensors)
         call = _Call(self, arguments, packed, _ambient())
         flat = _Remote.apply(call, *packed.tensors)
         return values.from_data(call.tree, flat)
@@ -96,7 +97,7 @@ class _Call:
         _reject_strange(answer)
         try:
             return self._read(answer)
-        except (ValueError, TypeError, KeyError, IndexError, RuntimeError) as error:
+        except Exception as error:  # whatever an answer that is none may raise
             raise self.process.refuted(str(error)) from None
 
     def _read(self, answer: Answer) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
@@ -110,7 +111,7 @@ class _Call:
         return outputs, fixed
 
     def _output(self, one: Any, buffers: Sequence[bytearray]) -> torch.Tensor:
-        y = _result(one, buffers)
+        y = self._result(one, buffers)
         alias = one["alias"]
         if alias is None:
             return y
@@ -121,30 +122,37 @@ class _Call:
             raise ValueError("a view beyond its memory")
         view = torch.empty(0, dtype=y.dtype, device=storage.device)
         view.set_(storage, offset, tuple(y.shape), strides)  # type: ignore[call-overload]
-        view = torch._conj(view) if conj is True else view
-        return torch._neg_view(view) if neg is True else view
+        view = view.conj() if conj is True else view
+        return torch._neg_view(view) if neg is True else view  # type: ignore[attr-defined]
 
     def backward(self, cotangents: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
         """Return the gradients of the tensors."""
         packed = values.Packed()
         places = [None if w is None else packed.add(w) for w in cotangents]
         request = {"do": "backward", "handle": self.handle[1], "cotangents": places, "tensors": packed.descriptions}
-        request |= {"keep": torch._C._autograd._get_current_graph_task_keep_graph(), "ambient": _ambient()}
+        request |= {"keep": _autograd._get_current_graph_task_keep_graph(), "ambient": _ambient()}
         answer = self.process.ask(request, packed.buffers, self.handle[0])
         _reject_strange(answer)
         header, buffers = answer
         inputs = self.packed.tensors
         try:
             _write(header["written"], buffers, [*inputs, *(y() for y in self.outputs), *packed.tensors])
-            gradients = [None if one is None else _result(one, buffers) for one in _list(header["gradients"])]
+            gradients = [None if one is None else self._result(one, buffers) for one in _list(header["gradients"])]
             if len(gradients) != len(inputs):
                 raise ValueError(f"{len(gradients)} gradients for {len(inputs)} tensors")
-        except (ValueError, TypeError, KeyError, IndexError, RuntimeError) as error:
+        except Exception as error:  # whatever an answer that is none may raise
             raise self.process.refuted(str(error)) from None
         for x, gradient in zip(inputs, gradients, strict=True):
             if gradient is not None and (gradient.shape != x.shape or gradient.dtype != x.dtype):
                 raise BadOutput(f"returned a gradient {tuple(gradient.shape)} of {gradient.dtype} for {tuple(x.shape)}")
         return gradients
+
+    def _result(self, one: Any, buffers: Sequence[bytearray]) -> torch.Tensor:
+        y = tensor_of(one["dtype"], one["shape"], buffers[_size(one["buffer"])])
+        device = one["device"]
+        if device not in {"cpu", *(x.device.type for x in self.packed.tensors)}:
+            raise ValueError("a device where no input is")
+        return y.to(device)
 
     def release(self) -> None:
         """Say that no backward will follow."""
@@ -186,8 +194,8 @@ class _Remote(torch.autograd.Function):
 
 def _refuse_other_modes(tensors: Sequence[torch.Tensor]) -> None:
     """Raise Refused if more than values and first derivatives of plain tensors is asked for."""
-    transformed = torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
-    hooked = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+    transformed = _functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+    hooked = _autograd._top_saved_tensors_default_hooks(True) is not None
     traced = _len_torch_dispatch_stack() > 0 or any(isinstance(x, FakeTensor) or x.is_meta for x in tensors)
     if transformed or hooked or traced or torch.compiler.is_compiling():
         raise Refused(FIRST_ORDER, declared=False)
@@ -221,22 +229,12 @@ def _reject_strange(answer: Answer) -> None:
 
 def _write(written: Any, buffers: Sequence[bytearray], tensors: Sequence[torch.Tensor | None]) -> None:
     """Write to the tensors to which the other process has written; None for one that nobody holds any more."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(torch.no_grad())
+    with torch.no_grad():
         for one in _list(written):
             place, buffer = map(_size, _list(one))
             x = tensors[place]
             if x is not None:
-                new = tensor_of(values.name_of(x.dtype), list(x.shape), buffers[buffer])
-                x.detach().copy_(new) if not x.is_inference() else x.copy_(new)
-
-
-def _result(one: Any, buffers: Sequence[bytearray]) -> torch.Tensor:
-    y = tensor_of(one["dtype"], one["shape"], buffers[_size(one["buffer"])])
-    device = one["device"]
-    if device not in ("cpu", "cuda"):
-        raise ValueError("no device")
-    return y.to(device)
+                x.detach().copy_(tensor_of(values.name_of(x.dtype), list(x.shape), buffers[buffer]))
 
 
 def _size(n: Any) -> int:
@@ -249,12 +247,3 @@ def _list(found: Any) -> list[Any]:
     if type(found) is not list:
         raise ValueError("no list")
     return found
-
-
-@contextlib.contextmanager
-def closing(solution: Solution) -> Iterator[Solution]:
-    """A block after which the solution's process is ended."""
-    try:
-        yield solution
-    finally:
-        solution.process.close()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import json
 import os
 import signal
@@ -30,20 +31,24 @@ _BIND, _REC, _PRIVATE, _NOSUID, _NODEV, _NOEXEC = 0x1000, 0x4000, 0x40000, 2, 4,
 _PDEATHSIG, _SUBREAPER, _NO_NEW_PRIVS = 1, 36, 38
 _MOUNT_SETATTR, _RECURSIVE, _RDONLY, _AT_FDCWD = 442, 0x8000, 1, -100
 
-_libc = ctypes.CDLL(None, use_errno=True)
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
     """Start what the configuration says, wait for its end, and end as it did."""
     config = json.loads(sys.argv[1])
     _die_with(config["parent"])
-    _libc.prctl(_SUBREAPER, 1, 0, 0, 0)
+    _libc().prctl(_SUBREAPER, 1, 0, 0, 0)
     if not config["namespaces"]:
         _end_as(_child(lambda: _run(config)))
     try:
         _unshare()
     except OSError as error:
-        print(f"{error.strerror} ({error.filename or 'unshare'})", file=sys.stderr)
+        sys.stderr.write(f"{error.strerror} ({error.filename or 'unshare'})\n")
+        sys.stderr.flush()
         os._exit(NO_NAMESPACES)
     _end_as(_child(lambda: _first(config)))
 
@@ -53,7 +58,8 @@ def _first(config: Mapping[str, Any]) -> None:
     try:
         _mounts(config)
     except OSError as error:
-        print(f"{error.strerror} ({error.filename})", file=sys.stderr)
+        sys.stderr.write(f"{error.strerror} ({error.filename})\n")
+        sys.stderr.flush()
         os._exit(NO_NAMESPACES)
     status = _child(lambda: _run(config))
     os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
@@ -61,7 +67,7 @@ def _first(config: Mapping[str, Any]) -> None:
 
 def _run(config: Mapping[str, Any]) -> None:
     os.setsid()  # so that a signal to its group reaches nobody else
-    _libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _libc().prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
     os.execv(config["command"][0], config["command"])
 
 
@@ -71,7 +77,7 @@ def _child(run: Callable[[], None]) -> int:
     child = os.fork()
     if not child:
         try:
-            _libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            _libc().prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             if os.getppid() not in (parent, 0):
                 os._exit(1)
             run()
@@ -129,14 +135,14 @@ def processes() -> dict[int, int]:
 
 
 def _die_with(parent: int) -> None:
-    _libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    _libc().prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
 
 def _unshare() -> None:
     user, group = os.getuid(), os.getgid()
-    if _libc.unshare(ctypes.c_int(sum(_NEW.values()))):
+    if _libc().unshare(ctypes.c_int(sum(_NEW.values()))):
         raise _error("unshare")
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user or _ID} {user} 1")
@@ -179,14 +185,14 @@ def _sockets() -> list[str]:
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int) -> None:
     arguments = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
-    if _libc.mount(*arguments, ctypes.c_ulong(flags), None):
+    if _libc().mount(*arguments, ctypes.c_ulong(flags), None):
         raise _error(target)
 
 
 def _set_read_only(path: str, flag: bool = True) -> None:
     attributes = struct.pack("QQQQ", _RDONLY if flag else 0, 0 if flag else _RDONLY, 0, 0)
     arguments = (ctypes.c_int(_AT_FDCWD), os.fsencode(path), ctypes.c_uint(_RECURSIVE if flag else 0))
-    if _libc.syscall(ctypes.c_long(_MOUNT_SETATTR), *arguments, attributes, ctypes.c_size_t(len(attributes))):
+    if _libc().syscall(ctypes.c_long(_MOUNT_SETATTR), *arguments, attributes, ctypes.c_size_t(len(attributes))):
         raise _error(path)
 
 

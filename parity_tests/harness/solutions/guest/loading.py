@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import SourceFileLoader
@@ -29,6 +31,7 @@ class Loaded:
     def __init__(self, path: str, name: str, made: tuple[Sequence[Any], int] | None) -> None:
         """Run the file; `made`: for a class the arguments, and the seed after which it is made."""
         self.module: torch.nn.Module | None = None
+        self._lock = threading.Lock()
         try:
             found = attrgetter(name)(_run(Path(path)))
         except AttributeError as error:
@@ -52,18 +55,26 @@ class Loaded:
         """The parameters of a module, by name."""
         return {} if self.module is None else dict(self.module.named_parameters())
 
-    def __call__(self, args: Sequence[Any], params: Mapping[str, Any], names: Sequence[str], training: bool) -> Any:
-        """Call it; the last arguments stand for the parameters of these names."""
+    def __call__(
+        self, args: Sequence[Any], params: Mapping[str, Any], names: Sequence[str] | None, training: bool
+    ) -> Any:
+        """Call it; the last arguments stand for the parameters of these names, by default of all."""
         module = self.module
         if module is None:
             return self._call(*args, **params)
-        if module.training != training:
-            module.train(training)
+        if names is None:  # all of them, if there are so many arguments
+            names = [name for name, _ in module.named_parameters()]
+            taken = inspect.signature(module.forward).parameters.values()
+            required = sum(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD for p in taken)
+            names = names if len(args) - len(names) >= required else []
         count = len(args) - len(names)
         own = {name: p.detach() for name, p in module.named_parameters() if name not in names}
         given = dict(zip(names, args[count:], strict=True))
         buffers = {name: _copied(buffer, args) for name, buffer in module.named_buffers()}
-        return torch.func.functional_call(module, own | given | buffers, tuple(args[:count]), dict(params))
+        with self._lock:  # PyTorch puts the parameters into the one module
+            if module.training != training:
+                module.train(training)
+            return torch.func.functional_call(module, own | given | buffers, tuple(args[:count]), dict(params))
 
 
 def _copied(buffer: torch.Tensor, args: Sequence[Any]) -> torch.Tensor:

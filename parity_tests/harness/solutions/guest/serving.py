@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from typing import Any
 import torch
 
 from .loading import Loaded, description
+from .stepping import InStep
 from .values import (
     DTYPES,
     NotPlain,
@@ -27,6 +30,7 @@ from .watching import Watch
 from .wire import Channel, Ended, Limits
 
 _DEVICES = ("cpu", "cuda")
+_MEETING, _MEETING_SECONDS = 4, 0.01  # threads that are waited for, so that they meet
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 Answer = tuple[dict[str, Any], list[bytes]]
@@ -81,9 +85,14 @@ class Server:
         self._records: dict[int, Record] = {}
         self._watch = Watch(None, None)
         self._threads: dict[int, ThreadPoolExecutor] = {}
+        self._in_step = InStep()
 
-    def answer(self, header: Header, buffers: Sequence[bytearray]) -> Answer:
-        """Return the answer to a request; an exception is one, too."""
+    def answer(self, header: Header, buffers: Sequence[bytearray], send: Callable[[Answer], None]) -> None:
+        """Answer a request; an exception is an answer, too.
+
+        Those of other threads than the main one are answered by as many threads, at once: what a thread keeps for
+        itself no other one may see, and what they share they must not spoil.
+        """
         for handle in header.get("release", ()):
             self._records.pop(handle, None)
         do: Mapping[str, Callable[[Header, Sequence[bytearray]], Answer]] = {
@@ -94,20 +103,25 @@ class Server:
             "facts": self._facts,
         }
 
-        def answer() -> Answer:
+        def answered() -> Answer:
             try:
-                return do[header["do"]](header, buffers)
+                if not header["step"]:
+                    return do[header["do"]](header, buffers)
+                self._in_step.join(_MEETING, _MEETING_SECONDS)
+                with self._in_step.running():
+                    return do[header["do"]](header, buffers)
             except Strange as strange:
                 return {"strange": str(strange)[:300]}, []
             except BaseException as error:  # sys.exit(), too
                 return {"error": description(error)}, []
 
-        thread = header.get("thread", 0)  # what a thread keeps for itself, no other one may see
+        thread = header["thread"]
         if not thread:
-            return answer()
+            send(answered())
+            return
         if thread not in self._threads:
             self._threads[thread] = ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(1,))
-        return self._threads[thread].submit(answer).result()
+        self._threads[thread].submit(lambda: send(answered()))
 
     def _begin(self, header: Header, _: object) -> Answer:
         torch.set_num_threads(1)
@@ -257,10 +271,15 @@ def _ambient(state: Mapping[str, Any]) -> Iterator[None]:
 def serve(channel: Channel) -> None:
     """Answer each request, in order, until there is nobody who sends any."""
     server, limits = Server(), Limits(header=2**30, buffers=2**20, total=2**50)
+    sending = threading.Lock()
+
+    def send(number: int, answer: Answer) -> None:
+        with sending, contextlib.suppress(Ended):
+            channel.send({**answer[0], "n": number}, answer[1])
+
     while True:
         try:
             header, buffers = channel.receive(limits)
-            answer, sent = server.answer(header, buffers)
-            channel.send({**answer, "n": header["n"]}, sent)
         except Ended:
             return
+        server.answer(header, buffers, functools.partial(send, header["n"]))

@@ -214,8 +214,8 @@ def _tensor(one: Mapping[str, Any], storage: torch.UntypedStorage) -> torch.Tens
     with torch.no_grad():
         x = torch.empty(0, dtype=DTYPES[one["dtype"]], device=one["device"])
         x.set_(storage, one["offset"], one["shape"], one["stride"])  # type: ignore[call-overload]
-        x = torch._conj(x) if one["conj"] else x
-        x = torch._neg_view(x) if one["neg"] else x
+        x = x.conj() if one["conj"] else x
+        x = torch._neg_view(x) if one["neg"] else x  # type: ignore[attr-defined]
         if not torch.is_inference_mode_enabled():
             x = x.data  # whose count of writes begins at 0
     if one["parameter"]:

@@ -118,9 +118,9 @@ class Watch:
         """A block in which the threads that are started are watched, too."""
         before, calls = threading.Thread.run, self._calls
 
-        def run(thread: threading.Thread) -> None:
+        def run(self: threading.Thread) -> None:
             with Functions(operator, calls), Operators(operator, calls):
-                before(thread)
+                before(self)
 
         threading.Thread.run = run
         try:

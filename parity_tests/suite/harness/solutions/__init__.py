@@ -1,0 +1,1 @@
+"""Solutions in processes of their own."""
