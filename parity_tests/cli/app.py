@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 import secrets
 import shlex
 from collections.abc import Sequence
@@ -57,6 +58,8 @@ def add_command(app: typer.Typer, command: SourceCommand) -> None:
         try:
             files = options.checked()
             sources = command.sources(**of_source)
+            source = context.get_parameter_source("seed")  # of the Click that Typer has brought or found
+            options = replace(options, drawn=source is None or source.name == "DEFAULT")
             options, sources = _apart(command, options, files, sources)
             watched = [file for source in sources for file in source.files]
             if options.watch and not watched:
@@ -86,9 +89,9 @@ def _apart(
     if options.drawn:
         options = replace(options, seed=secrets.randbelow(2**31))
     options = replace(options, only=options.only or FIRST_ORDER)
-    if not options.isolate:
+    if not options.isolate or os.name != "posix":  # other systems hand over no pipes
         if any(isinstance(source, AgainstReference) for source in sources):
-            raise ValueError("--untrusted is judged in processes of its own; leave --no-isolate out")
+            raise ValueError("--untrusted is judged in processes of its own, on Unix; leave --no-isolate out")
         return options, sources
     inside = sorted(INSIDE & {*options.checks})
     if inside:

@@ -18,13 +18,12 @@ QuickOption = Annotated[
 ]
 DtypeOption = Annotated[list[str] | None, typer.Option("--dtype", help="Only this dtype; repeat for more.")]
 DeviceOption = Annotated[list[str] | None, typer.Option("--device", help="cpu or cuda; by default all there are.")]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of the random inputs, cotangents and tangents.")]
-DrawnSeedOption = Annotated[
-    int | None,
+SeedOption = Annotated[
+    int,
     typer.Option(
         "--seed",
         min=0,
-        help="Of the random inputs, cotangents and tangents; by default 0, or drawn for solutions of somebody else's.",
+        help="Of the random inputs, cotangents and tangents; drawn where somebody else's solutions are judged.",
     ),
 ]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the report to this file, as data.")]
@@ -110,7 +109,7 @@ def judging_options(
     quick: QuickOption = False,
     dtype: DtypeOption = None,
     device: DeviceOption = None,
-    seed: DrawnSeedOption = None,
+    seed: SeedOption = 0,
     json: JsonOption = None,
     html: HtmlOption = None,
     markdown: MarkdownOption = None,
@@ -136,8 +135,7 @@ def judging_options(
         dtypes=tuple(dtype or ()),
         devices=tuple(device or ()),
         quick=quick,
-        seed=0 if seed is None else seed,
-        drawn=seed is None,
+        seed=seed,
         json=json,
         html=html,
         markdown=markdown,

@@ -47,7 +47,6 @@ class Options:
     devices: tuple[str, ...]
     quick: bool
     seed: int
-    drawn: bool
     json: Path | None
     html: Path | None
     markdown: Path | None
@@ -58,6 +57,7 @@ class Options:
     isolate: bool
     trial_seconds: float
     allow_suspect: bool
+    drawn: bool = False
     apart: bool = False
 
     @property

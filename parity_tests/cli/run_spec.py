@@ -188,7 +188,7 @@ class RunSpec:
             return {}
         from parity_tests.harness.solutions.protection import protection
 
-        believed = "solutions ran in the process that judges, which believes them (--no-isolate)"
+        believed = "solutions ran in the process that judges, which believes them"
         return {"solutions": believed if apart is None else str(protection())}
 
     def one_by_one(self, survey: Survey) -> list[RunSpec]:

@@ -61,6 +61,11 @@ def test_the_arrows_hold() -> None:
             "import parity_tests.harness.maps",
             "The source reader stands alone",
         ),
+        (
+            "parity_tests/harness/solutions/guest/serving.py",
+            "import parity_tests.harness.findings",
+            "A solution's process sees torch only",
+        ),
         ("parity_tests/cli/app.py", "import gradparity", "The face is for users"),
         ("parity_tests/cli/app.py", "import benchmarks.run", "Nothing rests on the benchmarks"),
     ],

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
 
-from parity_tests.harness.solutions.guest.launch import processes
+from parity_tests.harness.solutions.guest.launch import descendants
 
 _SUBREAPER, _IS_SUBREAPER = 36, 37
 _SECONDS = 5.0  # in which a process that was killed must be gone
@@ -25,7 +25,7 @@ class Adopted:
 
     def __init__(self) -> None:
         self._linux = sys.platform.startswith("linux")
-        self._spared = frozenset(_descendants(os.getpid())) if self._linux else frozenset()
+        self._spared = frozenset(descendants(os.getpid())) if self._linux else frozenset()
 
     @contextlib.contextmanager
     def adopting(self) -> Iterator[Adopted]:
@@ -46,7 +46,7 @@ class Adopted:
         spared = self._spared | {getattr(resource_tracker._resource_tracker, "_pid", None)}
         until = time.monotonic() + _SECONDS
         while self._linux and time.monotonic() < until:
-            found = [pid for pid in _descendants(os.getpid()) if pid not in spared]
+            found = [pid for pid in descendants(os.getpid()) if pid not in spared]
             for pid in found:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
@@ -55,12 +55,3 @@ class Adopted:
             if not found:
                 return
             time.sleep(0.02)
-
-
-def _descendants(ancestor: int) -> list[int]:
-    parents = processes()
-    found, generation = list[int](), [ancestor]
-    while generation:
-        generation = [pid for pid, parent in parents.items() if parent in generation]
-        found += generation
-    return found

@@ -36,6 +36,7 @@ from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.reproducer_files import ReproducerFiles
 from parity_tests.harness.report.results import Row
 from parity_tests.harness.rounding.analysis import NotFloat64
+from parity_tests.harness.solutions.process import keep_in
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.specs.spec import OpSpec
 
@@ -59,6 +60,7 @@ def work(connection: Connection, threads: int | None, trace: str) -> None:
             faulthandler.register(signal.SIGUSR1, file)  # by which the parent asks where a process hangs
         if threads is not None:
             torch.set_num_threads(threads)
+        keep_in(Path(trace).parent)
         _serve(connection)
 
 

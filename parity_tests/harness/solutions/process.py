@@ -22,6 +22,7 @@ from parity_tests.harness.exceptions.frames import frames, innermost_calls
 from parity_tests.harness.exceptions.from_solution import FromSolution, NoAnswer, as_error
 from parity_tests.harness.numbers.numerics import settings
 from parity_tests.harness.solutions.guest import values
+from parity_tests.harness.solutions.guest.launch import descendants
 from parity_tests.harness.solutions.guest.wire import Channel, Ended, Limits, TooLate, WireError
 from parity_tests.harness.solutions.protection import LAUNCH, START, configuration, protection
 
@@ -39,6 +40,12 @@ _starter = ThreadPoolExecutor(
     1, thread_name_prefix="gradparity-start"
 )  # Linux ends a process with the thread that started it
 _alive: list[SolutionProcess] = []
+_place: list[Path | None] = [None]  # of the folders of solutions; None for the usual one of temporary files
+
+
+def keep_in(folder: Path) -> None:
+    """Have the folders of solutions be made in this one, whose owner removes it even if this process is killed."""
+    _place.append(folder)
 
 
 @dataclass(frozen=True)
@@ -83,12 +90,16 @@ class SolutionProcess:
     Attributes:
         solved: what it runs.
         parameters: of the module that it has made, by name; empty for a function.
+        released: the processes and the numbers of calls that will not be differentiated any more.
+        generation: of the process that runs: a call of an earlier one cannot be differentiated any more.
+        training: whether a module is called in the mode of training.
     """
 
     solved: Solved
     parameters: dict[str, Any] = field(default_factory=dict)
     released: list[tuple[int, int]] = field(default_factory=list)
-    generation: int = 0  # of its processes: a call of an earlier one cannot be differentiated any more
+    generation: int = 0
+    training: bool = True
     _ends: int = 0
     _running: subprocess.Popen | None = None
     _channel: Channel | None = None
@@ -186,7 +197,7 @@ class SolutionProcess:
 
     def _start(self) -> tuple[subprocess.Popen, Channel]:
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="gradparity-solution-"))
+            self._folder = Path(tempfile.mkdtemp(prefix="gradparity-solution-", dir=_place[-1]))
             atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
         there, asking = os.pipe()
         answers, back = os.pipe()
@@ -308,8 +319,11 @@ class SolutionProcess:
 
     def _end(self) -> None:
         if self._running is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._running.kill()
+            left = [] if protection().namespaces else descendants(self._running.pid)  # which end with their namespace
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            self._running.kill()
             self._running.wait()
             self._running = None
             self.generation += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,12 +31,10 @@ class Solution:
         process: where it runs.
         names: the parameters, of a module, for which the last arguments of a call stand; None for all of them, if there
             are so many arguments.
-        training: whether a module is called in the mode of training.
     """
 
     process: SolutionProcess
     names: tuple[str, ...] | None = None
-    training: bool = True
 
     @property
     def __name__(self) -> str:
@@ -51,9 +50,14 @@ class Solution:
         """Return the same solution, whose last arguments are the parameters of these names."""
         return replace(self, names=tuple(names))
 
-    def evaluating(self) -> Solution:
-        """Return the same solution in the mode of evaluation, as after `module.eval()`."""
-        return replace(self, training=False)
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """A block in which it is called in the mode of evaluation, as after `module.eval()`; a function as ever."""
+        before, self.process.training = self.process.training, False
+        try:
+            yield
+        finally:
+            self.process.training = before
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         """Call it.
@@ -91,7 +95,7 @@ class _Call:
     def forward(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """Return the outputs, and those among them that cannot be differentiated."""
         request = {"do": "call", "arguments": self.arguments, "tensors": self.packed.descriptions}
-        request |= {"ambient": self.ambient, "names": self.solution.names, "training": self.solution.training}
+        request |= {"ambient": self.ambient, "names": self.solution.names, "training": self.process.training}
         answer = self.process.ask(request, self.packed.buffers)
         self.handle = answer[0]["generation"], answer[0]["n"]
         _reject_strange(answer)

@@ -37,11 +37,17 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
+def _prctl(option: int, value: int) -> None:
+    """Set a property of this process, where it is Linux's."""
+    if sys.platform.startswith("linux"):
+        _libc().prctl(option, value, 0, 0, 0)
+
+
 def main() -> None:
     """Start what the configuration says, wait for its end, and end as it did."""
     config = json.loads(sys.argv[1])
     _die_with(config["parent"])
-    _libc().prctl(_SUBREAPER, 1, 0, 0, 0)
+    _prctl(_SUBREAPER, 1)
     if not config["namespaces"]:
         _end_as(_child(lambda: _run(config)))
     try:
@@ -67,7 +73,7 @@ def _first(config: Mapping[str, Any]) -> None:
 
 def _run(config: Mapping[str, Any]) -> None:
     os.setsid()  # so that a signal to its group reaches nobody else
-    _libc().prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _prctl(_NO_NEW_PRIVS, 1)
     os.execv(config["command"][0], config["command"])
 
 
@@ -77,7 +83,7 @@ def _child(run: Callable[[], None]) -> int:
     child = os.fork()
     if not child:
         try:
-            _libc().prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            _prctl(_PDEATHSIG, signal.SIGKILL)
             if os.getppid() not in (parent, 0):
                 os._exit(1)
             run()
@@ -134,8 +140,18 @@ def processes() -> dict[int, int]:
     return found
 
 
+def descendants(ancestor: int) -> list[int]:
+    """The processes that a process, or one of its children, has started, unless somebody else has adopted them."""
+    parents = processes()
+    found, generation = list[int](), [ancestor]
+    while generation:
+        generation = [pid for pid, parent in parents.items() if parent in generation]
+        found += generation
+    return found
+
+
 def _die_with(parent: int) -> None:
-    _libc().prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    _prctl(_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 

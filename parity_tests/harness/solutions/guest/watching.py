@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import sys
 import threading
@@ -18,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 _LOOKED_AT = frozenset(("torch", "numpy", "time", "math", "random", "gc", "triton", "builtins", "statistics"))
 _CLASSES = (torch.Tensor, torch.nn.Module, torch.autograd.Function, torch.nn.Parameter)
 _TORCH = str(Path(torch.__file__).parent)
+_NO_RESULTS = ("__init__", "get_inputs", "get_init_inputs")  # functions of a problem that compute none
 _TOOL = 4  # of sys.monitoring
 _MOST = 20  # of each kind that are named
 
@@ -94,12 +96,14 @@ class Watch:
             self._note(frame.f_code)
 
     def _note(self, code: types.CodeType) -> bool:
-        """Whether code is the reference's, by its file, under whatever name; if so, it is noted."""
+        """Whether code is a function of the reference's file, under whatever name; if so, it is noted."""
         file = code.co_filename
         if file not in self._of_reference:
             self._of_reference[file] = os.path.realpath(file) == self._file
-        if self._of_reference[file] and len(self._calls) < _MOST:
-            self._calls.append(f"code: {code.co_qualname}")
+        counts = bool(code.co_flags & inspect.CO_OPTIMIZED) and code.co_name not in _NO_RESULTS
+        if self._of_reference[file] and counts and len(self._calls) < _MOST:
+            owner, _, method = code.co_qualname.partition(".")
+            self._calls.append(f"class {owner}" if method else f"function {owner}")
         return self._of_reference[file]
 
     @contextlib.contextmanager

@@ -423,7 +423,7 @@ def test_who_is_not_built_has_a_column_and_a_reason(expected, code):
     assert "not built" in line
     assert "fast_kernel, not built: no compiler: get one\n" in text
     assert report.as_dict()["not_built"] == [
-        {"name": "fast_kernel", "reason": "no compiler: get one", "expected": expected}
+        {"name": "fast_kernel", "reason": "no compiler: get one", "expected": expected, "op": ""}
     ]
     assert (report.passed, report.exit_code) == (expected, code)
     last = text.splitlines()[-2]

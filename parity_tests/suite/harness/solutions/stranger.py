@@ -43,6 +43,10 @@ def numbers(x, *args, **params):
     return x * 2
 
 
+def imported(x):
+    return told(*(name in sys.modules for name in ("torch", "jax", "parity_tests", "gradparity")))
+
+
 class Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, y):

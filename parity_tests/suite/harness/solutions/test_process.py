@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import struct
 import subprocess
 import sys
@@ -163,6 +164,11 @@ def test_a_hidden_file_is_not_seen(solution: Solution) -> None:
         solution("reads", X, str(path))
 
 
+def _seconds() -> str:
+    """So long that it is known by it: nothing else sleeps for as long."""
+    return f"54321.{secrets.randbelow(10**9):09}"
+
+
 def _runs(words: str) -> bool:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -177,10 +183,11 @@ def _runs(words: str) -> bool:
 def test_a_process_that_it_leaves_ends_with_it(solution: Solution) -> None:
     if not protection().namespaces:
         pytest.skip(str(protection()))
-    solution("leaves_a_process", X, "54321.125")
-    _wait_for("sleep 54321.125", True)
+    seconds = _seconds()
+    solution("leaves_a_process", X, seconds)
+    _wait_for(f"sleep {seconds}", True)
     solution.process.close()
-    _wait_for("sleep 54321.125", False)
+    _wait_for(f"sleep {seconds}", False)
 
 
 def _wait_for(words: str, running: bool) -> None:
@@ -213,27 +220,26 @@ def test_without_namespaces(solution: Solution, tmp_path: Path, monkeypatch: pyt
     assert torch.equal(called("view", X), X[1:])
     assert signs_of(called) == []
     called("copied", X)
-    assert any(sign.startswith("calls the reference's code: g") for sign in signs_of(called))
+    assert any(sign.startswith("calls the reference's function g") for sign in signs_of(called))
     if not hasattr(sys, "monitoring"):  # which that does not switch off
         called("unprofiled", X)
         assert "switches off the profile function that looks for calls of the reference" in signs_of(called)
-    called("leaves_a_process", X, "54321.75")
-    _wait_for("sleep 54321.75", True)
-    with Adopted().adopting() as adopted:
-        process.close()
-        adopted.end()
-    _wait_for("sleep 54321.75", False)
+    seconds = _seconds()
+    called("leaves_a_process", X, seconds)
+    _wait_for(f"sleep {seconds}", True)
+    process.close()
+    _wait_for(f"sleep {seconds}", False)
 
 
 @LINUX
 def test_orphans_are_adopted_and_ended() -> None:
-    kept = subprocess.Popen(["sleep", "54321.5"])
-    leaves = "import os\nif not os.fork():\n    os.setsid()\n    os.execv('/bin/sleep', ['sleep', '54321.25'])\n"
+    kept, seconds = subprocess.Popen(["sleep", _seconds()]), _seconds()
+    leaves = f"import os\nif not os.fork():\n    os.setsid()\n    os.execv('/bin/sleep', ['sleep', '{seconds}'])\n"
     with Adopted().adopting() as adopted:
         subprocess.run([sys.executable, "-c", leaves], check=True)
-        _wait_for("sleep 54321.25", True)
+        _wait_for(f"sleep {seconds}", True)
         adopted.end()
-        _wait_for("sleep 54321.25", False)
+        _wait_for(f"sleep {seconds}", False)
         assert kept.poll() is None, "it was there before"
     kept.kill()
     kept.wait()

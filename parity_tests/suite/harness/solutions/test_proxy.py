@@ -78,6 +78,11 @@ def test_other_arguments_arrive(call: Callable) -> None:
         call("numbers", X, {1})
 
 
+def test_its_process_has_imported_neither_jax_nor_the_judge(call: Callable) -> None:
+    torch_, jax, *judge = _told(call("imported", X))
+    assert (torch_, jax, *judge) == (1, 0, 0, 0)
+
+
 def test_the_modes_of_the_call_arrive(call: Callable) -> None:
     assert _told(call("modes", X)) == [1, 0, 0, 0]
     with torch.no_grad():
@@ -104,7 +109,9 @@ def test_gradients(solution: Solution) -> None:
     assert [g.tolist() for g in candidate.vjp([X, y], [p, s])] == [(p * y + s).tolist(), (p * X + s).tolist()]
     assert candidate.vjp([X, y], [None, s])[0].tolist() == s.tolist()
     assert [g is None for g in candidate.vjp([X, y], [p, s], [True, False])] == [False, True]
-    x_bar, y_bar = candidate.vjp_undefined([X, y])
+    undefined = candidate.vjp_undefined([X, y])
+    assert undefined is not None
+    x_bar, y_bar = undefined
     assert (x_bar is None or not x_bar.any(), y_bar.tolist()) == (True, [7.0] * 3)
     graph = candidate.record([X, y])
     assert graph.vjp([p, s], retain_graph=True)[0].tolist() == graph.vjp([p, s])[0].tolist()
@@ -182,6 +189,30 @@ def test_each_thread_has_one_of_its_own(call: Callable) -> None:
     with ThreadPoolExecutor(1) as pool:
         there = [pool.submit(call, "thread_local", X).result().item() for _ in range(2)]
     assert there[0] == there[1] != here
+
+
+def test_a_module_in_the_mode_of_evaluation(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        "import torch\n\nclass Scale(torch.nn.Module):\n"
+        "    def __init__(self, size):\n        super().__init__()\n"
+        "        self.weight = torch.nn.Parameter(torch.rand(size))\n"
+        "        self.register_buffer('count', torch.zeros(()))\n"
+        "    def forward(self, x):\n        self.count += 1\n"
+        "        return self.weight * x * (2 if self.training else 3) * self.count\n"
+    )
+    process = SolutionProcess(Solved(path, "Scale", arguments=((3,), 42), seconds=60.0))
+    module = Solution(process)
+    torch.random.manual_seed(42)
+    weight = torch.rand(3)
+    assert {name: p.tolist() for name, p in module.named_parameters()} == {"weight": weight.tolist()}
+    for _ in range(2):  # each call has buffers of its own
+        assert torch.equal(module(X), weight * X * 2)
+    assert torch.equal(module(X, torch.ones(3)), X * 2), "the last argument stands for the parameter"
+    with module.evaluating():
+        assert torch.equal(module(X), weight * X * 3)
+    assert torch.equal(module.with_parameters(["weight"])(X, torch.ones(3)), X * 2)
+    process.close()
 
 
 def test_what_it_replaces_is_named(solution: Solution) -> None:
