@@ -24,6 +24,7 @@ _WHO = "the candidate"
 
 def _run(trial):
     yield from _remembered(trial)
+    yield from _in_part(trial)
     yield from _written(trial)
     yield from _detached(trial)
     called = getattr(trial.candidate.source, "func", trial.candidate.source)
@@ -107,6 +108,21 @@ def _remembered(trial):
         text = "does not change with the numbers in its input's memory"
         telling = np.any(np.abs(old.value - truth.value) > old.bound + truth.bound)
         yield Fact(truth.label, bool(same or near), text, evidence=int(telling))
+
+
+def _in_part(trial):
+    """Outputs that do not follow the last number of each input, as if the first ones stood for all of them."""
+    arrays, others = (trial.arguments("forward", example) for example in range(2))
+    changed = [x.copy() for x in arrays]
+    for x, other, domain in zip(changed, others, trial.sample.domains, strict=False):
+        if domain.elementwise and x.size > 1:
+            x.flat[-1] = other.flat[-1]
+    truths = [trial.truth("forward", each) for each in (arrays, changed)]
+    results = [_values(trial, trial.tensors(each)) for each in (arrays, changed)]
+    for one, other, before, after in zip(*truths, *results, strict=True):
+        if np.any(np.abs(one.value - other.value) > one.bound + other.bound):
+            text = "does not change with the last number of its input"
+            yield Fact(one.label, not np.array_equal(before, after, equal_nan=True), text)
 
 
 def _values(trial, tensors):

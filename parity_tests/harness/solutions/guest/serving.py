@@ -23,8 +23,10 @@ from .values import (
     bytes_of,
     bytes_of_tensor,
     from_data,
+    memory_of,
     name_of,
     unpacked,
+    view_of,
 )
 from .watching import Watch
 from .wire import Channel, Ended, Limits
@@ -55,14 +57,14 @@ class _Kept:
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         self._tensors = tensors
-        self._bytes = [bytes_of(x.untyped_storage()) for x in tensors]
+        self._bytes = [bytes_of(memory_of(x)) for x in tensors]
         self._versions = [_version(x) for x in tensors]
 
     def written(self, start: int, buffers: list[bytes]) -> list[list[int]]:
         """The places of tensors that were written to since the last time, and of their numbers among `buffers`."""
         found = []
         for i, x in enumerate(self._tensors):
-            now, version = bytes_of(x.untyped_storage()), _version(x)
+            now, version = bytes_of(memory_of(x)), _version(x)
             if now != self._bytes[i] or version != self._versions[i]:
                 found.append([start + i, len(buffers)])
                 buffers.append(bytes_of_tensor(x))
@@ -242,9 +244,9 @@ def _result(y: torch.Tensor, sent: list[bytes]) -> dict[str, Any]:
 
 def _output(y: torch.Tensor, own: Sequence[int], sent: list[bytes]) -> dict[str, Any]:
     described = _result(y, sent) | {"requires_grad": y.requires_grad, "alias": None}
-    storage = y.untyped_storage()._cdata
+    storage = memory_of(y)._cdata
     if storage in own:
-        described["alias"] = [own.index(storage), list(y.stride()), y.storage_offset(), y.is_conj(), y.is_neg()]
+        described["alias"] = [own.index(storage), *view_of(y)]
     return described
 
 

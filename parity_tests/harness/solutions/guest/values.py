@@ -29,6 +29,7 @@ _NAMED: Mapping[str, Mapping[str, Any]] = {
         for name in ("contiguous_format", "channels_last", "channels_last_3d", "preserve_format")
     },
 }
+_BASE: Any = torch._C.TensorBase  # neither a tensor's own attributes nor those of torch.Tensor stand before its methods
 
 
 class NotPlain(TypeError):
@@ -111,11 +112,21 @@ def bytes_of(storage: torch.UntypedStorage) -> bytes:
     return ctypes.string_at(own.data_ptr(), own.nbytes()) if own.nbytes() else b""
 
 
+def memory_of(x: torch.Tensor) -> torch.UntypedStorage:
+    """Return the storage of a tensor, whatever attributes it has been given."""
+    return _BASE.untyped_storage(x)
+
+
+def view_of(x: torch.Tensor) -> tuple[list[int], int, bool, bool]:
+    """Return how a tensor looks at its storage: strides, offset, conjugated or not, negated or not."""
+    return [*_BASE.stride(x)], _BASE.storage_offset(x), _BASE.is_conj(x), _BASE.is_neg(x)
+
+
 def bytes_of_tensor(x: torch.Tensor) -> bytes:
     """Return the numbers of a tensor one after the other, without what else its memory holds."""
     plain = torch.empty(x.shape, dtype=x.dtype)
     with torch.no_grad():
-        plain.copy_(x.detach().resolve_conj().resolve_neg())
+        _BASE.copy_(plain, _BASE.resolve_neg(_BASE.resolve_conj(_BASE.detach(x))))
     return bytes_of(plain.untyped_storage())[: plain.numel() * plain.itemsize]
 
 

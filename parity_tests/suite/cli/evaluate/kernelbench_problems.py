@@ -235,6 +235,12 @@ CHEATS = {
         "        return self.kept.setdefault(x[0].shape, super().forward(*x))\n",
         "does not change with the input",
     ),
+    "by its first number": (
+        "class ModelNew(Right):\n    kept = {}\n    def forward(self, *x):\n"
+        "        first = tuple((t.shape, t.detach().flatten()[:1].tolist().__repr__()) for t in x)\n"
+        "        return self.kept.setdefault(first, super().forward(*x))\n",
+        "does not change with the last number of its input",
+    ),
     "by data_ptr": (
         "class ModelNew(Right):\n    kept = {}\n    def forward(self, *x):\n"
         "        place = x[0].data_ptr()\n"
