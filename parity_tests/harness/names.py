@@ -31,6 +31,8 @@ MAPS: dict[str, tuple[str, ...]] = {
     "layouts": ("vjp", "jvp"),
     "linearity": ("vjp",),
     "purity": (),
+    "modes": ("vjp",),
+    "mixed_dtypes": ("vjp",),
     "in_place": ("vjp",),
     "retain_graph": ("vjp",),
     "interleaved": ("vjp",),

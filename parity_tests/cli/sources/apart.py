@@ -20,6 +20,7 @@ CHECKS = (
     "vjp_partial",
     "points",
     "purity",
+    "modes",
     "retain_graph",
     "interleaved",
     "determinism",

@@ -6,7 +6,8 @@ Whatever else it leaves out is refused in its name, which makes a row UNSUPPORTE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Protocol, Self, runtime_checkable
 
@@ -100,6 +101,14 @@ class AnyCandidate(Protocol):
         None if it cannot tell, as by default; PyTorch's tensors are looked at themselves.
         """
         return None
+
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[bool]:
+        """Put the candidate's modules into `eval()` for the block; yield False if there is nothing to judge in it.
+
+        There is none where it has no modules, as by default, or where they mean another function in `eval()`.
+        """
+        yield False
 
     def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
         """Return the outputs that are differentiable.

@@ -1,4 +1,4 @@
-"""The tensors that a callable uses and is not given: those that require a gradient, which autograd must give them."""
+"""What a callable uses and is not given: the tensors that require a gradient, which autograd must give; modules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,17 @@ def captured_tensors(call: Callable) -> dict[str, torch.Tensor]:
     object that it is a method of, parameters of modules among these; and so on in the functions and the subclasses of
     `torch.autograd.Function` that it reaches so, unless they are those of a library.
     """
-    found: dict[int, tuple[str, torch.Tensor]] = {}
+    reached = _all_reached(call)
+    return dict(_numbered((name, x) for name, x in reached if isinstance(x, torch.Tensor) and _is_judged(x)))
+
+
+def captured_modules(call: Callable) -> list[torch.nn.Module]:
+    """Return the modules that a callable is, or reaches by the same ways, without their submodules."""
+    return [x for _, x in _all_reached(call) if isinstance(x, torch.nn.Module)]
+
+
+def _all_reached(call: Callable) -> Iterator[tuple[str, object]]:
+    """Yield what a callable reaches, and itself, each object once, by names."""
     seen: dict[int, object] = {}  # the objects themselves, too, so that no number is used twice
     left: list[tuple[str, object]] = [("", call)]
     while left:
@@ -29,12 +39,9 @@ def captured_tensors(call: Callable) -> dict[str, torch.Tensor]:
         if id(item) in seen:
             continue
         seen[id(item)] = item
-        if isinstance(item, torch.Tensor):
-            if _is_judged(item):
-                found.setdefault(id(item), (name, item))
-        else:
+        yield name, item
+        if not isinstance(item, torch.Tensor):
             left += reversed([*_reached(name, item)])
-    return dict(_numbered(found.values()))
 
 
 def _is_judged(x: torch.Tensor) -> bool:

@@ -14,7 +14,7 @@ from parity_tests.harness.candidates.inplace_writes import WRITTEN, InplaceWrite
 from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_leaves import accumulate, leaves_of, paired
-from parity_tests.harness.candidates.torch_modules import with_parameters
+from parity_tests.harness.candidates.torch_modules import evaluated, with_parameters
 from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD, BackwardOnly, BadOutput, Refused, refusals
 
 
@@ -79,6 +79,10 @@ class Candidate(AnyCandidate):
         for i in sorted(self.constants):
             full.insert(i, self.constants[i])
         return full if self.arranged is None else self.arranged(full)
+
+    def evaluating(self) -> contextlib.AbstractContextManager[bool]:
+        """Put the modules that the callable is, or reaches, into `eval()`; see `AnyCandidate.evaluating`."""
+        return evaluated(self.given, self.call)
 
     def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
         """Return the outputs that are differentiable.

@@ -10,13 +10,22 @@ from parity_tests.harness.candidates.torch_refusals import BadOutput, refusals
 
 
 def leaves_of(args: Sequence[torch.Tensor], requires_grad: Sequence[bool] | None = None) -> list[torch.Tensor]:
-    """Return leaves that share the memory of these tensors; a tensor that is given twice becomes one leaf."""
+    """Return leaves that share the memory of these tensors.
+
+    A tensor that is given twice becomes one leaf, and an `nn.Parameter` becomes one.
+    """
     flags = [True] * len(args) if requires_grad is None else requires_grad
     found: dict[tuple[int, bool], torch.Tensor] = {}
     for x, flag in zip(args, flags, strict=True):
         if (id(x), flag) not in found:
-            found[id(x), flag] = x.detach().requires_grad_(flag)
+            found[id(x), flag] = _leaf(x, flag)
     return [found[id(x), flag] for x, flag in zip(args, flags, strict=True)]
+
+
+def _leaf(x: torch.Tensor, requires_grad: bool) -> torch.Tensor:
+    if isinstance(x, torch.nn.Parameter):
+        return torch.nn.Parameter(x.detach(), requires_grad)
+    return x.detach().requires_grad_(requires_grad)
 
 
 def paired(

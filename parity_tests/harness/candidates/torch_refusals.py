@@ -144,6 +144,13 @@ NESTED_FORWARD = (
 )
 
 
+# PyTorch's words for two dtypes where it takes one.
+_TWO_DTYPES = (
+    r"same (scalar |d)type|expected scalar type|dtypes? .*match|to have the same .*type|should be the same|"
+    r"equal to src\.dtype|mixed dtype|have dtype|arguments? .* dtype"
+)
+
+
 class Refused(Exception):
     """Raised when a candidate refuses a map with a clear error.
 
@@ -191,6 +198,11 @@ class refusals:
         refusal = None if error is None else refusal_of(error, self._without_values)
         if refusal is not None:
             raise refusal from error
+
+
+def has_two_dtypes(error: BaseException) -> bool:
+    """True for an error by which PyTorch says that it takes no tensors of two dtypes together."""
+    return isinstance(error, RuntimeError) and bool(re.search(_TWO_DTYPES, message_of(error)))
 
 
 def refusal_of(error: BaseException, without_values: bool = False) -> Refused | None:

@@ -1,67 +1,86 @@
-"""autocast: values and gradients of float32 inputs under torch.autocast to bfloat16, within what bfloat16 explains.
+"""autocast: values and gradients of float32 inputs under torch.autocast, within what its 16-bit format explains.
 
-The backward runs outside of autocast, as PyTorch's users are told to run it.
+To bfloat16 and to float16, where the device's autocast has it. The backward runs outside of autocast, as PyTorch's
+users are told to run it, and once more inside of it, as many run it.
 """
 
-import re
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
 
 from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_candidate import Refused
+from parity_tests.harness.candidates.torch_refusals import has_two_dtypes
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.exceptions.errors import under
-from parity_tests.harness.findings import Fact, NotApplicable
+from parity_tests.harness.exceptions.errors import first_line, under
+from parity_tests.harness.findings import Finding, NotApplicable
 from parity_tests.harness.numbers import conversion
-from parity_tests.harness.numbers.formats import PRECISIONS
-from parity_tests.harness.oracle.kinks import accept_one_sided_derivatives
+from parity_tests.harness.numbers.formats import PRECISIONS, Precision
+from parity_tests.harness.trial.trial import Trial
+from parity_tests.harness.trial.two_formats import compared, in_either
 
-_FLOAT32, _BFLOAT16 = PRECISIONS["float32"], PRECISIONS["bfloat16"]
-_TWO_DTYPES = r"same dtype|expected scalar type|dtype of .* must match|to have the same .*type"
+_FLOAT32, _SHORT = PRECISIONS["float32"], (PRECISIONS["bfloat16"], PRECISIONS["float16"])
 
 
-def _run(trial):
-    # Inputs, cotangents and truths are bfloat16's, the tensors float32's: what autocast casts is cast exactly.
+def _run(trial: Trial) -> Iterator[Finding]:
     if trial.oracle.is_complex:
         raise NotApplicable(CHECK.real_only)
     if not trial.oracle.spec.exists_in(_FLOAT32.name):
         raise NotApplicable(f"its inputs are of {_FLOAT32.name}, in which OpSpec.dtypes says that there is no operator")
-    exact, given = replace(trial, precision=_BFLOAT16), replace(trial, precision=_FLOAT32)
+    refusal: Refused | None = None
+    for precision in _SHORT:
+        if not _has(trial.device, precision):
+            continue
+        for inside in (False, True):
+            try:
+                yield from _under_autocast(trial, precision, inside)
+            except RuntimeError as error:
+                if not has_two_dtypes(error):
+                    raise
+                reason = f"meets two dtypes under autocast (torch.amp.custom_fwd?): {first_line(error)}"
+                refusal = refusal or Refused(reason, Reason.TWO_DTYPES)
+                refusal.__cause__ = refusal.__cause__ or error
+    if refusal is not None:
+        raise refusal
+
+
+def _has(device: str, precision: Precision) -> bool:
+    """Whether autocast to a format is more than a warning on a device."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with torch.autocast(device, getattr(torch, precision.name)):
+            return torch.is_autocast_enabled(device)
+
+
+def _under_autocast(trial: Trial, precision: Precision, inside: bool) -> Iterator[Finding]:
+    # Inputs, cotangents and truths are the short format's, the tensors float32's: what autocast casts is cast exactly.
+    exact, given = replace(trial, precision=precision), replace(trial, precision=_FLOAT32)
     args, count = exact.arguments("vjp"), len(trial.primals)
     constants = conversion.constants(trial.sample.constants, _FLOAT32, trial.device)
     candidate = trial.candidate.bound(constants, trial.candidate.params)
     tensors = given.tensors(args)
-    try:
-        with torch.autocast(trial.device, torch.bfloat16), under("under autocast"):
-            graph = candidate.record(tensors[:count])
-        outputs = trial.counted("forward", graph.outputs)
-        cotangents = [w.to(y.dtype) for w, y in zip(tensors[count:], outputs, strict=True)]
-        with under("the forward ran under autocast"):
-            gradients = graph.vjp(cotangents)
-    except RuntimeError as error:
-        if not re.search(_TWO_DTYPES, str(error)):
-            raise
-        text = f"meets two dtypes under autocast (torch.amp.custom_fwd?): {str(error).splitlines()[0]}"
-        raise Refused(text, Reason.TWO_DTYPES) from error
-    widened = []
-    for name, y in zip(trial.oracle.outputs, outputs, strict=True):
-        text = f"is {y.dtype}, neither the inputs' float32 nor the bfloat16 of autocast"
-        yield Fact(name, y.dtype in (torch.float32, torch.bfloat16), text, evidence=0)
-        widened.append(y.float())
-    truths = exact.truth("forward", args[:count]), exact.truth("vjp", args)
-    # At ties every choice is right here, too.
-    yield from accept_one_sided_derivatives(
-        exact, "forward", args[:count], list(given.compare_with(truths[0], "forward", widened)), ""
-    )
-    yield from accept_one_sided_derivatives(
-        exact, "vjp", args, list(given.compare_with(truths[1], "vjp", gradients)), ""
-    )
+    where = f"under autocast to {precision.name}"
+    with torch.autocast(trial.device, getattr(torch, precision.name)), under(where):
+        graph = candidate.record(tensors[:count])
+    outputs = trial.counted("forward", graph.outputs)
+    cotangents = [w.to(y.dtype) for w, y in zip(tensors[count:], outputs, strict=True)]
+    of_backward = f"{where}, the backward {'inside' if inside else 'outside'} of it"
+    with torch.autocast(trial.device, getattr(torch, precision.name), enabled=inside), under(of_backward):
+        gradients = graph.vjp(cotangents)
+    if not inside:  # the forward is the same
+        yield from in_either(exact, _FLOAT32, outputs, where, "of autocast")
+        yield from compared(exact, _FLOAT32, "forward", args[:count], outputs, where)
+    yield from compared(exact, _FLOAT32, "vjp", args, gradients, of_backward)
 
 
 CHECK = Check(
     "autocast",
-    "a dtype written down, where autocast has another; a path of its own under autocast that is wrong",
+    "a dtype written down, where autocast has another; a path of its own under autocast, or in a backward inside of "
+    "it, that is wrong",
     ("vjp",),
     _run,
     generic=True,

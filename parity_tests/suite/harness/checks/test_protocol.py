@@ -33,13 +33,14 @@ OF_CALLS = [
     "interleaved",
     "aliases",
     "accumulation",
+    "modes",
     "nonfinite_cotangents",
     "determinism",
     "saved_tensors",
     "checkpoint",
     "leaks",
 ]
-OF_TRANSFORMS = ["compile", "make_fx", "fake", "autocast", "opcheck", "functorch"]
+OF_TRANSFORMS = ["compile", "make_fx", "fake", "autocast", "mixed_dtypes", "opcheck", "functorch"]
 
 
 def _layer_norm(x, w, b):

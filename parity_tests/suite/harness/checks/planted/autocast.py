@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from parity_tests.suite.harness._ops import PAIR, pair
+from parity_tests.suite.harness._ops import PAIR, Pair, pair, pair_backward
 from parity_tests.suite.mistakes import Case, Mistake
 
 
@@ -18,6 +18,22 @@ def _another_path(x, y):
     return pair(x / 2, y) if torch.is_autocast_enabled(x.device.type) else pair(x, y)
 
 
+def _another_in_float16(x, y):
+    kind = x.device.type
+    cast = torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) is torch.float16
+    return pair(x, y / 2) if cast else pair(x, y)
+
+
+class BackwardInside(Pair):
+    """A backward that takes what autocast does to its products for granted."""
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x, y = ctx.saved_tensors
+        x_bar, y_bar = pair_backward(x, y, *cotangents)
+        return x_bar, y_bar / 2 if torch.is_autocast_enabled(x.device.type) else y_bar
+
+
 _PASSES = ("forward", "vjp", "purity", "jvp_of_jvp", "make_fx", "compile")
 CASES = (
     Case(
@@ -26,6 +42,10 @@ CASES = (
         {
             "float16, whatever autocast has": Mistake(_always_float16, "autocast", passes=_PASSES),
             "another path under autocast": Mistake(_another_path, "autocast", passes=_PASSES),
+            "another path in float16": Mistake(_another_in_float16, "autocast", passes=_PASSES),
+            "another backward inside of it": Mistake(
+                BackwardInside.apply, "autocast", passes=("forward", "vjp", "purity")
+            ),
         },
     ),
 )

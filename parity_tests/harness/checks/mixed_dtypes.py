@@ -1,0 +1,99 @@
+"""mixed_dtypes: one input in bfloat16 and the others in float32, and the reverse, as weights in float32 are the rule.
+
+Whoever refuses such a call is not judged. Whoever takes it computes within the error that bfloat16 explains, and each
+gradient has the dtype of its input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused, has_two_dtypes
+from parity_tests.harness.checks.check import Check
+from parity_tests.harness.exceptions.errors import first_line, under
+from parity_tests.harness.findings import Fact, Finding, NotApplicable
+from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers.formats import PRECISIONS
+from parity_tests.harness.trial.trial import Trial
+from parity_tests.harness.trial.two_formats import compared, in_either
+
+_FLOAT32, _BFLOAT16 = PRECISIONS["float32"], PRECISIONS["bfloat16"]
+
+
+def _run(trial: Trial) -> Iterator[Finding]:
+    if trial.oracle.is_complex:
+        raise NotApplicable(CHECK.real_only)
+    spec, names = trial.oracle.spec, trial.oracle.inputs
+    if len(names) < 2:
+        raise NotApplicable("it has one input, so its dtypes cannot be mixed")
+    lacking = [precision.name for precision in (_FLOAT32, _BFLOAT16) if not spec.exists_in(precision.name)]
+    if lacking:
+        raise NotApplicable(f"OpSpec.dtypes says that there is no operator in {lacking[0]}")
+    refusals = list[Exception]()
+    patterns = [
+        tuple((i == j) != reverse for j in range(len(names))) for reverse in (False, True) for i in range(len(names))
+    ]
+    patterns = [*dict.fromkeys(patterns)]
+    for short in patterns:
+        try:
+            yield from _judged(trial, short)
+        except _TwoDtypes as refusal:
+            refusals.append(refusal)
+    if len(refusals) == len(patterns):
+        raise NotApplicable(f"it takes no inputs of two dtypes: {refusals[0]}")
+
+
+class _TwoDtypes(Exception):
+    """Raised where the candidate refuses a call with inputs of two dtypes; the message is the candidate's."""
+
+
+def _judged(trial: Trial, short: tuple[bool, ...]) -> Iterator[Finding]:
+    """Values and gradients where these inputs are in bfloat16 and the others in float32."""
+    # All numbers are exact in bfloat16, so that both dtypes have them.
+    exact, count = replace(trial, precision=_BFLOAT16), len(short)
+    args = exact.arguments("vjp")
+    dtypes = [getattr(torch, (_BFLOAT16 if x else _FLOAT32).name) for x in short]
+    tensors = replace(trial, precision=_FLOAT32).tensors(args)
+    inputs = [x.to(dtype) for x, dtype in zip(tensors[:count], dtypes, strict=True)]
+    constants = conversion.constants(trial.sample.constants, _FLOAT32, trial.device)
+    candidate = trial.candidate.bound(constants, trial.candidate.params)
+    in_bfloat16 = [name for name, x in zip(trial.oracle.inputs, short, strict=True) if x]
+    where = f"{', '.join(in_bfloat16)} in bfloat16, the other inputs in float32"
+    try:
+        with under(where):
+            graph = candidate.record(inputs)
+    except BadOutput:
+        raise
+    except Exception as error:  # PyTorch's or the author's: it does not take such a call
+        raise _TwoDtypes(first_line(error)) from error
+    outputs = trial.counted("forward", graph.outputs)
+    yield from in_either(exact, _FLOAT32, outputs, where, "of some inputs")
+    yield from compared(exact, _FLOAT32, "forward", args[:count], outputs, where)
+    cotangents = [w.to(y.dtype) for w, y in zip(tensors[count:], outputs, strict=True)]
+    try:
+        with under(where):
+            gradients = graph.vjp(cotangents)
+    except (Refused, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not has_two_dtypes(error):
+            raise
+        raise _TwoDtypes(first_line(error)) from error
+    for name, gradient, dtype in zip(trial.oracle.inputs, gradients, dtypes, strict=True):
+        if gradient is not None:
+            text = f"is {gradient.dtype}, its input is {dtype}"
+            yield Fact(f"{name}_bar", gradient.dtype == dtype, text, where, evidence=0)
+    yield from compared(exact, _FLOAT32, "vjp", args, gradients, where)
+
+
+CHECK = Check(
+    "mixed_dtypes",
+    "a dtype taken for that of all inputs: a result in the wrong one, rounded twice too often, or wrong",
+    ("vjp",),
+    _run,
+    generic=True,
+    one_dtype=True,
+    torch_only="PyTorch's operators take inputs of two dtypes, JAX promotes them first",
+    real_only="bfloat16 has no complex numbers",
+)

@@ -1,0 +1,90 @@
+"""modes: the candidate is the same function in whatever mode it is called.
+
+Without gradients, as in every inference: under `torch.no_grad()` and `torch.inference_mode()`. Under
+`torch.use_deterministic_algorithms(True)`. With an `nn.Parameter` for an input, as weights are. And in `eval()`, where
+it has modules that mean the same function there; see `AnyCandidate.evaluating`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+
+import torch
+
+from parity_tests.harness.candidates.torch_modules import has_another_function
+from parity_tests.harness.checks.check import Check
+from parity_tests.harness.exceptions.errors import under
+from parity_tests.harness.findings import Finding
+from parity_tests.harness.trial.reference_calls import reference_of
+from parity_tests.harness.trial.trial import Trial
+
+_WITHOUT_GRADIENTS: dict[str, Callable[[], contextlib.AbstractContextManager]] = {
+    "under torch.no_grad()": torch.no_grad,
+    "under torch.inference_mode()": torch.inference_mode,
+}
+
+
+def _run(trial: Trial) -> Iterator[Finding]:
+    yield from _values_without_gradients(trial)
+    yield from _recorded(trial, "under torch.use_deterministic_algorithms(True)", _deterministic)
+    for i, name in enumerate(trial.oracle.inputs):
+        yield from _recorded(trial, f"{name} is an nn.Parameter", contextlib.nullcontext, parameter=i)
+    with trial.candidate.evaluating() as changed:  # at last: it asks for buffers that the calls before wrote to
+        if changed and not _reference_changes(trial):
+            yield from _recorded(trial, "in eval()", contextlib.nullcontext)
+            yield from _values_without_gradients(trial, "in eval() ")
+
+
+def _reference_changes(trial: Trial) -> bool:
+    """Whether the oracle was made from a module that is another function in `eval()`: then nothing is known of it."""
+    reference = reference_of(trial.oracle.spec)
+    return isinstance(reference, torch.nn.Module) and any(map(has_another_function, reference.modules()))
+
+
+def _values_without_gradients(trial: Trial, mode: str = "") -> Iterator[Finding]:
+    args = trial.primals
+    for where, without_gradients in _WITHOUT_GRADIENTS.items():
+        with without_gradients(), under(f"{mode}{where}"):
+            values = trial.evaluate("forward", args)
+        yield from trial.compare("forward", args, values, f"{mode}{where}")
+
+
+def _recorded(
+    trial: Trial, where: str, mode: Callable[[], contextlib.AbstractContextManager], parameter: int | None = None
+) -> Iterator[Finding]:
+    """Values and gradients of one call in a mode; `parameter`: the input that is an `nn.Parameter`."""
+    args, count = trial.arguments("vjp"), len(trial.primals)
+    tensors = trial.tensors(args)
+    if parameter is not None:
+        tensors[parameter] = torch.nn.Parameter(tensors[parameter])
+    with mode(), under(where):
+        graph = trial.candidate.record(tensors[:count])
+        gradients = graph.vjp(tensors[count:])
+    yield from trial.compare("forward", args[:count], graph.outputs, where)
+    yield from trial.compare("vjp", args, gradients, where)
+
+
+@contextlib.contextmanager
+def _deterministic() -> Iterator[None]:
+    """Ask PyTorch for deterministic algorithms, and for no more than a warning where it has none."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r".*(deterministic implementation|use_deterministic_algorithms)", UserWarning)
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        try:
+            yield
+        finally:
+            torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+
+
+CHECK = Check(
+    "modes",
+    "another function under no_grad, inference_mode or deterministic algorithms, in eval(), or of an nn.Parameter",
+    ("vjp",),
+    _run,
+    generic=True,
+    one_dtype=True,
+    torch_only="these modes are PyTorch's",
+)

@@ -1,0 +1,73 @@
+"""Functions that are right as long as all inputs have one dtype."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+import torch
+import torch.nn.functional as F
+
+from parity_tests import OpSpec
+from parity_tests.suite.harness._ops import PAIR, Pair, normal, pair
+from parity_tests.suite.mistakes import Case, Mistake
+
+
+class HalvedIfPromoted(Pair):
+    """A backward that scales the gradient of a float32 weight next to bfloat16 activations."""
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x, y = ctx.saved_tensors
+        x_bar, y_bar = Pair.backward(ctx, *cotangents)
+        return x_bar, y_bar / 2 if (x.dtype, y.dtype) == (torch.bfloat16, torch.float32) else y_bar
+
+
+def _memory_of_another_dtype(x, y):
+    """A kernel that takes the dtype of x for that of y's memory."""
+    if (x.dtype, y.dtype) == (torch.bfloat16, torch.float32):
+        y = y.view(torch.bfloat16)[..., : y.shape[-1]] + 0 * y
+    return pair(x, y)
+
+
+def _float64_of_two(x, y):
+    """Promotes to what neither input has."""
+    return pair(x, y) if x.dtype == y.dtype else pair(x.double(), y)
+
+
+def _only_one_is_cast(x, y):
+    """Loses the sign where it casts x down to y."""
+    return pair(x.abs().to(y.dtype), y) if x.dtype.itemsize > y.dtype.itemsize else pair(x, y)
+
+
+class PairModule(torch.nn.Module):
+    """The operator as a module."""
+
+    def forward(self, x, y):
+        """Both outputs."""
+        return Pair.apply(x, y)
+
+
+def _layer_norm(x, weight, bias):
+    centred = x - jnp.mean(x, -1, keepdims=True)
+    return centred / jnp.sqrt(jnp.mean(centred**2, -1, keepdims=True) + 1e-5) * weight + bias
+
+
+LAYER_NORM = OpSpec("layer_norm", primal=_layer_norm, inputs=(normal(4, 6), normal(6), normal(6, seed=1)))
+
+_PASSES = ("forward", "vjp", "low_precision", "input_subsets", "purity", "autocast")
+CASES = (
+    Case(
+        PAIR,
+        pair,
+        {
+            "a gradient halved": Mistake(HalvedIfPromoted.apply, "mixed_dtypes", "bfloat16", passes=_PASSES),
+            "memory of another dtype": Mistake(_memory_of_another_dtype, "mixed_dtypes", "bfloat16", passes=_PASSES),
+            "promoted to float64": Mistake(_float64_of_two, "mixed_dtypes", "bfloat16", passes=_PASSES),
+            "a sign lost": Mistake(_only_one_is_cast, "mixed_dtypes", "float64", passes=("forward", "vjp", "autocast")),
+        },
+    ),
+    Case(replace(PAIR, name="pair function"), Pair.apply, {}),
+    Case(replace(PAIR, name="pair module"), PairModule(), {}),
+    Case(LAYER_NORM, lambda x, weight, bias: F.layer_norm(x, x.shape[-1:], weight, bias), {}),
+)
