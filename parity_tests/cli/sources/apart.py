@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,11 +98,11 @@ class Apart:
 
 
 class _Key:
-    """A solution by which its process is found again."""
+    """A solution by which its process is found again, unless its file has changed."""
 
     def __init__(self, solved: Solved) -> None:
         self.solved = solved
-        self._text = repr(solved)
+        self._text = f"{solved!r} {hashlib.sha256(solved.path.read_bytes()).hexdigest()}"
 
     def __hash__(self) -> int:
         return hash(self._text)

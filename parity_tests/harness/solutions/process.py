@@ -24,6 +24,7 @@ from parity_tests.harness.numbers.numerics import settings
 from parity_tests.harness.solutions.guest import values
 from parity_tests.harness.solutions.guest.launch import descendants
 from parity_tests.harness.solutions.guest.wire import Channel, Ended, Limits, TooLate, WireError
+from parity_tests.harness.solutions.numbers import Numbers
 from parity_tests.harness.solutions.protection import LAUNCH, START, configuration, protection
 
 MOST_ENDS = (
@@ -93,6 +94,7 @@ class SolutionProcess:
         released: the processes and the numbers of calls that will not be differentiated any more.
         generation: of the process that runs: a call of an earlier one cannot be differentiated any more.
         training: whether a module is called in the mode of training.
+        numbers: of the tensors that were sent.
     """
 
     solved: Solved
@@ -100,6 +102,7 @@ class SolutionProcess:
     released: list[tuple[int, int]] = field(default_factory=list)
     generation: int = 0
     training: bool = True
+    numbers: Numbers = field(default_factory=Numbers)
     _ends: int = 0
     _running: subprocess.Popen | None = None
     _channel: Channel | None = None
@@ -184,9 +187,8 @@ class SolutionProcess:
             made = {"arguments": values.as_data(tuple(arguments), packed.add), "seed": seed}
         request = {"do": "load", "path": str(solved.path), "name": solved.name, "made": made}
         try:
-            answer, buffers = self._asked(
-                {**request, "tensors": packed.descriptions}, packed.buffers, max(_START_SECONDS, solved.seconds)
-            )
+            sent = request | self.numbers.request(packed)
+            answer, buffers = self._asked(sent, packed.buffers, max(_START_SECONDS, solved.seconds))
         except FromSolution:
             self._lost()
             raise

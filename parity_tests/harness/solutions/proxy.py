@@ -95,7 +95,7 @@ class _Call:
 
     def forward(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """Return the outputs, and those among them that cannot be differentiated."""
-        request = {"do": "call", "arguments": self.arguments, "tensors": self.packed.descriptions}
+        request = {"do": "call", "arguments": self.arguments} | self.process.numbers.request(self.packed)
         request |= {"ambient": self.ambient, "names": self.solution.names, "training": self.process.training}
         answer = self.process.ask(request, self.packed.buffers)
         self.handle = answer[0]["generation"], answer[0]["n"]
@@ -134,7 +134,8 @@ class _Call:
         """Return the gradients of the tensors."""
         packed = values.Packed()
         places = [None if w is None else packed.add(w) for w in cotangents]
-        request = {"do": "backward", "handle": self.handle[1], "cotangents": places, "tensors": packed.descriptions}
+        request = {"do": "backward", "handle": self.handle[1], "cotangents": places}
+        request |= self.process.numbers.request(packed)
         request |= {"keep": _autograd._get_current_graph_task_keep_graph(), "ambient": _ambient()}
         answer = self.process.ask(request, packed.buffers, self.handle[0])
         _reject_strange(answer)

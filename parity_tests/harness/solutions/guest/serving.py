@@ -13,19 +13,18 @@ from typing import Any
 import torch
 
 from .loading import Loaded, description
+from .memory import Memory, Unpacked
 from .stepping import InStep
 from .values import (
     DTYPES,
     NotPlain,
     Packed,
-    Unpacked,
     as_data,
     bytes_of,
     bytes_of_tensor,
     from_data,
     memory_of,
     name_of,
-    unpacked,
     view_of,
 )
 from .watching import Watch
@@ -57,8 +56,12 @@ class _Kept:
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         self._tensors = tensors
-        self._bytes = [bytes_of(memory_of(x)) for x in tensors]
-        self._versions = [_version(x) for x in tensors]
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take what is there now for what was there."""
+        self._bytes = [bytes_of(memory_of(x)) for x in self._tensors]
+        self._versions = [_version(x) for x in self._tensors]
 
     def written(self, start: int, buffers: list[bytes]) -> list[list[int]]:
         """The places of tensors that were written to since the last time, and of their numbers among `buffers`."""
@@ -88,6 +91,7 @@ class Server:
         self._watch = Watch(None, None)
         self._threads: dict[int, ThreadPoolExecutor] = {}
         self._in_step = InStep()
+        self._memory = Memory()
 
     def answer(self, header: Header, buffers: Sequence[bytearray], send: Callable[[Answer], None]) -> None:
         """Answer a request; an exception is an answer, too.
@@ -139,7 +143,7 @@ class Server:
     def _load(self, header: Header, buffers: Sequence[bytearray]) -> Answer:
         made = None
         if header["made"] is not None:
-            tensors = unpacked(header["tensors"], buffers).tensors
+            tensors = self._memory.unpacked(header, buffers).tensors
             made = from_data(header["made"]["arguments"], tensors), header["made"]["seed"]
         self._loaded = Loaded(header["path"], header["name"], made)
         parameters = self._loaded.parameters()
@@ -149,7 +153,7 @@ class Server:
     def _call(self, header: Header, buffers: Sequence[bytearray]) -> Answer:
         assert self._loaded is not None
         with _ambient(header["ambient"]):
-            arguments = unpacked(header["tensors"], buffers)
+            arguments = self._unpacked(header, buffers)
             kept = _Kept(arguments.tensors)
             args, params = from_data(header["arguments"], arguments.tensors)
             with self._watch.calling():
@@ -170,7 +174,7 @@ class Server:
     def _backward(self, header: Header, buffers: Sequence[bytearray]) -> Answer:
         record = self._records[header["handle"]]
         with _ambient(header["ambient"]):
-            given = unpacked(header["tensors"], buffers).tensors
+            given = self._unpacked(header, buffers).tensors
             cotangents = [None if i is None else given[i] for i in header["cotangents"]]
             kept = _Kept(given)
             with self._watch.calling(backward=True):
@@ -181,6 +185,13 @@ class Server:
         if not header["keep"]:
             self._records.pop(header["handle"], None)
         return {"gradients": found, "written": written}, sent
+
+    def _unpacked(self, header: Header, buffers: Sequence[bytearray]) -> Unpacked:
+        found = self._memory.unpacked(header, buffers)
+        if found.rewritten:  # by the other side, and not by the solution
+            for record in [*self._records.values()]:
+                record.kept.refresh()
+        return found
 
     def _facts(self, header: Header, _: object) -> Answer:
         return {"facts": self._watch.facts()}, []

@@ -196,39 +196,5 @@ def _described(x: torch.Tensor, place: int) -> dict[str, Any]:
         "parameter": isinstance(x, torch.nn.Parameter),
         "conj": x.is_conj(),
         "neg": x.is_neg(),
+        "version": 0 if x.is_inference() else x._version,
     }
-
-
-@dataclass(frozen=True)
-class Unpacked:
-    """Tensors that were sent. `leaves`: those with respect to which gradients are taken; `tensors`: the arguments."""
-
-    leaves: Sequence[torch.Tensor]
-    tensors: Sequence[torch.Tensor]
-    storages: Sequence[torch.UntypedStorage]
-
-
-def unpacked(descriptions: Sequence[Mapping[str, Any]], buffers: Sequence[bytes | bytearray]) -> Unpacked:
-    """Return the tensors that the judging side has packed; those of one storage share their memory."""
-    devices = {one["storage"]: one["device"] for one in descriptions}
-    raw = [tensor_from(buffer, torch.uint8, (len(buffer),)).to(devices[i]) for i, buffer in enumerate(buffers)]
-    storages = [x.untyped_storage() for x in raw]
-    leaves = [_tensor(one, storages[one["storage"]]) for one in descriptions]
-    tensors = [
-        x if one["leaf"] or not one["requires_grad"] else x.view_as(x)
-        for x, one in zip(leaves, descriptions, strict=True)
-    ]
-    return Unpacked(leaves, tensors, storages)
-
-
-def _tensor(one: Mapping[str, Any], storage: torch.UntypedStorage) -> torch.Tensor:
-    with torch.no_grad():
-        x = torch.empty(0, dtype=DTYPES[one["dtype"]], device=one["device"])
-        x.set_(storage, one["offset"], one["shape"], one["stride"])  # type: ignore[call-overload]
-        x = x.conj() if one["conj"] else x
-        x = torch._neg_view(x) if one["neg"] else x  # type: ignore[attr-defined]
-        if not torch.is_inference_mode_enabled():
-            x = x.data  # whose count of writes begins at 0
-    if one["parameter"]:
-        return torch.nn.Parameter(x, requires_grad=one["requires_grad"])
-    return x.requires_grad_() if one["requires_grad"] else x

@@ -9,9 +9,15 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner
 
+from parity_tests import OpSpec, Report
 from parity_tests.cli.app import app
-from parity_tests.suite.cli.evaluate.backendbench_operators import IMPLEMENTATIONS, cheating
-from parity_tests.suite.cli.evaluate.kernelbench_problems import PROBLEMS
+from parity_tests.cli.sources import kernelbench
+from parity_tests.cli.sources.apart import Apart
+from parity_tests.harness.judging.judge import Plan, judge
+from parity_tests.harness.judging.selection import select_checks, select_precisions, select_samples
+from parity_tests.suite.cli.evaluate.backendbench_operators import IMPLEMENTATIONS
+from parity_tests.suite.cli.evaluate.backendbench_operators import cheating as cheating_operator
+from parity_tests.suite.cli.evaluate.kernelbench_problems import CHEATS, PROBLEMS, cheating
 
 OPTIONS = ("--only", "forward,vjp,shortcuts", "--quick", "--device", "cpu")
 
@@ -50,6 +56,34 @@ def test_a_right_solution_passes_and_a_wrong_one_does_not(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["rms_norm", "hinge_loss"])
+def test_each_cheat_is_named_as_in_this_process(name: str, tmp_path: Path) -> None:
+    problem = PROBLEMS[name]
+    texts = {"right": problem.right, "wrong": problem.wrong_backward}
+    texts |= {cheat: cheating(problem, cheat) for cheat in CHEATS if "reference" not in cheat}
+    (tmp_path / "problem.py").write_text(problem.text)
+    read, candidates, spec = kernelbench.Problem.of(tmp_path / "problem.py", tmp_path), [], None
+    for i, (own, text) in enumerate(texts.items()):
+        file = tmp_path / f"solution_{i}.py"
+        file.write_text(text)
+        new = read.solution_apart(Path("problem.py"), Path(file.name), tmp_path, Apart(60.0))
+        spec = spec or read.spec(new, "problem", given=False)
+        candidates.append(read.candidate(new).named(own, None))
+    assert isinstance(spec, OpSpec)
+    checks, precisions = select_checks(["forward", "vjp", "shortcuts"]), select_precisions(["float32"])
+    plan = Plan(spec, candidates, checks, precisions, "cpu", 0, lambda row: "", samples=select_samples(True))
+    report = Report({})
+    for _ in report.collect(judge(plan)):
+        pass
+    found = {record["candidate"]: record for record in report.as_dict()["summary"]}
+    assert found["right"]["verdict"] == "PASS", found["right"]
+    assert (found["wrong"]["verdict"], found["wrong"]["check"]) == ("MISMATCH", "vjp"), found["wrong"]
+    for cheat in candidates[2:]:
+        assert found[cheat.name]["check"] == "shortcuts", found[cheat.name]
+        assert CHEATS[cheat.name][1] in found[cheat.name]["reason"], found[cheat.name]
+
+
+@pytest.mark.slow
 def test_the_reference_is_out_of_reach(tmp_path: Path) -> None:
     ran = _run(tmp_path, *_problem(tmp_path, "from problem import Model\n\nclass ModelNew(Model):\n    pass\n"))
     assert not ran.report["passed"], ran.printed
@@ -62,7 +96,7 @@ def test_a_folder_in_which_one_crashes_and_one_ends(tmp_path: Path) -> None:
     texts = {
         "abs__default": "import ctypes\n\ndef abs__default_kernel_impl(x):\n    ctypes.string_at(0)\n",
         "relu__default": IMPLEMENTATIONS["relu__default"].right("relu__default"),
-        "sigmoid__default": cheating("sigmoid__default", "the operator")[0],
+        "sigmoid__default": cheating_operator("sigmoid__default", "the operator")[0],
         "tanh__default": "import os\n\nos._exit(0)\n",
     }
     for name, text in texts.items():

@@ -78,6 +78,34 @@ def test_other_arguments_arrive(call: Callable) -> None:
         call("numbers", X, {1})
 
 
+def test_the_same_tensor_and_the_same_memory_are_the_same_there(call: Callable) -> None:
+    x = X.clone()
+    memory, identity, version = _told(call("places", x))
+    assert _told(call("places", x)) == [memory, identity, version]
+    leaf = x.detach().requires_grad_()
+    assert _told(call("places", leaf))[0] == memory
+    x.copy_(2 * X)
+    assert _told(call("places", x)) == [memory, identity, version + 1]
+    assert torch.equal(call("itself", x), 2 * X)
+    assert _told(call("places", x.clone()))[0] != memory
+
+
+def test_a_graph_whose_inputs_were_written_to(solution: Solution) -> None:
+    """Refused as in this process; what this side writes is no write of the solution's."""
+    x, y = X.clone().requires_grad_(), X.clone()
+    p, s = solution("product", x, y)
+    y.copy_(2 * X)
+    solution("product", x, y)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        torch.autograd.grad([p, s], x, [torch.ones(3), torch.ones(3)])
+    p, s = solution("product", x, X)
+    y.copy_(3 * X)
+    version = y._version
+    solution("itself", y)
+    assert torch.autograd.grad([p, s], x, [torch.ones(3), torch.zeros(3)])[0].tolist() == X.tolist()
+    assert (y._version, X._version) == (version, 0)
+
+
 def test_its_process_has_imported_neither_jax_nor_the_judge(call: Callable) -> None:
     torch_, jax, *judge = _told(call("imported", X))
     assert (torch_, jax, *judge) == (1, 0, 0, 0)
