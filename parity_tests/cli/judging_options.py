@@ -44,7 +44,9 @@ IsolateOption = Annotated[
 TrialOption = Annotated[
     float,
     typer.Option(
-        "--trial-timeout", min=0, help="Seconds for one sample, or for loading the case; what takes longer hangs."
+        "--trial-timeout",
+        min=0,
+        help="Seconds for one sample; what takes longer hangs. To load a case may take 600 in any case.",
     ),
 ]
 SuspectOption = Annotated[

@@ -150,7 +150,8 @@ class Surveying:
     """Work that is loaded in a process of a pool, which keeps it, to find out what `work.surveyed` says of it."""
 
     def __init__(self, work: Surveyable, pool: Pool, seconds: float = TRIAL_SECONDS) -> None:
-        self._work, self._seconds = work, seconds
+        self._work = work
+        self._seconds = max(seconds, TRIAL_SECONDS)  # to import and to trace takes longer than a sample does
         self._pool = pool
         self._at_the_end: list[Event] = []
 
@@ -159,7 +160,7 @@ class Surveying:
 
         Raises:
             CannotLoad: it cannot be loaded: its message says why; or the process has ended, or has not answered for so
-                many seconds.
+                many seconds, and for `TRIAL_SECONDS` at least.
             WorkerError: a defect of the harness.
         """
         worker = self._pool.take()
@@ -235,9 +236,10 @@ def _heard(worker: Worker, task: _Task, trial_seconds: float) -> Iterator[Row]:
                 task.at = message
             case Found(row, skipped):
                 task.at = None
-                task.rows[key_of(row)] = row
                 task.note(*skipped)
-                yield row
+                if _is_news(task, row):
+                    task.rows[key_of(row)] = row
+                    yield row
             case Done(skipped):
                 task.done = True
                 task.note(*skipped)
@@ -247,6 +249,18 @@ def _heard(worker: Worker, task: _Task, trial_seconds: float) -> Iterator[Row]:
         yield from _lost(task, f"gave no answer for {limit:g} s", worker.trace())
     elif worker.ended and not task.done:
         yield from _lost(task, end_of(worker.process.exitcode), worker.trace())
+
+
+def _is_news(task: _Task, row: Row) -> bool:
+    """Whether a row is the first of its key, or does not pass where the first does; a row that comes again is noted."""
+    known = task.rows.get(key_of(row))
+    if known is None:
+        return True
+    task.note(
+        f"{row.op}: {row.candidate}, {row.check}, {row.dtype} was judged twice, {known.verdict} and {row.verdict}, as "
+        "where a candidate forks the process; what does not pass counts"
+    )
+    return known.passed and not row.passed
 
 
 def _lost(task: _Task, how: str, trace: str) -> Iterator[Row]:

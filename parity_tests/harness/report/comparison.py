@@ -46,10 +46,16 @@ def compare(before: Report, after: Report) -> Comparison:
 def merged(reports: Sequence[Report]) -> Report:
     """Return one report of several, in which a row that several have is that of the last.
 
-    A run that ended early makes the merged report fail, as it made its own.
+    A run that ended early makes the merged report fail, as it made its own. Of rows that one report has more than once
+    all stay.
     """
-    rows = {_key(row): row for report in reports for row in report.rows}
-    return replace(Report.merged(reports), rows=list(rows.values()))
+    rows: dict[Key, list[Row]] = {}
+    for report in reports:
+        own: dict[Key, list[Row]] = {}
+        for row in report.rows:
+            own.setdefault(_key(row), []).append(row)
+        rows |= own
+    return replace(Report.merged(reports), rows=[row for same in rows.values() for row in same])
 
 
 def as_lines(comparison: Comparison) -> Iterator[Text]:

@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
@@ -196,6 +197,8 @@ class Report:
     def from_dict(cls, data: Any) -> Report:
         """The report that `as_dict` was made from; a number that was not finite comes back as infinity.
 
+        Of rows that are there more than once it has a line that says so.
+
         Raises:
             Malformed: the data are not those of a report of this schema; names the place.
         """
@@ -222,7 +225,7 @@ class Report:
         return cls(
             environment=field_of(data, "environment", dict[str, Any]),
             rows=rows,
-            skipped=field_of(data, "skipped", list[str]),
+            skipped=list(dict.fromkeys([*field_of(data, "skipped", list[str]), *_repeated(rows)])),
             not_built=field_of(data, "not_built", list[NotBuilt]),
             error=field_of(data, "error", str | None),
             **{name: field_of({name: default} | data, name, kind) for name, (kind, default) in optional.items()},
@@ -269,6 +272,13 @@ def _check_shown(dtype: str, wrong: Sequence[WrongResult], place: str) -> None:
     for i, result in enumerate(wrong):
         if result.heat is not None and (not result.heat or len({*map(len, result.heat), 0}) != 2):
             raise Malformed(f"{place}.wrong[{i}].heat must be rows of one length")
+
+
+def _repeated(rows: Sequence[Row]) -> list[str]:
+    """A line if rows are there twice, as in a report of several calls, or in one that somebody has edited."""
+    counts = Counter((row.op, row.candidate, row.check, row.dtype, row.device) for row in rows)
+    twice = [key for key, count in counts.items() if count > 1]
+    return [f"{len(twice)} rows are there more than once, such as {', '.join(twice[0])}: all count"] if twice else []
 
 
 def _saved(

@@ -103,3 +103,15 @@ def test_a_report_in_two_forms_needs_two_files(write, tmp_path: Path):
     result = gradparity("report", write("a.json"), "--markdown", tmp_path / "r", "--junit", tmp_path / "r")
     assert result.exit_code == 2
     assert "are the same file; give two" in result.stderr
+
+
+@pytest.mark.parametrize("verdicts", [("MISMATCH", "PASS"), ("PASS", "MISMATCH")])
+def test_a_row_that_is_there_twice_is_told_and_both_count(write, verdicts: tuple[str, str]):
+    path = write("a.json", forward=Verdict.PASS)
+    data = json.loads(path.read_text())
+    (row,) = data["rows"]
+    path.write_text(json.dumps(data | {"rows": [row | {"verdict": verdict} for verdict in verdicts]}))
+    result = gradparity("report", path)
+    assert result.exit_code == 1
+    assert "1 rows are there more than once, such as op, mine, forward, float64, cpu: all count" in result.stdout
+    assert "1 of 2 rows do not pass" in result.stdout

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import replace
+from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,10 +15,10 @@ from parity_tests.cli.run_spec import RunSpec
 from parity_tests.cli.sources.catalog import CatalogOperator
 from parity_tests.harness.exceptions.frames import Frame
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.isolation import budget
+from parity_tests.harness.isolation import budget, guard
 from parity_tests.harness.isolation.crash import Place
-from parity_tests.harness.isolation.guard import _last_rows, _Task
-from parity_tests.harness.isolation.messages import At, Found
+from parity_tests.harness.isolation.guard import Surveying, _heard, _last_rows, _Task
+from parity_tests.harness.isolation.messages import At, CannotLoad, Found, Survey, Surveyed
 from parity_tests.harness.report.results import ORACLE, Row
 from parity_tests.suite.rotation import rotating
 
@@ -39,6 +42,74 @@ def test_what_nobody_has_listened_to_is_told(tmp_path: Path) -> None:
     assert [(row.candidate, row.check) for row in rows] == [("mine", "vjp")]
     assert task.at is at
     assert task.skipped == ["a line"]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "counts"),
+    [
+        ((Verdict.MISMATCH, Verdict.PASS), Verdict.MISMATCH),
+        ((Verdict.PASS, Verdict.MISMATCH), Verdict.MISMATCH),
+        ((Verdict.PASS, Verdict.PASS), Verdict.PASS),
+    ],
+)
+def test_a_row_that_comes_twice_is_told_and_what_does_not_pass_counts(
+    tmp_path: Path, verdicts: tuple[Verdict, Verdict], counts: Verdict
+) -> None:
+    """As from a candidate that forks: both processes go on, and both send rows."""
+    rows = [replace(_row("mine", "vjp"), verdict=verdict) for verdict in verdicts]
+    worker = SimpleNamespace(messages=lambda: iter([Found(row, ()) for row in rows]), ended=False, ready=True)
+    worker.heard = time.monotonic()
+    task = _Task(RunSpec(CatalogOperator("attn", ()), None, "cpu", (), (), 0, 0.0, False, tmp_path))
+    assert [row.verdict for row in _heard(worker, task, 10.0)] == [*dict.fromkeys([verdicts[0], counts])]
+    assert [row.verdict for row in task.rows.values()] == [counts]
+    (line,) = task.skipped
+    assert line.startswith(f"op: mine, vjp, float64 was judged twice, {verdicts[0]} and {verdicts[1]}, ")
+
+
+# How long it may take to load.
+
+
+class _Loading:
+    """A process that has not answered for a minute, and then does."""
+
+    def __init__(self) -> None:
+        self.ended, self.ready, self.stopped = False, True, False
+        self.heard, self._asked = time.monotonic() - 60, 0
+        self.connection, self._there = Pipe()
+        self._there.send("so that nobody waits")
+        self.process = SimpleNamespace(sentinel=self._there, exitcode=None)
+
+    def ask(self, survey: Survey) -> None:
+        """Nothing: it is asked already."""
+
+    def messages(self) -> list[Surveyed]:
+        """None at first."""
+        self._asked += 1
+        return [Surveyed("what there is")] if self._asked > 2 else []
+
+    def stop(self) -> None:
+        """End it."""
+        self.stopped = True
+
+    def trace(self) -> str:
+        """Where it is."""
+        return ""
+
+
+@pytest.mark.parametrize("floor", [600.0, 50.0])
+def test_to_load_may_take_longer_than_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, floor: float) -> None:
+    """On a loaded machine the imports alone take longer than a short --trial-timeout."""
+    monkeypatch.setattr(guard, "TRIAL_SECONDS", floor)
+    worker = _Loading()
+    pool = SimpleNamespace(take=lambda: worker, give_back=lambda worker: None)
+    surveying = Surveying(RunSpec(CatalogOperator("attn", ()), None, "cpu", (), (), 0, 0.0, False, tmp_path), pool, 1.0)
+    if floor > 60:
+        with pytest.raises(StopIteration) as end:
+            next(surveying.events())
+        assert (end.value.value, worker.stopped) == ("what there is", False)
+    else:
+        with pytest.raises(CannotLoad, match="gave no answer for 50 s while it was loaded"):
+            next(surveying.events())
 
 
 # Who hangs, in this process.
