@@ -61,7 +61,7 @@ def _under_autocast(trial: Trial, precision: Precision, inside: bool) -> Iterato
     exact, given = replace(trial, precision=precision), replace(trial, precision=_FLOAT32)
     args, count = exact.arguments("vjp"), len(trial.primals)
     constants = conversion.constants(trial.sample.constants, _FLOAT32, trial.device)
-    candidate = trial.candidate.bound(constants, trial.candidate.params)
+    candidate = trial.candidate.with_constants(constants)
     tensors = given.tensors(args)
     where = f"under autocast to {precision.name}"
     with torch.autocast(trial.device, getattr(torch, precision.name)), under(where):

@@ -59,7 +59,7 @@ def _judged(trial: Trial, short: tuple[bool, ...]) -> Iterator[Finding]:
     tensors = replace(trial, precision=_FLOAT32).tensors(args)
     inputs = [x.to(dtype) for x, dtype in zip(tensors[:count], dtypes, strict=True)]
     constants = conversion.constants(trial.sample.constants, _FLOAT32, trial.device)
-    candidate = trial.candidate.bound(constants, trial.candidate.params)
+    candidate = trial.candidate.with_constants(constants)
     in_bfloat16 = [name for name, x in zip(trial.oracle.inputs, short, strict=True) if x]
     where = f"{', '.join(in_bfloat16)} in bfloat16, the other inputs in float32"
     try:
