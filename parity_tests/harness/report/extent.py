@@ -63,7 +63,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
 
 
 def in_words(cut: dict[str, int], at_given_size: bool) -> str:
-    """Of a problem that was cut, at how many of its numbers it was judged."""
+    """Return the line about a problem that was cut: at how many of its numbers it was judged."""
     also = "; values and gradients at all of them, too" if at_given_size else ", and at no larger size"
     return f"judged at {cut['numbers']:,} of {cut['of']:,} numbers{also}"
 

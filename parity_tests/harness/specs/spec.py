@@ -39,9 +39,10 @@ from parity_tests.harness.specs.spec_kinds import (
     check_dtypes,
     check_extent,
     check_formulas,
-    check_given_size,
+    check_inputs,
     check_kinds,
     check_optional,
+    dtype_name,
 )
 
 ArrayLike = np.ndarray | jax.Array | torch.Tensor
@@ -183,15 +184,8 @@ class OpSpec:
             except (TypeError, ValueError) as error:
                 raise type(error)(f"OpSpec {self.name}: {error}") from error
         check_dtypes(self)
-        check_given_size(self.name, [tuple(x.shape) for x in self.inputs or ()], self.given_size)
         self._check_sizes()
-        for i, x in enumerate(self.inputs or ()):
-            dtype = _dtype(x)
-            if dtype not in FORMATS and not dtype.startswith(("int", "uint", "bool")):
-                raise TypeError(
-                    f"OpSpec {self.name}: the input {names[i]} is {dtype}; give arrays of {', '.join(FORMATS)} or of "
-                    "integers, and close over anything else: primal=lambda x: f(x, index)"
-                )
+        check_inputs(self.name, names, self.inputs or (), self.given_size)
         if not any(domain.differentiable for domain in self.domains_of_inputs(count)):
             drawn = ", ".join(sorted(self._integer_inputs))
             remedy = f" (integers are drawn for {drawn}; multiply by 1.0 for real numbers)" if drawn else ""
@@ -315,7 +309,7 @@ class OpSpec:
 
     @property
     def _given_complex(self) -> bool:
-        return any(_dtype(x) in COMPLEX for x in self.inputs or ())
+        return any(dtype_name(x) in COMPLEX for x in self.inputs or ())
 
     @property
     def count(self) -> int:
@@ -354,7 +348,7 @@ class OpSpec:
         domains = []
         for i, name in enumerate(self.names_of_inputs(count)):
             x = self.inputs[i] if self.inputs else None
-            if x is not None and _dtype(x) not in FORMATS:
+            if x is not None and dtype_name(x) not in FORMATS:
                 domains.append(integer(0, 1))  # given as it is; nothing is drawn
                 continue
             domain = domain_of(self.domains.get(name, "real"))
@@ -397,8 +391,3 @@ class OpSpec:
         taken = self.names_of_inputs(self.count)
         base = next(base for base in _OUTPUT if not any(re.match(rf"{base}\d*(_bar|_dot)*$", name) for name in taken))
         return (base,) if count == 1 else tuple(f"{base}{i}" for i in range(count))
-
-
-def _dtype(x: object) -> str:
-    """Return the name of an array's dtype, or the name of the type of any other object."""
-    return str(x.dtype).removeprefix("torch.") if hasattr(x, "dtype") else type(x).__name__  # type: ignore[attr-defined]

@@ -180,10 +180,25 @@ def check_extent(name: str, signature: Signature, sizes: Mapping[str, int]) -> N
             )
 
 
-def check_given_size(name: str, parts: Sequence[tuple[int, ...]], whole: Sequence) -> None:
-    """Raise a ValueError unless arrays have the inputs, in number and axes, of which these are the shapes."""
-    if not whole:
-        return
+def dtype_name(x: object) -> str:
+    """Return the name of an array's dtype, or the name of the type of any other object."""
+    return str(x.dtype).removeprefix("torch.") if hasattr(x, "dtype") else type(x).__name__  # type: ignore[attr-defined]
+
+
+def check_inputs(name: str, names: Sequence[str], inputs: Sequence[Any], whole: Sequence[Any]) -> None:
+    """Raise an error if given inputs have a dtype of no format, or if they are no part of `whole`, if there is one."""
+    for i, x in enumerate([*inputs, *whole]):
+        dtype = dtype_name(x)
+        if dtype not in FORMATS and not dtype.startswith(("int", "uint", "bool")):
+            raise TypeError(
+                f"OpSpec {name}: the input {names[i % len(names)]} is {dtype}; give arrays of {', '.join(FORMATS)} or "
+                "of integers, and close over anything else: primal=lambda x: f(x, index)"
+            )
+    if whole:
+        _check_given_size(name, [tuple(x.shape) for x in inputs], whole)
+
+
+def _check_given_size(name: str, parts: Sequence[tuple[int, ...]], whole: Sequence[Any]) -> None:
     if not parts:
         raise ValueError(f"OpSpec {name}: given_size is about inputs that are given, and there is a signature instead")
     if len(whole) != len(parts):

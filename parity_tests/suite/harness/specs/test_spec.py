@@ -64,6 +64,25 @@ def f(x, y):
             "complex64 or of integers, and close over anything else: primal=lambda x: f(x, index)",
             id="a list",
         ),
+        pytest.param(
+            {"given_size": (X, X)},
+            ValueError,
+            "OpSpec op: given_size is about inputs that are given, and there is a signature instead",
+            id="the given size of a signature",
+        ),
+        pytest.param(
+            {"signature": None, "inputs": (X, X), "given_size": (X,)},
+            ValueError,
+            "OpSpec op: given_size has 1 arrays for 2 inputs; give all of them",
+            id="the given size of one input",
+        ),
+        pytest.param(
+            {"signature": None, "inputs": (X, X), "given_size": (X[:1], X)},
+            ValueError,
+            f"OpSpec op: input 0 has the shape {X.shape}, which is no part of {X[:1].shape}, the shape that given_size "
+            "has; inputs must be a part of given_size",
+            id="a given size that is smaller",
+        ),
     ],
 )
 def test_a_field_that_cannot_be_used(fields: dict[str, Any], error, text):
