@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import os
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -192,9 +193,11 @@ class refusals:
         self._without_values = without_values
 
     def __enter__(self) -> None:
-        return None
+        self._process = os.getpid()
 
     def __exit__(self, kind, error: BaseException | None, traceback) -> None:
+        if os.getpid() != self._process:  # a child that the call has forked, which would judge everything again
+            os._exit(1)
         refusal = None if error is None else refusal_of(error, self._without_values)
         if refusal is not None:
             raise refusal from error

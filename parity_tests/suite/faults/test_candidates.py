@@ -14,6 +14,7 @@ import torch
 from parity_tests import OpSpec, crosscheck
 from parity_tests.harness.report.results import ORACLE
 from parity_tests.suite.faults._run import SINE, check
+from parity_tests.suite.harness._ops import SQUARE, unary_function
 from parity_tests.suite.marks import fast
 
 SPEC = OpSpec("sine", primal=jnp.sin, signature="(n)->(n)")
@@ -147,3 +148,19 @@ def test_the_next_candidate_is_not_blamed(tmp_path: Path, change: str, monkeypat
     assert ran.code in (0, 1) or "setrecursionlimit" in change, ran.printed
     depends = [verdict for (name, _), verdict in ran.verdicts.items() if name == "depends"]
     assert depends == 4 * ["PASS"], ran.printed
+
+
+@pytest.mark.filterwarnings("ignore")  # JAX, and Python from 3.12 on, warn of a fork beside threads
+def test_a_child_that_a_backward_forks_judges_nothing() -> None:
+    """Each child would go on with all that follows, and fork again: processes without end."""
+    children: list[int] = []
+
+    def gradient(x: torch.Tensor, cotangent: torch.Tensor) -> torch.Tensor:
+        child = os.fork()
+        children.extend([child] if child else [])
+        return 2 * x * cotangent
+
+    report = crosscheck(unary_function(torch.square, gradient), SQUARE, checks=["vjp"], dtypes=["float64"])
+    assert report.passed
+    assert children
+    assert {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children} == {1}
