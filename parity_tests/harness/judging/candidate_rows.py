@@ -47,12 +47,12 @@ class History:
     Attributes:
         failed: the checks that have failed.
         compared: the checks that have compared something.
-        unseen: what of the candidate cannot have run on this device; None until that has been looked at.
+        watched: the maps in which it was looked at whether the candidate asks for a device.
     """
 
     def __init__(self) -> None:
         self.failed, self.compared = Failed(), set[str]()
-        self.unseen: tuple[str, ...] | None = None
+        self.watched: set[str] = set()
         self._noted: set[tuple[str, str]] = set()
 
     def news(self, notes: Iterable[Note]) -> Iterator[Note]:
@@ -115,9 +115,8 @@ class CandidateRows:
                 excused = check.name in (self.candidate.limits or {}) or name in earlier.unshrunk
                 worth_shrinking = self.history.failed.is_news(check.name, check.rests_on, self.precision)
                 row, notes = self.row(check, accepted, worth_shrinking and not excused)
-                if self.history.unseen is None and row.comparisons:
-                    self.history.unseen = self._unseen(check, accepted)
-                    row = replace(row, unseen=self.history.unseen)
+                if row.comparisons:
+                    row = replace(row, unseen=self._unseen(check, accepted))
             yield from self.history.news(notes)
             if row.verdict in (Verdict.MISMATCH, Verdict.ERROR):
                 self.history.failed.add(check.name, check.rests_on, self.precision)
@@ -180,12 +179,19 @@ class CandidateRows:
         return replace(row, failure=replace(failure, log=log.text)), notes
 
     def _unseen(self, check: Check, cases: Sequence[Sample]) -> tuple[str, ...]:
-        """What of the candidate cannot have run on a CPU, from one more call at one sample at which it was judged."""
+        """What of the candidate cannot have run on a CPU, as one more call of a map shows, after the check's own.
+
+        So whatever crashes or hangs has done so in the row of the check.
+        """
+        name = "vjp" if "vjp" in check.maps else "forward"
         sample = next((s for s in check.chosen(cases) if _has_entries(s)), None)
-        if self.plan.device != "cpu" or self.candidate.framework != "torch" or sample is None:
+        if sample is None or name in self.history.watched:
             return ()
+        if self.plan.device != "cpu" or self.candidate.framework != "torch":
+            return ()
+        self.history.watched.add(name)
         trial = self.trial_at(check.name, sample)
-        return (OTHER_BRANCH,) if asks_for_gpu(lambda: trial.evaluate("vjp", trial.arguments("vjp"))) else ()
+        return (OTHER_BRANCH,) if asks_for_gpu(lambda: trial.evaluate(name, trial.arguments(name))) else ()
 
     def _with_extent(self, row: Row, sample: Sample, outcome: Outcome) -> Row:
         """A row that knows the sample, if it is the largest at which anything was compared."""
