@@ -6,6 +6,8 @@ gradient has the dtype of its input.
 
 from __future__ import annotations
 
+import contextlib
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -63,7 +65,7 @@ def _judged(trial: Trial, short: tuple[bool, ...]) -> Iterator[Finding]:
     in_bfloat16 = [name for name, x in zip(trial.oracle.inputs, short, strict=True) if x]
     where = f"{', '.join(in_bfloat16)} in bfloat16, the other inputs in float32"
     try:
-        with under(where):
+        with under(where), _without_warnings():
             graph = candidate.record(inputs)
     except BadOutput:
         raise
@@ -74,7 +76,7 @@ def _judged(trial: Trial, short: tuple[bool, ...]) -> Iterator[Finding]:
     yield from compared(exact, _FLOAT32, "forward", args[:count], outputs, where)
     cotangents = [w.to(y.dtype) for w, y in zip(tensors[count:], outputs, strict=True)]
     try:
-        with under(where):
+        with under(where), _without_warnings():
             gradients = graph.vjp(cotangents)
     except (Refused, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not has_two_dtypes(error):
@@ -85,6 +87,14 @@ def _judged(trial: Trial, short: tuple[bool, ...]) -> Iterator[Finding]:
             text = f"is {gradient.dtype}, its input is {dtype}"
             yield Fact(f"{name}_bar", gradient.dtype == dtype, text, where, evidence=0)
     yield from compared(exact, _FLOAT32, "vjp", args, gradients, where)
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Ignore warnings, by which PyTorch says that two dtypes take a slower path: nobody has chosen them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 CHECK = Check(
