@@ -31,7 +31,7 @@ class Shard:
         return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:
-        """As `parse` reads it."""
+        """Return the text that `parse` reads."""
         return f"{self.index}/{self.count}"
 
     def of(self, operators: Iterable[str]) -> list[str]:
