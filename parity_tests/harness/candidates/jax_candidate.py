@@ -7,6 +7,7 @@ import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,7 @@ from parity_tests.harness.candidates.base import AnyCandidate, InDims, MaybeTens
 from parity_tests.harness.candidates.jax_programs import Programs
 from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.reasons import Reason
-from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused
+from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused, is_raised_by_python_outside_of
 from parity_tests.harness.exceptions.defects import message_of
 from parity_tests.harness.jaxprs import has_custom_vjp
 from parity_tests.harness.numbers import conversion
@@ -361,15 +362,14 @@ def _refusals(required: bool) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError, NotImplementedError, AssertionError, jax.errors.JaxRuntimeError) as error:
-        text = message_of(error)
-        for reason, pattern in _NO_RULE:
+        text, lacking = message_of(error), Reason.OWN if required else Reason.NO_RULE
+        own = is_raised_by_python_outside_of(error, Path(jax.__file__).parent)  # whatever it says
+        for reason, pattern in () if own else _NO_RULE:
             if re.search(pattern, text):
-                raise Refused(reason, Reason.OWN if required else Reason.NO_RULE) from error
+                raise Refused(reason, lacking) from error
         where = traceback.extract_tb(error.__traceback__)[-1].filename.replace("\\", "/")
         if isinstance(error, AssertionError | NotImplementedError) and "/jax/_src/pallas/" in where:
-            raise Refused(
-                "goes through a Pallas kernel without a rule", Reason.OWN if required else Reason.NO_RULE
-            ) from error
+            raise Refused("goes through a Pallas kernel without a rule", lacking) from error
         if any(re.search(pattern, text) for pattern in _REFUSED):
             raise Refused(f"{type(error).__name__}: {text.splitlines()[0]}", Reason.OWN) from error
         raise

@@ -217,7 +217,7 @@ def refusal_of(error: BaseException, without_values: bool = False) -> Refused | 
     if re.search(_OF_FAKE_TENSORS, named) and any(file.endswith(_TRITON_INTERPRETER) for file, *_ in _frames(error)):
         text = "Triton's interpreter computes with values, which fake tensors do not have"
         return Refused(text, Reason.WITHOUT_VALUES)
-    if _is_raised_by_python_outside_of_pytorch(error):  # whatever it says
+    if is_raised_by_python_outside_of(error, Path(torch.__file__).parent):  # whatever it says
         if isinstance(error, RuntimeError | TypeError) and re.search(_NAMES_GRAD_AND_BACKWARD, named):
             return BackwardOnly(f"runs under .backward() only: {first_line}", Reason.BACKWARD_ONLY)
         return Refused(first_line, Reason.OWN) if isinstance(error, NotImplementedError) else None
@@ -248,11 +248,12 @@ def _formats(found: re.Match[str]) -> tuple[str, ...]:
     return named or next(of_a_kind, tuple(_FORMATS.values()))
 
 
-def _is_raised_by_python_outside_of_pytorch(error: Exception) -> bool:
-    """True for an exception that code of the candidate's raises itself, be it through a function of PyTorch's.
+def is_raised_by_python_outside_of(error: Exception, framework: Path) -> bool:
+    """Return whether code of the candidate's raises an exception itself, be it through a function of PyTorch's.
 
-    The innermost frame tells. Where C++ code of PyTorch's raises it, that frame is at the instruction that calls this,
-    and where PyTorch's Python does, it is PyTorch's. What is caught and raised again keeps its innermost frame.
+    The innermost frame tells. Where C++ code of the framework's raises it, that frame is at the instruction that calls
+    this, and where the framework's Python does, it lies in its folder. What is caught and raised again keeps its
+    innermost frame.
     """
     frames, (helpers, names) = [*_frames(error)], _RAISES_FOR_ITS_CALLER
     by_helper = False
@@ -262,8 +263,8 @@ def _is_raised_by_python_outside_of_pytorch(error: Exception) -> bool:
     if not frames:
         return False
     _, code, offset = frames[-1]
-    is_pytorchs = Path(code.co_filename).is_relative_to(Path(torch.__file__).parent)
-    return not is_pytorchs and (by_helper or dis.opname[code.co_code[offset]] in _OF_PYTHON)
+    inside = Path(code.co_filename).is_relative_to(framework)
+    return not inside and (by_helper or dis.opname[code.co_code[offset]] in _OF_PYTHON)
 
 
 def _tracer_that_raised(error: Exception) -> str | None:

@@ -298,6 +298,18 @@ def test_what_a_custom_vjp_declines_is_listed():
     assert row.reason == "is a custom_vjp, which JAX cannot differentiate forward"
 
 
+def test_a_rule_that_raises_in_jaxs_words_has_not_declined():
+    @jax.custom_jvp
+    def f(x):
+        return x * x
+
+    @f.defjvp
+    def _(primals, tangents):
+        raise TypeError("can't apply forward-mode differentiation (jvp) to a custom_vjp function.")
+
+    assert judged(JaxCandidate(f), SQUARE, "jvp").verdict is Verdict.MISMATCH
+
+
 @pytest.mark.slow
 def test_what_it_declines_must_be_in_its_limits_if_it_has_any():
     assert not crosscheck(JaxCandidate(custom_vjp(_pair_vjp)), PAIR, checks=["jvp", "vjp"], limits={}).passed
