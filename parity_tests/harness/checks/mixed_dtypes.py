@@ -66,18 +66,18 @@ def _judged(trial: Trial, short: tuple[bool, ...]) -> Iterator[Finding]:
     where = f"{', '.join(in_bfloat16)} in bfloat16, the other inputs in float32"
     try:
         with under(where), _without_warnings():
-            graph = candidate.record(inputs)
+            recorded = candidate.record(inputs).outputs
     except BadOutput:
         raise
     except Exception as error:  # PyTorch's or the author's: it does not take such a call
         raise _TwoDtypes(first_line(error)) from error
-    outputs = trial.counted("forward", graph.outputs)
+    outputs = trial.counted("forward", recorded)
     yield from in_either(exact, _FLOAT32, outputs, where, "of some inputs")
     yield from compared(exact, _FLOAT32, "forward", args[:count], outputs, where)
     cotangents = [w.to(y.dtype) for w, y in zip(tensors[count:], outputs, strict=True)]
     try:
         with under(where), _without_warnings():
-            gradients = graph.vjp(cotangents)
+            gradients = candidate.vjp(inputs, cotangents)
     except (Refused, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not has_two_dtypes(error):
             raise

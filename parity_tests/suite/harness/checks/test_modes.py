@@ -7,6 +7,7 @@ import contextlib
 import jax.numpy as jnp
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from parity_tests import JaxCandidate, OpSpec, Verdict
 from parity_tests.cli.sources.evaluated import Evaluated
@@ -101,6 +102,25 @@ def test_a_solution_that_is_wrong_where_it_is_deployed_is_told_by_its_mode():
     assert {wrong.circumstance for wrong in failure.wrong} == {"in eval()"}
 
 
+def _force(x):
+    with torch.enable_grad():
+        z = x if x.requires_grad else x.detach().requires_grad_()
+        return torch.autograd.grad((z**4).sum(), z, create_graph=True)[0]
+
+
+def _checkpointed(x):
+    return checkpoint(lambda z: 4 * z**3, x, use_reentrant=True)
+
+
+@pytest.mark.parametrize("call", [_force, _checkpointed])
+def test_what_pytorch_runs_in_some_modes_only_is_no_mistake(call):
+    """A forward that differentiates has no inference mode; a reentrant checkpoint goes backward by `.backward()`."""
+    spec = OpSpec("force", primal=lambda x: 4 * x**3, inputs=(normal(3),))
+    row = judged(call, spec, "modes", limits={})
+    assert (row.verdict, row.reason) == (Verdict.PASS, "")
+    assert row.comparisons > 0
+
+
 def _in_one_dtype(x, y):
     if x.dtype != y.dtype:
         raise ValueError("x and y must share one dtype")
@@ -114,7 +134,7 @@ class RefusedLater(Pair):
     def backward(ctx, *cotangents):
         """Both gradients, and a product that refuses."""
         x, y = ctx.saved_tensors
-        x @ y.mT
+        _ = x @ y.mT
         return Pair.backward(ctx, *cotangents)
 
 
