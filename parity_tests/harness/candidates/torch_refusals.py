@@ -62,6 +62,11 @@ _WORDS: tuple[tuple[Reason, str, tuple[str, ...]], ...] = (
         "has no jvp staticmethod, nor has anything that is compiled: AOTAutograd makes none",
         (r"You must implement the jvp function for custom autograd\.Function",),
     ),
+    (
+        Reason.NO_SECOND_DERIVATIVE,
+        "its backward is a Function without a backward",
+        (r"You must implement either the backward or vjp method",),
+    ),
     (Reason.ONCE_DIFFERENTIABLE, "its backward is marked once_differentiable", (r"marked with @once_differentiable",)),
     (
         Reason.NO_SETUP_CONTEXT,
