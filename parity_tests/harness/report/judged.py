@@ -17,7 +17,7 @@ def is_of_a_derivative(row: Row) -> bool:
 
 
 def unjudged(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    """Return the refused rows of each candidate of which a derivative was asked for, and none was judged.
+    """Return the rows of listed refusals of each candidate of which a derivative was asked for, and none was judged.
 
     Of each operator and candidate, by their names; on any device, and in any format, one judged derivative is enough.
     A check that does not apply (SKIPPED) is no refusal: an operator may have nothing to be differentiated.
@@ -28,7 +28,7 @@ def unjudged(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
         key = row.op, row.candidate
         if row.verdict in _JUDGED:
             judged.add(key)
-        elif row.verdict is Verdict.UNSUPPORTED:
+        elif row.verdict is Verdict.UNSUPPORTED and row.listed:  # one that is not listed fails by itself
             refused.setdefault(key, []).append(row)
     return {key: of_one for key, of_one in refused.items() if key not in judged}
 

@@ -18,7 +18,7 @@ from parity_tests.harness.report.results import Row, Smallest
 
 
 def row(verdict: Verdict, **fields) -> Row:
-    return replace(Row("op", "mine", "vjp", "float64", "cpu", verdict, 0.0, 1), **fields)
+    return replace(Row("op", "mine", "forward", "float64", "cpu", verdict, 0.0, 1), **fields)
 
 
 def test_markdown_has_what_an_issue_needs(failed):
@@ -44,7 +44,7 @@ def test_markdown_has_the_smallest_input(failed):
 
 
 def test_markdown_of_a_report_that_passes():
-    text = as_markdown(Report({}, [row(Verdict.PASS)]))
+    text = as_markdown(Report({}, [row(Verdict.PASS, check="vjp")]))
     assert "**All agree: 1 rows, 1 comparisons**" in text
     assert "- not known" in text
 
@@ -132,3 +132,13 @@ def test_annotations_tell_why_a_run_ended():
     assert as_annotations(lost, {"a": "a.py"}) == ["::error file=a.py,title=gradparity::100 %25%0Alost"]
     assert as_annotations(lost, {"a": "a.py", "b": "b.py"}) == as_annotations(lost)
     assert as_annotations(Report({}, [row(Verdict.PASS)])) == []
+
+
+def test_a_candidate_without_a_judged_derivative_fails_in_every_form():
+    listed = row(Verdict.UNSUPPORTED, check="vjp", listed=True, reason="later")
+    report = Report({}, [row(Verdict.PASS), listed])
+    (failure,) = ElementTree.fromstring(as_junit(report).encode()).iter("failure")
+    told = "o derivative of mine was judged: it refuses vjp (later); give it one"
+    assert told in failure.get("message", "")
+    assert any(told in line for line in as_annotations(report))
+    assert told in as_markdown(report)
