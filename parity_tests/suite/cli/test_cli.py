@@ -36,7 +36,6 @@ def test_run():
     assert result.stdout.count("PASS") == 2 * len(built)  # a line for each, and the table
     assert "skipped: device cuda: PyTorch" in result.stdout
     only = "values only: no derivative was asked for"
-    only = "values only: no derivative was asked for"
     assert re.search(rf"^All agree: {len(built)} rows, [\d,]+ comparisons; {only}$", result.stdout, re.MULTILINE)
     assert result.stderr == ""
 
