@@ -66,8 +66,8 @@ class Reason(Enum):
     UNBATCHED_OUTPUT_IN_JAX = (JAX, BATCHES)
     NOT_INTERPRETED = (JAX, frozenset({"race"}))
     OUT_OF_REACH = (ITS_FRAMEWORK, EVERY)
-    # gradparity asks a process of its own for values and first derivatives alone.
-    APART = (GRADPARITY, FORWARD_MODE | SECOND_ORDER | TORCH_FUNC | TRACED | {"saved_tensors", "checkpoint"})
+    # gradparity asks a process of its own for values and first derivatives alone: what else is asked for is not judged.
+    APART = (GRADPARITY, frozenset())
     ONE_DEVICE = (CANDIDATE, frozenset({"fake"}))
     TWO_DTYPES = (CANDIDATE, frozenset({"autocast"}))
     THREADS = (CANDIDATE, frozenset({"make_fx"}))
