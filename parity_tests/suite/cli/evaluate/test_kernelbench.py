@@ -196,3 +196,50 @@ def test_parameters_are_shared_by_name_or_by_the_seed() -> None:
     assert kernelbench.shared_parameters(Mine(), Theirs(3.0)) == ["second", "first"]
     assert kernelbench.shared_parameters(Mine(), Theirs(5.0)) == ["first", "second"]
     assert kernelbench.shared_parameters(Mine(), torch.nn.Linear(2, 2)) is None
+
+
+_FUSED = """
+import torch
+
+class {name}(torch.nn.Module):
+    def forward(self, b, x, w):
+        return {body}
+
+def get_inputs():
+    return [torch.randn(5), torch.randn(4, 3), torch.randn(3, 5)]
+
+def get_init_inputs():
+    return []
+"""
+_ONCE = """
+from torch.autograd.function import once_differentiable
+
+class Fused(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, b, x, w):
+        y = torch.relu(x @ w + b)
+        ctx.save_for_backward(x, w, y)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, y_bar):
+        x, w, y = ctx.saved_tensors
+        y_bar = y_bar * (y > 0)
+        return y_bar.sum(0), y_bar @ w.T, x.T @ y_bar
+"""
+
+
+def test_no_refusal_of_a_derivative_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("problem.py").write_text(_FUSED.format(name="Model", body="torch.relu(torch.addmm(b, x, w))"))
+    Path("refuses.py").write_text(_FUSED.format(name="ModelNew", body="torch._addmm_activation(b, x, w)"))
+    Path("right.py").write_text(_FUSED.format(name="ModelNew", body="Fused.apply(b, x, w)") + _ONCE)
+    options = ("--only", "forward,vjp,vjp_partial,purity", "--no-isolate", "--device", "cpu")
+    code, text = _evaluate("problem.py", "refuses.py", "--json", "refuses.json", *options)
+    report = json.loads(Path("refuses.json").read_text())
+    assert (code, report["passed"]) == (1, False), text
+    assert {record["verdict"] for record in report["summary"]} == {"UNSUPPORTED"}
+    assert "derivative for aten::_addmm_activation is not implemented" in report["summary"][0]["reason"]
+    code, text = _evaluate("problem.py", "right.py", *options)
+    assert code == 0, text
