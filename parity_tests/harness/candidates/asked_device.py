@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import inspect
 import sys
@@ -28,6 +29,26 @@ def asks_for_gpu(call: Callable[[], object]) -> bool:
     with contextlib.suppress(Exception), questions.watched():
         call()
     return questions.asked
+
+
+def text_asks_for_gpu(text: str) -> bool:
+    """Return whether the text of a Python file has what `asks_for_gpu` looks for, of a file that does not run here."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):  # it could not be loaded, which is told elsewhere
+        return False
+    return any(_asks(node) for node in ast.walk(tree))
+
+
+def _asks(node: ast.AST) -> bool:
+    if isinstance(node, ast.Attribute):
+        cuda = isinstance(node.value, ast.Attribute | ast.Name) and ast.unparse(node.value).endswith("cuda")
+        return node.attr in _OF_TENSORS or (cuda and node.attr in ("is_available", "device_count"))
+    if not isinstance(node, ast.Compare):
+        return False
+    sides = [node.left, *node.comparators]
+    words = any(isinstance(x, ast.Constant) and isinstance(x.value, str) and "cuda" in x.value for x in sides)
+    return words and any("device" in ast.unparse(x) for x in sides)
 
 
 class _Questions:

@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from parity_tests.harness.candidates.asked_device import OTHER_BRANCH, asks_for_gpu
+from parity_tests.harness.candidates.asked_device import OTHER_BRANCH, asks_for_gpu, text_asks_for_gpu
 from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.reasons import AUTHOR, ITS_FRAMEWORK, REQUIRED, Reason, remedy
 from parity_tests.harness.candidates.torch_log import TorchLog
@@ -36,6 +36,7 @@ from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.report.consequences import Failed
 from parity_tests.harness.report.results import Event, Failure, Note, Row, Smallest
+from parity_tests.harness.solutions.proxy import Solution
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.trial.empty_axes import of_another_shape
 from parity_tests.harness.trial.trial import Trial
@@ -190,6 +191,10 @@ class CandidateRows:
         if self.plan.device != "cpu" or self.candidate.framework != "torch":
             return ()
         self.history.watched.add(name)
+        called = getattr(self.candidate.source, "func", self.candidate.source)
+        if isinstance(called, Solution):  # nothing of its process is believed, and its text is data
+            text = called.process.solved.path.read_text(encoding="utf-8", errors="replace")
+            return (OTHER_BRANCH,) if text_asks_for_gpu(text) else ()
         trial = self.trial_at(check.name, sample)
         return (OTHER_BRANCH,) if asks_for_gpu(lambda: trial.evaluate(name, trial.arguments(name))) else ()
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Report, crosscheck
-from parity_tests.harness.candidates.asked_device import OTHER_BRANCH, asks_for_gpu
+from parity_tests.harness.candidates.asked_device import OTHER_BRANCH, asks_for_gpu, text_asks_for_gpu
 
 SPEC = OpSpec("tanh", primal=jnp.tanh, signature="(n)->(n)")
 
@@ -71,3 +71,19 @@ def test_pytorch_is_left_as_it_was():
     assert asks_for_gpu(lambda: _asks_of_tensor(torch.ones(2)))
     assert not asks_for_gpu(lambda: 1 / 0)
     assert ({name: vars(torch.Tensor).get(name) for name in names}, torch.cuda.is_available) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("def f(x):\n    return x if x.is_cuda else 0 * x", True),
+        ("if torch.cuda.is_available(): pass", True),
+        ("def f(x):\n    if x.device.type == 'cuda': return 0", True),
+        ("def f(x):\n    return torch.ones(3, device=x.device)", False),
+        ("is_available = 'cuda'", False),
+        ("def f(:", False),
+        ("(" * 3000, False),
+    ],
+)
+def test_the_text_of_a_solution_that_runs_elsewhere(text, asks):
+    assert text_asks_for_gpu(text) is asks
