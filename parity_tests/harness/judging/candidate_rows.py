@@ -196,7 +196,9 @@ class CandidateRows:
             text = called.process.solved.path.read_text(encoding="utf-8", errors="replace")
             return (OTHER_BRANCH,) if text_asks_for_gpu(text) else ()
         trial = self.trial_at(check.name, sample)
-        return (OTHER_BRANCH,) if asks_for_gpu(lambda: trial.evaluate(name, trial.arguments(name))) else ()
+        with TorchLog():  # the row has the log of the check's own calls
+            asked = asks_for_gpu(lambda: trial.evaluate(name, trial.arguments(name)))
+        return (OTHER_BRANCH,) if asked else ()
 
     def _with_extent(self, row: Row, sample: Sample, outcome: Outcome) -> Row:
         """A row that knows the sample, if it is the largest at which anything was compared."""
