@@ -239,7 +239,7 @@ CHEATS = {
         "class ModelNew(Right):\n    kept = {}\n    def forward(self, *x):\n"
         "        first = tuple((t.shape, t.detach().flatten()[:1].tolist().__repr__()) for t in x)\n"
         "        return self.kept.setdefault(first, super().forward(*x))\n",
-        "does not change with the last number of its input",
+        "does not change with the second half of its input",
     ),
     "by data_ptr": (
         "class ModelNew(Right):\n    kept = {}\n    def forward(self, *x):\n"
