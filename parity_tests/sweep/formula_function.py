@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
+from parity_tests.harness.candidates.reasons import PYTORCH
+from parity_tests.harness.candidates.torch_refusals import refusal_of
 from parity_tests.sweep.recorded_calls import as_torch
 from torch_impl import derivatives
 
@@ -54,18 +57,32 @@ def by_formulas(entry: derivatives.Entry, moving: Sequence[str], fixed: Mapping[
         def backward(ctx: Any, *cotangents: Any) -> Any:
             inputs, outputs = _saved(ctx, len(moving))
             wanted = [name for name, needed in zip(moving, ctx.needs_input_grad, strict=True) if needed]
-            found = derivatives.vjp(entry, bound(inputs), by_return(outputs), by_return(cotangents), wanted)
+            with _refusals_of_operators():
+                found = derivatives.vjp(entry, bound(inputs), by_return(outputs), by_return(cotangents), wanted)
             return tuple(found.get(name) for name in moving)
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:
             inputs, outputs = _saved(ctx, len(moving))
             dots = {name: t for name, t in zip(moving, tangents, strict=True) if t is not None}
-            by_name = derivatives.jvp(entry, bound(inputs), by_return(outputs), dots)
+            with _refusals_of_operators():
+                by_name = derivatives.jvp(entry, bound(inputs), by_return(outputs), dots)
             found: Any = [by_name.get(name) for name in entry.result_names]
             return tuple(found[0] if returns_list else found) if ctx.several else found[0]
 
     return ByFormulas.apply
+
+
+@contextmanager
+def _refusals_of_operators() -> Iterator[None]:
+    """What PyTorch lacks is lacking in a formula that calls it: its words are PyTorch's, not the evaluation's."""
+    try:
+        yield
+    except derivatives.EvaluationError as error:
+        refusal = None if error.__cause__ is None else refusal_of(error.__cause__)
+        if refusal is None or refusal.reason.whose != PYTORCH:
+            raise
+        raise refusal from error
 
 
 def _saved(ctx: Any, inputs: int) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
