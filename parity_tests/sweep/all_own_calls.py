@@ -11,6 +11,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from parity_tests.sweep.drawn import fixed_seed
+from parity_tests.sweep.operators import operator_of
 from parity_tests.sweep.own_calls import SOURCE, own_calls
 from parity_tests.sweep.recorded_calls import RecordedCall, as_numpy, as_torch, calls_made_by, differentiate
 from parity_tests.sweep.written_calls import NAMED, WRITTEN, Arguments
@@ -57,14 +58,9 @@ def _as_complex(x: torch.Tensor) -> torch.Tensor:
     return torch.complex(x, torch.randn(x.shape, dtype=x.dtype, generator=torch.Generator().manual_seed(1)))
 
 
-def _operator(name: str) -> Any:
-    packet, _, overload = name.removeprefix("aten::").partition(".")
-    return getattr(getattr(torch.ops.aten, packet), overload or "default")
-
-
 def _call(name: str, args: Arguments, kwargs: Mapping[str, Any]) -> RecordedCall | None:
     """The call of an operator with PyTorch's results; None if it refuses, or NumPy has no such values."""
-    operator = _operator(name)
+    operator = operator_of(name)
     named = {a.name: value for a, value in zip(operator._schema.arguments, args, strict=False)} | dict(kwargs)
     with fixed_seed(), contextlib.suppress(RuntimeError, TypeError):
         arguments = {key: as_numpy(value) for key, value in named.items()}
@@ -83,4 +79,4 @@ def _differentiated(call: RecordedCall, wanted: frozenset[str]) -> list[Recorded
         x.requires_grad_()
     # A leaf that requires a gradient must not be written to.
     copies = tree_map_only(torch.Tensor, torch.clone, arguments)
-    return calls_made_by(lambda: differentiate(_operator(call.name)(**copies), inputs, 2), wanted, SOURCE)
+    return calls_made_by(lambda: differentiate(operator_of(call.name)(**copies), inputs, 2), wanted, SOURCE)

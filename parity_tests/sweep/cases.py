@@ -20,6 +20,7 @@ from parity_tests.sweep.domains import Projection, projections
 from parity_tests.sweep.drawn import DRAWN, seeded
 from parity_tests.sweep.elementwise import is_elementwise
 from parity_tests.sweep.invariants import INVARIANTS, NOT_COMPARED
+from parity_tests.sweep.operators import operator_of
 from parity_tests.sweep.recorded_calls import RecordedCall, as_jax, as_numpy, as_torch
 from parity_tests.sweep.torch_invariants import TORCH_INVARIANTS
 from torch_impl.derivatives import Entry
@@ -94,7 +95,7 @@ class Case:
         return self.entry.name.partition(".")[0]
 
     def _overload(self) -> Any:
-        return getattr(getattr(torch.ops.aten, self._packet), self.entry.name.partition(".")[2] or "default")
+        return operator_of(self.entry.name)
 
     def _operator(self) -> Callable[..., Any]:
         """PyTorch's operator; one that has a reference for what it draws always draws the same numbers."""

@@ -7,6 +7,7 @@ from collections import Counter
 import torch
 
 from jax_ref import aten
+from parity_tests.sweep.operators import operator_of
 from parity_tests.sweep.own_calls import own_names
 
 _DRAWN = "draws random numbers"
@@ -37,12 +38,8 @@ def core() -> set[str]:
     """Return the operators of the core ATen IR, which PyTorch marks with a tag."""
     found = set()
     for full in torch._C._dispatch_get_all_op_names():  # torch.ops lists what was asked for only
-        name, _, overload = full.removeprefix("aten::").partition(".")
-        if (
-            full.startswith("aten::")
-            and torch.Tag.core in getattr(getattr(torch.ops.aten, name), overload or "default").tags
-        ):
-            found.add(name)
+        if full.startswith("aten::") and torch.Tag.core in operator_of(full).tags:
+            found.add(full.removeprefix("aten::").partition(".")[0])
     return found
 
 

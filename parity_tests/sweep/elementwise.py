@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from parity_tests.sweep.calls import arrays_of
+from parity_tests.sweep.operators import operator_of
 from parity_tests.sweep.recorded_calls import RecordedCall, as_numpy, as_torch
 
 _PROBED = 6  # entries, of which each is computed by itself
@@ -18,8 +18,7 @@ _PROBED = 6  # entries, of which each is computed by itself
 
 def results_of(name: str, arguments: Mapping[str, Any]) -> tuple[Any, ...] | None:
     """PyTorch's results of an operator; None if it refuses."""
-    packet, _, overload = name.removeprefix("aten::").partition(".")
-    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    operator = operator_of(name)
     with warnings.catch_warnings(), contextlib.suppress(RuntimeError, TypeError, ValueError, IndexError):
         warnings.simplefilter("ignore")  # of PyTorch's own, on tensors without entries
         results = operator(**{key: as_torch(value) for key, value in arguments.items()})

@@ -19,6 +19,7 @@ from parity_tests.sweep.elementwise import is_elementwise
 from parity_tests.sweep.formula_function import by_formulas
 from parity_tests.sweep.formula_samples import samples
 from parity_tests.sweep.invariants import CONSTANT, INVARIANTS, NOT_COMPARED
+from parity_tests.sweep.operators import operator_of
 from parity_tests.sweep.recorded_calls import RecordedCall, as_jax, as_torch
 from parity_tests.sweep.saved_statistics import recomputed
 from parity_tests.sweep.torch_invariants import TORCH_INVARIANTS
@@ -194,8 +195,7 @@ def _is_taken(call: RecordedCall, moving: Sequence[str]) -> bool:
     """Whether PyTorch takes derivatives at all: of complex numbers it refuses some."""
     if not any(np.iscomplexobj(call.arguments[name]) for name in moving):
         return True
-    packet, _, overload = call.name.removeprefix("aten::").partition(".")
-    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    operator = operator_of(call.name)
     given = {name: as_torch(value) for name, value in call.arguments.items()}
     try:
         operator(**{name: x.requires_grad_() if name in moving else x for name, x in given.items()})

@@ -10,8 +10,24 @@ import torch
 
 from parity_tests.harness.candidates.reasons import PYTORCH
 from parity_tests.harness.candidates.torch_refusals import refusal_of
+from parity_tests.sweep.operators import operator_of
 from parity_tests.sweep.recorded_calls import as_torch
 from torch_impl import derivatives
+
+
+@contextmanager
+def _refusals_of_operators() -> Iterator[None]:
+    """What PyTorch lacks is lacking in a formula that calls it: its words are PyTorch's, not the evaluation's."""
+    try:
+        yield
+    except derivatives.EvaluationError as error:
+        refusal = None if error.__cause__ is None else refusal_of(error.__cause__)
+        if refusal is None or refusal.reason.whose != PYTORCH:
+            raise
+        raise refusal from error
+
+
+_vjp, _jvp = (_refusals_of_operators()(function) for function in (derivatives.vjp, derivatives.jvp))
 
 
 def by_formulas(entry: derivatives.Entry, moving: Sequence[str], fixed: Mapping[str, Any]) -> Callable[..., Any]:
@@ -20,8 +36,7 @@ def by_formulas(entry: derivatives.Entry, moving: Sequence[str], fixed: Mapping[
     `fixed`: the other arguments, by name; arrays, or what PyTorch takes. Of a list of tensors it returns a tuple. What
     PyTorch returns as a view is a copy, since the tangent of a view must be one, too.
     """
-    packet, _, overload = entry.name.partition(".")
-    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    operator = operator_of(entry.name)
     returns = operator._schema.returns
     returns_list = len(returns) == 1 and isinstance(returns[0].type, torch.ListType)
     returns_view = any(each.alias_info is not None for each in returns) or operator.is_view
@@ -57,32 +72,18 @@ def by_formulas(entry: derivatives.Entry, moving: Sequence[str], fixed: Mapping[
         def backward(ctx: Any, *cotangents: Any) -> Any:
             inputs, outputs = _saved(ctx, len(moving))
             wanted = [name for name, needed in zip(moving, ctx.needs_input_grad, strict=True) if needed]
-            with _refusals_of_operators():
-                found = derivatives.vjp(entry, bound(inputs), by_return(outputs), by_return(cotangents), wanted)
+            found = _vjp(entry, bound(inputs), by_return(outputs), by_return(cotangents), wanted)
             return tuple(found.get(name) for name in moving)
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:
             inputs, outputs = _saved(ctx, len(moving))
             dots = {name: t for name, t in zip(moving, tangents, strict=True) if t is not None}
-            with _refusals_of_operators():
-                by_name = derivatives.jvp(entry, bound(inputs), by_return(outputs), dots)
+            by_name = _jvp(entry, bound(inputs), by_return(outputs), dots)
             found: Any = [by_name.get(name) for name in entry.result_names]
             return tuple(found[0] if returns_list else found) if ctx.several else found[0]
 
     return ByFormulas.apply
-
-
-@contextmanager
-def _refusals_of_operators() -> Iterator[None]:
-    """What PyTorch lacks is lacking in a formula that calls it: its words are PyTorch's, not the evaluation's."""
-    try:
-        yield
-    except derivatives.EvaluationError as error:
-        refusal = None if error.__cause__ is None else refusal_of(error.__cause__)
-        if refusal is None or refusal.reason.whose != PYTORCH:
-            raise
-        raise refusal from error
 
 
 def _saved(ctx: Any, inputs: int) -> tuple[list[torch.Tensor], list[torch.Tensor]]:

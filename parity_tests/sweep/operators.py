@@ -1,8 +1,16 @@
-"""The operators that PyTorch has a derivative formula of."""
+"""PyTorch's operators: by their names, and those that have a derivative formula."""
 
 from __future__ import annotations
 
+import torch
+
 from torch_impl.derivatives import Entry, entries, lookup
+
+
+def operator_of(name: str) -> torch._ops.OpOverload:
+    """Return the operator of ATen with this name, as "aten::sum.dim_IntList"; "aten::" may be left out."""
+    packet, _, overload = name.removeprefix("aten::").partition(".")
+    return getattr(getattr(torch.ops.aten, packet), overload or "default")
 
 
 def operators() -> list[str]:

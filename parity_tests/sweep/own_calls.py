@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from parity_tests.sweep.operators import operator_of
 from parity_tests.sweep.recorded_calls import RecordedCall, as_numpy, as_torch
 
 SOURCE = "a call of our own"
@@ -182,8 +183,7 @@ def own_names() -> set[str]:
 def own_calls() -> Iterator[RecordedCall]:
     """Yield a call of each operator that no OpInfo reaches, with PyTorch's results."""
     for name, given in _calls().items():
-        packet, _, overload = name.partition(".")
-        operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+        operator = operator_of(name)
         schema = operator._schema
         arguments = {a.name: as_numpy(value) for a, value in zip(schema.arguments, given, strict=False)}
         copies = map(as_torch, arguments.values())  # since some write to their arguments

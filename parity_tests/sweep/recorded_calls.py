@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from parity_tests.sweep.drawn import fixed_seed
+from parity_tests.sweep.operators import operator_of
 
 _WHERE_IT_LIES = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
 
@@ -80,9 +81,7 @@ def as_torch(value: Any) -> Any:
 
 def results_of_pytorch(name: str, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return what PyTorch's operator, with its overload, returns of these arguments, which are NumPy's."""
-    packet, _, overload = name.removeprefix("aten::").partition(".")
-    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
-    results = operator(**{key: as_torch(value) for key, value in arguments.items()})
+    results = operator_of(name)(**{key: as_torch(value) for key, value in arguments.items()})
     return tuple(map(as_numpy, results if isinstance(results, list | tuple) else (results,)))
 
 
