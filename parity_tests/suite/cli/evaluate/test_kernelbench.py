@@ -230,6 +230,7 @@ class Fused(torch.autograd.Function):
 """
 
 
+@pytest.mark.slow
 def test_no_refusal_of_a_derivative_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("problem.py").write_text(_FUSED.format(name="Model", body="torch.relu(torch.addmm(b, x, w))"))

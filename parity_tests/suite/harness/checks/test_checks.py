@@ -25,10 +25,14 @@ pytestmark = pytest.mark.usefixtures("certified_once")
 CASES = [(check, case) for check in CHECKS for case in cases_of(check)]
 
 
+# Of what takes seconds the fast tests find one: races in the interpreter of Pallas kernels, modules in all their modes.
+_LONG = ("halved where it is deployed", "a part halved in eval", "no gradient in eval")
+
+
 def _slow(check: str, name: str, dtype: str = "float64") -> Sequence[pytest.MarkDecorator]:
-    """Races take seconds in the interpreter of Pallas kernels: the fast tests find one. Of the formats two are fast."""
+    """Of the formats two are fast."""
     of_race = check == "race" and name != "both steps write one block"
-    return [pytest.mark.slow] if of_race or dtype not in ("float64", "bfloat16") else []
+    return [pytest.mark.slow] if of_race or name in _LONG or dtype not in ("float64", "bfloat16") else []
 
 
 CAUGHT = [

@@ -96,6 +96,7 @@ def test_the_axis_and_the_references_error_are_told():
     assert "is accepted, where the reference raises TypeError: " in str(row.failure.wrong[0].pattern)
 
 
+@pytest.mark.slow
 def test_a_reference_in_pytorch_is_asked_about_axes_and_integers_too():
     def reference(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.linear(x, w)

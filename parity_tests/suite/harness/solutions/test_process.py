@@ -98,7 +98,8 @@ _GARBAGE = {
 
 
 @LINUX
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == "nested" else pytest.mark.slow) for n in _GARBAGE])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _GARBAGE)
 def test_bytes_that_are_no_answer(solution: Solution, name: str) -> None:
     data, how = _GARBAGE[name]
     with pytest.raises(NoAnswer, match=how):
@@ -134,7 +135,8 @@ _LIES = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == "nothing" else pytest.mark.slow) for n in _LIES])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _LIES)
 def test_an_answer_of_another_form(solution: Solution, name: str) -> None:
     with pytest.raises(Exception, match="answers something that is no result" if name != "a name" else "^$"):
         solution("answers", X, json.dumps(_LIES[name]))
@@ -198,6 +200,7 @@ def _wait_for(words: str, running: bool) -> None:
 
 
 @LINUX
+@pytest.mark.slow
 def test_without_namespaces(solution: Solution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call of the reference is named, under whatever name, from a thread, too; processes that it leaves end."""
     monkeypatch.setattr(processes, "protection", lambda: Protection(False, "none are wanted"))

@@ -219,6 +219,7 @@ def test_each_thread_has_one_of_its_own(call: Callable) -> None:
     assert there[0] == there[1] != here
 
 
+@pytest.mark.slow
 def test_a_module_in_the_mode_of_evaluation(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(
