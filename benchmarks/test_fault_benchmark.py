@@ -314,6 +314,7 @@ def test_right_versions_at_two_seeds(tmp_path):
     assert "PASS 16" in path.with_suffix(".md").read_text()
 
 
+@pytest.mark.slow
 def test_a_wrong_version_among_the_right_ones_is_an_alarm(tmp_path):
     """A factor is missing in one of them, at a size at which only statistics tell."""
 

@@ -85,6 +85,7 @@ def test_a_process_that_is_killed_has_failed(tmp_path):
     assert "| pytest ended with -9 |" in page({"test_it.py": killed})
 
 
+@pytest.mark.slow
 def test_a_file_without_soak_tests_is_an_error(tmp_path):
     with pytest.raises(ValueError, match=r"test_it.py has no soak tests"):
         run("test_it.py", written(tmp_path, "def test_fast(): pass"))

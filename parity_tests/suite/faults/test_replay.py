@@ -235,6 +235,7 @@ def test_a_directory_that_claims_more_than_there_may_be(tmp_path):
     assert refused(path) == told
 
 
+@pytest.mark.slow
 def test_a_small_file_that_claims_much(tmp_path: Path):
     """Half a megabyte of zeros is half a gigabyte, and would be held."""
     header = _npy(f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({2**26},), }}")

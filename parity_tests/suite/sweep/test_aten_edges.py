@@ -114,6 +114,7 @@ def test_lstsq(driver):
     assert not any(found.values()), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 2])
 def test_lstsq_of_a_matrix_without_full_rank(rank):
     """The shortest of the solutions, as LAPACK's driver "gelsd" has it."""
@@ -161,6 +162,7 @@ def test_the_phase_of_a_running_sum_of_exponentials():
     assert wrong("logcumsumexp", x, 1) == []
 
 
+@pytest.mark.slow
 def test_nanmedian_of_nan_only():
     """Which of the entries is meant is open."""
     x = normal(3, 5)

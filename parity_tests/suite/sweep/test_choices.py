@@ -134,6 +134,7 @@ def test_a_number_that_the_inputs_do_not_determine_has_lost_its_digits_only():
     assert judged("lgamma", twice, ("vjp",), self=np.array([-1.25]))["vjp", "self"].verdict is Verdict.WRONG_IN_PYTORCH
 
 
+@pytest.mark.slow
 def test_a_second_derivative_below_a_rounding_of_the_value_has_lost_its_digits_only():
     """At -40 elu is -1, and its second derivative e^-40 is none that a formula has that knows the result alone."""
     given = {"alpha": 1.5, "scale": 1.0, "input_scale": 1.0}
@@ -207,6 +208,7 @@ def test_nan_is_a_convention_where_a_slope_is_infinite():
     assert line.verdict is Verdict.CONVENTION
 
 
+@pytest.mark.slow
 def test_nan_of_both_frameworks_at_a_kink_is_pytorchs_mistake():
     """`hypot` at (0, 0): docs/found.md, 81. JAX documents nothing of kinks."""
     zeros = {"self": np.zeros(2), "other": np.array([0.0, 1.0])}
@@ -220,6 +222,7 @@ def test_nan_of_both_frameworks_at_a_kink_is_pytorchs_mistake():
 ELU_BACKWARD: dict[str, Any] = {"alpha": 1.0, "scale": 1.0, "input_scale": 1.0, "is_result": False}
 
 
+@pytest.mark.slow
 def test_a_choice_at_a_kink_is_one_where_a_factor_of_0_hides_it():
     """Of g times the slope of elu at 0: its derivative by the number is g times the second derivative on one side."""
     given = {**ELU_BACKWARD, "grad_output": np.array([0.0]), "self_or_result": np.array([0.0])}

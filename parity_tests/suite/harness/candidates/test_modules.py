@@ -170,6 +170,7 @@ class Tally(torch.nn.Module):
 TALLIED = OpSpec("square", lambda x: x * x, inputs=(normal(4, 3),))
 
 
+@pytest.mark.slow
 def test_a_module_that_counts_its_calls():
     module = Tally()
     report = crosscheck(module, TALLIED, checks=["forward", "vjp", "vmap", "determinism"], dtypes=["float32"])

@@ -26,7 +26,7 @@ CASES = [(check, case) for check in CHECKS for case in cases_of(check)]
 
 
 # Of what takes seconds the fast tests find one: races in the interpreter of Pallas kernels, modules in all their modes.
-_LONG = ("halved where it is deployed", "a part halved in eval", "no gradient in eval")
+_LONG = ("_scores", "halved where it is deployed", "a part halved in eval", "no gradient in eval")
 
 
 def _slow(check: str, name: str, dtype: str = "float64") -> Sequence[pytest.MarkDecorator]:
@@ -64,7 +64,9 @@ def test_every_module_of_checks_is_registered_under_its_own_name():
 @pytest.mark.parametrize(
     ("check", "case", "dtype"),
     [
-        pytest.param(check, case, dtype, id=f"{check}-{case.spec.name}-{dtype}", marks=_slow(check, "right", dtype))
+        pytest.param(
+            check, case, dtype, id=f"{check}-{case.spec.name}-{dtype}", marks=_slow(check, case.spec.name, dtype)
+        )
         for check, case in CASES
         for dtype in (("bfloat16", "float16") if check == "low_precision" else PRECISIONS)
         if check != "points_second_order" or dtype in ("float64", "float32")  # in the others it has nothing to say

@@ -29,6 +29,7 @@ def test_each_axis_is_long_in_turn():
     assert {shape for shape in shapes if max(shape) > 4096} == {(8193, 3, 5), (4, 8193, 5), (4, 3, 8193)}
 
 
+@pytest.mark.slow
 def test_a_candidate_in_jax_is_judged_at_large_sizes_too():
     assert judged(JaxCandidate(lambda x, y: x @ y, "right"), PRODUCT, "large_sizes").verdict is Verdict.PASS
     wrong = JaxCandidate(lambda x, y: jnp.where(jnp.arange(x.shape[0])[:, None] < 4096, x @ y, 0), "wrong")

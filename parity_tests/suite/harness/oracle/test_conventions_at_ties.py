@@ -75,6 +75,7 @@ def _sorted_by(descending):
     return lambda x: torch.sort(x, dim=-1, descending=True, stable=True).values.flip(-1)
 
 
+@pytest.mark.slow
 def test_a_convention_binds_where_numbers_are_sorted():
     free = of("real", lambda x: jnp.sort(x, axis=-1), "(n,m)->(n,m)")
     binding = of("real", lambda x: jnp.sort(x, axis=-1), "(n,m)->(n,m)", conventions={"x": "in JAX's order"})

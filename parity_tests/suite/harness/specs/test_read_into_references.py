@@ -105,6 +105,7 @@ def test_autocast_does_nothing() -> None:
         np.testing.assert_allclose(TorchReference(reference)(X), X @ X, rtol=1e-15)
 
 
+@pytest.mark.slow
 def test_a_reference_that_rounds_is_not_judged_in_float64() -> None:
     assert OpSpec.from_torch(rms_norm, "(n,d),(d)->(n,d)").formats == ("float32", "bfloat16", "float16")
     assert OpSpec.from_torch(rms_norm, "(n,d),(d)->(n,d)", dtypes=["float64"]).formats == ("float64",)
@@ -121,6 +122,7 @@ def test_only_a_gradient_that_is_no_derivative_is_a_surrogate() -> None:
     assert OpSpec.from_torch(_unrecorded, "(n)->(n)").surrogate is not None
 
 
+@pytest.mark.slow
 def test_keyword_parameters_and_axis_sizes() -> None:
     def scaled(x: Tensor, *, factor: float, count: int) -> Tensor:
         return x * factor + count

@@ -99,6 +99,7 @@ def test_no_operator_of_another_namespace_is_allowed() -> None:
         evaluate(parse("prims::sin(x)"), {"x": X})
 
 
+@pytest.mark.slow
 def test_the_calls_of_pytorchs_own_formulas_are_allowed() -> None:
     refused: set[str] = set()
     own: tuple[Entry, ...] = entries()
