@@ -27,7 +27,8 @@ def _refusals_of_operators() -> Iterator[None]:
         raise refusal from error
 
 
-_vjp, _jvp = (_refusals_of_operators()(function) for function in (derivatives.vjp, derivatives.jvp))
+_vjp = _refusals_of_operators()(derivatives.vjp)
+_jvp = _refusals_of_operators()(derivatives.jvp)
 
 
 def by_formulas(entry: derivatives.Entry, moving: Sequence[str], fixed: Mapping[str, Any]) -> Callable[..., Any]:
