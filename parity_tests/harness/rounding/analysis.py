@@ -26,6 +26,7 @@ from parity_tests.harness.rounding import (
 )
 from parity_tests.harness.rounding import exact as rounding_exact
 from parity_tests.harness.rounding import integer_jumps as rounding_jumps
+from parity_tests.harness.rounding import overflow as rounding_overflow
 from parity_tests.harness.rounding import scales as rounding_scales
 from parity_tests.harness.rounding.base import capped
 from parity_tests.harness.rounding.fused import Sums
@@ -231,16 +232,16 @@ def applied(
     if step.kinds & _CONTROL and step.record is not None:
         interpret = functools.partial(_interpret, scaled=scaled and step.name == "cond")
         return cast(ControlRule, step.record.rule)(eqn, operands, precision, interpret)
-    x, e = [value for value, _ in operands], [bound for _, bound in operands]
+    x = [value for value, _ in operands]
     results = step.evaluate(*x)
-    return _of_any_numbers(step, x, e, [*map(np.asarray, results if step.many else [results])], precision)
+    return _of_any_numbers(step, operands, [*map(np.asarray, results if step.many else [results])], precision)
 
 
 def _plain(
     step: Step, operands: list[tuple], precision: Precision, followed: Followed
 ) -> tuple[np.ndarray, np.ndarray]:
     """The result of a plain step, with all that it may have lost: what `applied` and `_lost` find, in fewer calls."""
-    x, e = [value for value, _ in operands], [bound for _, bound in operands]
+    x, e = [value for value, _ in operands], rounding_overflow.taken(step, operands)
     y = np.asarray(step.evaluate(*x))
     if precision.jumps is not None and step.kinds & _STEP:
         integers = rounding_jumps.on_chosen_side(step.eqn, operands, y, precision.jumps)
@@ -255,14 +256,15 @@ def _plain(
     if step.may_lose_more:
         lost = _lost(step, x, e, y, precision, followed)
         bound = _with(bound, lost) if _adds(lost) else bound
-    return y, capped(y, bound, precision)
+    return rounding_overflow.result(y, rounding_overflow.of_sum(step, operands, y, bound, precision), precision)
 
 
 def _of_any_numbers(
-    step: Step, x: list[np.ndarray], e: list[np.ndarray], values: list[np.ndarray], precision: Precision
+    step: Step, operands: list[tuple], values: list[np.ndarray], precision: Precision
 ) -> list[tuple]:
     """The results of an equation, which may be complex numbers, integers and booleans, too."""
     eqn, many = step.eqn, step.many
+    x, e = [value for value, _ in operands], rounding_overflow.taken(step, operands)
     if not step.real:
         _verify_double(step.name, values)
         if all(y.dtype.kind not in "fc" for y in values) and not any(map(np.count_nonzero, e)):
@@ -280,7 +282,10 @@ def _of_any_numbers(
     if step.kinds & _FUNCTION:
         # What may be anything, infinite or undefined too, has no bounded image.
         bounds = [functools.reduce(_unknown_if, e, bound) for bound in bounds]
-    return [(y, capped(y, _of_shape(bound, y.shape), precision)) for y, bound in zip(values, bounds, strict=True)]
+    if not many:
+        bounds = [rounding_overflow.of_sum(step, operands, values[0], bounds[0], precision)]
+    each = zip(values, bounds, strict=True)
+    return [rounding_overflow.result(y, _of_shape(bound, y.shape), precision) for y, bound in each]
 
 
 def _verify_double(name: str, values: Sequence[np.ndarray]) -> None:

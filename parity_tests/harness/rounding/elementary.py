@@ -23,7 +23,7 @@ _BEYOND, _BEFORE = of_complex.beyond_both, of_complex.before_one
 
 
 @primitive("cbrt", "erf_inv", kinds=MONOTONE)
-@primitive("expm1", kinds=MONOTONE, complex=of_complex.exponential_less_one)
+@primitive("expm1", kinds=MONOTONE | Kind.SATURATES, complex=of_complex.exponential_less_one)
 @primitive("log1p", kinds=MONOTONE, complex=of_complex.logarithm_of_sum)
 @primitive("rsqrt", kinds=MONOTONE, complex=of_complex.reciprocal_root)
 @primitive("asin", "acos", kinds=MONOTONE, complex=of_complex.inverse(1, _BEYOND, 0.5))
@@ -32,7 +32,7 @@ _BEYOND, _BEFORE = of_complex.beyond_both, of_complex.before_one
 @primitive("atan", kinds=MONOTONE, complex=of_complex.inverse(1j, _BEYOND, 1))
 @primitive("atanh", kinds=MONOTONE, complex=of_complex.inverse(1, _BEYOND, 1))
 @primitive("sinh", kinds=MONOTONE, complex=of_complex.of_two(np.cosh))
-@primitive("tanh", kinds=MONOTONE, complex=of_complex.hyperbolic_tangent)
+@primitive("tanh", kinds=MONOTONE | Kind.SATURATES, complex=of_complex.hyperbolic_tangent)
 @primitive("log", kinds=MONOTONE, complex=of_complex.logarithm)
 @primitive("sqrt", kinds=MONOTONE, complex=of_complex.root)
 def _monotone(eqn, x, e, y, p):
@@ -40,7 +40,7 @@ def _monotone(eqn, x, e, y, p):
     return change(y, low, high) + _own(y, p)
 
 
-@primitive("erf", kinds=MONOTONE)
+@primitive("erf", kinds=MONOTONE | Kind.SATURATES)
 def _error_function(eqn, x, e, y, p):
     # The polynomial in PyTorch's GELU errs by up to 5.7 eps where erf is nearly 1 (float32, AVX512, PyTorch 2.13).
     return _monotone(eqn, x, e, y, p) + _own(y, p)
@@ -108,15 +108,15 @@ def _angle(eqn, x, e, y, p):
     )
 
 
-@primitive("exp", kinds=MONOTONE, complex=of_complex.exponential)
-@primitive("exp2", kinds=MONOTONE, complex=of_complex.power_of_two)
-@primitive("logistic", kinds=MONOTONE)
+@primitive("exp", kinds=MONOTONE | Kind.SATURATES, complex=of_complex.exponential)
+@primitive("exp2", kinds=MONOTONE | Kind.SATURATES, complex=of_complex.power_of_two)
+@primitive("logistic", kinds=MONOTONE | Kind.SATURATES)
 def _decaying(eqn, x, e, y, p):
     """The bound of a function that is 0 at infinity only: a 0 elsewhere has underflowed."""
     return _monotone(eqn, x, e, y, p) + np.where((y == 0) & np.isfinite(x[0]), p.tiny, 0.0)
 
 
-@primitive("erfc", kinds=MONOTONE)
+@primitive("erfc", kinds=MONOTONE | Kind.SATURATES)
 def _complementary(eqn, x, e, y, p):
     # An allowance: nearly everybody's gelu and normal distribution has 1 - erf, whose error is that of its terms.
     return _monotone(eqn, x, e, y, p) + relative(p) * np.abs(1 - y)

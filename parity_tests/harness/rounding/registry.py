@@ -58,6 +58,8 @@ class Kind(Flag):
     """Rounds real numbers to integers, and is monotone; a conversion is where its result is of an integer dtype."""
     FUNCTION = auto()
     """A function of each entry: where nothing is known of an operand's entry, nothing is known of the result's."""
+    SATURATES = auto()
+    """A function of each entry that is at the largest number of any format what it is at infinity, in float64's digits."""
     CONSTANT = auto()
     """Has no floating-point operands, and no errors."""
     CONTROL = auto()

@@ -12,6 +12,7 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.extend import core
 
+from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding.analysis import FAMILIES
 from parity_tests.harness.rounding.registry import Kind, has, kind_of, records
@@ -222,6 +223,15 @@ def is_monotone(eqn: core.JaxprEqn) -> bool:
     return rises or falls
 
 
+def saturates(eqn: core.JaxprEqn) -> bool:
+    if len(eqn.invars) != 1:
+        return False
+    shape = eqn.invars[0].aval.shape
+    least = min(each.largest for each in PRECISIONS.values())
+    ends = [[values(eqn, [np.full(shape, sign * x)])[0] for x in (least, np.inf)] for sign in (-1, 1)]
+    return all(np.array_equal(at_largest, at_infinity) for at_largest, at_infinity in ends)
+
+
 def is_step(eqn: core.JaxprEqn) -> bool:
     x = drawn(eqn, 0, lambda rng, shape: 5 * rng.standard_normal(shape))
     (y,) = values(eqn, x)
@@ -256,6 +266,7 @@ PROPERTIES: dict[Kind, Callable[[core.JaxprEqn], bool]] = {
     Kind.BILINEAR: is_bilinear,
     Kind.HOMOGENEOUS: is_homogeneous,
     Kind.MONOTONE: is_monotone,
+    Kind.SATURATES: saturates,
     Kind.STEP: is_step,
     Kind.FUNCTION: is_function_of_each_entry,
     Kind.CONSTANT: is_constant,
@@ -300,6 +311,8 @@ def test_what_a_record_says_of_a_primitive_is_true(name):
         (Kind.HOMOGENEOUS, "mul"),
         (Kind.HOMOGENEOUS, "sin"),
         (Kind.MONOTONE, "sub"),
+        (Kind.SATURATES, "atan"),
+        (Kind.SATURATES, "asinh"),
         (Kind.STEP, "neg"),
         (Kind.FUNCTION, "cumsum"),
         (Kind.CONSTANT, "neg"),
