@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
+from typing import NoReturn
 
 from parity_tests.cli.interruption import Interruption
 
@@ -14,11 +17,33 @@ def main() -> None:
     """Run a command, and end this process with its exit code."""
     interruption = Interruption()
     interruption.install()  # before anything is imported that takes its time
-    code = _run(interruption)
+    with _no_silent_end():
+        code = _run(interruption)
     interruption.finish()
     if interruption.came:
         os._exit(code)  # whoever interrupts does not want to wait until PyTorch and JAX have been taken down
     sys.exit(code)
+
+
+@contextlib.contextmanager
+def _no_silent_end() -> Iterator[None]:
+    """Within the block `os._exit(0)` in this process says that there was no verdict, and is exit code 2.
+
+    Cases are loaded here by some commands. A process that one forks ends as it likes.
+    """
+    end, process = os._exit, os.getpid()
+
+    def told(status: int) -> NoReturn:
+        if status == 0 and os.getpid() == process:
+            _say("the code that was loaded ended this process (os._exit(0)) before there was a verdict")
+            status = COULD_NOT_RUN
+        end(status)
+
+    os._exit = told
+    try:
+        yield
+    finally:
+        os._exit = end
 
 
 def _run(interruption: Interruption) -> int:

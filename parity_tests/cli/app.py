@@ -185,7 +185,8 @@ def captures(
 ) -> None:
     """List what the backward of a formula captures, and which of it makes double backward silently wrong.
 
-    It reads the source and runs nothing. Exit codes: 0 all is fine, 1 something is wrong, 2 it cannot tell.
+    It imports the formula's module and reads its source; the formula does not run. Exit codes: 0 all is fine, 1
+    something is wrong, 2 it cannot tell.
     """
     from parity_tests.cli.commands.captures import show_captures
     from parity_tests.harness.captures.provenance import Unreadable

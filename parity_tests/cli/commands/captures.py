@@ -56,8 +56,11 @@ def _resolve(target: str) -> Callable:
         sys.path.insert(0, str(Path.cwd()))  # as `python -m` does
         try:
             module = importlib.import_module(where)
-        except ImportError as error:
-            raise CaseError(f"{where}: {error}") from error
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # sys.exit(), too
+            said = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+            raise CaseError(f"{where}: {said}") from error
         finally:
             sys.path.pop(0)
     found: object = module

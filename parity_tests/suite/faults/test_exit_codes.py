@@ -256,3 +256,35 @@ def test_as_a_program(tmp_path: Path, text: str, code: int) -> None:
         "" if code < 2 else f"gradparity: {tmp_path}/case.py, line 12: ZeroDivisionError: division by zero\n"
     )
     assert os.listdir(tmp_path) == ["case.py"] if code != 1 else True
+
+
+_ENDS = """
+import os
+from parity_tests.__main__ import _no_silent_end
+with _no_silent_end():
+    if os.fork() == 0:
+        os._exit(0)
+    _, status = os.wait()
+    print(status, flush=True)
+    os._exit({code})
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="one of the processes is forked")
+@pytest.mark.parametrize(("code", "told"), [(0, 2), (3, 3)])
+def test_a_process_that_a_case_ends_does_not_end_well(code: int, told: int) -> None:
+    """But one that it has forked does: `os.wait` prints 0."""
+    ran = subprocess.run([sys.executable, "-c", _ENDS.format(code=code)], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (told, "0\n"), ran.stderr
+    assert ("before there was a verdict" in ran.stderr) == (code == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["import os; os._exit(0)", "import sys; sys.exit(0)", "raise ValueError(7)"])
+@pytest.mark.parametrize("command", [("captures", "ends:C"), ("captures", "ends.py:C"), ("mutate", "ends.py")], ids=str)
+def test_a_case_that_ends_while_it_is_loaded(tmp_path: Path, command: tuple[str, ...], text: str) -> None:
+    (tmp_path / "ends.py").write_text(text)
+    ran = program(tmp_path, *command)
+    assert ran.returncode == 2, ran.stderr
+    assert ran.stderr.count("\n") == 1
+    assert "defect" not in ran.stderr
