@@ -25,6 +25,9 @@ def signs_of(solution: Solution) -> list[str]:
         signs.append("switches off the profile function that looks for calls of the reference")
     if isinstance(facts.get("modes"), int) and facts["modes"] > 0:
         signs.append("leaves a mode entered that changes PyTorch's functions")
+    settings = _names(facts.get("settings"))
+    if settings:
+        signs.append(f"leaves PyTorch with settings of its own: {', '.join(settings)}")
     return signs
 
 

@@ -74,7 +74,7 @@ class Watch:
             place: (kind, {key: value for key, value in attributes.items() if callable(value)})
             for place, (kind, attributes) in _snapshot().items()
         }
-        self._lost = False
+        self._lost, self._settings = False, _settings()
         if file is not None:
             self._install()
 
@@ -148,7 +148,14 @@ class Watch:
         calls, self._calls[:] = [*dict.fromkeys(self._calls)][:_MOST], []
         lost, self._lost = self._lost, False
         modes = torch._C._len_torch_function_stack() if hasattr(torch._C, "_len_torch_function_stack") else 0
-        return {"calls": calls, "replaced": _replaced(self._before)[:_MOST], "lost": lost, "modes": modes}
+        other = [f"{name} {value}" for name, value in _settings().items() if value != self._settings[name]]
+        replaced = _replaced(self._before)[:_MOST]
+        return {"calls": calls, "replaced": replaced, "lost": lost, "modes": modes, "settings": other}
+
+
+def _settings() -> dict[str, object]:
+    """What a solution leaves as it was, since whoever imports it computes with it, too."""
+    return {"grad_enabled": torch.is_grad_enabled(), "default_dtype": torch.get_default_dtype()}
 
 
 Places = Mapping[str, tuple[type, Mapping[str, object]]]
