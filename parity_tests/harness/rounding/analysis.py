@@ -259,9 +259,7 @@ def _plain(
     return rounding_overflow.result(y, rounding_overflow.of_sum(step, operands, y, bound, precision), precision)
 
 
-def _of_any_numbers(
-    step: Step, operands: list[tuple], values: list[np.ndarray], precision: Precision
-) -> list[tuple]:
+def _of_any_numbers(step: Step, operands: list[tuple], values: list[np.ndarray], precision: Precision) -> list[tuple]:
     """The results of an equation, which may be complex numbers, integers and booleans, too."""
     eqn, many = step.eqn, step.many
     x, e = [value for value, _ in operands], rounding_overflow.taken(step, operands)

@@ -123,6 +123,8 @@ def test_every_check(native: Callable, sizes):
         "points_second_order",
         "exact",
         "digits",  # the oracle's programs are too large there
+        "captured",
+        "mixed_dtypes",
     }
     assert {verdict for verdict in left.values()} <= {Verdict.UNRESOLVED, Verdict.SKIPPED}
 
