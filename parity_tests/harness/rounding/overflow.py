@@ -29,7 +29,11 @@ _TAKES = _ADDS | (Kind.MOVES | Kind.SELECTS | Kind.KEEPS_SIZE | Kind.SATURATES).
 
 
 class Overflowing(tuple[np.ndarray, np.ndarray]):
-    """A value and its bound, which is infinite where the value may overflow; `within` is the bound where it does not."""
+    """A value and its bound, which is infinite where the value may overflow.
+
+    Attributes:
+        within: the bound of a value that does not overflow, in the same shape.
+    """
 
     within: np.ndarray
 

@@ -59,7 +59,7 @@ class Kind(Flag):
     FUNCTION = auto()
     """A function of each entry: where nothing is known of an operand's entry, nothing is known of the result's."""
     SATURATES = auto()
-    """A function of each entry that is at the largest number of any format what it is at infinity, in float64's digits."""
+    """A function of each entry that has reached its limit at infinity at the largest number of any format."""
     CONSTANT = auto()
     """Has no floating-point operands, and no errors."""
     CONTROL = auto()
