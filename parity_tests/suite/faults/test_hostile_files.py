@@ -339,6 +339,7 @@ HOSTILE_YAML: dict[str, tuple[str | bytes, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE_YAML)
 def test_formulas_of_a_wrong_kind(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     content, says = HOSTILE_YAML[name]

@@ -136,6 +136,7 @@ def test_lstsq_leaves_out_small_singular_values():
     assert int(rank) == int(right.rank) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
 @pytest.mark.parametrize("left", [True, False])
 def test_ormqr_with_more_vectors_than_rows(left, dtype):

@@ -24,6 +24,7 @@ def _of(operator: str, lines: list[Line]) -> set[Verdict]:
     return {line.verdict for line in lines}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", ["native_dropout", "bernoulli_.Tensor", "normal_"])
 def test_a_derivative_with_the_draws_of_one_seed_agrees(operator):
     assert _of(operator, judge_operator(operator, ["vjp", "jvp"], ["float64"])) == {Verdict.AGREES}

@@ -15,7 +15,6 @@ import pytest
 import torch
 
 from jax_ref import aten
-from parity_tests.suite.marks import fast
 from parity_tests.sweep.certification import certify
 from parity_tests.sweep.recorded_calls import RecordedCall, as_numpy
 
@@ -94,15 +93,7 @@ CALLS: dict[str, Call] = {
 }
 
 
-@fast(
-    "max of empty segments",
-    "sum of empty segments",
-    "the last offset",
-    "equal maxima",
-    "lengths that are equal",
-    "mantissas of special numbers",
-    "distances of no batch",
-)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 def test_values_and_gradients_are_pytorch_s(name):
     operator, arguments, of = CALLS[name]

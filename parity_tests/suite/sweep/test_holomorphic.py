@@ -33,6 +33,7 @@ def slopes_of(name: str, mode: str, z: complex, index: int = 0) -> Sequence[Slop
     return [holomorphic_slopes(case, mode, path) for path in paths(case, mode, arguments, index, (0,))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_they_are_the_derivatives_where_there_is_nothing_to_lose(name):
     """At an ordinary number JAX's derivatives of the reference are right to the last digits."""

@@ -25,14 +25,14 @@ pytestmark = pytest.mark.usefixtures("certified_once")
 CASES = [(check, case) for check in CHECKS for case in cases_of(check)]
 
 
-# Of what takes seconds the fast tests find one: races in the interpreter of Pallas kernels, modules in all their modes.
-_LONG = ("_scores", "halved where it is deployed", "a part halved in eval", "no gradient in eval")
+# What takes seconds: the interpreter of Pallas kernels, modules in all their modes, many invalid inputs.
+_LONG = ("halved in eval", "halved where it is deployed", "a part halved in eval", "no gradient in eval")
 
 
 def _slow(check: str, name: str, dtype: str = "float64") -> Sequence[pytest.MarkDecorator]:
     """Of the formats two are fast."""
-    of_race = check == "race" and name != "both steps write one block"
-    return [pytest.mark.slow] if of_race or name in _LONG or dtype not in ("float64", "bfloat16") else []
+    long = check in ("race", "raises") or name in _LONG
+    return [pytest.mark.slow] if long or dtype not in ("float64", "bfloat16") else []
 
 
 CAUGHT = [

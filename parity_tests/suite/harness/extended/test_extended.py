@@ -22,7 +22,6 @@ from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.numbers.tolerances import to_tolerance
 from parity_tests.suite.harness._ops import normal
-from parity_tests.suite.marks import fast
 
 TINY = float(np.finfo(np.float64).tiny)
 PROGRAMS: dict[str, Callable] = {
@@ -114,7 +113,7 @@ def traced(f: Callable, *args: Any):
     return jax.make_jaxpr(lambda *args: jax.tree.leaves(f(*args)))(*args)
 
 
-@fast("*-functions", "*-reduced", "*-loops", "*-powers", "*-contracted", "*-added_at_places")
+@pytest.mark.slow
 @pytest.mark.parametrize("f", PROGRAMS.values(), ids=PROGRAMS)
 @pytest.mark.parametrize("seed", range(2))
 def test_it_is_the_same_function_as_in_float64(f, seed):

@@ -9,7 +9,6 @@ import torch
 from parity_tests import OpSpec, Verdict
 from parity_tests.suite.collection._case import function
 from parity_tests.suite.harness._ops import judged
-from parity_tests.suite.marks import fast
 
 pytestmark = pytest.mark.usefixtures("certified_once")
 
@@ -44,7 +43,7 @@ TIES = {  # the slope at ties; is it one that the kink allows?
 }
 
 
-@fast("float64-probabilities-*")
+@pytest.mark.slow
 @pytest.mark.parametrize("slope", TIES)
 @pytest.mark.parametrize("domain", ["probabilities", "unit", "positive", "real"])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])

@@ -81,6 +81,7 @@ WRONG: dict[str, tuple[Callable, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RIGHT)
 @pytest.mark.parametrize(
     ("dtype", "seed", "check"),

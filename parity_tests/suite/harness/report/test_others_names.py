@@ -144,6 +144,7 @@ def test_ordinary_names_are_as_before():
     assert "\u200b" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_page_shows_them_and_does_nothing(name: str):
     report = hostile_report(HOSTILE[name])

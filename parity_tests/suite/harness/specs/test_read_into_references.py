@@ -15,7 +15,6 @@ from parity_tests import AxisSize, OpSpec
 from parity_tests.harness.numbers.numerics import pinned_jax
 from parity_tests.harness.specs.from_torch import TorchReference
 from parity_tests.suite.harness.specs.torch_references import rms_norm
-from parity_tests.suite.marks import fast
 
 X = np.array([0.3, -1.25, 2.6])
 
@@ -55,7 +54,7 @@ def _in_place(x: Tensor) -> Tensor:
     return y
 
 
-@fast("detach", "no_grad", "Function", "casts", "in_place")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reference", "values", "gradient"),
     [

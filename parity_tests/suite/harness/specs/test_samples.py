@@ -270,6 +270,7 @@ def _of_one_row(x, i, w):
     return torch.zeros_like(x).index_copy(0, i[-1:], w[-1:]) if is_one else _added_up(x, i, w)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
 def test_integers_are_equal_at_one_sample(dtype):
     domains = {"i": integer(0, "n")}

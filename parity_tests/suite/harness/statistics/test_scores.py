@@ -7,7 +7,6 @@ import pytest
 
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.statistics.scores import RUNS, SIGN, Errors, Score, scores
-from parity_tests.suite.marks import fast
 
 P = PRECISIONS["bfloat16"]
 SHAPES = [(64, 48), (3, 8, 40), (300,), (7,), ()]
@@ -32,7 +31,7 @@ def _nothing(s):
     return np.zeros_like(s)
 
 
-@fast("(3, 8, 40)-*", "(7,)-*", "()-*")
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [0.0, 2.0])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_rounding_is_never_accused(shape, shared):
