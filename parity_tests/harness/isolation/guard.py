@@ -24,7 +24,7 @@ from parity_tests.harness.isolation.messages import (
     Work,
     WorkerError,
 )
-from parity_tests.harness.isolation.processes import Pool, Worker, end_of
+from parity_tests.harness.isolation.processes import Pool, Worker
 from parity_tests.harness.judging.limits import held_to_limit
 from parity_tests.harness.judging.resume import Earlier, Key, key_of
 from parity_tests.harness.report.atomic_file import write_text
@@ -173,7 +173,7 @@ class Surveying:
                     case Surveyed(found):
                         self._pool.give_back(worker)
                         return found
-            how = end_of(worker.process.exitcode) if worker.ended else ""
+            how = worker.end() if worker.ended else ""
             if not worker.ended and time.monotonic() - worker.heard > self._seconds:
                 worker.stop()
                 how = f"gave no answer for {self._seconds:g} s"
@@ -248,7 +248,7 @@ def _heard(worker: Worker, task: _Task, trial_seconds: float) -> Iterator[Row]:
         worker.stop()
         yield from _lost(task, f"gave no answer for {limit:g} s", worker.trace())
     elif worker.ended and not task.done:
-        yield from _lost(task, end_of(worker.process.exitcode), worker.trace())
+        yield from _lost(task, worker.end(), worker.trace())
 
 
 def _is_news(task: _Task, row: Row) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import faulthandler
+import os
+import pickle
 import signal
 from collections.abc import Callable, Hashable
 from dataclasses import replace
@@ -78,7 +80,7 @@ def _serve(connection: Connection) -> None:
         while True:
             message: Survey | tuple[Work, Earlier] = connection.recv()
             if isinstance(message, Survey):
-                connection.send(Surveyed(message.work.surveyed(*load(message.work))))
+                _answer(connection, Surveyed(message.work.surveyed(*load(message.work))))
                 continue
             job, earlier = message
             spec, candidates = load(job)
@@ -91,8 +93,34 @@ def _serve(connection: Connection) -> None:
         connection.send(WorkerError(str(error)))
     except CannotLoad as error:
         connection.send(CannotLoad(str(error)))
+    except KeyboardInterrupt:  # the candidate's own: who interrupts a run ends its processes
+        os._exit(130)
     except Exception as error:  # a sampler of the user's, or a defect of the harness: whoever reads it must see where
+        if not _is_open(connection):  # what is judged has closed it
+            os._exit(1)
         connection.send(WorkerError(one_line_description(error)))
+
+
+def _is_open(connection: Connection) -> bool:
+    try:
+        os.fstat(connection.fileno())
+    except OSError:
+        return False
+    return True
+
+
+def _answer(connection: Connection, answer: Surveyed) -> None:
+    """Send the answer to a survey.
+
+    Raises:
+        CannotLoad: something in it is no plain data, as an attribute of an object that has every attribute.
+    """
+    try:
+        connection.send(answer)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise CannotLoad(
+            f"what is said of a candidate is no plain data: {error}; give a function, and its limits as a dictionary"
+        ) from error
 
 
 def _carry_out(job: Work, plan: Plan, connection: Connection) -> None:

@@ -22,7 +22,7 @@ from parity_tests.harness.isolation.messages import At, CannotLoad, Found, Surve
 from parity_tests.harness.report.results import ORACLE, Row
 from parity_tests.suite.rotation import rotating
 
-from ._program import FEW, RIGHT, SPEC, case, here
+from ._program import FEW, RIGHT, SPEC, case, here, program
 
 HARNESS = Path(budget.__file__).parents[1]
 
@@ -191,3 +191,53 @@ def test_an_oracle_that_hangs_has_a_limit_too(tmp_path: Path) -> None:
     error = json.loads((tmp_path / "r.json").read_text())["error"]
     assert error.startswith("the process that judges gave no answer for 20 s at case.py:11 in primal"), error
     assert "while no candidate was called: the oracle" in error
+
+
+# What a candidate does to the process that judges it costs its own row.
+
+_DOES = {
+    "closes its connection and lives on": "os.closerange(3, 1024)\n        time.sleep(300)",
+    "closes its connection": "os.closerange(3, 1024)",
+    "interrupts": "raise KeyboardInterrupt",
+}
+_THREE = """
+import os, time, torch
+
+def doing(what):
+    class F(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+        @staticmethod
+        def backward(ctx, y_bar):
+            if what:
+                does()
+            return 2 * ctx.saved_tensors[0] * y_bar
+    def does():
+        {does}
+    return F.apply
+
+candidates = {{"before": doing(False), "strange": doing(True), "after": doing(False)}}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _DOES)
+def test_a_candidate_that_spoils_its_process(tmp_path: Path, name: str) -> None:
+    path, report = case(tmp_path, SPEC + _THREE.format(does=_DOES[name])), tmp_path / "report.json"
+    ran = program(tmp_path, "check", path, *FEW, "--only", "vjp", "--quick", "--json", str(report))
+    assert ran.returncode == 1, ran.stderr
+    assert "Traceback" not in ran.stderr
+    verdicts = {(r["candidate"], r["check"]): r["verdict"] for r in json.loads(report.read_text())["rows"]}
+    assert verdicts["strange", "vjp"] == "MISMATCH"
+    assert {verdict for (candidate, _), verdict in verdicts.items() if candidate != "strange"} == {"PASS"}
+
+
+@pytest.mark.slow
+def test_a_candidate_that_has_every_attribute_is_told_in_a_line(tmp_path: Path) -> None:
+    path = case(tmp_path, SPEC + "from unittest.mock import MagicMock\ncandidate = MagicMock()\n")
+    ran = program(tmp_path, "check", path, *FEW)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("gradparity: what is said of a candidate is no plain data")
+    assert "defect" not in ran.stderr
