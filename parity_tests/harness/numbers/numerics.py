@@ -17,6 +17,8 @@ import torch
 from torch._C import _autograd
 from torch.autograd import forward_ad
 
+from parity_tests.harness.numbers import left_behind
+
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
@@ -52,6 +54,7 @@ def pinned(device: str = "cpu") -> Iterator[None]:
         stack.enter_context(_environment("XLA_PYTHON_CLIENT_PREALLOCATE", "false"))
         stack.enter_context(pinned_jax(device))
         stack.enter_context(_put_back())
+        stack.enter_context(left_behind.put_back())
         stack.enter_context(torch.enable_grad())
         stack.enter_context(_one_torch_thread())
         stack.enter_context(_one_thread_of_numpy())
