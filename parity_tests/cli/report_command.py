@@ -27,7 +27,8 @@ def report(
     """Show the report of an earlier run; or merge several, and say what is new and what is mended in the last.
 
     In the merged report a row that several have is that of the last. Exit codes: of one report as of its run; of
-    several 0 if nothing is new, 1 if something is, 2 if a report cannot be read or written, or a run ended early.
+    several 0 if nothing is new, 1 if something is, or is no longer judged that passed, 2 if a report cannot be read or
+    written, a run ended early, or the last one has judged nothing.
     """
     try:
         written = report_files(json, html, markdown, junit)
@@ -45,7 +46,9 @@ def report(
     if len(reports) > 1:
         comparison = compare(merged(reports[:-1]), reports[-1])
         output.show("", *as_lines(comparison), sep="\n", soft_wrap=True, highlight=False)
-        code = COULD_NOT_RUN if whole.error else int(bool(comparison.new))
+        last = reports[-1]
+        nothing = last.exit_code == COULD_NOT_RUN and not last.failed
+        code = COULD_NOT_RUN if whole.error or nothing else int(bool(comparison.new or comparison.lost))
     raise typer.Exit(code if _write(whole, written) else COULD_NOT_RUN)
 
 

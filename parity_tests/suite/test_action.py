@@ -43,6 +43,11 @@ def test_without_a_case_the_step_fails(tmp_path: Path, cases: str):
     assert run(tmp_path, [], "--quick", cases) == (2, [])
 
 
+@pytest.mark.parametrize("options", ["--help", "--quick --version", "--show-completion --quick"])
+def test_options_with_which_nothing_is_judged_fail(tmp_path: Path, options: str):
+    assert run(tmp_path, [0], options) == (2, [])
+
+
 def test_a_file_that_is_called_like_an_option_is_a_file(tmp_path: Path):
     assert run(tmp_path, [0], "--quick", "case0 --help") == (1, ["check --quick -- case0", "check --quick -- --help"])
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from rich.text import Text
 
+from parity_tests.harness.findings import Verdict
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Row
 
@@ -22,12 +23,14 @@ class Comparison:
         mended: rows that pass, and did not before.
         still: rows that do not pass, as before.
         gone: rows that did not pass before, and are not judged any more.
+        lost: rows that passed before, and are skipped or refused now.
     """
 
     new: tuple[Row, ...]
     mended: tuple[Row, ...]
     still: tuple[Row, ...]
     gone: tuple[Row, ...]
+    lost: tuple[Row, ...]
 
 
 def compare(before: Report, after: Report) -> Comparison:
@@ -35,11 +38,17 @@ def compare(before: Report, after: Report) -> Comparison:
     failed_before = {_key(row): row for row in before.failed}
     failed_after = {_key(row): row for row in after.failed}
     judged_after = {_key(row): row for row in after.rows}
+    agreed_before = {_key(row) for row in before.rows if row.verdict is Verdict.PASS}
     return Comparison(
         new=tuple(row for key, row in failed_after.items() if key not in failed_before),
         mended=tuple(judged_after[key] for key in failed_before if key in judged_after and key not in failed_after),
         still=tuple(row for key, row in failed_after.items() if key in failed_before),
         gone=tuple(row for key, row in failed_before.items() if key not in judged_after),
+        lost=tuple(
+            row
+            for key, row in judged_after.items()
+            if key in agreed_before and key not in failed_after and row.verdict is not Verdict.PASS
+        ),
     )
 
 
@@ -63,7 +72,7 @@ def as_lines(comparison: Comparison) -> Iterator[Text]:
     groups = (
         ("new", comparison.new, "bold red"),
         ("mended", comparison.mended, "green"),
-        ("no longer judged", comparison.gone, "yellow"),
+        ("no longer judged", comparison.gone + comparison.lost, "yellow"),
         ("as before", comparison.still, "dim"),
     )
     for name, rows, style in groups:
@@ -72,7 +81,7 @@ def as_lines(comparison: Comparison) -> Iterator[Text]:
             line.append(f"{row.op}, {row.candidate}, {row.check}, {row.dtype}, {row.device}: {row.verdict}", style="")
             yield line
     numbers = ", ".join(f"{len(rows)} {name}" for name, rows, _ in groups)
-    yield Text(numbers, style="bold red" if comparison.new else "bold green")
+    yield Text(numbers, style="bold red" if comparison.new or comparison.lost else "bold green")
 
 
 def _key(row: Row) -> Key:

@@ -58,6 +58,18 @@ def test_nothing_new_is_no_failure(write):
     assert gradparity("report", before, write("b.json", vjp=Verdict.MISMATCH, jvp=Verdict.PASS)).exit_code == 0
 
 
+def test_what_passed_and_is_skipped_now_is_told(write):
+    result = gradparity(
+        "report", write("a.json", vjp=Verdict.PASS), write("b.json", vjp=Verdict.SKIPPED, jvp=Verdict.PASS)
+    )
+    assert result.exit_code == 1
+    assert "no longer judged: op, mine, vjp, float64, cpu: SKIPPED" in result.stdout.splitlines()
+
+
+def test_a_last_report_in_which_nothing_is_judged_is_no_success(write):
+    assert gradparity("report", write("a.json", vjp=Verdict.MISMATCH), write("b.json")).exit_code == 2
+
+
 def test_a_run_that_ended_early_is_no_success(write):
     result = gradparity("report", write("a.json", vjp=Verdict.PASS), write("b.json", error="interrupted"))
     assert result.exit_code == 2
