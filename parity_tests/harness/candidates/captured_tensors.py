@@ -18,11 +18,16 @@ def captured_tensors(call: Callable) -> dict[str, torch.Tensor]:
     """Return the leaves that require a gradient and that a callable reaches otherwise than by its arguments, by name.
 
     In cells of closures, defaults, globals that its code names, arguments of a `functools.partial`, attributes of the
-    object that it is a method of, parameters of modules among these; and so on in the functions and the subclasses of
-    `torch.autograd.Function` that it reaches so, unless they are those of a library.
+    object that it is a method of, parameters and buffers of modules among these; and so on in the functions and the
+    subclasses of `torch.autograd.Function` that it reaches so, unless they are those of a library.
     """
     reached = _all_reached(call)
     return dict(_numbered((name, x) for name, x in reached if isinstance(x, torch.Tensor) and _is_judged(x)))
+
+
+def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Return the parameters and buffers of a module, by name."""
+    return dict([*module.named_parameters(), *module.named_buffers()])
 
 
 def captured_modules(call: Callable) -> list[torch.nn.Module]:
@@ -61,7 +66,7 @@ def _numbered(items) -> Iterator[tuple[str, torch.Tensor]]:
 def _reached(name: str, item: object) -> Iterator[tuple[str, object]]:
     """What an object refers to, by names."""
     if isinstance(item, torch.nn.Module):
-        yield from ((_joined(name, of_module), p) for of_module, p in item.named_parameters())
+        yield from ((_joined(name, of_module), x) for of_module, x in tensors_of(item).items())
     elif isinstance(item, functools.partial):
         yield from ((name, part) for part in (item.func, *item.args))
         yield from item.keywords.items()

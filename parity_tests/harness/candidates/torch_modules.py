@@ -15,7 +15,8 @@ from parity_tests.harness.candidates.captured_tensors import captured_modules
 def with_parameters(call: Callable, order: Sequence[str] | None = None) -> Callable:
     """A module as a function of its inputs and its parameters; anything else as it is.
 
-    `order`: the names of the parameters that come after the inputs; by default all, in their order.
+    `order`: the names of the parameters, or of buffers, that come after the inputs; by default all parameters, in their
+    order.
 
     Each call starts from the buffers that the module has, so that what a call writes to them (running statistics, a
     counter) reaches no other call, nor the module. The function's `written` has the names of the buffers of real or
@@ -33,7 +34,7 @@ def with_parameters(call: Callable, order: Sequence[str] | None = None) -> Calla
             parameters, args = parameters | dict(zip(names, args[count:], strict=True)), args[:count]
         else:  # the spec is about the inputs of its forward only
             parameters = {name: p.detach() for name, p in call.named_parameters()}
-        buffers = {name: _copied(buffer, args) for name, buffer in call.named_buffers()}
+        buffers = {name: _copied(buffer, args) for name, buffer in call.named_buffers() if name not in parameters}
         with lock:  # PyTorch puts the parameters into the one module
             result = torch.func.functional_call(call, state := parameters | buffers, args, params)
         if not torch.compiler.is_compiling():  # a tracer has no versions

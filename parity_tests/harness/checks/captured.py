@@ -1,9 +1,9 @@
 """captured: gradients of tensors that the candidate uses without being given them, as a layer its weight.
 
 Found are leaves that require a gradient in closures, globals, partial functions and attributes of objects, and the
-parameters of a module that are no inputs of the operator. A Function that reads one of them, other than as an input,
-leaves it without a gradient, and no error says so. The oracle does not know such a tensor. Its gradient, along a random
-direction, is judged by differences of the candidate's own values, which the check `forward` judges.
+parameters and buffers of a module that are no inputs of the operator. A Function that reads one of them, other than as
+an input, leaves it without a gradient, and no error says so. The oracle does not know such a tensor. Its gradient,
+along a random direction, is judged by differences of the candidate's own values, which the check `forward` judges.
 
 The differences are of the size h = u^(1/3) on both sides, where rounding and curvature are equally small, and twice
 that. Allowed is what lies between the slopes of the two sides, which encloses all that is right at a kink, and as much
@@ -11,8 +11,8 @@ more as the slopes differ by from side to side and from h to 2h, and as the forw
 That tells a gradient that is lost, halved or of another sign, not a small error.
 
 Where nothing is lost without a word, nothing is asked: of what the candidate detaches by itself, or computes under
-`torch.no_grad`, and of an operator whose gradient is a choice (`OpSpec.surrogate`). Not found are buffers, and what
-only C++ code or another process holds.
+`torch.no_grad`, and of an operator whose gradient is a choice (`OpSpec.surrogate`). Not found is what only C++ code or
+another process holds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from parity_tests.harness.candidates.captured_tensors import captured_tensors
+from parity_tests.harness.candidates.captured_tensors import captured_tensors, tensors_of
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.candidates.torch_modules import parameters_are_inputs, with_parameters
 from parity_tests.harness.checks.check import Check
@@ -57,15 +57,18 @@ def _run(trial: Trial) -> Iterator[Finding]:
 
 
 def _with_its_tensors(trial: Trial) -> tuple[Trial, dict[str, torch.Tensor]]:
-    """The trial of the candidate with the tensors that it captures; of a module with copies of its parameters."""
+    """The trial of the candidate with the tensors that it captures; of a module with copies of those it has."""
     module = trial.candidate.source
     if not isinstance(module, torch.nn.Module):
         return trial, captured_tensors(module)
     candidate = trial.candidate
-    if not isinstance(candidate, Candidate) or parameters_are_inputs(module, len(candidate.positional(_inputs(trial)))):
+    if not isinstance(candidate, Candidate):
         return trial, {}
-    copies = {name: p.detach().clone().requires_grad_() for name, p in module.named_parameters() if p.requires_grad}
-    call = with_parameters(module, [*copies])
+    are_inputs = parameters_are_inputs(module, len(candidate.positional(_inputs(trial))))
+    given = [name for name, _ in module.named_parameters()] if are_inputs else []
+    own = {name: x for name, x in tensors_of(module).items() if x.requires_grad and name not in given}
+    copies = {name: x.detach().clone().requires_grad_() for name, x in own.items()}
+    call = with_parameters(module, [*given, *copies])
 
     def with_copies(*args: torch.Tensor, **params: object) -> object:
         return call(*args, *copies.values(), **params)

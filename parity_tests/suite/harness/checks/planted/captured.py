@@ -105,6 +105,25 @@ class ModuleLayer(torch.nn.Module):
         return torch.tanh(x @ weight.to(x.dtype) + self.bias.to(x.dtype))
 
 
+class Buffered(torch.nn.Module):
+    """The layer with its weight and bias as buffers, of which it can lose the gradients."""
+
+    def __init__(self, right: bool) -> None:
+        super().__init__()
+        for name, x in zip(("weight", "bias"), _parameters(), strict=True):
+            self.register_buffer(name, x.detach().requires_grad_())
+        self.right = right
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The layer's output."""
+        weight = self.weight if self.right else _Silent.apply(self.weight)
+        return torch.tanh(x @ weight.to(x.dtype) + self.bias.to(x.dtype))
+
+
+def _closing_over(module: torch.nn.Module) -> Callable:
+    return lambda x: module(x)
+
+
 _SCALE = torch.ones((), dtype=torch.float64, requires_grad=True)
 
 
@@ -132,6 +151,16 @@ CASES = (
         replace(LAYER, name="module"),
         ModuleLayer(True),
         {"a parameter": Mistake(ModuleLayer(False), "captured", passes=_PASSES)},
+    ),
+    Case(
+        replace(LAYER, name="buffers"),
+        Buffered(True),
+        {"a buffer": Mistake(Buffered(False), "captured", passes=_PASSES)},
+    ),
+    Case(
+        replace(LAYER, name="buffers in a closure"),
+        _closing_over(Buffered(True)),
+        {"a buffer in a closure": Mistake(_closing_over(Buffered(False)), "captured", passes=_PASSES)},
     ),
     Case(PAIR, _times_a_global, {"a global behind a wall": Mistake(_of_a_global, "captured", passes=_PASSES)}),
 )
