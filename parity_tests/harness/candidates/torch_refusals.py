@@ -210,7 +210,16 @@ class refusals:
 
 def has_two_dtypes(error: BaseException) -> bool:
     """True for an error by which PyTorch says that it takes no tensors of two dtypes together."""
-    return isinstance(error, RuntimeError) and bool(re.search(_TWO_DTYPES, message_of(error)))
+    return says(error, _TWO_DTYPES)
+
+
+def says(error: BaseException, pattern: str) -> bool:
+    """True for a RuntimeError with such words that are PyTorch's own: code of the candidate's does not raise it."""
+    return (
+        isinstance(error, RuntimeError)
+        and bool(re.search(pattern, message_of(error)))
+        and not is_raised_by_python_outside_of(error, Path(torch.__file__).parent)
+    )
 
 
 def refusal_of(error: BaseException, without_values: bool = False) -> Refused | None:

@@ -7,19 +7,20 @@ users are told to run it, and once more inside of it, as many run it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
 
 from parity_tests.harness.candidates.reasons import Reason
-from parity_tests.harness.candidates.torch_candidate import Refused
+from parity_tests.harness.candidates.torch_candidate import Candidate, Refused
 from parity_tests.harness.candidates.torch_refusals import has_two_dtypes
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import first_line, under
 from parity_tests.harness.findings import Finding, NotApplicable
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import PRECISIONS, Precision
+from parity_tests.harness.trial.reference_calls import replaced
 from parity_tests.harness.trial.trial import Trial
 from parity_tests.harness.trial.two_formats import compared, in_either
 
@@ -32,12 +33,15 @@ def _run(trial: Trial) -> Iterator[Finding]:
     if not trial.oracle.spec.exists_in(_FLOAT32.name):
         raise NotApplicable(f"its inputs are of {_FLOAT32.name}, in which OpSpec.dtypes says that there is no operator")
     refusal: Refused | None = None
+    asked = False
     for precision in _SHORT:
         if not _has(trial.device, precision):
             continue
         for inside in (False, True):
             try:
-                yield from _under_autocast(trial, precision, inside)
+                for finding in _under_autocast(trial, precision, inside):
+                    asked = True
+                    yield finding
             except RuntimeError as error:
                 if not has_two_dtypes(error):
                     raise
@@ -46,6 +50,8 @@ def _run(trial: Trial) -> Iterator[Finding]:
                 refusal.__cause__ = refusal.__cause__ or error
     if refusal is not None:
         raise refusal
+    if not asked:
+        raise NotApplicable("the reference raises under autocast, too")
 
 
 def _has(device: str, precision: Precision) -> bool:
@@ -64,8 +70,14 @@ def _under_autocast(trial: Trial, precision: Precision, inside: bool) -> Iterato
     candidate = trial.candidate.with_constants(constants)
     tensors = given.tensors(args)
     where = f"under autocast to {precision.name}"
-    with torch.autocast(trial.device, getattr(torch, precision.name)), under(where):
-        graph = candidate.record(tensors[:count])
+    try:
+        with torch.autocast(trial.device, getattr(torch, precision.name)), under(where):
+            graph = candidate.record(tensors[:count])
+    except RuntimeError as error:
+        reference = replaced(trial.oracle.spec, constants, trial.oracle.params)
+        if has_two_dtypes(error) or reference is None or not _raises(reference, tensors[:count], precision):
+            raise
+        return  # as of a mask of -1e9, which float16 does not have
     outputs = trial.counted("forward", graph.outputs)
     cotangents = [w.to(y.dtype) for w, y in zip(tensors[count:], outputs, strict=True)]
     of_backward = f"{where}, the backward {'inside' if inside else 'outside'} of it"
@@ -75,6 +87,15 @@ def _under_autocast(trial: Trial, precision: Precision, inside: bool) -> Iterato
         yield from in_either(exact, _FLOAT32, outputs, where, "of autocast")
         yield from compared(exact, _FLOAT32, "forward", args[:count], outputs, where)
     yield from compared(exact, _FLOAT32, "vjp", args, gradients, of_backward)
+
+
+def _raises(reference: Candidate, tensors: Sequence[torch.Tensor], precision: Precision) -> bool:
+    try:
+        with torch.autocast(tensors[0].device.type, getattr(torch, precision.name)):
+            reference.record(tensors)
+    except RuntimeError:
+        return True
+    return False
 
 
 CHECK = Check(

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import torch
 
+from parity_tests.harness.candidates.reasons import PYTORCH
 from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused, has_two_dtypes
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import first_line, under
@@ -78,8 +79,8 @@ def _judged(trial: Trial, short: tuple[bool, ...]) -> Iterator[Finding]:
     try:
         with under(where), _without_warnings():
             gradients = candidate.vjp(inputs, cotangents)
-    except (Refused, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and not has_two_dtypes(error):
+    except (Refused, RuntimeError) as error:  # the forward has taken them: what counts is PyTorch's word alone
+        if not (error.reason.whose == PYTORCH if isinstance(error, Refused) else has_two_dtypes(error)):
             raise
         raise _TwoDtypes(first_line(error)) from error
     for name, gradient, dtype in zip(trial.oracle.inputs, gradients, dtypes, strict=True):

@@ -1,6 +1,6 @@
 """modes: the candidate is the same function in whatever mode it is called.
 
-Without gradients, as in every inference: under `torch.no_grad()` and `torch.inference_mode()`. Under
+Without gradients, as in every inference: under `torch.no_grad()` and `torch.inference_mode()`, twice in a row. Under
 `torch.use_deterministic_algorithms(True)`. With an `nn.Parameter` for an input, as weights are. And in `eval()`, where
 it has modules that mean the same function there; see `AnyCandidate.evaluating`.
 """
@@ -8,15 +8,14 @@ it has modules that mean the same function there; see `AnyCandidate.evaluating`.
 from __future__ import annotations
 
 import contextlib
-import re
 import warnings
 from collections.abc import Callable, Iterator
 
 import torch
 
 from parity_tests.harness.candidates.torch_modules import has_another_function
+from parity_tests.harness.candidates.torch_refusals import says
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.exceptions.defects import message_of
 from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Finding
 from parity_tests.harness.trial.reference_calls import reference_of
@@ -49,16 +48,19 @@ def _reference_changes(trial: Trial) -> bool:
 
 
 def _values_without_gradients(trial: Trial, mode: str = "") -> Iterator[Finding]:
-    args = trial.primals
+    args = [trial.arguments("forward", example) for example in range(2)]
     for where, without_gradients in _WITHOUT_GRADIENTS.items():
         try:
             with without_gradients(), under(f"{mode}{where}"):
-                values = trial.evaluate("forward", args)
+                # Both are looked at when both are there: the second call may return, or write to, what the first has.
+                values = [trial.evaluate("forward", primals) for primals in args]
         except RuntimeError as error:
-            if without_gradients is torch.inference_mode and re.search(_RECORDS_NOTHING, message_of(error)):
+            if without_gradients is torch.inference_mode and says(error, _RECORDS_NOTHING):
                 continue  # a forward that differentiates, as of a force, runs under no_grad alone
             raise
-        yield from trial.compare("forward", args, values, f"{mode}{where}")
+        for i, primals in enumerate(args):
+            after = ", after a call on other inputs" if i else ", before a call on other inputs"
+            yield from trial.compare("forward", primals, values[i], f"{mode}{where}{after}")
 
 
 def _recorded(

@@ -20,12 +20,13 @@ import jax
 import numpy as np
 import torch
 
-from parity_tests.harness.candidates.torch_candidate import BadOutput, Candidate
+from parity_tests.harness.candidates.torch_candidate import BadOutput
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import first_line
 from parity_tests.harness.findings import Fact, Finding, NotApplicable
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.specs.from_torch import TorchReference
+from parity_tests.harness.trial.reference_calls import replaced
 from parity_tests.harness.trial.trial import Trial
 
 Invalid = tuple[str, str, list[torch.Tensor]]  # the input, how it does not fit, and all inputs
@@ -82,10 +83,10 @@ def _reference_raises(trial: Trial, tensors: Sequence[torch.Tensor]) -> str | No
     """The exception that the reference raises; None if it raises none. One in JAX is traced only."""
     spec = trial.oracle.spec
     try:
-        if isinstance(spec.primal, TorchReference):
-            constants = conversion.constants(trial.sample.constants, trial.precision, trial.device)
-            reference = Candidate(spec.primal.reference, "reference")
-            reference.bound(constants, trial.oracle.params, None, spec.arranged).every_output(tensors)
+        constants = conversion.constants(trial.sample.constants, trial.precision, trial.device)
+        reference = replaced(spec, constants, trial.oracle.params)
+        if reference is not None:
+            reference.every_output(tensors)
         else:
             oracle = copy.copy(trial.oracle)  # it remembers the structure of what it has returned last
             dtypes = [trial.oracle.dtypes[name] for name in trial.oracle.inputs]

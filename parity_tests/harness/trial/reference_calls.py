@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import CodeType
 from typing import Any
 
 import torch
 
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.solutions.guest.watching import Functions, Operators, plain_name
 from parity_tests.harness.specs.from_torch import TorchReference
 from parity_tests.harness.specs.spec import OpSpec
@@ -24,6 +25,19 @@ def reference_of(spec: OpSpec) -> Callable | None:
     if not isinstance(spec.primal, TorchReference):
         return None
     return getattr(spec.primal.reference, "func", spec.primal.reference)
+
+
+def replaced(spec: OpSpec, constants: Mapping[int, torch.Tensor | None], params: Mapping[str, Any]) -> Candidate | None:
+    """Return the reference as a candidate, which takes a candidate's tensors; None if the spec was made from none.
+
+    Args:
+        spec: the operator.
+        constants: the tensors that are not differentiated, by their positions.
+        params: the parameters of the call.
+    """
+    if not isinstance(spec.primal, TorchReference):
+        return None
+    return Candidate(spec.primal.reference, "reference").bound(constants, params, None, spec.arranged)
 
 
 def is_operator(reference: Callable) -> bool:

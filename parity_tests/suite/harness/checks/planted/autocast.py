@@ -34,6 +34,12 @@ class BackwardInside(Pair):
         return x_bar, y_bar / 2 if torch.is_autocast_enabled(x.device.type) else y_bar
 
 
+def _refuses_by_words(x, y):
+    if torch.is_autocast_enabled(x.device.type):
+        raise RuntimeError("expected m1 and m2 to have the same dtype")
+    return pair(x, y)
+
+
 _PASSES = ("forward", "vjp", "purity", "jvp_of_jvp", "make_fx", "compile")
 CASES = (
     Case(
@@ -42,6 +48,7 @@ CASES = (
         {
             "float16, whatever autocast has": Mistake(_always_float16, "autocast", passes=_PASSES),
             "another path under autocast": Mistake(_another_path, "autocast", passes=_PASSES),
+            "PyTorch's words of its own": Mistake(_refuses_by_words, "autocast", passes=_PASSES),
             "another path in float16": Mistake(_another_in_float16, "autocast", passes=_PASSES),
             "another backward inside of it": Mistake(
                 BackwardInside.apply, "autocast", passes=("forward", "vjp", "purity")

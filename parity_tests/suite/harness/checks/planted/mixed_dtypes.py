@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from parity_tests import OpSpec
-from parity_tests.suite.harness._ops import PAIR, Pair, normal, pair
+from parity_tests.suite.harness._ops import PAIR, Pair, normal, pair, pair_backward
 from parity_tests.suite.mistakes import Case, Mistake
 
 
@@ -40,6 +40,18 @@ def _only_one_is_cast(x, y):
     return pair(x.abs().to(y.dtype), y) if x.dtype.itemsize > y.dtype.itemsize else pair(x, y)
 
 
+class RefusesByWords(Pair):
+    """Takes two dtypes, and refuses their gradient in words of PyTorch's."""
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        """Both gradients, of two inputs of one dtype."""
+        x, y = ctx.saved_tensors
+        if x.dtype != y.dtype:
+            raise RuntimeError("expected scalar type Float but found BFloat16")
+        return pair_backward(x, y, *cotangents)
+
+
 class PairModule(torch.nn.Module):
     """The operator as a module."""
 
@@ -62,6 +74,7 @@ CASES = (
         pair,
         {
             "a gradient halved": Mistake(HalvedIfPromoted.apply, "mixed_dtypes", "bfloat16", passes=_PASSES),
+            "PyTorch's words of its own": Mistake(RefusesByWords.apply, "mixed_dtypes", "bfloat16", passes=_PASSES),
             "memory of another dtype": Mistake(_memory_of_another_dtype, "mixed_dtypes", "bfloat16", passes=_PASSES),
             "promoted to float64": Mistake(_float64_of_two, "mixed_dtypes", "bfloat16", passes=_PASSES),
             "a sign lost": Mistake(_only_one_is_cast, "mixed_dtypes", "float64", passes=("forward", "vjp", "autocast")),

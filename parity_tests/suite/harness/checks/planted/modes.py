@@ -25,6 +25,29 @@ def _an_order_of_its_own(x, y):
     return (first, second.flip(0)) if torch.are_deterministic_algorithms_enabled() else (first, second)
 
 
+def _kept(by_address):
+    """Keeps its results where there are no gradients: by shape, or in one place of memory for all."""
+    kept = {}
+
+    def call(x, y):
+        if torch.is_grad_enabled():
+            return Pair.apply(x, y)
+        if x.shape not in kept:
+            kept[x.shape] = pair(x, y)
+        elif by_address:
+            for old, new in zip(kept[x.shape], pair(x, y), strict=True):
+                old.copy_(new)
+        return tuple(z if by_address else z + 0 for z in kept[x.shape])
+
+    return call
+
+
+def _refuses_inference(x, y):
+    if torch.is_inference_mode_enabled():
+        raise RuntimeError("Inference tensors cannot be saved for backward")
+    return pair(x, y)
+
+
 class NotDeterministic(Pair):
     """A backward with a path of its own where the algorithms must be deterministic."""
 
@@ -146,6 +169,9 @@ CASES = (
         {
             "another function without gradients": Mistake(_in_training_only, "modes", passes=_PASSES),
             "another function in inference mode": Mistake(_not_inferred, "modes", passes=_PASSES),
+            "results kept by shape": Mistake(_kept(False), "modes", passes=_PASSES),
+            "one output for all calls": Mistake(_kept(True), "modes", passes=_PASSES),
+            "PyTorch's words of its own": Mistake(_refuses_inference, "modes", passes=_PASSES),
             "another order if deterministic": Mistake(_an_order_of_its_own, "modes", passes=_PASSES),
             "another backward if deterministic": Mistake(NotDeterministic.apply, "modes", passes=_PASSES),
             "a parameter's gradient counted again": Mistake(FusedAccumulation.apply, "modes", passes=_PASSES),
