@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict
 from parity_tests.suite.harness._ops import judged
+
+pytestmark = pytest.mark.slow
 
 # Which float16 does not have: PyTorch raises "value cannot be converted to type c10::Half without overflow".
 _MASK = -1e9
