@@ -108,6 +108,9 @@ class ModuleLayer(torch.nn.Module):
 class Buffered(torch.nn.Module):
     """The layer with its weight and bias as buffers, of which it can lose the gradients."""
 
+    weight: torch.Tensor
+    bias: torch.Tensor
+
     def __init__(self, right: bool) -> None:
         super().__init__()
         for name, x in zip(("weight", "bias"), _parameters(), strict=True):
