@@ -44,8 +44,8 @@ class Reason(Enum):
     NO_FAKE_KERNEL = (AUTHOR, TRACED)
     NO_SECOND_DERIVATIVE = (AUTHOR, SECOND_ORDER)
     NO_RULE = (AUTHOR, FORWARD_MODE | SECOND_ORDER | BATCHES)
-    # `.backward()` works where `grad` is refused on purpose. Then "vjp" is judged by it, which this does not excuse.
-    BACKWARD_ONLY = (AUTHOR, EVERY - {"forward", "vjp"})
+    # `.backward()` works where `grad` is refused on purpose: then checks of first order are judged by it.
+    BACKWARD_ONLY = (AUTHOR, FORWARD_MODE | SECOND_ORDER | TORCH_FUNC | TRACED)
     # Lacking in PyTorch, for anybody.
     FORMAT = (PYTORCH, EVERY)  # in the rows of that format only, see `Refused.excuses`
     NO_FORWARD_MODE = (PYTORCH, FORWARD_MODE)

@@ -38,6 +38,7 @@ class Candidate(AnyCandidate):
         self.params: Mapping[str, object] = {}
         self.returns: Outputs | None = None
         self.arranged: Callable[[Sequence], Sequence] | None = None
+        self._by_backward = False
 
     framework = "torch"
     batch_axes = (0, -1)  # PyTorch passes the axis to a vmap staticmethod unchanged
@@ -67,10 +68,24 @@ class Candidate(AnyCandidate):
         arranged: Callable[[Sequence], Sequence] | None = None,
     ) -> Candidate:
         """Return the candidate as a function of the differentiated inputs alone; see `AnyCandidate.bound`."""
-        candidate = Candidate(self.call, self.name, self.limits)
+        candidate = self.through(self.call)
         candidate.given, candidate.constants, candidate.params = self.given, constants, params
         candidate.returns = self.returns if returns is None or returns.is_plain else returns
         candidate.arranged = arranged or self.arranged
+        return candidate
+
+    def through(self, call: Callable) -> Candidate:
+        """Return a candidate that calls this function instead, bound to nothing; its gradients are got alike."""
+        candidate = Candidate(call, self.name, self.limits)
+        candidate._by_backward = self._by_backward
+        return candidate
+
+    def by_backward(self) -> Candidate | None:
+        """Return the same candidate, whose gradients are those of `.backward()`; None if this is it."""
+        if self._by_backward:
+            return None
+        candidate = self.with_constants(self.constants)
+        candidate._by_backward = True
         return candidate
 
     def positional(self, args: Sequence[torch.Tensor]) -> Sequence:
@@ -116,15 +131,12 @@ class Candidate(AnyCandidate):
         requires_grad: Sequence[bool] | None = None,
     ) -> MaybeTensors:
         """Reverse mode; an absent cotangent reaches the backward undefined. `requires_grad`: for which inputs."""
-        try:
-            return self.record(primals, requires_grad).vjp(cotangents)
-        except BackwardOnly:  # a graph of which a part has run may not run again
-            return self.record(primals, requires_grad).accumulated(cotangents)
+        return self.record(primals, requires_grad).vjp(cotangents)
 
     def record(self, primals: Sequence[torch.Tensor], requires_grad: Sequence[bool] | None = None) -> Graph:
         """Run the forward alone, recorded by autograd; the leaves share the memory of the primals."""
         leaves = leaves_of(primals, requires_grad)
-        return Graph(leaves, self.forward(leaves))
+        return Graph(leaves, self.forward(leaves), self._by_backward)
 
     def accumulated(
         self,
@@ -147,8 +159,7 @@ class Candidate(AnyCandidate):
         if not results:
             return None
         absent = _Undefined.apply(*results)
-        with refusals():
-            return torch.autograd.grad(absent, leaves, [torch.ones_like(y) for y in absent], allow_unused=True)
+        return Graph(leaves, absent, self._by_backward).vjp([torch.ones_like(y) for y in absent])
 
     def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor | None]) -> MaybeTensors:
         """Forward mode: return a tangent for each output."""
@@ -294,17 +305,22 @@ class Graph:
 
     inputs: Sequence[torch.Tensor]
     outputs: Tensors
+    by_backward: bool = False
 
     def vjp(
         self, cotangents: Sequence[torch.Tensor | None], retain_graph: bool = False, create_graph: bool = False
     ) -> MaybeTensors:
         """Return the gradients; an absent cotangent reaches the backward undefined."""
+        if self.by_backward and not create_graph:
+            return self._accumulated(cotangents, retain_graph)
         return _pullback(self.outputs, self.inputs, cotangents, create_graph, retain_graph or create_graph)
 
-    def accumulated(self, cotangents: Sequence[torch.Tensor | None]) -> MaybeTensors:
+    def _accumulated(self, cotangents: Sequence[torch.Tensor | None], retain_graph: bool) -> MaybeTensors:
         """Return the gradients that `.backward()` accumulates; see `BackwardOnly`."""
+        for x in self.inputs:
+            x.grad = None
         try:
-            accumulate(self.outputs, cotangents)
+            accumulate(self.outputs, cotangents, retain_graph)
         except BackwardOnly as refusal:  # it refuses both, which leaves it without a gradient
             raise refusal.__cause__ or refusal from None
         return tuple(x.grad for x in self.inputs)

@@ -38,9 +38,11 @@ def paired(
     return [(y, w) for y, w in pairs if y is not None and w is not None and y.requires_grad]
 
 
-def accumulate(results: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor | None]) -> None:
+def accumulate(
+    results: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor | None], retain_graph: bool = False
+) -> None:
     """Call `.backward()` of the results that can be differentiated, if there are any."""
     pairs = paired(results, cotangents)
     if pairs:
         with refusals():
-            torch.autograd.backward([y for y, _ in pairs], [w for _, w in pairs])
+            torch.autograd.backward([y for y, _ in pairs], [w for _, w in pairs], retain_graph=retain_graph)

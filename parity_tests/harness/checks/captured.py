@@ -44,26 +44,26 @@ _HARNESS = str(Path(__file__).parents[1])
 def _run(trial: Trial) -> Iterator[Finding]:
     if trial.oracle.spec.surrogate is not None:
         raise NotApplicable("the operator's gradient is a choice, of which differences know nothing")
-    trial, tensors = _with_its_tensors(trial)
-    if not tensors:
+    candidate, tensors = _with_its_tensors(trial)
+    if candidate is None or not tensors:
         raise NotApplicable("the candidate captures no tensor that requires a gradient")
     told = False
     for name, tensor in tensors.items():
-        finding = _judged(trial, name, tensor)
+        finding = _judged(trial, candidate, name, tensor)
         told |= finding.evidence > 0 or isinstance(finding, Convention)
         yield finding
     if not told:
         raise NotApplicable("no output has a finite error bound there, so that differences tell nothing")
 
 
-def _with_its_tensors(trial: Trial) -> tuple[Trial, dict[str, torch.Tensor]]:
-    """The trial of the candidate with the tensors that it captures; of a module with copies of those it has."""
-    module = trial.candidate.source
-    if not isinstance(module, torch.nn.Module):
-        return trial, captured_tensors(module)
+def _with_its_tensors(trial: Trial) -> tuple[Candidate | None, dict[str, torch.Tensor]]:
+    """The candidate with the tensors that it captures; of a module with copies of those it has."""
     candidate = trial.candidate
     if not isinstance(candidate, Candidate):
-        return trial, {}
+        return None, {}
+    module = candidate.source
+    if not isinstance(module, torch.nn.Module):
+        return candidate, captured_tensors(module)
     are_inputs = parameters_are_inputs(module, len(candidate.positional(_inputs(trial))))
     given = [name for name, _ in module.named_parameters()] if are_inputs else []
     own = {name: x for name, x in tensors_of(module).items() if x.requires_grad and name not in given}
@@ -73,22 +73,22 @@ def _with_its_tensors(trial: Trial) -> tuple[Trial, dict[str, torch.Tensor]]:
     def with_copies(*args: torch.Tensor, **params: object) -> object:
         return call(*args, *copies.values(), **params)
 
-    bound = Candidate(with_copies, candidate.name).bound(
+    bound = candidate.through(with_copies).bound(
         candidate.constants, candidate.params, candidate.returns, candidate.arranged
     )
-    return replace(trial, candidate=bound), copies
+    return bound, copies
 
 
 def _inputs(trial: Trial) -> list[torch.Tensor]:
     return trial.tensors(trial.primals)
 
 
-def _judged(trial: Trial, name: str, tensor: torch.Tensor) -> Finding:
+def _judged(trial: Trial, candidate: Candidate, name: str, tensor: torch.Tensor) -> Finding:
     """The slope of the outputs against random weights, along a random direction of one captured tensor."""
     count = len(trial.primals)
     weights = trial.arguments("vjp")[count:]
     direction = trial.precision.rounded(trial.sample.draw(f"direction of {name}", tuple(tensor.shape)))
-    slope, detaches = _by_autograd(trial, tensor, weights, direction)
+    slope, detaches = _by_autograd(trial, candidate, tensor, weights, direction)
     dtype = str(tensor.dtype.to_real()).removeprefix("torch.")
     precision = max(trial.precision, FORMATS.get(dtype, trial.precision), key=lambda format: format.u)
     h = 2.0 ** round(math.log2(precision.u) / 3)
@@ -99,7 +99,7 @@ def _judged(trial: Trial, name: str, tensor: torch.Tensor) -> Finding:
             moved = conversion.to_numpy(before) + step * direction
             tensor.data.copy_(torch.from_numpy(np.asarray(moved)))
         with under(f"{name} moved by {step:g} along a direction"):
-            return _against(weights, trial.candidate.forward(_inputs(trial)))
+            return _against(weights, candidate.forward(_inputs(trial)))
 
     try:
         left, middle, right = value(-h), value(0.0), value(h)
@@ -132,17 +132,21 @@ def _violation(slope: float, near: float) -> str:
 
 
 def _by_autograd(
-    trial: Trial, tensor: torch.Tensor, weights: Sequence[np.ndarray], direction: np.ndarray
+    trial: Trial,
+    candidate: Candidate,
+    tensor: torch.Tensor,
+    weights: Sequence[np.ndarray],
+    direction: np.ndarray,
 ) -> tuple[float, bool]:
     """The slope by the candidate's gradient, and whether the candidate detaches anything."""
     with _Detaching() as mode, under(_WHERE):
-        results = trial.candidate.forward([x.requires_grad_() for x in _inputs(trial)])
-    pairs = [(y, w) for y, w in zip(results, trial.tensors(weights), strict=True) if y.requires_grad]
-    gradient = None
-    if pairs:
-        outputs, cotangents = zip(*pairs, strict=True)
+        graph = candidate.record(_inputs(trial))
+    accumulated = tensor.grad
+    try:
         with under(_WHERE):
-            (gradient,) = torch.autograd.grad(outputs, [tensor], cotangents, allow_unused=True)
+            (gradient,) = replace(graph, inputs=[tensor]).vjp(trial.tensors(weights))
+    finally:
+        tensor.grad = accumulated
     slope = 0.0 if gradient is None else float(np.sum(np.real(conversion.to_numpy(gradient)) * direction))
     return slope, mode.seen
 

@@ -2,7 +2,6 @@
 
 from torch.utils.checkpoint import CheckpointError, checkpoint
 
-from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Fact
@@ -10,7 +9,7 @@ from parity_tests.harness.findings import Fact
 
 def _run(trial):
     args, count = trial.arguments("vjp"), len(trial.primals)
-    candidate = Candidate(lambda *x: checkpoint(trial.candidate.forward, x, use_reentrant=False), trial.candidate.name)
+    candidate = trial.candidate.through(lambda *x: checkpoint(trial.candidate.forward, x, use_reentrant=False))
     tensors = trial.tensors(args)
     try:
         with under("under torch.utils.checkpoint"):

@@ -12,7 +12,7 @@ import logging
 
 import torch
 
-from parity_tests.harness.candidates.torch_candidate import Candidate, refusals
+from parity_tests.harness.candidates.torch_candidate import refusals
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
 
@@ -25,9 +25,7 @@ def _run(trial):
         return candidate.call(*candidate.positional(x), **candidate.params)
 
     with _fresh_dynamo(), refusals():
-        compiled = Candidate(torch.compile(function, backend="aot_eager"), candidate.name).bound(
-            {}, {}, candidate.returns
-        )
+        compiled = candidate.through(torch.compile(function, backend="aot_eager")).bound({}, {}, candidate.returns)
         with torch.no_grad(), under("compiled, without gradients"):
             outputs = compiled.forward(tensors[:count])
         yield from trial.compare("forward", args[:count], outputs, "compiled, without gradients")

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from parity_tests.harness.candidates.own_arrays import Writes
-from parity_tests.harness.candidates.torch_candidate import Refused, refusals
+from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Fact, Finding, NotApplicable
 from parity_tests.harness.numbers import conversion
@@ -71,18 +71,13 @@ def _of_tensors(trial: Trial) -> Iterator[Finding]:
     count = len(trial.primals)
     args, names = trial.arguments("vjp"), [slot.label for slot in trial.oracle.map("vjp").arguments]
     tensors = trial.tensors(args)
-    leaves, versions = [x.requires_grad_() for x in tensors[:count]], _versions(tensors)
-    outputs = trial.counted("forward", trial.candidate.forward(leaves))
-    yield from _unwritten(names[:count], leaves, args[:count], versions[:count], "after the forward")
+    versions, graph = _versions(tensors), trial.candidate.record(tensors[:count])
+    outputs = trial.counted("forward", graph.outputs)
+    yield from _unwritten(names[:count], tensors[:count], args[:count], versions[:count], "after the forward")
 
     values, versions_of_outputs = [conversion.to_numpy(y) for y in outputs], _versions(outputs)
-    results = [(y, w) for y, w in zip(outputs, tensors[count:], strict=True) if y.requires_grad]
-    if results:
-        roots, cotangents = zip(*results, strict=True)
-        with refusals():
-            first, second = (
-                torch.autograd.grad(roots, leaves, cotangents, retain_graph=True, allow_unused=True) for _ in range(2)
-            )
+    if any(y.requires_grad for y in outputs):
+        first, second = (graph.vjp(tensors[count:], retain_graph=True) for _ in range(2))
         yield from _unwritten(names, tensors, args, versions, "after the backward")
         yield from _unwritten(trial.oracle.outputs, outputs, values, versions_of_outputs, "after the backward")
         for name, x, y in zip(trial.oracle.inputs, first, second, strict=True):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from parity_tests.harness.candidates.torch_candidate import BadOutput, Refused
+from parity_tests.harness.candidates.torch_candidate import BadOutput, Candidate, Refused
+from parity_tests.harness.candidates.torch_refusals import BackwardOnly
 from parity_tests.harness.checks import Check
 from parity_tests.harness.exceptions.defects import message_of
 from parity_tests.harness.exceptions.errors import (
@@ -67,7 +68,19 @@ class Outcome:
 
 
 def outcome_of(check: Check, trial: Trial) -> Outcome:
-    """Run a check on a trial. Findings are kept one by one, so that a later exception loses none."""
+    """Run a check on a trial. Findings are kept one by one, so that a later exception loses none.
+
+    Of a candidate that refuses `torch.autograd.grad` for `.backward()` the check runs again, by that.
+    """
+    outcome = _outcome_of(check, trial)
+    if isinstance(outcome.error, BackwardOnly) and isinstance(trial.candidate, Candidate):
+        candidate = trial.candidate.by_backward()
+        if candidate is not None:
+            return _outcome_of(check, replace(trial, candidate=candidate))
+    return outcome
+
+
+def _outcome_of(check: Check, trial: Trial) -> Outcome:
     findings: list[Finding] = []
     try:
         for finding in check.run(trial):

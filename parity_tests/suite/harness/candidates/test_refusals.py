@@ -174,38 +174,6 @@ def _underived(x: torch.Tensor) -> torch.Tensor:
     return x * x
 
 
-class BackwardOnlySquare(torch.autograd.Function):
-    """As PyTorch's reentrant checkpoint, of which `grad` is refused and `.backward()` is not."""
-
-    factor, also_refuses = 2.0, False
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @classmethod
-    def backward(cls, ctx, *cotangents):
-        if cls.also_refuses or not torch.autograd._is_checkpoint_valid():
-            raise RuntimeError("this Function is not compatible with .grad(), please use .backward() instead")
-        (x,) = ctx.saved_tensors
-        return cls.factor * x * cotangents[0]
-
-
-def test_what_runs_under_backward_only_is_judged_by_it():
-    report = crosscheck(BackwardOnlySquare.apply, SQUARE, checks=["vjp", "vjp_partial", "purity"], dtypes=["float64"])
-    judged_by_it, *others = rows(report)
-    assert (judged_by_it.verdict, judged_by_it.comparisons > 0) == (Verdict.PASS, True)
-    assert {(row.verdict, row.declared) for row in others} == {(Verdict.UNSUPPORTED, True)}
-    assert all(row.reason.startswith("runs under .backward() only: ") for row in others)
-
-
-@pytest.mark.parametrize("mistake", [{"factor": 2.01}, {"also_refuses": True}], ids=["wrong", "refuses both"])
-def test_what_runs_under_backward_only_may_be_wrong(mistake):
-    wrong = type("Wrong", (BackwardOnlySquare,), mistake)
-    assert judged(wrong.apply, SQUARE, "vjp").verdict is Verdict.MISMATCH
-
-
 def test_an_error_of_pytorchs_is_no_refusal_of_grad():
     call = unary_function(torch.square, lambda x, g: g.view(7))
     assert judged(call, SQUARE, "vjp").verdict is Verdict.MISMATCH
