@@ -151,6 +151,23 @@ def test_a_terminal_without_unicode():
     assert b"\\u27e8vjp, p\\u27e9 \\u2713" in raw.getvalue()
 
 
+@pytest.mark.parametrize(("columns", "width"), [("0", 80), ("1", 40), ("39", 40), ("41", 41), ("200", 200), ("x", 80)])
+def test_a_terminal_has_a_least_width(monkeypatch: pytest.MonkeyPatch, columns: str, width: int) -> None:
+    """Of none at all rich shows nothing, as if there were nothing to say."""
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("LINES", "10")
+    monkeypatch.setenv("TERM", "xterm")
+    file = io.StringIO()
+    console = PrintableConsole(file=file, force_terminal=False)
+    assert console.width == console.options.max_width
+    console.print("All agree", soft_wrap=True)
+    console.print(Table("check", "oracle", "mine"))
+    assert "All agree" in file.getvalue()
+    assert "check" in file.getvalue()
+    if columns != "x":
+        assert console.width == width
+
+
 @pytest.mark.slow
 def test_a_run_in_an_ascii_locale(tmp_path):
     name = "größe"
