@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from parity_tests.harness.report.atomic_file import is_special, write_text
+from parity_tests.harness.report.atomic_file import is_endless_link, is_special, write_text
 
 _BEGINNINGS = {
     "--json": ("{",),
@@ -51,6 +51,8 @@ class ReportFile:
             return cls(option, str(given), None)
         if not given.parent.is_dir():
             raise ValueError(f"{option} {given}: there is no folder {given.parent}")
+        if is_endless_link(given):
+            raise ValueError(f"{option} {given}: is a link that leads to itself; remove it, or give another name")
         if given.is_dir():
             raise ValueError(f"{option} {given}: is a directory; give the name of a file")
         if given.is_file() and not _may_be_replaced(given, _BEGINNINGS[option]):

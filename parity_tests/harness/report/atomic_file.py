@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
@@ -26,6 +27,8 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     if is_special(path):
         _write_through(path, data)
     else:
+        if is_endless_link(path):
+            raise OSError(errno.ELOOP, "is a link that leads to itself; remove it, or give another name", str(path))
         _replace(Path(os.path.realpath(path)), lambda new: new.write_bytes(data))
 
 
@@ -36,6 +39,11 @@ def is_special(path: str | os.PathLike[str]) -> bool:
     except OSError:
         return False
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def is_endless_link(path: str | os.PathLike[str]) -> bool:
+    """True if `path` is a link that leads to itself, at once or through others: it stands for no file."""
+    return os.path.islink(os.path.realpath(path))
 
 
 def _replace(target: Path, write: Callable[[Path], object]) -> None:

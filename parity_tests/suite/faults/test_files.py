@@ -45,6 +45,20 @@ def test_a_link_to_a_file_that_is_not_there_yet(tmp_path: Path) -> None:
     assert (tmp_path / "target.json").read_text() == "new"
 
 
+@pytest.mark.parametrize("length", [1, 3])
+def test_a_link_that_leads_to_itself_is_no_file(tmp_path: Path, length: int) -> None:
+    links = [tmp_path / f"link{i}.json" for i in range(length)]
+    for i, link in enumerate(links):
+        link.symlink_to(links[(i + 1) % length])
+    with pytest.raises(OSError, match="is a link that leads to itself") as raised:
+        write_text(links[0], "new")
+    assert raised.value.errno == errno.ELOOP
+    with pytest.raises(ValueError, match=r"--json .*link0\.json: is a link that leads to itself; remove it"):
+        ReportFile.of("--json", links[0])
+    assert all(link.is_symlink() for link in links)
+    assert sorted(tmp_path.iterdir()) == links
+
+
 def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     pipe, received = tmp_path / "pipe", []
     os.mkfifo(pipe)
