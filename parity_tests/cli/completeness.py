@@ -1,12 +1,11 @@
-"""Whether a report has each row that was to be judged, once, and no PASS beyond its bound: whoever sent it."""
+"""Whether a report has each row that was to be judged, once, and no PASS that its own numbers contradict: whoever sent it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from parity_tests.harness.findings import Verdict
-from parity_tests.harness.report.results import ORACLE, Row
+from parity_tests.harness.report.results import ORACLE, Row, contradiction
 
 Planned = Mapping[str, Sequence[tuple[str, str, str]]]  # of each device: candidate, check and dtype
 
@@ -24,8 +23,10 @@ def incomplete(rows: Iterable[Row], planned: Iterable[tuple[str, Planned]]) -> s
     for word, rest in (("missing", wanted - known), ("there, and was not asked for", known - wanted)):
         if rest:
             return f"the report is not complete: the row {', '.join(next(iter(rest)))} is {word}"
-    beyond = next((r for r in found if r.verdict is Verdict.PASS and not r.error_over_bound <= 1), None)
-    if beyond is not None:
-        where = f"{beyond.op}, {beyond.candidate}, {beyond.check}, {beyond.dtype}"
-        return f"the row {where} passes with {beyond.error_over_bound:g} times the error that its bound allows"
-    return None
+    row = next((row for row in found if contradiction(row) is not None), None)
+    if row is None:
+        return None
+    where = f"{row.op}, {row.candidate}, {row.check}, {row.dtype}"
+    if 0 <= row.error_over_bound <= 1:
+        return f"the row {where} passes with {row.comparisons} comparisons"
+    return f"the row {where} passes with {row.error_over_bound:g} times the error that its bound allows"

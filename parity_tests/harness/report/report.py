@@ -31,6 +31,7 @@ from parity_tests.harness.report.results import (
     Note,
     Row,
     WrongResult,
+    contradiction,
     failure_as_dict,
 )
 from parity_tests.harness.report.text import SHORT, as_text, verdict_line
@@ -216,6 +217,7 @@ class Report:
                 raise Malformed(f"rows[{i}].failure must be one of the {len(failures)} failures, and is {place}")
             row = built(Row, item | {"failure": None}, f"rows[{i}]")
             _check_shown(row.dtype, (), f"rows[{i}]")
+            _check_pass(row, f"rows[{i}]")
             rows.append(replace(row, failure=None if place is None else failures[place]))
         optional: Mapping[str, tuple[Any, Any]] = {
             "seconds": (dict[str, float], {}),
@@ -272,6 +274,13 @@ def _check_shown(dtype: str, wrong: Sequence[WrongResult], place: str) -> None:
     for i, result in enumerate(wrong):
         if result.heat is not None and (not result.heat or len({*map(len, result.heat), 0}) != 2):
             raise Malformed(f"{place}.wrong[{i}].heat must be rows of one length")
+
+
+def _check_pass(row: Row, place: str) -> None:
+    """Raise Malformed if a row passes with numbers that no right candidate has; gradparity writes no such row."""
+    if (found := contradiction(row)) is not None:
+        name, expected = found
+        raise Malformed(f"{place}.{name} must be {expected} in a row that passes, and is {getattr(row, name):g}")
 
 
 def _repeated(rows: Sequence[Row]) -> list[str]:

@@ -163,6 +163,18 @@ class Row:
         return self.verdict in (Verdict.PASS, Verdict.SKIPPED) or (self.verdict is Verdict.UNSUPPORTED and self.listed)
 
 
+def contradiction(row: Row) -> tuple[str, str] | None:
+    """Return the field of a row that contradicts its PASS, and a text: which values it may have; None if none does.
+
+    Rows of another verdict have nothing to contradict: one that was not judged may have compared nothing.
+    """
+    if row.verdict is not Verdict.PASS:
+        return None
+    if not 0 <= row.error_over_bound <= 1:  # NaN is not, either
+        return "error_over_bound", "a number from 0 to 1"
+    return None if row.comparisons > 0 else ("comparisons", "1 or more")
+
+
 @dataclass(frozen=True)
 class Note:
     """A line of a report about what was not judged, with the reason. `about`: what two notes of one thing share."""

@@ -29,6 +29,7 @@ def test_each_planned_row_once() -> None:
         ([*ROWS, replace(ROWS[0], op="cosine")], "the row cosine, f, forward, float32, cpu is there"),
         ([ROWS[0], replace(ROWS[1], error_over_bound=4e6)], "f, vjp, float32 passes with 4e+06 times the error"),
         ([ROWS[0], replace(ROWS[1], error_over_bound=math.nan)], "passes with nan times"),
+        ([ROWS[0], replace(ROWS[1], comparisons=0)], "f, vjp, float32 passes with 0 comparisons"),
     ],
 )
 def test_what_is_wrong_with_the_rows(rows: list[Row], words: str) -> None:
