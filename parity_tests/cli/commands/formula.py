@@ -61,14 +61,16 @@ def judge_formulas(path: Path, op: str | None, spec: Path | None) -> int:
     Raises:
         DerivativesFileError: the file cannot be read, or an entry of it is wrong.
         LookupError: it has no such operator.
-        ValueError: a spec for several entries.
+        ValueError: a file without entries, or a spec for several.
     """
     chosen = [entry for entry in entries(path) if entry.key == "Default"] if op is None else [lookup(op, path=path)]
     if spec is not None and len(chosen) != 1:
         raise ValueError(f"--spec is for one operator, and {path} has {len(chosen)}; choose one with --op")
+    if not chosen:
+        raise ValueError(f"{path}: has no entries with formulas; write one: - name: sin(Tensor self) -> Tensor")
     console = PrintableConsole()
     codes = [_judge(entry, spec, console) for entry in chosen]
-    return 1 if 1 in codes else max(codes, default=2)
+    return 1 if 1 in codes else max(codes)
 
 
 def _judge(entry: Entry, spec: Path | None, console: PrintableConsole) -> int:

@@ -152,3 +152,12 @@ def test_what_cannot_be_judged_is_told(written):
     assert str(path) in told.output
     two = written(WRONG_SIGN + SCALED)
     assert "--spec is for one operator" in gradparity("formula", str(two), "--spec", "my_case.py").output
+
+
+@pytest.mark.parametrize(("text", "says"), [("[]\n", "has no entries with formulas"), ("", "must be a list of entries")])
+def test_a_file_without_entries_is_told(written, text: str, says: str):
+    path = written(text)
+    told = gradparity("formula", str(path))
+    assert told.exit_code == 2
+    assert str(path) in told.stderr
+    assert says in told.stderr
