@@ -236,7 +236,9 @@ def new(case: Annotated[Path, typer.Argument(help="The Python file to write.")])
         write_case(case)
     except (OSError, ValueError) as error:
         raise _unusable(error) from error
-    message = f"{case} is written; judge it with: gradparity check {shlex.quote(str(case))}"
+    name = shlex.quote(str(case))
+    command = f"gradparity check {'-- ' if name.startswith('-') else ''}{name}"  # else it would be an option
+    message = f"{case} is written; judge it with: {command}"
     Output().show(message, soft_wrap=True, markup=False)
 
 

@@ -61,3 +61,12 @@ def test_a_name_that_cannot_be(tmp_path: Path, name: str, says: str):
     assert result.exit_code == 2
     assert says in result.stderr
     assert not [*tmp_path.rglob("*")]
+
+
+def test_the_command_that_it_prints_runs_of_a_name_that_begins_like_an_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    result = gradparity("new", "--", "-n.py")
+    assert (result.exit_code, result.stdout) == (0, "-n.py is written; judge it with: gradparity check -- -n.py\n")
+    assert gradparity("new", "n.py").stdout == "n.py is written; judge it with: gradparity check n.py\n"
