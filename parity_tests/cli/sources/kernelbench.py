@@ -119,7 +119,7 @@ class Problem:
         try:
             arguments = _seeded(getattr(module, "get_init_inputs", list))
             model = _seeded(lambda: _member(path, module, "Model")(*arguments))
-            inputs = _inputs(_member(path, module, "get_inputs"))
+            inputs = _inputs(_listing(_member(path, module, "get_inputs")))
             parameters = _positional(model)
             if len(inputs) > len(parameters):
                 raise TypeError(f"get_inputs() has {len(inputs)} values, and forward takes {len(parameters)}")
@@ -227,6 +227,19 @@ def _seeded(make: Callable[[], Any]) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         return make()
+
+
+def _listing(get_inputs: Callable[[], Any]) -> Callable[[], Sequence[Any]]:
+    """`get_inputs`, which raises a TypeError if it returns no list: a generator would draw after the seed is gone."""
+
+    def listed() -> Sequence[Any]:
+        given = get_inputs()
+        if not isinstance(given, list | tuple):
+            kind = type(given).__name__
+            raise TypeError(f"get_inputs() must return a list of what forward is called with, and returns a {kind}")
+        return given
+
+    return listed
 
 
 def _inputs(get_inputs: Callable[[], Sequence[Any]]) -> Sequence[Any]:
