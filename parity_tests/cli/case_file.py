@@ -9,6 +9,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
+from parity_tests.cli.regular_file import why_no_file
 from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.crosscheck import as_candidate, name_of, named
@@ -63,8 +64,8 @@ def load_module(path: Path, start: Path | None = None) -> ModuleType:
         CaseError: no such file, or it does not run.
     """
     file = Path(start or "", path)
-    if not file.is_file():
-        raise CaseError(f"{path}: {'is a directory; give a file' if file.is_dir() else 'no such file'}")
+    if reason := why_no_file(file):
+        raise CaseError(f"{path}: {reason}")
     if file.suffix != ".py":
         raise CaseError(f"{path}: not a Python file; its name must end in .py")
     name = f"gradparity_case_{path.stem}"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
+from parity_tests.cli.regular_file import why_no_file
 from parity_tests.harness.data_files import Malformed, parsed_json
 from parity_tests.harness.judging.reproducer import FORMAT
 
@@ -47,8 +48,8 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     Raises:
         ReplayError: there is no such file, or it is none that gradparity has written.
     """
-    if not path.is_file():
-        raise ReplayError(f"{path}: {'is a directory' if path.is_dir() else 'no such file'}")
+    if reason := why_no_file(path):
+        raise ReplayError(f"{path}: {reason}")
     try:
         with zipfile.ZipFile(path) as archive:
             arrays = _arrays(archive)

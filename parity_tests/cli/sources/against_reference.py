@@ -9,6 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parity_tests.cli.regular_file import why_no_file
 from parity_tests.cli.sources.apart import Apart
 from parity_tests.cli.sources.source import FailedCandidate
 from parity_tests.harness.isolation.budget import TRIAL_SECONDS
@@ -37,8 +38,8 @@ class Named:
         path, colon, name = text.rpartition(":")
         if not colon or not all(part.isidentifier() for part in name.split(".")):
             raise ValueError(f"{text}: write the file and the name in it, such as kernel.py:norm")
-        if not Path(path).is_file():
-            raise ValueError(f"{path}: {'is a directory; give a file' if Path(path).is_dir() else 'no such file'}")
+        if reason := why_no_file(Path(path)):
+            raise ValueError(f"{path}: {reason}")
         if not path.endswith(".py"):
             raise ValueError(f"{path}: not a Python file; its name must end in .py")
         return cls(Path(path), name)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parity_tests.cli.regular_file import why_no_file
+
 if TYPE_CHECKING:
     from parity_tests.harness.solutions.process import Solved
     from parity_tests.harness.solutions.proxy import Solution
@@ -76,8 +78,8 @@ class Apart:
         from parity_tests.harness.solutions.process import Solved
         from parity_tests.harness.solutions.proxy import Solution
 
-        if not path.is_file():
-            raise CaseError(f"{given}: {'is a directory; give a file' if path.is_dir() else 'no such file'}")
+        if reason := why_no_file(path):
+            raise CaseError(f"{given}: {reason}")
         file = path.resolve()
         hidden = [*self.hidden]
         if reference is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parity_tests.cli.regular_file import why_no_file
 from parity_tests.cli.sources.against_reference import AgainstReference, against_reference, reference_of_failure
 from parity_tests.cli.sources.apart import Apart
 from parity_tests.cli.sources.source import FailedCandidate, Source, SourceCommand
@@ -107,8 +108,8 @@ def case_file(
     if inputs is not None or sizes is not None:
         raise ValueError("--inputs and --sizes are about a reference: --reference FILE.py:NAME")
     for case in cases:
-        if not case.is_file():
-            raise ValueError(f"{case}: {'is a directory; give a file' if case.is_dir() else 'no such file'}")
+        if reason := why_no_file(case):
+            raise ValueError(f"{case}: {reason}")
         if case.suffix != ".py":
             raise ValueError(f"{case}: not a Python file; its name must end in .py")
     return [CaseFile(case, Path.cwd()) for case in dict.fromkeys(cases)]

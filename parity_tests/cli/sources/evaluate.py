@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from parity_tests.cli.regular_file import why_no_file
 from parity_tests.cli.sources.apart import CHECKS, Apart
 from parity_tests.cli.sources.backendbench import AT_CALLS, BackendBenchOperator, implementations
 from parity_tests.cli.sources.kernelbench import KernelBenchProblem
@@ -49,8 +50,10 @@ def solutions(
         if problem is None or solution is None:
             raise ValueError("give a problem and a solution, or --backendbench FOLDER")
         for path in (problem, solution):
-            if not path.is_file() or path.suffix != ".py":
-                raise ValueError(f"{path}: {'not a Python file' if path.exists() else 'no such file'}")
+            if reason := why_no_file(path):
+                raise ValueError(f"{path}: {reason}")
+            if path.suffix != ".py":
+                raise ValueError(f"{path}: not a Python file; its name must end in .py")
         kinds = (True,) if given_only else (True, False)
         return [KernelBenchProblem(problem, solution, given, Path.cwd()) for given in kinds]
     if problem is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -243,6 +244,18 @@ def test_a_file_that_is_not_there(tmp_path):
     result = gradparity("check", str(tmp_path / "nothing.py"))
     assert result.exit_code == 2
     assert result.stderr == f"gradparity: {tmp_path}/nothing.py: no such file\n"
+
+
+@pytest.mark.parametrize(
+    "command", ["check {}", "check {}:f --reference {}:g --inputs x:(n)", "replay {}", "mutate {}", "captures {}:f"]
+)
+def test_what_is_there_and_is_no_file(tmp_path, command):
+    """It exists: that there is no such file would send somebody looking for it."""
+    path = tmp_path / "fifo.py"
+    os.mkfifo(path)
+    result = gradparity(*(argument.format(path) for argument in command.split()))
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"gradparity: {path}: is not a regular file; give one")
 
 
 def test_a_file_that_is_not_python(case):

@@ -249,7 +249,7 @@ def test_a_small_file_that_claims_much(tmp_path: Path):
 
 
 def test_a_folder_and_a_missing_file(tmp_path):
-    assert refused(tmp_path) == "is a directory"
+    assert refused(tmp_path) == "is a directory; give a file"
     assert refused(tmp_path / "nothing.npz") == "no such file"
 
 

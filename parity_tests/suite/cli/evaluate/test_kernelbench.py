@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from parity_tests import OpSpec, Report
 from parity_tests.cli.app import app
+from parity_tests.cli.case_file import CaseError
 from parity_tests.cli.sources import kernelbench
 from parity_tests.cli.sources.problem_inputs import ProblemInputs, problem_inputs
 from parity_tests.harness.candidates.not_built import NotBuilt
@@ -114,6 +116,7 @@ def test_a_solution_that_cannot_be_used(tmp_path: Path, solution: str, reason: s
     [
         ((), "give a problem and a solution, or --backendbench FOLDER"),
         (("nowhere.py", "nowhere.py"), "nowhere.py: no such file"),
+        (("/dev/null", "nowhere.py"), "/dev/null: is not a regular file"),
         (("--backendbench", "nowhere"), "--backendbench nowhere: is no folder"),
         (("--op", "add__Tensor"), "--op is about a folder of operators"),
     ],
@@ -121,6 +124,20 @@ def test_a_solution_that_cannot_be_used(tmp_path: Path, solution: str, reason: s
 def test_what_cannot_be_evaluated(arguments: tuple[str, ...], message: str) -> None:
     code, said = _evaluate(*arguments)
     assert (code, message in said) == (2, True), said
+
+
+@pytest.mark.parametrize(
+    ("returned", "kind"), [("(x for x in [torch.randn(2, 3)])", "generator"), ("torch.randn(2, 3)", "Tensor")]
+)
+def test_get_inputs_must_return_a_list(tmp_path: Path, returned: str, kind: str) -> None:
+    path = tmp_path / "problem.py"
+    model = "class Model(torch.nn.Module):\n    def forward(self, x):\n        return torch.tanh(x)\n"
+    path.write_text(f"import torch\n{model}def get_inputs():\n    return {returned}\n")
+    says = f"get_inputs() must return a list of what forward is called with, and returns a {kind}"
+    with pytest.raises(CaseError, match=re.escape(says)):
+        kernelbench.Problem.of(path, tmp_path)
+    path.write_text(path.read_text().replace(returned, "(torch.randn(2, 3),)"))
+    assert [*kernelbench.Problem.of(path, tmp_path).inputs] == ["x"]
 
 
 # What is read into a problem.
