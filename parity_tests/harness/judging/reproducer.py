@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import importlib
 import io
@@ -41,6 +42,7 @@ from parity_tests.harness.trial.trial import Trial
 FORMAT = 1
 FACTS = "facts"  # the array of the file that is text
 _TEMPLATES = Path(__file__).parent
+codecs.lookup("unicode-escape")  # Jinja's: a candidate may leave its process without the right to read Python's files
 _PROJECTIONS = {"symmetric": "symmetric", "definite": "symmetric", "lower": "np.tril", "probabilities": "with_sum_zero"}
 
 

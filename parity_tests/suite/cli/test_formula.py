@@ -154,7 +154,9 @@ def test_what_cannot_be_judged_is_told(written):
     assert "--spec is for one operator" in gradparity("formula", str(two), "--spec", "my_case.py").output
 
 
-@pytest.mark.parametrize(("text", "says"), [("[]\n", "has no entries with formulas"), ("", "must be a list of entries")])
+@pytest.mark.parametrize(
+    ("text", "says"), [("[]\n", "has no entries with formulas"), ("", "must be a list of entries")]
+)
 def test_a_file_without_entries_is_told(written, text: str, says: str):
     path = written(text)
     told = gradparity("formula", str(path))

@@ -348,3 +348,16 @@ def test_another_version_is_told(tmp_path):
     assert (
         f"the failure was found with torch 1.0; this is {torch.__version__}" in gradparity("replay", str(path)).stdout
     )
+
+
+@pytest.mark.slow
+def test_the_script_is_written_where_python_cannot_read_its_own_files_any_more():
+    """As after a candidate's `os.setuid`: what is not imported by then cannot be."""
+    code = (
+        "import sys\n"
+        "from parity_tests.harness.judging.reproducer import _templates\n"
+        "sys.meta_path.clear()\n"
+        "print(_templates().get_template('reproducer.py.jinja').name)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout.strip()) == (0, "reproducer.py.jinja"), ran.stderr
