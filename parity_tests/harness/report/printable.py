@@ -11,7 +11,7 @@ from rich.segment import Segment
 # Control characters but for tabs and ends of lines, those that reverse the direction of text, and lone surrogates.
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
-LEAST = 40  # columns of a terminal: a table of one candidate has so many
+LEAST = 20  # columns of a terminal
 _USUAL = 80
 
 

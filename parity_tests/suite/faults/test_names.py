@@ -151,7 +151,7 @@ def test_a_terminal_without_unicode():
     assert b"\\u27e8vjp, p\\u27e9 \\u2713" in raw.getvalue()
 
 
-@pytest.mark.parametrize(("columns", "width"), [("0", 80), ("1", 40), ("39", 40), ("41", 41), ("200", 200), ("x", 80)])
+@pytest.mark.parametrize(("columns", "width"), [("0", 80), ("1", 20), ("19", 20), ("21", 21), ("200", 200), ("x", 80)])
 def test_a_terminal_has_a_least_width(monkeypatch: pytest.MonkeyPatch, columns: str, width: int) -> None:
     """Of none at all rich shows nothing, as if there were nothing to say."""
     monkeypatch.setenv("COLUMNS", columns)
