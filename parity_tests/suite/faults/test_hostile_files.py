@@ -168,6 +168,12 @@ HOSTILE_REPORTS: dict[str, tuple[Callable[[], str | bytes], str]] = {
     "seconds of a run: a list": (changed("seconds", to=[]), "seconds must be an object"),
     "seconds of a run: text": (changed("seconds", to={"total": "x"}), 'seconds["total"] must be a number'),
     "catches: numbers": (changed("catches", to={"vjp": 1}), 'catches["vjp"] must be text'),
+    "a pass of a negative count": (changed("rows", 0, "comparisons", to=-5), "rows[0].comparisons must be 1 or more"),
+    "a pass of no number": (changed("rows", 0, "error_over_bound", to=None), "must be a number from 0 to 1"),
+    "a pass that is not finite": (
+        changed("rows", 0, "error_over_bound", to=float("nan")),
+        "rows[0].error_over_bound must be a number from 0 to 1 in a row that passes, and is nan",
+    ),
     "allow_suspect: text": (changed("allow_suspect", to="no"), "allow_suspect must be true or false"),
 }
 
@@ -197,10 +203,10 @@ ODD_REPORTS: dict[str, Callable[[], str]] = {
     "an environment of anything": changed("environment", to={"torch": [1, {"a": None}], "\ud800": None, "seed": 1e999}),
     "half a character": changed("rows", 0, "op", to="\ud800"),
     "control characters": changed("rows", 0, "candidate", to="a\x1b[31m\u202eb\x00\n| c |"),
-    "a negative count": changed("rows", 0, "comparisons", to=-5),
-    "no number": changed("rows", 0, "error_over_bound", to=None),
+    "a negative count": changed("rows", 1, "comparisons", to=-5),
+    "no number": changed("rows", 1, "error_over_bound", to=None),
     "a check that is not ours": changed("rows", 0, "check", to="theirs"),
-    "a number that is not finite": changed("rows", 0, "error_over_bound", to=float("nan")),
+    "a number that is not finite": changed("rows", 1, "error_over_bound", to=float("nan")),
     "a heat map of infinities": changed(*WRONG, "heat", to=[[None, None]]),
     "no index": changed(*WRONG, "index", to=None),
     "nothing is there": changed("rows", to=[]),
