@@ -13,7 +13,7 @@ from parity_tests.harness.candidates.base import AnyCandidate, InDims, MaybeTens
 from parity_tests.harness.candidates.inplace_writes import WRITTEN, InplaceWriteDetector
 from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.reasons import Reason
-from parity_tests.harness.candidates.torch_leaves import accumulate, leaves_of, paired
+from parity_tests.harness.candidates.torch_leaves import accumulate, laid_out, leaves_of, paired
 from parity_tests.harness.candidates.torch_modules import evaluated, with_parameters
 from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD, BackwardOnly, BadOutput, Refused, refusals
 
@@ -150,7 +150,7 @@ class Candidate(AnyCandidate):
             x.grad = gradient
         for directions in cotangents:
             accumulate(self.forward(leaves), directions)
-        return tuple(x.grad for x in leaves)
+        return laid_out(tuple(x.grad for x in leaves), leaves)
 
     def vjp_undefined(self, primals: Sequence[torch.Tensor]) -> MaybeTensors | None:
         """Reverse mode when no cotangent at all is defined; None if nothing can be differentiated."""
@@ -323,7 +323,7 @@ class Graph:
             accumulate(self.outputs, cotangents, retain_graph)
         except BackwardOnly as refusal:  # it refuses both, which leaves it without a gradient
             raise refusal.__cause__ or refusal from None
-        return tuple(x.grad for x in self.inputs)
+        return laid_out(tuple(x.grad for x in self.inputs), self.inputs)
 
 
 class _Undefined(torch.autograd.Function):
@@ -367,7 +367,7 @@ def _pullback(
                 allow_unused=True,
             )
         )
-    return tuple(next(gradients) if x.requires_grad else None for x in arguments)
+    return laid_out(tuple(next(gradients) if x.requires_grad else None for x in arguments), arguments)
 
 
 def _differentiable_again(gradients: MaybeTensors) -> MaybeTensors:

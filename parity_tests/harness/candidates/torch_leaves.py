@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from parity_tests.harness.candidates.base import MaybeTensors
 from parity_tests.harness.candidates.torch_refusals import BadOutput, refusals
 
 
@@ -46,3 +47,20 @@ def accumulate(
     if pairs:
         with refusals():
             torch.autograd.backward([y for y, _ in pairs], [w for _, w in pairs], retain_graph=retain_graph)
+
+
+def laid_out(gradients: MaybeTensors, inputs: Sequence[torch.Tensor]) -> MaybeTensors:
+    """Return the gradients, after a check that each has the layout of its input: an optimizer adds one to the other.
+
+    Raises:
+        BadOutput: one is sparse or nested, and its input is not.
+    """
+    for place, (x, gradient) in enumerate(zip(inputs, gradients, strict=True), 1):
+        if gradient is not None and (gradient.layout is not x.layout or gradient.is_nested is not x.is_nested):
+            found, expected = _layout_of(gradient), _layout_of(x)
+            raise BadOutput(f"returned a gradient for input {place} that is {found}, where the input is {expected}")
+    return gradients
+
+
+def _layout_of(x: torch.Tensor) -> str:
+    return f"nested, {x.layout}" if x.is_nested else str(x.layout)
