@@ -1,4 +1,4 @@
-"""Whether a report has each row that was to be judged, once, and no PASS that its numbers contradict: whoever sent it."""
+"""Whether a report has each row that was to be judged, once, and no PASS that its numbers contradict."""
 
 from __future__ import annotations
 
