@@ -10,22 +10,20 @@ that. Allowed is what lies between the slopes of the two sides, which encloses a
 more as the slopes differ by from side to side and from h to 2h, and as the forward's bounds of rounding make of them.
 That tells a gradient that is lost, halved or of another sign, not a small error.
 
-Where nothing is lost without a word, nothing is asked: of what the candidate detaches by itself, or computes under
-`torch.no_grad`, and of an operator whose gradient is a choice (`OpSpec.surrogate`). Not found is what only C++ code or
-another process holds.
+A gradient that these differences contradict may be that of the rest, where the candidate detaches something by itself,
+or computes it under `torch.no_grad`: then what is detached keeps its value in the differences, and a gradient that is
+lost elsewhere is still told. Nothing is asked of an operator whose gradient is a choice (`OpSpec.surrogate`). Not found
+is what only C++ code or another process holds.
 """
 
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch.overrides import TorchFunctionMode
 
 from parity_tests.harness.candidates.captured_tensors import captured_tensors, tensors_of
 from parity_tests.harness.candidates.torch_candidate import Candidate
@@ -34,11 +32,11 @@ from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Convention, Fact, Finding, NotApplicable
 from parity_tests.harness.numbers import conversion
-from parity_tests.harness.numbers.formats import FORMATS
+from parity_tests.harness.numbers.formats import FORMATS, Precision
+from parity_tests.harness.trial.detached import Detached
 from parity_tests.harness.trial.trial import Trial
 
 _WHERE = "captured, and no input"
-_HARNESS = str(Path(__file__).parents[1])
 
 
 def _run(trial: Trial) -> Iterator[Finding]:
@@ -49,9 +47,9 @@ def _run(trial: Trial) -> Iterator[Finding]:
         raise NotApplicable("the candidate captures no tensor that requires a gradient")
     told = False
     for name, tensor in tensors.items():
-        finding = _judged(trial, candidate, name, tensor)
-        told |= finding.evidence > 0 or isinstance(finding, Convention)
-        yield finding
+        for finding in _judged(trial, candidate, name, tensor):
+            told |= finding.evidence > 0
+            yield finding
     if not told:
         raise NotApplicable("no output has a finite error bound there, so that differences tell nothing")
 
@@ -83,43 +81,94 @@ def _inputs(trial: Trial) -> list[torch.Tensor]:
     return trial.tensors(trial.primals)
 
 
-def _judged(trial: Trial, candidate: Candidate, name: str, tensor: torch.Tensor) -> Finding:
+def _judged(trial: Trial, candidate: Candidate, name: str, tensor: torch.Tensor) -> Iterator[Finding]:
     """The slope of the outputs against random weights, along a random direction of one captured tensor."""
-    count = len(trial.primals)
-    weights = trial.arguments("vjp")[count:]
+    weights = trial.arguments("vjp")[len(trial.primals) :]
     direction = trial.precision.rounded(trial.sample.draw(f"direction of {name}", tuple(tensor.shape)))
-    slope, detaches = _by_autograd(trial, candidate, tensor, weights, direction)
+    line = _Line(trial, candidate, name, tensor, weights, direction)
+    slope, detached = line.by_autograd()
+    near, allowed, room = line.by_differences()
+    holds = not abs(slope - near) > allowed  # NaN tells nothing
+    if not holds and detached.found:
+        of_the_rest, allowed, room = line.by_differences(detached)
+        holds = not abs(slope - of_the_rest) > allowed
+        if holds:
+            text = f"{slope:.6g} along a random direction, and {near:.6g} with all that the candidate detaches"
+            yield Convention(name, text, _WHERE)
+    yield Fact(name, holds, _violation(slope, near), _WHERE, evidence=int(math.isfinite(room)))
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The candidate's outputs against weights, Re <w, y>, along a line through one captured tensor."""
+
+    trial: Trial
+    candidate: Candidate
+    name: str
+    tensor: torch.Tensor
+    weights: Sequence[np.ndarray]
+    direction: np.ndarray
+
+    def by_autograd(self) -> tuple[float, Detached]:
+        """The slope by the candidate's gradient, and what the candidate detaches."""
+        with Detached() as detached, under(_WHERE):
+            graph = self.candidate.record(_inputs(self.trial))
+        accumulated = self.tensor.grad
+        try:
+            with under(_WHERE):
+                (gradient,) = replace(graph, inputs=[self.tensor]).vjp(self.trial.tensors(self.weights))
+        finally:
+            self.tensor.grad = accumulated
+        if gradient is None:
+            return 0.0, detached
+        return float(np.sum(np.real(conversion.to_numpy(gradient)) * self.direction)), detached
+
+    def by_differences(self, detached: Detached | None = None) -> tuple[float, float, float]:
+        """The slope by differences, how far from it a right one may be, and that without what a kink makes of it.
+
+        With `detached`, what the candidate detaches has the values at the tensor itself, as its gradient supposes.
+        """
+        precision, before = _coarser(self.trial, self.tensor), self.tensor.detach().clone()
+        h = 2.0 ** round(math.log2(precision.u) / 3)
+
+        def value(step: float) -> float:
+            with torch.no_grad():
+                moved = conversion.to_numpy(before) + step * self.direction
+                self.tensor.data.copy_(torch.from_numpy(np.asarray(moved)))
+            with under(f"{self.name} moved by {step:g} along a direction"):
+                if detached is None:
+                    with torch.no_grad():
+                        return self._against(self.candidate.forward(_inputs(self.trial)))
+                with detached.held() as held:  # gradients are recorded, as they were: there is nothing to detach else
+                    outputs = self.candidate.record(_inputs(self.trial)).outputs
+                return self._against(outputs) if held.repeats else math.nan
+
+        try:
+            left, middle, right = value(-h), value(0.0), value(h)
+            far = (value(2 * h) - value(-2 * h)) / (4 * h)
+        finally:
+            self.tensor.data.copy_(before)
+        sides = ((right - middle) / h, (middle - left) / h)
+        near, kink = sum(sides) / 2, abs(sides[1] - sides[0])
+        with np.errstate(invalid="ignore", over="ignore"):
+            bounds = [y.bound for y in self.trial.oracle.ask("forward", self.trial.primals, precision)]
+            products = zip(self.weights, bounds, strict=True)
+            rounding = 4 * sum(float(np.sum(np.abs(w) * bound)) for w, bound in products) / h
+            # The direction is rounded with the tensor that it is added to.
+            largest = float(np.max(np.abs(conversion.to_numpy(before)), initial=0.0))
+            rounding += 2 * precision.u * abs(near) * largest / h
+        room = abs(near - far) + kink + rounding
+        return near, room + kink / 2, room
+
+    def _against(self, outputs: Sequence[torch.Tensor]) -> float:
+        products = zip(self.weights, map(conversion.to_numpy, outputs), strict=True)
+        return sum(float(np.sum(np.conj(w) * y).real) for w, y in products)
+
+
+def _coarser(trial: Trial, tensor: torch.Tensor) -> Precision:
+    """The format of the trial, or that of the tensor, if it has fewer digits."""
     dtype = str(tensor.dtype.to_real()).removeprefix("torch.")
-    precision = max(trial.precision, FORMATS.get(dtype, trial.precision), key=lambda format: format.u)
-    h = 2.0 ** round(math.log2(precision.u) / 3)
-    before = tensor.detach().clone()
-
-    def value(step: float) -> float:
-        with torch.no_grad():
-            moved = conversion.to_numpy(before) + step * direction
-            tensor.data.copy_(torch.from_numpy(np.asarray(moved)))
-        with under(f"{name} moved by {step:g} along a direction"):
-            return _against(weights, candidate.forward(_inputs(trial)))
-
-    try:
-        left, middle, right = value(-h), value(0.0), value(h)
-        far = (value(2 * h) - value(-2 * h)) / (4 * h)
-    finally:
-        tensor.data.copy_(before)
-    sides = sorted([(right - middle) / h, (middle - left) / h])
-    near = sum(sides) / 2
-    with np.errstate(invalid="ignore", over="ignore"):
-        bounds = [y.bound for y in trial.oracle.ask("forward", trial.primals, precision)]
-        rounding = 4 * sum(float(np.sum(np.abs(w) * bound)) for w, bound in zip(weights, bounds, strict=True)) / h
-        # The direction is rounded with the tensor that it is added to.
-        rounding += 2 * precision.u * abs(near) * float(np.max(np.abs(conversion.to_numpy(before)), initial=0.0)) / h
-    room = abs(near - far) + (sides[1] - sides[0]) + rounding
-    holds = not (slope < sides[0] - room or slope > sides[1] + room)  # NaN tells nothing
-    if slope == 0 and not holds and detaches:
-        return Convention(
-            name, "gets no gradient: the candidate detaches something, or computes it under no_grad", _WHERE
-        )
-    return Fact(name, holds, _violation(slope, near), _WHERE, evidence=int(math.isfinite(room)))
+    return max(trial.precision, FORMATS.get(dtype, trial.precision), key=lambda format: format.u)
 
 
 def _violation(slope: float, near: float) -> str:
@@ -129,47 +178,6 @@ def _violation(slope: float, near: float) -> str:
             "an input of the torch.autograd.Function, or require no gradient of it"
         )
     return f"has a gradient of {slope:.6g} along a random direction, where differences of the outputs are {near:.6g}"
-
-
-def _by_autograd(
-    trial: Trial,
-    candidate: Candidate,
-    tensor: torch.Tensor,
-    weights: Sequence[np.ndarray],
-    direction: np.ndarray,
-) -> tuple[float, bool]:
-    """The slope by the candidate's gradient, and whether the candidate detaches anything."""
-    with _Detaching() as mode, under(_WHERE):
-        graph = candidate.record(_inputs(trial))
-    accumulated = tensor.grad
-    try:
-        with under(_WHERE):
-            (gradient,) = replace(graph, inputs=[tensor]).vjp(trial.tensors(weights))
-    finally:
-        tensor.grad = accumulated
-    slope = 0.0 if gradient is None else float(np.sum(np.real(conversion.to_numpy(gradient)) * direction))
-    return slope, mode.seen
-
-
-def _against(weights: Sequence[np.ndarray], outputs: Sequence[torch.Tensor]) -> float:
-    """Re <w, y>, in float64."""
-    products = zip(weights, map(conversion.to_numpy, outputs), strict=True)
-    return sum(float(np.sum(np.conj(w) * y).real) for w, y in products)
-
-
-class _Detaching(TorchFunctionMode):
-    """Notes whether the candidate's code in Python detaches a tensor, or turns the recording of gradients off."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen = False
-
-    def __torch_function__(self, func: Callable, types, args=(), kwargs=None):
-        turned_off = func is torch._C._set_grad_enabled and args[:1] == (False,)
-        of_data = getattr(func, "__self__", None) is torch.Tensor.data
-        own = sys._getframe(1).f_code.co_filename.startswith(_HARNESS)
-        self.seen |= not own and (turned_off or of_data or func in (torch.Tensor.detach, torch.detach))
-        return func(*args, **(kwargs or {}))
 
 
 CHECK = Check(

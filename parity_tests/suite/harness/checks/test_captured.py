@@ -63,6 +63,18 @@ def test_what_is_not_dense_is_left_out():
     assert captured_tensors(lambda x: sparse @ x) == {}
 
 
+class Halved(torch.autograd.Function):
+    """The identity with half of its gradient."""
+
+    @staticmethod
+    def forward(ctx, z):
+        return z.clone()
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        return cotangents[0] / 2
+
+
 def test_a_complex_tensor_has_its_gradient_too():
     phase = torch.tensor(normal(3) + 1j * normal(3, seed=1), requires_grad=True)
     own = phase.detach().numpy().copy()
@@ -70,15 +82,6 @@ def test_a_complex_tensor_has_its_gradient_too():
 
     def turned(x):
         return (phase * x).abs() ** 2
-
-    class Halved(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, z):
-            return z.clone()
-
-        @staticmethod
-        def backward(ctx, z_bar):
-            return z_bar / 2
 
     assert judged(turned, spec, "captured").verdict is Verdict.PASS
     wrong = judged(lambda x: (Halved.apply(phase) * x).abs() ** 2, spec, "captured")
@@ -107,8 +110,86 @@ def test_what_is_detached_on_purpose_is_a_convention():
 
     for call in (lambda x: ONE.detach() * x, under_no_grad):
         row = judged(call, SPEC, "captured")
-        assert row.verdict is not Verdict.MISMATCH, row
-        assert "gets no gradient" in " ".join(map(str, row.conventions))
+        assert row.verdict is Verdict.PASS, row
+        assert "is 0 along a random direction, and " in " ".join(map(str, row.conventions))
+
+
+class Lost(torch.autograd.Function):
+    """ONE * x, without a gradient for ONE."""
+
+    @staticmethod
+    def forward(ctx, x):
+        with torch.enable_grad():  # as a Function may that differentiates in its forward
+            pass
+        return ONE.detach() * x
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        return ONE.detach() * cotangents[0]
+
+
+def _beside_a_detached_input(x):
+    return Lost.apply(x) + 0 * x.detach().abs().amax()
+
+
+def _beside_no_grad(x):
+    with torch.no_grad():
+        scale = x.abs().sum()
+        scale[...] = 1.0
+    return Lost.apply(x) * scale
+
+
+def _beside_another_part(x):
+    return Lost.apply(x) + ONE.detach() - ONE.data
+
+
+@pytest.mark.parametrize("call", [Lost.apply, _beside_a_detached_input, _beside_no_grad, _beside_another_part])
+def test_a_lost_gradient_is_found_beside_something_detached(call):
+    assert judged(call, SPEC, "captured").verdict is Verdict.MISMATCH
+
+
+def _by_its_own_largest(x):
+    return x * ONE * 3 / ONE.detach().square().sum()
+
+
+def _written_under_no_grad(x):
+    scale = torch.zeros_like(x)
+    with torch.no_grad():
+        scale[:] = ONE
+        scale.mul_(ONE)
+    return scale * ONE * x
+
+
+def _detached_after_a_function(x):
+    return x * ONE * torch.ones_like(ONE) / _Kept.apply(ONE).detach()  # of which autograd knows that it is ONE
+
+
+def _detached_of_a_lost_one(x):
+    return x * Lost.apply(x.new_ones(3)).detach() * ONE
+
+
+class _Kept(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, y):
+        return y.clone()
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        return cotangents[0]
+
+
+@pytest.mark.parametrize(
+    "call", [_by_its_own_largest, _written_under_no_grad, _detached_after_a_function, _detached_of_a_lost_one]
+)
+def test_the_gradient_of_what_is_not_detached_is_a_convention(call):
+    row = judged(call, SPEC, "captured")
+    assert row.verdict is Verdict.PASS, row
+    assert "with all that the candidate detaches" in " ".join(map(str, row.conventions))
+
+
+def test_half_of_the_gradient_of_the_rest_is_a_mismatch():
+    row = judged(lambda x: x * Halved.apply(ONE) * 3 / ONE.detach().square().sum(), SPEC, "captured")
+    assert row.verdict is Verdict.MISMATCH
 
 
 def test_a_kink_at_the_tensor_itself_takes_either_side():
