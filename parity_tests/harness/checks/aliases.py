@@ -20,7 +20,7 @@ from parity_tests.harness.findings import Finding, NotApplicable
 from parity_tests.harness.trial.sums import compare_sum
 from parity_tests.harness.trial.trial import Trial
 
-_EVERY_PAIR_UP_TO = 4  # inputs of one kind; of more each one and the next
+_EVERY_PAIR_UP_TO = 8  # inputs of one kind; of more each one and the next
 
 
 def _run(trial: Trial) -> Iterator[Finding]:

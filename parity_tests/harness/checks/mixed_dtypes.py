@@ -1,12 +1,13 @@
 """mixed_dtypes: one input in bfloat16 and the others in float32, and the reverse, as weights in float32 are the rule.
 
-Whoever refuses such a call is not judged. Whoever takes it computes within the error that bfloat16 explains, and each
-gradient has the dtype of its input.
+The same with float16. Whoever refuses such a call is not judged. Whoever takes it computes within the error that the
+shorter format explains, and each gradient has the dtype of its input.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,11 +20,11 @@ from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import first_line, under
 from parity_tests.harness.findings import Fact, Finding, NotApplicable
 from parity_tests.harness.numbers import conversion
-from parity_tests.harness.numbers.formats import PRECISIONS
+from parity_tests.harness.numbers.formats import PRECISIONS, Precision
 from parity_tests.harness.trial.trial import Trial
 from parity_tests.harness.trial.two_formats import compared, in_either
 
-_FLOAT32, _BFLOAT16 = PRECISIONS["float32"], PRECISIONS["bfloat16"]
+_FLOAT32, _SHORT = PRECISIONS["float32"], (PRECISIONS["bfloat16"], PRECISIONS["float16"])
 
 
 def _run(trial: Trial) -> Iterator[Finding]:
@@ -32,20 +33,21 @@ def _run(trial: Trial) -> Iterator[Finding]:
     spec, names = trial.oracle.spec, trial.oracle.inputs
     if len(names) < 2:
         raise NotApplicable("it has one input, so its dtypes cannot be mixed")
-    lacking = [precision.name for precision in (_FLOAT32, _BFLOAT16) if not spec.exists_in(precision.name)]
-    if lacking:
-        raise NotApplicable(f"OpSpec.dtypes says that there is no operator in {lacking[0]}")
+    formats = [precision for precision in _SHORT if spec.exists_in(precision.name)]
+    if not formats or not spec.exists_in(_FLOAT32.name):
+        lacking = "a format of 16 bits" if spec.exists_in(_FLOAT32.name) else _FLOAT32.name
+        raise NotApplicable(f"OpSpec.dtypes says that there is no operator in {lacking}")
     refusals = list[Exception]()
     patterns = [
         tuple((i == j) != reverse for j in range(len(names))) for reverse in (False, True) for i in range(len(names))
     ]
-    patterns = [*dict.fromkeys(patterns)]
-    for short in patterns:
+    calls = [*itertools.product(formats, dict.fromkeys(patterns))]
+    for precision, short in calls:
         try:
-            yield from _judged(trial, short)
+            yield from _judged(trial, precision, short)
         except _TwoDtypes as refusal:
             refusals.append(refusal)
-    if len(refusals) == len(patterns):
+    if len(refusals) == len(calls):
         raise NotApplicable(f"it takes no inputs of two dtypes: {refusals[0]}")
 
 
@@ -53,18 +55,18 @@ class _TwoDtypes(Exception):
     """Raised where the candidate refuses a call with inputs of two dtypes; the message is the candidate's."""
 
 
-def _judged(trial: Trial, short: tuple[bool, ...]) -> Iterator[Finding]:
-    """Values and gradients where these inputs are in bfloat16 and the others in float32."""
-    # All numbers are exact in bfloat16, so that both dtypes have them.
-    exact, count = replace(trial, precision=_BFLOAT16), len(short)
+def _judged(trial: Trial, precision: Precision, short: tuple[bool, ...]) -> Iterator[Finding]:
+    """Values and gradients where these inputs are in a format of 16 bits and the others in float32."""
+    # All numbers are exact in the shorter format, so that both dtypes have them.
+    exact, count = replace(trial, precision=precision), len(short)
     args = exact.arguments("vjp")
-    dtypes = [getattr(torch, (_BFLOAT16 if x else _FLOAT32).name) for x in short]
+    dtypes = [getattr(torch, (precision if x else _FLOAT32).name) for x in short]
     tensors = replace(trial, precision=_FLOAT32).tensors(args)
     inputs = [x.to(dtype) for x, dtype in zip(tensors[:count], dtypes, strict=True)]
     constants = conversion.constants(trial.sample.constants, _FLOAT32, trial.device)
     candidate = trial.candidate.with_constants(constants)
-    in_bfloat16 = [name for name, x in zip(trial.oracle.inputs, short, strict=True) if x]
-    where = f"{', '.join(in_bfloat16)} in bfloat16, the other inputs in float32"
+    shorter = [name for name, x in zip(trial.oracle.inputs, short, strict=True) if x]
+    where = f"{', '.join(shorter)} in {precision.name}, the other inputs in float32"
     try:
         with under(where), _without_warnings():
             recorded = candidate.record(inputs).outputs
@@ -106,5 +108,5 @@ CHECK = Check(
     generic=True,
     one_dtype=True,
     torch_only="PyTorch's operators take inputs of two dtypes, JAX promotes them first",
-    real_only="bfloat16 has no complex numbers",
+    real_only="formats of 16 bits have no complex numbers",
 )

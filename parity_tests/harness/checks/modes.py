@@ -1,15 +1,15 @@
 """modes: the candidate is the same function in whatever mode it is called.
 
 Without gradients, as in every inference: under `torch.no_grad()` and `torch.inference_mode()`, twice in a row. Under
-`torch.use_deterministic_algorithms(True)`. With an `nn.Parameter` for an input, as weights are. And in `eval()`, where
-it has modules that mean the same function there; see `AnyCandidate.evaluating`.
+`torch.use_deterministic_algorithms(True)`. With an `nn.Parameter` for an input, as weights are, and for each of them.
+And in `eval()`, where it has modules that mean the same function there; see `AnyCandidate.evaluating`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 
@@ -33,8 +33,12 @@ _RECORDS_NOTHING = r"does not require grad and does not have a grad_fn|Inference
 def _run(trial: Trial) -> Iterator[Finding]:
     yield from _values_without_gradients(trial)
     yield from _recorded(trial, "under torch.use_deterministic_algorithms(True)", _deterministic)
-    for i, name in enumerate(trial.oracle.inputs):
-        yield from _recorded(trial, f"{name} is an nn.Parameter", contextlib.nullcontext, parameter=i)
+    names = trial.oracle.inputs
+    for i, name in enumerate(names):
+        yield from _recorded(trial, f"{name} is an nn.Parameter", contextlib.nullcontext, parameters=[i])
+    if len(names) > 1:
+        where = "each input is an nn.Parameter"
+        yield from _recorded(trial, where, contextlib.nullcontext, parameters=range(len(names)))
     with trial.candidate.evaluating() as changed:  # at last: it asks for buffers that the calls before wrote to
         if changed and not _reference_changes(trial):
             yield from _recorded(trial, "in eval()", contextlib.nullcontext)
@@ -64,13 +68,13 @@ def _values_without_gradients(trial: Trial, mode: str = "") -> Iterator[Finding]
 
 
 def _recorded(
-    trial: Trial, where: str, mode: Callable[[], contextlib.AbstractContextManager], parameter: int | None = None
+    trial: Trial, where: str, mode: Callable[[], contextlib.AbstractContextManager], parameters: Iterable[int] = ()
 ) -> Iterator[Finding]:
-    """Values and gradients of one call in a mode; `parameter`: the input that is an `nn.Parameter`."""
+    """Values and gradients of one call in a mode; `parameters`: the inputs that are an `nn.Parameter`."""
     args, count = trial.arguments("vjp"), len(trial.primals)
     tensors = trial.tensors(args)
-    if parameter is not None:
-        tensors[parameter] = torch.nn.Parameter(tensors[parameter])
+    for i in parameters:
+        tensors[i] = torch.nn.Parameter(tensors[i])
     with mode(), under(where):
         values = trial.counted("forward", trial.candidate.record(tensors[:count]).outputs)
         gradients = trial.candidate.vjp(tensors[:count], tensors[count:])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import torch
+
+from parity_tests import OpSpec
 from parity_tests.suite.harness._ops import PAIR, Pair, pair, pair_backward
 from parity_tests.suite.mistakes import Case, Mistake
 
@@ -46,6 +49,30 @@ class WrongValuesInOneBuffer(Pair):
         return pair(x, x if neighbours else y)
 
 
+def _product(a, b, c, d, e):
+    return a * b * c * d * e
+
+
+FIVE = OpSpec("five", primal=_product, signature="(n),(n),(n),(n),(n)->(n)")
+
+
+class Five(torch.autograd.Function):
+    """The product of five; the gradient of the fourth is lost where the first is the same tensor."""
+
+    @staticmethod
+    def forward(ctx, *args):
+        ctx.save_for_backward(*args)
+        return _product(*args)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        args = ctx.saved_tensors
+        bars = [cotangents[0] * torch.stack([y for y in args[:i] + args[i + 1 :]]).prod(0) for i in range(5)]
+        if args[0].data_ptr() == args[3].data_ptr():
+            bars[3] = None
+        return tuple(bars)
+
+
 _PASSES = ("forward", "vjp", "input_subsets", "layouts", "purity", "interleaved")
 CASES = (
     Case(
@@ -58,4 +85,5 @@ CASES = (
             "neighbours in memory": Mistake(WrongValuesInOneBuffer.apply, "aliases", passes=_PASSES),
         },
     ),
+    Case(FIVE, _product, {"the first and the fourth of five": Mistake(Five.apply, "aliases", passes=_PASSES)}),
 )

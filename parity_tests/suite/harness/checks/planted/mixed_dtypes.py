@@ -23,6 +23,16 @@ class HalvedIfPromoted(Pair):
         return x_bar, y_bar / 2 if (x.dtype, y.dtype) == (torch.bfloat16, torch.float32) else y_bar
 
 
+class HalvedBesideFloat16(Pair):
+    """The same in the other format of 16 bits."""
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x, y = ctx.saved_tensors
+        x_bar, y_bar = Pair.backward(ctx, *cotangents)
+        return x_bar, y_bar / 2 if (x.dtype, y.dtype) == (torch.float16, torch.float32) else y_bar
+
+
 def _memory_of_another_dtype(x, y):
     """A kernel that takes the dtype of x for that of y's memory."""
     if (x.dtype, y.dtype) == (torch.bfloat16, torch.float32):
@@ -74,6 +84,7 @@ CASES = (
         pair,
         {
             "a gradient halved": Mistake(HalvedIfPromoted.apply, "mixed_dtypes", "bfloat16", passes=_PASSES),
+            "halved beside float16": Mistake(HalvedBesideFloat16.apply, "mixed_dtypes", "bfloat16", passes=_PASSES),
             "PyTorch's words of its own": Mistake(RefusesByWords.apply, "mixed_dtypes", "bfloat16", passes=_PASSES),
             "memory of another dtype": Mistake(_memory_of_another_dtype, "mixed_dtypes", "bfloat16", passes=_PASSES),
             "promoted to float64": Mistake(_float64_of_two, "mixed_dtypes", "bfloat16", passes=_PASSES),

@@ -67,6 +67,16 @@ class FusedAccumulation(Pair):
         return x_bar, 1.5 * y_bar if isinstance(y, torch.nn.Parameter) else y_bar
 
 
+class FrozenTogether(Pair):
+    """Takes a call of parameters alone, as of a tied embedding, for one that nobody trains."""
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x, y = ctx.saved_tensors
+        x_bar, y_bar = pair_backward(x, y, *cotangents)
+        return x_bar, 0 * y_bar if all(isinstance(z, torch.nn.Parameter) for z in (x, y)) else y_bar
+
+
 class PairModule(torch.nn.Module):
     """The operator as a module."""
 
@@ -175,6 +185,7 @@ CASES = (
             "another order if deterministic": Mistake(_an_order_of_its_own, "modes", passes=_PASSES),
             "another backward if deterministic": Mistake(NotDeterministic.apply, "modes", passes=_PASSES),
             "a parameter's gradient counted again": Mistake(FusedAccumulation.apply, "modes", passes=_PASSES),
+            "no gradient of parameters alone": Mistake(FrozenTogether.apply, "modes", passes=_PASSES),
         },
     ),
     Case(
