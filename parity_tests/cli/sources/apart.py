@@ -35,9 +35,21 @@ CHECKS = (
 )
 
 
-# What is about a candidate's own process: its memory, its graphs, its saved tensors.
+# What is about a candidate's own process: its memory, its graphs, the tensors that it saves or captures.
 INSIDE = frozenset(
-    ("checkpoint", "compile", "fake", "functorch", "leaks", "make_fx", "opcheck", "race", "saved_tensors", "vmap")
+    (
+        "captured",
+        "checkpoint",
+        "compile",
+        "fake",
+        "functorch",
+        "leaks",
+        "make_fx",
+        "opcheck",
+        "race",
+        "saved_tensors",
+        "vmap",
+    )
 )
 
 
