@@ -217,7 +217,7 @@ class Report:
                 raise Malformed(f"rows[{i}].failure must be one of the {len(failures)} failures, and is {place}")
             row = built(Row, item | {"failure": None}, f"rows[{i}]")
             _check_shown(row.dtype, (), f"rows[{i}]")
-            _check_pass(row, f"rows[{i}]")
+            _check_numbers(row, f"rows[{i}]")
             rows.append(replace(row, failure=None if place is None else failures[place]))
         optional: Mapping[str, tuple[Any, Any]] = {
             "seconds": (dict[str, float], {}),
@@ -276,8 +276,10 @@ def _check_shown(dtype: str, wrong: Sequence[WrongResult], place: str) -> None:
             raise Malformed(f"{place}.wrong[{i}].heat must be rows of one length")
 
 
-def _check_pass(row: Row, place: str) -> None:
-    """Raise Malformed if a row passes with numbers that no right candidate has; gradparity writes no such row."""
+def _check_numbers(row: Row, place: str) -> None:
+    """Raise Malformed for numbers that gradparity writes in no row, such as those by which no candidate passes."""
+    if not 0 <= row.seconds < math.inf:
+        raise Malformed(f"{place}.seconds must be a number from 0 on, and is {row.seconds:g}")
     if (found := contradiction(row)) is not None:
         name, expected = found
         raise Malformed(f"{place}.{name} must be {expected} in a row that passes, and is {getattr(row, name):g}")

@@ -169,6 +169,10 @@ HOSTILE_REPORTS: dict[str, tuple[Callable[[], str | bytes], str]] = {
     "seconds of a run: text": (changed("seconds", to={"total": "x"}), 'seconds["total"] must be a number'),
     "catches: numbers": (changed("catches", to={"vjp": 1}), 'catches["vjp"] must be text'),
     "a pass of a negative count": (changed("rows", 0, "comparisons", to=-5), "rows[0].comparisons must be 1 or more"),
+    "no time": (
+        changed("rows", 0, "seconds", to=float("nan")),
+        "rows[0].seconds must be a number from 0 on, and is nan",
+    ),
     "a pass of no number": (changed("rows", 0, "error_over_bound", to=None), "must be a number from 0 to 1"),
     "a pass that is not finite": (
         changed("rows", 0, "error_over_bound", to=float("nan")),
