@@ -28,7 +28,6 @@ from parity_tests.harness.rounding import exact as rounding_exact
 from parity_tests.harness.rounding import integer_jumps as rounding_jumps
 from parity_tests.harness.rounding import overflow as rounding_overflow
 from parity_tests.harness.rounding import scales as rounding_scales
-from parity_tests.harness.rounding.base import capped
 from parity_tests.harness.rounding.fused import Sums
 from parity_tests.harness.rounding.live import live
 from parity_tests.harness.rounding.missing import NoRule, NotFloat64
@@ -141,11 +140,11 @@ def _interpret(
         if precision.stored is not None:
             outputs = precision.stored.rounded(outputs)
         if step.may_lose_more and outputs:
-            y, e = outputs[0]
+            y, e = outputs[0][0], rounding_overflow.within(outputs[0])
             values, bounds = [value for value, _ in operands], [bound for _, bound in operands]
             lost = _lost(step, values, bounds, y, precision, followed)
             if _adds(lost):
-                outputs[0] = y, capped(y, _with(e, lost), precision)
+                outputs[0] = rounding_overflow.result(y, _with(e, lost, y, precision), precision)
         if scale:
             outputs = rounding_scales.with_scale(step.eqn, outputs, scale)
         environment.update(zip(step.eqn.outvars, outputs, strict=True))
@@ -165,12 +164,15 @@ def _adds(lost: np.ndarray | float) -> bool:
     return type(lost) is not float and bool(np.count_nonzero(lost))
 
 
-def _with(e: np.ndarray, lost: np.ndarray | float) -> np.ndarray:
+def _with(e: np.ndarray, lost: np.ndarray | float, y: np.ndarray, precision: Precision) -> np.ndarray:
     """A bound that holds that loss, too.
 
     What cannot round cannot in another order either (`rounding.exact`), but it may overflow there.
     """
-    return e + lost if np.count_nonzero(e) else np.where(np.isinf(lost), np.inf, e)
+    if np.count_nonzero(e):
+        return e + lost
+    overflows = np.isinf(lost) | np.isfinite(y) & (np.abs(y) + lost > precision.largest)
+    return np.where(overflows, lost, e)
 
 
 def _by_logarithm(s: np.ndarray, y: np.ndarray, precision: Precision) -> np.ndarray:
@@ -255,7 +257,7 @@ def _plain(
     bound = _of_shape(bound, y.shape)
     if step.may_lose_more:
         lost = _lost(step, x, e, y, precision, followed)
-        bound = _with(bound, lost) if _adds(lost) else bound
+        bound = _with(bound, lost, y, precision) if _adds(lost) else bound
     return rounding_overflow.result(y, rounding_overflow.of_sum(step, operands, y, bound, precision), precision)
 
 

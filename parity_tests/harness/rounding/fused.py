@@ -148,7 +148,7 @@ class Sums:
         lost = np.maximum(charge - charged, 0.0)
         if not every(np.isfinite(lost)):
             lost = np.where(np.isfinite(lost), lost, 0.0)  # an infinite term, as of a mask, is exact
-        return unless_part_overflows(lost, magnitude, y, precision)
+        return unless_part_overflows(lost, magnitude, y, precision, of_terms=0.0)  # which its rule counts
 
 
 def _is_repeated(step: Step, x: np.ndarray, y: np.ndarray) -> bool:

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from parity_tests.harness.numbers.formats import LAMBDA, Precision
+from parity_tests.harness.numbers.formats import FLOAT64, LAMBDA, Precision
 from parity_tests.harness.rounding.base import every
 
 BINS = 4  # to one u M
@@ -126,14 +126,22 @@ def in_place(terms: np.ndarray | int, values: np.ndarray, u: float) -> np.ndarra
     return np.minimum(terms, LAMBDA * np.sqrt(pairs) + 2 * u * np.square(terms)) * u
 
 
-def unless_part_overflows(bound: np.ndarray, magnitude: np.ndarray, y: np.ndarray, p: Precision) -> np.ndarray:
+def unless_part_overflows(
+    bound: np.ndarray, magnitude: np.ndarray, y: np.ndarray, p: Precision, of_terms: np.ndarray | float | None = None
+) -> np.ndarray:
     """The bound of a sum y; infinite where one of its partial sums, in whatever order, may overflow the format.
 
     The largest are those of all positive terms and of all negative ones: Σ t⁺ and Σ t⁻, (M + |y|) / 2 the larger one.
-    A right version may store it, if it adds up in several stages.
+    A right version may store it, if it adds up in several stages. Where the smaller one, (M - |y|) / 2, fits, what
+    overflows does so to the sign of y, and stays there: then the bound is one by which y may overflow itself, see
+    `rounding.overflow`. `of_terms`: the errors of the terms, by default all of the bound.
     """
-    fits = (magnitude + np.abs(y)) / 2 + bound <= p.largest
+    size = np.abs(y)
+    fits = (magnitude + size) / 2 + bound <= p.largest
     if every(fits):
         return bound
     overflows = np.isfinite(y) & ~fits
-    return np.where(overflows, np.inf, bound)
+    other_sign = (magnitude - size) + (bound if of_terms is None else of_terms)
+    to_its_own_sign = other_sign <= p.largest if y.dtype.kind == "f" else False
+    beyond = np.maximum(bound, p.largest - size + 2 * FLOAT64.u * p.largest)
+    return np.where(overflows, np.where(to_its_own_sign, beyond, np.inf), bound)

@@ -43,6 +43,28 @@ def test_the_softmax_of_a_masked_row_is_bounded_as_that_of_the_others(name: str,
     assert (bound[KEPT == 0] <= 2 * PRECISIONS[precision].tiny).all()
 
 
+def _scores(mask: Callable) -> Callable:
+    def attention(q, k, v, m):
+        return jax.nn.softmax(mask(q @ k.T / 2, m)) @ v
+
+    def gradients(q, k, v, m, w):
+        return jnp.stack(jax.vjp(lambda *x: attention(*x, m), q, k, v)[1](w))
+
+    return gradients
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", MASKS)
+def test_masked_scores_have_the_bounds_of_a_mask_within_the_format(name: str, precision: str) -> None:
+    """Scores are sums, in whose other orders the mask may come first: what overflows keeps its sign."""
+    q, k, v, w = (np.linspace(-1.0, i, 16).reshape(4, 4) for i in (1.0, 1.5, 2.0, 0.5))
+    args = (q, k, v, np.tri(4), w)
+    small = _scores(lambda x, m: jnp.where(m > 0, x, -(2.0**12)))
+    assert (
+        _bound(_scores(MASKS[name]), *args, precision=precision) <= 2 * _bound(small, *args, precision=precision)
+    ).all()
+
+
 @pytest.mark.parametrize("function", [jnp.exp, jnp.tanh, jax.nn.sigmoid, jax.scipy.special.erf, jnp.expm1, jnp.exp2])
 def test_a_function_with_a_limit_has_it(function: Callable) -> None:
     assert _bound(lambda x: function(x * -60000), X[1:], precision="float16").max() <= 20 * PRECISIONS["float16"].u
@@ -91,12 +113,24 @@ def masked(factor: float) -> Callable:
     return Softmax.apply
 
 
+def _attention(softmax: Callable) -> Callable:
+    return lambda q, k, v, m: softmax(q @ k.mT / 2, m) @ v
+
+
+OPERATORS = {
+    "added": (_added, lambda softmax: softmax, "x: (n,k), m: (n,k) integer(0,2)"),
+    "attention": (_attention(_added), _attention, "q: (n,d), k: (k,d), v: (k,e), m: (n,k) integer(0,2)"),
+}
+
+
 @pytest.mark.slow
 @rotating(2)
 @pytest.mark.parametrize("dtype", PRECISIONS)
-def test_right_code_passes_and_a_mistake_is_convicted(dtype: str) -> None:
-    spec = OpSpec.from_torch(_added, inputs="x: (n,k), m: (n,k) integer(0,2)")
-    candidates = {"right": masked(1.0), "wrong": masked(0.9)}
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_right_code_passes_and_a_mistake_is_convicted(operator: str, dtype: str) -> None:
+    reference, around, inputs = OPERATORS[operator]
+    spec = OpSpec.from_torch(reference, inputs=inputs)
+    candidates = {"right": around(masked(1.0)), "wrong": around(masked(0.9))}
     report = crosscheck(candidates, spec, checks=["forward", "vjp"], dtypes=[dtype], progress=False)
     assert {(row.candidate, row.check) for row in report.rows if row.verdict is Verdict.MISMATCH} == {("wrong", "vjp")}
     assert {row.verdict for row in report.rows} == {Verdict.PASS, Verdict.MISMATCH}
