@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.torch_candidate import Candidate
@@ -35,6 +35,9 @@ from parity_tests.harness.report.progress import shown
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Note, Row
 from parity_tests.harness.specs.spec import ArrayLike, OpSpec
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 Callables = Callable | AnyCandidate | Mapping[str, Callable | AnyCandidate] | Sequence[Callable | AnyCandidate]
 
@@ -257,12 +260,17 @@ def as_candidate(call: Callable | AnyCandidate, name: str, limits: Mapping[str, 
         TypeError: it is neither; the message has the remedy.
     """
     hints.check_candidate(call, name)
-    return call.named(name, limits) if isinstance(call, AnyCandidate) else Candidate(call, name, limits)
+    return call.named(name, limits) if _is_candidate(call) else Candidate(call, name, limits)
+
+
+def _is_candidate(call: object) -> TypeIs[AnyCandidate]:
+    """Return whether this is a candidate already; a mock is none, although it has an attribute of every name."""
+    return isinstance(call, AnyCandidate) and hasattr(type(call), "named")
 
 
 def name_of(call: Callable | AnyCandidate) -> str:
     """The name that a callable goes by: a Function's class for its `apply`, else its own ("lambda" if it has none)."""
-    if isinstance(call, AnyCandidate):
+    if _is_candidate(call):
         return call.name or name_of(call.source)
     owner = getattr(call, "__self__", None)
     if isinstance(owner, type) and getattr(call, "__name__", "") == "apply":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import pickle
 import signal
 from collections.abc import Callable, Hashable
 from dataclasses import replace
@@ -80,7 +79,7 @@ def _serve(connection: Connection) -> None:
         while True:
             message: Survey | tuple[Work, Earlier] = connection.recv()
             if isinstance(message, Survey):
-                _answer(connection, Surveyed(message.work.surveyed(*load(message.work))))
+                connection.send(Surveyed(message.work.surveyed(*load(message.work))))
                 continue
             job, earlier = message
             spec, candidates = load(job)
@@ -107,20 +106,6 @@ def _is_open(connection: Connection) -> bool:
     except OSError:
         return False
     return True
-
-
-def _answer(connection: Connection, answer: Surveyed) -> None:
-    """Send the answer to a survey.
-
-    Raises:
-        CannotLoad: something in it is no plain data, as an attribute of an object that has every attribute.
-    """
-    try:
-        connection.send(answer)
-    except (pickle.PicklingError, TypeError, AttributeError) as error:
-        raise CannotLoad(
-            f"what is said of a candidate is no plain data: {error}; give a function, and its limits as a dictionary"
-        ) from error
 
 
 def _carry_out(job: Work, plan: Plan, connection: Connection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from unittest.mock import MagicMock
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict, assert_parity, crosscheck
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.crosscheck import asserting, assertions
+from parity_tests.harness.crosscheck import as_candidate, asserting, assertions, named
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.report.results import ORACLE
 
@@ -20,6 +22,18 @@ from ._ops import PAIR, SQUARE, normal, pair_function, rows, unary_function
 
 def square(x):
     return x * x
+
+
+def test_a_mock_is_a_callable_and_no_candidate_of_a_framework():
+    """It has every attribute, and mocks as its name and limits could not be sent to another process."""
+    candidate = as_candidate(MagicMock(), "mock", None)
+    assert (type(candidate), candidate.name, candidate.limits) == (Candidate, "mock", None)
+    assert list(named([MagicMock()])) == ["MagicMock"]
+    report = crosscheck(MagicMock(), PAIR, checks=["forward"], dtypes=["float64"])
+    (row,) = rows(report)
+    assert row.verdict is Verdict.MISMATCH
+    (failure,) = report.failures
+    assert "returned MagicMock where a tensor, or a tuple of tensors, is expected" in failure.wrong[0].pattern
 
 
 @pytest.mark.slow
