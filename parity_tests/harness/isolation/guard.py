@@ -117,7 +117,8 @@ class Guarded:
                 )
             elif not task.done:
                 worker.stop()
-                task.note(f"no candidate was being called: the process that judges was{_where(worker)}")
+                where = _where(worker) or (" at an unknown place" if worker.ready else " starting")
+                task.note(f"no candidate was being called: the process that judges was{where}")
         return rows
 
     def _shared_out(self) -> Iterator[Row | None]:
@@ -173,7 +174,7 @@ class Surveying:
                     case Surveyed(found):
                         self._pool.give_back(worker)
                         return found
-            how = worker.end() if worker.ended else ""
+            how = worker.end if worker.ended else ""
             if not worker.ended and time.monotonic() - worker.heard > self._seconds:
                 worker.stop()
                 how = f"gave no answer for {self._seconds:g} s"
@@ -248,7 +249,7 @@ def _heard(worker: Worker, task: _Task, trial_seconds: float) -> Iterator[Row]:
         worker.stop()
         yield from _lost(task, f"gave no answer for {limit:g} s", worker.trace())
     elif worker.ended and not task.done:
-        yield from _lost(task, worker.end(), worker.trace())
+        yield from _lost(task, worker.end, worker.trace())
 
 
 def _is_news(task: _Task, row: Row) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import pickle
 import signal
 import tempfile
 import threading
@@ -22,7 +23,7 @@ if TYPE_CHECKING:  # this module is imported, and processes are started, before 
 # What OpenMP, MKL, OpenBLAS and XLA read when they start.
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PJRT_NPROC")
 _TRACING = 1.0  # seconds in which a process that hangs writes down where
-_GONE = 5.0  # seconds in which a process whose connection is closed must have ended
+_ENDING = 5.0  # seconds in which a process without a connection must have ended
 _POLL = 0.25  # seconds, after which whoever waits for a process may look at the clock
 _HELD_BACK = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -61,7 +62,7 @@ class Worker:
         there.close()  # so that the end of the process is the end of the connection
         self.ended, self.ready, self.heard = False, False, time.monotonic()
         self._trace_requested: float | None = None  # when it was asked where it is
-        self._hung_up = False  # did it live on when its connection was closed?
+        self._broke_off = False  # does it live on without a connection?
 
     def give(self, job: Work, earlier: Earlier) -> None:
         """Have the process carry out work, some of whose rows may be known already."""
@@ -85,20 +86,23 @@ class Worker:
                 self.ready, self.heard = True, time.monotonic()
                 yield received
             self.ended = not alive
-        except (EOFError, ConnectionError):
-            # Not by `join`, which waits for ever if the process has closed what tells of its end, too.
-            until = time.monotonic() + _GONE
+        except (EOFError, OSError, pickle.UnpicklingError):
+            # It has ended, or its candidate has closed or garbled the connection. `join` would wait for ever, even with
+            # a timeout, if the candidate has also closed the pipe that tells of its end.
+            until = time.monotonic() + _ENDING
             while self.process.is_alive() and time.monotonic() < until:
                 time.sleep(0.01)
             if self.process.is_alive():
-                self._hung_up = True
-                self.kill()
-            self.process.join()
+                self._broke_off = True
+                self.stop()
             self.ended = True
 
+    @property
     def end(self) -> str:
         """How the process ended, as a predicate."""
-        return "closed the connection to its judge" if self._hung_up else end_of(self.process.exitcode)
+        if self._broke_off:
+            return "broke the connection between its process and the run"
+        return end_of(self.process.exitcode)
 
     def trace(self) -> str:
         """The call stack of the process when it crashed, or when `request_trace` was called."""

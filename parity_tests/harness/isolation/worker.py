@@ -7,9 +7,10 @@ import os
 import signal
 from collections.abc import Callable, Hashable
 from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -44,6 +45,8 @@ from parity_tests.harness.specs.spec import OpSpec
 if TYPE_CHECKING:
     from parity_tests.harness.isolation.messages import Candidates
 
+LOST, INTERRUPTED = 1, 130  # exit codes of a process whose candidate closes its connection, or interrupts it
+
 
 def work(connection: Connection, threads: int | None, trace: str) -> None:
     """Carry out work until there is no parent any more.
@@ -68,7 +71,8 @@ def work(connection: Connection, threads: int | None, trace: str) -> None:
 def _serve(connection: Connection) -> None:
     loaded: dict[Hashable, tuple[OpSpec, Candidates]] = {}
     courts: dict[Hashable, Oracles] = {}  # what an oracle has found out serves the next candidate, too
-    connection.send(Ready())
+    send = partial(_send, connection)
+    send(Ready())
 
     def load(job: Work) -> tuple[OpSpec, Candidates]:
         if job.source not in loaded:
@@ -77,49 +81,55 @@ def _serve(connection: Connection) -> None:
 
     try:
         while True:
-            message: Survey | tuple[Work, Earlier] = connection.recv()
+            message: Survey | tuple[Work, Earlier] = _received(connection)
             if isinstance(message, Survey):
-                connection.send(Surveyed(message.work.surveyed(*load(message.work))))
+                send(Surveyed(message.work.surveyed(*load(message.work))))
                 continue
             job, earlier = message
             spec, candidates = load(job)
             oracles = courts.setdefault((job.source, job.device), job.oracles(spec))
             plan = replace(job.plan(spec, candidates, oracles), earlier=earlier)
-            _carry_out(job, replace(plan, on_trial=_announcing(plan, oracles, connection.send)), connection)
+            _carry_out(job, replace(plan, on_trial=_announcing(plan, oracles, send)), send)
     except OracleError as error:
-        connection.send(WorkerError(of_oracle_error(error)))
+        send(WorkerError(of_oracle_error(error)))
     except NotFloat64 as error:
-        connection.send(WorkerError(str(error)))
+        send(WorkerError(str(error)))
     except CannotLoad as error:
-        connection.send(CannotLoad(str(error)))
-    except KeyboardInterrupt:  # the candidate's own: who interrupts a run ends its processes
-        os._exit(130)
+        send(CannotLoad(str(error)))
+    except KeyboardInterrupt:  # the candidate's own: whoever interrupts a run ends its processes
+        os._exit(INTERRUPTED)
     except Exception as error:  # a sampler of the user's, or a defect of the harness: whoever reads it must see where
-        if not _is_open(connection):  # what is judged has closed it
-            os._exit(1)
-        connection.send(WorkerError(one_line_description(error)))
+        send(WorkerError(one_line_description(error)))
 
 
-def _is_open(connection: Connection) -> bool:
+def _send(connection: Connection, message: object) -> None:
+    """Send a message. If the candidate has closed the connection, end at once: there is nobody to tell."""
     try:
-        os.fstat(connection.fileno())
+        connection.send(message)
     except OSError:
-        return False
-    return True
+        os._exit(LOST)
 
 
-def _carry_out(job: Work, plan: Plan, connection: Connection) -> None:
+def _received(connection: Connection) -> Any:
+    """Return the next message. As `_send` does, end at once if there is no connection any more."""
+    try:
+        return connection.recv()
+    except (EOFError, OSError):
+        os._exit(LOST)
+
+
+def _carry_out(job: Work, plan: Plan, send: Callable[[object], None]) -> None:
     report, sent = Report({}), 0
-    connection.send(Began(plan.length))
+    send(Began(plan.length))
     for _ in report.collect(judge(plan)):
         job.save(report)  # at once: another check may hang
         row = report.rows[-1]
         failure = row.failure
         if failure is not None and not isinstance(failure.evidence, ReproducerFiles):  # it holds the candidate
             failure = replace(failure, evidence=None)
-        connection.send(Found(replace(row, failure=failure), tuple(report.skipped[sent:])))
+        send(Found(replace(row, failure=failure), tuple(report.skipped[sent:])))
         sent = len(report.skipped)
-    connection.send(Done(tuple(report.skipped[sent:])))
+    send(Done(tuple(report.skipped[sent:])))
 
 
 def _announcing(plan: Plan, oracles: Oracles, send: Callable[[At], None]) -> Callable[[Row, Sample], None]:

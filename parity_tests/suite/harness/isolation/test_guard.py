@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -244,6 +245,29 @@ def test_a_failure_in_another_process_has_the_reproducer_of_this_one(tmp_path: P
     )
     assert ran.returncode == 1, ran.stderr
     assert "second: they differ" in ran.stdout
+
+
+@pytest.mark.parametrize(("ready", "where"), [(False, "starting"), (True, "at an unknown place")])
+def test_an_interruption_before_a_process_can_say_where_it_is(ready: bool, where: str) -> None:
+    class Silent:
+        """A process that has said nothing of where it is."""
+
+        def request_trace(self) -> None: ...
+
+        def stop(self) -> None: ...
+
+        def trace(self) -> str:
+            return ""
+
+        def messages(self) -> Iterator[object]:
+            return iter(())
+
+    worker, task = Silent(), guard._Task(None)
+    worker.ready = ready
+    guarded = guard.Guarded([], None)
+    guarded._busy[worker] = task
+    assert guarded._unheard() == []
+    assert task.skipped == [f"no candidate was being called: the process that judges was {where}"]
 
 
 def half(x, y):

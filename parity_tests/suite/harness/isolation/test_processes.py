@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import re
 import signal
@@ -188,6 +189,51 @@ def test_the_suite_by_two_processes(tmp_path: Path) -> None:
         result = CliRunner().invoke(app, ["run", *few, "-j", jobs, "--json", str(tmp_path / f"{jobs}.json")])
         assert result.exit_code == 0, result.output
     assert _plain(tmp_path / "2.json") == _plain(tmp_path / "1.json")
+
+
+class _LivesOn:
+    """A process that has closed its descriptors, also the pipe by which its end is told, and lives on."""
+
+    pid = None
+    exitcode = -signal.SIGKILL
+    alive = True
+
+    def start(self) -> None:
+        pass
+
+    def is_alive(self) -> bool:
+        return self.alive
+
+    def join(self, timeout: float | None = None) -> None:
+        assert not self.alive, "this would wait for ever"
+
+    def kill(self) -> None:
+        self.alive = False
+
+
+@pytest.mark.parametrize("sends", [None, b"", b"no pickle", b"\x80\x05"], ids=["nothing", "empty", "text", "half"])
+def test_a_process_that_lives_on_without_a_connection_is_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sends: bytes | None
+) -> None:
+    monkeypatch.setattr(processes, "_ENDING", 0.05)
+    here, there = multiprocessing.Pipe()
+    if sends is not None:
+        there.send_bytes(sends)
+    there.close()
+    process = _LivesOn()
+    monkeypatch.setattr(
+        multiprocessing,
+        "get_context",
+        lambda method: SimpleNamespace(
+            Pipe=lambda: (here, SimpleNamespace(close=lambda: None)),
+            Process=lambda **_: process,
+        ),
+    )
+    worker = processes.Worker(None, tmp_path / "trace.txt")
+    assert list(worker.messages()) == []
+    assert worker.ended
+    assert not process.alive
+    assert worker.end == "broke the connection between its process and the run"
 
 
 @pytest.mark.slow
