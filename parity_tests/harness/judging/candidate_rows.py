@@ -97,12 +97,13 @@ class CandidateRows:
             reason = f"complex numbers take part, and {self.precision.name} has none"
             yield from (replace(self._blank(check.name), verdict=Verdict.SKIPPED, reason=reason) for check in checks)
             return
-        with pinned(self.plan.device), TorchLog():
+        with pinned(self.plan.device) as replaced, TorchLog():
             refusals = [(s, self._refusal(s)) for s in cases if not earlier.avoids(name, s.name)]
             accepted = [s for s, note in refusals if note is None]
             usual = [s for s in accepted if not s.whole]
             beyond = [s for s in usual if overflows_everywhere(self.oracle.at(s), s, self.precision)]
         yield from self.history.news(note for _, note in refusals if note is not None)
+        yield from self.history.news(self._note_of_replaced(replaced))
         none_left = bool(beyond) and all(s in beyond for s in usual if _has_entries(s))
         if not none_left:
             yield from (self._note(s, _beyond(self.precision)) for s in beyond)
@@ -112,13 +113,13 @@ class CandidateRows:
                 reason = f"the oracle's {lacking[0]} has no certificate: {uncertified[lacking[0]]}"
                 yield replace(self._blank(check.name), verdict=Verdict.UNRESOLVED, reason=reason)
                 continue
-            with pinned(self.plan.device):
+            with pinned(self.plan.device) as replaced:
                 excused = check.name in (self.candidate.limits or {}) or name in earlier.unshrunk
                 worth_shrinking = self.history.failed.is_news(check.name, check.rests_on, self.precision)
                 row, notes = self.row(check, accepted, worth_shrinking and not excused)
                 if row.comparisons:
                     row = replace(row, unseen=self._unseen(check, accepted))
-            yield from self.history.news(notes)
+            yield from self.history.news([*notes, *self._note_of_replaced(replaced)])
             if row.verdict in (Verdict.MISMATCH, Verdict.ERROR):
                 self.history.failed.add(check.name, check.rests_on, self.precision)
             if row.comparisons:
@@ -265,6 +266,11 @@ class CandidateRows:
     def _note(self, sample: Sample, what: str, why: str = "") -> Note:
         text = f"{self.plan.spec.name}, sample {sample.name}: {what}{': ' if why else ''}{why}"
         return Note(text, about=(sample.name, why))
+
+    def _note_of_replaced(self, functions: Sequence[str]) -> list[Note]:
+        """Return a note that the candidate has replaced functions, if it has."""
+        what = f"{self.candidate.name} replaced {', '.join(functions)}, put back after each check"
+        return [Note(f"{self.plan.spec.name}: {what}", about=("", what))] if functions else []
 
     @property
     def _no_bound(self) -> str:

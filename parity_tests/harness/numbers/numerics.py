@@ -39,7 +39,7 @@ _ALLOCATIONS = 10_000  # between two collections of the youngest objects; Python
 
 
 @contextlib.contextmanager
-def pinned(device: str = "cpu") -> Iterator[None]:
+def pinned(device: str = "cpu") -> Iterator[list[str]]:
     """Pin the numerical settings of both frameworks.
 
     These are float64 in JAX, full matmul precision in both frameworks, and one thread for torch and for NumPy.
@@ -49,12 +49,14 @@ def pinned(device: str = "cpu") -> Iterator[None]:
 
     Args:
         device: the device on which JAX runs, "cpu" or "cuda".
+
+    Yields:
+        the names of the functions that were replaced in the block, once it is left; see `left_behind.put_back`.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(_environment("XLA_PYTHON_CLIENT_PREALLOCATE", "false"))
         stack.enter_context(pinned_jax(device))
         stack.enter_context(_put_back())
-        stack.enter_context(left_behind.put_back())
         stack.enter_context(torch.enable_grad())
         stack.enter_context(_one_torch_thread())
         stack.enter_context(_one_thread_of_numpy())
@@ -73,7 +75,7 @@ def pinned(device: str = "cpu") -> Iterator[None]:
             stack.enter_context(_torch_switch(path, value))
         if "torch._dynamo" in sys.modules:  # otherwise nothing is compiled
             stack.enter_context(_patient_compiler())
-        yield
+        yield stack.enter_context(left_behind.put_back())  # the last, so that the others are left as they were entered
 
 
 @contextlib.contextmanager
@@ -96,7 +98,6 @@ def _put_back() -> Iterator[None]:
     """Restore the process-wide settings that a candidate may change, which could fail the next candidate."""
     settings: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
         (torch.get_default_dtype, torch.set_default_dtype),
-        (_default_device, torch.set_default_device),
         (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
         (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
         (_flushes_denormals, torch.set_flush_denormal),
@@ -149,12 +150,6 @@ def _set_saved_tensors_hooks(hooks: _Hooks) -> None:
         _autograd._push_saved_tensors_default_hooks(pack, unpack)
     if message is not None:
         _autograd._saved_tensors_hooks_disable(message, fail_if_non_empty=False)
-
-
-def _default_device() -> torch.device | None:
-    """Return the default device if one was set, and else None; `torch.get_default_device` cannot tell these apart."""
-    context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
-    return None if context is None else context.device
 
 
 @contextlib.contextmanager
