@@ -70,11 +70,10 @@ def _run(interruption: Interruption) -> int:
         raise
     except BaseException as error:
         code = COULD_NOT_RUN
-        from parity_tests.harness.exceptions.defects import one_line_description
+        from parity_tests.harness.exceptions.defects import cause_in_environment, one_line_description
 
-        complain(
-            f"{'' if isinstance(error, OSError) else 'this is a defect of gradparity: '}{one_line_description(error)}"
-        )
+        known = isinstance(error, OSError) or cause_in_environment(error) is not None
+        complain(f"{'' if known else 'this is a defect of gradparity: '}{one_line_description(error)}")
     if not flushed():
         complain("standard output cannot be written")
         code = COULD_NOT_RUN

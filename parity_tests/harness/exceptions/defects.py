@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 import traceback
 
 _LONGEST = 10_000  # characters of a message
 _LONGEST_LINE = 2000
+# The variables that a framework may refuse, by the end of the name of the file that does; and the remedy.
+_REFUSED: dict[tuple[str, ...], tuple[str, str]] = {
+    ("jax", "_src", "xla_bridge.py"): ("JAX_PLATFORMS", "set it to platforms that are here, such as cpu or cuda,cpu"),
+    ("torch", "_logging", "_internal.py"): ("TORCH_LOGS", "set it to logs that PyTorch has, such as recompiles"),
+}
+_TOO_FEW_FILES = "this run needs more open files than it may have; raise the limit, such as by: ulimit -n 1024"
 
 
 def one_line_description(error: BaseException) -> str:
-    """Describe an exception in one line: its type, its message, where it was raised, and a file with its traceback."""
+    """Describe an exception in one line: its type, its message, where it was raised, and a file with its traceback.
+
+    If the environment is the cause, the line names that and the remedy, and there is no file.
+    """
+    cause = cause_in_environment(error)
+    if cause is not None:
+        return cause
     lines = "".join(traceback.format_exception(error))
     file = _kept(lines)
     return f"{where_of(error)}; " + (f"its traceback: {file}" if file else _in_a_line(lines))
+
+
+def cause_in_environment(error: BaseException) -> str | None:
+    """Return the limit or the variable that makes an exception, with the remedy; None for any other exception."""
+    if isinstance(error, OSError) and error.errno == errno.EMFILE:
+        return _TOO_FEW_FILES
+    frames = traceback.extract_tb(error.__traceback__)
+    file = tuple(frames[-1].filename.split(os.sep)[-3:]) if frames else ()
+    name, remedy = _REFUSED.get(file, ("", ""))
+    if not os.environ.get(name):
+        return None
+    return f"{name}={os.environ[name]} is refused; unset it, or {remedy} ({where_of(error)})"
 
 
 def message_of(error: BaseException) -> str:

@@ -221,8 +221,14 @@ def _work(connection: Connection, threads: int | None, trace: str) -> None:
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # so that it can be ended with all that it starts, and gets no signal of the terminal's
     threading.Thread(target=end_with_parent, daemon=True).start()
-    from parity_tests.harness.isolation.worker import work
+    try:
+        from parity_tests.harness.isolation.worker import work
+    except Exception as error:  # PyTorch or JAX cannot be imported
+        from parity_tests.harness.exceptions.defects import one_line_description
+        from parity_tests.harness.isolation.messages import WorkerError
 
+        connection.send(WorkerError(one_line_description(error)))
+        return
     work(connection, threads, trace)
 
 

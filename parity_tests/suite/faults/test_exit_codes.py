@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,44 @@ def test_a_traceback_that_cannot_be_kept_is_told(monkeypatch: pytest.MonkeyPatch
         printed = one_line_description(error)
     assert "\n" not in printed
     assert 'raise KeyError("lost")' in printed
+
+
+def test_an_exception_that_the_environment_makes_has_a_remedy_and_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    printed = one_line_description(OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
+    assert printed == "this run needs more open files than it may have; raise the limit, such as by: ulimit -n 1024"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isolate", [(), ("--no-isolate",)], ids=["isolated", "here"])
+@pytest.mark.parametrize(
+    ("variable", "value", "remedy"),
+    [
+        ("JAX_PLATFORMS", "tpu", "set it to platforms that are here, such as cpu or cuda,cpu (RuntimeError: "),
+        ("TORCH_LOGS", "nonsense", "set it to logs that PyTorch has, such as recompiles (ValueError: "),
+    ],
+    ids=["platforms", "logs"],
+)
+def test_a_variable_that_a_framework_refuses(
+    tmp_path: Path, variable: str, value: str, remedy: str, isolate: Sequence[str]
+) -> None:
+    ran = program(tmp_path, "check", case(tmp_path, RIGHT), *FEW, *isolate, **{variable: value})
+    assert (ran.returncode, ran.stderr) == (2, "")
+    assert f"Could not judge: {variable}={value} is refused; unset it, or {remedy}" in ran.stdout
+    assert "traceback" not in ran.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no such limit")
+def test_too_few_open_files(tmp_path: Path) -> None:
+    limited = ["sh", "-c", 'ulimit -n 8; exec "$@"', "sh", *command("check", case(tmp_path, RIGHT), *FEW)]
+    ran = subprocess.run(limited, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("gradparity: this run needs more open files than it may have; raise the limit")
+    assert ran.stderr.count("\n") == 1
 
 
 def test_a_defect_in_a_run_is_exit_code_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
