@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch.autograd import forward_ad
@@ -13,9 +12,16 @@ from parity_tests.harness.candidates.base import AnyCandidate, InDims, MaybeTens
 from parity_tests.harness.candidates.inplace_writes import WRITTEN, InplaceWriteDetector
 from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.reasons import Reason
-from parity_tests.harness.candidates.torch_leaves import accumulate, laid_out, leaves_of, paired
+from parity_tests.harness.candidates.torch_graphs import (
+    Graph,
+    differentiable_again,
+    nodes,
+    pullback,
+    refusing_to_differentiate_again,
+)
+from parity_tests.harness.candidates.torch_leaves import accumulate, laid_out, leaves_of
 from parity_tests.harness.candidates.torch_modules import evaluated, with_parameters
-from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD, BackwardOnly, BadOutput, Refused, refusals
+from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD, BadOutput, Refused, refusals
 
 
 class Candidate(AnyCandidate):
@@ -176,9 +182,9 @@ class Candidate(AnyCandidate):
         """Reverse over reverse (double backward); `count` is the number of the operator's inputs."""
         arguments = leaves_of(arguments)
         primals, inner = arguments[:count], arguments[count:]
-        gradients = _differentiable_again(_pullback(self.forward(primals), primals, inner, create_graph=True))
-        with _refusing_to_differentiate_again():
-            return _pullback(gradients, arguments, cotangents, create_graph=False)
+        gradients = differentiable_again(pullback(self.forward(primals), primals, inner, create_graph=True))
+        with refusing_to_differentiate_again():
+            return pullback(gradients, arguments, cotangents, create_graph=False)
 
     def vjp_of_vjp_of_vjp(
         self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
@@ -187,10 +193,10 @@ class Candidate(AnyCandidate):
         arguments = leaves_of(arguments)
         first, second = arguments[:-count], arguments[-count:]
         primals, inner = first[:count], first[count:]
-        gradients = _differentiable_again(_pullback(self.forward(primals), primals, inner, create_graph=True))
-        with _refusing_to_differentiate_again():
-            gradients = _differentiable_again(_pullback(gradients, first, second, create_graph=True))
-            return _pullback(gradients, arguments, cotangents, create_graph=False)
+        gradients = differentiable_again(pullback(self.forward(primals), primals, inner, create_graph=True))
+        with refusing_to_differentiate_again():
+            gradients = differentiable_again(pullback(gradients, first, second, create_graph=True))
+            return pullback(gradients, arguments, cotangents, create_graph=False)
 
     def jvp_of_vjp(
         self,
@@ -203,7 +209,7 @@ class Candidate(AnyCandidate):
         with forward_ad.dual_level():
             duals = _duals(leaves_of(arguments), tangents)
             primals, inner = duals[:count], duals[count:]
-            gradients = _differentiable_again(_pullback(self.forward(primals), primals, inner, create_graph))
+            gradients = differentiable_again(pullback(self.forward(primals), primals, inner, create_graph))
             return tuple(None if g is None else forward_ad.unpack_dual(g).tangent for g in gradients)
 
     def vjp_of_jvp(
@@ -218,7 +224,7 @@ class Candidate(AnyCandidate):
 
         def pulled_back() -> MaybeTensors:
             tangents = self.jvp(arguments[:count], arguments[count:])
-            return _pullback(tangents, arguments, cotangents, create_graph=False)
+            return pullback(tangents, arguments, cotangents, create_graph=False)
 
         try:
             return pulled_back()
@@ -287,7 +293,7 @@ class Candidate(AnyCandidate):
     def vjp_of_vmap(self, in_dims: InDims, args: Sequence[torch.Tensor]) -> MaybeTensors:
         """Return the gradients of a vmapped call; that of an unbatched input is the sum over the examples."""
         leaves, cotangents = leaves_of(args[: len(in_dims)]), args[len(in_dims) :]
-        return _pullback(self.vmap(in_dims, leaves), leaves, cotangents, create_graph=False)
+        return pullback(self.vmap(in_dims, leaves), leaves, cotangents, create_graph=False)
 
 
 def _vmapped(f: Callable, in_dims: InDims, outer: InDims | None, args: Sequence[torch.Tensor]) -> Tensors:
@@ -297,33 +303,6 @@ def _vmapped(f: Callable, in_dims: InDims, outer: InDims | None, args: Sequence[
         batched = torch.func.vmap(batched, in_dims=tuple(outer))
     with refusals():
         return batched(*args)
-
-
-@dataclass(frozen=True)
-class Graph:
-    """A call that autograd has recorded; its backward may run later, and, if retained, again."""
-
-    inputs: Sequence[torch.Tensor]
-    outputs: Tensors
-    by_backward: bool = False
-
-    def vjp(
-        self, cotangents: Sequence[torch.Tensor | None], retain_graph: bool = False, create_graph: bool = False
-    ) -> MaybeTensors:
-        """Return the gradients; an absent cotangent reaches the backward undefined."""
-        if self.by_backward and not create_graph:
-            return self._accumulated(cotangents, retain_graph)
-        return _pullback(self.outputs, self.inputs, cotangents, create_graph, retain_graph or create_graph)
-
-    def _accumulated(self, cotangents: Sequence[torch.Tensor | None], retain_graph: bool) -> MaybeTensors:
-        """Return the gradients that `.backward()` accumulates; see `BackwardOnly`."""
-        for x in self.inputs:
-            x.grad = None
-        try:
-            accumulate(self.outputs, cotangents, retain_graph)
-        except BackwardOnly as refusal:  # it refuses both, which leaves it without a gradient
-            raise refusal.__cause__ or refusal from None
-        return laid_out(tuple(x.grad for x in self.inputs), self.inputs)
 
 
 class _Undefined(torch.autograd.Function):
@@ -342,70 +321,6 @@ class _Undefined(torch.autograd.Function):
 
 def _duals(primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor | None]) -> list[torch.Tensor]:
     return [x if t is None else forward_ad.make_dual(x, t) for x, t in zip(primals, tangents, strict=True)]
-
-
-def _pullback(
-    results: Sequence[torch.Tensor | None],
-    arguments: Sequence[torch.Tensor],
-    cotangents: Sequence[torch.Tensor | None],
-    create_graph: bool,
-    retain_graph: bool | None = None,
-) -> MaybeTensors:
-    """Call autograd.grad where results or cotangents may be missing and arguments may not require a gradient."""
-    pairs = paired(results, cotangents)
-    wanted = [x for x in arguments if x.requires_grad]
-    if not pairs or not wanted:
-        return (None,) * len(arguments)
-    with refusals():
-        gradients = iter(
-            torch.autograd.grad(
-                [y for y, _ in pairs],
-                wanted,
-                [w for _, w in pairs],
-                retain_graph=retain_graph,
-                create_graph=create_graph,
-                allow_unused=True,
-            )
-        )
-    return laid_out(tuple(next(gradients) if x.requires_grad else None for x in arguments), arguments)
-
-
-def _differentiable_again(gradients: MaybeTensors) -> MaybeTensors:
-    """Return the gradients, after a check that they may be differentiated again.
-
-    The graph is searched, since the node by which `once_differentiable` raises is cut off from the inputs and
-    `autograd.grad` never runs it.
-
-    Raises:
-        Refused: the backward is marked `once_differentiable`.
-    """
-    if any(node.name() == "torch::autograd::Error" for node in nodes(gradients)):
-        raise Refused("its backward is marked once_differentiable", Reason.ONCE_DIFFERENTIABLE)
-    return gradients
-
-
-@contextlib.contextmanager
-def _refusing_to_differentiate_again() -> Iterator[None]:
-    """Turn the refusal of a backward that goes through an operator without a derivative into a declared one."""
-    try:
-        yield
-    except Refused as refusal:
-        if "no autograd formula" not in str(refusal):
-            raise
-        reason = "its backward goes through an operator that has no derivative itself (register_autograd)"
-        raise Refused(reason, Reason.NO_SECOND_DERIVATIVE) from refusal
-
-
-def nodes(results: Sequence[torch.Tensor | None]) -> Iterator[torch.autograd.graph.Node]:
-    """Yield the nodes of the autograd graph of these tensors, each once."""
-    seen, stack = set(), [y.grad_fn for y in results if y is not None]
-    while stack:
-        node = stack.pop()
-        if node is None or node in seen:
-            continue
-        yield node
-        seen.add(node)
-        stack.extend(parent for parent, _ in node.next_functions)
 
 
 def may_be_written(x: torch.Tensor) -> bool:

@@ -8,7 +8,7 @@ all eight patterns.
 import itertools
 
 from parity_tests.harness.candidates.captured_tensors import captured_tensors
-from parity_tests.harness.candidates.torch_candidate import nodes
+from parity_tests.harness.candidates.torch_graphs import nodes
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Fact

@@ -15,7 +15,7 @@ from types import CodeType
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from parity_tests.harness.candidates.torch_candidate import Graph
+from parity_tests.harness.candidates.torch_graphs import Graph
 
 _METHODS = ("forward", "setup_context", "backward")
 

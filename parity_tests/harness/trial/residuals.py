@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import torch
 
 from parity_tests.harness.candidates.base import Recorded
-from parity_tests.harness.candidates.torch_candidate import nodes
+from parity_tests.harness.candidates.torch_graphs import nodes
 from parity_tests.harness.findings import Fact
 from parity_tests.harness.trial.trial import Trial
 
