@@ -75,7 +75,7 @@ class DrawnValues:
             return f"every sample has an empty axis ({axes} {are} 0), so that there is nothing to compare; allow {rule}"
         if self.nan:
             return f"at every sample the oracle's value, or its derivative, is NaN somewhere; {self.remedy()}"
-        return "autodiff of the primal is finite at no sample"
+        return "no sample gives a derivative by autodiff that is finite and has an error bound"
 
     @property
     def all_nan(self) -> bool:
