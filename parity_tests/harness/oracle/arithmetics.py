@@ -18,9 +18,9 @@ import numpy as np
 from parity_tests.harness.jaxprs import computes_with_constants_alone, literals
 from parity_tests.harness.maps import Slot
 from parity_tests.harness.numbers.contracts import INSIDE_FLOAT32, THROUGHOUT, Arithmetic
+from parity_tests.harness.numbers.fingerprint import fingerprint
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.oracle.addends import Term, addends
-from parity_tests.harness.oracle.fingerprint import fingerprint
 from parity_tests.harness.oracle.names_of_results import stored_names
 from parity_tests.harness.oracle.oracle import Arrays, Oracle
 from parity_tests.harness.rounding.simulation import RoundingToNearest, StochasticRounding, simulated

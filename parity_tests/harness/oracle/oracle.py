@@ -23,8 +23,8 @@ from parity_tests.harness.candidates.outputs import Outputs, leaves
 from parity_tests.harness.exceptions.errors import described, where_of
 from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
 from parity_tests.harness.numbers.contracts import THROUGHOUT
+from parity_tests.harness.numbers.fingerprint import fingerprint
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
-from parity_tests.harness.oracle.fingerprint import fingerprint
 from parity_tests.harness.oracle.formulas import and_absent, of_present_inputs
 from parity_tests.harness.oracle.programs import Program, Programs, Request
 from parity_tests.harness.oracle.transforms import conjugated, jvp_of, transposed, vjp_of

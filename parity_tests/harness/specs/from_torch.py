@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+from parity_tests.harness.numbers.fingerprint import contents
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.specs import graph_in_jax
 from parity_tests.harness.specs.detached import with_detached_gradient
@@ -71,7 +72,7 @@ class TorchReference:
             CannotConvert: the function cannot be made one of JAX.
         """
         arrays, tree = jax.tree.flatten(args)
-        key = (tree, *((jnp.shape(x), str(jnp.result_type(x))) for x in arrays), repr(sorted(params.items())))
+        key = (tree, *((jnp.shape(x), str(jnp.result_type(x))) for x in arrays), contents(params))
         with self._lock:
             if key not in self._programs:
                 self._programs[key] = self._exported(arrays, tree, params)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from parity_tests.harness.oracle.fingerprint import fingerprint
+from parity_tests.harness.numbers.fingerprint import fingerprint
 
 X = np.arange(12.0).reshape(3, 4)
 

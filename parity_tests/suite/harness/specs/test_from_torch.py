@@ -150,3 +150,18 @@ def test_a_kernel_beside_the_code_that_it_replaces() -> None:
 def test_every_check_of_a_reference_by_itself() -> None:
     report = crosscheck(CASES["attention_with_bias"][0], _spec("attention_with_bias"), quick=False)
     assert report.passed, report
+
+
+@pytest.mark.parametrize("of", [np.asarray, torch.as_tensor], ids=["array", "tensor"])
+def test_options_of_other_numbers_are_another_program(of: Callable) -> None:
+    """NumPy's and PyTorch's `repr` leave out the middle of 2000 numbers."""
+    zeros, one = np.zeros(2000), np.zeros(2000)
+    one[1000] = 5.0
+
+    def scaled(x, factors):
+        return x * torch.as_tensor(factors)
+
+    with pinned():
+        primal = OpSpec.from_torch(scaled, inputs=[np.ones(2000)], params={"factors": of(one)}).primal
+        assert primal(np.ones(2000), factors=of(one))[1000] == 5
+        assert primal(np.ones(2000), factors=of(zeros))[1000] == 0
