@@ -24,6 +24,7 @@ def pattern(comparison: Comparison, trial: Trial | None = None) -> str:
     return patterns.pattern(comparison, _named(trial, comparison) if trial else None)
 
 
+@np.errstate(all="ignore")  # a bound may be infinite, and what is tried may overflow
 def looks_like(trial: Trial, findings: Sequence[Comparison], wrong: Comparison) -> str | None:
     """What a wrong result is equal to; None if nothing known fits, or more than one explanation."""
     finite = np.isfinite(wrong.candidate)
