@@ -51,6 +51,8 @@ class Reason(Enum):
     NO_FORWARD_MODE = (PYTORCH, FORWARD_MODE)
     NO_DERIVATIVE = (PYTORCH, SECOND_ORDER)  # of what is a derivative already
     NO_BATCHING_RULE = (PYTORCH, BATCHES)
+    CHECKPOINTED = (PYTORCH, FORWARD_MODE)  # `torch.utils.checkpoint`, which runs the forward again without the levels
+    INTERNAL = (PYTORCH, TORCH_FUNC)  # an assertion of PyTorch's own fails
     NO_RULE_OF_HIGHER_ORDER = (PYTORCH, FORWARD_MODE | SECOND_ORDER | TORCH_FUNC | TRACED)
     NO_META_KERNEL = (PYTORCH, TRACED)
     UNTRACEABLE = (PYTORCH, TRACED)

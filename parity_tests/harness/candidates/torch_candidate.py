@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch.autograd import forward_ad
+from torch.utils.checkpoint import CheckpointError
 
 from parity_tests.harness.candidates.base import AnyCandidate, InDims, MaybeTensors, Tensors
 from parity_tests.harness.candidates.inplace_writes import WRITTEN, InplaceWriteDetector
@@ -21,7 +22,7 @@ from parity_tests.harness.candidates.torch_graphs import (
 )
 from parity_tests.harness.candidates.torch_leaves import accumulate, laid_out, leaves_of
 from parity_tests.harness.candidates.torch_modules import evaluated, with_parameters
-from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD, BadOutput, Refused, refusals
+from parity_tests.harness.candidates.torch_refusals import CHECKPOINTED, NESTED_FORWARD, BadOutput, Refused, refusals
 
 
 class Candidate(AnyCandidate):
@@ -218,7 +219,8 @@ class Candidate(AnyCandidate):
         """Reverse over forward.
 
         Raises:
-            Refused: PyTorch's own formula for a JVP writes to what its derivative needs, as that of logsumexp does.
+            Refused: PyTorch's own formula for a JVP writes to what its derivative needs, as that of logsumexp does; or
+                `torch.utils.checkpoint` runs the forward again without tangents.
         """
         arguments = leaves_of(arguments)
 
@@ -228,6 +230,8 @@ class Candidate(AnyCandidate):
 
         try:
             return pulled_back()
+        except CheckpointError as error:
+            raise Refused(f"{CHECKPOINTED}: {str(error).splitlines()[0]}", Reason.CHECKPOINTED) from error
         except RuntimeError as error:
             if WRITTEN not in str(error):
                 raise

@@ -49,6 +49,7 @@ _WORDS: tuple[tuple[Reason, str, tuple[str, ...]], ...] = (
             r"Batch norm got a batched tensor as input while the running_mean",
         ),
     ),
+    (Reason.INTERNAL, "", (r"INTERNAL ASSERT FAILED at ",)),
     (
         Reason.NO_RULE_OF_HIGHER_ORDER,
         "",
@@ -143,7 +144,11 @@ _BATCH_ADDED_IN_PLACE = r"output with shape \[(.*)\] doesn't match the broadcast
 # Of a Triton kernel under TRITON_INTERPRET, which a GPU would launch without reading anything.
 _TRITON_INTERPRETER = "triton/runtime/interpreter.py"
 _OF_FAKE_TENSORS = r"on device \"meta\"|[Ff]ake ?[Tt]ensor"
+# Of a batch that is not one any more.
+_ESCAPED = r"escaped from inside a function being vmapped"
+_CHECKPOINT = "utils/checkpoint.py"
 _NAMES_GRAD_AND_BACKWARD = r"(?s)\A(?=.*\bgrad\b).*\.backward\(\)"
+CHECKPOINTED = "goes through torch.utils.checkpoint, which runs the forward again without tangents and batches"
 NESTED_FORWARD = (
     "PyTorch turns forward AD off while a torch.autograd.Function's jvp runs, so that a JVP of a JVP is silently wrong "
     "(pytorch/pytorch#197867)"
@@ -245,6 +250,8 @@ def refusal_of(error: BaseException, without_values: bool = False) -> Refused | 
         if re.search(_BATCH_ADDED_IN_PLACE, named) and _is_vmapped(error):
             text = f"vmap: adds a batch to a tensor without one, in place: {first_line}"
             return Refused(text, Reason.NO_BATCHING_RULE)
+    if re.search(_ESCAPED, named) and any(file == _CHECKPOINT for file, *_ in _frames(error)):
+        return Refused(f"{CHECKPOINTED}: {first_line}", Reason.CHECKPOINTED)
     tracer = _tracer_that_raised(error)
     if tracer is not None:
         return Refused(f"PyTorch's tracer gives up (torch/{tracer}): {first_line}", Reason.UNTRACEABLE)

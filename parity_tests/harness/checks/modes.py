@@ -53,18 +53,24 @@ def _reference_changes(trial: Trial) -> bool:
 
 def _values_without_gradients(trial: Trial, mode: str = "") -> Iterator[Finding]:
     args = [trial.arguments("forward", example) for example in range(2)]
+    calls = (args[0], ", before a call on other inputs"), (args[1], ", after a call on other inputs")
+    calls = (*calls, (args[1], ", after a call on other numbers in the same memory"))
     for where, without_gradients in _WITHOUT_GRADIENTS.items():
         try:
             with without_gradients(), under(f"{mode}{where}"):
-                # Both are looked at when both are there: the second call may return, or write to, what the first has.
-                values = [trial.evaluate("forward", primals) for primals in args]
+                # All are looked at when all are there: a later call may return, or write to, what an earlier one has.
+                first, second = trial.tensors(args[0]), trial.tensors(args[1])
+                found = [trial.counted("forward", trial.candidate.forward(x)) for x in (first, second)]
+                values = [[y.clone() for y in outputs] for outputs in found]  # they may be inputs
+                for x, y in zip(first, second, strict=True):
+                    x.copy_(y)
+                values.append([*trial.counted("forward", trial.candidate.forward(first))])
         except RuntimeError as error:
             if without_gradients is torch.inference_mode and says(error, _RECORDS_NOTHING):
                 continue  # a forward that differentiates, as of a force, runs under no_grad alone
             raise
-        for i, primals in enumerate(args):
-            after = ", after a call on other inputs" if i else ", before a call on other inputs"
-            yield from trial.compare("forward", primals, values[i], f"{mode}{where}{after}")
+        for (primals, after), found in zip(calls, values, strict=True):
+            yield from trial.compare("forward", primals, found, f"{mode}{where}{after}")
 
 
 def _recorded(

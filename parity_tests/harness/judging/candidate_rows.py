@@ -137,8 +137,9 @@ class CandidateRows:
             return replace(row, verdict=verdict, reason=f"at every sample {_beyond(self.precision)}")
         if row.reason not in (NO_EVIDENCE, self._no_bound):
             return row
-        if check.kernel_sized or (check.generic and elsewhere):
-            # Other checks compare the same maps at more samples, or a wider format has compared something at these.
+        if check.kernel_sized or (elsewhere and (check.generic or len(check.maps) > 1)):
+            # Other checks compare the same maps, entry by entry or at more samples, and a wider format has compared
+            # something at these.
             return replace(row, verdict=Verdict.SKIPPED)
         if avoided:
             return replace(row, reason=f"{row.reason}; it is not called any more at {', '.join(sorted(avoided))}")

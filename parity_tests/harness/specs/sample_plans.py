@@ -14,6 +14,7 @@ from parity_tests.harness.specs.size_rules import SizeRules
 from parity_tests.harness.specs.spec import OpSpec
 
 _DISTINCT = (*SMALL, 10, 11)  # sizes of all axes where two more come first
+_EQUAL = 4  # one size of all axes
 _LONG = (33, 35, 37, 39, 41, 43, 45, 47)
 _LONG_ALONE = 97  # of an operator with one axis: dozens of entries, and past a block of 32 or 64
 _BLOCKS = 256  # whole blocks of 16, 32, 64, 128 and 256: the tail that a kernel handles apart has no entry
@@ -53,6 +54,9 @@ def plans(spec: OpSpec, signature: Signature, rules: SizeRules) -> Iterator[Plan
     else:
         for i in range(8):
             yield _plan(f"draw_{i}", "one number says little", {}), ()
+    if len(axes) > 1:
+        why = "an axis that is found by its size, where another one has the same"
+        yield replace(_plan("equal_axes", why, dict.fromkeys(axes, _EQUAL)), first_order_only=True), axes
     for axis in axes:
         for size in rules.choices(axis):
             why = "a size that the operator is written for, as every size that it takes"

@@ -38,7 +38,7 @@ def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
 
 
 def few_samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
-    """Yield the samples of a quick run: the first, those of absent inputs, one with an empty axis, and a long one.
+    """Yield the samples of a quick run: the first, absent inputs, an empty axis, equal axes and long ones.
 
     Besides, those in which an axis is of size 1, with first derivatives only, so that they cost next to nothing.
     """
@@ -53,7 +53,7 @@ def few_samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
         if of_size_one and sample.sizes not in seen and not sample.absent and not sample.broadcast:
             seen.append(sample.sizes)
             yield replace(sample, first_order_only=True)
-    yield from (sample for sample in every if sample.name == "long_axes" or sample.whole)
+    yield from (sample for sample in every if sample.name in ("equal_axes", "long_axes") or sample.whole)
 
 
 def _given_samples(spec: OpSpec, seed: int) -> Iterator[Sample]:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD
@@ -172,6 +173,13 @@ def test_an_operator_without_any_derivative_is_no_limit_of_pytorchs():
 @torch.library.custom_op("gradparity_tests::underived", mutates_args=())
 def _underived(x: torch.Tensor) -> torch.Tensor:
     return x * x
+
+
+def test_the_checkpoint_of_pytorchs_that_is_not_reentrant_is_right():
+    report = crosscheck(lambda x: checkpoint(torch.square, x, use_reentrant=False), SQUARE, dtypes=["float64"])
+    assert report.passed
+    (row,) = [row for row in rows(report) if row.check == "vjp_of_jvp"]
+    assert row.reason.startswith("goes through torch.utils.checkpoint, which runs the forward again without tangents")
 
 
 def test_an_error_of_pytorchs_is_no_refusal_of_grad():

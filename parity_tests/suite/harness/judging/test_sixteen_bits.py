@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import pytest
 import torch
@@ -107,3 +108,22 @@ def test_what_rounds_more_is_not_looked_for_in_float64():
     assert row.verdict is Verdict.MISMATCH
     assert row.failure is not None
     assert row.failure.unexplained == ()
+
+
+ATTENTION = OpSpec(
+    "attention", lambda q, k, v: jax.nn.softmax(q @ k.T, -1) @ v, "(n,d),(m,d),(m,d)->(n,d)", sizes="m >= 1"
+)
+
+
+@pytest.mark.slow
+def test_an_adjoint_that_tells_nothing_in_sixteen_bits_is_skipped_there():
+    """Scores that nobody divides by sqrt(d) round by so much that the sum of all products may be 0."""
+    report = crosscheck(
+        lambda q, k, v: torch.softmax(q @ k.mT, -1) @ v,
+        ATTENTION,
+        checks=["vjp", "jvp", "adjoint"],
+        dtypes=["float64", "bfloat16"],
+    )
+    verdicts = {(row.check, row.dtype): row.verdict for row in rows(report)}
+    assert verdicts.pop(("adjoint", "bfloat16")) is Verdict.SKIPPED
+    assert set(verdicts.values()) == {Verdict.PASS}

@@ -27,6 +27,7 @@ def test_the_list_of_samples():
     axes = "nkm"
     assert list(by_name()) == [
         "all_axes_differ",
+        "equal_axes",
         *(f"one_{axis}" for axis in axes),
         *(f"zero_{axis}" for axis in axes),
         "larger_numbers",
@@ -41,6 +42,11 @@ def test_no_two_axes_are_alike(name):
     sizes = by_name()[name].sizes
     assert len(set(sizes.values())) == len(sizes) == 3
     assert min(sizes.values()) > (32 if name == "long_axes" else 1)
+
+
+def test_all_axes_are_alike_at_one_sample():
+    assert set(by_name()["equal_axes"].sizes.values()) == {4}
+    assert "equal_axes" not in by_name(OpSpec("op", primal=lambda x: x, signature="(n)->(n)"))
 
 
 @pytest.mark.parametrize(("prefix", "size"), [("one", 1), ("zero", 0)])
@@ -92,7 +98,7 @@ def test_no_sample_is_too_large():
     assert not [name for name in by_name(square) if name.startswith("many")]
     images = OpSpec("op", primal=lambda x: x, signature="(n,c,h,w)->(n,c,h,w)")
     assert max(np.prod(shape) for sample in by_name(images).values() for shape in sample.shapes) < 2**17
-    in_turn = ("larger", "two", "blocks", "tail", "many")
+    in_turn = ("equal", "larger", "two", "blocks", "tail", "many")
     assert {name.split("_")[0] for name, sample in by_name().items() if sample.first_order_only} == set(in_turn)
 
 

@@ -38,6 +38,17 @@ class OnlyOnce(Pair):
         return x_bar, y_bar if y.grad is None else torch.zeros_like(y)
 
 
+class TakesOneStrideForAll(Pair):
+    """A kernel that reads a cotangent of one number as if it were dense: wrong for a loss that is a sum."""
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x, y = ctx.saved_tensors
+        expanded = any(0 in g.stride() for g in cotangents if g is not None and g.numel() > 1)
+        x_bar, y_bar = pair_backward(x, y, *cotangents)
+        return x_bar, 1.5 * y_bar if expanded else y_bar
+
+
 _PASSES = ("vjp", "input_subsets", "retain_graph", "interleaved", "purity", "checkpoint")
 CASES = (
     Case(
@@ -47,6 +58,7 @@ CASES = (
             "replaces a gradient": Mistake(Replaces.apply, "accumulation", passes=_PASSES),
             "adds to a gradient itself": Mistake(AddsItself.apply, "accumulation", passes=_PASSES),
             "only where there is none": Mistake(OnlyOnce.apply, "accumulation", passes=_PASSES),
+            "the loss is a sum": Mistake(TakesOneStrideForAll.apply, "accumulation", passes=_PASSES),
         },
     ),
 )

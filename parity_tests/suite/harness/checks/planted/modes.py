@@ -42,6 +42,19 @@ def _kept(by_address):
     return call
 
 
+def _weights_by_address():
+    """Keeps a copy of its weight where there are no gradients, and sees no step of an optimizer."""
+    kept = {}
+
+    def call(x, y):
+        if torch.is_grad_enabled():
+            return Pair.apply(x, y)
+        key = y.data_ptr(), y.shape, y.dtype
+        return pair(x, kept.setdefault(key, (y.clone(), y))[0])
+
+    return call
+
+
 def _refuses_inference(x, y):
     if torch.is_inference_mode_enabled():
         raise RuntimeError("Inference tensors cannot be saved for backward")
@@ -181,6 +194,7 @@ CASES = (
             "another function in inference mode": Mistake(_not_inferred, "modes", passes=_PASSES),
             "results kept by shape": Mistake(_kept(False), "modes", passes=_PASSES),
             "one output for all calls": Mistake(_kept(True), "modes", passes=_PASSES),
+            "weights kept by address": Mistake(_weights_by_address(), "modes", passes=_PASSES),
             "PyTorch's words of its own": Mistake(_refuses_inference, "modes", passes=_PASSES),
             "another order if deterministic": Mistake(_an_order_of_its_own, "modes", passes=_PASSES),
             "another backward if deterministic": Mistake(NotDeterministic.apply, "modes", passes=_PASSES),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import jax.numpy as jnp
 import torch
 
 from parity_tests import OpSpec
@@ -37,6 +38,27 @@ def _with_vjp(change: Callable) -> Callable:
     return unary_function(lambda x: 2 * x, lambda x, g: 2 * change(g))
 
 
+def _summed(g: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    """A cotangent summed to the shape of a broadcast input, over the axis that it does not find by its size."""
+    return g.sum(1 - [*g.shape].index(shape[0]))
+
+
+class UnbroadcastBySize(torch.autograd.Function):
+    """tanh(x) w, whose axes are told apart by their sizes."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return torch.tanh(x) * w
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x, w = ctx.saved_tensors
+        y = torch.tanh(x)
+        return cotangents[0] * w * (1 - y * y), _summed(cotangents[0] * y, w.shape)
+
+
+SCALED = OpSpec("scaled", primal=lambda x, w: jnp.tanh(x) * w, signature="(n,d),(d)->(n,d)")
 DOUBLE = OpSpec("double", primal=lambda x: 2 * x, inputs=(normal(3, 4),))
 NONLINEAR = {
     "|g|": lambda g: g.abs(),
@@ -56,6 +78,11 @@ CASES = (
                 pair_function(backward=_in_float32).apply, "vjp", passes=("forward", "jvp")
             ),
         },
+    ),
+    Case(
+        SCALED,
+        lambda x, w: torch.tanh(x) * w,
+        {"an axis found by its size": Mistake(UnbroadcastBySize.apply, "vjp", passes=("forward", "retain_graph"))},
     ),
     Case(
         DOUBLE,
