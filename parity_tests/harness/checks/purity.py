@@ -2,6 +2,7 @@
 
 In PyTorch a write that puts the old values back counts, too: another thread may read in between, and autograd refuses
 to use what it has saved. Candidates in other frameworks get arrays of their own, which are compared before and after.
+Nor are settings of the process left changed, nor its seed.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from parity_tests.harness.candidates.own_arrays import Writes
 from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Fact, Finding, NotApplicable
-from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers import conversion, numerics
 from parity_tests.harness.trial.trial import Trial
 
 
@@ -68,6 +69,13 @@ def _same(x: torch.Tensor | None, y: torch.Tensor | None) -> bool:
 
 def _of_tensors(trial: Trial) -> Iterator[Finding]:
     """The findings on a candidate in PyTorch."""
+    with numerics.left() as changed:
+        yield from _left_as_they_were(trial)
+    for name, value in changed.items():
+        yield Fact(name, False, f"is left at {value}", "after its calls")
+
+
+def _left_as_they_were(trial: Trial) -> Iterator[Finding]:
     count = len(trial.primals)
     args, names = trial.arguments("vjp"), [slot.label for slot in trial.oracle.map("vjp").arguments]
     tensors = trial.tensors(args)
@@ -95,7 +103,7 @@ def _of_tensors(trial: Trial) -> Iterator[Finding]:
 
 CHECK = Check(
     "purity",
-    "an input, output, cotangent or tangent that is written to; a backward that keeps state",
+    "an input, output, cotangent or tangent that is written to; a backward that keeps state; a setting left changed",
     (),
     _run,
     not_jax="JAX arrays are immutable",

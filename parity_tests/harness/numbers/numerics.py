@@ -35,6 +35,7 @@ _TORCH_SWITCHES: dict[str, object] = {
     "cuda.matmul.allow_fp16_accumulation": False,
 }
 _RECOMPILES = 2**20
+_SEED = 0x5EED_CAFE  # none that anybody gives
 _ALLOCATIONS = 10_000  # between two collections of the youngest objects; Python's default is 700 or 2000
 
 
@@ -96,25 +97,31 @@ def settings() -> dict[str, object]:
 @contextlib.contextmanager
 def _put_back() -> Iterator[None]:
     """Restore the process-wide settings that a candidate may change, which could fail the next candidate."""
-    settings: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
-        (torch.get_default_dtype, torch.set_default_dtype),
-        (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
-        (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
-        (_flushes_denormals, torch.set_flush_denormal),
-        (sys.getrecursionlimit, sys.setrecursionlimit),
-        (np.geterr, lambda before: np.seterr(**before)),
-        (_saved_tensors_hooks, _set_saved_tensors_hooks),
-    ]
-    before = [read() for read, _ in settings]
-    level = forward_ad._current_level
+    before, level = _settings(), forward_ad._current_level
     try:
         yield
     finally:
-        for (read, write), value in zip(settings, before, strict=True):
-            if read() != value:
-                write(value)
+        for name, (read, write) in _SETTINGS.items():
+            if read() != before[name]:
+                write(before[name])
         while forward_ad._current_level > level:
             forward_ad.exit_dual_level()
+
+
+def _settings() -> dict[str, Any]:
+    return {name: read() for name, (read, _) in _SETTINGS.items()}
+
+
+@contextlib.contextmanager
+def left() -> Iterator[dict[str, str]]:
+    """Note the process-wide settings that code leaves changed: by name, what they are at the end of the block."""
+    changed: dict[str, str] = {}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(_SEED)
+        before = _settings() | {name: read() for name, read in _READ.items()}
+        yield changed
+        after = _settings() | {name: read() for name, read in _READ.items()}
+    changed |= {name: str(value) for name, value in after.items() if value != before[name]}
 
 
 def _flushes_denormals() -> bool:
@@ -150,6 +157,26 @@ def _set_saved_tensors_hooks(hooks: _Hooks) -> None:
         _autograd._push_saved_tensors_default_hooks(pack, unpack)
     if message is not None:
         _autograd._saved_tensors_hooks_disable(message, fail_if_non_empty=False)
+
+
+# The process-wide settings that a candidate may change, by the words for them: how each is read, and written.
+_SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
+    "the default dtype": (torch.get_default_dtype, torch.set_default_dtype),
+    "whether algorithms are deterministic": (
+        torch.are_deterministic_algorithms_enabled,
+        torch.use_deterministic_algorithms,
+    ),
+    "anomaly detection": (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+    "whether subnormal numbers are flushed to zero": (_flushes_denormals, torch.set_flush_denormal),
+    "the recursion limit": (sys.getrecursionlimit, sys.setrecursionlimit),
+    "NumPy's handling of errors": (np.geterr, lambda before: np.seterr(**before)),
+    "the hooks of saved tensors": (_saved_tensors_hooks, _set_saved_tensors_hooks),
+}
+# Others that PyTorch or the harness sets anew before each check.
+_READ: dict[str, Callable[[], Any]] = {
+    "whether gradients are recorded": torch.is_grad_enabled,
+    "the seed of PyTorch's generator": torch.initial_seed,
+}
 
 
 @contextlib.contextmanager

@@ -97,6 +97,16 @@ def _scaled_in_numpy(x, y, g, h):
     return gradients
 
 
+def _seeded(x, y):
+    torch.manual_seed(0)
+    return pair(x, y)
+
+
+def _in_float64(x, y, g, h):
+    torch.set_default_dtype(torch.float64)
+    return pair_backward(x, y, g, h)
+
+
 _FIRST = ("forward", "vjp")
 CASES = (
     Case(
@@ -118,6 +128,8 @@ CASES = (
                 pair_function(_writes_and_restores).apply, "purity", passes=(*_FIRST, "in_place", "saved_tensors")
             ),
             "keeps state": Mistake(KeepsState.apply, "purity", passes=_FIRST),
+            "seeds PyTorch": Mistake(_seeded, "purity", passes=_FIRST),
+            "a default dtype": Mistake(pair_function(backward=_in_float64).apply, "purity", passes=_FIRST),
         },
     ),
     Case(
