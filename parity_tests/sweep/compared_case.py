@@ -15,13 +15,13 @@ from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.sweep.cases import Arrays, Case, Side
 from parity_tests.sweep.comparison import (
-    EXTREME,
     HALF_OF_THE_DIGITS,
     MOST_OF_THE_DIGITS,
     accused_by_both,
     decided,
     differing,
     is_below_rounding,
+    is_extreme,
 )
 from parity_tests.sweep.cotangents import COTANGENTS
 from parity_tests.sweep.holomorphic import holomorphic_slopes
@@ -193,7 +193,7 @@ class Comparison:
         off = np.where(differs, np.where(np.isfinite(off), off, np.inf), -1.0).ravel()
         strange = np.zeros(p.shape)
         for x in arguments if self.entrywise else ():
-            strange += _is_extreme(x) + 2 * ~np.isfinite(x)
+            strange += is_extreme(x) + 2 * ~np.isfinite(x)
         count = min(int(differs.sum()), most)
         chosen = np.lexsort((-off, np.where(differs.ravel(), strange.ravel(), np.inf)))[:count]
         return [tuple(int(i) for i in np.unravel_index(k, p.shape)) for k in chosen]
@@ -235,7 +235,7 @@ class Comparison:
                 verdict, why = Verdict.LOSES_DIGITS, "a rounding of the inputs moves it as far"
             if verdict.is_wrong and self.entrywise and self._is_of_a_tail(mode, arguments, place, slopes, numbers):
                 verdict, why = Verdict.LOSES_DIGITS, "it is less than a rounding of the function's value"
-            if verdict.rank >= Verdict.UNDECIDED.rank and any(_is_extreme(x).any() for x in arguments):
+            if verdict.rank >= Verdict.UNDECIDED.rank and any(is_extreme(x).any() for x in arguments):
                 verdict, why = Verdict.OVERFLOWS, f"{verdict}: {why}" if why else str(verdict)
             if verdict.rank > worst.rank:
                 worst, reason, slope = verdict, why, slopes
@@ -363,12 +363,6 @@ class Comparison:
 
 def _are_equal(found: Arrays, again: Arrays) -> bool:
     return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, again, strict=True))
-
-
-def _is_extreme(x: np.ndarray) -> np.ndarray:
-    """Where the square of a number that is not 0 overflows or vanishes, or almost."""
-    size = np.abs(x)
-    return (size > EXTREME) | ((size > 0) & (size < 1 / EXTREME))
 
 
 def _largest(x: np.ndarray) -> float:

@@ -37,6 +37,12 @@ def differing(
         return ~(near | (found == other) | (np.isnan(found) & np.isnan(other)))
 
 
+def is_extreme(x: np.ndarray) -> np.ndarray:
+    """Return where the square of a number that is not 0 overflows or vanishes, or almost."""
+    size = np.abs(x)
+    return (size > EXTREME) | ((size > 0) & (size < 1 / EXTREME))
+
+
 def decided(
     pytorch: float,
     jax: float,

@@ -17,7 +17,7 @@ from jax_ref import aten
 from parity_tests.sweep.calls import arrays_of
 from parity_tests.sweep.cases import Case
 from parity_tests.sweep.compared_case import REFUSALS, shortened
-from parity_tests.sweep.comparison import EXTREME, HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS, differing
+from parity_tests.sweep.comparison import HALF_OF_THE_DIGITS, MOST_OF_THE_DIGITS, differing, is_extreme
 from parity_tests.sweep.lines import Finding, Verdict
 from parity_tests.sweep.point_text import written
 from parity_tests.sweep.recorded_calls import RecordedCall, as_jax, as_torch, calls_made_by, differentiate
@@ -119,7 +119,8 @@ def _decided(
     results: tuple[np.ndarray, np.ndarray],
 ) -> tuple[Verdict, str, str]:
     """The verdict on a number in which a decomposition and its operator differ, the reason, and the witness."""
-    if not all(np.isfinite(x).all() for x in arrays_of(list(call.arguments.values())) if x.dtype.kind in "fc"):
+    given = [x for x in arrays_of(list(call.arguments.values())) if x.dtype.kind in "fc"]
+    if not all(np.isfinite(x).all() for x in given):
         return Verdict.CONVENTION, "an input is not finite", ""
     ours, theirs = (y[place] for y in results)
     far = differing(*results, HALF_OF_THE_DIGITS, HALF_OF_THE_DIGITS)[place]
@@ -139,15 +140,9 @@ def _decided(
     if off[0] == off[1]:
         return Verdict.UNDECIDED if far else Verdict.LOSES_DIGITS, "the decomposition and the operator differ", ""
     verdict = Verdict.WRONG_IN_PYTORCH if far else Verdict.LOSES_DIGITS
-    if far and _is_extreme(call):
+    if far and any(is_extreme(x).any() for x in given):
         verdict = Verdict.OVERFLOWS
     return verdict, "of the decomposition" if off[0] else "of the operator", f"jax_ref.aten: {right!r}"
-
-
-def _is_extreme(call: RecordedCall) -> bool:
-    """Whether the square of a number that is not 0 overflows or vanishes, or almost."""
-    sizes = [np.abs(x) for x in arrays_of(list(call.arguments.values())) if x.dtype.kind in "fc"]
-    return any(bool(((x > EXTREME) | ((x > 0) & (x < 1 / EXTREME))).any()) for x in sizes)
 
 
 def _agree_nearby(
