@@ -43,6 +43,16 @@ def is_extreme(x: np.ndarray) -> np.ndarray:
     return (size > EXTREME) | ((size > 0) & (size < 1 / EXTREME))
 
 
+def is_up_to_the_processor(x: np.ndarray) -> bool:
+    """Return whether a complex number is not finite: IEEE 754 defines what becomes of real numbers only.
+
+    An operator of matrices has its products and quotients from a library, which has kernels for each processor. Where
+    infinity is on the diagonal of a system, oneMKL's ztrsm makes 0 of a number over it by some, and NaN by others. The
+    operator and its formula may run different ones, so that NaN in a derivative alone is no convention of PyTorch's.
+    """
+    return x.dtype.kind == "c" and not np.isfinite(x).all()
+
+
 def decided(
     pytorch: float,
     jax: float,

@@ -186,6 +186,46 @@ def test_no_derivative_is_asked_for_where_there_is_none(name, arguments, has):
     assert {line.calls for line in lines} == {int(has)}
 
 
+def where_infinite(value: float, factor: float) -> Callable[[Case], Side]:
+    """PyTorch's side, with this in place of a derivative where an input is not finite, and elsewhere a factor."""
+
+    def of(case: Case) -> Side:
+        def side(which: str, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+            found = case.in_pytorch(which, arguments)
+            is_finite = all(np.isfinite(np.asarray(x)).all() for x in arguments)
+            return [factor * y if is_finite else np.full_like(y, value) for y in found] if which != "forward" else found
+
+        return side
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("is_complex", "value", "factor", "verdict"),
+    [
+        (True, 0.0, 1, Verdict.AGREES),
+        (True, math.nan, 1, Verdict.AGREES),
+        (True, 0.0, 2, Verdict.WRONG_IN_PYTORCH),
+        (True, math.nan, 1.001, Verdict.WRONG_IN_PYTORCH),
+        (False, math.nan, 1, Verdict.CONVENTION),
+    ],
+)
+def test_what_a_kernel_makes_of_a_complex_infinity_does_not_count(is_complex, value, factor, verdict):
+    LU = np.array([[2.0, 0.5], [0.25, 1.5]]) + (1j if is_complex else 0)
+    given = {"LU": LU, "pivots": np.array([1, 2], dtype=np.int32), "B": LU + 1, "left": True, "adjoint": True}
+    infinite = {**given, "LU": LU + np.array([[0, 0], [0, np.inf]])}
+    calls = [call_of("linalg_lu_solve", each) for each in (given, infinite)]
+    lines = judge_entry(
+        *(lookup("linalg_lu_solve"), ["vjp", "jvp"], ["complex128" if is_complex else "float64"]),
+        pytorch=where_infinite(value, factor),
+        calls=lambda name, dtype: calls,
+        special=no_special_calls,
+    )
+    assert {line.verdict for line in lines} == {verdict}
+    assert {line.calls for line in lines} == {1 if is_complex else 2}
+    assert all(("up to the processor" in line.reason) is is_complex for line in lines)
+
+
 def test_other_values_are_no_reference():
     call = call_of("sin", {"self": X})
     wrong = type(call)(call.name, call.arguments, (call.results[0] + 1,), call.source)
