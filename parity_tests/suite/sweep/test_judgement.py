@@ -200,6 +200,7 @@ def where_infinite(value: float, factor: float) -> Callable[[Case], Side]:
     return of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("is_complex", "value", "factor", "verdict"),
     [

@@ -135,6 +135,7 @@ def _relu(blocks: int) -> tuple[str, str]:
     return problem, _RELU_OF_A_GRID.format(blocks=blocks)
 
 
+@pytest.mark.slow
 def test_a_grid_that_reaches_the_judged_part_alone_is_convicted(tmp_path: Path) -> None:
     code, said, data = _evaluated(tmp_path, *_relu(blocks=64))
     assert code == 1, said

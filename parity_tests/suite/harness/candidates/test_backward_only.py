@@ -109,6 +109,7 @@ class _Lost(torch.autograd.Function):
         return cotangents[0]
 
 
+@pytest.mark.slow
 def test_all_of_first_order_is_judged_by_backward():
     report = crosscheck(BackwardOnly.apply, TANH_TIMES, dtypes=["float64"], progress=False)
     verdicts = {row.check: row.verdict for row in rows(report)}

@@ -48,11 +48,12 @@ def _goes_on(solution: Solution) -> bool:
     return torch.equal(solution("view", X), X[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("which", "how"),
     [
         ("crashes", r"its process crashed \(SIGSEGV\) at .*, called by stranger.py:\d+ in crashes"),
-        pytest.param("ends", r"its process has ended \(exit code 0\)", marks=pytest.mark.slow),
+        ("ends", r"its process has ended \(exit code 0\)"),
     ],
 )
 def test_a_process_that_ends_is_started_again(solution: Solution, which: str, how: str) -> None:
