@@ -14,23 +14,21 @@ from parity_tests.suite.mistakes import Case, Mistake
 
 
 class HalvedIfPromoted(Pair):
-    """A backward that scales the gradient of a float32 weight next to bfloat16 activations."""
+    """A backward that scales the gradient of a float32 weight next to activations in 16 bits."""
 
-    @staticmethod
-    def backward(ctx, *cotangents):
+    short = torch.bfloat16
+
+    @classmethod
+    def backward(cls, ctx, *cotangents):
         x, y = ctx.saved_tensors
         x_bar, y_bar = Pair.backward(ctx, *cotangents)
-        return x_bar, y_bar / 2 if (x.dtype, y.dtype) == (torch.bfloat16, torch.float32) else y_bar
+        return x_bar, y_bar / 2 if (x.dtype, y.dtype) == (cls.short, torch.float32) else y_bar
 
 
-class HalvedBesideFloat16(Pair):
+class HalvedBesideFloat16(HalvedIfPromoted):
     """The same in the other format of 16 bits."""
 
-    @staticmethod
-    def backward(ctx, *cotangents):
-        x, y = ctx.saved_tensors
-        x_bar, y_bar = Pair.backward(ctx, *cotangents)
-        return x_bar, y_bar / 2 if (x.dtype, y.dtype) == (torch.float16, torch.float32) else y_bar
+    short = torch.float16
 
 
 def _memory_of_another_dtype(x, y):
