@@ -15,7 +15,7 @@ from parity_tests.suite.harness._ops import judged
 pytestmark = pytest.mark.usefixtures("certified_once")
 
 EDGES = ("block_plus_1", "block_minus_1", "one_block", "three_blocks", "prime_size")
-BLOCK = 200  # beyond the tails of 33 and 131 that every operator is judged at, and no divisor of 2048
+BLOCK = 200  # beyond the tails of 33 and 191 that every operator is judged at, and no divisor of 2048
 
 
 def _edges(spec: OpSpec) -> dict[str, dict[str, int]]:

@@ -68,7 +68,7 @@ def test_one_axis_at_a_time_is_so_long_that_16_bits_do_not_hold_its_sum(axis):
     assert np.float16(2048) + np.float16(1) == np.float16(2048)
 
 
-@pytest.mark.parametrize(("prefix", "size"), [("two", 2), ("blocks", 256), ("tail", 131)])
+@pytest.mark.parametrize(("prefix", "size"), [("two", 2), ("blocks", 256), ("tail", 191)])
 @pytest.mark.parametrize("axis", ["n", "k", "m"])
 def test_one_axis_at_a_time_is_short_or_long(prefix, size, axis):
     sample = by_name()[f"{prefix}_{axis}"]
@@ -90,7 +90,7 @@ def test_sizes_stay_unequal_where_another_axis_has_two_already():
 def test_every_axis_comes_in_whole_blocks_and_with_a_tail(block):
     for axis in "nkm":
         tails = {sample.sizes[axis] % block for sample in by_name().values() if sample.sizes[axis] >= block}
-        assert {0, 1, 3} <= tails
+        assert {0, 1, min(block, 64) - 1} <= tails
 
 
 def test_no_sample_is_too_large():
@@ -403,6 +403,7 @@ def test_at_other_sizes():
         at_sizes(spec, sample, {"n": 0, "k": 1, "m": 6})
 
 
+@pytest.mark.slow
 def test_a_mistake_where_two_axes_are_long_is_seen_although_not_all_are_long_at_once():
     def kron(a, b):
         return torch.kron(a, b) * (1.5 if a.shape[0] > 32 and b.shape[1] > 32 else 1.0)
