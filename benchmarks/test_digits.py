@@ -69,6 +69,7 @@ def test_the_worst_place_is_that_of_most_bits_besides_the_forced_ones():
     assert str(found) == "**6 of 24** at 1 (1 forced)"
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(digits, "rows", lambda: rows(["softplus"], ["bfloat16"]))
     ran = CliRunner().invoke(app, ["digits", "--out", str(tmp_path / "digits.md")])

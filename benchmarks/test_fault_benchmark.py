@@ -226,12 +226,14 @@ def test_the_page() -> None:
     assert "| attn | 9 of 22 | 20 of 22 |" in text
 
 
+@pytest.mark.slow
 def test_the_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the picture needs Matplotlib")
     page.plot(_cells(), tmp_path / "x.svg")
     assert (tmp_path / "x.svg").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, console = tmp_path / "x.json", Console(quiet=True)
     keys = run.keys(["softmax"], ["float32"], ["small"], ["float32 inside"])

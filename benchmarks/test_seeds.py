@@ -74,6 +74,7 @@ def test_operators_that_are_named_are_judged_again_and_the_others_kept(tmp_path:
     assert kept[RIGHT.key] == Judged("tanh", 0, "right", commit=kept[RIGHT.key].commit)  # not RIGHT, which has rows
 
 
+@pytest.mark.slow
 def test_an_alarm_is_told_and_fails(tmp_path: Path) -> None:
     with mock.patch.object(seeds, "judged", return_value=ACCUSED):
         result = CliRunner().invoke(app, ["tanh", "--seeds", "1", "--out", str(tmp_path / "seeds.json")])

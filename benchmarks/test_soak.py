@@ -79,6 +79,7 @@ def test_what_came_of_a_file(tmp_path):
     assert (failed.code, failed.passed, failed.failures) == (1, 1, ["test_wrong"])
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_has_failed(tmp_path):
     killed = run("test_it.py", written(tmp_path, TESTS.format(wrong="os.kill(os.getpid(), signal.SIGKILL)")))
     assert (killed.code, killed.passed) == (-9, 0)

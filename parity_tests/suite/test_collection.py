@@ -82,6 +82,7 @@ def judged(case: Case, call: Callable, checks: list[str] | None, dtypes: list[st
     return judged_version(call, case.spec, checks, dtypes, seed=seed, oracles=oracles, name=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "mistake"), MISTAKES)
 def test_a_mistake_is_caught(case, mistake):
     assert_caught(mistake, case.spec, courts(case)[0])

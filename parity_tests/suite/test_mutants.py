@@ -22,6 +22,7 @@ def oracles() -> Oracles:
 FAST = ("mean_for_sum", "tail_rows_left_out", "nan_on_empty", "narrow_accumulator", "whole_blocks", "strides_ignored")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", marks(FAST, MUTANTS))
 def test_mutant_is_caught(name: str) -> None:
     assert_caught(MUTANTS[name], SPEC, oracles())

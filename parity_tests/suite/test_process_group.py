@@ -38,6 +38,7 @@ def test_one_is_aborted(tmp_path: Path) -> None:
         _run(tmp_path, SLEEPS, "import os\ndef somewhere(): os.abort()\nsomewhere()")
 
 
+@pytest.mark.slow
 def test_none_ends(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"process 0 did not end in 0.5 s"):
         _run(tmp_path, SLEEPS, SLEEPS, seconds=0.5)

@@ -78,6 +78,7 @@ def test_quick_runs_with_a_budget(pytester: pytest.Pytester):
     pytester.runpytest_subprocess(*PLUGIN, "--gradparity-quick", "--gradparity-budget", "60").assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_not_there_is_an_error_before_any_test(suite):
     result = suite.runpytest_subprocess(*PLUGIN, "--gradparity-html", "nowhere/report.html")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -110,6 +111,7 @@ def test_a_worker_that_dies_loses_no_earlier_report_and_does_not_pass(suite):
     assert "worker gw0 ended" in data["error"]
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_report_is_kept(suite):
     (suite.path / "precious.py").write_text("x = 1\n")
     result = suite.runpytest_subprocess(*PLUGIN, "--gradparity-json", "precious.py")

@@ -63,6 +63,7 @@ def test_cases_with_the_same_value_stay_together(pytester):
     assert together == [{f"test_together[{x}-{letter}]" for x in (0, 1)} for letter in "ab"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-p", "xdist", "-n", "2")])
 def test_how_many_are_left_out_is_printed(pytester, options):
     _, result = run(pytester, SUITE, "--rotation", "0", *options)

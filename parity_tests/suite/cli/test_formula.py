@@ -72,6 +72,7 @@ def test_an_unknown_operator_is_told_with_those_that_are_near():
     assert "no entry for 'tanhh' of the key Default; there is tanh" in told.output
 
 
+@pytest.mark.slow
 def test_a_wrong_entry_is_a_disagreement_with_its_line(written):
     path = written(WRONG_SIGN)
     judged = gradparity("formula", str(path))
@@ -144,6 +145,7 @@ def test_an_entry_is_judged_by_a_spec(written):
     assert right.exit_code == 0, right.output
 
 
+@pytest.mark.slow
 def test_what_cannot_be_judged_is_told(written):
     path = written("- name: made_up(Tensor self) -> Tensor\n  self: grad\n")
     told = gradparity("formula", str(path))

@@ -85,6 +85,7 @@ def test_q_shows_failures_and_the_verdict_only(case):
     assert result.stdout.splitlines()[-1].startswith("1 of 3 rows do not pass")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("wide")
 def test_v_shows_each_row_with_its_numbers_and_every_failure(case):
     what = ("check", case(WRONG), *FAST, "--dtype", "float32", "--only", "forward,vjp,vjp_of_vjp,opcheck")

@@ -38,6 +38,7 @@ def check(case, tmp_path: Path):
     return judge
 
 
+@pytest.mark.slow
 def test_only_what_failed_is_judged_until_it_is_mended(check):
     code, out, rows = check(WRONG)
     assert (code, sorted(rows)) == (1, sorted(FAILED + REST))
@@ -64,6 +65,7 @@ def test_what_failed_comes_first(check):
     assert (code, rows) == (1, FAILED[:1])
 
 
+@pytest.mark.slow
 def test_what_a_run_leaves_out_stays_known(check):
     check(WRONG)
     assert check(WRONG, "-k", "forward")[0] == 0

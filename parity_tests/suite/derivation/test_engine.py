@@ -234,6 +234,7 @@ def test_dtypes_are_kept(dtype: type) -> None:
     assert {y.value.dtype for y in (*outputs, *gradients, *tangents)} == {np.dtype(dtype)}
 
 
+@pytest.mark.slow
 def test_the_graph_goes_with_its_variables() -> None:
     x = Variable(np.ones(3))
     y = tanh(sin(x))

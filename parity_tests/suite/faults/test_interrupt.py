@@ -267,6 +267,7 @@ def test_while_mutants_are_judged(tmp_path: Path) -> None:
     assert report["error"] == "interrupted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["typer", "rich.console", "torch"])
 def test_before_the_imports_are_done(tmp_path: Path, module: str) -> None:
     """No traceback; and a report, once it is known where it goes."""

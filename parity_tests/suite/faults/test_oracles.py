@@ -46,6 +46,7 @@ def test_one_exception_is_told_in_one_line(tmp_path):
     assert ran.below.count("out of luck") == 1
 
 
+@pytest.mark.slow
 def test_what_xla_fails_to_compile_is_said_to_be_its_defect(tmp_path):
     """docs/found.md, 33: index vectors without a component, to an array without an axis."""
     primal = (

@@ -40,6 +40,7 @@ def test_no_entries():
     assert gelu(jnp.zeros((0, 3))).shape == (0, 3)
 
 
+@pytest.mark.slow
 def test_a_wrong_formula_is_noticed(monkeypatch):
     monkeypatch.setattr(callback.math, "sqrt", lambda x: x)
     report = crosscheck(JaxCandidate(callback.gelu), SPEC, checks=["forward", "vjp"], dtypes=["float64"])

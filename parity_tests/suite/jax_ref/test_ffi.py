@@ -88,6 +88,7 @@ def test_at_a_thousand():
         jax.tree.map(np.testing.assert_array_equal, both(q, k, v, tuple(bars)), first)
 
 
+@pytest.mark.slow
 def test_batches():
     """Nested, each array mapped over axes of its own, of an example the bits that it has alone."""
     q, k, v, output_bar, attn_bar = inputs(Sizes(n=37, m=66, d=9, e=35))

@@ -88,6 +88,7 @@ def test_as_strided_without_entries():
     assert found == [[], []]
 
 
+@pytest.mark.slow
 def test_zero():
     special = torch.tensor([float("nan"), float("inf")])
     inputs = [normal(), normal(0, 2), normal(2, dtype=torch.complex128), integers(1), torch.tensor([True]), special]
@@ -127,6 +128,7 @@ def test_lstsq_of_a_matrix_without_full_rank(rank):
     assert int(found) == int(right.rank) == rank
 
 
+@pytest.mark.slow
 def test_lstsq_leaves_out_small_singular_values():
     A, b = torch.diag(torch.tensor([1.0, 1e-3, 1e-5], dtype=torch.float64)), torch.ones(3, 1, dtype=torch.float64)
     right = torch.linalg.lstsq(A, b, rcond=1e-4, driver="gelsd")
@@ -144,6 +146,7 @@ def test_ormqr_with_more_vectors_than_rows(left, dtype):
     assert wrong("ormqr", wide, tau, other, left, True) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
 def test_pinv_of_a_hermitian_matrix_reads_the_lower_triangle(dtype):
     assert wrong("linalg_pinv.atol_rtol_tensor", normal(4, 4, dtype=dtype), hermitian=True) == []
@@ -157,6 +160,7 @@ def test_prelu_of_a_number():
     assert wrong("prelu", normal(), normal(1, seed=1)) == []
 
 
+@pytest.mark.slow
 def test_the_phase_of_a_running_sum_of_exponentials():
     """Taken from left to right it leaves (-π, π], by 2π more often than in any other order."""
     x = torch.complex(0.1 * normal(6, 40), 3 * normal(6, 40, seed=1))

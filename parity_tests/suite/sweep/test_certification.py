@@ -117,6 +117,7 @@ def test_what_rounding_leaves_of_a_part_is_no_mistake():
     assert kinds(lambda self: self + 1e-6j, call)[:1] == ["values"]
 
 
+@pytest.mark.slow
 def test_what_rounding_leaves_where_terms_cancel_is_no_mistake():
     """The gradient of a layer norm over one entry is 0."""
     x, w = normal(5, 1), normal(1)
@@ -246,6 +247,7 @@ def test_the_arguments_are_those_of_the_schema():
     assert wrong == {}
 
 
+@pytest.mark.slow
 def test_the_backward_of_distances_takes_its_cotangent_by_both_names():
     x, back = jnp.asarray([[0.0, 0.0], [3.0, 4.0]]), aten.OPERATORS["aten::_pdist_backward"]
     for name in ("grad", "grad_output"):

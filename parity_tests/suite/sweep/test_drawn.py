@@ -63,6 +63,7 @@ def test_the_generators_of_gpus_are_left_alone(monkeypatch):
     assert seeds == [0]
 
 
+@pytest.mark.slow
 def test_a_formula_that_is_declared_is_not_judged():
     (line,) = judge_operator("_standard_gamma", ["vjp"], ["float64"])
     assert line.verdict is Verdict.UNREACHED

@@ -62,6 +62,7 @@ def test_on_a_cut_that_is_approached_from_the_other_side_mpmath_says_nothing():
     assert slopes_of("sqrt", "vjp", complex(-2, -0.0)) == [None, None]
 
 
+@pytest.mark.slow
 def test_a_mistake_in_a_tail_is_convicted_and_the_right_formula_is_not():
     """exp at -20 is as small as its derivatives."""
     z = np.array([-20 - 1j])
@@ -73,6 +74,7 @@ def test_a_mistake_in_a_tail_is_convicted_and_the_right_formula_is_not():
     assert "bits" in line.finding.witness
 
 
+@pytest.mark.slow
 def test_a_number_that_a_rounding_moves_as_far_has_lost_its_digits_only():
     """Next to its branch point at i the derivative of asinh depends on the last bit of the imaginary part."""
     twice = changed(lambda found: [1.3 * found[0]])

@@ -169,6 +169,7 @@ def test_what_cannot_be_reached_says_why():
     assert {(line.verdict, line.reason) for line in none} == {(Verdict.UNREACHED, "no call reaches it")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "arguments", "has"),
     [
@@ -250,6 +251,7 @@ def test_a_repro_prints_what_pytorch_says():
         assert 2 * number == pytest.approx(float(finding.pytorch), rel=1e-3), mode
 
 
+@pytest.mark.slow
 def test_zero_on_both_sides_is_believed_only_if_the_function_is_constant(monkeypatch):
     assert verdicts(judged("round", self=X)) == {Verdict.AGREES}
 
@@ -283,6 +285,7 @@ def test_numbers_whose_squares_overflow_are_told_apart():
     assert (line.verdict, line.reason) == (Verdict.OVERFLOWS, "wrong in PyTorch")
 
 
+@pytest.mark.slow
 def test_a_large_number_at_another_place_hides_no_mistake_of_an_elementwise_operator():
     wrong_at_one = changed(lambda found: [found[0] * np.array([1.0, 2.0])])
     for dtype in (float, complex):
@@ -290,6 +293,7 @@ def test_a_large_number_at_another_place_hides_no_mistake_of_an_elementwise_oper
         assert lines["vjp", "self"].verdict is Verdict.WRONG_IN_PYTORCH
 
 
+@pytest.mark.slow
 def test_no_one_is_wrong_by_the_values_of_one_framework(monkeypatch):
     """JAX's function has the same value there, and another slope: as on a branch cut."""
 
@@ -305,6 +309,7 @@ def test_no_one_is_wrong_by_the_values_of_one_framework(monkeypatch):
     assert "not those of JAX's" in line.reason
 
 
+@pytest.mark.slow
 def test_a_wrong_rule_of_the_reference_is_not_said_to_be_jax_s(monkeypatch):
     @jax.custom_jvp
     def inverse(x):

@@ -61,6 +61,7 @@ def test_mistakes_are_convicted_in_the_first_dtype_that_shows_them(monkeypatch):
     assert len(lines) == 6
 
 
+@pytest.mark.slow
 def test_a_mistake_that_stops_changes_no_value(monkeypatch):
     lines = judged(monkeypatch, "sum.dim_IntList", self=np.ones((2, 3)), dim=[1], keepdim=False)
     assert lines["wrong dim: self = sum_backward(grad, self.sym_sizes(), {0}, keepdim)", "float64"].reason == STOPS
@@ -78,6 +79,7 @@ def test_without_a_reference_or_a_call_nobody_is_convicted(monkeypatch):
     assert lines["sign: self = -(grad * self.cos().conj())", "float64"].reason == f"{SURVIVES_ELSEWHERE}: there is none"
 
 
+@pytest.mark.slow
 def test_a_formula_that_is_not_evaluable_is_told_apart(monkeypatch):
     def refuses(*_: Any) -> Any:
         raise NotImplementedError

@@ -38,6 +38,7 @@ def reasons(lines: dict[str, list[Line]]) -> dict[str, str]:
     return {operator: its[0].reason for operator, its in lines.items()}
 
 
+@pytest.mark.slow
 def test_what_goes_wrong_costs_its_operator_only(tmp_path: Path) -> None:
     judged = swept(tmp_path / "a.jsonl", "sin", "crashes", "cos", "raises", "twice", "another", "nothing", "tan")
     assert {name for name, lines in judged.items() if lines[0].verdict is Verdict.AGREES} == {"sin", "cos", "tan"}
@@ -63,6 +64,7 @@ def test_what_hangs_or_eats_memory_costs_its_operator_only(tmp_path: Path) -> No
     }
 
 
+@pytest.mark.slow
 def test_what_an_operator_leaves_behind_is_not_the_fault_of_the_next(tmp_path: Path) -> None:
     judged = swept(tmp_path / "a.jsonl", "first", "second", judge="crashes_if_used")
     assert [lines[0].verdict for lines in judged.values()] == [Verdict.AGREES] * 2

@@ -147,6 +147,7 @@ def test_a_grid_that_reaches_the_judged_part_alone_is_convicted(tmp_path: Path) 
     assert "entries wrong, all in rows 4 to 15 of 16" in said
 
 
+@pytest.mark.slow
 def test_the_same_with_a_grid_that_reaches_all_passes(tmp_path: Path) -> None:
     code, said, data = _evaluated(tmp_path, *_relu(blocks=256))
     (record,) = data["summary"]
@@ -156,6 +157,7 @@ def test_the_same_with_a_grid_that_reaches_all_passes(tmp_path: Path) -> None:
     assert "judged at 16,384 of 65,536 numbers; values and gradients at all of them, too" in said
 
 
+@pytest.mark.slow
 def test_what_is_too_large_to_be_judged_is_said_beside_the_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

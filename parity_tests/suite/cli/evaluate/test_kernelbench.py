@@ -165,6 +165,7 @@ def test_the_axes_that_may_have_other_sizes(tmp_path: Path, name: str, text: str
     assert _inputs(PROBLEMS[name].text, tmp_path).text() == text
 
 
+@pytest.mark.slow
 def test_a_problem_of_a_billion_numbers_is_judged_at_smaller_sizes(tmp_path: Path) -> None:
     text = PROBLEMS["softmax"].text.replace("torch.rand(64, 32)", "torch.rand(2**15, 2**15)")
     (tmp_path / "problem.py").write_text(text)

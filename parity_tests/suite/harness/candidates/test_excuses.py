@@ -165,6 +165,7 @@ def test_a_reason_excuses_no_check_that_it_is_not_about(refused):
     assert (report.passed, report.exit_code) == (False, 1)
 
 
+@pytest.mark.slow
 def test_an_operator_of_pytorchs_without_a_derivative_does_not_pass():
     spec = OpSpec("relu", lambda b, x, w: jnp.maximum(x @ w + b, 0), inputs=(normal(2), normal(3, 4), normal(4, 2)))
     report = crosscheck(torch.ops.aten._addmm_activation, spec, dtypes=["float64", "float32"])

@@ -32,6 +32,7 @@ def test_integers_are_compared_and_have_no_derivative(dtype):
     assert {row.verdict for row in report.rows} == {Verdict.PASS}, str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [

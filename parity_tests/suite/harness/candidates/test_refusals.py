@@ -175,6 +175,7 @@ def _underived(x: torch.Tensor) -> torch.Tensor:
     return x * x
 
 
+@pytest.mark.slow
 def test_the_checkpoint_of_pytorchs_that_is_not_reentrant_is_right():
     report = crosscheck(lambda x: checkpoint(torch.square, x, use_reentrant=False), SQUARE, dtypes=["float64"])
     assert report.passed

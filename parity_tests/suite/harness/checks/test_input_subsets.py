@@ -20,6 +20,7 @@ def test_every_pair_of_more(count):
     assert len(pairs) == count * (count - 1) // 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [9, 12, 16, 17, 33])
 def test_any_three_of_many_have_every_pattern(count):
     chosen = masks(count)

@@ -63,6 +63,7 @@ def test_a_torch_function_at_given_inputs() -> None:
     assert report.passed, report
 
 
+@pytest.mark.slow
 def test_a_module_at_given_inputs_has_its_parameters_for_inputs() -> None:
     torch.manual_seed(0)
     reference, kernel = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)

@@ -109,6 +109,7 @@ def test_no_time():
     assert not calls
 
 
+@pytest.mark.slow
 def test_the_time_is_kept_and_what_was_found_by_then_is_used():
     def slow(sample):
         time.sleep(0.1)

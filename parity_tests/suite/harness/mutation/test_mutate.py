@@ -127,6 +127,7 @@ def _mutations() -> list[Mutation]:
     return list(mutations(derivative_map("vjp", ("x",), ("y",)), _f, shape, shape))
 
 
+@pytest.mark.slow
 def test_each_changes_what_it_says():
     x, w = jnp.arange(1, 5, dtype=jnp.float32), jnp.arange(-1, 3, dtype=jnp.float32)
     expected = {

@@ -89,6 +89,7 @@ def test_another_of_the_equal_ones_is_a_convention(spec, name):
     assert row.conventions
 
 
+@pytest.mark.slow
 @specs
 @maps
 @pytest.mark.parametrize("wrong", WRONG)

@@ -104,6 +104,7 @@ def test_a_right_sparsemax_passes_in_every_format(name, checks, seed):
     assert report.passed, str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_a_wrong_sparsemax_is_convicted(name, dtype):

@@ -139,6 +139,7 @@ def test_two_inputs_one_of_them_without_a_gradient():
     assert judged(Wrong.apply, spec, "vjp").verdict is Verdict.MISMATCH
 
 
+@pytest.mark.slow
 def test_a_custom_vjp_in_jax_is_judged_and_may_be_the_primal():
     @jax.custom_vjp
     def through(x):

@@ -100,6 +100,7 @@ def test_programs(name):
     assert compare(_programs()[name], normal(4, 3, 5), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan, 0.0, -0.0])
 def test_infinities_and_nan_go_where_they_go_in_jax(special):
     x = normal(3, 4)

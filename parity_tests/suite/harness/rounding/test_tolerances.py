@@ -46,6 +46,7 @@ def test_tangents_and_cotangents_have_the_relative_tolerance():
         assert np.allclose(bound, 1e-3 * np.abs(X), rtol=1e-12, atol=0)
 
 
+@pytest.mark.slow
 def test_it_is_the_identity_to_jax():
     def f(x):
         return to_tolerance(x, rtol=1e-3)

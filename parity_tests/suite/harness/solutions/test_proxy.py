@@ -40,6 +40,7 @@ def _told(y: torch.Tensor) -> list[float]:
     return y.tolist()
 
 
+@pytest.mark.slow
 def test_tensors_arrive_as_they_are(call: Callable) -> None:
     x, y = X.clone().requires_grad_(), X.clone()
     assert _told(call("arguments", x, y)) == [0, 0, 1, 0, 0, 1, 0]

@@ -152,6 +152,7 @@ def test_every_check_of_a_reference_by_itself() -> None:
     assert report.passed, report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", [np.asarray, torch.as_tensor], ids=["array", "tensor"])
 def test_options_of_other_numbers_are_another_program(of: Callable) -> None:
     """NumPy's and PyTorch's `repr` leave out the middle of 2000 numbers."""

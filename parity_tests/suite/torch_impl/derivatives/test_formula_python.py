@@ -220,6 +220,7 @@ def _plain(tree: Any) -> Any:
     return tree
 
 
+@pytest.mark.slow
 def test_formulas_go_to_python_and_back(tmp_path: Path) -> None:
     texts: dict[str, str] = {}
     lines = [
