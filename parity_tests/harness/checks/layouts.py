@@ -15,6 +15,7 @@ from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Comparison, Convention, Fact, Finding
+from parity_tests.harness.numbers import conversion
 from parity_tests.harness.trial.layouts import LAYOUTS, OF_COMPLEX, Layout
 from parity_tests.harness.trial.matmul_padding import matmul_reads_behind_rows
 from parity_tests.harness.trial.trial import Trial
@@ -39,6 +40,33 @@ def _run(trial: Trial, layouts: Sequence[Layout] = LAYOUTS) -> Iterator[Finding]
             if layout.remedy and any(_right_elsewhere(trial, *one) for one in wrong):
                 where = wrong[0][1].circumstance
                 yield Fact("the candidate", False, f"seems to read memory. {layout.remedy}", where)
+    if trial.sample.generic:
+        yield from _with_constants_laid_out(trial)
+
+
+def _with_constants_laid_out(trial: Trial) -> Iterator[Finding]:
+    """Indices, masks and other inputs without gradients, in each layout that holds any values.
+
+    Kernels often take them as they come. A candidate may refuse them: a clear error is no wrong number.
+    """
+    constants = conversion.constants(trial.sample.constants, trial.precision, trial.device)
+    for layout in LAYOUTS:
+        laid = {i: x for i, x in constants.items() if x is not None and x.ndim >= layout.ndim and x.numel() > 0}
+        if not layout.everywhere or layout.repeat or not laid:
+            continue
+        where = f"inputs without gradients {layout.name}"
+        laid = {i: layout.arrange(x) for i, x in laid.items()}
+        candidate, count = trial.candidate.with_constants(constants | laid), len(trial.primals)
+        for name in ("forward", "vjp"):
+            args = trial.arguments(name)
+            tensors = trial.tensors(args)
+            try:
+                with under(where):
+                    results = _called(candidate, name, tensors[:count], tensors[count:], create_graph=False)
+            except (RuntimeError, ValueError):
+                yield Fact("inputs", True, "", where, evidence=0)
+                continue
+            yield from trial.compare(name, args, results, where)
 
 
 def _right_elsewhere(trial, name, finding):

@@ -1,8 +1,9 @@
 """Layouts of memory: the same values with other strides, at another address, or with their sign left undone.
 
-What lies between and around the values is NaN, so that reading it is seen. None is flipped: PyTorch has no negative
-strides, and `flip` copies. What it does put off is the sign: `z.conj().imag` is a view with a "negative bit", which
-`data_ptr` and DLPack hand out without it. So it does with the conjugate of a complex tensor.
+What lies between and around the values is NaN, and among integers the least of them, so that reading it is seen. None
+is flipped: PyTorch has no negative strides, and `flip` copies. What it does put off is the sign: `z.conj().imag` is a
+view with a "negative bit", which `data_ptr` and DLPack hand out without it. So it does with the conjugate of a complex
+tensor.
 """
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ class Layout:
     remedy: str | None = None
 
 
+def _between(x: torch.Tensor) -> float | int | bool:
+    """What lies between the entries: NaN, or an integer that is an index where the others are."""
+    return float("nan") if x.is_floating_point() or x.is_complex() else x.min().item()
+
+
 def transposed(x: torch.Tensor) -> torch.Tensor:
     """Column-major: the same values, with the strides of a transposed tensor."""
     axes = tuple(reversed(range(x.dim())))
@@ -48,7 +54,7 @@ def transposed(x: torch.Tensor) -> torch.Tensor:
 
 def _with_gaps(x: torch.Tensor) -> torch.Tensor:
     """The first columns of a wider tensor: the entries of a row are neighbours, the rows are not."""
-    wide = x.new_full((*x.shape[:-1], x.shape[-1] + _GAP), float("nan"))
+    wide = x.new_full((*x.shape[:-1], x.shape[-1] + _GAP), _between(x))
     wide[..., : x.shape[-1]] = x
     return wide[..., : x.shape[-1]]
 
@@ -61,7 +67,7 @@ def _transposed_with_gaps(x: torch.Tensor) -> torch.Tensor:
 
 def _sliced(x: torch.Tensor) -> torch.Tensor:
     """Every other entry of the last axis of a larger tensor, with an offset."""
-    wide = x.new_full((*x.shape[:-1], 2 * x.shape[-1] + 1), float("nan"))
+    wide = x.new_full((*x.shape[:-1], 2 * x.shape[-1] + 1), _between(x))
     wide[..., 1::2] = x
     return wide[..., 1::2]
 
@@ -73,7 +79,7 @@ def _channels_last(x: torch.Tensor) -> torch.Tensor:
 
 def _from(start: int, x: torch.Tensor) -> torch.Tensor:
     """A contiguous part of a longer tensor, from this entry on."""
-    long = x.new_full((start + x.numel() + 1,), float("nan"))
+    long = x.new_full((start + x.numel() + 1,), _between(x))
     long[start : start + x.numel()] = x.flatten()
     return long[start : start + x.numel()].view(x.shape)
 
@@ -88,7 +94,7 @@ def _conjugated_lazily(x: torch.Tensor) -> torch.Tensor:
 
 def _at_the_start(x: torch.Tensor, room: int) -> torch.Tensor:
     """The same values at the start of a contiguous memory of so many entries."""
-    wide = x.new_full((max(room, x.numel()),), float("nan"))
+    wide = x.new_full((max(room, x.numel()),), _between(x))
     wide[: x.numel()] = x.flatten()
     return wide[: x.numel()].view(x.shape)
 

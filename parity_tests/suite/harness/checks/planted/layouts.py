@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from parity_tests import OpSpec, integer
 from parity_tests.suite.harness._ops import PAIR, pair, pair_backward, pair_function
 from parity_tests.suite.mistakes import Case, Mistake
 
@@ -47,6 +48,36 @@ def _as_if_contiguous_if_recorded(x, y, g, h):
     return pair_backward(x, y, _as_if_contiguous(g) if torch.is_grad_enabled() else g, h)
 
 
+ROWS = OpSpec(
+    "rows",
+    lambda table, i: table[i],
+    "(n,d),(m,k)->(m,k,d)",
+    input_names=("table", "i"),
+    domains={"i": integer(0, 4)},
+    sizes="n >= 4",
+)
+
+
+def rows(table, i):
+    """Some rows of a table."""
+    return torch.nn.functional.embedding(i, table)
+
+
+class IndicesAsIfContiguous(torch.autograd.Function):
+    """A backward whose kernel ignores the strides of the indices."""
+
+    @staticmethod
+    def forward(ctx, table, i):
+        ctx.save_for_backward(i)
+        ctx.rows = len(table)
+        return rows(table, i)
+
+    @staticmethod
+    def backward(ctx, bar):
+        (i,) = ctx.saved_tensors
+        return bar.new_zeros(ctx.rows, bar.shape[-1]).index_put((_as_if_contiguous(i),), bar, accumulate=True), None
+
+
 CASES = (
     Case(
         PAIR,
@@ -72,6 +103,20 @@ CASES = (
                 passes=("vjp", "vjp_of_vjp", "purity"),
             ),
             "writes between the rows": Mistake(_pads_rows, "layouts", passes=("forward", "vjp", "purity", "in_place")),
+        },
+    ),
+    Case(
+        ROWS,
+        rows,
+        {
+            "the strides of indices ignored": Mistake(
+                lambda table, i: rows(table, _as_if_contiguous(i)),
+                "layouts",
+                passes=("forward", "vjp"),
+            ),
+            "the strides of indices ignored in the backward": Mistake(
+                IndicesAsIfContiguous.apply, "layouts", passes=("vjp", "purity", "retain_graph")
+            ),
         },
     ),
 )
