@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _KINDS: Mapping[str, type[Exception]] = {
-    "ValueError": ValueError,
-    "IndexError": IndexError,
-    "RuntimeError": RuntimeError,
+    kind.__name__: kind for kind in (ValueError, IndexError, RuntimeError, AssertionError, ZeroDivisionError)
 }
 _MOST = 4000  # characters of a text
 
@@ -37,8 +35,8 @@ class NoAnswer(FromSolution):
 def as_error(described: Any) -> FromSolution:
     """Return the exception that a process describes; whatever it says of it, it is one of this module.
 
-    It is also a ValueError, an IndexError or a RuntimeError if the solution has raised one, and has the name of its
-    type.
+    It is also one of those by which an axis may be refused, such as a ValueError, if the solution has raised one, and
+    has the name of its type.
     """
     facts = described if isinstance(described, dict) else {}
     name, kind, message, place = (_text(facts, key) for key in ("type", "kind", "message", "place"))

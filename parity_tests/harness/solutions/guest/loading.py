@@ -110,6 +110,9 @@ class _FromSource(SourceFileLoader):
         return self.source_to_code(self.get_data(path), path)
 
 
+_KINDS = (ValueError, IndexError, RuntimeError, AssertionError, ZeroDivisionError)  # by which it may refuse an axis
+
+
 def description(error: BaseException) -> dict[str, Any]:
     """Describe an exception as data: its type, what it may be taken for, its message, and where it was raised."""
     made = isinstance(error, NotMade)
@@ -118,7 +121,7 @@ def description(error: BaseException) -> dict[str, Any]:
         message = str(error)
     except Exception:  # its own __str__
         message = "an exception that has no text"
-    kinds = [kind.__name__ for kind in (ValueError, IndexError, RuntimeError) if isinstance(error, kind)]
+    kinds = [kind.__name__ for kind in _KINDS if isinstance(error, kind)]
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_own(frame.filename)]
     place = f"at {Path(own[-1].filename).name}:{own[-1].lineno}, in {own[-1].name}" if own else ""
     line = error.lineno if isinstance(error, SyntaxError) else own[-1].lineno if own else None

@@ -16,7 +16,9 @@ import torch
 
 from parity_tests.harness.exceptions.from_solution import NoAnswer, as_error
 from parity_tests.harness.isolation.orphans import Adopted
+from parity_tests.harness.judging.outcome import REFUSALS
 from parity_tests.harness.solutions import process as processes
+from parity_tests.harness.solutions.guest.loading import description
 from parity_tests.harness.solutions.guest.wire import Limits
 from parity_tests.harness.solutions.process import MOST_ENDS, SolutionProcess, Solved
 from parity_tests.harness.solutions.protection import Protection, protection
@@ -151,6 +153,11 @@ def test_an_exception_has_no_type_but_those_of_the_table() -> None:
     assert not isinstance(error, KeyboardInterrupt | SystemExit)
     assert (str(error), error.line, error.place) == ("m", None, "a")
     assert str(as_error(None)) == ""
+
+
+@pytest.mark.parametrize("kind", REFUSALS)
+def test_an_exception_that_may_refuse_an_axis_arrives_as_one(kind: type[Exception]) -> None:
+    assert isinstance(as_error(description(kind("m"))), kind)
 
 
 def test_a_message_has_limits() -> None:
