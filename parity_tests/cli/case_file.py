@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -60,6 +61,8 @@ def load_spec(path: Path) -> OpSpec:
 def load_module(path: Path, start: Path | None = None) -> ModuleType:
     """Run a Python file as a module; for `start` see `load_case`.
 
+    A file of a package has its dotted name, so that its relative imports work, and the package is imported first.
+
     Raises:
         CaseError: no such file, or it does not run.
     """
@@ -68,14 +71,16 @@ def load_module(path: Path, start: Path | None = None) -> ModuleType:
         raise CaseError(f"{path}: {reason}")
     if file.suffix != ".py":
         raise CaseError(f"{path}: not a Python file; its name must end in .py")
-    name = f"gradparity_case_{path.stem}"
+    name, folders = _place(file.resolve())
     loader = _FromSource(name, str(file))
     module_spec = importlib.util.spec_from_file_location(name, file, loader=loader)
     assert module_spec is not None
-    module = importlib.util.module_from_spec(module_spec)
-    sys.modules[module_spec.name] = module  # where dataclasses and pickle look it up
-    sys.path.insert(0, str(file.parent.resolve()))  # so that a case can import its neighbours, as a script can
+    sys.path[:] = [folders[0], *sys.path, *folders[1:]]
     try:
+        if package := name.rpartition(".")[0]:
+            importlib.import_module(package)
+        module = importlib.util.module_from_spec(module_spec)
+        sys.modules[name] = module  # where dataclasses and pickle look it up
         loader.exec_module(module)
     except SyntaxError as error:
         line = "" if error.lineno is None else f", line {error.lineno}"  # of null bytes there is none
@@ -86,8 +91,24 @@ def load_module(path: Path, start: Path | None = None) -> ModuleType:
         line = _line_in(file, error)
         raise CaseError(f"{path}{line}: {type(error).__name__}: {error}") from error
     finally:
-        sys.path.pop(0)
+        for folder in folders:
+            sys.path.remove(folder)
     return module
+
+
+def _place(file: Path) -> tuple[str, Sequence[str]]:
+    """The name under which a file is run, and the folders from which it can import.
+
+    Those are its neighbours, as for a script; for a file of a package the folder that has the package comes first.
+    """
+    parts, folder = [file.stem], file.parent
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+        parts, folder = [folder.name, *parts], folder.parent
+    known = sys.modules.get(parts[0])
+    another = known is not None and str(folder / parts[0]) not in getattr(known, "__path__", ())
+    if len(parts) == 1 or not file.stem.isidentifier() or another:
+        return f"gradparity_case_{file.stem}", [str(file.parent)]
+    return ".".join(parts), [str(folder), str(file.parent)]
 
 
 class _FromSource(SourceFileLoader):

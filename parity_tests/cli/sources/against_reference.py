@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Named:
-    """A name in a Python file, "kernel.py:Norm.apply"."""
+    """A name in a Python file, "kernel.py:Norm.apply", or in a module, "package.kernel:Norm.apply"."""
 
     path: Path
     name: str
@@ -33,9 +33,10 @@ class Named:
         """Read it.
 
         Raises:
-            ValueError: there is no name, or no such file, or it is not a Python file.
+            ValueError: there is no name, or no such file or module, or it is not a Python file.
         """
         path, colon, name = text.rpartition(":")
+        path = _file_of_module(path) or path
         if not colon or not all(part.isidentifier() for part in name.split(".")):
             raise ValueError(f"{text}: write the file and the name in it, such as kernel.py:norm")
         if reason := why_no_file(Path(path)):
@@ -58,9 +59,35 @@ class Named:
         if self.path not in modules:
             modules[self.path] = load_module(self.path, start)
         try:
-            return attrgetter(self.name)(modules[self.path])
+            found = attrgetter(self.name)(modules[self.path])
         except AttributeError as error:
             raise CaseError(f"{self.path}: has no {self.name}") from error
+        return self._made(found) if isinstance(found, type) else found
+
+    def _made(self, found: type) -> Callable:
+        """What a class stands for: the apply of an `autograd.Function`, a module that is made without arguments."""
+        import torch
+
+        from parity_tests.cli.case_file import CaseError
+
+        if issubclass(found, torch.autograd.Function):
+            return found.apply
+        try:
+            return found()
+        except Exception as error:
+            raise CaseError(
+                f"{self}: is a class, and making one without arguments raises {type(error).__name__}: {error}; "
+                f"write made = {found.__name__}(...) into a file of yours, and give that name"
+            ) from error
+
+
+def _file_of_module(name: str) -> str | None:
+    """The file of a module, from the current folder or its `src`; None if it is no name of one."""
+    parts = name.split(".")
+    if name.endswith(".py") or not all(part.isidentifier() for part in parts):
+        return None
+    files = (Path(folder, *parts).with_suffix(".py") for folder in (".", "src"))
+    return next((str(file) for file in files if file.is_file()), None)
 
 
 @dataclass(frozen=True)

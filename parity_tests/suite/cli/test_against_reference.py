@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
 from typer.testing import CliRunner
 
 from parity_tests.cli.app import app
-from parity_tests.cli.case_file import load_module
+from parity_tests.cli.case_file import CaseError, load_module
+from parity_tests.cli.sources.against_reference import Named
 from parity_tests.harness.judging.reproducer import importable
 
 KERNEL = """
@@ -47,6 +50,14 @@ class Wrong(Right):
         return Wrong.gradients(ctx, y_bar)
 
 right, wrong = Right.apply, Wrong.apply
+
+class Norm(torch.nn.Module):
+    def forward(self, x, w):
+        return Right.apply(x, w)
+
+class Scaled(torch.nn.Module):
+    def __init__(self, scale):
+        super().__init__()
 
 def branching(x, w):
     if x.sum() > 0:
@@ -111,13 +122,13 @@ def test_no_script_imports_a_file_that_was_run_by_its_path(case: Callable[..., s
 @pytest.mark.parametrize(
     ("kernel", "reference", "inputs", "message"),
     [
-        (":right", ":branching", "x: (n,d), w: (d)", "line 36, in branching: torch.export cannot read the reference"),
+        (":right", ":branching", "x: (n,d), w: (d)", "line 44, in branching: torch.export cannot read the reference"),
         (":right", ":nothing", "x: (n,d), w: (d)", "has no nothing"),
         (":nothing", ":norm", "x: (n,d), w: (d)", "has no nothing"),
         (":right", ":norm", "x (n,d)", "cannot be read from 'x (n,d)' on"),
         (":right", ":norm", None, "--reference needs the inputs"),
         ("", ":norm", "x: (n,d), w: (d)", "write the file and the name in it"),
-        (":Right", ":norm", "x: (n,d), w: (d)", "give its apply: Right.apply"),
+        (":Scaled", ":norm", "x: (n,d), w: (d)", "is a class, and making one without arguments raises TypeError"),
     ],
     ids=["control flow", "no reference", "no kernel", "inputs", "no inputs", "no name", "class"],
 )
@@ -136,3 +147,73 @@ def test_what_cannot_be_used(
 def test_inputs_without_a_reference(case: Callable[..., str]) -> None:
     code, said = _run(case(KERNEL, "kernel.py"), "--inputs", "x: (n,d), w: (d)")
     assert (code, "--inputs and --sizes are about a reference" in said) == (2, True), said
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("wide")
+@pytest.mark.parametrize("untrusted", [(), ("--untrusted",)])
+@pytest.mark.parametrize(("name", "code"), [("Right", 0), ("Wrong", 1), ("Norm", 0)])
+def test_a_class_stands_for_its_apply_or_for_a_module(
+    case: Callable[..., str], tmp_path: Path, name: str, code: int, untrusted: tuple[str, ...]
+) -> None:
+    kernel, reference = case(KERNEL, "kernel.py"), case(KERNEL, "reference.py")
+    options = tuple(option for option in OPTIONS if not untrusted or option != "--no-isolate")
+    given = ("--reference", f"{reference}:norm", "--inputs", "x: (n,d), w: (d)", "--sizes", "d >= 1", *untrusted)
+    found, said = _run(f"{kernel}:{name}", *given, *options, "--failures", str(tmp_path / "failures"))
+    assert found == code, said
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder in which `src` has a package of kernels, which import one another."""
+    folder = tmp_path / "src" / "of_kernels" / "ops"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").write_text("from .ops.norm import Right\n")
+    (folder.parent / "reference.py").write_text(KERNEL)
+    (folder / "__init__.py").write_text("")
+    (folder / "neighbour.py").write_text("")
+    (folder / "norm.py").write_text("import neighbour\nfrom ..reference import Right, Wrong, norm\n")
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    for name in [name for name in sys.modules if name.partition(".")[0] == "of_kernels"]:
+        del sys.modules[name]
+
+
+def test_a_file_of_a_package_has_its_dotted_name(package: Path) -> None:
+    before = [*sys.path]
+    module = load_module(Path("src/of_kernels/ops/norm.py"))
+    assert (module.__name__, sys.path) == ("of_kernels.ops.norm", before)
+    assert module.Right is sys.modules["of_kernels.reference"].Right
+
+
+def test_another_package_of_this_name_is_left_alone(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "of_kernels", ModuleType("of_kernels"))
+    with pytest.raises(CaseError, match="relative import with no known parent package"):
+        load_module(Path("src/of_kernels/ops/norm.py"))
+    assert load_module(Path("src/of_kernels/reference.py")).__name__ == "gradparity_case_reference"
+
+
+@pytest.mark.usefixtures("package")
+@pytest.mark.parametrize(
+    "text", ["of_kernels.ops.norm:Right.apply", "src.of_kernels.ops.norm:Right", "src/of_kernels/ops/norm.py:Right"]
+)
+def test_a_name_in_a_module(text: str) -> None:
+    named = Named.parse(text)
+    assert (str(named.path), named.name) == ("src/of_kernels/ops/norm.py", text.partition(":")[2])
+
+
+@pytest.mark.usefixtures("package")
+def test_a_module_that_is_not_there() -> None:
+    with pytest.raises(ValueError, match=r"of_kernels\.ops\.other: no such file"):
+        Named.parse("of_kernels.ops.other:f")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("wide", "package")
+@pytest.mark.parametrize("name", ["of_kernels.ops.norm", "src/of_kernels/ops/norm.py"])
+def test_a_kernel_in_a_package(name: str) -> None:
+    given = ("--reference", f"{name}:norm", "--inputs", "x: (n,d), w: (d)", "--sizes", "d >= 1", *OPTIONS)
+    code, said = _run(f"{name}:Right", *given)
+    assert code == 0, said
+    code, said = _run(f"{name}:Wrong", *given)
+    assert (code, "x_bar" in said) == (1, True), said

@@ -26,10 +26,10 @@ class NotMade(Exception):
 
 
 class Loaded:
-    """A name in a file: a function of tensors; or a class of modules, of which one is made."""
+    """A name in a file: a function of tensors, an `autograd.Function`, or a class of modules, of which one is made."""
 
     def __init__(self, path: str, name: str, made: tuple[Sequence[Any], int] | None) -> None:
-        """Run the file; `made`: for a class the arguments, and the seed after which it is made."""
+        """Run the file; `made`: for a class the arguments, by default none, and the seed after which it is made."""
         self.module: torch.nn.Module | None = None
         self._lock = threading.Lock()
         try:
@@ -38,8 +38,10 @@ class Loaded:
             raise Missing(name) from error
         if not callable(found):
             raise Missing(name)
-        if made is not None:
-            arguments, seed = made
+        if isinstance(found, type) and issubclass(found, torch.autograd.Function):
+            found = found.apply
+        elif made is not None or isinstance(found, type):
+            arguments, seed = made or ((), 0)
             torch.manual_seed(seed)
             try:
                 found = found(*arguments)
