@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from parity_tests.cli.regular_file import why_no_file
 from parity_tests.cli.sources.apart import Apart
+from parity_tests.cli.sources.parameters import parameters
 from parity_tests.cli.sources.source import FailedCandidate
 from parity_tests.harness.isolation.budget import TRIAL_SECONDS
 
@@ -99,6 +100,7 @@ class AgainstReference:
         reference: the function or module that says what it should compute.
         inputs: "x: (n,d), w: (d)", see `OpSpec.from_torch`.
         sizes: rules for the sizes of the axes, see `OpSpec`.
+        params: keyword parameters of both, see `parameters`.
         start: the folder where the paths begin.
         untrusted: whether the kernel is somebody else's, and must not run in the process that judges.
         apart: how it runs in a process of its own; None if it runs in the one that judges.
@@ -108,6 +110,7 @@ class AgainstReference:
     reference: Named
     inputs: str
     sizes: str | None
+    params: str | None
     start: Path
     untrusted: bool = False
     apart: Apart | None = None
@@ -132,7 +135,8 @@ class AgainstReference:
         """The names, with the whole paths of the files, and the inputs."""
         named = {"kernel": self.kernel, "reference": self.reference}
         found = {role: f"{(self.start / each.path).resolve()}:{each.name}" for role, each in named.items()}
-        found |= {"inputs": self.inputs} | ({} if self.sizes is None else {"sizes": self.sizes})
+        written = {"inputs": self.inputs, "sizes": self.sizes, "params": self.params}
+        found |= {name: text for name, text in written.items() if text is not None}
         return found | ({"untrusted": "True"} if self.untrusted else {})
 
     def load(self) -> tuple[OpSpec, Candidates]:
@@ -149,7 +153,10 @@ class AgainstReference:
         kernel = None if self.apart is not None else self.kernel.found_in(modules, self.start)
         reference = self.reference.found_in(modules, self.start)
         try:
-            spec = OpSpec.from_torch(reference, inputs=self.inputs, sizes=self.sizes, name=name_of(reference))
+            params = parameters(self.params or "")
+            spec = OpSpec.from_torch(
+                reference, inputs=self.inputs, sizes=self.sizes, params=params, name=name_of(reference)
+            )
         except (TypeError, ValueError) as error:
             raise CaseError(f"{self.reference}: {error}") from error
         if self.apart is not None:
@@ -175,29 +182,32 @@ class AgainstReference:
 
     def command(self, candidate: str) -> str:
         """Judge the kernel again."""
-        options = {"--reference": str(self.reference), "--inputs": self.inputs, "--sizes": self.sizes}
+        options = {"--reference": str(self.reference), "--inputs": self.inputs}
+        options |= {"--sizes": self.sizes, "--params": self.params}
         written = (f" {option} {shlex.quote(value)}" for option, value in options.items() if value is not None)
         untrusted = " --untrusted" if self.untrusted else ""
         return f"check {shlex.quote(str(self.kernel))}{''.join(written)}{untrusted}"
 
 
 def against_reference(
-    kernel: str, reference: str, inputs: str | None, sizes: str | None, untrusted: bool = False
+    kernel: str, reference: str, inputs: str | None, sizes: str | None, params: str | None, untrusted: bool = False
 ) -> AgainstReference:
     """A kernel and its reference by their names in files.
 
     Raises:
-        ValueError: a file or a name is missing, or the inputs are; or an untrusted kernel is in the reference's file.
+        ValueError: a file or a name is missing, or the inputs are; or the parameters cannot be read; or an untrusted
+            kernel is in the reference's file.
     """
     if inputs is None:
         raise ValueError('--reference needs the inputs, by name, with their axes: --inputs "x: (n,d), w: (d)"')
+    parameters(params or "")
     named, against = Named.parse(kernel), Named.parse(reference)
     if untrusted and named.path.resolve() == against.path.resolve():
         raise ValueError(
             f"--untrusted: {named.path} has both the kernel and the reference, which would run with it; write the "
             "reference into a file of your own"
         )
-    return AgainstReference(named, against, inputs, sizes, Path.cwd(), untrusted)
+    return AgainstReference(named, against, inputs, sizes, params, Path.cwd(), untrusted)
 
 
 def reference_of_failure(failed: FailedCandidate) -> AgainstReference:
@@ -212,7 +222,7 @@ def reference_of_failure(failed: FailedCandidate) -> AgainstReference:
     for role in ("kernel", "reference"):
         failed.file(role, origin[role].rpartition(":")[0])
     try:
-        names = (origin.get(key) for key in ("inputs", "sizes"))
+        names = (origin.get(key) for key in ("inputs", "sizes", "params"))
         found = against_reference(origin["kernel"], origin["reference"], *names, untrusted="untrusted" in origin)
         return replace(found, apart=Apart(TRIAL_SECONDS)) if found.untrusted else found
     except ValueError as error:

@@ -82,6 +82,12 @@ def case_file(
     sizes: Annotated[
         str | None, typer.Option(help='With --inputs, rules for the sizes of their axes: "d % 2 == 0, n >= 1".')
     ] = None,
+    params: Annotated[
+        str | None,
+        typer.Option(
+            help='With --inputs, keyword parameters of both: "dim=-1, eps=1e-6"; groups=c is the size of axis c.'
+        ),
+    ] = None,
     untrusted: Annotated[
         bool,
         typer.Option(
@@ -99,14 +105,14 @@ def case_file(
     if reference is not None:
         if len(cases) > 1:
             raise ValueError(f"--reference is about one kernel, and there are {len(cases)}; judge them one by one")
-        return [against_reference(str(cases[0]), reference, inputs, sizes, untrusted)]
+        return [against_reference(str(cases[0]), reference, inputs, sizes, params, untrusted)]
     if untrusted:
         raise ValueError(
             f"--untrusted: {cases[0]} has both the spec and the candidate, and would run in the process that judges; "
             'write a reference into a file of your own: --reference FILE.py:NAME --inputs "x: (n,d)"'
         )
-    if inputs is not None or sizes is not None:
-        raise ValueError("--inputs and --sizes are about a reference: --reference FILE.py:NAME")
+    if inputs is not None or sizes is not None or params is not None:
+        raise ValueError("--inputs, --sizes and --params are about a reference: --reference FILE.py:NAME")
     for case in cases:
         if reason := why_no_file(case):
             raise ValueError(f"{case}: {reason}")

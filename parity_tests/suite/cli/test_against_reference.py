@@ -51,6 +51,9 @@ class Wrong(Right):
 
 right, wrong = Right.apply, Wrong.apply
 
+def shifted(x, w, eps=1e-6, groups=1):
+    return norm(x, w, eps=eps) * groups
+
 class Norm(torch.nn.Module):
     def forward(self, x, w):
         return Right.apply(x, w)
@@ -122,21 +125,30 @@ def test_no_script_imports_a_file_that_was_run_by_its_path(case: Callable[..., s
 @pytest.mark.parametrize(
     ("kernel", "reference", "inputs", "message"),
     [
-        (":right", ":branching", "x: (n,d), w: (d)", "line 44, in branching: torch.export cannot read the reference"),
+        (":right", ":branching", "x: (n,d), w: (d)", "line 47, in branching: torch.export cannot read the reference"),
         (":right", ":nothing", "x: (n,d), w: (d)", "has no nothing"),
         (":nothing", ":norm", "x: (n,d), w: (d)", "has no nothing"),
         (":right", ":norm", "x (n,d)", "cannot be read from 'x (n,d)' on"),
         (":right", ":norm", None, "--reference needs the inputs"),
         ("", ":norm", "x: (n,d), w: (d)", "write the file and the name in it"),
+        (":right", ":norm", "x: (n,d), w: (d) --params eps=1e-6)", "is not written as in a call"),
+        (":right", ":norm", "x: (n,d), w: (d) --params eps=a.b", "eps=a.b is no literal; write a number"),
+        (":right", ":norm", "x: (n,d), w: (d) --params eps=1, eps=2", "eps is given twice"),
+        (":right", ":norm", "x: (n,d), w: (d) --params **k", "has a parameter without a name"),
+        (":right", ":norm", "x: (n,d), w: (d) --params eps=c", "params names the axis 'c'; the axes are"),
         (":Scaled", ":norm", "x: (n,d), w: (d)", "is a class, and making one without arguments raises TypeError"),
     ],
-    ids=["control flow", "no reference", "no kernel", "inputs", "no inputs", "no name", "class"],
+    ids=[
+        *("control flow", "no reference", "no kernel", "inputs", "no inputs", "no name"),
+        *("a parenthesis", "a name", "twice", "no keyword", "no axis", "class"),
+    ],
 )
 def test_what_cannot_be_used(
     case: Callable[..., str], kernel: str, reference: str, inputs: str | None, message: str
 ) -> None:
     file = case(KERNEL, "kernel.py")
-    given = () if inputs is None else ("--inputs", inputs)
+    axes, *params = (inputs or "").split(" --params ")
+    given = () if inputs is None else ("--inputs", axes, *(["--params", *params] if params else []))
     code, said = _run(f"{file}{kernel}", "--reference", f"{file}{reference}", *given, *OPTIONS)
     assert code == 2, said
     assert message in " ".join(said.split()), said
@@ -146,7 +158,7 @@ def test_what_cannot_be_used(
 @pytest.mark.usefixtures("wide")
 def test_inputs_without_a_reference(case: Callable[..., str]) -> None:
     code, said = _run(case(KERNEL, "kernel.py"), "--inputs", "x: (n,d), w: (d)")
-    assert (code, "--inputs and --sizes are about a reference" in said) == (2, True), said
+    assert (code, "--inputs, --sizes and --params are about a reference" in said) == (2, True), said
 
 
 @pytest.mark.slow
@@ -217,3 +229,24 @@ def test_a_kernel_in_a_package(name: str) -> None:
     assert code == 0, said
     code, said = _run(f"{name}:Wrong", *given)
     assert (code, "x_bar" in said) == (1, True), said
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("wide", "shrinking")
+@pytest.mark.parametrize("untrusted", [(), ("--untrusted",)])
+def test_both_are_given_the_parameters(
+    case: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, untrusted: tuple[str, ...]
+) -> None:
+    kernel, reference = case(KERNEL, "kernel.py"), case(KERNEL, "reference.py")
+    options = tuple(option for option in OPTIONS if not untrusted or option != "--no-isolate")
+    given = ("--reference", f"{reference}:shifted", "--inputs", "x: (n,d), w: (d)", "--sizes", "d >= 1", *untrusted)
+    given = (*given, "--params", "eps=0.5, groups=d")
+    code, said = _run(f"{kernel}:shifted", *given, *options, "--failures", str(tmp_path / "failures"))
+    assert code == 0, said
+    Path(kernel).write_text(KERNEL.replace("* groups", "* 1"))
+    code, said = _run(f"{kernel}:shifted", *given, *options, "--failures", str(tmp_path / "failures"))
+    assert (code, "output = 1/3 * oracle (axis d is 3)" in said) == (1, True), said
+    monkeypatch.chdir(Path(kernel).parent)
+    failure = next((tmp_path / "failures").glob("*.npz"))
+    ran = CliRunner().invoke(app, ["replay", str(failure)], env={"COLUMNS": "300"})
+    assert (ran.exit_code, "--params 'eps=0.5, groups=d'" in ran.stderr) == (1, True), ran.output
