@@ -12,7 +12,13 @@ from itertools import chain
 import numpy as np
 
 from parity_tests.harness.diagnosis import patterns
-from parity_tests.harness.diagnosis.explanations import by_any_factor, by_complex_values, by_values, less_specific
+from parity_tests.harness.diagnosis.explanations import (
+    by_any_factor,
+    by_complex_values,
+    by_values,
+    less_specific,
+    right_to_some_digits,
+)
 from parity_tests.harness.diagnosis.fit import unique_fit
 from parity_tests.harness.diagnosis.what_if import WhatIf
 from parity_tests.harness.findings import Comparison
@@ -59,7 +65,8 @@ def looks_like(trial: Trial, findings: Sequence[Comparison], wrong: Comparison) 
             return text
     if np.count_nonzero(wrong.wrong) > 1 and not wrong.candidate[wrong.wrong].any():
         return f"the wrong entries of {wrong.label} are 0"
-    return what_if.in_lower_precision() if what_if and not np.iscomplexobj(wrong.oracle) else None
+    narrower = what_if.in_lower_precision() if what_if and not np.iscomplexobj(wrong.oracle) else None
+    return narrower or right_to_some_digits(wrong)
 
 
 _PLAIN_FACTORS = {0.5: "half of", 2.0: "twice", -1.0: "minus"}

@@ -12,6 +12,9 @@ from parity_tests.harness.findings import Comparison
 
 Family = list[Explanation]
 
+_SMALL = 1e-6  # an error that nothing but numbers that are nearly right make
+_FROM_ROUNDING = 1e3  # times the bound of rounding
+
 
 def by_a_simple_factor(wrong: Comparison, sizes: Mapping[str, int]) -> Family:
     """Explain by a simple factor: 0.5 * oracle, -oracle, 5 * oracle where an axis is of size 5."""
@@ -161,3 +164,19 @@ def less_specific(wrong: Comparison) -> Iterator[Family]:
     yield by_any_factor(wrong)
     yield by_a_factor_of_each_row(wrong)
     yield in_another_order(wrong)
+
+
+def right_to_some_digits(wrong: Comparison) -> str | None:
+    """How many digits are right, where most entries are off by a part that is small, and far from rounding.
+
+    Such is a result of a constant that is written with few digits, or of an epsilon that is left out.
+    """
+    significant = np.isfinite(wrong.bound) & (np.abs(wrong.oracle) > wrong.bound)
+    if np.count_nonzero(significant & wrong.wrong) < max(3, 0.9 * np.count_nonzero(significant)):
+        return None
+    off = float((wrong.error[significant] / np.abs(wrong.oracle[significant])).max())
+    by_rounding = float((wrong.bound[significant] / np.abs(wrong.oracle[significant])).max())
+    if not _FROM_ROUNDING * by_rounding < off < _SMALL:
+        return None
+    digits = int(-np.log10(off))
+    return f"{wrong.label} is right to {digits} digits: a constant written with about as many, or an epsilon?"

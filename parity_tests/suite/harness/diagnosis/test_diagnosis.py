@@ -196,7 +196,18 @@ SENTENCES: dict[str, tuple[Callable, str]] = {
         lambda i, w, b, vjp: _only_sine_in_float32(i, w),
         "x_bar is right to float32's rounding: computed at lower precision?",
     ),
+    "a constant of ten digits": (
+        lambda i, w, b, vjp: i[1] * w[0] + torch.cos(i[0] * 0.9999999999) * i[1] * w[1],
+        "x_bar is right to 9 digits: a constant written with about as many, or an epsilon?",
+    ),
 }
+
+
+def test_the_constant_of_gelu_with_eight_digits():
+    spec = OpSpec("gelu", lambda x: x * (1 + jnp.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))), "(n,d)->(n,d)")
+    wrong = result(lambda x: x * (1 + torch.tanh(0.79788456 * (x + 0.044715 * x**3))), spec, "forward", label="output")
+    assert wrong.looks_like is not None
+    assert "digits: a constant written with about as many" in wrong.looks_like
 
 
 @pytest.mark.parametrize("name", SENTENCES)
@@ -241,7 +252,8 @@ def test_garbage_looks_like_nothing():
 @pytest.mark.parametrize("size", [1e-4, 1e-6, 1e-8, 1e-10])
 def test_a_small_mistake_is_not_taken_for_low_precision(size):
     """An epsilon of another size makes all entries too small, or too large; rounding makes errors of either sign."""
-    assert looks(lambda i, w, b, vjp: b[0] * (1 - size * (1 + i[0] ** 2))) is None
+    text = looks(lambda i, w, b, vjp: b[0] * (1 - size * (1 + i[0] ** 2))) or ""
+    assert ("rounding" in text, "digits" in text) == (False, size < 1e-7)
 
 
 def test_what_two_explanations_fit_is_not_said():
