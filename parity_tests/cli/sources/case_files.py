@@ -84,9 +84,7 @@ def case_file(
     ] = None,
     params: Annotated[
         str | None,
-        typer.Option(
-            help='With --inputs, keyword parameters of both: "dim=-1, eps=1e-6"; groups=c is the size of axis c.'
-        ),
+        typer.Option(help='With --inputs, keyword parameters of both: "dim=-1, groups=c", the size of axis c.'),
     ] = None,
     untrusted: Annotated[
         bool,

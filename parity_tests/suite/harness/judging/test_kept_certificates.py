@@ -28,6 +28,7 @@ from parity_tests.harness.oracle.witness import registered
 from parity_tests.harness.report.results import Row
 from parity_tests.harness.rounding import registry
 from parity_tests.harness.specs.domains import integer
+from parity_tests.suite.marks import fast
 
 _MARK = 12345  # comparisons, which no certificate of these tests has
 _folder_of_jax = kept_certificates.folder  # the suite keeps none, see its conftest
@@ -180,6 +181,7 @@ _OTHER_WEIGHTS = np.where(np.arange(50) == 25, 1.25, _WEIGHTS)
 _WEIGHTED, _OTHERWISE_WEIGHTED = (_sine(primal=lambda x, w=w: jnp.sin(x) * w.sum()) for w in (_WEIGHTS, _OTHER_WEIGHTS))
 
 
+@fast("the primal", "a constant array*", "the explicit formula", "a rule of custom_jvp", "a parameter")
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -88,6 +88,7 @@ def test_the_numbers_are_those_of_mpmath():
     assert forced == math.floor(math.log2(12 + 1 + 1))  # x and the cotangent are rounded, and so is the result
 
 
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("float32", "float16")]
 ACCURATE = {
     "logsigmoid": (jax.nn.log_sigmoid, torch.nn.functional.logsigmoid),
     "softplus": (jax.nn.softplus, torch.nn.functional.softplus),
@@ -98,7 +99,7 @@ ACCURATE = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", *SLOW])
 @pytest.mark.parametrize("op", ACCURATE)
 def test_what_loses_no_digits_is_not_accused(op, dtype):
     primal, call = ACCURATE[op]
