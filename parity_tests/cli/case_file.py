@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import sys
@@ -37,7 +38,7 @@ def load_case(path: Path, start: Path | None = None) -> tuple[OpSpec, list[AnyCa
     Raises:
         CaseError: no such file, it does not run, or a name is missing or of a wrong type.
     """
-    module = load_module(path, start)
+    module = load_module(path, start, in_package=True)
     spec = _spec(path, module)
     limits = getattr(module, "limits", None)
     try:
@@ -55,13 +56,14 @@ def load_spec(path: Path) -> OpSpec:
     Raises:
         CaseError: no such file, it does not run, or `spec` is missing or of a wrong type.
     """
-    return _spec(path, load_module(path))
+    return _spec(path, load_module(path, in_package=True))
 
 
-def load_module(path: Path, start: Path | None = None) -> ModuleType:
+def load_module(path: Path, start: Path | None = None, in_package: bool = False) -> ModuleType:
     """Run a Python file as a module; for `start` see `load_case`.
 
-    A file of a package has its dotted name, so that its relative imports work, and the package is imported first.
+    With `in_package` a file of a package has its dotted name, so that its relative imports work, and the package is
+    imported first. That runs other files, which are not to be trusted beside somebody else's solution.
 
     Raises:
         CaseError: no such file, or it does not run.
@@ -71,7 +73,7 @@ def load_module(path: Path, start: Path | None = None) -> ModuleType:
         raise CaseError(f"{path}: {reason}")
     if file.suffix != ".py":
         raise CaseError(f"{path}: not a Python file; its name must end in .py")
-    name, folders = _place(file.resolve())
+    name, folders = _place(file.resolve(), in_package)
     loader = _FromSource(name, str(file))
     module_spec = importlib.util.spec_from_file_location(name, file, loader=loader)
     assert module_spec is not None
@@ -92,11 +94,12 @@ def load_module(path: Path, start: Path | None = None) -> ModuleType:
         raise CaseError(f"{path}{line}: {type(error).__name__}: {error}") from error
     finally:
         for folder in folders:
-            sys.path.remove(folder)
+            with contextlib.suppress(ValueError):  # the file has removed it
+                sys.path.remove(folder)
     return module
 
 
-def _place(file: Path) -> tuple[str, Sequence[str]]:
+def _place(file: Path, in_package: bool) -> tuple[str, Sequence[str]]:
     """The name under which a file is run, and the folders from which it can import.
 
     Those are its neighbours, as for a script; for a file of a package the folder that has the package comes first.
@@ -106,7 +109,7 @@ def _place(file: Path) -> tuple[str, Sequence[str]]:
         parts, folder = [folder.name, *parts], folder.parent
     known = sys.modules.get(parts[0])
     another = known is not None and str(folder / parts[0]) not in getattr(known, "__path__", ())
-    if len(parts) == 1 or not file.stem.isidentifier() or another:
+    if not in_package or len(parts) == 1 or not file.stem.isidentifier() or another:
         return f"gradparity_case_{file.stem}", [str(file.parent)]
     return ".".join(parts), [str(folder), str(file.parent)]
 

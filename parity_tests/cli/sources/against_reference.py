@@ -49,8 +49,8 @@ class Named:
     def __str__(self) -> str:
         return f"{self.path}:{self.name}"
 
-    def found_in(self, modules: dict[Path, Any], start: Path) -> Callable:
-        """What has this name; a file is run once.
+    def found_in(self, modules: dict[Path, Any], start: Path, in_package: bool) -> Callable:
+        """What has this name; a file is run once; for `in_package` see `load_module`.
 
         Raises:
             CannotLoad: the file does not run, or has no such name.
@@ -58,7 +58,7 @@ class Named:
         from parity_tests.cli.case_file import CaseError, load_module
 
         if self.path not in modules:
-            modules[self.path] = load_module(self.path, start)
+            modules[self.path] = load_module(self.path, start, in_package)
         try:
             found = attrgetter(self.name)(modules[self.path])
         except AttributeError as error:
@@ -75,7 +75,9 @@ class Named:
             return found.apply
         try:
             return found()
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # sys.exit(), too
             raise CaseError(
                 f"{self}: is a class, and making one without arguments raises {type(error).__name__}: {error}; "
                 f"write made = {found.__name__}(...) into a file of yours, and give that name"
@@ -150,8 +152,9 @@ class AgainstReference:
         from parity_tests.harness.specs.spec import OpSpec
 
         modules: dict[Path, Any] = {}
-        kernel = None if self.apart is not None else self.kernel.found_in(modules, self.start)
-        reference = self.reference.found_in(modules, self.start)
+        trusted = self.apart is None
+        kernel = self.kernel.found_in(modules, self.start, in_package=True) if trusted else None
+        reference = self.reference.found_in(modules, self.start, in_package=trusted)
         try:
             params = parameters(self.params or "")
             spec = OpSpec.from_torch(

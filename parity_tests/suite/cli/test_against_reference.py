@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -14,7 +15,8 @@ from typer.testing import CliRunner
 
 from parity_tests.cli.app import app
 from parity_tests.cli.case_file import CaseError, load_module
-from parity_tests.cli.sources.against_reference import Named
+from parity_tests.cli.sources.against_reference import AgainstReference, Named
+from parity_tests.cli.sources.apart import Apart
 from parity_tests.harness.judging.reproducer import importable
 
 KERNEL = """
@@ -193,7 +195,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_a_file_of_a_package_has_its_dotted_name(package: Path) -> None:
     before = [*sys.path]
-    module = load_module(Path("src/of_kernels/ops/norm.py"))
+    module = load_module(Path("src/of_kernels/ops/norm.py"), in_package=True)
     assert (module.__name__, sys.path) == ("of_kernels.ops.norm", before)
     assert module.Right is sys.modules["of_kernels.reference"].Right
 
@@ -201,8 +203,20 @@ def test_a_file_of_a_package_has_its_dotted_name(package: Path) -> None:
 def test_another_package_of_this_name_is_left_alone(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "of_kernels", ModuleType("of_kernels"))
     with pytest.raises(CaseError, match="relative import with no known parent package"):
-        load_module(Path("src/of_kernels/ops/norm.py"))
-    assert load_module(Path("src/of_kernels/reference.py")).__name__ == "gradparity_case_reference"
+        load_module(Path("src/of_kernels/ops/norm.py"), in_package=True)
+    assert load_module(Path("src/of_kernels/reference.py"), in_package=True).__name__ == "gradparity_case_reference"
+
+
+def test_beside_somebody_elses_kernel_no_package_is_run(package: Path) -> None:
+    """The `__init__.py` may be somebody else's, too, and would run in the process that judges."""
+    (package / "src" / "of_kernels" / "__init__.py").write_text("raise SystemExit('run')\n")
+    kernel, reference = (Named.parse(f"of_kernels.{name}:norm") for name in ("ops.norm", "reference"))
+    against = AgainstReference(kernel, reference, "x: (n,d), w: (d)", None, None, Path.cwd(), True, Apart(30.0))
+    with pytest.raises(CaseError, match="run"):
+        replace(against, untrusted=False, apart=None).load()
+    spec, (candidate,) = against.load()
+    assert (spec.name, candidate.name) == ("norm", "norm")
+    assert "of_kernels" not in sys.modules
 
 
 @pytest.mark.usefixtures("package")
