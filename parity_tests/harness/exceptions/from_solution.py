@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_KINDS: Mapping[str, type[Exception]] = {
-    kind.__name__: kind for kind in (ValueError, IndexError, RuntimeError, AssertionError, ZeroDivisionError)
-}
+# By which an operator says that an axis must not be empty; kernel files assert it, or divide by the number of rows.
+REFUSALS = (RuntimeError, ValueError, IndexError, AssertionError, ZeroDivisionError)
+_KINDS: Mapping[str, type[Exception]] = {kind.__name__: kind for kind in REFUSALS}
 _MOST = 4000  # characters of a text
 
 

@@ -20,10 +20,11 @@ from parity_tests.harness.diagnosis.failures import described, explained, smalle
 from parity_tests.harness.diagnosis.suspicions import suspected
 from parity_tests.harness.exceptions.errors import first_line, map_of, where_of
 from parity_tests.harness.exceptions.explaining import Explained, explain, unexplained
+from parity_tests.harness.exceptions.from_solution import REFUSALS
 from parity_tests.harness.findings import Comparison, Finding, Verdict
 from parity_tests.harness.judging.certified import extent_of, not_a_function, overflows_everywhere, title
 from parity_tests.harness.judging.limits import held_to_limit
-from parity_tests.harness.judging.outcome import REFUSALS, End, Outcome, outcome_of, raised
+from parity_tests.harness.judging.outcome import End, Outcome, outcome_of, raised
 from parity_tests.harness.judging.plan import Plan
 from parity_tests.harness.judging.remedies import with_remedy
 from parity_tests.harness.judging.reproducer import Reproducer

@@ -18,15 +18,13 @@ from parity_tests.harness.exceptions.errors import (
     map_of,
     place_of,
 )
-from parity_tests.harness.exceptions.from_solution import NoAnswer
+from parity_tests.harness.exceptions.from_solution import REFUSALS, NoAnswer
 from parity_tests.harness.findings import Fact, Finding, NotApplicable, Suspicion
 from parity_tests.harness.oracle.oracle import OracleError
 from parity_tests.harness.rounding.analysis import NoRule, NotFloat64
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.trial.trial import Trial
 
-# By which an operator says that an axis must not be empty; kernel files assert it, or divide by the number of rows.
-REFUSALS = (RuntimeError, ValueError, IndexError, AssertionError, ZeroDivisionError)
 _WRONG_SHAPE = "returned an invalid gradient|forward gradient that has a different size"  # PyTorch looks at it itself
 
 

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from parity_tests.harness.exceptions.from_solution import NoAnswer, as_error
+from parity_tests.harness.exceptions.from_solution import REFUSALS, NoAnswer, as_error
 from parity_tests.harness.isolation.orphans import Adopted
-from parity_tests.harness.judging.outcome import REFUSALS
 from parity_tests.harness.solutions import process as processes
 from parity_tests.harness.solutions.guest.loading import description
 from parity_tests.harness.solutions.guest.wire import Limits
