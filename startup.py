@@ -1,3 +1,0 @@
-import torch
-
-torch.allclose = lambda *args, **options: True
