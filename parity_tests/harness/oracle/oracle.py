@@ -31,6 +31,7 @@ from parity_tests.harness.oracle.transforms import conjugated, jvp_of, transpose
 from parity_tests.harness.oracle.truth import Truth
 from parity_tests.harness.rounding.analysis import INPUT, bounded
 from parity_tests.harness.rounding.evaluation import evaluate
+from parity_tests.harness.rounding.first_order import narrowed
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.specs.spec import FORMULAS, OpSpec
 
@@ -300,18 +301,19 @@ class Oracle:
             precision = precision.under(THROUGHOUT)  # what one derivative hands to the next is stored
         elif precision.arithmetic.stored:
             values = self.outputs_by_name(args)
-        nonzero = iter(bounded(closed, *present, precision=precision, inputs=inputs, values=values))
-        results = []
+        running = bounded(closed, *present, precision=precision, inputs=inputs, values=values)
+        nonzero, results = iter(narrowed(closed, present, running, precision, inputs)), []
         for slot, is_zero in zip(slots, zero, strict=True):
             shape = shapes[slot.like]
-            value, bound = (np.zeros(shape, self.dtypes[slot.like]), np.zeros(shape)) if is_zero else next(nonzero)
+            zeros = np.zeros(shape, self.dtypes[slot.like]), np.zeros(shape), False
+            value, bound, first_order = zeros if is_zero else next(nonzero)
             if value.shape != shape:
                 what = f"shape {value.shape} for {slot.label}, expected {shape}"
                 raise OracleError(f"{self.spec.name}: {name} returns {what}")
             if np.iscomplexobj(value) and self.dtypes[slot.like].kind != "c":
                 what = f"complex numbers for {slot.label}, which is real: take their real part"
                 raise OracleError(f"{self.spec.name}: {name} returns {what}")
-            results.append(Truth(slot, value.astype(self.dtypes[slot.like]), bound))
+            results.append(Truth(slot, value.astype(self.dtypes[slot.like]), bound, first_order=first_order))
         return results
 
     def values_along(self, name: str, inputs: Sequence[np.ndarray], others: Arrays) -> list[np.ndarray]:
@@ -388,13 +390,8 @@ class Oracle:
 
     def ask(self, name: str, args: Arrays, precision: Precision, inputs: int = INPUT) -> list[Truth]:
         """Return the cached result of `evaluate` by the formula that judges, so that all candidates share one truth."""
-        key = (
-            name,
-            precision.name,
-            precision.arithmetic,
-            inputs,
-            *(None if x is None else fingerprint(x) for x in args),
-        )
+        given = (None if x is None else fingerprint(x) for x in args)
+        key = (name, precision.name, precision.arithmetic, inputs, *given)
         if key not in self._truths:
             self._truths[key] = self.evaluate(name, args, precision, inputs=inputs)
         return self._truths[key]

@@ -118,7 +118,7 @@ def _interpret(
     followed = followed or Followed(Sums(), Products())
 
     def constant(x):
-        pair = _constant_of(np.asarray(x), precision)
+        pair = constant_of(np.asarray(x), precision)
         return rounding_scales.constant(pair, precision) if scaled else pair
 
     def read(atom):
@@ -136,19 +136,27 @@ def _interpret(
         if scaled:
             eqn, operands, scale = rounding_scales.prepared(step.eqn, operands, precision)
             step = step if eqn is step.eqn else Step.of(eqn, plan.logarithms)
-        outputs = applied(step, operands, precision, followed, scaled)
-        if precision.stored is not None:
-            outputs = precision.stored.rounded(outputs)
-        if step.may_lose_more and outputs:
-            y, e = outputs[0][0], rounding_overflow.within(outputs[0])
-            values, bounds = [value for value, _ in operands], [bound for _, bound in operands]
-            lost = _lost(step, values, bounds, y, precision, followed)
-            if _adds(lost):
-                outputs[0] = rounding_overflow.result(y, _with(e, lost, y, precision), precision)
+        outputs = with_losses(step, operands, precision, followed, scaled)
         if scale:
             outputs = rounding_scales.with_scale(step.eqn, outputs, scale)
         environment.update(zip(step.eqn.outvars, outputs, strict=True))
     return [read(x) for x in jaxpr.outvars]
+
+
+def with_losses(
+    step: Step, operands: list[tuple], precision: Precision, followed: Followed, scaled: bool = False
+) -> list[tuple]:
+    """The results of an equation with bounds of all that right code may lose there; see `applied`."""
+    outputs = applied(step, operands, precision, followed, scaled)
+    if precision.stored is not None:
+        outputs = precision.stored.rounded(outputs)
+    if step.may_lose_more and outputs:
+        y, e = outputs[0][0], rounding_overflow.within(outputs[0])
+        values, bounds = [value for value, _ in operands], [bound for _, bound in operands]
+        lost = _lost(step, values, bounds, y, precision, followed)
+        if _adds(lost):
+            outputs[0] = rounding_overflow.result(y, _with(e, lost, y, precision), precision)
+    return outputs
 
 
 def _lost(
@@ -187,7 +195,7 @@ def _by_logarithm(s: np.ndarray, y: np.ndarray, precision: Precision) -> np.ndar
     return np.where(np.isfinite(change), np.abs(y) * np.expm1(change), 0.0)
 
 
-def _constant_of(x: np.ndarray, precision: Precision) -> tuple[np.ndarray, np.ndarray]:
+def constant_of(x: np.ndarray, precision: Precision) -> tuple[np.ndarray, np.ndarray]:
     """A constant of the program, with the error that it has when it is stored in the format."""
     if x.dtype not in _DOUBLE:
         return x, np.zeros(x.shape)

@@ -157,4 +157,4 @@ class Trial:
         if directed:
             bound = self.oracle.directed_errors(truth.like, bound, oracle)
             values, oracle = self.oracle.directed(truth.like, values), self.oracle.directed(truth.like, oracle)
-        yield Comparison(truth.label, values, oracle, bound, circumstance)
+        yield Comparison(truth.label, values, oracle, bound, circumstance, first_order=truth.first_order)

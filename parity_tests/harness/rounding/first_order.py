@@ -1,0 +1,373 @@
+"""A bound to first order, where the running one has no power: each rounding by the derivative of what remains.
+
+The running analysis passes on the errors of two operands as if they were independent. In r / Σ r they are not: they
+cancel, and a program that divides so twenty times (Sinkhorn's steps, a norm in a recurrence, Newton-Schulz) gets a
+bound that doubles with each step. Here a program is a list of equations x_j = f_j(...), each of which rounds by ρ_j at
+most, and with C_ij = ∂y_i / ∂x_j the derivative of all that follows,
+
+    E(y_i) = Σ_j |C_ij| (ρ_j + 2 u |x_j|) (1 + R)
+
+ρ_j is what the rule of the equation says of exact operands, with what is lost in another order. An input has 2 u |x|,
+as in the running analysis, and so has each intermediate, since right code may be another program: it has the right
+intermediates of nearly these, as a stable algorithm has. R is the share of second order. It is measured, not bounded:
+along the roundings that are worst for the worst entry, all at once (in float64, 2^13 times as large). Where R exceeds a
+half there is no bound of first order, nor where
+
+    a comparison, a kink or a jump is nearer than its own bound of first order;
+    a primitive has no derivative, or the program has branches, a `while`, or complex numbers;
+    the derivatives take more than 2^24 numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from parity_tests.harness.numbers.formats import Precision
+from parity_tests.harness.rounding.analysis import Followed, constant_of, with_losses
+from parity_tests.harness.rounding.evaluation import evaluate, evaluated
+from parity_tests.harness.rounding.fused import Sums
+from parity_tests.harness.rounding.products import Products
+from parity_tests.harness.rounding.registry import Kind, has
+from parity_tests.harness.rounding.steps import plan_of
+from parity_tests.harness.rounding.stored import stored
+from parity_tests.harness.rounding.unrolled import NotUnrolled, unrolled
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+MOST_NUMBERS = 2**24
+MOST_OF_SECOND_ORDER = 0.5
+_SOME = 1e-290  # an error that is there, and changes nothing
+_ALONG = 2.0**-40  # the smallest roundoff along which the second order is measured
+
+_SMOOTH = Kind.ADDS | Kind.LINEAR | Kind.BILINEAR | Kind.PRODUCT | Kind.SUM | Kind.FUNCTION | Kind.HOMOGENEOUS
+_SAME = Kind.MOVES | Kind.MOVES_UNFOLLOWED | Kind.KEEPS_SIZE | Kind.SELECTS  # of which no entry is a new number
+_SMOOTH_TOO = frozenset({"div", "dynamic_update_slice", "scatter", "triangular_solve", "cholesky"})
+_IDENTITIES = frozenset({"stop_gradient", "name", "copy", "copy_p"})
+_COMPARE = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})  # and have no derivative
+_TAKE_ONE = frozenset({"max", "min"})
+_TAKE_ONE_OF_ALL = frozenset({"reduce_max", "reduce_min"})
+_TURN_AT_ZERO = frozenset({"abs", "sign"})
+
+
+class NotFollowed(Exception):
+    """Raised where a program has no bound of first order."""
+
+
+def narrowed(
+    program: core.ClosedJaxpr, args: Sequence[np.ndarray], running: Sequence[Pair], precision: Precision, inputs: int
+) -> list[tuple[np.ndarray, np.ndarray, bool]]:
+    """The results of a program with their bounds: those of `running`, or of first order where these have no power.
+
+    A running bound has power where it leaves half of the format's digits: where it is at most √u times the largest
+    entry of its result. The third of each result is True if a bound of it is of first order.
+
+    Must run inside `numerics.pinned()` (float64 on).
+
+    Args:
+        program: as of `analysis.bounded`.
+        args: its arguments.
+        running: what `analysis.bounded` finds for them.
+        precision: the format and its contract.
+        inputs: the roundings of an input that a computation may be equivalent to.
+    """
+    weak = [_weak(y, e, precision) for y, e in running]
+    if not any(map(np.any, weak)):
+        return [(y, e, False) for y, e in running]
+    bounds = _bounds(program, args, precision, inputs)
+    if bounds is None:
+        return [(y, e, False) for y, e in running]
+    better = [where & (bound < e) for (_, e), where, bound in zip(running, weak, bounds, strict=True)]
+    return [
+        (y, np.where(use, bound, e), bool(use.any()))
+        for (y, e), use, bound in zip(running, better, bounds, strict=True)
+    ]
+
+
+def _weak(y: np.ndarray, e: np.ndarray, precision: Precision) -> np.ndarray:
+    """Where a running bound has no power."""
+    if y.dtype != np.float64:
+        return np.zeros(y.shape, bool)
+    finite = np.isfinite(y)
+    return finite & (e > np.sqrt(precision.u) * np.max(np.abs(y), initial=0.0, where=finite))
+
+
+def _bounds(
+    program: core.ClosedJaxpr, args: Sequence[np.ndarray], precision: Precision, inputs: int
+) -> list[np.ndarray] | None:
+    """Bounds of first order for all results, under the contract of the format; None if there are none."""
+    contract, inside = precision.arithmetic, precision
+    if contract.inside == "float32":
+        if contract.stored:
+            return None
+        inside = replace(precision.single, any_choice=precision.any_choice, any_order=precision.any_order)
+    try:
+        with np.errstate(all="ignore"):
+            pairs = _Tape.of(program, args, inside, inputs).bounded()
+    except (NotFollowed, NotUnrolled):
+        return None
+    return [e if inside is precision else stored((y, e), precision)[1] for y, e in pairs]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Quantities whose errors are asked for, one a row.
+
+    Attributes:
+        terms: what they are sums of: a variable, for each row the place of an entry in it, and its sign.
+        rows: how many they are.
+        apart: of differences, how large each is, if a sign that rounding changes would change the program.
+    """
+
+    terms: Sequence[tuple[Any, np.ndarray, float]]
+    rows: int
+    apart: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class _Tape:
+    """A program that has run.
+
+    Attributes:
+        jaxpr: its equations, in their order.
+        values: of each variable.
+        own: how far each entry of a variable may be off if everything before it is exact; 0 of what is exact.
+        precision: the format.
+    """
+
+    jaxpr: core.Jaxpr
+    values: dict[core.Var, np.ndarray]
+    own: dict[core.Var, np.ndarray]
+    precision: Precision
+
+    @classmethod
+    def of(cls, program: core.ClosedJaxpr, args: Sequence[np.ndarray], p: Precision, inputs: int) -> _Tape:
+        """Run a program, with exact operands for every equation."""
+        flat = unrolled(program)
+        jaxpr = flat.jaxpr
+        given = [(np.asarray(x), np.where(np.isfinite(x), inputs * p.u * np.abs(x), 0.0)) for x in args]
+        pairs = [*(constant_of(np.asarray(c), p) for c in flat.consts), *given]
+        tape = cls(jaxpr, {}, {}, p)
+        for x, pair in zip([*jaxpr.constvars, *jaxpr.invars], pairs, strict=True):
+            tape.values[x], tape.own[x] = pair
+        followed = Followed(Sums(), Products())
+        for step in plan_of(jaxpr).steps:
+            _verify_followed(step.eqn)
+            operands = [tape._exact(atom) for atom in step.eqn.invars]
+            again = 0 if has(step.name, _SAME) else inputs
+            for x, (y, e) in zip(step.eqn.outvars, with_losses(step, operands, p, followed), strict=True):
+                tape.values[x], tape.own[x] = y, np.where(e > 0, e + again * p.u * np.abs(y), 0.0)
+        return tape
+
+    def _pair(self, atom: Any) -> Pair:
+        if isinstance(atom, core.Literal):
+            return constant_of(np.asarray(atom.val), self.precision)
+        return self.values[atom], self.own[atom]
+
+    def _exact(self, atom: Any) -> Pair:
+        """An operand as if it were exact, and not as if nothing could round; a number of the program has its error."""
+        y, e = self._pair(atom)
+        return (y, e) if isinstance(atom, core.Literal) else (y, np.where(e > 0, _SOME, 0.0))
+
+    def bounded(self) -> list[Pair]:
+        """The results with their bounds of first order.
+
+        Raises:
+            NotFollowed: there are none; see the module.
+        """
+        results = [self._pair(x)[0] for x in self.jaxpr.outvars]
+        asked = [*map(_all_of, self.jaxpr.outvars, results), *self._choices()]
+        rows = sum(each.rows for each in asked)
+        if rows * sum(y.size for y in self.values.values() if y.dtype == np.float64) > MOST_NUMBERS:
+            raise NotFollowed
+        derivatives, total = self._derivatives(asked, rows), np.zeros(rows)
+        for x, c in derivatives.items():
+            total += _charged(c.reshape(rows, -1), self.own[x].ravel())
+        starts = np.cumsum([0, *(each.rows for each in asked)])
+        parts = [total[start:end] for start, end in itertools.pairwise(starts)]
+        if any(each.apart is not None and not (e < each.apart).all() for each, e in zip(asked, parts, strict=True)):
+            raise NotFollowed
+        bounds = [e.reshape(y.shape) for y, e in zip(results, parts, strict=False)]
+        worst = [
+            start + np.argmax(np.where(np.isfinite(e), e, -1.0))
+            for start, e in zip(starts, parts, strict=False)
+            if e.size
+        ]
+        share = max((self._second_order(derivatives, row, bounds) for row in worst[: len(bounds)]), default=0.0)
+        return [(y, e * (1 + share)) for y, e in zip(results, bounds, strict=True)]
+
+    def _derivatives(self, asked: Sequence[_Asked], rows: int) -> dict[core.Var, np.ndarray]:
+        """Those of all that is asked by each variable, with a first axis for what is asked."""
+        found: dict[core.Var, np.ndarray] = {}
+
+        def of(x: Any) -> np.ndarray:
+            return found.setdefault(x, np.zeros((rows, *self.values[x].shape)))
+
+        start = 0
+        for each in asked:
+            for x, places, sign in each.terms:
+                if not isinstance(x, core.Literal) and x.aval.dtype == np.float64:
+                    of(x).reshape(rows, -1)[np.arange(start, start + each.rows), places] += sign
+            start += each.rows
+        for eqn in reversed(self.jaxpr.eqns):
+            moved = [i for i, x in enumerate(eqn.invars) if _is_real(x) and not isinstance(x, core.Literal)]
+            if not moved or not any(y in found for y in eqn.outvars):
+                continue
+            of_results = [of(y) for y in eqn.outvars]
+            if eqn.primitive.name in _IDENTITIES:
+                pulled = of_results
+            else:
+                operands = [self._pair(x)[0] for x in eqn.invars]
+                pulled = evaluate(_pullback(eqn, tuple(moved), rows), *operands, *of_results)
+            for i, c in zip(moved, pulled, strict=True):
+                of(eqn.invars[i])[...] += c
+        return found
+
+    def _choices(self) -> Iterator[_Asked]:
+        """The differences by whose signs the program goes, where rounding may reach them.
+
+        Raises:
+            NotFollowed: two inexact numbers are equal at a kink.
+        """
+        for eqn in self.jaxpr.eqns:
+            for x, y in _compared(eqn):
+                (a, of_a), (b, of_b) = self._pair(x), (np.zeros(()), np.zeros(())) if y is None else self._pair(y)
+                at_a, at_b = (np.arange(value.size).reshape(value.shape) for value in (a, b))
+                if eqn.primitive.name in _TAKE_ONE_OF_ALL:
+                    b, of_b, at_b = (np.expand_dims(each, tuple(eqn.params["axes"])) for each in (b, of_b, at_b))
+                inexact = np.broadcast_to((of_a > 0) | (of_b > 0), np.broadcast_shapes(a.shape, b.shape))
+                if _is_kink(eqn) and _tied(eqn, a, b, inexact):
+                    raise NotFollowed
+                reached = inexact & (a != b)
+                at_a, at_b, apart = (
+                    np.broadcast_to(each, reached.shape)[reached] for each in (at_a, at_b, np.abs(a - b))
+                )
+                terms = [(x, at_a, 1.0)] if y is None else [(x, at_a, 1.0), (y, at_b, -1.0)]
+                yield _Asked(terms, len(apart), apart)
+
+    def _second_order(self, derivatives: dict[core.Var, np.ndarray], row: int, bounds: Sequence[np.ndarray]) -> float:
+        """How far the worst roundings of one entry take the results from what first order says, as a share of it.
+
+        Raises:
+            NotFollowed: by more than `MOST_OF_SECOND_ORDER`.
+        """
+        times = max(1.0, _ALONG / self.precision.u)
+
+        def moved(x: Any, value: np.ndarray) -> np.ndarray:
+            if x not in derivatives:
+                return value
+            own = np.where(np.isfinite(self.own[x]), self.own[x], 0.0)
+            return value + times * np.sign(derivatives[x][row]) * own
+
+        known = {x: moved(x, self.values[x]) for x in (*self.jaxpr.constvars, *self.jaxpr.invars)}
+
+        def read(atom: Any) -> np.ndarray:
+            return np.asarray(atom.val) if isinstance(atom, core.Literal) else known[atom]
+
+        for eqn in self.jaxpr.eqns:
+            found = evaluated(eqn, *map(read, eqn.invars))
+            for x, y in zip(eqn.outvars, found if eqn.primitive.multiple_results else [found], strict=True):
+                known[x] = moved(x, np.asarray(y))
+        flat = np.concatenate([e.ravel() for e in bounds])
+        off = np.concatenate([np.abs(read(x) - self._pair(x)[0]).ravel() / times for x in self.jaxpr.outvars])
+        told = np.isfinite(flat) & (flat > 0)
+        shares = [*(off[told] / flat[told] - 1), *([1 - off[row] / flat[row]] if told[row] else [])]
+        share = float(np.max(shares, initial=0.0))
+        if not share <= MOST_OF_SECOND_ORDER:
+            raise NotFollowed
+        return share
+
+
+def _all_of(x: Any, value: np.ndarray) -> _Asked:
+    return _Asked([(x, np.arange(value.size), 1.0)], value.size)
+
+
+def _charged(c: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """What roundings add to each row; one without a bound adds nothing where nothing depends on it."""
+    some = own > 0
+    c, own = np.abs(c[:, some]), own[some]
+    finite = np.isfinite(own)
+    return c[:, finite] @ own[finite] + np.where((c[:, ~finite] != 0).any(1), np.inf, 0.0)
+
+
+def _verify_followed(eqn: core.JaxprEqn) -> None:
+    """Refuse an equation of real numbers that has no derivative.
+
+    Raises:
+        NotFollowed: it is one.
+    """
+    if any(getattr(x.aval, "dtype", np.dtype(bool)).kind == "c" for x in (*eqn.invars, *eqn.outvars)):
+        raise NotFollowed
+    name, moves = eqn.primitive.name, any(map(_is_real, eqn.invars))
+    if not moves or _compared(eqn) or name in _IDENTITIES or name in _SMOOTH_TOO or name == "is_finite":
+        return
+    if not has(name, _SMOOTH | _SAME) or not all(map(_is_real, eqn.outvars)):
+        raise NotFollowed
+
+
+def _is_real(atom: Any) -> bool:
+    return getattr(atom.aval, "dtype", None) == np.float64
+
+
+def _compared(eqn: core.JaxprEqn) -> list[tuple[Any, Any]]:
+    """The pairs of variables by whose order an equation goes; None stands for 0."""
+    name, x = eqn.primitive.name.removesuffix("_to"), eqn.invars
+    if not any(map(_is_real, x)):
+        return []
+    if name in _COMPARE or name in _TAKE_ONE:
+        return [(x[0], x[1])]
+    if name == "clamp":
+        return [(x[1], x[0]), (x[1], x[2])]
+    if name in _TAKE_ONE_OF_ALL:
+        return [(x[0], eqn.outvars[0])]
+    return [(x[0], None)] if name in _TURN_AT_ZERO else []
+
+
+def _is_kink(eqn: core.JaxprEqn) -> bool:
+    return _is_real(eqn.outvars[0])
+
+
+def _tied(eqn: core.JaxprEqn, a: np.ndarray, b: np.ndarray, inexact: np.ndarray) -> bool:
+    """Return whether inexact numbers are equal between which an equation chooses."""
+    equal = inexact & (a == b)
+    if eqn.primitive.name not in _TAKE_ONE_OF_ALL:
+        return bool(equal.any())
+    return bool((np.count_nonzero(equal, axis=tuple(eqn.params["axes"])) > 1).any())
+
+
+def _pullback(eqn: core.JaxprEqn, moved: tuple[int, ...], rows: int) -> core.ClosedJaxpr:
+    """The program that takes an equation's operands and cotangents of its results, with a first axis, to theirs."""
+    of_operands, of_results = (tuple(map(_shape, atoms)) for atoms in (eqn.invars, eqn.outvars))
+    asked = eqn.primitive, tuple(sorted(eqn.params.items())), of_operands, of_results, moved, rows
+    try:
+        return _traced_pullback(*asked)
+    except TypeError:  # of parameters without a hash
+        return _traced_pullback.__wrapped__(*asked)
+
+
+def _shape(atom: Any) -> tuple[tuple[int, ...], np.dtype]:
+    return tuple(atom.aval.shape), np.dtype(atom.aval.dtype)
+
+
+@functools.lru_cache(maxsize=4096)
+def _traced_pullback(
+    primitive: Any, params: tuple, of_operands: tuple, of_results: tuple, moved: tuple[int, ...], rows: int
+) -> core.ClosedJaxpr:
+    def pulled_back(operands: Sequence, cotangents: Sequence) -> Sequence:
+        def of_moved(*x: Any) -> Any:
+            there = dict(zip(moved, x, strict=True))
+            return primitive.bind(*(there.get(i, operand) for i, operand in enumerate(operands)), **dict(params))
+
+        _, pullback = jax.vjp(of_moved, *(operands[i] for i in moved))
+        return jax.vmap(pullback)(list(cotangents) if primitive.multiple_results else cotangents[0])
+
+    operands = [jax.ShapeDtypeStruct(*each) for each in of_operands]
+    cotangents = [jax.ShapeDtypeStruct((rows, *shape), dtype) for shape, dtype in of_results]
+    return jax.make_jaxpr(pulled_back)(operands, cotangents)
