@@ -20,13 +20,11 @@ half there is no bound of first order, nor where
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import numpy as np
 from jax.extend import core
 
@@ -34,7 +32,9 @@ from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.analysis import Followed, constant_of, with_losses
 from parity_tests.harness.rounding.evaluation import evaluate, evaluated
 from parity_tests.harness.rounding.fused import Sums
+from parity_tests.harness.rounding.overflow import Overflowing
 from parity_tests.harness.rounding.products import Products
+from parity_tests.harness.rounding.pullbacks import pullback
 from parity_tests.harness.rounding.registry import Kind, has
 from parity_tests.harness.rounding.steps import plan_of
 from parity_tests.harness.rounding.stored import stored
@@ -138,13 +138,16 @@ class _Tape:
     Attributes:
         jaxpr: its equations, in their order.
         values: of each variable.
-        own: how far each entry of a variable may be off if everything before it is exact; 0 of what is exact.
+        own: how far each entry of a variable may be off if everything before it is exact; 0 of what is exact, and
+            infinite of what an overflow leaves without a bound.
+        passed_on: the operand that a variable is: with no error to speak of, or with one that has no bound.
         precision: the format.
     """
 
     jaxpr: core.Jaxpr
     values: dict[core.Var, np.ndarray]
     own: dict[core.Var, np.ndarray]
+    passed_on: dict[core.Var, Pair]
     precision: Precision
 
     @classmethod
@@ -154,27 +157,29 @@ class _Tape:
         jaxpr = flat.jaxpr
         given = [(np.asarray(x), np.where(np.isfinite(x), inputs * p.u * np.abs(x), 0.0)) for x in args]
         pairs = [*(constant_of(np.asarray(c), p) for c in flat.consts), *given]
-        tape = cls(jaxpr, {}, {}, p)
+        tape = cls(jaxpr, {}, {}, {}, p)
         for x, pair in zip([*jaxpr.constvars, *jaxpr.invars], pairs, strict=True):
-            tape.values[x], tape.own[x] = pair
+            tape._add(x, pair)
         followed = Followed(Sums(), Products())
         for step in plan_of(jaxpr).steps:
             _verify_followed(step.eqn)
-            operands = [tape._exact(atom) for atom in step.eqn.invars]
+            operands = [
+                tape._pair(atom) if isinstance(atom, core.Literal) else tape.passed_on[atom] for atom in step.eqn.invars
+            ]
             again = 0 if has(step.name, _SAME) else inputs
-            for x, (y, e) in zip(step.eqn.outvars, with_losses(step, operands, p, followed), strict=True):
-                tape.values[x], tape.own[x] = y, np.where(e > 0, e + again * p.u * np.abs(y), 0.0)
+            for x, pair in zip(step.eqn.outvars, with_losses(step, operands, p, followed), strict=True):
+                tape._add(x, pair, again)
         return tape
+
+    def _add(self, x: core.Var, pair: Pair, again: int = 0) -> None:
+        y, e = pair
+        self.values[x], self.own[x] = y, np.where(e > 0, e + again * self.precision.u * np.abs(y), 0.0)
+        self.passed_on[x] = _negligible(pair)
 
     def _pair(self, atom: Any) -> Pair:
         if isinstance(atom, core.Literal):
             return constant_of(np.asarray(atom.val), self.precision)
         return self.values[atom], self.own[atom]
-
-    def _exact(self, atom: Any) -> Pair:
-        """An operand as if it were exact, and not as if nothing could round; a number of the program has its error."""
-        y, e = self._pair(atom)
-        return (y, e) if isinstance(atom, core.Literal) else (y, np.where(e > 0, _SOME, 0.0))
 
     def bounded(self) -> list[Pair]:
         """The results with their bounds of first order.
@@ -194,7 +199,10 @@ class _Tape:
         parts = [total[start:end] for start, end in itertools.pairwise(starts)]
         if any(each.apart is not None and not (e < each.apart).all() for each, e in zip(asked, parts, strict=True)):
             raise NotFollowed
-        bounds = [e.reshape(y.shape) for y, e in zip(results, parts, strict=False)]
+        bounds = [
+            np.where(np.isinf(self._pair(x)[1]), np.inf, e.reshape(y.shape))
+            for x, y, e in zip(self.jaxpr.outvars, results, parts, strict=False)
+        ]
         worst = [
             start + np.argmax(np.where(np.isfinite(e), e, -1.0))
             for start, e in zip(starts, parts, strict=False)
@@ -225,7 +233,7 @@ class _Tape:
                 pulled = of_results
             else:
                 operands = [self._pair(x)[0] for x in eqn.invars]
-                pulled = evaluate(_pullback(eqn, tuple(moved), rows), *operands, *of_results)
+                pulled = evaluate(pullback(eqn, tuple(moved), rows), *operands, *of_results)
             for i, c in zip(moved, pulled, strict=True):
                 of(eqn.invars[i])[...] += c
         return found
@@ -245,7 +253,7 @@ class _Tape:
                 inexact = np.broadcast_to((of_a > 0) | (of_b > 0), np.broadcast_shapes(a.shape, b.shape))
                 if _is_kink(eqn) and _tied(eqn, a, b, inexact):
                     raise NotFollowed
-                reached = inexact & (a != b)
+                reached = inexact & (a != b) & np.isfinite(of_a + of_b)
                 at_a, at_b, apart = (
                     np.broadcast_to(each, reached.shape)[reached] for each in (at_a, at_b, np.abs(a - b))
                 )
@@ -261,10 +269,9 @@ class _Tape:
         times = max(1.0, _ALONG / self.precision.u)
 
         def moved(x: Any, value: np.ndarray) -> np.ndarray:
-            if x not in derivatives:
-                return value
+            down = x in derivatives and derivatives[x][row] < 0
             own = np.where(np.isfinite(self.own[x]), self.own[x], 0.0)
-            return value + times * np.sign(derivatives[x][row]) * own
+            return value + times * np.where(down, -own, own) if value.dtype == np.float64 else value
 
         known = {x: moved(x, self.values[x]) for x in (*self.jaxpr.constvars, *self.jaxpr.invars)}
 
@@ -277,7 +284,7 @@ class _Tape:
                 known[x] = moved(x, np.asarray(y))
         flat = np.concatenate([e.ravel() for e in bounds])
         off = np.concatenate([np.abs(read(x) - self._pair(x)[0]).ravel() / times for x in self.jaxpr.outvars])
-        told = np.isfinite(flat) & (flat > 0)
+        told = np.isfinite(flat) & ((flat > 0) | (off > 0))
         shares = [*(off[told] / flat[told] - 1), *([1 - off[row] / flat[row]] if told[row] else [])]
         share = float(np.max(shares, initial=0.0))
         if not share <= MOST_OF_SECOND_ORDER:
@@ -289,12 +296,24 @@ def _all_of(x: Any, value: np.ndarray) -> _Asked:
     return _Asked([(x, np.arange(value.size), 1.0)], value.size)
 
 
+def _negligible(pair: Pair) -> Pair:
+    """A number without its error, but for one that has no bound: an overflow is passed on as the rules have it.
+
+    What has an error keeps one, so that no rule takes it for exact; one of integers and booleans is kept as it is.
+    """
+    y, e = pair
+    if y.dtype.kind != "f":
+        return pair
+    some = np.where(np.isinf(e), np.inf, np.where(e > 0, _SOME, 0.0))
+    if not isinstance(pair, Overflowing):
+        return y, some
+    return Overflowing((y, some), np.where(np.isinf(e), pair.within, some))
+
+
 def _charged(c: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """What roundings add to each row; one without a bound adds nothing where nothing depends on it."""
-    some = own > 0
-    c, own = np.abs(c[:, some]), own[some]
-    finite = np.isfinite(own)
-    return c[:, finite] @ own[finite] + np.where((c[:, ~finite] != 0).any(1), np.inf, 0.0)
+    """What roundings add to each row."""
+    some = (own > 0) & np.isfinite(own)
+    return np.abs(c[:, some]) @ own[some]
 
 
 def _verify_followed(eqn: core.JaxprEqn) -> None:
@@ -340,34 +359,3 @@ def _tied(eqn: core.JaxprEqn, a: np.ndarray, b: np.ndarray, inexact: np.ndarray)
     if eqn.primitive.name not in _TAKE_ONE_OF_ALL:
         return bool(equal.any())
     return bool((np.count_nonzero(equal, axis=tuple(eqn.params["axes"])) > 1).any())
-
-
-def _pullback(eqn: core.JaxprEqn, moved: tuple[int, ...], rows: int) -> core.ClosedJaxpr:
-    """The program that takes an equation's operands and cotangents of its results, with a first axis, to theirs."""
-    of_operands, of_results = (tuple(map(_shape, atoms)) for atoms in (eqn.invars, eqn.outvars))
-    asked = eqn.primitive, tuple(sorted(eqn.params.items())), of_operands, of_results, moved, rows
-    try:
-        return _traced_pullback(*asked)
-    except TypeError:  # of parameters without a hash
-        return _traced_pullback.__wrapped__(*asked)
-
-
-def _shape(atom: Any) -> tuple[tuple[int, ...], np.dtype]:
-    return tuple(atom.aval.shape), np.dtype(atom.aval.dtype)
-
-
-@functools.lru_cache(maxsize=4096)
-def _traced_pullback(
-    primitive: Any, params: tuple, of_operands: tuple, of_results: tuple, moved: tuple[int, ...], rows: int
-) -> core.ClosedJaxpr:
-    def pulled_back(operands: Sequence, cotangents: Sequence) -> Sequence:
-        def of_moved(*x: Any) -> Any:
-            there = dict(zip(moved, x, strict=True))
-            return primitive.bind(*(there.get(i, operand) for i, operand in enumerate(operands)), **dict(params))
-
-        _, pullback = jax.vjp(of_moved, *(operands[i] for i in moved))
-        return jax.vmap(pullback)(list(cotangents) if primitive.multiple_results else cotangents[0])
-
-    operands = [jax.ShapeDtypeStruct(*each) for each in of_operands]
-    cotangents = [jax.ShapeDtypeStruct((rows, *shape), dtype) for shape, dtype in of_results]
-    return jax.make_jaxpr(pulled_back)(operands, cotangents)
