@@ -10,8 +10,8 @@ most, and with C_ij = ∂y_i / ∂x_j the derivative of all that follows,
 ρ_j is what the rule of the equation says of exact operands, with what is lost in another order. An input has 2 u |x|,
 as in the running analysis, and so has each intermediate, since right code may be another program: it has the right
 intermediates of nearly these, as a stable algorithm has. R is the share of second order. It is measured, not bounded:
-along the roundings that are worst for the worst entry, all at once (in float64, 2^13 times as large). Where R exceeds a
-half there is no bound of first order, nor where
+along the roundings that are worst for the worst entry, all at once, and against them (in float64, 2^13 times as large).
+Where R exceeds a half there is no bound of first order, nor where
 
     a comparison, a kink or a jump is nearer than its own bound of first order;
     a primitive has no derivative, or the program has branches, a `while`, or complex numbers;
@@ -21,7 +21,7 @@ half there is no bound of first order, nor where
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -267,29 +267,37 @@ class _Tape:
             NotFollowed: by more than `MOST_OF_SECOND_ORDER`.
         """
         times = max(1.0, _ALONG / self.precision.u)
+        bound, shares = np.concatenate([e.ravel() for e in bounds]), [0.0]
+        for sign in (times, -times):
+            moved = self._moved({x: sign * np.where(c[row] < 0, -1.0, 1.0) for x, c in derivatives.items()}, sign)
+            off = np.concatenate([np.abs(y - self._pair(x)[0]).ravel() for x, y in moved]) / times
+            told = np.isfinite(bound) & ((bound > 0) | (off != 0))
+            shares += [
+                np.max(off[told] / bound[told] - 1, initial=0.0),
+                1 - off[row] / bound[row] if told[row] else 0.0,
+            ]
+        if not np.max(shares) <= MOST_OF_SECOND_ORDER:  # NaN is not, either
+            raise NotFollowed
+        return float(np.max(shares))
 
-        def moved(x: Any, value: np.ndarray) -> np.ndarray:
-            down = x in derivatives and derivatives[x][row] < 0
+    def _moved(self, directions: Mapping[core.Var, np.ndarray], otherwise: float) -> list[tuple[Any, np.ndarray]]:
+        """The results, with every entry off by as much as it may be by itself, so many times."""
+        known: dict[core.Var, np.ndarray] = {}
+
+        def add(x: core.Var, value: np.ndarray) -> None:
             own = np.where(np.isfinite(self.own[x]), self.own[x], 0.0)
-            return value + times * np.where(down, -own, own) if value.dtype == np.float64 else value
-
-        known = {x: moved(x, self.values[x]) for x in (*self.jaxpr.constvars, *self.jaxpr.invars)}
+            known[x] = value + directions.get(x, otherwise) * own if value.dtype == np.float64 else value
 
         def read(atom: Any) -> np.ndarray:
             return np.asarray(atom.val) if isinstance(atom, core.Literal) else known[atom]
 
+        for x in (*self.jaxpr.constvars, *self.jaxpr.invars):
+            add(x, self.values[x])
         for eqn in self.jaxpr.eqns:
             found = evaluated(eqn, *map(read, eqn.invars))
             for x, y in zip(eqn.outvars, found if eqn.primitive.multiple_results else [found], strict=True):
-                known[x] = moved(x, np.asarray(y))
-        flat = np.concatenate([e.ravel() for e in bounds])
-        off = np.concatenate([np.abs(read(x) - self._pair(x)[0]).ravel() / times for x in self.jaxpr.outvars])
-        told = np.isfinite(flat) & ((flat > 0) | (off > 0))
-        shares = [*(off[told] / flat[told] - 1), *([1 - off[row] / flat[row]] if told[row] else [])]
-        share = float(np.max(shares, initial=0.0))
-        if not share <= MOST_OF_SECOND_ORDER:
-            raise NotFollowed
-        return share
+                add(x, np.asarray(y))
+        return [(x, read(x)) for x in self.jaxpr.outvars]
 
 
 def _all_of(x: Any, value: np.ndarray) -> _Asked:
