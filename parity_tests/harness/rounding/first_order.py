@@ -7,9 +7,9 @@ most, and with C_ij = ∂y_i / ∂x_j the derivative of all that follows,
 
     E(y_i) = Σ_j |C_ij| (ρ_j + 2 u |x_j|) (1 + R)
 
-ρ_j is what the rule of the equation says of exact operands, with what is lost in another order. An input has 2 u |x|,
-as in the running analysis, and so has each intermediate, since right code may be another program: it has the right
-intermediates of nearly these, as a stable algorithm has. R is the share of second order. It is measured, not bounded:
+ρ_j is what the rule of the equation says of exact operands, with what is lost in another order (of 17 factors at most).
+An input has 2 u |x|, as in the running analysis, and so has each intermediate, since right code may be another program:
+it has the right intermediates of nearly these, as a stable algorithm has. R is the share of second order. It is measured, not bounded:
 along the roundings that are worst for the worst entry, all at once, and against them (in float64, 2^13 times as large).
 Where R exceeds a half there is no bound of first order, nor where
 
@@ -44,6 +44,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 MOST_NUMBERS = 2**24
 MOST_OF_SECOND_ORDER = 0.5
+MOST_OF_A_PRODUCT = 16  # roundings; the steps of a chain multiply thousands
 _SOME = 1e-290  # an error that is there, and changes nothing
 _ALONG = 2.0**-40  # the smallest roundoff along which the second order is measured
 
@@ -160,7 +161,7 @@ class _Tape:
         tape = cls(jaxpr, {}, {}, {}, p)
         for x, pair in zip([*jaxpr.constvars, *jaxpr.invars], pairs, strict=True):
             tape._add(x, pair)
-        followed = Followed(Sums(), Products())
+        followed = Followed(Sums(), Products(MOST_OF_A_PRODUCT))
         for step in plan_of(jaxpr).steps:
             _verify_followed(step.eqn)
             operands = [

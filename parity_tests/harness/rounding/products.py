@@ -77,14 +77,18 @@ class Product:
 
 
 class Products:
-    """Those of one jaxpr: what is not known by its variable is a number by itself."""
+    """Those of one jaxpr: what is not known by its variable is a number by itself.
 
-    def __init__(self) -> None:
+    `most`: with how many roundings a product is one as well, since nobody multiplies so many factors in another order.
+    """
+
+    def __init__(self, most: float = math.inf) -> None:
+        self._most = most
         self._known: dict[core.Var | None, Product] = {}  # None, which stands for a literal, is no key
 
     def entering(self, eqn: core.JaxprEqn, jaxpr: core.Jaxpr) -> Products:
         """Those among the arguments of a jaxpr that an equation calls."""
-        inner = Products()
+        inner = Products(self._most)
         inner._take(self, eqn.invars, jaxpr.invars)
         return inner
 
@@ -108,7 +112,7 @@ class Products:
         name, known, result = step.name, self._known, step.eqn.outvars[0]
         if name != "mul" and not (known and step.follows_products):
             return 0.0
-        products = [*map(known.get, step.variables)]
+        products = [p if p is None or p.roundings <= self._most else None for p in map(known.get, step.variables)]
         if name != "mul" and not any(products):
             return 0.0
         if not step.real and any(a.dtype.kind not in "fc" for a in x[name == "select_n" :]):
