@@ -9,8 +9,9 @@ most, and with C_ij = ∂y_i / ∂x_j the derivative of all that follows,
 
 ρ_j is what the rule of the equation says of exact operands, with what is lost in another order (of 17 factors at most).
 An input has 2 u |x|, as in the running analysis, and so has each intermediate, since right code may be another program:
-it has the right intermediates of nearly these, as a stable algorithm has. R is the share of second order. It is measured, not bounded:
-along the roundings that are worst for the worst entry, all at once, and against them (in float64, 2^13 times as large).
+it has the right intermediates of nearly these, as a stable algorithm has. R is the share of second order. It is
+measured, not bounded: along the roundings that are worst for the worst entry, all at once, and against them (in
+float64, 2^13 times as large).
 Where R exceeds a half there is no bound of first order, nor where
 
     a comparison, a kink or a jump is nearer than its own bound of first order;
@@ -21,6 +22,7 @@ Where R exceeds a half there is no bound of first order, nor where
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -68,7 +70,8 @@ def narrowed(
     """The results of a program with their bounds: those of `running`, or of first order where these have no power.
 
     A running bound has power where it leaves half of the format's digits: where it is at most √u times the largest
-    entry of its result. The third of each result is True if a bound of it is of first order.
+    entry of its result. No bound of first order is smaller than that, since right code of another structure may lose
+    what the roundings of this program do not. The third of each result is True if a bound of it is of first order.
 
     Must run inside `numerics.pinned()` (float64 on).
 
@@ -79,25 +82,22 @@ def narrowed(
         precision: the format and its contract.
         inputs: the roundings of an input that a computation may be equivalent to.
     """
-    weak = [_weak(y, e, precision) for y, e in running]
-    if not any(map(np.any, weak)):
-        return [(y, e, False) for y, e in running]
-    bounds = _bounds(program, args, precision, inputs)
+    halves = [_half_of_the_digits(y, precision) for y, _ in running]
+    weak = [np.isfinite(y) & (e > half) & (half > 0) for (y, e), half in zip(running, halves, strict=True)]
+    bounds = _bounds(program, args, precision, inputs) if any(map(np.any, weak)) else None
     if bounds is None:
         return [(y, e, False) for y, e in running]
-    better = [where & (bound < e) for (_, e), where, bound in zip(running, weak, bounds, strict=True)]
-    return [
-        (y, np.where(use, bound, e), bool(use.any()))
-        for (y, e), use, bound in zip(running, better, bounds, strict=True)
-    ]
+    found = []
+    for (y, e), bound, half, where in zip(running, bounds, halves, weak, strict=True):
+        narrow = np.maximum(bound, half)
+        better = where & (narrow < e)
+        found.append((y, np.where(better, narrow, e), bool(better.any())))
+    return found
 
 
-def _weak(y: np.ndarray, e: np.ndarray, precision: Precision) -> np.ndarray:
-    """Where a running bound has no power."""
-    if y.dtype != np.float64:
-        return np.zeros(y.shape, bool)
-    finite = np.isfinite(y)
-    return finite & (e > np.sqrt(precision.u) * np.max(np.abs(y), initial=0.0, where=finite))
+def _half_of_the_digits(y: np.ndarray, precision: Precision) -> float:
+    """√u times the largest entry of a result; 0 of integers."""
+    return math.sqrt(precision.u) * np.max(np.abs(y), initial=0.0, where=np.isfinite(y)) if y.dtype.kind == "f" else 0.0
 
 
 def _bounds(
