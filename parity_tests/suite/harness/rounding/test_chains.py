@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 
+import pytest
 import torch
 
-from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.suite.harness._ops import normal
+from parity_tests import OpSpec, crosscheck
+from parity_tests.harness.candidates.torch_candidate import Candidate
+from parity_tests.harness.numbers.formats import PRECISIONS
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.oracle.oracle import Oracle
+from parity_tests.harness.specs.samples import Sample, few_samples
+from parity_tests.harness.trial.trial import Trial
+from parity_tests.suite.marks import fast
 
 STEPS = 20
 CHECKS = ["forward", "vjp", "points", "linearity"]
+DTYPES = ("float64", "float32")
 Chain = Callable[..., torch.Tensor]
 
 
@@ -29,14 +38,13 @@ def _scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
 
 def sinkhorn(
     x: torch.Tensor,
-    rows: Callable = lambda step, s: s,
-    columns: Callable = lambda step, s: s,
-    steps: int = STEPS,
+    rows: Callable = lambda s: s,
+    columns: Callable = lambda s: s,
 ) -> torch.Tensor:
     r = torch.exp(x)
-    for step in range(steps):
-        r = r / rows(step, r.sum(-1, keepdim=True))
-        r = r / columns(step, r.sum(-2, keepdim=True))
+    for _ in range(STEPS):
+        r = r / rows(r.sum(-1, keepdim=True))
+        r = r / columns(r.sum(-2, keepdim=True))
     return r
 
 
@@ -57,22 +65,17 @@ def sinkhorn_of_scales(x: torch.Tensor) -> torch.Tensor:
     return u[:, None] * kernel * v
 
 
-def _first_is(step: int, number: int, s: torch.Tensor) -> torch.Tensor:
-    return s.detach() if step == number else s
-
-
 # Newton and Schulz's iteration for the orthogonal factor of a matrix, as optimizers have it.
 
 
 def newton_schulz(
     g: torch.Tensor,
-    norm: Callable = lambda n: n,
+    linear: Callable = lambda x: 1.5 * x,
     cube: Callable = lambda step, x: x @ x.T @ x,
-    steps: int = STEPS,
 ) -> torch.Tensor:
-    x = g / norm(torch.sqrt((g * g).sum()))
-    for step in range(steps):
-        x = 1.5 * x - 0.5 * cube(step, x)
+    x = g / torch.sqrt((g * g).sum())
+    for step in range(STEPS):
+        x = linear(x) - 0.5 * cube(step, x)
     return x
 
 
@@ -99,14 +102,11 @@ def power_iteration(
     return v
 
 
-def power_iteration_at_once(a: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+def power_iteration_by_norms(a: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     for _ in range(STEPS):
-        v = torch.nn.functional.normalize((a * v).sum(-1), dim=0)
+        v = (a * v).sum(-1)
+        v = v / torch.linalg.vector_norm(v)
     return v
-
-
-def _positive(rng, shape):
-    return abs(normal(rng, shape)) + 0.1
 
 
 SPECS = {
@@ -117,22 +117,18 @@ SPECS = {
 RIGHT: Mapping[str, tuple[Chain, ...]] = {
     "sinkhorn": (sinkhorn, sinkhorn_of_logarithms, sinkhorn_of_scales),
     "newton_schulz": (newton_schulz, newton_schulz_from_the_right),
-    "power_iteration": (power_iteration, power_iteration_at_once),
+    "power_iteration": (power_iteration, power_iteration_by_norms),
 }
 MISTAKES: Mapping[str, Mapping[str, Chain]] = {
     "sinkhorn": {
-        "sums of rows taken for constants": lambda x: sinkhorn(x, rows=lambda step, s: s.detach()),
-        "all sums taken for constants": lambda x: sinkhorn(x, *2 * (lambda step, s: s.detach(),)),
-        "the first sum of columns taken for a constant": lambda x: sinkhorn(
-            x, columns=lambda step, s: s.detach() if step == 0 else s
-        ),
-        "half of the derivative of the last sum": lambda x: sinkhorn(
-            x, columns=lambda step, s: _scaled(s, 0.5) if step == STEPS - 1 else s
-        ),
+        "sums of rows taken for constants": lambda x: sinkhorn(x, rows=torch.Tensor.detach),
+        "all sums taken for constants": lambda x: sinkhorn(x, torch.Tensor.detach, torch.Tensor.detach),
+        "sums of columns taken for constants": lambda x: sinkhorn(x, columns=torch.Tensor.detach),
+        "a thousandth too much": lambda x: sinkhorn(_scaled(x, 1.001)),
         "a derivative by exp(x) in place of x": lambda x: sinkhorn(_derived_as(x, torch.exp(x))),
     },
     "newton_schulz": {
-        "the norm taken for a constant": lambda g: newton_schulz(g, norm=torch.Tensor.detach),
+        "1.4 in the backward": lambda g: newton_schulz(g, linear=lambda x: _derived_as(1.5 * x, 1.4 * x)),
         "0.45 in the backward": lambda g: newton_schulz(g, cube=lambda step, x: _scaled(x @ x.T @ x, 0.9)),
         "the cube's derivative by one factor": lambda g: newton_schulz(
             g, cube=lambda step, x: _derived_as(x @ x.T @ x, 3 * (x @ x.T).detach() @ x)
@@ -140,7 +136,9 @@ MISTAKES: Mapping[str, Mapping[str, Chain]] = {
         "no derivative of the last cube": lambda g: newton_schulz(
             g, cube=lambda step, x: (x @ x.T @ x).detach() if step == STEPS - 1 else x @ x.T @ x
         ),
-        "half a step less": lambda g: newton_schulz(g, cube=lambda step, x: x @ x.T @ x * (1 - 1e-3 * (step == 0))),
+        "half of the last cube": lambda g: newton_schulz(
+            g, cube=lambda step, x: x @ x.T @ x * (0.5 if step == STEPS - 1 else 1)
+        ),
     },
     "power_iteration": {
         "the norms taken for constants": lambda a, v: power_iteration(a, v, norm=lambda step, n: n.detach()),
@@ -158,6 +156,47 @@ MISTAKES: Mapping[str, Mapping[str, Chain]] = {
 }
 
 
-def _verdicts(chain: Chain, name: str, dtype: str, checks: list[str]) -> set[Verdict]:
-    report = crosscheck(chain, SPECS[name], checks=checks, dtypes=[dtype], device="cpu")
-    return {row.verdict for row in report.rows if row.candidate != "oracle"}
+@pytest.fixture(autouse=True)
+def full_precision():
+    with pinned():
+        yield
+
+
+@functools.cache
+def _oracles(name: str) -> list[tuple[Oracle, Sample]]:
+    """Oracles at samples that differ: all axes, one row, one column, and long ones."""
+    return [(Oracle(SPECS[name], sample), sample) for sample in few_samples(SPECS[name], 0)]
+
+
+def _wrong(chain: Chain, name: str, dtype: str) -> bool:
+    """Whether any value or gradient is beyond its bound; one that has none, or no power, counts as right."""
+    for oracle, sample in _oracles(name):
+        candidate = Candidate(chain, "chain").bound({}, {}, oracle.returns)
+        trial = Trial(candidate, oracle, sample, PRECISIONS[dtype], "cpu")
+        for of in ("forward", "vjp"):
+            args = trial.arguments(of)
+            if not all(finding.holds for finding in trial.compare(of, args, trial.evaluate(of, args))):
+                return True
+    return False
+
+
+@fast("power_iteration-*")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", SPECS)
+def test_right_code_is_within_its_bounds(name, dtype):
+    assert [chain.__name__ for chain in RIGHT[name] if _wrong(chain, name, dtype)] == []
+
+
+@fast("power_iteration-*")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", SPECS)
+def test_every_mistake_is_beyond_them(name, dtype):
+    assert [mistake for mistake, chain in MISTAKES[name].items() if not _wrong(chain, name, dtype)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", SPECS)
+def test_right_code_passes_every_check(name, dtype):
+    for chain in RIGHT[name][1:]:
+        crosscheck(chain, SPECS[name], checks=CHECKS, dtypes=[dtype], device="cpu").raise_if_failed()

@@ -1,0 +1,179 @@
+"""Bounds of first order hold for right code, are used where the running ones have no power, and refuse the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend import core
+
+from parity_tests.harness.numbers.formats import PRECISIONS, Precision
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.rounding.analysis import INPUT, bounded
+from parity_tests.harness.rounding.first_order import NotFollowed, _Tape, narrowed
+from parity_tests.harness.rounding.simulation import StochasticRounding, simulated
+from parity_tests.harness.rounding.unrolled import NotUnrolled, unrolled
+
+FLOAT64, FLOAT32 = PRECISIONS["float64"], PRECISIONS["float32"]
+RNG = np.random.default_rng(5)
+X, W = RNG.normal(size=(4, 3)), RNG.normal(size=(3, 3))
+
+
+@pytest.fixture(autouse=True)
+def full_precision():
+    with pinned():
+        yield
+
+
+def sinkhorn(x, steps=12):
+    def step(r, _):
+        r = r / r.sum(-1, keepdims=True)
+        return r / r.sum(-2, keepdims=True), None
+
+    return jax.lax.scan(step, jnp.exp(x), None, length=steps)[0]
+
+
+def recurrence(x, w):
+    for _ in range(10):
+        x = jnp.tanh(x @ w)
+        x = x / jnp.sqrt((x * x).sum(-1, keepdims=True))
+    return x
+
+
+def softmax(x):
+    return jax.nn.softmax(9 * x, axis=-1)
+
+
+def gradient_of(f: Callable) -> Callable:
+    return lambda *args: jax.vjp(f, *args)[1](jnp.cos(f(*args)))
+
+
+def of_first_order(f: Callable, *args: np.ndarray, precision: Precision = FLOAT64) -> list[np.ndarray]:
+    with np.errstate(all="ignore"):
+        return [e for _, e in _Tape.of(jax.make_jaxpr(f)(*args), args, precision, INPUT).bounded()]
+
+
+def of_both(f: Callable, *args: np.ndarray, precision: Precision) -> tuple[list, list]:
+    program = jax.make_jaxpr(f)(*args)
+    running = bounded(program, *args, precision=precision)
+    return running, narrowed(program, args, running, precision, INPUT)
+
+
+CHAINS = [(sinkhorn, (X,)), (recurrence, (X, W)), (softmax, (X,))]
+
+
+@pytest.mark.parametrize(
+    ("of", "precision"),
+    [(lambda f: f, FLOAT32), (gradient_of, FLOAT32), (lambda f: f, PRECISIONS["bfloat16"])],
+    ids=["forward, float32", "vjp, float32", "forward, bfloat16"],
+)
+@pytest.mark.parametrize(("f", "args"), CHAINS, ids=["sinkhorn", "recurrence", "softmax"])
+def test_simulated_right_code_is_within(of, f, args, precision):
+    args = [precision.rounded(x) for x in args]
+    program = jax.make_jaxpr(of(f))(*args)
+    bounds = of_first_order(of(f), *args, precision=precision)
+    exact = jax.tree.leaves(of(f)(*args))
+    for run in range(8):
+        found = simulated(program, args, StochasticRounding(precision, np.random.default_rng(run)))
+        for y, truth, bound in zip(found, exact, bounds, strict=True):
+            assert (np.abs(y - truth) <= bound).all()
+
+
+def test_it_is_the_sum_of_all_roundings_by_the_derivatives_of_what_follows():
+    # y = x², z = y b: z's roundings are u|z|, y's (1 + 2) u|y| by b, x's 2u|x| by 2 x b; b is an input, too.
+    x, b = np.array([3.1]), np.array([0.7])
+    (bound,) = of_first_order(lambda x, b: (x * x) * b, x, b)
+    u, z = FLOAT64.u, x * x * b
+    assert np.allclose(bound, (4 + 2 + 3 + 3) * u * np.abs(z), rtol=1e-3)  # 3: z's own, and what it is again
+
+
+def test_what_cancels_is_not_charged():
+    (bound,) = of_first_order(lambda x: (lambda y: y / y.sum())(jnp.exp(x)).sum(), X[:, 0])
+    assert bound < 40 * FLOAT64.u  # the running bound knows nothing of it
+
+
+@pytest.mark.parametrize("precision", [FLOAT64, FLOAT32], ids=lambda p: p.name)
+def test_it_is_used_where_the_running_bound_has_no_power(precision):
+    running, found = of_both(gradient_of(sinkhorn), X, precision=precision)
+    ((y, e),), ((same, narrow, first_order),) = running, found
+    assert first_order
+    assert np.array_equal(y, same)
+    half = np.sqrt(precision.u) * np.abs(y).max()
+    assert (narrow == np.where(e > half, half, e)).all()  # first order alone says less
+
+
+def test_a_result_of_zeros_keeps_its_running_bound():
+    # Of one column each row is divided by itself: all gradients are 0, and what another algorithm loses is not.
+    running, found = of_both(gradient_of(sinkhorn), X[:, :1], precision=FLOAT64)
+    assert np.array_equal(running[0][0], np.zeros((4, 1)))
+    assert np.array_equal(running[0][1], found[0][1])
+
+
+def test_it_is_not_used_elsewhere():
+    running, found = of_both(softmax, X, precision=FLOAT64)
+    assert [(e, False) for _, e in running] == [(e, first_order) for _, e, first_order in found]
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (lambda x: jnp.where(x * 3 > 1, x, 2 * x), (np.array([1 / 3 * (1 + 2e-16)]),)),
+        (lambda x: jnp.maximum(x * 3, x * 3 * (1 + 1e-16)), (np.array([1.1]),)),
+        (lambda x: jnp.abs(x * 3 - 1.1), (np.array([1.1 / 3]),)),
+        (lambda x: jnp.floor(x * 3), (np.array([1.1]),)),
+        (lambda x: jnp.sort(x), (np.array([1.1, 0.2]),)),
+        (lambda x: x.max(), (np.array([1.1, 1.1]),)),
+        (lambda x: (x * 1j).real, (np.array([1.1]),)),
+        (lambda x: (x - 0.3) ** 2, (np.array([0.3]),)),
+        (lambda x: jnp.sqrt(x * x - x), (np.array([1 + 1e-15]),)),
+    ],
+    ids=["comparison", "tie of two", "kink", "jump", "order", "tie", "complex", "second order alone", "singularity"],
+)
+def test_what_it_does_not_cover_has_none(f, args):
+    with pytest.raises(NotFollowed):
+        of_first_order(f, *args)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: jax.lax.while_loop(lambda y: y.sum() < 10, lambda y: 2 * y, x),
+        lambda x: jax.lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x),
+        lambda x: jax.lax.scan(lambda h, a: (0.5 * h + a, h), x[0], x)[0],
+    ],
+    ids=["while", "cond", "linear recurrence"],
+)
+def test_control_flow_that_is_not_unrolled(f):
+    with pytest.raises(NotUnrolled):
+        unrolled(jax.make_jaxpr(f)(np.ones((3, 2))))
+
+
+def test_a_number_of_the_program_keeps_its_error():
+    (bound,) = of_first_order(lambda x: 0.1 * x, np.array([1.0]), precision=PRECISIONS["bfloat16"])
+    error = abs(float(PRECISIONS["bfloat16"].rounded(np.array(0.1))) - 0.1)
+    assert bound > error + 4 * PRECISIONS["bfloat16"].u * 0.1
+
+
+def test_an_overflow_has_no_bound_whatever_follows():
+    # Two squares overflow float32, and what follows no longer depends on them to first order.
+    def f(x):
+        y = x / jnp.sqrt((x * x).sum())
+        for _ in range(12):
+            y = 1.5 * y - 0.5 * y * y * y
+        return y
+
+    (bound,) = of_first_order(f, np.array([3.7e19]), precision=FLOAT32)
+    assert np.isinf(bound).all()
+    (bound,) = of_first_order(f, np.array([3.7e9]), precision=FLOAT32)
+    assert (bound < 1e-4).all()
+
+
+def test_unrolling_changes_no_value():
+    program = jax.make_jaxpr(gradient_of(sinkhorn))(X)
+    flat = unrolled(program)
+    assert "scan" not in {eqn.primitive.name for eqn in flat.jaxpr.eqns}
+    for one, other in zip(*(core.jaxpr_as_fun(each)(X) for each in (program, flat)), strict=True):
+        assert np.allclose(one, other, rtol=1e-14)
