@@ -80,7 +80,7 @@ def _exactly(trial, name, primals, rng, where):
     findings = []
     for truth, result in zip(truths, results, strict=True):
         if not truth.bound.any():
-            compared = trial.compare_result(truth, result, where, directed=name != "forward")
+            compared = trial.compare_result(name, truth, result, where)
             findings += [replace(f, call=(name, args)) if isinstance(f, Comparison) else f for f in compared]
     yield from accept_one_sided_derivatives(trial, name, args, findings, where)
 

@@ -107,7 +107,7 @@ def _scaled(
     for result, gradient, truth in zip(evaluated, gradients, trial.truth("vjp", scaled), strict=True):
         bound = allowed(trial, scale, gradient.bound, truth.bound)
         expected = replace(gradient, value=scale * gradient.value, bound=bound, overflows=truth.overflows)
-        found += trial.compare_result(expected, result, where)
+        found += trial.compare_result("vjp", expected, result, where)
     return found
 
 

@@ -47,7 +47,7 @@ class _Result:
         """What right code computes if every operation is rounded; only the part that is compared."""
         of_map = right_code(self.oracle, self.name, self.args, self.trial.precision, RUNS)[self.place]
         like = self.trial.oracle.map(self.name).results[self.place].like
-        return [x if self.name == "forward" else self.trial.oracle.directed(like, x) for x in of_map]
+        return [self.trial.oracle.compared(self.name, like, x) for x in of_map]
 
     @property
     def shows_float32(self) -> bool:
@@ -89,8 +89,7 @@ def _results(trial: Trial, name: str, args: Arrays, comparisons: list[Comparison
 
 def _bounds(trial: Trial, name: str, args: Arrays, arithmetic: Arithmetic) -> list[np.ndarray]:
     truths = trial.oracle.ask(name, args, trial.precision.under(arithmetic))
-    directed = trial.oracle.directed_errors
-    return [t.bound if name == "forward" else directed(t.like, t.bound, t.value) for t in truths]
+    return [trial.oracle.compared_errors(name, t.like, t.bound, t.value) for t in truths]
 
 
 def _explained(trial: Trial, results: list[_Result]) -> Iterator[Finding]:
@@ -101,6 +100,8 @@ def _explained(trial: Trial, results: list[_Result]) -> Iterator[Finding]:
     shown = next((r.comparison.label for r in results if others and r.shows_float32), None)
     for result in results:
         f = result.comparison
+        if result.is_inside_float32 and not f.oracle.any():
+            continue  # a gradient that is 0 tells nothing of the arithmetic
         if result.is_inside_float32:
             yield Explanation(f.label, str(ladder(trial.oracle, trial.sample)[0]))
             continue
@@ -123,8 +124,8 @@ def _suspicion(trial: Trial, result: _Result, shown: str | None) -> Suspicion | 
     errors = Errors.of(np.where(np.isfinite(bound), error, np.nan), runs, spacing, bound)
     like = trial.oracle.map(result.name).results[result.place].like
     summands = terms(trial.oracle, result.name, result.args)[f.label]
-    directed = {t.text: t.value if result.name == "forward" else trial.oracle.directed(like, t.value) for t in summands}
-    named = {f.label: f.oracle, **{text: x for text, x in directed.items() if x.shape == f.oracle.shape}}
+    compared = {t.text: trial.oracle.compared(result.name, like, t.value) for t in summands}
+    named = {f.label: f.oracle, **{text: x for text, x in compared.items() if x.shape == f.oracle.shape}}
     # One of the result or of an intermediate, and one of a constant, if there is any.
     common = 0 if shown else 1 + has_constants_to_round(trial.oracle, result.name, result.args)
     found = scores(errors, named, trial.precision, common)

@@ -30,8 +30,8 @@ def _off_the_domain(trial, args, results):
             continue
         values = conversion.to_numpy(result)
         with np.errstate(invalid="ignore"):  # infinity less infinity: nothing is said of such an entry
-            off, expected = (x - trial.oracle.directed(truth.like, x) for x in (values, truth.value))
-            room = truth.bound + trial.oracle.directed_errors(truth.like, truth.bound, truth.value)
+            off, expected = (x - trial.oracle.compared("vjp", truth.like, x) for x in (values, truth.value))
+            room = truth.bound + trial.oracle.compared_errors("vjp", truth.like, truth.bound, truth.value)
             visible = (np.abs(off) > room) & (np.abs(off - expected) > room)
         if visible.any():
             domain = trial.oracle.domains[truth.like].name

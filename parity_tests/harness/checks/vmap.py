@@ -178,10 +178,10 @@ def _gradients_of_all(trial, dims):
             continue
         bound = sum(y.bound for y in of_examples) + trial.precision.u * sum(np.abs(y.value) for y in of_examples)
         total = replace(of_examples[0], value=sum(y.value for y in of_examples), bound=bound)
-        findings = list(trial.compare_result(total, gradient, where))
+        findings = list(trial.compare_result("vjp", total, gradient, where))
         if not all(finding.holds for finding in findings):  # at a kink each example has a choice
             bound = bound + sum(jumps(trial, "vjp", args)[k] for args in arguments)
-            findings = list(trial.compare_result(replace(total, bound=bound), gradient, where))
+            findings = list(trial.compare_result("vjp", replace(total, bound=bound), gradient, where))
         yield from findings
 
 

@@ -103,6 +103,5 @@ def _again(trial: Trial, wrong: Comparison, precision: Precision) -> Comparison 
     value = np.zeros_like(oracle) if result is None else conversion.to_numpy(result)
     if value.shape != oracle.shape:
         return None
-    if name != "forward":
-        value, oracle, bound = (there.oracle.directed(truths[index].like, x) for x in (value, oracle, bound))
+    value, oracle, bound = (there.oracle.compared(name, truths[index].like, x) for x in (value, oracle, bound))
     return Comparison(wrong.label, value, oracle, bound)

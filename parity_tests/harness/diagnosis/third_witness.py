@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from parity_tests.harness.exceptions.errors import first_line
-from parity_tests.harness.maps import BASES
+from parity_tests.harness.maps import BASES, Slot
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.complex_parts import by_parts
 from parity_tests.harness.oracle.oracle import Arrays
@@ -34,11 +34,15 @@ def arbitrate(name: str, trial: Trial) -> str | None:
 
 def _verdict(name: str, exact: Trial, format_name: str) -> str:
     double = exact.precision.name
-    args = exact.arguments(name)
-    off = _differences(exact, name, args)
+    given = exact.arguments(name)
+    args = [*given[: len(exact.primals)], *_held(exact, exact.oracle.map(name).arguments[len(exact.primals) :], given)]
+    off = _held(exact, exact.oracle.map(name).results, _differences(exact, name, args))
     if not all(np.isfinite(x).all() for x in off):
         return f"in {double} the candidate has a result that is not finite where the oracle's is"
     differ = any(x.any() for x in off)
+    if not differ and exact.oracle.spec.detached and any(x.any() for x in _differences(exact, name, given)):
+        names = " and ".join(exact.oracle.spec.detached)
+        return f"detached by the reference: nothing passes through {names}, which no difference of values can tell"
     weights = _scaled(off) if differ else _random(exact, name)
     ours, theirs = (_tested(exact, name, args, weights, side) for side in ("oracle", "candidate"))
     if ours is None or theirs is None:
@@ -58,6 +62,13 @@ def _verdict(name: str, exact: Trial, format_name: str) -> str:
     return f"{rates} -> the two derivatives differ by less than values in {double} can tell; {base} agrees"
 
 
+def _held(exact: Trial, slots: Sequence[Slot], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The last of these arrays, one for each slot, without what would move a detached input."""
+    arrays = arrays[len(arrays) - len(slots) :]
+    detached = exact.oracle.spec.detached
+    return [np.zeros_like(x) if slot.like in detached else x for slot, x in zip(slots, arrays, strict=True)]
+
+
 def _rate(test: TaylorTest) -> str:
     """The rate; of a wrong derivative whose rate does not show it, also by how much it is off."""
     if test.right or test.shows_in_rate:
@@ -70,8 +81,7 @@ def _differences(exact: Trial, name: str, args: Arrays) -> list[np.ndarray]:
     differences = []
     for truth, y in zip(exact.truth(name, args), _candidate(exact, name, args), strict=True):
         value, oracle, bound = np.zeros_like(truth.value) if y is None else y, truth.value, truth.bound
-        if name != "forward":
-            value, oracle, bound = (exact.oracle.directed(truth.like, x) for x in (value, oracle, bound))
+        value, oracle, bound = (exact.oracle.compared(name, truth.like, x) for x in (value, oracle, bound))
         with np.errstate(invalid="ignore"):
             same = (np.abs(value - oracle) <= bound) | (value == oracle) | (np.isnan(value) & np.isnan(oracle))
             differences.append(np.where(same, 0.0, value - oracle))

@@ -70,8 +70,8 @@ class WhatIf:
             family.append(Explanation(text, value, transposed.bound))
         return family
 
-    def _directed(self, x: np.ndarray) -> np.ndarray:
-        return x if self.name == "forward" else self.trial.oracle.directed(self.map.results[self.index].like, x)
+    def _compared(self, x: np.ndarray) -> np.ndarray:
+        return self.trial.oracle.compared(self.name, self.map.results[self.index].like, x)
 
     def truth(self, args: Arrays, precision: Precision | None = None) -> Truth | None:
         """The oracle's result at other arguments; None if it cannot be had, or if there were enough."""
@@ -83,7 +83,7 @@ class WhatIf:
         except Exception:  # of a formula of the spec's, at arguments that nobody has asked it for: it explains nothing
             return None
         truth = results[self.index]
-        return replace(truth, value=self._directed(truth.value), bound=self._directed(truth.bound))
+        return replace(truth, value=self._compared(truth.value), bound=self._compared(truth.bound))
 
     def _replaced(self, changes: Mapping[int, np.ndarray]) -> list[np.ndarray | None]:
         return [changes.get(i, x) for i, x in enumerate(self.args)]
@@ -197,7 +197,7 @@ class WhatIf:
         arrays, labels = zip(*present, strict=True)
         named = [Term(y.label, y.value) for y in self.trial.truth("forward", self.args[: self.count])]
         terms = addends(closed, arrays, labels, named)[self.index - sum(zero[: self.index])]
-        terms = [Term(term.text, self._directed(term.value)) for term in terms]
+        terms = [Term(term.text, self._compared(term.value)) for term in terms]
         return [term for term in terms if (np.abs(term.value) > self.wrong.bound).any()]
 
     # Other arguments.

@@ -327,7 +327,15 @@ def _of_spec(spec: OpSpec) -> list[object]:
     named = {name: what if isinstance(what, str) else what.name for name, what in spec.domains.items()}
     kinks = {name: [float(x).hex() for x in values] for name, values in spec.kinks.items()}
     bindings = sorted(spec.conventions.items())
-    return [spec.signature, spec.sizes, formulas, sorted(named.items()), sorted(kinks.items()), bindings]
+    return [
+        spec.signature,
+        spec.sizes,
+        formulas,
+        sorted(named.items()),
+        sorted(kinks.items()),
+        bindings,
+        sorted(spec.detached),
+    ]
 
 
 def _of_primal(oracle: Oracle, sample: Sample) -> str:

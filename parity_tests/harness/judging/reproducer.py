@@ -123,7 +123,7 @@ class Reproducer:
         for role, x in trial.sample.arrays.items():
             label = role.rsplit(" ", 1)[0]
             like = directed.get(label) if label not in trial.oracle.inputs else None
-            exact = x if like is None else trial.oracle.directed(like, x)
+            exact = x if like is None or like in self.spec.detached else trial.oracle.directed(like, x)
             arrays[f"drawn.{role}"] = trial.precision.rounded(exact)
         if call is not None:
             slots = trial.oracle.map(call.name)
@@ -188,6 +188,7 @@ class Reproducer:
             )
             for i, slot in enumerate(slots.results)
             if call.name != "vjp" or call.arguments[i].requires_grad  # type: ignore[union-attr]
+            if slot.like not in self.spec.detached or oracle.is_whole(call.name, slot.like)
         ]
         return {
             "arguments": list(zip(slots.arguments, call.arguments, strict=True)),
@@ -259,7 +260,7 @@ def _shows(trial: Trial, call: Call, wrong: Finding) -> bool:
         return False
     for truth, result in zip(truths, call.results, strict=True):
         if truth.label == wrong.label:
-            again = list(trial.compare_result(truth, result, directed=call.name != "forward"))
+            again = list(trial.compare_result(call.name, truth, result))
             return all(_same(finding, wrong) for finding in again)
     return False
 

@@ -204,8 +204,8 @@ def _lines(oracle: Oracle, name: str, sample: Sample, place: Placement) -> Itera
     p, w = draw("along", base), draw("against", oracle.map(BASES[name]).results)
     yield _Line(oracle, name, x, p, w)
     for i in range(count):
-        if p[i].size:
-            q = [np.zeros_like(a) for a in p]
+        q = [np.zeros_like(a) for a in p]
+        if p[i].size and oracle.inputs[i] not in oracle.spec.detached:
             q[i].flat[0] = 1.0
             q[i] = oracle.directed(oracle.inputs[i], q[i])
             yield _Line(oracle, name, x, q, w)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from parity_tests.harness.maps import derivative_map
+from parity_tests.harness.exceptions.errors import where_of
+from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
 from parity_tests.harness.oracle.transforms import as_tuple
-from parity_tests.harness.specs.spec import OpSpec
+from parity_tests.harness.specs.spec import FORMULAS, OpSpec
 
 Formula = Callable[[Sequence[Any], Sequence[Any], Mapping[str, object]], tuple]
 
@@ -40,3 +41,22 @@ def and_absent(spec: OpSpec, constants: Mapping[int, object]) -> str:
     names = spec.names_of_inputs(spec.count)
     absent = [names[i] for i, x in sorted(constants.items()) if x is None]
     return f" and None for {', '.join(absent)}" if absent else ""
+
+
+def about_none(spec: OpSpec, called: Map, args: Sequence[object], error: Exception) -> str:
+    """What to say of a formula of the spec that raises where arguments are absent; with all of them it runs."""
+    name = called.name
+    while (field := _field(spec, name)) is None:
+        name = BASES[name]
+    absent = [slot.label for slot, x in zip(called.arguments, args, strict=False) if x is None]
+    return (
+        f"{spec.name}: the oracle's formula {name} (OpSpec({field}=...)) raises {where_of(error)} where "
+        f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} None; let it take None for what is exactly zero"
+    )
+
+
+def _field(spec: OpSpec, name: str) -> str | None:
+    """The field of the spec that has a map itself; None if it is the derivative of another map."""
+    if spec.surrogate is not None and len(ORDERS[name]) == 1:
+        return "surrogate"
+    return name if name in FORMULAS and getattr(spec, name) is not None else None

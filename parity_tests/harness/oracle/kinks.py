@@ -21,7 +21,7 @@ from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.oracle.defined import OracleAtSample
-from parity_tests.harness.oracle.one_sided import FAR, NEAR, Limit, directed, limits_along, moved
+from parity_tests.harness.oracle.one_sided import FAR, NEAR, Limit, limits_along, moved
 from parity_tests.harness.oracle.oracle import Arrays, Oracle
 from parity_tests.harness.specs.samples import Sample
 
@@ -76,9 +76,7 @@ def _of_any_choice(
     truths = point.oracle.evaluate(name, args, point.precision.with_any_choice)
     compared = {}
     for truth in truths:
-        bound = truth.bound
-        if name != "forward":
-            bound = point.oracle.directed_errors(truth.like, bound, truth.value)
+        bound = point.oracle.compared_errors(name, truth.like, truth.bound, truth.value)
         for f in wrong:
             if f.label == truth.label:
                 allowed = f.wrong & (where_it_jumps or _is_smooth(point, name, args, f))
@@ -257,7 +255,7 @@ def _around(oracle: Oracle, name: str, args: Arrays, sample: Sample, h: float = 
         for sign in (1.0, -1.0):
             values = oracle.values(name, moved(args, [sign * d for d in direction], h))
             slots = oracle.map(name).results
-            points.append([directed(oracle, name, slot, y) for slot, y in zip(slots, values, strict=True)])
+            points.append([oracle.compared(name, slot.like, y) for slot, y in zip(slots, values, strict=True)])
     return [np.stack(values) for values in zip(*points, strict=True)]
 
 
@@ -267,7 +265,10 @@ def _in_question(point: OracleAtSample, f: Comparison) -> np.ndarray:
 
 
 def _directions(oracle: Oracle, sample: Sample) -> Iterator[list[np.ndarray]]:
-    """Directions within every input's domain: along and against single entries, then random ones."""
+    """Directions within every input's domain: along and against single entries, then random ones.
+
+    In these the point is left, not differentiated: a detached input moves, too, as its thresholds are choices as well.
+    """
     names, shapes = oracle.inputs, sample.shapes
     rng = np.random.default_rng(sample.seed)
     entries = [(i, j) for i, shape in enumerate(shapes) for j in range(int(np.prod(shape)))]
@@ -276,9 +277,9 @@ def _directions(oracle: Oracle, sample: Sample) -> Iterator[list[np.ndarray]]:
         for sign in (1.0, -1.0):
             direction = [np.zeros(shape) for shape in shapes]
             direction[i].flat[j] = sign
-            yield [oracle.directed(n, d) for n, d in zip(names, direction, strict=True)]
+            yield [oracle.domains[n].project(d) for n, d in zip(names, direction, strict=True)]
     for _ in range(_RANDOM):
-        yield [oracle.directed(n, rng.standard_normal(s)) for n, s in zip(names, shapes, strict=True)]
+        yield [oracle.domains[n].project(rng.standard_normal(s)) for n, s in zip(names, shapes, strict=True)]
 
 
 def _further_directions(point: OracleAtSample, name: str, findings: Sequence[Finding]) -> list[list[np.ndarray]]:
@@ -306,10 +307,10 @@ def _further_directions(point: OracleAtSample, name: str, findings: Sequence[Fin
         for sign in (1.0, -1.0):
             direction = {n: np.zeros(shape) for n, shape in shapes.items()}
             direction[like].flat[j] = sign
-            directions.append([oracle.directed(n, d) for n, d in direction.items()])
+            directions.append([oracle.domains[n].project(d) for n, d in direction.items()])
     count = min(_MORE_RANDOM, _NUMBERS // max(1, sum(math.prod(shape) for shape in shapes.values())))
     for _ in range(count):
-        directions.append([oracle.directed(n, rng.standard_normal(s)) for n, s in shapes.items()])
+        directions.append([oracle.domains[n].project(rng.standard_normal(s)) for n, s in shapes.items()])
     return directions
 
 

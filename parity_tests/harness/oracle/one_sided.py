@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parity_tests.harness.maps import ORDERS, Slot
+from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.oracle.defined import OracleAtSample
-from parity_tests.harness.oracle.oracle import Arrays, Oracle
+from parity_tests.harness.oracle.oracle import Arrays
 
 # Two distances from the point, relative to the inputs. Over the smaller one a smooth derivative changes 2**20 times
 # less than over the larger one; one that jumps changes as much over both, and one that is unbounded far more.
@@ -119,9 +119,8 @@ def _range(
     bounds = [_error_of_limits(y, [(i, e[k].bound) for i, e in errors]) for k, y in enumerate(values)]
     largest = point.oracle.ask(name, [*nearest, *present[count:]], FLOAT64)
     for several, bound, truth in zip(values, bounds, largest, strict=True):
-        several, noise = np.stack([directed(point.oracle, name, truth.slot, x) for x in several]), truth.bound
-        if name != "forward":
-            bound, noise = (point.oracle.directed_errors(truth.like, e, several[0]) for e in (bound, noise))
+        several, noise = np.stack([point.oracle.compared(name, truth.like, x) for x in several]), truth.bound
+        bound, noise = (point.oracle.compared_errors(name, truth.like, e, several[0]) for e in (bound, noise))
         noise = np.where(np.isfinite(noise), np.maximum(bound, noise), 0.0)
         outside = np.isnan(several)  # outside of the domain, so that this direction does not count
         low, high = np.where(outside, np.inf, several).min(0), np.where(outside, -np.inf, several).max(0)
@@ -167,11 +166,6 @@ def _error_of_limits(several: np.ndarray, errors: Sequence[tuple[int, np.ndarray
     with np.errstate(invalid="ignore"):
         apart = np.nanmax(several, 0, initial=-np.inf) - np.nanmin(several, 0, initial=np.inf)
     return np.maximum(least, np.where(of_ends < apart / 1024, of_ends, 0.0).max(0))
-
-
-def directed(oracle: Oracle, name: str, slot: Slot, x: np.ndarray) -> np.ndarray:
-    """Return the comparable part of a result: all of a value; for a derivative, the part within its domain."""
-    return x if name == "forward" else oracle.directed(slot.like, x)
 
 
 def moved(args: Sequence, direction: Sequence[np.ndarray], h: float) -> list:

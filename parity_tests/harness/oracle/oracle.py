@@ -20,12 +20,12 @@ from jax.extend import core
 
 from parity_tests.harness import jaxprs
 from parity_tests.harness.candidates.outputs import Outputs, leaves
-from parity_tests.harness.exceptions.errors import described, where_of
+from parity_tests.harness.exceptions.errors import described
 from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
 from parity_tests.harness.numbers.contracts import THROUGHOUT
 from parity_tests.harness.numbers.fingerprint import fingerprint
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
-from parity_tests.harness.oracle.formulas import and_absent, of_present_inputs
+from parity_tests.harness.oracle.formulas import about_none, and_absent, of_present_inputs
 from parity_tests.harness.oracle.programs import Program, Programs, Request
 from parity_tests.harness.oracle.transforms import conjugated, jvp_of, transposed, vjp_of
 from parity_tests.harness.oracle.truth import Truth
@@ -104,8 +104,10 @@ class Oracle:
     def directed(self, like: str, x: np.ndarray) -> np.ndarray:
         """The part of x, shaped like this input or output, in which derivatives are compared: see `domains`.
 
-        Of an output that is real although the inputs are complex, the real part.
+        Of an output that is real although the inputs are complex, the real part. A detached input stays where it is.
         """
+        if like in self.spec.detached:
+            return np.zeros_like(x)
         domain = self.domains.get(like)
         if domain is None and self.dtypes[like].kind == "f":
             return np.real(x)
@@ -114,9 +116,21 @@ class Oracle:
     def directed_errors(self, like: str, errors: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Return the error bounds of `directed(like, x)` if x has these errors, with the rounding of the projection."""
         domain = self.domains.get(like)
-        if domain is None or domain.project_errors is None:
+        if domain is None or domain.project_errors is None or like in self.spec.detached:
             return self.directed(like, errors)
         return domain.project_errors(errors) + 2 * FLOAT64.u * np.abs(self.directed(like, x))
+
+    def is_whole(self, name: str, like: str) -> bool:
+        """Return whether all of it is compared: of values, and of what a detached input gets, which must be 0."""
+        return name == "forward" or (len(ORDERS[name]) == 1 and like in self.spec.detached)
+
+    def compared(self, name: str, like: str, x: np.ndarray) -> np.ndarray:
+        """The part of an argument or result of a map in which it is compared: all of it, or what is `directed`."""
+        return x if self.is_whole(name, like) else self.directed(like, x)
+
+    def compared_errors(self, name: str, like: str, errors: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Return the error bounds of `compared(name, like, x)` if x has these errors."""
+        return errors if self.is_whole(name, like) else self.directed_errors(like, errors, x)
 
     def check(self, sample: Sample) -> None:
         """Check that the primal runs on a sample and fits the signature.
@@ -198,8 +212,8 @@ class Oracle:
         inputs = sample.primals(self.inputs, example)
         shapes = self.shapes(tuple(x.shape for x in inputs))
         slots = self.map(name).arguments[len(inputs) :]
-        drawn = (self.direction(sample, f"{slot.label} {example}", slot.like, shapes) for slot in slots)
-        return [*inputs, *drawn]
+        drawn = [sample.draw(f"{s.label} {example}", shapes[s.like], self.dtypes[s.like].kind == "c") for s in slots]
+        return [*inputs, *(self.compared(name, slot.like, x) for slot, x in zip(slots, drawn, strict=True))]
 
     def direction(self, sample: Sample, role: str, like: str, shapes: Mapping[str, tuple[int, ...]]) -> np.ndarray:
         """A random tangent or cotangent of an input or output, in its domain; the same for the same sample and role."""
@@ -366,20 +380,8 @@ class Oracle:
             own = self.has_formula(name) or (self.spec.surrogate is not None and name != "forward")
             if by_autodiff or not own or all(x is not None for x in args):
                 raise
-            raise OracleError(self._about_none(name, args, error)) from error
+            raise OracleError(about_none(self.spec, self.map(name), args, error)) from error
         return Program(closed if all(self.returns.differentiable) else jaxprs.without_dead_code(closed), zero)
-
-    def _about_none(self, name: str, args: Arrays, error: Exception) -> str:
-        """What to say of a formula of the spec that raises where arguments are absent; with all of them it runs."""
-        while self.explicit(name) is None and not self.is_surrogate(name):
-            name = BASES[name]
-        field = "surrogate" if self.is_surrogate(name) else name
-        absent = [slot.label for slot, x in zip(self.map(name).arguments, args, strict=False) if x is None]
-        return (
-            f"{self.spec.name}: the oracle's formula {name} (OpSpec({field}=...)) raises {where_of(error)} where "
-            f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} None; "
-            "let it take None for what is exactly zero"
-        )
 
     def _conjugating(self, name: str, f: Callable) -> Callable:
         """Return a map of JAX's in PyTorch's convention; it is the same for real numbers."""

@@ -1,4 +1,4 @@
-"""The witnesses of the harness: autodiff, the transpose, the Taylor remainder; linearity of a surrogate gradient."""
+"""The witnesses of the harness: autodiff, the transpose, the Taylor remainder; and what is known of a choice."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Autodiff:
         """Yield comparisons of every result of the formula with that of autodiff."""
         oracle = place.oracle
         for explicit, autodiff in zip(place.results, place.results_by_autodiff, strict=True):
-            left, right = (oracle.directed(y.like, y.value) for y in (explicit, autodiff))
-            error = oracle.directed_errors(autodiff.like, explicit.bound + autodiff.bound, autodiff.value)
+            left, right = (oracle.compared(place.name, y.like, y.value) for y in (explicit, autodiff))
+            error = oracle.compared_errors(place.name, autodiff.like, explicit.bound + autodiff.bound, autodiff.value)
             yield Comparison(autodiff.label, left, right, error, "explicit formula against autodiff of the primal")
 
 
@@ -98,6 +98,24 @@ class Linearity:
                 yield Comparison(both.label, both.value, apart, error, f"OpSpec.surrogate must be linear: {text}")
 
 
+@dataclass(frozen=True)
+class Detachment:
+    """The gradient of a detached input, which is exactly 0 although the values may depend on it."""
+
+    name: str = "detachment"
+
+    def can_judge(self, oracle: Oracle, name: str) -> bool:
+        """Return whether the map has such a gradient."""
+        return name == "vjp" and any(x in oracle.spec.detached for x in oracle.inputs)
+
+    def findings(self, place: Place) -> Iterator[Finding]:
+        """Yield whether each such gradient is 0, by the formula that judges."""
+        text = "is not 0, although OpSpec.detached names its input; put lax.stop_gradient around that in the primal"
+        for y in place.results:
+            if y.like in place.oracle.spec.detached:
+                yield Fact(y.label, not y.value.any(), text, evidence=0)
+
+
 def _jvp_beside(name: str) -> str:
     """Return the JVP of the map that `name` is the VJP of."""
     order = (*ORDERS[name][:-1], "jvp")
@@ -114,3 +132,4 @@ register(Autodiff())
 register(Transposition())
 register(TaylorRate())
 register(Linearity())
+register(Detachment())

@@ -84,6 +84,12 @@ class TorchReference:
         """True if the function was called, and then detached something."""
         return self._detaches and any(graph_in_jax.detaches(found.program) for found, _ in self._programs.values())
 
+    def only_detached(self, count: int) -> frozenset[int]:
+        """Which of so many arrays, in the order of their leaves, were used detached only wherever all were given."""
+        programs = (found.program for found, _ in self._programs.values())
+        found = [graph_in_jax.only_detached(p) for p in programs if len(p.graph_signature.user_inputs) == count]
+        return frozenset(set.intersection(*found)) if found else frozenset()
+
     @property
     def rounds(self) -> bool:
         """True if the function was called, and then cast its real numbers to a narrower format."""
@@ -144,12 +150,15 @@ def as_spec(
 def _as_it_is_run(spec: OpSpec) -> OpSpec:
     """The specification with what only a run of the reference has shown.
 
-    Without float64 if it, and so what replaces it, computes in float32 there; with a gradient that is no derivative if
-    it detaches what matters.
+    Without float64 if it, and so what replaces it, computes in float32 there; with the inputs that it uses detached
+    only; with a gradient that is no derivative if it detaches more that matters.
     """
     primal = spec.primal
     assert isinstance(primal, TorchReference)
     if primal.detaches:
+        names, leaves = spec.names_of_inputs(spec.count), jax.tree.leaves(spec.arranged([*range(spec.count)]))
+        detached = [names[leaves[i]] for i in primal.only_detached(spec.count)]
+        spec = replace(spec, detached=sorted({*spec.detached, *detached}))
         spec = with_detached_gradient(spec, TorchReference(primal.reference, detaches=False))
     if spec.dtypes is not None or not primal.rounds:
         return spec
@@ -162,6 +171,7 @@ def _described(
     described = Inputs.parse(text).followed_by({key: tuple(x.shape) for key, x in parameters.items()})
     known = {key: value for key, value in fields.items() if key != "output_names"}
     known["domains"] = {**described.domains, **fields.get("domains", {})}
+    known["constants"] = [*dict.fromkeys([*described.constants, *fields.get("constants", ())])]
     spec = OpSpec(name, primal, f"{described.signature}->()", input_names=described.names, **known)
     spec = with_outputs(_without_empty_axes(spec, _of_tensors(primal.reference)))
     return replace(spec, output_names=fields.get("output_names"))

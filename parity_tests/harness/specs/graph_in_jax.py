@@ -82,6 +82,26 @@ def depends_on_inputs(program: ExportedProgram) -> bool:
     return any(node.op == "output" for node in reached)
 
 
+def only_detached(program: ExportedProgram) -> set[int]:
+    """The positions of those inputs that reach an output through `detach`, and in no other way that has a derivative.
+
+    What integers and booleans are made of has none.
+    """
+    reaching, differentiated, behind = set[Node](), set[Node](), set[Node]()
+    for node in reversed(program.graph.nodes):
+        users = [*node.users]
+        if node.op == "output" or any(user in reaching for user in users):
+            reaching.add(node)
+        if any(user.op == "output" or (user in differentiated and user.target not in _DETACHING) for user in users):
+            differentiated |= {node} if any(map(_is_inexact, jax.tree.leaves(node.meta.get("val")))) else set()
+        if any(user in behind or (user in reaching and user.target in _DETACHING) for user in users):
+            behind.add(node)
+    kinds = {spec.arg.name: spec.kind for spec in program.graph_signature.input_specs}
+    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
+    inputs = [node for node in placeholders if kinds[node.name] is InputKind.USER_INPUT]
+    return {i for i, node in enumerate(inputs) if node in behind and node not in differentiated}
+
+
 def detaches(program: ExportedProgram) -> bool:
     """Return whether something is detached in it."""
     return any(node.target in _DETACHING for node in program.graph.nodes)

@@ -1,4 +1,4 @@
-"""Inputs in one line: "x: (n,d), w: (d), target: (n) integer(0,c)"."""
+"""Inputs in one line: "x: (n,d), w: (d) constant, target: (n) integer(0,c)"."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from parity_tests.harness.specs.signature_grammar import ARGUMENT
 
 _EXAMPLE = 'write the name and the axes of each, such as "x: (n,d), w: (d)"'
 _BOUND = r"\s*(-?\w+)\s*"
+_CONSTANT = r"(constant(?![\w-]))?"
 _INPUT = re.compile(
-    rf"\s*([^\W\d][\w.]*)\s*:\s*({ARGUMENT})\s*(?:integer\({_BOUND},{_BOUND}\)|([a-z][a-z-]*))?\s*(?:,|$)"
+    rf"\s*([^\W\d][\w.]*)\s*:\s*({ARGUMENT})\s*{_CONSTANT}\s*"
+    rf"(?:integer\({_BOUND},{_BOUND}\)|([a-z][a-z-]*))?\s*{_CONSTANT}\s*(?:,|$)"
 )
 
 
@@ -25,27 +27,32 @@ class Inputs:
     Attributes:
         axes: of each input, as in a signature: "(n,d)".
         domains: of those that are not any real numbers.
+        constants: the names of those that are not differentiated, although they may be real numbers.
     """
 
     axes: Mapping[str, str]
     domains: Mapping[str, str | Domain | Sampler]
+    constants: Sequence[str] = ()
 
     @classmethod
     def parse(cls, text: str) -> Inputs:
-        """Read "x: (n,d), w: (d)"; after the axes may come a domain of `OpSpec`, "integer(0,c)" or "boolean".
+        """Read "x: (n,d), w: (d)".
+
+        After the axes may come a domain of `OpSpec`, "integer(0,c)" or "boolean"; and, before or after it, "constant".
 
         Raises:
             ValueError: the text cannot be read; the message says from where on.
         """
-        axes, domains, place = dict[str, str](), dict[str, str | Domain | Sampler](), 0
+        axes, domains, constants, place = dict[str, str](), dict[str, str | Domain | Sampler](), list[str](), 0
         while place < len(text) or not axes:
             found = _INPUT.match(text, place)
             if found is None:
                 raise ValueError(f"inputs {text!r} cannot be read from {text[place:].strip()!r} on: {_EXAMPLE}")
-            name, argument, low, high, domain = found.groups()
+            name, argument, before, low, high, domain, after = found.groups()
             if name in axes:
                 raise ValueError(f"inputs {text!r} has {name!r} twice; the names must differ")
             axes[name], place = argument, found.end()
+            constants += [name] if before or after else []
             if high is not None:
                 domains[name] = integer(_bound(low), _bound(high))
             elif domain == "boolean":
@@ -55,9 +62,10 @@ class Inputs:
             elif domain is not None:
                 listed = ", ".join(DOMAINS)
                 raise ValueError(
-                    f"inputs {text!r}: {domain!r} is no domain; there are integer(low,high), boolean, {listed}"
+                    f"inputs {text!r}: {domain!r} is no domain; there are integer(low,high), boolean, {listed}; "
+                    "constant, beside one or by itself, says that an input is not differentiated"
                 )
-        return cls(axes, domains)
+        return cls(axes, domains, constants)
 
     @property
     def names(self) -> Sequence[str]:

@@ -99,6 +99,8 @@ class OpSpec:
             Derivatives are compared along the directions of the domain only: what a gradient has outside of it (above
             the diagonal of "lower", the antisymmetric part of "symmetric") is reported as a convention, with its size.
         constants: the names of floating-point inputs that are not differentiated.
+        detached: the names of inputs that the primal uses behind `lax.stop_gradient` only. Their gradient must be 0, or
+            None; beyond first order nothing is asked of them. `from_torch` finds them by itself.
         optional: the names of inputs that may be absent, such as ["bias"]. The primal and the candidate are also called
             with None in their place, one by one and all together. So are the formulas, with None for the tangent or
             cotangent of what is absent too; they return None, or anything, for its gradient.
@@ -153,6 +155,7 @@ class OpSpec:
     blocks: Mapping[str, int] = field(default_factory=dict)
     arithmetic: Arithmetic | Mapping[str, Arithmetic] | None = None
     given_size: Sequence[ArrayLike] = ()
+    detached: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -172,7 +175,7 @@ class OpSpec:
             raise ValueError(f"OpSpec {self.name}: {len(self.input_names)} input_names for {count} inputs")
         names = self.names_of_inputs(count)
         check_distinct(self.name, names, self.output_names, self.parsed)
-        for field_name in ("domains", "constants", "kinks", "optional"):
+        for field_name in ("domains", "constants", "detached", "kinks", "optional"):
             unknown = [name for name in getattr(self, field_name) if name not in names]
             if unknown:
                 raise ValueError(
@@ -186,13 +189,15 @@ class OpSpec:
         check_dtypes(self)
         self._check_sizes()
         check_inputs(self.name, names, self.inputs or (), self.given_size)
-        if not any(domain.differentiable for domain in self.domains_of_inputs(count)):
+        domains = zip(names, self.domains_of_inputs(count), strict=True)
+        moving = [domain.differentiable and name not in self.detached for name, domain in domains]
+        if not any(moving):
             drawn = ", ".join(sorted(self._integer_inputs))
             remedy = f" (integers are drawn for {drawn}; multiply by 1.0 for real numbers)" if drawn else ""
             raise ValueError(
                 f"OpSpec {self.name}: no input is differentiated{remedy}; an operator without one has no derivative"
             )
-        check_optional(self.name, names, self.optional, [d.differentiable for d in self.domains_of_inputs(count)])
+        check_optional(self.name, names, self.optional, moving)
 
     @classmethod
     def from_torch(

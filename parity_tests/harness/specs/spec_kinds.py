@@ -29,6 +29,7 @@ _SEQUENCES = {
     "input_names": '("x", "y")',
     "output_names": '("y",)',
     "constants": '("mask",)',
+    "detached": '("target",)',
     "dtypes": '("float64",)',
     "optional": '("bias",)',
 }

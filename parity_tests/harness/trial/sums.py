@@ -37,7 +37,7 @@ def _without(trial: Trial, known: np.ndarray, i: int, finding: Finding) -> Findi
     """A comparison of a sum without the part that is known, by which a gradient that is 0 would be no evidence."""
     if not isinstance(finding, Comparison):
         return finding
-    part = trial.oracle.directed(trial.oracle.inputs[i], known)
+    part = trial.oracle.compared("vjp", trial.oracle.inputs[i], known)
     return replace(finding, candidate=finding.candidate - part, oracle=finding.oracle - part)
 
 
@@ -46,11 +46,11 @@ def _compared(
 ) -> list[Finding]:
     truths = [trial.truth("vjp", args)[i] for args, i in terms]
     exact = [] if known is None else [replace(truths[0], value=known, bound=np.zeros(known.shape), overflows=None)]
-    found = list(trial.compare_result(total([*truths, *exact], trial.precision), result, circumstance))
+    found = list(trial.compare_result("vjp", total([*truths, *exact], trial.precision), result, circumstance))
     if all(finding.holds for finding in found):
         return found
     own = [_own(trial, args, i, truth) for (args, i), truth in zip(terms, truths, strict=True)]
-    again = list(trial.compare_result(total([*own, *exact], trial.precision), result, circumstance))
+    again = list(trial.compare_result("vjp", total([*own, *exact], trial.precision), result, circumstance))
     return again if all(finding.holds for finding in again) else found
 
 

@@ -134,12 +134,12 @@ class Trial:
             BadOutput: a wrong number of results.
         """
         for truth, result in zip(truths, self.counted(name, results), strict=True):
-            yield from self.compare_result(truth, result, circumstance, directed=name != "forward")
+            yield from self.compare_result(name, truth, result, circumstance)
 
     def compare_result(
-        self, truth: Truth, result: torch.Tensor | None, circumstance: str = "", directed: bool = True
+        self, name: str, truth: Truth, result: torch.Tensor | None, circumstance: str = ""
     ) -> Iterator[Finding]:
-        """Compare one result with its truth; if `directed`, only the part that lies in the input's domain."""
+        """Compare one result of a map with its truth, in the part that `Oracle.compared` says."""
         oracle = truth.value
         dtype = getattr(torch, self.precision.dtype_of(oracle))
         if result is not None and tuple(result.shape) != oracle.shape:
@@ -154,7 +154,6 @@ class Trial:
             return
         values = np.zeros_like(oracle) if result is None else conversion.to_numpy(result)
         bound = truth.bound_of(values)
-        if directed:
-            bound = self.oracle.directed_errors(truth.like, bound, oracle)
-            values, oracle = self.oracle.directed(truth.like, values), self.oracle.directed(truth.like, oracle)
+        bound = self.oracle.compared_errors(name, truth.like, bound, oracle)
+        values, oracle = (self.oracle.compared(name, truth.like, x) for x in (values, oracle))
         yield Comparison(truth.label, values, oracle, bound, circumstance, first_order=truth.first_order)
