@@ -77,7 +77,7 @@ def case_file(
         typer.Option(help="FILE.py:NAME of the PyTorch function or module that says what it should compute."),
     ] = None,
     inputs: Annotated[
-        str | None, typer.Option(help='The inputs of the reference: "x: (n,d), w: (d), t: (n) integer(0,d)".')
+        str | None, typer.Option(help='The inputs of the reference: "x: (n,d), w: (d) constant, t: (n) integer(0,d)".')
     ] = None,
     sizes: Annotated[
         str | None, typer.Option(help='With --inputs, rules for the sizes of their axes: "d % 2 == 0, n >= 1".')

@@ -359,8 +359,9 @@ def _remedy(oracle: Oracle) -> str:
     """What to do where the witnesses disagree for a known reason."""
     if oracle.spec.surrogate is None and oracle.stops_gradients:
         return (
-            "; the primal has a stop_gradient: if its gradient is meant to be no derivative, as that of a "
-            "straight-through estimator, give it as OpSpec(surrogate=...)"
+            "; the primal has a stop_gradient: name the inputs that go through it only, OpSpec(detached=[...]); if its "
+            "gradient is meant to be no derivative, as that of a straight-through estimator, give it as "
+            "OpSpec(surrogate=...)"
         )
     return ""
 

@@ -157,8 +157,9 @@ def _as_it_is_run(spec: OpSpec) -> OpSpec:
     assert isinstance(primal, TorchReference)
     if primal.detaches:
         names, leaves = spec.names_of_inputs(spec.count), jax.tree.leaves(spec.arranged([*range(spec.count)]))
-        detached = [names[leaves[i]] for i in primal.only_detached(spec.count)]
-        spec = replace(spec, detached=sorted({*spec.detached, *detached}))
+        found = {names[leaves[i]] for i in primal.only_detached(spec.count)}
+        detached = tuple(name for name in names if name in found.union(spec.detached).difference(spec.constants))
+        spec = replace(spec, detached=detached)
         spec = with_detached_gradient(spec, TorchReference(primal.reference, detaches=False))
     if spec.dtypes is not None or not primal.rounds:
         return spec

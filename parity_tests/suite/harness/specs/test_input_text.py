@@ -21,6 +21,19 @@ def test_names_axes_and_domains() -> None:
     assert isinstance(integers, Domain)
     assert {*integers.draw(np.random.default_rng(0), (200,), {"c": 2}).tolist()} == {-1, 0, 1}
     assert {*inputs.domains} == {"w", "t", "mask"}
+    assert [*inputs.constants] == []
+
+
+def test_constants() -> None:
+    inputs = Inputs.parse(
+        "x: (n), t: (n) constant, p: (n) probabilities constant, q: (n) constant positive, i: (n) integer(0,c) constant"
+    )
+    assert inputs.names == ("x", "t", "p", "q", "i")
+    assert [*inputs.constants] == ["t", "p", "q", "i"]
+    assert {name: domain for name, domain in inputs.domains.items() if name != "i"} == {
+        "p": "probabilities",
+        "q": "positive",
+    }
 
 
 def test_parameters_come_after() -> None:
@@ -37,6 +50,8 @@ def test_parameters_come_after() -> None:
         ("x: (n,d", r"cannot be read from"),
         ("x: (n), x: (d)", r"has 'x' twice"),
         ("x: (n) posittive", r"'posittive' is no domain; there are integer\(low,high\), boolean, real"),
+        ("x: (n) constants", r"'constants' is no domain; .*; constant, beside one or by itself, says that an input is"),
+        ("x: (n) constant constant", r"'constant' is no domain"),
     ],
 )
 def test_what_cannot_be_read(text: str, message: str) -> None:
