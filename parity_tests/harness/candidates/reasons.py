@@ -72,6 +72,8 @@ class Reason(Enum):
     APART = (GRADPARITY, frozenset())
     ONE_DEVICE = (CANDIDATE, frozenset({"fake"}))
     TWO_DTYPES = (CANDIDATE, frozenset({"autocast"}))
+    # A backward that runs while gradients are not recorded only: nobody gets a wrong number of second order.
+    UNRECORDED_BACKWARD = (CANDIDATE, TWICE)
     THREADS = (CANDIDATE, frozenset({"make_fx"}))
     # An exception of the author's, by which nobody declares anything, or a rule that there must be.
     OWN = (CANDIDATE, frozenset())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch.autograd import forward_ad
@@ -18,6 +19,7 @@ from parity_tests.harness.candidates.torch_graphs import (
     differentiable_again,
     nodes,
     pullback,
+    refusing_to_be_recorded,
     refusing_to_differentiate_again,
 )
 from parity_tests.harness.candidates.torch_leaves import accumulate, laid_out, leaves_of
@@ -183,9 +185,10 @@ class Candidate(AnyCandidate):
         """Reverse over reverse (double backward); `count` is the number of the operator's inputs."""
         arguments = leaves_of(arguments)
         primals, inner = arguments[:count], arguments[count:]
-        gradients = differentiable_again(pullback(self.forward(primals), primals, inner, create_graph=True))
-        with refusing_to_differentiate_again():
-            return pullback(gradients, arguments, cotangents, create_graph=False)
+        with refusing_to_be_recorded(partial(self.vjp, primals, inner)):
+            gradients = differentiable_again(pullback(self.forward(primals), primals, inner, create_graph=True))
+            with refusing_to_differentiate_again():
+                return pullback(gradients, arguments, cotangents, create_graph=False)
 
     def vjp_of_vjp_of_vjp(
         self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
@@ -194,10 +197,11 @@ class Candidate(AnyCandidate):
         arguments = leaves_of(arguments)
         first, second = arguments[:-count], arguments[-count:]
         primals, inner = first[:count], first[count:]
-        gradients = differentiable_again(pullback(self.forward(primals), primals, inner, create_graph=True))
-        with refusing_to_differentiate_again():
-            gradients = differentiable_again(pullback(gradients, first, second, create_graph=True))
-            return pullback(gradients, arguments, cotangents, create_graph=False)
+        with refusing_to_be_recorded(partial(self.vjp, primals, inner)):
+            gradients = differentiable_again(pullback(self.forward(primals), primals, inner, create_graph=True))
+            with refusing_to_differentiate_again():
+                gradients = differentiable_again(pullback(gradients, first, second, create_graph=True))
+                return pullback(gradients, arguments, cotangents, create_graph=False)
 
     def jvp_of_vjp(
         self,
@@ -207,7 +211,8 @@ class Candidate(AnyCandidate):
         create_graph: bool = True,
     ) -> MaybeTensors:
         """Forward over reverse. Without `create_graph` the backward runs with gradients off, as for a bare HVP."""
-        with forward_ad.dual_level():
+        first_order = partial(self.vjp, arguments[:count], arguments[count:])
+        with refusing_to_be_recorded(first_order), forward_ad.dual_level():
             duals = _duals(leaves_of(arguments), tangents)
             primals, inner = duals[:count], duals[count:]
             gradients = differentiable_again(pullback(self.forward(primals), primals, inner, create_graph))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +11,7 @@ import torch
 from parity_tests.harness.candidates.base import MaybeTensors, Tensors
 from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_leaves import accumulate, laid_out, paired
-from parity_tests.harness.candidates.torch_refusals import BackwardOnly, Refused, refusals
+from parity_tests.harness.candidates.torch_refusals import BackwardOnly, Refused, refusals, why_unrecorded
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,32 @@ def refusing_to_differentiate_again() -> Iterator[None]:
             raise
         reason = "its backward goes through an operator that has no derivative itself (register_autograd)"
         raise Refused(reason, Reason.NO_SECOND_DERIVATIVE) from refusal
+
+
+@contextlib.contextmanager
+def refusing_to_be_recorded(first_order: Callable[[], object]) -> Iterator[None]:
+    """Turn PyTorch's refusal to differentiate a backward that works to first order into `Refused`.
+
+    Args:
+        first_order: the same backward without a record of it. An error of a backward that raises there, too, remains.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        what = why_unrecorded(error)
+        if what is None or not _runs(first_order):
+            raise
+        text = f"its backward {what}, so that PyTorch refuses to differentiate it again; to declare that, mark it "
+        text += "@once_differentiable (of torch.autograd.function)"
+        raise Refused(text, Reason.UNRECORDED_BACKWARD) from error
+
+
+def _runs(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except Exception:
+        return False
+    return True
 
 
 def nodes(results: Sequence[torch.Tensor | None]) -> Iterator[torch.autograd.graph.Node]:

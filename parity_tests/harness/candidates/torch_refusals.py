@@ -11,6 +11,7 @@ from types import CodeType
 
 import torch
 
+from parity_tests.harness.candidates.inplace_writes import WRITTEN
 from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.exceptions.defects import message_of
 from parity_tests.harness.exceptions.from_solution import FromSolution
@@ -153,6 +154,12 @@ NESTED_FORWARD = (
     "PyTorch turns forward AD off while a torch.autograd.Function's jvp runs, so that a JVP of a JVP is silently wrong "
     "(pytorch/pytorch#197867)"
 )
+# What a backward may do while gradients are not recorded only, by PyTorch's words where it is to be differentiated.
+_UNRECORDED = {
+    WRITTEN: "writes in place to what its own derivative needs",
+    r"functions with out=\.\.\. arguments don't support automatic differentiation": "calls a function with out=",
+    r"[Cc]an't call numpy\(\) on Tensor that requires grad": "hands a tensor to NumPy",
+}
 
 
 # PyTorch's words for two dtypes where it takes one.
@@ -225,6 +232,11 @@ def says(error: BaseException, pattern: str) -> bool:
         and bool(re.search(pattern, message_of(error)))
         and not is_raised_by_python_outside_of(error, Path(torch.__file__).parent)
     )
+
+
+def why_unrecorded(error: BaseException) -> str | None:
+    """Return what in a backward PyTorch refuses to differentiate, by its own words; None for any other error."""
+    return next((what for words, what in _UNRECORDED.items() if says(error, words)), None)
 
 
 def refusal_of(error: BaseException, without_values: bool = False) -> Refused | None:

@@ -1,5 +1,6 @@
 """functorch: the transforms of torch.func, one in another, as in jacrev, jacfwd, hessian and per-sample gradients."""
 
+import contextlib
 import functools
 
 import numpy as np
@@ -8,10 +9,12 @@ from torch.func import jvp, vjp, vmap
 
 from parity_tests.harness.candidates.reasons import first_to_tell
 from parity_tests.harness.candidates.torch_candidate import Refused, refusals
+from parity_tests.harness.candidates.torch_graphs import refusing_to_be_recorded
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.checks.jvp import has_forward_mode
 from parity_tests.harness.checks.vmap import of_examples
 from parity_tests.harness.exceptions.errors import under
+from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.trial.generated_vmap import judged
 
 _EXAMPLES = 2
@@ -87,7 +90,9 @@ def _compared(trial, name, function, common, where):
     examples = [trial.arguments(name, example) for example in range(_EXAMPLES)]
     examples = [[*examples[0][:common], *example[common:]] for example in examples]
     batch = [np.stack(xs) if i >= common else xs[0] for i, xs in enumerate(zip(*examples, strict=True))]
-    with under(where), refusals():
+    to_first_order = functools.partial(trial.evaluate, "vjp", trial.arguments("vjp"))
+    again = refusing_to_be_recorded(to_first_order) if len(ORDERS[name]) > 1 else contextlib.nullcontext()
+    with under(where), again, refusals():
         results = function(*trial.tensors(batch))
     yield from of_examples(trial, name, examples, results, where)
 

@@ -18,6 +18,7 @@ from parity_tests.harness.candidates.reasons import (
 )
 from parity_tests.harness.candidates.torch_refusals import Refused, refusal_of
 from parity_tests.suite.harness._ops import SQUARE, Square, judged, normal, rows, unary_function
+from parity_tests.suite.marks import fast
 
 WORDS = [
     "trying to differentiate twice a function that was marked with @once_differentiable",
@@ -220,6 +221,100 @@ def test_an_author_who_refuses_is_told_what_to_do():
     row = judged(NoJvpYet.apply, SQUARE, "jvp")
     assert (row.verdict, row.passed) == (Verdict.UNSUPPORTED, False)
     assert row.reason == 'NotImplementedError: not yet; if it is meant, list it: limits = {"<check>": "why"}'
+
+
+# A backward that PyTorch refuses to differentiate again.
+
+RECORDED = {
+    "writes in place to what its own derivative needs": (lambda x, g: (t := x * 2, t * g, t.zero_())[1]),
+    "calls a function with out=": lambda x, g: torch.mul(2 * x, g, out=torch.empty_like(x)),
+    "hands a tensor to NumPy": lambda x, g: torch.from_numpy(2 * x.detach().numpy() * g.numpy()),
+}
+AGAIN = ["vjp_of_vjp", "third_order"]
+
+
+@pytest.mark.parametrize("what", RECORDED)
+def test_a_backward_that_pytorch_refuses_to_differentiate_is_of_first_order(what):
+    call = unary_function(torch.square, RECORDED[what])
+    report = crosscheck(call, SQUARE, checks=["forward", "vjp", *AGAIN], dtypes=["float64"])
+    verdicts = {row.check: (row.verdict, row.passed) for row in rows(report)}
+    refused = Verdict.UNSUPPORTED, True
+    assert verdicts == {"forward": (Verdict.PASS, True), "vjp": (Verdict.PASS, True)} | dict.fromkeys(AGAIN, refused)
+    reason = f"its backward {what}, so that PyTorch refuses to differentiate it again; to declare that, mark it @once_"
+    assert all(row.reason.startswith(reason) and row.limit_of == "the candidate" for row in rows(report)[2:])
+    assert report.passed
+
+
+def test_a_wrong_backward_is_not_excused_by_its_write():
+    report = crosscheck(
+        unary_function(torch.square, lambda x, g: (t := x * 1, t * g, t.zero_())[1]), SQUARE, checks=["vjp", *AGAIN]
+    )
+    assert {row.verdict for row in rows(report) if row.check == "vjp"} == {Verdict.MISMATCH}
+    assert report.exit_code == 1
+
+
+def test_a_write_that_is_refused_to_first_order_is_a_mistake():
+    def written(x):
+        y = torch.exp(x)
+        z = y * y
+        y.add_(1)
+        return z * torch.exp(-2 * x) * x * x
+
+    for check in ("vjp", *AGAIN):
+        row = judged(written, SQUARE, check)
+        assert row.verdict is Verdict.MISMATCH, check
+        assert row.failure is not None
+        assert "modified by an inplace operation" in row.failure.wrong[0].pattern
+
+
+@pytest.mark.parametrize(
+    "words", ["x has been modified by an inplace operation", "Can't call numpy() on Tensor that requires grad"]
+)
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@fast("raise-x has*", "from another-Can't*")
+def test_words_of_ones_own_are_no_refusal_of_second_order(words, way):
+    def backward(x, g):
+        if torch.is_grad_enabled():
+            way(words)
+        return 2 * x * g
+
+    call = unary_function(torch.square, backward)
+    assert judged(call, SQUARE, "vjp").verdict is Verdict.PASS
+    for check in AGAIN:
+        row = judged(call, SQUARE, check)
+        assert (row.verdict, row.passed) == (Verdict.MISMATCH, False), check
+
+
+class WritesInPlace(Square):
+    """Right to first order, in torch.func, too."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        (x,) = ctx.saved_tensors
+        t = 2 * x
+        x_bar = t * cotangents[0]
+        t.zero_()
+        return x_bar
+
+
+class WritesWrongly(WritesInPlace):
+    @staticmethod
+    def backward(ctx, *cotangents):
+        return WritesInPlace.backward(ctx, *cotangents) / 2
+
+
+@pytest.mark.slow
+def test_torch_func_refuses_what_autograd_does():
+    spec = OpSpec("square", primal=lambda x: x * x, signature="(n)->(n)")
+    checks = ["functorch", "points_second_order"]
+    report = crosscheck(WritesInPlace.apply, spec, checks=["vjp", *checks], dtypes=["float64"])
+    assert report.passed, str(report)
+    row = judged(WritesWrongly.apply, spec, "functorch")
+    assert row.verdict is Verdict.MISMATCH
+    assert row.failure is not None
+    assert row.failure.wrong[0].circumstance.startswith("vjp")
 
 
 # The table.
