@@ -24,9 +24,9 @@ from parity_tests.harness.exceptions.from_solution import REFUSALS
 from parity_tests.harness.findings import Comparison, Finding, Verdict
 from parity_tests.harness.judging.certified import extent_of, not_a_function, overflows_everywhere, title
 from parity_tests.harness.judging.limits import held_to_limit
-from parity_tests.harness.judging.outcome import End, Outcome, outcome_of, raised
+from parity_tests.harness.judging.outcome import End, Outcome, is_beyond_first_order, outcome_of, raised
 from parity_tests.harness.judging.plan import Plan
-from parity_tests.harness.judging.remedies import with_remedy
+from parity_tests.harness.judging.remedies import to_do, with_remedy
 from parity_tests.harness.judging.reproducer import Reproducer
 from parity_tests.harness.judging.row_findings import with_findings
 from parity_tests.harness.judging.shrink import fails_at, raises_at
@@ -317,6 +317,11 @@ class CandidateRows:
             result = wrong_result(raised(elsewhere, check.name), self.plan.spec, check.name).value
             where = "; ".join(part for part in (f"at {title(elsewhere.trial.sample)}", result.circumstance) if part)
             failure = replace(failure, wrong=(*failure.wrong, replace(result, circumstance=where)))
+        failing = [o for o in outcomes if o.wrong or o.end is End.RAISED]
+        beyond = all(is_beyond_first_order(o, check.name) for o in failing)
+        failure = replace(failure, beyond_first_order=beyond)
+        step = explain("what to do", lambda: to_do(check, self.candidate.framework, bool(outcome.wrong)))
+        failure = _with_lines(replace(failure, to_do=step.value or ""), step)
         if not shrink:
             return failure
         smaller = self._with_smallest if outcome.wrong else self._with_smallest_sizes

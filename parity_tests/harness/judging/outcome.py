@@ -19,8 +19,10 @@ from parity_tests.harness.exceptions.errors import (
     place_of,
 )
 from parity_tests.harness.exceptions.from_solution import REFUSALS, NoAnswer
-from parity_tests.harness.findings import Fact, Finding, NotApplicable, Suspicion
+from parity_tests.harness.findings import Comparison, Fact, Finding, NotApplicable, Suspicion
+from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.oracle.oracle import OracleError
+from parity_tests.harness.report.first_order import HIGHER_ORDER
 from parity_tests.harness.rounding.analysis import NoRule, NotFloat64
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.trial.trial import Trial
@@ -118,3 +120,14 @@ def raised(outcome: Outcome, check: str) -> Fact:
         return Fact(label, False, first_line(error), circumstance_of(error))
     text = f"raises {type(error).__name__}: {first_line(error)} ({place_of(error)})"
     return Fact(label, False, text, circumstance_of(error))
+
+
+def is_beyond_first_order(outcome: Outcome, check: str) -> bool:
+    """True if all that a check of this name has found wrong is a derivative of a higher order than the first."""
+    if check in HIGHER_ORDER:
+        return True
+    maps = [f.call[0] if isinstance(f, Comparison) and f.call is not None else "" for f in outcome.wrong]
+    if outcome.end is End.RAISED:
+        assert outcome.error is not None
+        maps.append(map_of(outcome.error))
+    return bool(maps) and all(len(ORDERS.get(name, ())) > 1 for name in maps)

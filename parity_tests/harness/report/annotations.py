@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from parity_tests.harness.report.judged import unjudged, why_unjudged
+from parity_tests.harness.report.lines_of_failures import failure_text
 from parity_tests.harness.report.printable import printable
 from parity_tests.harness.report.results import Results
-from parity_tests.harness.report.text import failure_text, grouped_failures, summary
+from parity_tests.harness.report.text import grouped_failures, summary
 
 
 def as_annotations(report: Results, files: Mapping[str, str] | None = None) -> list[str]:

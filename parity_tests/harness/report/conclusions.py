@@ -8,6 +8,7 @@ from typing import Any
 
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.report.extent import by_candidate, extent
+from parity_tests.harness.report.first_order import right_to_first_order
 from parity_tests.harness.report.judged import unjudged, why_unjudged
 from parity_tests.harness.report.results import Results, Row, WrongResult
 
@@ -21,13 +22,14 @@ def conclusions(report: Results) -> list[dict[str, Any]]:
 
     Each has "op", "candidate", "device", "verdict", and of the row that decides "check", "dtype", "reason", "sizes" and
     "smallest" (see `results.Smallest`), and "replay", the command that judges it again; None where there is none. Each
-    has how far the run has looked, too: see `extent`. A candidate that passes has "PASS" and that alone, one that is
-    not built "ERROR" with the reason, or "SKIPPED".
+    has "right_to_first_order", whatever is wrong beyond, and how far the run has looked: see `extent`. A candidate that
+    passes has "PASS" and these, one that is not built "ERROR" with the reason, or "SKIPPED".
     """
     failed = {id(row) for row in report.failed}
-    without = unjudged(report.rows)
+    without, right = unjudged(report.rows), right_to_first_order(report)
     found = [
         _conclusion(key, rows, [row for row in rows if id(row) in failed], without.get(key[:2], ()))
+        | {"right_to_first_order": key in right}
         | extent(report, rows)
         for key, rows in by_candidate(report).items()
     ]
@@ -70,5 +72,5 @@ def _record(key: tuple[str, str, str], verdict: Verdict, **facts: Any) -> dict[s
     blank: dict[str, Any] = dict.fromkeys(
         ("check", "dtype", "reason", "sizes", "smallest", "replay", "largest", "cut", "given_size")
     )
-    blank["unseen"] = []
+    blank |= {"right_to_first_order": False, "unseen": []}
     return names | {"verdict": str(verdict)} | blank | facts

@@ -12,10 +12,12 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from parity_tests.harness.report import first_order
 from parity_tests.harness.report.atomic_file import write_text
+from parity_tests.harness.report.lines_of_failures import failure_text
 from parity_tests.harness.report.printable import printable
 from parity_tests.harness.report.results import ORACLE, Failure, Results, Row
-from parity_tests.harness.report.text import SHORT, explanations, failure_text, grouped_failures, summary, verdict_line
+from parity_tests.harness.report.text import SHORT, explanations, grouped_failures, summary, verdict_line
 
 _TEMPLATES = Path(__file__).parent
 _DECADES = 6  # of error over bound that the colours of a heat map and the bars tell apart, on either side of 1
@@ -55,6 +57,7 @@ def _rendered(template: str, report: Results, anchor: str) -> str:
         report=report,
         title=" / ".join(tables) or "nothing judged",
         verdict=verdict_line(report).plain,
+        right=[text.plain for text in first_order.lines(report)],
         tables=tables,
         dtypes=[dtype for dtype in SHORT if any(row.dtype == dtype for row in report.rows)],
         several_devices=len({row.device for row in report.rows}) > 1,

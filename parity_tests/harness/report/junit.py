@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.report.judged import unjudged, why_unjudged
+from parity_tests.harness.report.lines_of_failures import failure_text
 from parity_tests.harness.report.printable import printable
 from parity_tests.harness.report.results import Results, Row
-from parity_tests.harness.report.text import failure_text
 
 _COULD_NOT = (Verdict.ERROR, Verdict.UNRESOLVED)
 

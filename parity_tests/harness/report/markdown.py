@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from parity_tests.harness.numbers.digits import apart
+from parity_tests.harness.report import first_order
 from parity_tests.harness.report.atomic_file import write_text
+from parity_tests.harness.report.lines_of_failures import headline, more
 from parity_tests.harness.report.lines_of_results import smallest_line
 from parity_tests.harness.report.printable import in_a_line
-from parity_tests.harness.report.results import ORACLE, Failure, Results, WrongResult
+from parity_tests.harness.report.results import Failure, Results, WrongResult
 from parity_tests.harness.report.text import explanations, grouped_failures, summary, verdict_line
 
 BEGINNING = "<!-- gradparity -->"  # by which a file is known as a report, and may be replaced
@@ -27,6 +29,7 @@ def as_markdown(report: Results, cases: Mapping[str, str] | None = None) -> str:
     """
     causes, consequences = grouped_failures(report.failures)
     parts = [BEGINNING, f"**{_escaped(verdict_line(report).plain)}**"]
+    parts += [f"**{_escaped(line.plain)}**" for line in first_order.lines(report)]
     parts += ["\n\n".join(_failure(group)) for group in causes]
     parts += [_escaped(line) for line in summary(consequences).values()]
     reasons = [f"- {_escaped(text.plain)}" for text in explanations(report)]
@@ -45,9 +48,7 @@ def to_markdown(report: Results, path: str | os.PathLike[str]) -> None:
 def _failure(group: Sequence[Failure]) -> Iterator[str]:
     """The paragraphs about one check: the failure of the first format, and in which others it fails, too."""
     failure, *others = group
-    judged = "its own certificate" if failure.candidate == ORACLE else "the oracle"
-    what = "is suspect" if failure.suspect else f"disagrees with {judged}"
-    yield f"### {_escaped(failure.op)}: {_escaped(failure.candidate)} {what} in `{_uncoded(failure.check)}`"
+    yield f"### {_escaped(failure.op)}: {_escaped(headline(failure))} in `{_uncoded(failure.check)}`"
     sizes = ", ".join(f"{_escaped(axis)}={size}" for axis, size in failure.sizes.items())
     where = f"{_escaped(failure.dtype)} on {_escaped(failure.device)}, sample `{_uncoded(failure.sample)}`"
     where += f" ({sizes})" if sizes else ""
@@ -58,12 +59,12 @@ def _failure(group: Sequence[Failure]) -> Iterator[str]:
     if failure.smallest and (smallest := smallest_line(failure.smallest, failure.wrong)):
         lines.append(f"The smallest input that fails: `{_uncoded(smallest)}`")
     lines += [f"Witness: {_escaped(failure.judge)}"] if failure.judge else []
-    lines += [f"To do: {_escaped(failure.suspect)}"] if failure.suspect else []
     lines += [f"Right in the same sample: {_escaped(', '.join(failure.agrees))}"] if failure.agrees else []
     lines += [f"To judge it again: `{_uncoded(failure.replay)}`"] if failure.replay else []
     lines += [f"To see it without gradparity: `python {_uncoded(failure.script)}`"] if failure.script else []
-    if lines:
-        yield "\n".join(f"- {line}" for line in lines)
+    lines += [f"To do: {_escaped(step)}"] if (step := failure.suspect or failure.to_do) else []
+    lines.append(f"To read more: `{_uncoded(more(failure))}`")
+    yield "\n".join(f"- {line}" for line in lines)
 
 
 def _table(wrong: Sequence[WrongResult]) -> str:

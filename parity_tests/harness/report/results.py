@@ -73,7 +73,8 @@ class Failure:
     """The diagnosis of one failing row, on the first sample that shows it.
 
     `suspect`: what to do about a suspicion, if it is one: a result that is within its bound, and whose error does not
-    look like rounding. `unexplained`: a line for each explanation that raised an exception itself. `log`: the last
+    look like rounding. `to_do`: the same about any other failure. `beyond_first_order`: whether no value and no first
+    derivative is wrong. `unexplained`: a line for each explanation that raised an exception itself. `log`: the last
     lines that PyTorch logged while the check ran.
     """
 
@@ -95,6 +96,8 @@ class Failure:
     unexplained: tuple[str, ...] = ()
     log: str = ""
     suspect: str = ""
+    to_do: str = ""
+    beyond_first_order: bool = False
     evidence: Evidence | None = field(default=None, compare=False, repr=False)
 
     def save(self, folder: str | os.PathLike[str], start: str | os.PathLike[str] = "") -> Failure:

@@ -17,10 +17,10 @@ from parity_tests.harness.findings import Verdict
 from parity_tests.harness.maps import rests_on
 from parity_tests.harness.names import MAPS
 from parity_tests.harness.numbers.formats import FORMATS
-from parity_tests.harness.report import extent
+from parity_tests.harness.report import extent, first_order
 from parity_tests.harness.report.consequences import follows
 from parity_tests.harness.report.judged import unjudged, values_only, why_unjudged
-from parity_tests.harness.report.lines_of_results import result_lines, smallest_line
+from parity_tests.harness.report.lines_of_failures import failure_text
 from parity_tests.harness.report.printable import PrintableConsole, in_a_line
 from parity_tests.harness.report.results import ORACLE, Failure, Results, Row, WrongResult
 
@@ -108,38 +108,6 @@ def _cell(rows: list[Row], narrow: bool) -> Text:
     return text
 
 
-def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
-    """A failure as a diagnosis; `also`: the other dtypes in which the same check fails."""
-    sizes = ", ".join(f"{axis}={size}" for axis, size in failure.sizes.items())
-    where = [failure.check, failure.sample + (f" ({sizes})" if sizes else ""), failure.dtype, failure.device]
-    judged = "its own certificate" if failure.candidate == ORACLE else "the oracle"
-    text = Text()
-    if failure.suspect:
-        text.append(f"{failure.op}: {failure.candidate} is suspect", style=_STYLE[Verdict.SUSPECT])
-    else:
-        text.append(f"{failure.op}: {failure.candidate} disagrees with {judged}", style="bold red")
-    text.append(f"   [{', '.join(where)}, seed {failure.seed}]\n")
-    for result in failure.wrong:
-        text.append(result_lines(result))
-    if failure.agrees:
-        text.append(f"  agrees  {', '.join(failure.agrees)}\n")
-    if failure.smallest and (smallest := smallest_line(failure.smallest, failure.wrong)):
-        text.append(f"  smallest  {smallest}\n")
-    if failure.judge:
-        text.append(f"  witness {failure.judge}\n")
-    if failure.suspect:
-        text.append(f"  to do   {failure.suspect}\n")
-    if also:
-        text.append(f"  also in {' '.join(also)}\n")
-    if failure.replay:
-        text.append(f"  replay  {failure.replay}\n")
-    if failure.script:
-        text.append(f"  script  python {failure.script}\n")
-    for line in failure.unexplained:
-        text.append(f"  not explained  {line}\n")
-    return text
-
-
 def timing_line(report: Results) -> Text:
     """A line that says how long the run took, and what took most of it."""
     seconds: dict[str, float] = defaultdict(float)
@@ -165,12 +133,12 @@ def details(report: Results, verbose: bool = False) -> Group:
     `verbose`: every failure in full, in every format, those that may follow from others included.
     """
     told = map(failure_text, report.failures) if verbose else _failure_texts(report.failures)
-    return Group(*told, *explanations(report), verdict_line(report))
+    return Group(*first_order.lines(report), *told, *explanations(report), verdict_line(report))
 
 
 def failures(report: Results) -> list[Text]:
     """What is shown of a report at the least: the failures, and the verdict."""
-    return [*_failure_texts(report.failures), verdict_line(report)]
+    return [*first_order.lines(report), *_failure_texts(report.failures), verdict_line(report)]
 
 
 def explanations(report: Results) -> list[Text]:
@@ -379,7 +347,10 @@ def verdict_line(report: Results) -> Text:
         return Text(f"{', '.join(a.name for a in report.not_built)} should have been judged", style="bold red")
     if not failed:
         return Text("Nothing was judged", style="bold red")
-    return Text(f"{len(failed)} of {len(report.rows)} rows do not pass, {compared:,} comparisons", style="bold red")
+    text = f"{len(failed)} of {len(report.rows)} rows do not pass, {compared:,} comparisons"
+    if first_order.only_higher_order_fails(report):
+        text = f"First order agrees, second order does not: {text}"
+    return Text(text, style="bold red")
 
 
 def as_text(report: Results, width: int = 120) -> str:

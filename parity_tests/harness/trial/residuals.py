@@ -25,7 +25,7 @@ def residuals(trial: Trial) -> Iterator[Fact]:
     )
     for (name, x), (_, other) in zip(first, second, strict=False):  # the graphs may differ where values decide
         if x.shape != other.shape or not torch.equal(x, other):
-            text = f"keeps a tensor of shape {tuple(x.shape)} that is neither input nor output: a constant to autograd"
+            text = f"saves an intermediate of shape {tuple(x.shape)}, which is a constant to autograd in second order"
             yield Fact(name, False, text)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from parity_tests.harness.report.lines_of_failures import failure_text
 from parity_tests.harness.report.results import Failure, Smallest, WrongResult
-from parity_tests.harness.report.text import failure_text
 from parity_tests.suite.faults._run import check
 
 

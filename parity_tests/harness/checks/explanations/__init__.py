@@ -1,13 +1,17 @@
 """A page in Markdown about each check, in the file of its name: an example that fails, and how to mend it.
 
 The first code block of a page is a case file that the check must catch; the second one, appended to it, must pass.
+The first sentence about how to mend it stands by itself: a failure ends with it.
 """
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 
 from parity_tests.harness.checks.check import Check
+
+_REMEDY = "## How to mend it"
 
 
 def as_markdown(check: Check) -> str:
@@ -16,14 +20,30 @@ def as_markdown(check: Check) -> str:
     Raises:
         LookupError: the check has no page.
     """
+    facts = "".join(f"- {line}\n" for line in _facts(check))
+    return f"# {check.name}\n\n**It catches** {check.catches}.\n\n{facts}\n{_body(check)}"
+
+
+def remedy(check: Check) -> str:
+    """Return the first sentence about how to mend what a check catches, as a line; its page has the rest.
+
+    Raises:
+        LookupError: the check has no page, or its page has no remedy.
+    """
+    _, heading, rest = _body(check).partition(f"\n{_REMEDY}\n\n")
+    if not heading:
+        raise LookupError(f"the page about the check {check.name!r} has no heading {_REMEDY!r}")
+    paragraph = " ".join(rest.partition("\n\n")[0].split())
+    return re.split(r"(?<=[.])\s+(?=[A-Z`])", paragraph)[0].removesuffix(".").replace("`", "")
+
+
+def _body(check: Check) -> str:
     file = resources.files(__name__) / f"{check.name}.md"
     if not file.is_file():
         raise LookupError(
             f"the check {check.name!r} has no page; write parity_tests/harness/checks/explanations/{check.name}.md"
         )
-    body = file.read_text(encoding="utf-8")
-    facts = "".join(f"- {line}\n" for line in _facts(check))
-    return f"# {check.name}\n\n**It catches** {check.catches}.\n\n{facts}\n{body}"
+    return file.read_text(encoding="utf-8")
 
 
 def _facts(check: Check) -> list[str]:

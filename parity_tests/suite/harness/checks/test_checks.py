@@ -95,7 +95,7 @@ def test_a_mistake_is_caught_by_the_check_that_is_there_for_it(mistake, spec):
     ("check", "name", "text"),
     [
         ("vjp_of_vjp", "a saved intermediate", "the oracle is right"),
-        ("vjp_of_vjp", "a saved intermediate", "SavedIntermediate  keeps a tensor of shape (3, 4) that is neither"),
+        ("vjp_of_vjp", "a saved intermediate", "SavedIntermediate  saves an intermediate of shape (3, 4), "),
         ("checkpoint", "ctx.saved_tensors read twice", "refused by PyTorch: torch.utils.checkpoint: Unpack is being"),
         ("determinism", "threads share a workspace", "from several threads"),
         ("leaks", "gradients that are never freed", "live tensors  grows by"),

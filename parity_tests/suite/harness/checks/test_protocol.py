@@ -263,7 +263,7 @@ def test_a_residual_is_named_only_where_it_matters():
         failure = judged(call.apply, PAIR, "vjp_of_vjp").failure
         assert failure is not None
         texts[call] = [wrong.pattern for wrong in failure.wrong if wrong.label == call.__name__]
-    text = "keeps a tensor of shape (3, 4) that is neither input nor output: a constant to autograd"
+    text = "saves an intermediate of shape (3, 4), which is a constant to autograd in second order"
     assert texts == {NotRecomputed: [text], HalfASecondOrder: []}
 
 
