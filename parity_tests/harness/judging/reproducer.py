@@ -8,7 +8,6 @@ import importlib
 import io
 import json
 import keyword
-import os
 import platform
 import re
 import sys
@@ -34,7 +33,7 @@ from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.report.printable import in_a_line
-from parity_tests.harness.report.reproducer_files import ReproducerFiles, replay_command
+from parity_tests.harness.report.reproducer_files import ReproducerFiles
 from parity_tests.harness.specs.arguments import as_code
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.harness.trial.trial import Trial
@@ -75,16 +74,8 @@ class Reproducer:
         stem = "-".join([*(_in_a_path(word) for word in words), digest.hexdigest()[:8]])
         memory = io.BytesIO()
         _write_arrays(memory, {FACTS: np.array(json.dumps(facts)), **arrays})
-        script = self._script(stem, call) if self.candidate.framework == "torch" else None
-        return ReproducerFiles(stem, memory.getvalue(), script, self.case)
-
-    def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Write both files into a folder, which is made if need be; returns the path of the arrays."""
-        return self.files().save(folder)
-
-    def command(self, arrays: Path, start: Path) -> str:
-        """The command that judges it again, in the folder `start`, by the path of the arrays."""
-        return replay_command(self.case, arrays, start)
+        script = None if call is None else self._script(stem, call)
+        return ReproducerFiles(stem, memory.getvalue(), script, self.case, self._asks)
 
     def _facts(self, call: Call | None) -> dict[str, Any]:
         sample = self.trial.sample
@@ -144,7 +135,13 @@ class Reproducer:
         trees = variables if self.spec.arguments is None else self.spec.arguments
         return ", ".join(as_code(tree, variables) for tree in trees)
 
-    def _script(self, stem: str, call: Call | None) -> str:
+    @property
+    def _asks(self) -> bool:
+        """True if the script can import one side, or neither, and asks for it."""
+        found = self.case is not None or self._facts_of_reference()["reference"] is not None
+        return not found and None in (importable(self.candidate.source), importable(self.spec.primal))
+
+    def _script(self, stem: str, call: Call) -> str:
         sample, oracle, returns = self.trial.sample, self.trial.oracle, self.trial.oracle.returns
         names = self.spec.names_of_inputs(self.spec.count)
         params = self.spec.params_at(sample.sizes)
@@ -172,9 +169,30 @@ class Reproducer:
             "variables": variables,
             "call_arguments": self._call_arguments(dict(zip(names, variables, strict=True))),
         }
-        if call is not None:
-            facts |= self._facts_of(call)
+        facts |= self._facts_of_reference() | self._facts_of(call)
         return _templates().get_template("reproducer.py.jinja").render(facts)
+
+    def _facts_of_reference(self) -> dict[str, Any]:
+        """What the template needs to know of a kernel and its reference, if these are in files: file and name."""
+        reference = self._named("reference")
+        if reference is None or self._named("kernel") is None:
+            return {"reference": None, "reference_module": False, "judge": "JAX", "judged_by_it": "PyTorch"}
+        called = getattr(self.spec.primal, "reference", None)
+        return {
+            "kernel": self._named("kernel"),
+            "reference": reference,
+            "reference_module": isinstance(called, torch.nn.Module),
+            "judge": "the reference",
+            "judged_by_it": "The kernel",
+        }
+
+    def _named(self, role: str) -> tuple[str, str] | None:
+        """File and name of what the origin says has this role; None for somebody else's code, which nobody may run."""
+        origin = self.origin or {}
+        if role not in origin or "untrusted" in origin:
+            return None
+        file, _, name = origin[role].rpartition(":")
+        return file, name
 
     def _facts_of(self, call: Call) -> dict[str, Any]:
         """What the template needs to know of the map that is called."""

@@ -9,6 +9,8 @@ from rich.text import Text
 from parity_tests.harness.report.lines_of_results import result_lines, smallest_line
 from parity_tests.harness.report.results import ORACLE, Failure
 
+ASKS = ", once the callables that it asks for are filled in"
+
 
 def headline(failure: Failure) -> str:
     """What is wrong in a few words: "mine disagrees with the oracle"."""
@@ -48,7 +50,7 @@ def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
     if failure.replay:
         text.append(f"  replay  {failure.replay}\n")
     if failure.script:
-        text.append(f"  script  python {failure.script}\n")
+        text.append(f"  script  python {failure.script}{ASKS if failure.asks else ''}\n")
     for line in failure.unexplained:
         text.append(f"  not explained  {line}\n")
     text.append(f"  to do   {'; '.join(filter(None, (failure.suspect or failure.to_do, more(failure))))}\n")

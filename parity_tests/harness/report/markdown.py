@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from parity_tests.harness.numbers.digits import apart
 from parity_tests.harness.report import first_order
 from parity_tests.harness.report.atomic_file import write_text
-from parity_tests.harness.report.lines_of_failures import headline, more
+from parity_tests.harness.report.lines_of_failures import ASKS, headline, more
 from parity_tests.harness.report.lines_of_results import smallest_line
 from parity_tests.harness.report.printable import in_a_line
 from parity_tests.harness.report.results import Failure, Results, WrongResult
@@ -61,7 +61,8 @@ def _failure(group: Sequence[Failure]) -> Iterator[str]:
     lines += [f"Witness: {_escaped(failure.judge)}"] if failure.judge else []
     lines += [f"Right in the same sample: {_escaped(', '.join(failure.agrees))}"] if failure.agrees else []
     lines += [f"To judge it again: `{_uncoded(failure.replay)}`"] if failure.replay else []
-    lines += [f"To see it without gradparity: `python {_uncoded(failure.script)}`"] if failure.script else []
+    asks = ASKS if failure.asks else ""
+    lines += [f"To see it without gradparity: `python {_uncoded(failure.script)}`{asks}"] if failure.script else []
     lines += [f"To do: {_escaped(step)}"] if (step := failure.suspect or failure.to_do) else []
     lines.append(f"To read more: `{_uncoded(more(failure))}`")
     yield "\n".join(f"- {line}" for line in lines)

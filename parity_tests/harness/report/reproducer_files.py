@@ -17,14 +17,17 @@ class ReproducerFiles:
     Attributes:
         stem: the name of both files, without what follows the dot.
         arrays: the content of the .npz file.
-        script: that of the script; None for a candidate that is none of PyTorch's.
+        script: that of the script; None for a candidate that is none of PyTorch's, and where no one call of it shows
+            the failure.
         case: the file that defines the candidate, if there is one.
+        asks: whether the script asks for a callable first, which it cannot import.
     """
 
     stem: str
     arrays: bytes
     script: str | None
     case: Path | None
+    asks: bool = False
 
     def files(self) -> ReproducerFiles:
         """The object itself; see `report.Evidence`."""

@@ -59,14 +59,6 @@ class Evidence(Protocol):
         """The arrays and the script as plain data, which needs the candidate no longer."""
         ...
 
-    def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the arrays and a script that needs no harness; returns the path of the arrays."""
-        ...
-
-    def command(self, arrays: Path, start: Path) -> str:
-        """The command that judges it again, in the folder `start`, by the path of the arrays."""
-        ...
-
 
 @dataclass(frozen=True)
 class Failure:
@@ -74,8 +66,8 @@ class Failure:
 
     `suspect`: what to do about a suspicion, if it is one: a result that is within its bound, and whose error does not
     look like rounding. `to_do`: the same about any other failure. `beyond_first_order`: whether no value and no first
-    derivative is wrong. `unexplained`: a line for each explanation that raised an exception itself. `log`: the last
-    lines that PyTorch logged while the check ran.
+    derivative is wrong. `asks`: whether the script asks for a callable that it cannot import. `unexplained`: a line for
+    each explanation that raised an exception itself. `log`: the last lines that PyTorch logged while the check ran.
     """
 
     op: str
@@ -97,13 +89,15 @@ class Failure:
     log: str = ""
     suspect: str = ""
     to_do: str = ""
+    asks: bool = False
     beyond_first_order: bool = False
     evidence: Evidence | None = field(default=None, compare=False, repr=False)
 
     def save(self, folder: str | os.PathLike[str], start: str | os.PathLike[str] = "") -> Failure:
         """Write a reproducer into a folder, which is made if need be: an .npz of arrays, a script, and PyTorch's log.
 
-        The script calls PyTorch: there is none for a candidate of another framework. `start`: where a relative `folder`
+        The script calls PyTorch: there is none for a candidate of another framework, nor where no one call of the
+        candidate shows the failure. `start`: where a relative `folder`
         begins, if that is not the current one, to which a candidate may have changed.
 
         Returns:
@@ -114,13 +108,14 @@ class Failure:
         """
         if self.evidence is None:
             raise ValueError(f"{self.op}, {self.candidate}, {self.check}: no reproducer can be made of this failure")
-        arrays = self.evidence.save(Path(start, folder))
+        files = self.evidence.files()
+        arrays = files.save(Path(start, folder))
         if self.log:
             write_text(arrays.with_suffix(".log"), self.log + "\n")
         path = Path(folder, arrays.name)
-        replay = self.evidence.command(path, Path(start))
-        script = str(path.with_suffix(".py")) if arrays.with_suffix(".py").exists() else None
-        return dataclasses.replace(self, replay=replay, script=script)
+        replay = files.command(path, Path(start))
+        script = None if files.script is None else str(path.with_suffix(".py"))
+        return dataclasses.replace(self, replay=replay, script=script, asks=files.asks)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from parity_tests import OpSpec, crosscheck
 from parity_tests.harness.judging.reproducer import importable
 
 from ._reproducers import gradparity, script
@@ -190,3 +192,115 @@ def test_the_script_and_the_replay_know_what_is_absent(tmp_path):
     code, printed = script(path)
     assert (code, "x_bar: they agree" in printed) == (0, True), printed
     assert gradparity("replay", str(path.with_suffix(".npz"))).exit_code == 0
+
+
+# A kernel against its reference.
+
+KERNELS = """
+import torch
+
+from .parts import scaled
+
+
+def reference(x, w, index, factor):
+    return scaled(torch.tanh(x), factor)[index] * w
+
+
+class Kernel(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w, index, factor):
+        ctx.save_for_backward(x, w, index)
+        ctx.factor = factor
+        return reference(x, w, index, factor)
+
+    @staticmethod
+    def backward(ctx, y_bar):
+        x, w, index = ctx.saved_tensors
+        t = torch.tanh(x)
+        chosen = y_bar * w * ctx.factor
+        x_bar = torch.zeros_like(x).index_add(0, index, WHAT * chosen)
+        return x_bar, y_bar * ctx.factor * t[index], None, None
+
+
+class Module(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.weight = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return torch.tanh(x) * self.weight
+
+
+class Fused(Module):
+    def forward(self, x):
+        return torch.tanh(x) * self.weight + HALF * (x - x.detach())
+"""
+RIGHT = {"WHAT": "(1 - t[index] ** 2)", "HALF": "0"}
+WRONG = {"WHAT": "(1 - t[index])", "HALF": "0.5"}
+DOORS = {
+    "function": (
+        "Kernel",
+        "reference",
+        ["--inputs", "x: (n), w: (m), index: (m) integer(0,n)", "--params", "factor=3"],
+    ),
+    "module": ("Fused", "Module", ["--inputs", "x: (n,3)"]),
+}
+
+
+def _kernels(folder: Path, texts: dict[str, str]) -> Path:
+    """A package with a kernel, its reference, and a file that both import relatively."""
+    text = KERNELS
+    for word, replacement in texts.items():
+        text = text.replace(word, replacement)
+    (folder / "__init__.py").touch()
+    (folder / "parts.py").write_text("def scaled(x, factor):\n    return factor * x\n")
+    (folder / "kernels.py").write_text(text)
+    return folder / "kernels.py"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("door", DOORS)
+def test_the_script_of_a_kernel_runs_as_it_is(tmp_path, door):
+    """In a process of its own: it imports the kernel and its reference as a part of their package."""
+    folder = tmp_path / f"fused_{door}"
+    folder.mkdir()
+    file = _kernels(folder, WRONG)
+    kernel, reference, options = DOORS[door]
+    ran = gradparity(
+        "check",
+        f"{file}:{kernel}",
+        "--reference",
+        f"{file}:{reference}",
+        *options,
+        "--only",
+        "vjp",
+        "--dtype",
+        "float64",
+    )
+    assert ran.exit_code == 1, ran.output
+    (path,) = Path("gradparity-failures").glob("*.py")
+    assert f"  script  python {path}\n" in ran.output
+
+    def shown() -> tuple[int, str]:
+        alone = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+        return alone.returncode, alone.stdout + alone.stderr
+
+    code, printed = shown()
+    assert (code, "x_bar: they differ\n  The kernel\n" in printed, "The reference" in printed) == (1, True, True), (
+        printed
+    )
+    assert gradparity("replay", str(path.with_suffix(".npz"))).exit_code == 1
+    _kernels(folder, RIGHT)
+    code, printed = shown()
+    assert (code, "x_bar: they agree" in printed) == (0, True), printed
+
+
+def test_a_script_that_asks_for_a_callable_says_so(tmp_path):
+    spec = OpSpec("square", lambda x: x * x, "(n)->(n)")
+    report = crosscheck(lambda x: x * x.detach(), spec, checks=["vjp"], dtypes=["float64"])
+    report.save_failures(tmp_path)
+    (path,) = tmp_path.glob("*.py")
+    assert f"  script  python {path}, once the callables that it asks for are filled in\n" in str(report)
+    code, printed = script(path)
+    assert (code, "put the PyTorch callable here" in printed) == (1, True)
