@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -51,6 +51,7 @@ CHECKS = (
     "points_second_order",
 )
 _ENTRIES = 4096  # of an input: a sample with more is left out
+_SHOWN = 8  # numbers of a fixed argument at most
 
 
 def checks_of(entry: derivatives.Entry) -> tuple[str, ...]:
@@ -64,7 +65,7 @@ class NoCase(Exception):
 
 @dataclass(frozen=True)
 class FormulaCase:
-    """The callable with the formulas of an entry, and its spec.
+    """The callable with the formulas of an entry, its spec, and the arguments that are fixed, by their names.
 
     The inputs are one of PyTorch's own samples of its operator or, of an elementwise one, what the harness makes,
     special points among them.
@@ -72,13 +73,24 @@ class FormulaCase:
 
     call: Callable[..., Any]
     spec: OpSpec
+    fixed: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def where(self) -> str:
         """At which inputs it is judged, in words."""
         if self.spec.inputs is None:
-            return "inputs that are made for it"
-        return "a sample of " + ", ".join(str(np.shape(x)) for x in self.spec.inputs)
+            place = "inputs that are made for it"
+        else:
+            place = "a sample of " + ", ".join(str(np.shape(x)) for x in self.spec.inputs)
+        given = ", ".join(f"{name}={_in_words(value)}" for name, value in self.fixed.items() if value is not None)
+        return f"{place}, with {given}" if given else place
+
+
+def _in_words(value: Any) -> str:
+    """An argument as it is written in a call; of many numbers the shape."""
+    if not isinstance(value, np.ndarray):
+        return str(value)
+    return str(value.tolist()) if value.size <= _SHOWN else f"an array {value.shape}"
 
 
 def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
@@ -218,7 +230,8 @@ def _case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -
         domains=domains,
         dtypes=["complex128" if any(np.iscomplexobj(call.arguments[name]) for name in moving) else "float64"],
     )
-    return FormulaCase(_compared_of_torch(entry, call, _function(entry, call, moving)), spec)
+    function = _compared_of_torch(entry, call, _function(entry, call, moving))
+    return FormulaCase(function, spec, _fixed(call, moving))
 
 
 def _function(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -> Callable[..., Any]:
@@ -261,7 +274,8 @@ def _made_case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[st
         domains={name: _domain_of(call.arguments[name]) for name in moving},
         dtypes=["float64", "float32"],
     )
-    return FormulaCase(by_formulas(entry, moving, _fixed(call, moving)), spec)
+    fixed = _fixed(call, moving)
+    return FormulaCase(by_formulas(entry, moving, fixed), spec, fixed)
 
 
 def _domain_of(x: np.ndarray) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 from rich.table import Table
 
 from parity_tests.harness.report.printable import PrintableConsole
 from torch_impl.derivatives import Entry, Formula, entries, lookup
+
+if TYPE_CHECKING:
+    from parity_tests.harness.report.report import Report
 
 
 def show_formulas(name: str) -> int:
@@ -87,6 +92,7 @@ def _judge(entry: Entry, spec: Path | None, console: PrintableConsole) -> int:
         say(f"{where}: {entry.name} is not judged: {reason}")
         return 2
     codes: dict[str, set[int]] = {}  # by the kind of numbers
+    told: set[tuple[str, str]] = set()
     for case in chosen:
         found_before = codes.setdefault(case.spec.formats[0], set())
         if 1 in found_before:  # the verdict is certain; what further samples tell costs seconds each
@@ -96,13 +102,33 @@ def _judge(entry: Entry, spec: Path | None, console: PrintableConsole) -> int:
         if report.exit_code == 2:
             reason = next((row.reason for row in report.failed if row.reason), "")
             say(f"{where}: {entry.name} is not judged at {case.where}: {reason}")
+        elif report.exit_code == 1 and told and _found_wrong(report) <= told:
+            say(f"{where}: {entry.name} disagrees in the same results at {case.where}, {case.spec.formats[0]}\n")
         elif report.exit_code == 1:
-            say("\n".join([f"{where}: {entry.name}", *map(_line, (*entry.vjps, *entry.jvps)), str(report)]))
+            told |= _found_wrong(report)
+            _advise(report, entry, spec)
+            lines = [f"{where}: {entry.name}, at {case.where}", *map(_line, (*entry.vjps, *entry.jvps))]
+            say("\n".join([*lines, str(report)]))
     # One sample may tell nothing, as one at which all derivatives are zero, if another of the same numbers does.
     code = max((1 if 1 in found else min(found) for found in codes.values()), key=_severity)
     verdict = {0: "agrees with its reference", 1: "DISAGREES", 2: "could not be judged"}[code]
     say(f"{where}: {entry.name} {verdict}")
     return code
+
+
+def _found_wrong(report: Report) -> set[tuple[str, str]]:
+    """The checks that fail, each with the results that are wrong."""
+    return {(failure.check, result.label) for failure in report.failures for result in failure.wrong}
+
+
+def _advise(report: Report, entry: Entry, spec: Path | None) -> None:
+    """Let each failure name the command that judges the entry again; advice about a Function is of no use to it."""
+    again = f"gradparity formula {shlex.quote(str(entry.path))} --op {entry.name}"
+    again += "" if spec is None else f" --spec {shlex.quote(str(spec))}"
+    for i, row in enumerate(report.rows):
+        if row.failure is not None:
+            to_do = "" if row.failure.beyond_first_order else row.failure.to_do
+            report.rows[i] = replace(row, failure=replace(row.failure, replay=again, to_do=to_do))
 
 
 def _line(formula: Formula) -> str:
