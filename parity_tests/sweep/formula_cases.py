@@ -143,7 +143,8 @@ def _of(entry: derivatives.Entry, calls: Sequence[RecordedCall], most: int) -> l
     for case in chosen:
         _moved_at(case)  # which raises where a case cannot be judged
     made = (_made_case(entry, call, moving) for call, moving in usable if _is_elementwise(call, moving))
-    return chosen + list(itertools.islice((case for case in made if case is not None), 1))
+    # What is made comes first: a failure there is shrunk, while nothing is known of other sizes of a sample.
+    return [*itertools.islice((case for case in made if case is not None), 1), *chosen]
 
 
 def _moves(case: FormulaCase) -> bool:

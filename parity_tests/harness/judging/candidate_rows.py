@@ -16,6 +16,7 @@ from parity_tests.harness.candidates.reasons import AUTHOR, ITS_FRAMEWORK, REQUI
 from parity_tests.harness.candidates.torch_log import TorchLog
 from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.checks import Check
+from parity_tests.harness.checks.explanations import to_do
 from parity_tests.harness.diagnosis.failures import described, explained, smallest_of, wrong_result
 from parity_tests.harness.diagnosis.suspicions import suspected
 from parity_tests.harness.exceptions.errors import first_line, map_of, where_of
@@ -26,7 +27,7 @@ from parity_tests.harness.judging.certified import extent_of, not_a_function, ov
 from parity_tests.harness.judging.limits import held_to_limit
 from parity_tests.harness.judging.outcome import End, Outcome, is_beyond_first_order, outcome_of, raised
 from parity_tests.harness.judging.plan import Plan
-from parity_tests.harness.judging.remedies import to_do, with_remedy
+from parity_tests.harness.judging.remedies import with_remedy
 from parity_tests.harness.judging.reproducer import Reproducer
 from parity_tests.harness.judging.row_findings import with_findings
 from parity_tests.harness.judging.shrink import fails_at, raises_at

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from parity_tests.harness.checks import Check
-from parity_tests.harness.checks.explanations import remedy
 from parity_tests.harness.report.results import ORACLE, Row
 
 # How JAX says that it was given a tensor.
@@ -28,20 +26,6 @@ NOT_JAX = (
     "must be written in JAX: the oracle is to be independent of PyTorch; OpSpec.from_torch makes a function of JAX of "
     "one of PyTorch's"
 )
-RAISES = (
-    "mend what raises; an input that the operator does not take is left out by OpSpec (domains, sizes, dtypes), or by "
-    '--sizes and --dtype; what is meant is listed: limits = {{"{check}": "why"}}'
-)
-
-
-def to_do(check: Check, framework: str, is_wrong: bool) -> str:
-    """What to do about a failure of a check: the remedy of its page, which is for code in PyTorch.
-
-    `is_wrong`: whether a result is; else the candidate raises an exception.
-    """
-    if not is_wrong:
-        return RAISES.format(check=check.name)
-    return remedy(check) if framework == "torch" else ""
 
 
 class NotOnTensors(Exception):

@@ -12,6 +12,10 @@ from importlib import resources
 from parity_tests.harness.checks.check import Check
 
 _REMEDY = "## How to mend it"
+_RAISES = (
+    "mend what raises; an input that the operator does not take is left out by OpSpec (domains, sizes, dtypes), or by "
+    '--sizes and --dtype; what is meant is listed: limits = {{"{check}": "why"}}'
+)
 
 
 def as_markdown(check: Check) -> str:
@@ -35,6 +39,16 @@ def remedy(check: Check) -> str:
         raise LookupError(f"the page about the check {check.name!r} has no heading {_REMEDY!r}")
     paragraph = " ".join(rest.partition("\n\n")[0].split())
     return re.split(r"(?<=[.])\s+(?=[A-Z`])", paragraph)[0].removesuffix(".").replace("`", "")
+
+
+def to_do(check: Check, framework: str, is_wrong: bool) -> str:
+    """Return what to do about a failure of a check: the remedy of its page, which is for code in PyTorch.
+
+    `is_wrong`: whether a result is; else the candidate raises an exception.
+    """
+    if not is_wrong:
+        return _RAISES.format(check=check.name)
+    return remedy(check) if framework == "torch" else ""
 
 
 def _body(check: Check) -> str:
