@@ -79,6 +79,12 @@ class Oracles:
         return oracles
 
 
+_TO_DO = (
+    "mend OpSpec(vjp=, jvp=) if they are given; else say where the primal has no derivative: kinks=, domains=, or "
+    "surrogate= for a gradient that is meant to be none"
+)
+
+
 @dataclass(frozen=True)
 class Certificate:
     """What the witnesses say of one map of an oracle.
@@ -342,7 +348,7 @@ def _of_disagreement(row: Row, oracle: Oracle, sample: Sample, wrong: Sequence[F
     if (reason := not_a_function(oracle.at(sample), sample)) is not None:
         return replace(row, verdict=Verdict.UNRESOLVED, reason=reason)
     row = replace(row, verdict=Verdict.MISMATCH, reason=_sentence(wrong[0]) + _remedy(oracle))
-    return replace(row, failure=described(row, sample, wrong, oracle.spec))
+    return replace(row, failure=replace(described(row, sample, wrong, oracle.spec), to_do=_TO_DO))
 
 
 def _without_disagreement(row: Row, oracle: Oracle, name: str, special: SpecialPoints, values: DrawnValues) -> Row:

@@ -26,8 +26,8 @@ def headline(failure: Failure) -> str:
 
 
 def more(failure: Failure) -> str:
-    """The command that says more about what a check catches, and how to mend it."""
-    return f"gradparity explain {failure.check}"
+    """The command that says more about what a check catches; empty of the oracle, which is no candidate of it."""
+    return "" if failure.candidate == ORACLE else f"gradparity explain {failure.check}"
 
 
 def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:

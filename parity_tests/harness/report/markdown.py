@@ -64,7 +64,7 @@ def _failure(group: Sequence[Failure]) -> Iterator[str]:
     asks = ASKS if failure.asks else ""
     lines += [f"To see it without gradparity: `python {_uncoded(failure.script)}`{asks}"] if failure.script else []
     lines += [f"To do: {_escaped(step)}"] if (step := failure.suspect or failure.to_do) else []
-    lines.append(f"To read more: `{_uncoded(more(failure))}`")
+    lines += [f"To read more: `{_uncoded(more(failure))}`"] if more(failure) else []
     yield "\n".join(f"- {line}" for line in lines)
 
 

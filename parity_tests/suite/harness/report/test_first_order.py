@@ -10,6 +10,8 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from parity_tests import OpSpec, Report, Verdict, crosscheck
+from parity_tests.harness.checks import CHECKS as CHECKS_THEMSELVES
+from parity_tests.harness.checks.explanations import to_do
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.names import MAPS
 from parity_tests.harness.report.first_order import HIGHER_ORDER, right_to_first_order
@@ -123,6 +125,22 @@ def test_checks_of_both_orders_say_which_is_wrong(call, is_right):
     assert row.failure is not None
     assert row.failure.beyond_first_order is is_right
     assert (RIGHT in str(report)) is is_right
+
+
+def test_the_oracle_itself_is_told_what_to_do_about_its_derivatives():
+    spec = dataclasses.replace(SPEC, vjp=lambda x, g: (x * g,))
+    text = str(crosscheck(lambda x: torch.tanh(x) ** 2, spec, checks=["vjp"], dtypes=["float64"]))
+    assert "oracle disagrees with its own certificate" in text
+    assert "  to do   mend OpSpec(vjp=, jvp=) if they are given; " in text
+    assert "gradparity explain" not in text
+
+
+@pytest.mark.parametrize("check", CHECKS_THEMSELVES.values(), ids=lambda check: check.name)
+def test_each_check_has_a_remedy_of_one_line(check):
+    text = to_do(check, "torch", is_wrong=True)
+    assert 15 <= len(text) <= 240, text
+    assert not set("\n`") & set(text)
+    assert not text.endswith(".")
 
 
 # Of rows that are made up.
