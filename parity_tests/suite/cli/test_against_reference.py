@@ -185,8 +185,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (folder.parent / "__init__.py").write_text("from .ops.norm import Right\n")
     (folder.parent / "reference.py").write_text(KERNEL)
     (folder / "__init__.py").write_text("")
-    (folder / "neighbour.py").write_text("")
-    (folder / "norm.py").write_text("import neighbour\nfrom ..reference import Right, Wrong, norm\n")
+    (folder / "beside.py").write_text("")
+    (folder / "norm.py").write_text("import beside\nfrom ..reference import Right, Wrong, norm\n")
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     for name in [name for name in sys.modules if name.partition(".")[0] == "of_kernels"]:
