@@ -33,7 +33,7 @@ class Comparison:
     """One result of a candidate against the oracle's, with the error that rounding may make; float64 arrays.
 
     `call`: the map that it is a result of, and the arguments that it was evaluated at, if it is the result of one call.
-    `first_order`: True if the error is one of first order, see `rounding.first_order`.
+    `linearized`: True if the bound is, see `rounding.linearized`.
     """
 
     label: str
@@ -42,7 +42,7 @@ class Comparison:
     bound: np.ndarray
     circumstance: str = ""
     call: tuple[str, Sequence[np.ndarray | None]] | None = None
-    first_order: bool = False
+    linearized: bool = False
 
     @functools.cached_property
     def error(self) -> np.ndarray:

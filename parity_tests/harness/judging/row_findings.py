@@ -20,14 +20,14 @@ def with_findings(row: Row, findings: Sequence[Finding]) -> Row:
         for f in findings
         if isinstance(f, LostDigits)
     ]
-    first_order = [f.label for f in findings if isinstance(f, Comparison) and f.first_order]
+    linearized = [f.label for f in findings if isinstance(f, Comparison) and f.linearized]
     return replace(
         row,
         error_over_bound=max(row.error_over_bound, worst),
         comparisons=row.comparisons + count,
         conventions=(*row.conventions, *texts),
         lost_digits=(*row.lost_digits, *lost),
-        first_order=tuple(dict.fromkeys((*row.first_order, *first_order))),
+        linearized=tuple(dict.fromkeys((*row.linearized, *linearized))),
         arithmetic=_arithmetic(row, [f for f in findings if isinstance(f, Explanation)]),
     )
 

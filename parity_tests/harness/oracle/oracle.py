@@ -31,7 +31,7 @@ from parity_tests.harness.oracle.transforms import conjugated, jvp_of, transpose
 from parity_tests.harness.oracle.truth import Truth
 from parity_tests.harness.rounding.analysis import INPUT, bounded
 from parity_tests.harness.rounding.evaluation import evaluate
-from parity_tests.harness.rounding.first_order import narrowed
+from parity_tests.harness.rounding.linearized import narrowed
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.specs.spec import FORMULAS, OpSpec
 
@@ -320,14 +320,14 @@ class Oracle:
         for slot, is_zero in zip(slots, zero, strict=True):
             shape = shapes[slot.like]
             zeros = np.zeros(shape, self.dtypes[slot.like]), np.zeros(shape), False
-            value, bound, first_order = zeros if is_zero else next(nonzero)
+            value, bound, linearized = zeros if is_zero else next(nonzero)
             if value.shape != shape:
                 what = f"shape {value.shape} for {slot.label}, expected {shape}"
                 raise OracleError(f"{self.spec.name}: {name} returns {what}")
             if np.iscomplexobj(value) and self.dtypes[slot.like].kind != "c":
                 what = f"complex numbers for {slot.label}, which is real: take their real part"
                 raise OracleError(f"{self.spec.name}: {name} returns {what}")
-            results.append(Truth(slot, value.astype(self.dtypes[slot.like]), bound, first_order=first_order))
+            results.append(Truth(slot, value.astype(self.dtypes[slot.like]), bound, linearized=linearized))
         return results
 
     def values_along(self, name: str, inputs: Sequence[np.ndarray], others: Arrays) -> list[np.ndarray]:

@@ -21,14 +21,14 @@ class Truth:
         bound: how far a right result may be from it, entry by entry; infinite where nothing is known.
         overflows: where a right result may be an infinity or NaN all the same, since a product overflows in another
             order of its factors; asked only where a result is none. None if nowhere.
-        first_order: True if a bound is of first order, see `rounding.first_order`.
+        linearized: True if a bound is, see `rounding.linearized`.
     """
 
     slot: Slot
     value: np.ndarray
     bound: np.ndarray
     overflows: Callable[[], np.ndarray] | None = None
-    first_order: bool = False
+    linearized: bool = False
 
     @property
     def label(self) -> str:

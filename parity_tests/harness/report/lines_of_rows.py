@@ -53,8 +53,8 @@ def _said_of(row: Row) -> Iterator[str]:
         yield f"{wrong.label} {wrong.pattern}"
     yield from (f"a convention: {line}" for line in row.conventions)
     yield from (f"loses digits: {line}" for line in row.lost_digits)
-    if row.first_order:
-        yield f"bounds of first order: {', '.join(row.first_order)}"
+    if row.linearized:
+        yield f"linearized bounds: {', '.join(row.linearized)}"
 
 
 def _name(row: Row) -> str:

@@ -130,8 +130,8 @@ class Row:
     within its bound and has lost digits that the problem does not force. `arithmetic`: in 16 bits, for each result by
     its label, the arithmetic that explains its error. `largest`: the sizes of the largest sample at which anything was
     compared, and `numbers`: of how many numbers its inputs are; `of_numbers`: how many the inputs have of which a spec
-    judges a part (`OpSpec.given_size`), 0 if none. `unseen`: what of the candidate cannot have run here. `first_order`:
-    the results that are held to bounds of first order, see `rounding.first_order`.
+    judges a part (`OpSpec.given_size`), 0 if none. `unseen`: what of the candidate cannot have run here. `linearized`:
+    the results that are held to linearized bounds, see `rounding.linearized`.
     """
 
     op: str
@@ -155,7 +155,7 @@ class Row:
     numbers: int = 0
     of_numbers: int = 0
     unseen: tuple[str, ...] = ()
-    first_order: tuple[str, ...] = ()
+    linearized: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:

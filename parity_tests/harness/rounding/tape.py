@@ -39,7 +39,7 @@ _IDENTITIES = frozenset({"stop_gradient", "name", "copy", "copy_p"})
 
 
 class NotFollowed(Exception):
-    """Raised where a program has no bound of first order."""
+    """Raised where a program has no linearized bound."""
 
 
 @dataclass(frozen=True)

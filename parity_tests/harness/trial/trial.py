@@ -156,4 +156,4 @@ class Trial:
         bound = truth.bound_of(values)
         bound = self.oracle.compared_errors(name, truth.like, bound, oracle)
         values, oracle = (self.oracle.compared(name, truth.like, x) for x in (values, oracle))
-        yield Comparison(truth.label, values, oracle, bound, circumstance, first_order=truth.first_order)
+        yield Comparison(truth.label, values, oracle, bound, circumstance, linearized=truth.linearized)

@@ -1,4 +1,4 @@
-"""A bound to first order, where the running one has no power: each rounding by the derivative of what remains.
+"""A linearized bound, where the running one has no power: each rounding by the derivative of what follows.
 
 The running analysis passes on the errors of two operands as if they were independent. In r / Σ r they are not: they
 cancel, and a program that divides so twenty times (Sinkhorn's steps, a norm in a recurrence, Newton-Schulz) gets a
@@ -12,7 +12,7 @@ An input has 2 u |x|, as in the running analysis, and so has each intermediate, 
 it has the right intermediates of nearly these, as a stable algorithm has. R is the share of second order. It is
 measured, not bounded: along the roundings that are worst for the worst entry, all at once, and against them (in
 float64, 2^13 times as large).
-Where R exceeds a half, or an entry is off by more than that, there is no bound of first order, nor where
+Where R exceeds a half, or an entry is off by more than that, there is no such bound, nor where
 
     a comparison or a jump is nearer than its own bound of first order (of a kink, that is added to the roundings);
     a primitive has no derivative, or the program has branches, a `while`, or complex numbers;
@@ -45,11 +45,11 @@ _ALONG = 2.0**-40  # the smallest roundoff along which the second order is measu
 def narrowed(
     program: core.ClosedJaxpr, args: Sequence[np.ndarray], running: Sequence[Pair], precision: Precision, inputs: int
 ) -> list[tuple[np.ndarray, np.ndarray, bool]]:
-    """The results of a program with their bounds: those of `running`, or of first order where these have no power.
+    """The results of a program with their bounds: those of `running`, or linearized ones where these have no power.
 
     A running bound has power where it leaves half of the format's digits: where it is at most √u times the largest
-    entry of its result. No bound of first order is smaller than that, since right code of another structure may lose
-    what the roundings of this program do not. The third of each result is True if a bound of it is of first order.
+    entry of its result. No linearized bound is smaller than that, since right code of another structure may lose
+    what the roundings of this program do not. The third of each result is True if a bound of it is linearized.
 
     Must run inside `numerics.pinned()` (float64 on).
 
@@ -86,7 +86,7 @@ def _bounds(
     weak: Sequence[np.ndarray],
     powerless: Sequence[bool],
 ) -> list[np.ndarray] | None:
-    """Bounds of first order for the entries that are `weak`, under the contract of the format; None if there are none.
+    """Linearized bounds for the entries that are `weak`, under the contract of the format; None if there are none.
 
     Infinite for all others. `powerless`: the results of which a few entries are worth having.
     """
@@ -109,7 +109,7 @@ def _bounds(
 
 
 def bounded(tape: Tape, places: Sequence[np.ndarray], powerless: Sequence[bool]) -> list[Pair]:
-    """Bounds of first order of these entries of a program's results: for each result the places of those that have one.
+    """Linearized bounds of these entries of a program's results: for each result the places of those that have one.
 
     All of them, or a few of those that are `powerless`.
 

@@ -1,4 +1,4 @@
-"""Bounds of first order hold for right code, are used where the running ones have no power, and refuse the rest."""
+"""Linearized bounds hold for right code, are used where the running ones have no power, and refuse the rest."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from jax.extend import core
 
 from parity_tests.harness.numbers.formats import PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.rounding import first_order
+from parity_tests.harness.rounding import linearized
 from parity_tests.harness.rounding.analysis import INPUT, bounded
-from parity_tests.harness.rounding.first_order import bounded as bounded_by_derivatives
-from parity_tests.harness.rounding.first_order import narrowed
+from parity_tests.harness.rounding.linearized import bounded as bounded_by_derivatives
+from parity_tests.harness.rounding.linearized import narrowed
 from parity_tests.harness.rounding.simulation import StochasticRounding, simulated
 from parity_tests.harness.rounding.tape import NotFollowed, Tape
 from parity_tests.harness.rounding.unrolled import NotUnrolled, unrolled
@@ -54,7 +54,7 @@ def gradient_of(f: Callable) -> Callable:
     return lambda *args: jax.vjp(f, *args)[1](jnp.cos(f(*args)))
 
 
-def of_first_order(f: Callable, *args: np.ndarray, precision: Precision = FLOAT64) -> list[np.ndarray]:
+def linearized_bounds(f: Callable, *args: np.ndarray, precision: Precision = FLOAT64) -> list[np.ndarray]:
     with np.errstate(all="ignore"):
         tape = Tape.of(jax.make_jaxpr(f)(*args), args, precision, INPUT)
         values = [tape.value(x) for x in tape.results]
@@ -80,7 +80,7 @@ CHAINS = [(sinkhorn, (X,)), (recurrence, (X, W)), (softmax, (X,))]
 def test_simulated_right_code_is_within(of, f, args, precision):
     args = [precision.rounded(x) for x in args]
     program = jax.make_jaxpr(of(f))(*args)
-    bounds = of_first_order(of(f), *args, precision=precision)
+    bounds = linearized_bounds(of(f), *args, precision=precision)
     exact = jax.tree.leaves(of(f)(*args))
     for run in range(8):
         found = simulated(program, args, StochasticRounding(precision, np.random.default_rng(run)))
@@ -91,21 +91,21 @@ def test_simulated_right_code_is_within(of, f, args, precision):
 def test_it_is_the_sum_of_all_roundings_by_the_derivatives_of_what_follows():
     # y = x², z = y b: z's roundings are u|z|, y's (1 + 2) u|y| by b, x's 2u|x| by 2 x b; b is an input, too.
     x, b = np.array([3.1]), np.array([0.7])
-    (bound,) = of_first_order(lambda x, b: (x * x) * b, x, b)
+    (bound,) = linearized_bounds(lambda x, b: (x * x) * b, x, b)
     u, z = FLOAT64.u, x * x * b
     assert np.allclose(bound, (4 + 2 + 3 + 3) * u * np.abs(z), rtol=1e-3)  # 3: z's own, and what it is again
 
 
 def test_what_cancels_is_not_charged():
-    (bound,) = of_first_order(lambda x: (lambda y: y / y.sum())(jnp.exp(x)).sum(), X[:, 0])
+    (bound,) = linearized_bounds(lambda x: (lambda y: y / y.sum())(jnp.exp(x)).sum(), X[:, 0])
     assert bound < 40 * FLOAT64.u  # the running bound knows nothing of it
 
 
 @pytest.mark.parametrize("precision", [FLOAT64, FLOAT32], ids=lambda p: p.name)
 def test_it_is_used_where_the_running_bound_has_no_power(precision):
     running, found = of_both(gradient_of(sinkhorn), X, precision=precision)
-    ((y, e),), ((same, narrow, first_order),) = running, found
-    assert first_order
+    ((y, e),), ((same, narrow, linear),) = running, found
+    assert linear
     assert np.array_equal(y, same)
     half = np.sqrt(precision.u) * np.abs(y).max()
     assert (narrow == np.where(e > half, half, e)).all()  # first order alone says less
@@ -120,7 +120,7 @@ def test_a_result_of_zeros_keeps_its_running_bound():
 
 def test_it_is_not_used_elsewhere():
     running, found = of_both(softmax, X, precision=FLOAT64)
-    assert [(e, False) for _, e in running] == [(e, first_order) for _, e, first_order in found]
+    assert [(e, False) for _, e in running] == [(e, linear) for _, e, linear in found]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_it_is_not_used_elsewhere():
 )
 def test_what_it_does_not_cover_has_none(f, args):
     try:
-        (bound,) = of_first_order(f, *args)
+        (bound,) = linearized_bounds(f, *args)
     except NotFollowed:
         return
     assert np.isinf(bound).all()
@@ -160,25 +160,25 @@ def test_control_flow_that_is_not_unrolled(f):
 
 def test_a_kink_that_rounding_may_cross_adds_what_it_may_lose():
     x = np.array([1.1, 0.2])
-    (bound,) = of_first_order(lambda x: jnp.maximum(3 * x, x + 2.2), x)  # equal at 1.1
-    (one,) = of_first_order(lambda x: 3 * x, x)
-    (other,) = of_first_order(lambda x: x + 2.2, x)
+    (bound,) = linearized_bounds(lambda x: jnp.maximum(3 * x, x + 2.2), x)  # equal at 1.1
+    (one,) = linearized_bounds(lambda x: 3 * x, x)
+    (other,) = linearized_bounds(lambda x: x + 2.2, x)
     assert bound[0] >= max(one[0], other[0])
     assert bound[1] < 2 * other[1]
 
 
 def test_of_a_large_result_without_power_some_entries_are_judged(monkeypatch):
-    monkeypatch.setattr(first_order, "MOST_NUMBERS", 2**18)
+    monkeypatch.setattr(linearized, "MOST_NUMBERS", 2**18)
     x = PRECISIONS["bfloat16"].rounded(0.2 * np.random.default_rng(3).normal(size=(16, 16)))
-    ((y, e),), ((_, narrow, is_first_order),) = of_both(gradient_of(softmax), x, precision=PRECISIONS["bfloat16"])
+    ((y, e),), ((_, narrow, is_linearized),) = of_both(gradient_of(softmax), x, precision=PRECISIONS["bfloat16"])
     assert not (e < np.abs(y)).any()
-    assert is_first_order
+    assert is_linearized
     assert 20 <= np.count_nonzero(narrow < e) < 100
     assert (narrow < np.abs(y)).any()
 
 
 def test_a_number_of_the_program_keeps_its_error():
-    (bound,) = of_first_order(lambda x: 0.1 * x, np.array([1.0]), precision=PRECISIONS["bfloat16"])
+    (bound,) = linearized_bounds(lambda x: 0.1 * x, np.array([1.0]), precision=PRECISIONS["bfloat16"])
     error = abs(float(PRECISIONS["bfloat16"].rounded(np.array(0.1))) - 0.1)
     assert bound > error + 4 * PRECISIONS["bfloat16"].u * 0.1
 
@@ -191,9 +191,9 @@ def test_an_overflow_has_no_bound_whatever_follows():
             y = 1.5 * y - 0.5 * y * y * y
         return y
 
-    (bound,) = of_first_order(f, np.array([3.7e19]), precision=FLOAT32)
+    (bound,) = linearized_bounds(f, np.array([3.7e19]), precision=FLOAT32)
     assert np.isinf(bound).all()
-    (bound,) = of_first_order(f, np.array([3.7e9]), precision=FLOAT32)
+    (bound,) = linearized_bounds(f, np.array([3.7e9]), precision=FLOAT32)
     assert (bound < 1e-4).all()
 
 
