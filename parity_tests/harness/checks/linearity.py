@@ -98,14 +98,14 @@ def _scaled(
     gradients: Sequence[Truth],
     where: str,
     scale: float,
-    allowed: Callable[[Trial, float, np.ndarray, np.ndarray], np.ndarray],
+    allowed: Callable[[Trial, float, Truth, Truth], np.ndarray],
 ) -> list[Finding]:
     scaled = [*primals, *(scale * w for w in cotangents)]
     with under(where):
         evaluated = trial.evaluate("vjp", scaled)
     found: list[Finding] = []
     for result, gradient, truth in zip(evaluated, gradients, trial.truth("vjp", scaled), strict=True):
-        bound = allowed(trial, scale, gradient.bound, truth.bound)
+        bound = allowed(trial, scale, gradient, truth)
         expected = replace(gradient, value=scale * gradient.value, bound=bound, overflows=truth.overflows)
         found += trial.compare_result("vjp", expected, result, where)
     return found
@@ -133,26 +133,27 @@ _PARTS = {
 }
 
 
-def _within_rounding(trial: Trial, scale: float, bound: np.ndarray, scaled_bound: np.ndarray) -> np.ndarray:
+def _within_rounding(trial: Trial, scale: float, gradient: Truth, scaled: Truth) -> np.ndarray:
     """How far a right gradient of scaled cotangents may be from the scaled gradient, whatever its arithmetic."""
     with np.errstate(invalid="ignore"):
-        both = scaled_bound + abs(scale) * bound
+        both = scaled.bound + abs(scale) * gradient.bound
         return np.where(np.isfinite(both), both, np.inf)
 
 
-def _exactly(trial: Trial, scale: float, bound: np.ndarray, scaled_bound: np.ndarray) -> np.ndarray:
+def _exactly(trial: Trial, scale: float, gradient: Truth, scaled: Truth) -> np.ndarray:
     """How far it may be if the cotangents take part in sums and products only: by what underflows.
 
-    What the two bounds do not have in proportion is what may underflow, U. An error of U flips a later rounding by more
-    than U / u with a chance of u only.
+    What the two running bounds do not have in proportion is what may underflow, U. An error of U flips a later rounding
+    by more than U / u with a chance of u only.
     """
-    both = _within_rounding(trial, scale, bound, scaled_bound)
+    both = _within_rounding(trial, scale, gradient, scaled)
     if abs(scale) == 1:
         return np.where(np.isfinite(both), 0.0, np.inf)
+    running, scaled_running = (y.bound if y.running is None else y.running for y in (gradient, scaled))
     with np.errstate(invalid="ignore"):
-        underflow = np.abs(scaled_bound - abs(scale) * bound) / abs(abs(scale) - 1)
+        underflow = np.abs(scaled_running - abs(scale) * running) / abs(abs(scale) - 1)
         exact = (1 + abs(scale)) * underflow / trial.precision.u_acc
-        return np.where(np.isfinite(both), np.minimum(exact, both), np.inf)
+        return np.where(np.isfinite(both), np.fmin(exact, both), np.inf)
 
 
 CHECK = Check(

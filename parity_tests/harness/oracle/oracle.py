@@ -319,15 +319,15 @@ class Oracle:
         nonzero, results = iter(narrowed(closed, present, running, precision, inputs)), []
         for slot, is_zero in zip(slots, zero, strict=True):
             shape = shapes[slot.like]
-            zeros = np.zeros(shape, self.dtypes[slot.like]), np.zeros(shape), False
-            value, bound, linearized = zeros if is_zero else next(nonzero)
+            zeros = np.zeros(shape, self.dtypes[slot.like]), np.zeros(shape), None
+            value, bound, before = zeros if is_zero else next(nonzero)
             if value.shape != shape:
                 what = f"shape {value.shape} for {slot.label}, expected {shape}"
                 raise OracleError(f"{self.spec.name}: {name} returns {what}")
             if np.iscomplexobj(value) and self.dtypes[slot.like].kind != "c":
                 what = f"complex numbers for {slot.label}, which is real: take their real part"
                 raise OracleError(f"{self.spec.name}: {name} returns {what}")
-            results.append(Truth(slot, value.astype(self.dtypes[slot.like]), bound, linearized=linearized))
+            results.append(Truth(slot, value.astype(self.dtypes[slot.like]), bound, running=before))
         return results
 
     def values_along(self, name: str, inputs: Sequence[np.ndarray], others: Arrays) -> list[np.ndarray]:

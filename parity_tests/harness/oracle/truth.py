@@ -21,14 +21,20 @@ class Truth:
         bound: how far a right result may be from it, entry by entry; infinite where nothing is known.
         overflows: where a right result may be an infinity or NaN all the same, since a product overflows in another
             order of its factors; asked only where a result is none. None if nowhere.
-        linearized: True if a bound is, see `rounding.linearized`.
+        running: the bound of the running error analysis where that of some entries is another one, see
+            `rounding.linearized`; None if it is none.
     """
 
     slot: Slot
     value: np.ndarray
     bound: np.ndarray
     overflows: Callable[[], np.ndarray] | None = None
-    linearized: bool = False
+    running: np.ndarray | None = None
+
+    @property
+    def linearized(self) -> bool:
+        """Return whether the bound of some entries is linearized."""
+        return self.running is not None
 
     @property
     def label(self) -> str:

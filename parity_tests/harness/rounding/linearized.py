@@ -44,12 +44,12 @@ _ALONG = 2.0**-40  # the smallest roundoff along which the second order is measu
 
 def narrowed(
     program: core.ClosedJaxpr, args: Sequence[np.ndarray], running: Sequence[Pair], precision: Precision, inputs: int
-) -> list[tuple[np.ndarray, np.ndarray, bool]]:
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
     """The results of a program with their bounds: those of `running`, or linearized ones where these have no power.
 
     A running bound has power where it leaves half of the format's digits: where it is at most √u times the largest
     entry of its result. No linearized bound is smaller than that, since right code of another structure may lose
-    what the roundings of this program do not. The third of each result is True if a bound of it is linearized.
+    what the roundings of this program do not. The third of each result is its running bound if some bound is another.
 
     Must run inside `numerics.pinned()` (float64 on).
 
@@ -65,11 +65,11 @@ def narrowed(
     powerless = [bool(each.any() and not (e < np.abs(y)).any()) for each, (y, e) in zip(weak, running, strict=True)]
     bounds = _bounds(program, args, precision, inputs, weak, powerless) if any(map(np.any, weak)) else None
     if bounds is None:
-        return [(y, e, False) for y, e in running]
+        return [(y, e, None) for y, e in running]
     found = []
     for (y, e), bound, half in zip(running, bounds, halves, strict=True):
         narrow = np.maximum(bound, half)
-        found.append((y, np.where(narrow < e, narrow, e), bool((narrow < e).any())))
+        found.append((y, np.where(narrow < e, narrow, e), e if (narrow < e).any() else None))
     return found
 
 
