@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -19,7 +19,7 @@ from parity_tests.sweep.elementwise import is_elementwise
 from parity_tests.sweep.formula_function import by_formulas
 from parity_tests.sweep.formula_samples import samples
 from parity_tests.sweep.invariants import CONSTANT, INVARIANTS, NOT_COMPARED
-from parity_tests.sweep.operators import operator_of
+from parity_tests.sweep.operators import is_operator, operator_of
 from parity_tests.sweep.recorded_calls import RecordedCall, as_jax, as_torch
 from parity_tests.sweep.saved_statistics import recomputed
 from parity_tests.sweep.torch_invariants import TORCH_INVARIANTS
@@ -55,8 +55,12 @@ _SHOWN = 8  # numbers of a fixed argument at most
 
 
 def checks_of(entry: derivatives.Entry) -> tuple[str, ...]:
-    """Return the checks that an entry is judged by: those of forward mode only if it has a formula for it."""
-    return CHECKS if entry.jvps else tuple(name for name in CHECKS if name not in _OF_FORWARD_MODE)
+    """Return the checks that an entry is judged by: those of forward mode only if it has a formula for it.
+
+    Not of the values of an operator that PyTorch does not have: they are its reference's.
+    """
+    left_out = ({"forward"} if not is_operator(entry.name) else set()) | (set() if entry.jvps else {*_OF_FORWARD_MODE})
+    return tuple(name for name in CHECKS if name not in left_out)
 
 
 class NoCase(Exception):
@@ -117,6 +121,46 @@ def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
         )
         raise NoCase(f"{problem}: one array of numbers, or more, with a formula; give a spec of your own with --spec")
     return found
+
+
+def case_of_spec(entry: derivatives.Entry, spec: OpSpec) -> FormulaCase:
+    """Return the case of an entry that is judged by a spec, whose inputs are the tensors of the schema in its order.
+
+    Those without a formula may be left out of both. An operator that PyTorch does not have gets its values from the
+    primal, so that the formulas alone are judged.
+
+    Raises:
+        NoCase: the spec has another number of inputs, or a formula cannot be parsed, or must not be evaluated.
+    """
+    check_formulas(entry)
+    with_formula = [name for formula in entry.vjps for name in formula.names]
+    tensors = [a.name for a in entry.signature.arguments.flat_all if a.type.is_tensor_like()]
+    names = tensors if spec.count == len(tensors) else [name for name in tensors if name in with_formula]
+    if spec.count != len(names):
+        inputs = f"{spec.count} input{'s' * (spec.count != 1)}"
+        raise NoCase(
+            f"the spec has {inputs}, the schema the tensors {', '.join(tensors)}; give it these, in this order"
+        )
+    moving = [name for name in names if name in with_formula]
+
+    def call(*inputs: torch.Tensor, **params: Any) -> Any:
+        given = dict(zip(names, inputs, strict=True))
+        fixed = params | {name: x for name, x in given.items() if name not in moving}
+
+        def values(**arguments: Any) -> Any:
+            return _values(spec, [arguments[name] for name in names], params)
+
+        operator = by_formulas(entry, moving, fixed, None if is_operator(entry.name) else values)
+        return operator(*(given[name] for name in moving))
+
+    return FormulaCase(call, replace(spec, dtypes=spec.dtypes or ("float64",)))
+
+
+def _values(spec: OpSpec, inputs: Sequence[torch.Tensor], params: Mapping[str, Any]) -> Any:
+    """The values of a spec's primal at tensors, as tensors."""
+    arrays = [x.detach().resolve_conj().resolve_neg().numpy() for x in inputs]
+    outputs = [torch.from_numpy(np.array(y)) for y in jax.tree.leaves(spec.primal(*spec.arranged(arrays), **params))]
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def check_formulas(entry: derivatives.Entry) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -31,16 +32,17 @@ _vjp = _refusals_of_operators()(derivatives.vjp)
 _jvp = _refusals_of_operators()(derivatives.jvp)
 
 
-def by_formulas(entry: derivatives.Entry, moving: Sequence[str], fixed: Mapping[str, Any]) -> Callable[..., Any]:
+def by_formulas(
+    entry: derivatives.Entry, moving: Sequence[str], fixed: Mapping[str, Any], values: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
     """Return an operator of PyTorch whose derivatives are those of an entry, as a function of some of its inputs.
 
-    `fixed`: the other arguments, by name; arrays, or what PyTorch takes. Of a list of tensors it returns a tuple. What
-    PyTorch returns as a view is a copy, since the tangent of a view must be one, too.
+    `fixed`: the other arguments, by name; arrays, or what PyTorch takes. `values`: called with all arguments by name in
+    place of an operator that PyTorch does not have. Of a list of tensors it returns a tuple. What PyTorch returns as a
+    view is a copy, since the tangent of a view must be one, too.
     """
-    operator = operator_of(entry.name)
-    returns = operator._schema.returns
-    returns_list = len(returns) == 1 and isinstance(returns[0].type, torch.ListType)
-    returns_view = any(each.alias_info is not None for each in returns) or operator.is_view
+    operator = operator_of(entry.name) if values is None else values
+    returns_list, returns_view = _returns(entry, operator)
     constants = {name: as_torch(value) for name, value in fixed.items()}
 
     def bound(inputs: Sequence[torch.Tensor]) -> dict[str, Any]:
@@ -72,9 +74,9 @@ def by_formulas(entry: derivatives.Entry, moving: Sequence[str], fixed: Mapping[
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
             inputs, outputs = _saved(ctx, len(moving))
-            wanted = [name for name, needed in zip(moving, ctx.needs_input_grad, strict=True) if needed]
+            wanted = [*itertools.compress(moving, ctx.needs_input_grad)]
             found = _vjp(entry, bound(inputs), by_return(outputs), by_return(cotangents), wanted)
-            return tuple(found.get(name) for name in moving)
+            return tuple(map(found.get, moving))
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -85,6 +87,14 @@ def by_formulas(entry: derivatives.Entry, moving: Sequence[str], fixed: Mapping[
             return tuple(found[0] if returns_list else found) if ctx.several else found[0]
 
     return ByFormulas.apply
+
+
+def _returns(entry: derivatives.Entry, operator: Callable[..., Any]) -> tuple[bool, bool]:
+    """Whether an operator returns a list of tensors, and whether it returns views."""
+    returns = entry.signature.returns
+    is_view = isinstance(operator, torch._ops.OpOverload) and operator.is_view
+    is_list = len(returns) == 1 and returns[0].type.is_list_like() is not None
+    return is_list, is_view or any(each.annotation is not None for each in returns)
 
 
 def _saved(ctx: Any, inputs: int) -> tuple[list[torch.Tensor], list[torch.Tensor]]:

@@ -13,6 +13,15 @@ def operator_of(name: str) -> torch._ops.OpOverload:
     return getattr(getattr(torch.ops.aten, packet), overload or "default")
 
 
+def is_operator(name: str) -> bool:
+    """Return whether ATen has an operator with this name."""
+    try:
+        operator_of(name)
+    except AttributeError:
+        return False
+    return True
+
+
 def operators() -> list[str]:
     """Return the entries of the installed PyTorch's derivatives.yaml that have a formula, by their names.
 

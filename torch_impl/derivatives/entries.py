@@ -75,11 +75,14 @@ class Entry:
         return self.signature.kind() is SchemaKind.inplace
 
 
-def entries(path: Path | None = None, native_functions: Path | None = None) -> tuple[Entry, ...]:
+def entries(
+    path: Path | None = None, native_functions: Path | None = None, undeclared: bool = False
+) -> tuple[Entry, ...]:
     """The entries of PyTorch's derivatives.yaml, or of the file `path`, in the order of the file.
 
-    `native_functions` is the file that declares the operators of `path`; left out, they are PyTorch's. PyTorch's own
-    entries are read once, which takes seconds; those that codegen adds for `*_copy` operators come last.
+    `native_functions` is the file that declares the operators of `path`; left out, they are PyTorch's. With
+    `undeclared` an operator of another name is taken as its entry has it. PyTorch's own entries are read once, which
+    takes seconds; those that codegen adds for `*_copy` operators come last.
 
     Raises:
         DerivativesFileError: a file cannot be read, or an entry of it is wrong.
@@ -88,7 +91,7 @@ def entries(path: Path | None = None, native_functions: Path | None = None) -> t
 
     if path is None:
         return _packaged()
-    return read(path, native_functions or PACKAGED_FUNCTIONS)
+    return read(path, native_functions or PACKAGED_FUNCTIONS, undeclared)
 
 
 @functools.cache
@@ -98,14 +101,20 @@ def _packaged() -> tuple[Entry, ...]:
     return read(PACKAGED_DERIVATIVES, PACKAGED_FUNCTIONS)
 
 
-def lookup(name: str, key: str = "Default", path: Path | None = None, native_functions: Path | None = None) -> Entry:
-    """The entry of an operator, with its overload where it has one: "tanh", "sum.dim_IntList".
+def lookup(
+    name: str,
+    key: str = "Default",
+    path: Path | None = None,
+    native_functions: Path | None = None,
+    undeclared: bool = False,
+) -> Entry:
+    """The entry of an operator, with its overload where it has one: "tanh", "sum.dim_IntList"; see `entries`.
 
     Raises:
         LookupError: there is no such entry; names those nearest to it.
         DerivativesFileError: see `entries`.
     """
-    found = {entry.name: entry for entry in entries(path, native_functions) if entry.key == key}
+    found = {entry.name: entry for entry in entries(path, native_functions, undeclared) if entry.key == key}
     if name in found:
         return found[name]
     overloads = [other for other in found if other.partition(".")[0] == name.partition(".")[0]]

@@ -15,7 +15,7 @@ import torchgen
 import yaml
 from torchgen.api.autograd import DifferentiabilityInfo, ForwardDerivative, uses_single_grad
 from torchgen.gen import get_grouped_by_view_native_functions, parse_native_yaml
-from torchgen.model import FunctionSchema, NativeFunction, NativeFunctionsViewGroup
+from torchgen.model import FunctionSchema, Location, NativeFunction, NativeFunctionsViewGroup
 from torchgen.packaged.autograd.load_derivatives import add_view_copy_derivatives, create_differentiability_info
 
 from torch_impl.derivatives.entries import Entry, Formula, Rule
@@ -43,8 +43,10 @@ class _Item:
     lines: Mapping[tuple[str, str], int]
 
 
-def read(path: Path, native_functions: Path) -> tuple[Entry, ...]:
+def read(path: Path, native_functions: Path, undeclared: bool = False) -> tuple[Entry, ...]:
     """The entries of a derivatives.yaml, for operators that are declared in `native_functions`.
+
+    With `undeclared` an operator with another name than all of these is taken as its entry has it.
 
     Raises:
         DerivativesFileError: a file is missing or is not YAML, or an entry is wrong.
@@ -56,6 +58,8 @@ def read(path: Path, native_functions: Path) -> tuple[Entry, ...]:
     counter: Counter[str] = Counter()
     for item in items:
         with _blamed_on(path, item.line, item.schema):
+            if undeclared and not any(_base(schema) == _base(item.schema) for schema in by_schema):
+                _declare(item, by_signature, by_schema)
             _check(item, by_schema)
             schema, info = create_differentiability_info(_for_torchgen(item), by_signature, by_schema, counter, set())
             if schema in infos:
@@ -85,6 +89,16 @@ def _functions(
     return by_signature, by_schema, [group for group in groups if isinstance(group, NativeFunctionsViewGroup)]
 
 
+def _declare(
+    item: _Item, by_signature: dict[FunctionSchema, list[NativeFunction]], by_schema: dict[str, NativeFunction]
+) -> None:
+    """Add the operator of an entry, as an operator with derivatives of its own is declared."""
+    declared = {"func": item.schema, "dispatch": {"CompositeExplicitAutograd": "not_built"}}
+    function, _ = NativeFunction.from_yaml(declared, Location(item.schema, item.line), set())
+    by_signature[function.func.signature()].append(function)
+    by_schema[item.schema] = by_schema[str(function.func)] = function
+
+
 def _for_torchgen(item: _Item) -> dict[str, Any]:
     """The item as torchgen wants it; a fresh one, because torchgen removes what it has read."""
     made: dict[str, Any] = {"name": item.schema, "dispatch": {key: dict(of) for key, of in item.formulas.items()}}
@@ -98,7 +112,8 @@ def _check(item: _Item, by_schema: Mapping[str, NativeFunction]) -> None:
     if function is None:
         same = [schema for schema in by_schema if _base(schema) == _base(item.schema)]
         near = same or difflib.get_close_matches(item.schema, by_schema, n=1, cutoff=0.0)
-        raise ValueError("no operator has this schema; declared are\n  " + "\n  ".join(near))
+        own = "an operator of your own is judged by a spec, on the command line with --spec"
+        raise ValueError("no operator has this schema; declared are\n  " + "\n  ".join([*near, own]))
     inputs = [argument.name for argument in function.func.arguments.flat_all]
     outputs = [output.name or f"result{i}" for i, output in enumerate(function.func.returns)]
     outputs += ["result"] if len(function.func.returns) == 1 else []

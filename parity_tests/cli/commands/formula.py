@@ -68,7 +68,11 @@ def judge_formulas(path: Path, op: str | None, spec: Path | None) -> int:
         LookupError: it has no such operator.
         ValueError: a file without entries, or a spec for several.
     """
-    chosen = [entry for entry in entries(path) if entry.key == "Default"] if op is None else [lookup(op, path=path)]
+    own = spec is not None  # who brings a reference may have an operator of their own
+    if op is None:
+        chosen = [entry for entry in entries(path, undeclared=own) if entry.key == "Default"]
+    else:
+        chosen = [lookup(op, path=path, undeclared=own)]
     if spec is not None and len(chosen) != 1:
         raise ValueError(f"--spec is for one operator, and {path} has {len(chosen)}; choose one with --op")
     if not chosen:
@@ -141,14 +145,10 @@ def _severity(code: int) -> int:
 
 
 def _cases(entry: Entry, spec: Path | None) -> Sequence:
-    from parity_tests.sweep.formula_cases import FormulaCase, cases, check_formulas
-    from parity_tests.sweep.formula_function import by_formulas
+    from parity_tests.sweep.formula_cases import case_of_spec, cases
 
     if spec is None:
         return cases(entry)
     from parity_tests.cli.case_file import load_spec
 
-    check_formulas(entry)
-    moving = [name for formula in entry.vjps for name in formula.names]
-    given = load_spec(spec)
-    return [FormulaCase(by_formulas(entry, moving, {}), replace(given, dtypes=given.dtypes or ("float64",)))]
+    return [case_of_spec(entry, load_spec(spec))]

@@ -174,6 +174,53 @@ def test_an_entry_is_judged_by_a_spec(written):
     assert right.exit_code == 0, right.output
 
 
+OF_ONE_S_OWN = """
+- name: gated_rows(Tensor x, Tensor gate, Tensor rows, float scale=2.0) -> Tensor
+  x: at::zeros_like(x).index_add(0, rows, grad * (gate * scale).sigmoid())
+  gate: grad * x.index_select(0, rows) * scale * (gate * scale).sigmoid() * (1 - (gate * scale).sigmoid())
+"""
+SPEC_OF_ONE_S_OWN = """
+import torch
+from gradparity import OpSpec
+
+
+def gated_rows(x, gate, rows, scale=2.0):
+    return x.index_select(0, rows) * torch.sigmoid(scale * gate)
+
+
+spec = OpSpec.from_torch(gated_rows, inputs="x: (n,d), gate: (m,d), rows: (m) integer(0,n)", sizes="n >= 1")
+"""
+
+
+@pytest.mark.slow
+def test_an_operator_of_one_s_own_is_judged_by_its_spec(written):
+    spec = ["--op", "gated_rows", "--spec", str(written(SPEC_OF_ONE_S_OWN, "my_case.py"))]
+    right = gradparity("formula", str(written(OF_ONE_S_OWN)), *spec)
+    assert right.exit_code == 0, right.output
+    for wrong in (
+        OF_ONE_S_OWN.replace("* scale * (gate", "* (gate"),  # of the gate's slope
+        OF_ONE_S_OWN.replace("(0, rows, grad * (gate * scale)", "(0, rows, grad * (gate + scale)"),
+        OF_ONE_S_OWN.replace("scale=2.0", "scale=2.5"),
+    ):
+        told = gradparity("formula", str(written(wrong)), *spec)
+        assert told.exit_code == 1, told.output
+    with_bias = OF_ONE_S_OWN.replace("Tensor rows,", "Tensor rows, Tensor bias,")
+    assert "the spec has 3 inputs, the schema the tensors x, gate, rows, bias" in _in_a_line(
+        gradparity("formula", str(written(with_bias)), *spec).output
+    )
+
+
+def test_an_operator_of_aten_must_have_its_schema(written):
+    spec = ["--op", "sin", "--spec", str(written(SPEC, "my_case.py"))]
+    told = gradparity("formula", str(written("- name: sin(Tensor x) -> Tensor\n  x: grad\n")), *spec)
+    assert told.exit_code == 2
+    assert "no operator has this schema" in told.output
+
+
+def _in_a_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 @pytest.mark.slow
 def test_what_cannot_be_judged_is_told(written):
     path = written("- name: made_up(Tensor self) -> Tensor\n  self: grad\n")
