@@ -13,6 +13,7 @@ from parity_tests.cli.regular_file import why_no_file
 from parity_tests.cli.sources.apart import Apart
 from parity_tests.cli.sources.parameters import parameters
 from parity_tests.cli.sources.source import FailedCandidate
+from parity_tests.cli.sources.stubs import check_stubs, stubbed
 from parity_tests.harness.isolation.budget import TRIAL_SECONDS
 
 if TYPE_CHECKING:
@@ -58,7 +59,14 @@ class Named:
         from parity_tests.cli.case_file import CaseError, load_module
 
         if self.path not in modules:
-            modules[self.path] = load_module(self.path, start, in_package)
+            try:
+                modules[self.path] = load_module(self.path, start, in_package)
+            except CaseError as error:
+                missing = error.__cause__
+                if not isinstance(missing, ModuleNotFoundError) or missing.name is None:
+                    raise
+                stub = f"if nothing that is judged calls it, --stub {missing.name} stands for it"
+                raise CaseError(f"{error}; {stub}") from missing
         try:
             found = attrgetter(self.name)(modules[self.path])
         except AttributeError as error:
@@ -106,6 +114,7 @@ class AgainstReference:
         start: the folder where the paths begin.
         untrusted: whether the kernel is somebody else's, and must not run in the process that judges.
         apart: how it runs in a process of its own; None if it runs in the one that judges.
+        stubs: modules that the files import and that are not here, see `stubs`.
     """
 
     kernel: Named
@@ -116,6 +125,7 @@ class AgainstReference:
     start: Path
     untrusted: bool = False
     apart: Apart | None = None
+    stubs: tuple[str, ...] = ()
 
     @property
     def names(self) -> Sequence[str] | None:
@@ -139,6 +149,7 @@ class AgainstReference:
         found = {role: f"{(self.start / each.path).resolve()}:{each.name}" for role, each in named.items()}
         written = {"inputs": self.inputs, "sizes": self.sizes, "params": self.params}
         found |= {name: text for name, text in written.items() if text is not None}
+        found |= {"stubs": " ".join(self.stubs)} if self.stubs else {}
         return found | ({"untrusted": "True"} if self.untrusted else {})
 
     def load(self) -> tuple[OpSpec, Candidates]:
@@ -153,8 +164,9 @@ class AgainstReference:
 
         modules: dict[Path, Any] = {}
         trusted = self.apart is None
-        kernel = self.kernel.found_in(modules, self.start, in_package=True) if trusted else None
-        reference = self.reference.found_in(modules, self.start, in_package=trusted)
+        with stubbed(self.stubs):
+            kernel = self.kernel.found_in(modules, self.start, in_package=True) if trusted else None
+            reference = self.reference.found_in(modules, self.start, in_package=trusted)
         try:
             params = parameters(self.params or "")
             spec = OpSpec.from_torch(
@@ -188,18 +200,24 @@ class AgainstReference:
         options = {"--reference": str(self.reference), "--inputs": self.inputs}
         options |= {"--sizes": self.sizes, "--params": self.params}
         written = (f" {option} {shlex.quote(value)}" for option, value in options.items() if value is not None)
-        untrusted = " --untrusted" if self.untrusted else ""
-        return f"check {shlex.quote(str(self.kernel))}{''.join(written)}{untrusted}"
+        flags = [*(f" --stub {name}" for name in self.stubs), *([" --untrusted"] if self.untrusted else [])]
+        return f"check {shlex.quote(str(self.kernel))}{''.join(written)}{''.join(flags)}"
 
 
 def against_reference(
-    kernel: str, reference: str, inputs: str | None, sizes: str | None, params: str | None, untrusted: bool = False
+    kernel: str,
+    reference: str,
+    inputs: str | None,
+    sizes: str | None,
+    params: str | None,
+    untrusted: bool = False,
+    stubs: Sequence[str] = (),
 ) -> AgainstReference:
     """A kernel and its reference by their names in files.
 
     Raises:
-        ValueError: a file or a name is missing, or the inputs are; or the parameters cannot be read; or an untrusted
-            kernel is in the reference's file.
+        ValueError: a file or a name is missing, or the inputs are; or the parameters cannot be read; or a stub stands
+            for a module that is there; or an untrusted kernel is in the reference's file, or has stubs.
     """
     if inputs is None:
         raise ValueError('--reference needs the inputs, by name, with their axes: --inputs "x: (n,d), w: (d)"')
@@ -210,7 +228,10 @@ def against_reference(
             f"--untrusted: {named.path} has both the kernel and the reference, which would run with it; write the "
             "reference into a file of your own"
         )
-    return AgainstReference(named, against, inputs, sizes, params, Path.cwd(), untrusted)
+    if untrusted and stubs:
+        raise ValueError(f"--stub {stubs[0]}: a kernel that is --untrusted has none; judge it where that is installed")
+    check_stubs(stubs)
+    return AgainstReference(named, against, inputs, sizes, params, Path.cwd(), untrusted, stubs=tuple(stubs))
 
 
 def reference_of_failure(failed: FailedCandidate) -> AgainstReference:
@@ -225,8 +246,9 @@ def reference_of_failure(failed: FailedCandidate) -> AgainstReference:
     for role in ("kernel", "reference"):
         failed.file(role, origin[role].rpartition(":")[0])
     try:
-        names = (origin.get(key) for key in ("inputs", "sizes", "params"))
-        found = against_reference(origin["kernel"], origin["reference"], *names, untrusted="untrusted" in origin)
+        inputs, sizes, params = (origin.get(key) for key in ("inputs", "sizes", "params"))
+        untrusted, stubs = "untrusted" in origin, origin.get("stubs", "").split()
+        found = against_reference(origin["kernel"], origin["reference"], inputs, sizes, params, untrusted, stubs)
         return replace(found, apart=Apart(TRIAL_SECONDS)) if found.untrusted else found
     except ValueError as error:
         raise CannotLoad(f"{failed.path}: {error}") from error

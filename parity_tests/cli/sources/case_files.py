@@ -73,8 +73,7 @@ def case_file(
         ),
     ],
     reference: Annotated[
-        str | None,
-        typer.Option(help="FILE.py:NAME of the PyTorch function or module that says what it should compute."),
+        str | None, typer.Option(help="FILE.py:NAME of the PyTorch function or module that it should compute.")
     ] = None,
     inputs: Annotated[
         str | None, typer.Option(help='The inputs of the reference: "x: (n,d), w: (d) constant, t: (n) integer(0,d)".')
@@ -83,8 +82,10 @@ def case_file(
         str | None, typer.Option(help='With --inputs, rules for the sizes of their axes: "d % 2 == 0, n >= 1".')
     ] = None,
     params: Annotated[
-        str | None,
-        typer.Option(help='With --inputs, keyword parameters of both: "dim=-1, groups=c", the size of axis c.'),
+        str | None, typer.Option(help='With --inputs, keyword parameters of both: "dim=-1, groups=c", axis c\'s size.')
+    ] = None,
+    stub: Annotated[
+        list[str] | None, typer.Option(help="With --reference, a module that the files import, and is not installed.")
     ] = None,
     untrusted: Annotated[
         bool,
@@ -103,14 +104,14 @@ def case_file(
     if reference is not None:
         if len(cases) > 1:
             raise ValueError(f"--reference is about one kernel, and there are {len(cases)}; judge them one by one")
-        return [against_reference(str(cases[0]), reference, inputs, sizes, params, untrusted)]
+        return [against_reference(str(cases[0]), reference, inputs, sizes, params, untrusted, stub or ())]
     if untrusted:
         raise ValueError(
             f"--untrusted: {cases[0]} has both the spec and the candidate, and would run in the process that judges; "
             'write a reference into a file of your own: --reference FILE.py:NAME --inputs "x: (n,d)"'
         )
-    if inputs is not None or sizes is not None or params is not None:
-        raise ValueError("--inputs, --sizes and --params are about a reference: --reference FILE.py:NAME")
+    if inputs is not None or sizes is not None or params is not None or stub:
+        raise ValueError("--inputs, --sizes, --params and --stub are about a reference: --reference FILE.py:NAME")
     for case in cases:
         if reason := why_no_file(case):
             raise ValueError(f"{case}: {reason}")
