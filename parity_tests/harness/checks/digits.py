@@ -1,8 +1,9 @@
 """digits: results where formulas cancel: small and large numbers of both signs, of every order of magnitude.
 
-What is beyond the oracle's bound is a disagreement as everywhere; a map that is wrong at the sample itself is left to
-the check of its name. What is within it, and has yet lost digits that the problem does not force anybody to lose, is
-reported as such (`harness.trial.digits`); it is a disagreement, too, with `OpSpec(accurate=True)`.
+What is beyond the oracle's bound is a disagreement as everywhere, unless another right formula explains it
+(`harness.trial.other_formulas`); a map that is wrong at the sample itself is left to the check of its name. What is
+right, and has yet lost digits that the problem does not force anybody to lose, is reported as such
+(`harness.trial.digits`); it is a disagreement, too, with `OpSpec(accurate=True)`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from parity_tests.harness.findings import Comparison, Finding, NotApplicable
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.oracle.defined import has_one_value
 from parity_tests.harness.trial.digits import MOST_EFFORT, Loss, effort, losses, why_not
+from parity_tests.harness.trial.other_formulas import explained_by_another
 from parity_tests.harness.trial.trial import Trial
 
 _MAPS = ("forward", "vjp", "jvp")
@@ -56,10 +58,13 @@ def _run(trial) -> Iterator[Finding]:
             if not place and not all(f.holds for f in findings):
                 left_out.add(name)
                 continue
+            if place:
+                findings = explained_by_another(trial, name, args, findings)
             yield from findings
-            if all(isinstance(f, Comparison) and f.holds for f in findings):
+            compared = [f for f in findings if isinstance(f, Comparison) and f.holds]
+            if len(compared) == len(findings):
                 known = {label: loss.excess for label, loss in worst.items()}
-                for loss in losses(trial, name, args, findings, known):
+                for loss in losses(trial, name, args, compared, known):
                     if loss.excess > known.get(loss.comparison.label, -1.0):
                         worst[loss.comparison.label] = loss
     if left_out.issuperset(_MAPS):

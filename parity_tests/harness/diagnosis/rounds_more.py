@@ -11,14 +11,12 @@ from parity_tests.harness.findings import Comparison
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.specs.spec import FORMULAS
+from parity_tests.harness.trial.other_formulas import ALIKE
 from parity_tests.harness.trial.trial import Trial
 
 # Roundings of the largest entry, about as many as a formula has operations. The verdict does not depend on it: it only
 # keeps the remark from gross errors, which code has that does something else in the narrow format.
 _MODEST = 16
-# How far two formats may be apart in the roundings that are lost in each, which are random. The roundings of double and
-# single precision differ by 2^29, so that an error of any other kind is not that near in both.
-_ALIKE = 16
 
 
 def rounds_more(trial: Trial, wrong: Comparison) -> str | None:
@@ -60,7 +58,7 @@ def _in_proportion(trial: Trial, wrong: Comparison, roundings: float) -> str | N
     if again is None or again.holds:
         return None
     there = _roundings(again, other.u)
-    if not (math.isfinite(roundings) and roundings / _ALIKE <= there <= _ALIKE * roundings):
+    if not (math.isfinite(roundings) and roundings / ALIKE <= there <= ALIKE * roundings):
         return None
     return (
         f"{wrong.label} is off by {_rounded_up(roundings)} roundings of its largest entry, and in {other.name} by "

@@ -108,7 +108,7 @@ def losses(
     what has underflowed, says that the formula may lose everything in the format.
     """
     precision, present = trial.precision, [x for x in args if x is not None]
-    room = _errors_of_float64(trial, name, args, comparisons)
+    room = errors_of_float64(trial, name, args, comparisons)
     if not any(_suspicious(f, room[f.label], known.get(f.label), precision).any() for f in comparisons):
         return
     program, zero = trial.oracle.traced(name, args, by_autodiff=False)
@@ -119,14 +119,14 @@ def losses(
     problem = Problem.of(program, present, precision)
     errors = problem.errors([by_label[label].candidate for label in labels])
     judged = [
-        _is_same(exact, by_label[label].oracle, room[label]) & _is_beyond(error, exact, known.get(label), precision)
+        is_same(exact, by_label[label].oracle, room[label]) & _is_beyond(error, exact, known.get(label), precision)
         for label, exact, error in zip(labels, problem.values, errors, strict=True)
     ]
 
     def lost_digits(forced: list[np.ndarray]) -> list[np.ndarray]:
         """Where each result has lost digits, if this is what the problem forces."""
         every = zip(judged, errors, forced, problem.values, strict=True)
-        return [j & (error > TIMES * least + _own(exact, precision)) for j, error, least, exact in every]
+        return [j & (error > allowed_by(least, exact, precision)) for j, error, least, exact in every]
 
     def excused(forced: list[np.ndarray]) -> bool:
         return not any(lost.any() for lost in lost_digits(forced))
@@ -139,10 +139,11 @@ def losses(
         labels, problem.values, errors, found, judged, lost_places, strict=True
     ):
         if lost.any():
-            allowed = TIMES * forced + _own(exact, precision)
+            allowed = allowed_by(forced, exact, precision)
             f = by_label[label]
             shown = Comparison(label, f.candidate, exact, np.where(j, allowed, np.inf), f.circumstance, (name, args))
-            excess = np.divide(error, forced, out=np.zeros_like(error), where=lost)
+            with np.errstate(divide="ignore"):  # nothing may be forced, as where a guard leaves only a constant
+                excess = np.divide(error, forced, out=np.zeros_like(error), where=lost)
             yield _loss(shown, excess, forced, precision)
 
 
@@ -172,6 +173,11 @@ def _forced_in_float64(
     return total
 
 
+def allowed_by(forced: np.ndarray, exact: np.ndarray, precision: Precision) -> np.ndarray:
+    """The error of a result that has lost no digits but those that the problem forces to be lost."""
+    return TIMES * forced + _own(exact, precision)
+
+
 def _own(exact: np.ndarray, precision: Precision) -> np.ndarray:
     """What a result may be off besides what the problem forces."""
     return relative(precision) * np.abs(exact) + TIMES * precision.tiny
@@ -199,7 +205,7 @@ def _suspicious(f: Comparison, room: np.ndarray, known: float | None, precision:
     return np.isfinite(room) & (f.bound > allowed) & (f.error + room > allowed)
 
 
-def _errors_of_float64(
+def errors_of_float64(
     trial: Trial, name: str, args: Arrays, comparisons: Sequence[Comparison]
 ) -> dict[str, np.ndarray]:
     """How far the oracle's float64 may be off, by label: the bound is proportional to the roundoff.
@@ -217,7 +223,8 @@ def _errors_of_float64(
     return room
 
 
-def _is_same(exact: np.ndarray, oracle: np.ndarray, room: np.ndarray) -> np.ndarray:
+def is_same(exact: np.ndarray, oracle: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """Where the oracle's float64 is the exact result but for its rounding."""
     with np.errstate(invalid="ignore"):
         return np.isfinite(room) & (np.abs(exact - oracle) <= room)
 
