@@ -5,20 +5,24 @@ A result that is within the bound of float32 inside, rounded once, is as good as
 with runs of right code in which every operation is rounded: see `harness.statistics`; of the oracle's program or, where
 a shift of the inputs changes nothing, of the program after that. What no right code would do is a suspicion, and the
 verdict SUSPECT. The report says for each result which arithmetic explains it.
+
+Where two numbers are equal, as in 16 bits some of a thousand random pairs are, the oracle's derivative is a choice, and
+another right choice differs by more than rounding. Entries at which the oracle jumps are left out of the comparison.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.findings import Comparison, Explanation, Finding, NotApplicable, Suspicion
+from parity_tests.harness.findings import Comparison, Convention, Explanation, Fact, Finding, NotApplicable, Suspicion
 from parity_tests.harness.numbers.contracts import THROUGHOUT, Arithmetic
 from parity_tests.harness.oracle.arithmetics import has_constants_to_round, ladder, right_code, terms
+from parity_tests.harness.oracle.kinks import jumps
 from parity_tests.harness.oracle.oracle import Arrays, Oracle
 from parity_tests.harness.oracle.shifts import shifted
 from parity_tests.harness.statistics.scores import RUNS, Errors, scores
@@ -31,7 +35,8 @@ _MAPS = ("forward", "vjp", "jvp")
 class _Result:
     """A result that is within its bound, at its place among those of its map, and what right code computes there.
 
-    `oracle`: the one whose program right code runs; that of the trial, or the same after a shift.
+    `oracle`: the one whose program right code runs; that of the trial, or the same after a shift. `has_choice`: whether
+    the candidate was seen to choose otherwise than the oracle.
     """
 
     comparison: Comparison
@@ -41,6 +46,12 @@ class _Result:
     is_inside_float32: bool
     trial: Trial
     oracle: Oracle
+    has_choice: bool = False
+
+    @property
+    def jumping(self) -> np.ndarray:
+        """A mask of the entries at which another choice at a kink is as right as the oracle's."""
+        return jumps(self.trial, self.name, self.args)[self.place] > 0
 
     @property
     def runs(self) -> list[np.ndarray]:
@@ -72,8 +83,8 @@ def _run(trial: Trial) -> Iterator[Finding]:
             raised = raised if name == "jvp" else error  # of forward mode the check "jvp" reports it
             continue
         yield from (f for f in found if f.holds)  # what is wrong is left to the check of its name
-        if all(isinstance(f, Comparison) and f.holds for f in found):
-            results += _results(trial, name, args, [f for f in found if isinstance(f, Comparison)])
+        if all(f.holds and not isinstance(f, Fact) for f in found):
+            results += _results(trial, name, args, found)
     if not results and raised is None:
         raise NotApplicable("all results are wrong at the sample, which the checks of these maps report")
     yield from _explained(trial, results)
@@ -81,10 +92,12 @@ def _run(trial: Trial) -> Iterator[Finding]:
         raise raised
 
 
-def _results(trial: Trial, name: str, args: Arrays, comparisons: list[Comparison]) -> Iterator[_Result]:
+def _results(trial: Trial, name: str, args: Arrays, found: Sequence[Finding]) -> Iterator[_Result]:
+    comparisons = [f for f in found if isinstance(f, Comparison)]
+    chosen = {f.label for f in found if isinstance(f, Convention)}
     inside = _bounds(trial, name, args, ladder(trial.oracle, trial.sample)[0])
     for i, (f, bound) in enumerate(zip(comparisons, inside, strict=True)):
-        yield _Result(f, name, i, args, bool((f.error <= bound).all()), trial, trial.oracle)
+        yield _Result(f, name, i, args, bool((f.error <= bound).all()), trial, trial.oracle, f.label in chosen)
 
 
 def _bounds(trial: Trial, name: str, args: Arrays, arithmetic: Arithmetic) -> list[np.ndarray]:
@@ -115,13 +128,24 @@ def _explained(trial: Trial, results: list[_Result]) -> Iterator[Finding]:
 
 
 def _suspicion(trial: Trial, result: _Result, shown: str | None) -> Suspicion | None:
+    """What does not look like rounding; not what a choice at a kink explains, which is looked for only then."""
+    none = np.zeros(result.comparison.oracle.shape, bool)
+    if result.has_choice:
+        return _suspicion_elsewhere(trial, result, shown, result.jumping)
+    suspicion = _suspicion_elsewhere(trial, result, shown, none)
+    if suspicion is None or not (jumping := result.jumping).any():
+        return suspicion
+    return _suspicion_elsewhere(trial, result, shown, jumping)
+
+
+def _suspicion_elsewhere(trial: Trial, result: _Result, shown: str | None, left_out: np.ndarray) -> Suspicion | None:
     f = result.comparison
     # Both with the error of the oracle's own value, which is far below the format's.
     with np.errstate(invalid="ignore"):
         error, runs = f.candidate - f.oracle, [run - f.oracle for run in result.runs]
     spacing = trial.precision.spacing(np.where(np.isfinite(f.oracle), f.oracle, 0.0))
     bound = result.bound(THROUGHOUT)
-    errors = Errors.of(np.where(np.isfinite(bound), error, np.nan), runs, spacing, bound)
+    errors = Errors.of(np.where(np.isfinite(bound) & ~left_out, error, np.nan), runs, spacing, bound)
     like = trial.oracle.map(result.name).results[result.place].like
     summands = terms(trial.oracle, result.name, result.args)[f.label]
     compared = {t.text: trial.oracle.compared(result.name, like, t.value) for t in summands}
