@@ -19,6 +19,7 @@ from parity_tests.harness.findings import Comparison, Finding, Verdict
 from parity_tests.harness.judging import remedies
 from parity_tests.harness.judging.kept_certificates import KeptCertificates, why_not_trusted
 from parity_tests.harness.judging.row_findings import with_findings
+from parity_tests.harness.maps import BASES
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.certificate import certify
@@ -159,11 +160,19 @@ class CertifiedOracle:
         return None
 
     def certificate(self, name: str) -> Certificate:
-        """The certificate of one of the oracle's maps, computed once."""
+        """The certificate of one of the oracle's maps, computed once; none of the derivative of a map that has none.
+
+        The witnesses of a derivative compare it with the map that it differentiates. Where that is wrong, as the 0 that
+        JAX has for the derivative of a complex sign, they agree on the derivative of a wrong function.
+        """
         if name not in self._certificates:
             blank = Row(self.oracle.spec.name, ORACLE, name, self._kind.name, self._device, Verdict.PASS, 0.0, 0)
             if self.unusable is not None:
                 return Certificate(replace(blank, verdict=Verdict.UNRESOLVED, reason=self.unusable))
+            if BASES.get(BASES[name]) and not (below := self.certificate(BASES[name]).row).passed:
+                disagree = below.verdict is Verdict.MISMATCH
+                reason = f"it differentiates {below.check}: {below.reason}" if disagree else below.reason
+                return Certificate(replace(blank, verdict=Verdict.UNRESOLVED, reason=reason))
             with pinned(self._device):
                 self._certificates[name] = self._kept_or_new(name, blank)
         return self._certificates[name]

@@ -453,3 +453,31 @@ def test_the_script_agrees_once_it_is_mended(failed, tmp_path):
     mended.write_text(_CASE.replace("w * y, w * x", "w * y.conj(), w * x.conj()"))
     done = subprocess.run([sys.executable, script, mended], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+# JAX's derivative of a complex sign is 0, and so is every derivative of that, on which all witnesses agree.
+
+
+@pytest.fixture(scope="module")
+def of_sign() -> Report:
+    return crosscheck(torch.sgn, spec(jnp.sign), checks=["vjp", "vjp_of_vjp", "jvp_of_jvp"], dtypes=["complex128"])
+
+
+@pytest.mark.parametrize("name", ["vjp_of_vjp", "jvp_of_jvp"])
+def test_an_oracle_that_is_wrong_in_first_order_judges_nobody_in_second(of_sign, name):
+    below = name.split("_of_")[1]
+    (certificate,) = (row for row in of_sign.rows if (row.candidate, row.check) == (ORACLE, name))
+    assert certificate.verdict is Verdict.UNRESOLVED
+    assert (
+        certificate.reason
+        == f"it differentiates {below}: Taylor rate of {below} is 1.00; it is 2 for a right derivative"
+    )
+    (row,) = (row for row in rows(of_sign) if row.check == name)
+    assert row.verdict is Verdict.UNRESOLVED
+
+
+def test_a_wrong_second_derivative_is_convicted_by_an_oracle_that_is_right_in_both():
+    right = spec(lambda x: x / jnp.sqrt(jnp.real(x * jnp.conj(x))))
+    assert judged(torch.sgn, right, "vjp_of_vjp", "complex128").verdict is Verdict.PASS
+    detached = judged(lambda x: x / x.abs().detach(), right, "vjp_of_vjp", "complex128")
+    assert detached.verdict is Verdict.MISMATCH

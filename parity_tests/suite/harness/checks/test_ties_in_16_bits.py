@@ -1,4 +1,4 @@
-"""low_precision: where two numbers are equal a derivative is a choice, which is right and does not look like rounding."""
+"""low_precision: where two numbers are equal a derivative is a choice, which is right and not like rounding at all."""
 
 from __future__ import annotations
 
