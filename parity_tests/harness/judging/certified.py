@@ -366,8 +366,7 @@ def _without_disagreement(row: Row, oracle: Oracle, name: str, special: SpecialP
         return replace(row, verdict=Verdict.UNRESOLVED, reason=values.why_never_finite())
     if oracle.is_surrogate(name):
         return replace(row, reason=_SURROGATE[name])
-    contradiction = special.contradiction(name)
-    return row if contradiction is None else replace(row, verdict=Verdict.UNRESOLVED, reason=contradiction)
+    return replace(row, reason=special.contradiction(name) or "")
 
 
 def _remedy(oracle: Oracle) -> str:

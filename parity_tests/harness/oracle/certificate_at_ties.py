@@ -9,7 +9,7 @@ are not judged here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jax
@@ -18,9 +18,10 @@ from jax.extend import core
 
 from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.harness.numbers.complex_parts import products
+from parity_tests.harness.numbers.fingerprint import fingerprint
 from parity_tests.harness.numbers.formats import FLOAT64
-from parity_tests.harness.oracle.oracle import Oracle
-from parity_tests.harness.oracle.points import Placement, placements
+from parity_tests.harness.oracle.oracle import Arrays, Oracle
+from parity_tests.harness.oracle.points import placements
 from parity_tests.harness.oracle.taylor import taylor_test
 from parity_tests.harness.specs.domains import as_constant
 from parity_tests.harness.specs.samples import Sample
@@ -50,13 +51,13 @@ class SpecialPoints:
     def contradiction(self, name: str) -> str | None:
         """A sentence that says where the oracle's derivative contradicts the slopes of its own values; None if nowhere.
 
-        A derivative of higher order rests on the maps that it differentiates, which are tested first.
+        Nor is anything said of a map that differentiates a wrong one: what is said of that is enough.
         """
         for which in reversed(list(_differentiated(name))):
             if which not in self._found:
                 self._found[which] = self._contradiction_of(which)
             if self._found[which] is not None:
-                return self._found[which]
+                return self._found[which] if which == name else None
         return None
 
     def _contradiction_of(self, name: str) -> str | None:
@@ -67,17 +68,37 @@ class SpecialPoints:
             if place.kind not in _KINDS:
                 continue
             try:
-                found = _contradiction_at(self._oracle, name, self._sample, place)
+                found = _contradiction_at(self._oracle, name, self._sample, place.primals)
             except Exception:  # a solver may refuse such a point, or a rounding rule may be missing
                 continue
             if found is not None:
                 slope, differences = found
                 return (
-                    f"the oracle is wrong here: where {place.name} (sample {self._sample.name}), its {name} along one "
-                    f"direction is {slope:.6g}, the slope of the values of its {BASES[name]} is "
-                    f"{differences:.6g}{_rules(self._oracle, name, self._sample)}"
+                    f"the oracle is wrong where {place.name} (sample {self._sample.name}): the derivative of its "
+                    f"{BASES[name]} along one direction is {slope:.6g}, the slope of its values "
+                    f"{differences:.6g}{_rules(self._oracle, name, self._sample)}; there it judges by the limits of "
+                    "its derivative"
                 )
         return None
+
+
+def is_wrong_at(oracle: Oracle, name: str, sample: Sample, primals: Arrays) -> bool:
+    """Return whether a map, or one that it differentiates, contradicts the slopes of its own values at these inputs."""
+    present = [x for x in primals if x is not None]
+    if oracle.is_complex or oracle.spec.surrogate is not None or len(present) < len(primals):
+        return False
+    key = ("wrong at", name, *map(fingerprint, present))
+    if key not in oracle.kept:
+        sample = replace(sample)  # a copy: what is drawn here is none of the arguments that a failure tells
+        oracle.kept[key] = any(_contradicts(oracle, which, sample, present) for which in _differentiated(name))
+    return oracle.kept[key]
+
+
+def _contradicts(oracle: Oracle, name: str, sample: Sample, primals: Sequence[np.ndarray]) -> bool:
+    try:
+        return _contradiction_at(oracle, name, sample, primals) is not None
+    except Exception:  # a solver may refuse such a point, or a rounding rule may be missing
+        return False
 
 
 def _differentiated(name: str) -> Iterator[str]:
@@ -135,14 +156,16 @@ def _inner(weights: Sequence[np.ndarray], values: Sequence[np.ndarray]) -> float
     return sum(float(np.sum(products(w, y))) for w, y in zip(weights, values, strict=True))
 
 
-def _contradiction_at(oracle: Oracle, name: str, sample: Sample, place: Placement) -> tuple[float, float] | None:
+def _contradiction_at(
+    oracle: Oracle, name: str, sample: Sample, primals: Sequence[np.ndarray]
+) -> tuple[float, float] | None:
     """The oracle's derivative in some direction and the slope of its values there, if the two contradict; else None.
 
     They contradict if they differ although everything else agrees with the slope: the slopes on both sides, the slopes
     over several steps, and the derivative at points all around, whose limit is the derivative at the point itself.
     """
     with np.errstate(all="ignore"):
-        for line in _lines(oracle, name, sample, place):
+        for line in _lines(oracle, name, sample, primals):
             slope, between = line.derivative(line.x), line.difference(_NEAR)
             off = abs(slope - between)
             if not off > _SUSPICIOUS * (abs(slope) + abs(between)):
@@ -190,17 +213,17 @@ def _apart(numbers: Sequence[float], middle: float) -> float:
     return float(distances.max()) if np.isfinite(distances).all() else np.inf
 
 
-def _lines(oracle: Oracle, name: str, sample: Sample, place: Placement) -> Iterator[_Line]:
+def _lines(oracle: Oracle, name: str, sample: Sample, primals: Sequence[np.ndarray]) -> Iterator[_Line]:
     """A random direction, then one entry of each input, since a random direction may meet a kink in another entry."""
     m, count = oracle.map(name), len(oracle.inputs)
-    shapes = oracle.shapes(tuple(x.shape for x in place.primals))
+    shapes = oracle.shapes(tuple(x.shape for x in primals))
 
     def draw(what: str, slots: Sequence) -> list[np.ndarray]:
         roles = ((s, f"certificate at ties {what} {s.label}") for s in slots)
         return [as_constant(oracle.direction(sample, role, s.like, shapes)) for s, role in roles]
 
     base = m.arguments[: m.base]
-    x = [*place.primals, *draw("at", base[count:])]
+    x = [*primals, *draw("at", base[count:])]
     p, w = draw("along", base), draw("against", oracle.map(BASES[name]).results)
     yield _Line(oracle, name, x, p, w)
     for i in range(count):

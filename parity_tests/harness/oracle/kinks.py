@@ -20,6 +20,7 @@ from parity_tests.harness.findings import Comparison, Convention, Fact, Finding
 from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import FLOAT64
+from parity_tests.harness.oracle.certificate_at_ties import is_wrong_at
 from parity_tests.harness.oracle.defined import OracleAtSample
 from parity_tests.harness.oracle.one_sided import FAR, NEAR, Limit, limits_along, moved
 from parity_tests.harness.oracle.oracle import Arrays, Oracle
@@ -51,7 +52,7 @@ def accept_one_sided_derivatives(
     if _most_equal(args[: len(point.oracle.inputs)]) > _RESOLVED:
         findings = _of_any_choice(point, name, args, findings, where_it_jumps=True)
     compared_findings = list(_at_kinks(point, name, args, findings, circumstance))
-    yield from _of_any_choice(point, name, args, compared_findings)
+    yield from _where_the_oracle_is_wrong(point, name, args, _of_any_choice(point, name, args, compared_findings))
 
 
 def _most_equal(inputs: Arrays) -> int:
@@ -155,6 +156,31 @@ def _by_limits(
         text = f"add up to {together:g}, all derivatives nearby to {total:g}"
         return [*compared_findings, Fact(", ".join(f.label for f in gradients), False, text, circumstance)]
     return [*compared_findings, *chosen]
+
+
+def _where_the_oracle_is_wrong(
+    point: OracleAtSample, name: str, args: Arrays, findings: Sequence[Finding]
+) -> Iterator[Finding]:
+    """The findings, in which entries of a derivative that is wrong at this point alone are compared with its limits.
+
+    A derivative has no isolated value (Darboux): where the oracle's is not between its own limits, and contradicts the
+    slopes of its own values besides, as JAX's rule of `minimum` does in `where(x > 0, x, exp(minimum(x, 0)))`, the
+    limits are right. The certificate says so.
+    """
+    wrong = {f.label: f.wrong for f in findings if isinstance(f, Comparison) and f.wrong.any()}
+    if not wrong or not is_wrong_at(point.oracle, name, point.sample, args[: len(point.oracle.inputs)]):
+        yield from findings
+        return
+    directions = list(_directions(point.oracle, point.sample))[-_RANDOM:]  # along which no entry stays at the point
+    limits, _ = limits_along(point, name, args, directions, wrong, own_value_stands=False)
+    for f in findings:
+        if not isinstance(f, Comparison) or f.label not in wrong or f.label in _binding(point, name):
+            yield f
+            continue
+        limit = limits[f.label]
+        room = limit.bound + limit.drift
+        isolated = limit.known & ((f.oracle < limit.low - room) | (f.oracle > limit.high + room))
+        yield _within(point, name, f, limit, isolated & wrong[f.label])
 
 
 def _binding(point: OracleAtSample, name: str) -> set[str]:

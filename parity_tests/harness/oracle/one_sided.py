@@ -46,6 +46,7 @@ def limits_along(
     args: Arrays,
     directions: Sequence[Sequence[np.ndarray]],
     in_question: Mapping[str, np.ndarray],
+    own_value_stands: bool = True,
 ) -> tuple[dict[str, Limit], float | None]:
     """The limits of each result of a map, by its label; and the sum of all gradients together, as in `Limit.sum`.
 
@@ -54,7 +55,8 @@ def limits_along(
         name: the map.
         args: the arguments of the map.
         directions: the directions from which the inputs are approached.
-        asked: by label, a mask of the entries whose limits matter.
+        in_question: by label, a mask of the entries whose limits matter.
+        own_value_stands: whether the oracle's own value is taken where there is no jump; not where that is wrong.
     """
     near, far = (_range(point, name, args, directions, h, in_question) for h in (NEAR, FAR))
     truths = point.truth(name, args)
@@ -77,7 +79,7 @@ def limits_along(
             drift = 2 * np.maximum(np.abs(low_far - low), np.abs(high_far - high)) * (NEAR / FAR)
         known = np.isfinite(width) & np.isfinite(width_far) & np.isfinite(bound + drift)
         # Where there is no jump, or the limits are not known, the oracle's own value is taken if it is a number.
-        stands = np.isfinite(value) & ~unbounded & ~(known & jumps)
+        stands = np.isfinite(value) & ~unbounded & ~(known & jumps) & own_value_stands
         # An oracle that chooses between entries may jump by less than its own error, which then counts.
         unseen = known & (width > width_far / 4) & point.oracle.chooses
         low, high = np.where(stands, value, low), np.where(stands, value, high)
