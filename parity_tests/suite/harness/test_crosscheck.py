@@ -13,7 +13,7 @@ import torch
 from parity_tests import OpSpec, Verdict, assert_parity, crosscheck
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.crosscheck import as_candidate, asserting, assertions, named
+from parity_tests.harness.crosscheck import as_candidate, asserting, assertions, named, select_precisions
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.report.results import ORACLE
 
@@ -289,6 +289,30 @@ def test_several_candidates_that_cannot_be_used():
         crosscheck({"mine": square}, SQUARE, name="yours")
     with pytest.raises(ValueError, match="no candidate is given, so nothing would be judged"):
         crosscheck({}, SQUARE)
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "quick"),
+    [
+        (None, ["float64", "bfloat16"]),
+        (["float32", "bfloat16", "float16"], ["float32", "bfloat16"]),  # of a reference that casts to float32
+        (["bfloat16", "float16"], ["bfloat16"]),
+        (["float16"], ["float16"]),
+    ],
+)
+def test_the_formats_of_a_quick_run(dtypes, quick):
+    spec = OpSpec("square", primal=square, signature="(n)->(n)", dtypes=dtypes)
+    assert [precision.name for precision in select_precisions(None, spec, quick=True)] == quick
+
+
+def test_a_quick_run_judges_the_format_in_which_the_reference_computes():
+    """A mistake of a thousandth is within the bound of bfloat16."""
+
+    def reference(x):
+        return torch.tanh(x.float()).to(x.dtype)
+
+    wrong = crosscheck(lambda x: 1.001 * torch.tanh(x), reference, inputs="x: (n)", checks=["forward"], quick=True)
+    assert [row.dtype for row in rows(wrong) if row.verdict is Verdict.MISMATCH] == ["float32"]
 
 
 def test_a_quick_run():
