@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from parity_tests.harness.findings import Comparison
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.specs.spec import FORMULAS
-from parity_tests.harness.trial.other_formulas import ALIKE
+from parity_tests.harness.trial.other_formulas import ALIKE, nearby
 from parity_tests.harness.trial.trial import Trial
 
 # Roundings of the largest entry, about as many as a formula has operations. The verdict does not depend on it: it only
@@ -28,6 +29,8 @@ def rounds_more(trial: Trial, wrong: Comparison) -> str | None:
     precision = trial.precision
     if wrong.call is None:
         return None
+    if not wrong.oracle[wrong.wrong].any():
+        return _noise_about_zero(trial, wrong)
     roundings = _roundings(wrong, precision.u)
     narrow = precision is not precision.double
     there = trial.oracle.spec.exists_in(precision.double.name)
@@ -64,6 +67,31 @@ def _in_proportion(trial: Trial, wrong: Comparison, roundings: float) -> str | N
         f"{wrong.label} is off by {_rounded_up(roundings)} roundings of its largest entry, and in {other.name} by "
         f"{_rounded_up(there)}: the error goes with the roundoff, so the formula equals the oracle's and loses digits "
         f"that the oracle's does not; if that loss is intended, give the formula as {_where_to_give_it(wrong)}"
+    )
+
+
+def _noise_about_zero(trial: Trial, wrong: Comparison) -> str | None:
+    """What to say where the oracle has exactly 0, and the candidate what rounding leaves of terms that cancel.
+
+    A single result may be 0 by chance, so that the largest of several arguments nearby counts.
+    """
+    assert wrong.call is not None
+    double, single = trial.precision.double, trial.precision.single
+    most: dict[Precision, float] = {}
+    for precision in (double, single):
+        if not trial.oracle.spec.exists_in(precision.name):
+            return None
+        calls = [(wrong.call[0], args) for args in nearby(trial, wrong.call[1], precision)]
+        again = [_again(trial, replace(wrong, call=call), precision) for call in calls]
+        if any(f is None or f.oracle[wrong.wrong].any() for f in again):
+            return None
+        most[precision] = max(float(np.max(f.error[wrong.wrong])) for f in again if f is not None)
+    in_double, in_single = most[double] / double.u, most[single] / single.u
+    if not (math.isfinite(in_double) and 0 < in_double <= ALIKE * in_single and in_single <= ALIKE * in_double):
+        return None
+    return (
+        f"{wrong.label} is noise of rounding where 0 is exact: nearby up to {most[double]:.2g} in {double.name} and "
+        f"{most[single]:.2g} in {single.name}, as terms that cancel leave it; no wrong derivative is of that size"
     )
 
 

@@ -33,7 +33,7 @@ from parity_tests.harness.trial.trial import Trial
 # How far two formats may be apart in the roundings that are lost in each, which are random. The roundings of double and
 # single precision differ by 2^29, so that an error of any other kind is not that near in both.
 ALIKE = 16
-_NEARBY = 8  # arguments, at one of which the error is hardly small by chance
+_NEARBY = 8  # arguments nearby, at one of which the error is hardly small by chance
 # Relative: enough for a difference of large numbers to be rounded in another way, of which the largest error is known
 # by it; and so little that an exponential of the largest numbers tried, 88, changes by a third.
 _STEP = 2.0**-8
@@ -97,9 +97,9 @@ def _predicted(trial: Trial, name: str, args: Arrays) -> dict[str, np.ndarray]:
     most: dict[tuple[str, str], np.ndarray] = {}
     program = trial.oracle.traced(name, args, by_autodiff=False).closed
     for precision in (double, single):
-        for nearby in _nearby(trial, args, precision):
-            problem = Problem.of(program, nearby, double)
-            errors = _errors_in(trial.in_format(precision), name, args, nearby, problem)
+        for other in nearby(trial, args, precision):
+            problem = Problem.of(program, [x for x in other if x is not None], double)
+            errors = _errors_in(trial.in_format(precision), name, other, problem)
             if errors is None:
                 return {}
             for label, error in errors.items():
@@ -114,25 +114,22 @@ def _predicted(trial: Trial, name: str, args: Arrays) -> dict[str, np.ndarray]:
     return predicted
 
 
-def _nearby(trial: Trial, args: Arrays, precision: Precision) -> list[list[np.ndarray]]:
-    """Arguments near these that are exact in a format, without those that are absent.
+def nearby(trial: Trial, args: Arrays, precision: Precision) -> list[Arrays]:
+    """Arguments near these that are exact in a format, and have all of its digits.
 
-    They have all of its digits: of numbers of single precision many a sum is exact in double precision.
+    Of arguments that have fewer, as those of single precision have for double precision, many a sum is exact.
     """
     rng = np.random.default_rng([trial.sample.seed, len(args)])
     return [
-        [precision.rounded(x * (1 + _STEP * rng.uniform(-1, 1, x.shape))) for x in args if x is not None]
+        [None if x is None else precision.rounded(x * (1 + _STEP * rng.uniform(-1, 1, x.shape))) for x in args]
         for _ in range(_NEARBY)
     ]
 
 
-def _errors_in(
-    there: Trial, name: str, args: Arrays, nearby: Sequence[np.ndarray], problem: Problem
-) -> dict[str, np.ndarray] | None:
-    """The candidate's errors in a format at arguments nearby, by the label of the result; None if it has no such."""
-    present = iter(nearby)
+def _errors_in(there: Trial, name: str, args: Arrays, problem: Problem) -> dict[str, np.ndarray] | None:
+    """The candidate's errors in a format, by the label of the result; None if it has no such results."""
     try:
-        results = there.evaluate(name, [None if x is None else next(present) for x in args])
+        results = there.evaluate(name, args)
     except Exception:  # the row of that format says so
         return None
     zero, slots = there.oracle.traced(name, args, by_autodiff=False).zero, there.oracle.map(name).results

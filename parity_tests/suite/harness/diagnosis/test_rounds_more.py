@@ -196,3 +196,21 @@ def test_a_format_that_the_operator_is_not_judged_in_is_not_asked():
         return torch.sigmoid(x)
 
     assert "roundoff" not in (said(sigmoid, only, "float64", "vjp") or "")
+
+
+# The slope of copysign does not depend on the size of x, so that its second derivative is exactly 0.
+COPYSIGN = OpSpec("copysign", primal=jnp.copysign, signature="(n),(n)->(n)")
+
+
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
+def test_noise_where_0_is_exact_is_said_to_be_noise(dtype):
+    text = said(torch.copysign, COPYSIGN, dtype, "vjp_of_vjp")
+    assert text is not None
+    assert text.startswith("x1_bar is noise of rounding where 0 is exact: nearby up to ")
+    assert text.endswith("no wrong derivative is of that size")
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e-8, 1e-13])
+def test_a_wrong_number_where_0_is_exact_is_no_noise(size):
+    wrong = unary_function(lambda x: x + 1, lambda x, g: g * (1 + size * x))
+    assert "noise" not in (said(wrong, check="vjp_of_vjp", dtype="float64") or "")
