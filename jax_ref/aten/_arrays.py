@@ -35,15 +35,14 @@ def take(x: Array, index: np.ndarray, axis: int) -> Array:
     return jnp.take(x, jnp.asarray(index), axis=axis, mode="clip")
 
 
-def weighted(x: Array, index: np.ndarray, weight: np.ndarray, axis: int) -> Array:
-    """Return the sums Σₖ weight[i, k] x[index[i, k]] along an axis; what has the weight NaN is no part of them."""
+def weighted(x: Array, index: np.ndarray, part: np.ndarray, axis: int, weight: Array | None = None) -> Array:
+    """Return the sums Σₖ weight[i, k] x[index[i, k]] along an axis, over the k of a mask; a weight is 1 by default."""
     axis %= x.ndim
-    shape = (1,) * axis + weight.shape + (1,) * (x.ndim - axis - 1)
-    part = ~np.isnan(weight)
+    shape = (1,) * axis + part.shape + (1,) * (x.ndim - axis - 1)
     terms = take(x, np.where(part, index, 0), axis)
     terms = jnp.where(jnp.asarray(part.reshape(shape)), terms, jnp.zeros_like(terms))
-    if not np.all(weight[part] == 1):
-        terms = terms * jnp.asarray(np.where(part, weight, 0).reshape(shape), x.dtype)
+    if weight is not None:
+        terms = terms * weight.reshape(shape).astype(x.dtype)
     return terms.sum(axis + 1).astype(x.dtype)
 
 

@@ -42,7 +42,7 @@ def _averaged(
         n = x.shape[axis]
         start = np.arange(_outputs(n, k, s, p, 1, ceil_mode)) * s - p
         index = start[:, None] + np.arange(k)
-        x = weighted(x, index, np.where((index >= 0) & (index < n), 1.0, np.nan), axis)
+        x = weighted(x, index, (index >= 0) & (index < n), axis)
         end = np.minimum(start + k, n + p)
         count = end - start if count_include_pad else np.minimum(end, n) - np.maximum(start, 0)
         counts = np.multiply.outer(counts, count)
@@ -105,7 +105,7 @@ def _adaptive_averaged(self: ArrayLike, output_size: Ints, axes: int) -> Array:
     for i, out in enumerate(per_axis(output_size, axes)):
         axis = x.ndim - axes + i
         index, part = _adaptive(x.shape[axis], out)
-        x = weighted(x, index, np.where(part, 1.0, np.nan), axis)
+        x = weighted(x, index, part, axis)
         counts = np.multiply.outer(counts, part.sum(1))
     return _divided(x, counts)
 

@@ -1,4 +1,8 @@
-"""Resampling of one to three axes to an output size. A scale, if given, is used in place of the ratio of sizes."""
+"""Resampling of one to three axes to an output size. A scale, if given, is used in place of the ratio of sizes.
+
+NumPy finds the neighbours of an output entry. Their weights are computed in JAX, as a part of the program, since others
+round where they compute them: a constant would count as exact.
+"""
 
 from __future__ import annotations
 
@@ -75,25 +79,40 @@ def _upsample_nearest_exact3d(
     return _nearest(self, output_size, [scales_d, scales_h, scales_w], True)
 
 
-def _hat(t: np.ndarray) -> np.ndarray:
+Kernel = Callable[
+    [Array, np.ndarray], Array
+]  # of the distance t, and of what NumPy has for it, which chooses the branch
+
+
+def _real(x: Array) -> jnp.dtype:
+    """The dtype of weights: at least float32, as PyTorch has them."""
+    return jnp.promote_types(x.dtype, jnp.float32)
+
+
+def _hat(t: Array, at: np.ndarray) -> Array:
     """1 - |t|, and 0 beyond 1."""
-    return np.maximum(1 - np.abs(t), 0)
+    return jnp.where(np.abs(at) < 1, 1 - jnp.abs(t), jnp.zeros_like(t))
 
 
-def _cubic(a: float) -> Callable[[np.ndarray], np.ndarray]:
+def _cubic(a: float) -> Kernel:
     """Keys' cubic kernel, which is 0 beyond 2, with its slope a at 1."""
 
-    def kernel(t: np.ndarray) -> np.ndarray:
-        t = np.abs(t)
+    def kernel(t: Array, at: np.ndarray) -> Array:
+        t, at = jnp.abs(t), np.abs(at)
         near, far = ((a + 2) * t - (a + 3)) * t * t + 1, ((t - 5) * t + 8) * t * a - 4 * a
-        return np.where(t < 1, near, np.where(t < 2, far, 0))
+        return jnp.where(at < 1, near, jnp.where(at < 2, far, jnp.zeros_like(t)))
 
     return kernel
 
 
-def _lanczos(t: np.ndarray) -> np.ndarray:
+def _lanczos(t: Array, at: np.ndarray) -> Array:
     """sinc(t) sinc(t / 3), and 0 beyond 3."""
-    return np.where(np.abs(t) < 3, np.sinc(t) * np.sinc(t / 3), 0)
+
+    def sinc(t: Array) -> Array:
+        angle = jnp.where(at == 0, jnp.ones_like(t), np.pi * t)
+        return jnp.where(at == 0, jnp.ones_like(t), jnp.sin(angle) / angle)
+
+    return jnp.where(np.abs(at) < 3, sinc(t) * sinc(t / 3), jnp.zeros_like(t))
 
 
 def _linear(self: ArrayLike, output_size: Sizes, align_corners: bool, scales: Sequence[Scale]) -> Array:
@@ -103,13 +122,20 @@ def _linear(self: ArrayLike, output_size: Sizes, align_corners: bool, scales: Se
         n = x.shape[axis]
         if out == n:  # whatever the scale is
             continue
-        ratio = _ratio(n, out, align_corners, scale)
-        place = ratio * np.arange(out) if align_corners else np.maximum(ratio * (np.arange(out) + 0.5) - 0.5, 0)
-        index = np.minimum(np.floor(place).astype(int), n - 1)
-        part = np.clip(place - index, 0, 1)
+        place, at = _places(x, out, _ratio(n, out, align_corners, scale), align_corners)
+        index = np.minimum(np.floor(np.maximum(at, 0)).astype(int), n - 1)
+        part = jnp.clip(place - index, 0, 1)
         neighbours = np.stack([index, np.minimum(index + 1, n - 1)], 1)
-        x = weighted(x, neighbours, np.stack([1 - part, part], 1), axis)
+        x = weighted(x, neighbours, np.ones(neighbours.shape, bool), axis, jnp.stack([1 - part, part], 1))
     return x
+
+
+def _places(x: Array, out: int, ratio: float, align_corners: bool) -> tuple[Array, np.ndarray]:
+    """Where each output entry is between the input's, in JAX and in NumPy."""
+    number = jnp.arange(out, dtype=_real(x))
+    if align_corners:
+        return ratio * number, ratio * np.arange(out)
+    return ratio * (number + 0.5) - 0.5, ratio * (np.arange(out) + 0.5) - 0.5
 
 
 def upsample_linear1d(self: ArrayLike, output_size: Sizes, align_corners: bool, scales: Scale = None) -> Array:
@@ -143,10 +169,10 @@ def upsample_bicubic2d(
     x, kernel = jnp.asarray(self), _cubic(-0.75)
     for axis, out, scale in zip((x.ndim - 2, x.ndim - 1), output_size, (scales_h, scales_w), strict=True):
         n = x.shape[axis]
-        ratio = _ratio(n, out, align_corners, scale)
-        place = ratio * np.arange(out) if align_corners else ratio * (np.arange(out) + 0.5) - 0.5
-        index = np.floor(place).astype(int)[:, None] + np.arange(-1, 3)
-        x = weighted(x, np.clip(index, 0, n - 1), kernel(place[:, None] - index), axis)
+        place, at = _places(x, out, _ratio(n, out, align_corners, scale), align_corners)
+        index = np.floor(at).astype(int)[:, None] + np.arange(-1, 3)
+        weight = kernel(place[:, None] - index, at[:, None] - index)
+        x = weighted(x, np.clip(index, 0, n - 1), np.ones(index.shape, bool), axis, weight)
     return x
 
 
@@ -155,7 +181,7 @@ def _antialiased(
     output_size: Sizes,
     align_corners: bool,
     scales: Sequence[Scale],
-    kernel: Callable[[np.ndarray], np.ndarray],
+    kernel: Kernel,
     reach: float,
 ) -> Array:
     """Interpolation by a kernel that is as much wider as the output is smaller, its weights over their sum."""
@@ -171,8 +197,10 @@ def _antialiased(
         end = np.minimum((centre + reach * wide + 0.5).astype(int), n)
         index = first[:, None] + np.arange(int((end - first).max(initial=1)))
         part = index < end[:, None]
-        weight = np.where(part, kernel((index - centre[:, None] + 0.5) / wide), 0.0)
-        x = weighted(x, index, np.where(part, weight / weight.sum(1, keepdims=True), np.nan), axis)
+        place = ratio * (jnp.arange(out, dtype=_real(x)) + 0.5)
+        weight = kernel((jnp.asarray(index) - place[:, None] + 0.5) / wide, (index - centre[:, None] + 0.5) / wide)
+        weight = jnp.where(part, weight, jnp.zeros_like(weight))
+        x = weighted(x, index, part, axis, weight / weight.sum(1, keepdims=True))
     return x
 
 

@@ -37,6 +37,16 @@ MENDED = """
   self: grad * self.exp().conj()
   result: auto_element_wise
 """
+# Weights of a resampling are computed in the oracle's program, and round there as they do in PyTorch.
+RESAMPLING = """
+- name: _upsample_bicubic2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
+  self: FACTOR_upsample_KERNEL2d_aa_backward_symint(grad, output_size, self.sym_sizes(), align_corners, scales_h, scales_w)
+  result: auto_linear
+
+- name: _upsample_bicubic2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
+  grad_output: FACTOR_upsample_KERNEL2d_aa_symint(grad, output_size, align_corners, scales_h, scales_w)
+  result: auto_linear
+"""  # noqa: E501
 SPEC = """
 import jax.numpy as jnp
 from gradparity import OpSpec
@@ -241,3 +251,22 @@ def test_a_file_without_entries_is_told(written, text: str, says: str):
     assert told.exit_code == 2
     assert str(path) in told.stderr
     assert says in told.stderr
+
+
+def _resampling(factor: str, kernel: str) -> str:
+    return RESAMPLING.replace("FACTOR", factor).replace("KERNEL", kernel)
+
+
+@pytest.mark.slow
+def test_weights_that_are_computed_in_another_order_are_right(written):
+    judged = gradparity("formula", str(written(_resampling("", "bicubic"))))
+    assert judged.exit_code == 0, judged.output
+    assert judged.output.count("agrees with its reference") == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("factor", "kernel"), [("", "bilinear"), ("1.0000001 * ", "bicubic"), ("-", "bicubic")])
+def test_a_wrong_resampling_disagrees(written, factor, kernel):
+    judged = gradparity("formula", str(written(_resampling(factor, kernel))))
+    assert judged.exit_code == 1, judged.output
+    assert judged.output.count(" DISAGREES") == 2
