@@ -28,11 +28,12 @@ from parity_tests.harness.isolation.messages import (
     Work,
     WorkerError,
 )
-from parity_tests.harness.judging.certified import Oracles, title
+from parity_tests.harness.judging.certified import Oracles
 from parity_tests.harness.judging.judge import judge
 from parity_tests.harness.judging.plan import Plan
 from parity_tests.harness.judging.remedies import of_oracle_error
 from parity_tests.harness.judging.resume import Earlier
+from parity_tests.harness.judging.titles import title
 from parity_tests.harness.oracle.oracle import OracleError
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.reproducer_files import ReproducerFiles

@@ -23,7 +23,7 @@ from parity_tests.harness.exceptions.errors import first_line, map_of, where_of
 from parity_tests.harness.exceptions.explaining import Explained, explain, unexplained
 from parity_tests.harness.exceptions.from_solution import REFUSALS
 from parity_tests.harness.findings import Comparison, Finding, Verdict
-from parity_tests.harness.judging.certified import extent_of, not_a_function, overflows_everywhere, title
+from parity_tests.harness.judging.certified import not_a_function, overflows_everywhere
 from parity_tests.harness.judging.limits import held_to_limit
 from parity_tests.harness.judging.outcome import End, Outcome, is_beyond_first_order, outcome_of, raised
 from parity_tests.harness.judging.plan import Plan
@@ -31,6 +31,7 @@ from parity_tests.harness.judging.remedies import with_remedy
 from parity_tests.harness.judging.reproducer import Reproducer
 from parity_tests.harness.judging.row_findings import with_findings
 from parity_tests.harness.judging.shrink import fails_at, raises_at
+from parity_tests.harness.judging.titles import extent_of, title
 from parity_tests.harness.judging.verdicts import NO_BOUND, NO_EVIDENCE, Conclusion, Judged, verdict_of
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import Precision

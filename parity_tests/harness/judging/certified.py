@@ -19,6 +19,7 @@ from parity_tests.harness.findings import Comparison, Finding, Verdict
 from parity_tests.harness.judging import remedies
 from parity_tests.harness.judging.kept_certificates import KeptCertificates, why_not_trusted
 from parity_tests.harness.judging.row_findings import with_findings
+from parity_tests.harness.judging.titles import title
 from parity_tests.harness.maps import BASES
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.numbers.numerics import pinned
@@ -378,23 +379,6 @@ def _remedy(oracle: Oracle) -> str:
             "OpSpec(surrogate=...)"
         )
     return ""
-
-
-def sizes_of(sample: Sample) -> str:
-    """ "n=4, d=3"."""
-    return ", ".join(f"{axis}={size}" for axis, size in sample.sizes.items())
-
-
-def extent_of(sample: Sample, oracle: Oracle) -> str:
-    """The sizes of a sample: "n=4, d=3"; where no axis has a name the shapes: "x (4, 3), w (3,)"."""
-    shapes = zip(oracle.inputs, sample.shapes, strict=True)
-    return sizes_of(sample) or ", ".join(f"{name} {shape}" for name, shape in shapes)
-
-
-def title(sample: Sample) -> str:
-    """A sample's name, with its sizes."""
-    sizes = sizes_of(sample)
-    return f"{sample.name} ({sizes})" if sizes else sample.name
 
 
 def _sentence(finding: Finding) -> str:
