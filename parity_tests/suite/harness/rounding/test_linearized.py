@@ -203,3 +203,14 @@ def test_unrolling_changes_no_value():
     assert "scan" not in {eqn.primitive.name for eqn in flat.jaxpr.eqns}
     for one, other in zip(*(core.jaxpr_as_fun(each)(X) for each in (program, flat)), strict=True):
         assert np.allclose(one, other, rtol=1e-14)
+
+
+def test_an_empty_result_beside_another():
+    def f(x, w):
+        return sinkhorn(x), x[:, :0] @ w[:0], (x[:0] @ w).sum(0)
+
+    running, found = of_both(f, X, W, precision=FLOAT32)
+    assert [y.shape for y, _, _ in found] == [(4, 3), (4, 3), (3,)]
+    assert [before is not None for _, _, before in found] == [True, False, False]
+    ((_, narrow, before),) = of_both(lambda x: sinkhorn(x)[:, :0], X, precision=FLOAT32)[1]
+    assert (narrow.size, before) == (0, None)
