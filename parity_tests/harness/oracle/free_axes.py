@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from parity_tests.harness.oracle.oracle import Oracle, OracleError
+from parity_tests.harness.specs.output_axes import rule_for
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.specs.signature import BATCH, Signature
+from parity_tests.harness.specs.spec import OpSpec
 
 
 def check_free_axes(oracle: Oracle, cases: Iterable[Sample]) -> None:
@@ -50,12 +52,21 @@ def _refusal(oracle: Oracle, axis: str, found: list[tuple[Sample, dict[str, int]
         for sample, s in ((first, sizes), (other, other_sizes))
     )
     same = [name for name in spec.parsed.axes if all(s.get(name) == s[axis] for _, s in found)]
-    if same:
-        remedy = f"it is always as long as {same[0]}: write {same[0]} for it"
-    else:
-        example = "".join(f"2*{name}" for name in spec.parsed.core[:1]) or "3"
-        remedy = f'define it by the others, such as sizes="{axis} = {example}"'
+    remedy = f"it is always as long as {same[0]}: write {same[0]} for it" if same else _definition(spec, axis)
     return (
         f"{spec.name}: no input has the axis {axis} of the signature {spec.signature}, and the primal makes it "
         f"{where}; {remedy}"
     )
+
+
+def _definition(spec: OpSpec, axis: str) -> str:
+    """The field that defines the axis: by the rule that is fitted to its sizes, or else by an example of one."""
+    assert spec.parsed is not None
+    signature = spec.parsed
+    place = next((i, axes.index(axis)) for i, axes in enumerate(signature.outputs) if axis in axes)
+    rule = None if signature.any_rank else rule_for(spec, place)
+    written = [*([spec.sizes] if spec.sizes else []), f"{axis} = {rule}"]
+    if rule is not None:
+        return f'define it by the others: sizes="{", ".join(written)}"'
+    example = "".join(f"2*{name}" for name in signature.core[:1]) or "3"
+    return f'define it by the others, such as sizes="{axis} = {example}"'

@@ -28,10 +28,12 @@ def twice(x):
         (lambda x: jnp.sin(x), "(n,d)->(n,e)", None, "axis e .* it is always as long as d: write d for it"),
         (lambda x: jnp.sin(x), "(n)->(m)", "n >= 2", "it is always as long as n: write n for it"),
         (lambda x: (x, x), "(n)->(n),(m)", None, "axis m .* it is always as long as n: write n for it"),
-        (twice, "(n)->(m)", None, 'makes it 8 at n = 4 and .*; define it by the others, such as sizes="m = 2\\*n"'),
-        (lambda x: jnp.diff(x), "(n)->(m)", "n >= 1", "no input has the axis m of the signature"),
+        (twice, "(n)->(m)", None, 'makes it 8 at n = 4 and .*; define it by the others: sizes="m = 2\\*n"'),
+        (lambda x: jnp.diff(x), "(n)->(m)", "n >= 1", 'define it by the others: sizes="n >= 1, m = n - 1"'),
+        (lambda x: jnp.ravel(x), "(n,d)->(m)", None, 'define it by the others: sizes="m = n \\* d"'),
+        (lambda x: jnp.zeros(2 ** x.shape[0]) * x.sum(), "(n)->(m)", "n <= 9", 'others, such as sizes="m = 2\\*n"'),
     ],
-    ids=["a slip", "of two axes", "a rule for another", "a second output", "twice as long", "one less"],
+    ids=["a slip", "of two axes", "of another", "a second output", "twice", "one less", "a product", "a power"],
 )
 def test_an_axis_that_nothing_defines_is_refused(primal, signature, sizes, message, quick):
     spec = OpSpec("op", primal=primal, signature=signature, sizes=sizes)
