@@ -89,6 +89,20 @@ def exported(
     return Exported(program, mode.rounds)
 
 
+@contextlib.contextmanager
+def quiet_run() -> Iterator[None]:
+    """Run a function for the block as the graph does, in float64, and without what PyTorch says of what it refuses."""
+    fake = logging.getLogger("torch._subclasses.fake_tensor")
+    with _LOCK, warnings.catch_warnings(), _default_dtype(torch.float64), torch.no_grad():
+        warnings.simplefilter("ignore")
+        before, fake.disabled = fake.disabled, True
+        try:
+            with _Exact():
+                yield
+        finally:
+            fake.disabled = before
+
+
 class _Traced(torch.nn.Module):
     """The function as a module, whose parameters the export does not see: they are constants, or inputs."""
 

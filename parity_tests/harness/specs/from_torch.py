@@ -6,11 +6,8 @@ an ordinary JAX function, which JAX differentiates, and which is bounded and cer
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import itertools
 import threading
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,16 +16,34 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from parity_tests.harness.numbers.fingerprint import contents
 from parity_tests.harness.numbers.formats import FLOAT64
+from parity_tests.harness.numbers.numerics import pinned_jax
 from parity_tests.harness.specs import graph_in_jax
 from parity_tests.harness.specs.detached import with_detached_gradient
-from parity_tests.harness.specs.domains import EmptyDomain
-from parity_tests.harness.specs.exported import CannotConvert, Exported, exported
+from parity_tests.harness.specs.exported import CannotConvert, Exported, exported, quiet_run
 from parity_tests.harness.specs.input_text import Inputs
-from parity_tests.harness.specs.output_axes import drawn, output_shapes, with_outputs
+from parity_tests.harness.specs.least_sizes import least_sizes
+from parity_tests.harness.specs.output_axes import drawn, output_shapes, probed_shapes, with_outputs
 from parity_tests.harness.specs.spec import OpSpec
+
+_NEED_NUMBERS = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    GuardOnDataDependentSymNode,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+_MOST_RUN = 2**20  # entries of all inputs together, beyond which a run without numbers is taken for one with them
 
 
 class TorchReference:
@@ -78,6 +93,27 @@ class TorchReference:
                 self._programs[key] = self._exported(arrays, tree, params)
             found, returned = self._programs[key]
         return jax.tree.unflatten(returned, graph_in_jax.evaluated(found.program, arrays, self._detaches))
+
+    def shapes(self, args: Any, params: Mapping[str, object]) -> list[tuple[int, ...]] | None:
+        """The shapes of what the function returns, by a run of PyTorch without numbers; None if it raises there.
+
+        Raises:
+            CannotConvert: it needs numbers, and cannot be exported.
+        """
+        arrays, tree = jax.tree.flatten(args)
+        with quiet_run(), FakeTensorMode(allow_non_fake_inputs=True):
+            tensors = [torch.empty(jnp.shape(x), dtype=_dtype(x)) for x in arrays]
+            try:
+                found = _of_tensors(self.reference)(*jax.tree.unflatten(tree, tensors), **params)
+                return [tuple(y.shape) for y in jax.tree.leaves(found)]
+            except _NEED_NUMBERS:
+                pass
+            except Exception:  # whatever the reference raises
+                return None
+        traced = [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in arrays]
+        with pinned_jax("cpu"):
+            found = jax.eval_shape(lambda *args: self(*args, **params), *jax.tree.unflatten(tree, traced))
+        return [y.shape for y in jax.tree.leaves(found)]
 
     @property
     def detaches(self) -> bool:
@@ -174,23 +210,33 @@ def _described(
     known["domains"] = {**described.domains, **fields.get("domains", {})}
     known["constants"] = [*dict.fromkeys([*described.constants, *fields.get("constants", ())])]
     spec = OpSpec(name, primal, f"{described.signature}->()", input_names=described.names, **known)
-    spec = with_outputs(_without_empty_axes(spec, _of_tensors(primal.reference)))
+    rules = _least_sizes(spec, primal)
+    if rules:
+        spec = replace(spec, sizes=", ".join([*([spec.sizes] if spec.sizes else []), *rules]))
+    try:
+        spec = with_outputs(spec)
+    except CannotConvert as error:
+        if rules is not None:
+            raise
+        raise CannotConvert(
+            f"{error}; it runs at none of the sizes that were tried: if it does at others, say at which, such as "
+            'sizes="h == 100"'
+        ) from error
     return replace(spec, output_names=fields.get("output_names"))
 
 
-def _without_empty_axes(spec: OpSpec, reference: Callable) -> OpSpec:
-    """The specification with the rule "n >= 1" for each axis that PyTorch's own run of the reference cannot have empty.
+def _least_sizes(spec: OpSpec, primal: TorchReference) -> list[str] | None:
+    """Rules for the sizes at which PyTorch's own run of the reference does not raise; None if it does at all.
 
-    As `torch.stack` of the steps of a loop, of which there are none.
+    As "n >= 1" of `torch.stack` of the steps of a loop, of which there are none, and "h >= 3" of a kernel's size.
     """
-    signature, rules = spec.parsed, []
+    signature, reference = spec.parsed, _of_tensors(primal.reference)
     assert signature is not None
-    for axis in signature.core:
-        with contextlib.suppress(EmptyDomain):  # the rules do not allow it in any case
-            wanted = dict(zip(signature.axes, itertools.count(2), strict=False)) | {axis: 0}
-            if not _runs(reference, spec, spec.size_rules.nearest(wanted, (axis,))):
-                rules.append(f"{axis} >= 1")
-    return replace(spec, sizes=", ".join([*([spec.sizes] if spec.sizes else []), *rules])) if rules else spec
+
+    def runs(sizes: Mapping[str, int]) -> bool:
+        return probed_shapes(spec, sizes) is not None and _runs(reference, spec, sizes)
+
+    return least_sizes(signature.axes, signature.core, spec.size_rules, runs)
 
 
 def _runs(reference: Callable, spec: OpSpec, sizes: Mapping[str, int]) -> bool:
@@ -198,10 +244,9 @@ def _runs(reference: Callable, spec: OpSpec, sizes: Mapping[str, int]) -> bool:
         arrays = drawn(spec, sizes)
     except ValueError:  # a domain has no array of these sizes, nor does any sample
         return True
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")
-        stack.enter_context(torch.random.fork_rng(devices=[]))
+    if sum(x.size for x in arrays) > _MOST_RUN:
+        return True
+    with quiet_run(), torch.random.fork_rng(devices=[]):
         try:
             reference(*spec.arranged([torch.from_numpy(x) for x in arrays]), **spec.params_at(sizes))
         except Exception:  # whatever the reference raises
