@@ -148,7 +148,7 @@ class Report:
             return 0
         disagree = (Verdict.MISMATCH, Verdict.SUSPECT, Verdict.UNSUPPORTED)
         found = any(row.verdict in disagree for row in self.failed if row.candidate != ORACLE)
-        return 1 if found and self.error is None else 2
+        return 1 if found else 2
 
     def raise_if_failed(self) -> None:
         """Raise `ParityError`, with the report as its message, unless everything agreed."""

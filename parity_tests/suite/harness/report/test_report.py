@@ -212,7 +212,7 @@ SKIPPED = row(Verdict.SKIPPED, reason="not an operator")
         pytest.param(report_of(CERTIFICATE), 2, id="the oracle alone"),
         pytest.param(report_of(LISTED), 2, id="limits alone"),
         pytest.param(report_of(row(), error="interrupted"), 2, id="ended early"),
-        pytest.param(report_of(row(Verdict.MISMATCH), error="interrupted"), 2, id="ended early after a mismatch"),
+        pytest.param(report_of(row(Verdict.MISMATCH), error="interrupted"), 1, id="ended early after a mismatch"),
     ],
 )
 def test_exit_codes(report, code):
