@@ -221,12 +221,12 @@ class OperatorCall:
             if given:
                 return OpSpec.from_torch(reference, inputs=tensors, name=title, input_names=tuple(names))
             inputs: ProblemInputs = problem_inputs(names, tensors, reference, _integers((self.args, self.keywords)))
-            if not inputs.letters:
-                return "no axis may have another size"
             why = follows(self.of_tensors(implementation), reference, inputs)
             if why is not None:
                 return why
-            return OpSpec.from_torch(reference, inputs=inputs.text(real_domain(reference, inputs)), name=title)
+            return OpSpec.from_torch(
+                reference, inputs=inputs.text(real_domain(reference, inputs)), name=title, sizes=inputs.sizes
+            )
         except (TypeError, ValueError, RuntimeError) as error:
             return next(iter(str(error).splitlines()), type(error).__name__)
 

@@ -6,6 +6,7 @@ https://github.com/ScalingIntelligence/KernelBench: `Model(*get_init_inputs())` 
 
 from __future__ import annotations
 
+import functools
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from parity_tests.cli.sources.apart import Apart
+    from parity_tests.cli.sources.problem_arguments import Made
     from parity_tests.cli.sources.problem_inputs import ProblemInputs
     from parity_tests.harness.candidates.not_built import NotBuilt
     from parity_tests.harness.candidates.torch_candidate import Candidate
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 SEED = 42  # KernelBench's
 NAME = "ModelNew"
 _MOST_PARAMETERS = 2**22  # entries, with which a Jacobian product of the oracle takes seconds
+_MANY_PARAMETERS = 2**12  # entries, beyond which other sizes are those of a model with fewer
 
 
 @dataclass(frozen=True)
@@ -68,14 +71,31 @@ class KernelBenchProblem(OneCandidate):
         """Run the problem's file and, unless it is apart, the solution's; make the specification of the model.
 
         Raises:
-            CannotLoad: the problem cannot be used; a solution that cannot is a candidate that is not built.
+            CannotLoad: the problem cannot be used; a solution that cannot is a candidate that is not built, and so is
+                one that cannot be judged at these inputs.
         """
-        from parity_tests.cli.case_file import CaseError
         from parity_tests.cli.sources.evaluated import nothing_to_judge
         from parity_tests.harness.candidates.not_built import NotBuilt
 
         problem = Problem.of(self.problem, self.start)
-        name = f"{self.problem.stem}{', get_inputs()' if self.given else ''}"
+        found: list[NotBuilt] = []
+        for each in [problem] if self.given else problem.at_other_sizes():
+            name = f"{self.problem.stem}{', get_inputs()' if self.given else each.title}"
+            judged = self._judged(each, name)
+            if not isinstance(judged, NotBuilt):
+                return judged
+            found.append(replace(judged, op=name))
+        return nothing_to_judge(found[0].op), found[:1]
+
+    def _judged(self, problem: Problem, name: str) -> tuple[OpSpec, Candidates] | NotBuilt:
+        from parity_tests.cli.case_file import CaseError
+        from parity_tests.harness.candidates.not_built import NotBuilt
+
+        if problem.model is None:
+            many = f"Model has {problem.entries:,} parameters"
+            if self.given:
+                return NotBuilt(NAME, f"{many}; it is judged at smaller sizes only", too_large=True)
+            return NotBuilt(NAME, f"{many}; write a copy of the problem with smaller sizes", expected=False)
         try:
             solution = (
                 problem.solution(self.solution, self.start)
@@ -83,14 +103,12 @@ class KernelBenchProblem(OneCandidate):
                 else problem.solution_apart(self.problem, self.solution, self.start, self.apart)
             )
         except CaseError as error:
-            return nothing_to_judge(name), [NotBuilt(NAME, str(error), expected=False, op=name)]
+            return NotBuilt(NAME, str(error), expected=False)
         try:
             spec = problem.spec(solution, name, self.given)
         except (TypeError, ValueError) as error:
-            raise CaseError(f"{self.problem}: {error}") from error
-        if isinstance(spec, NotBuilt):
-            return nothing_to_judge(name), [replace(spec, op=name)]
-        return spec, [problem.candidate(solution)]
+            return NotBuilt(NAME, f"{self.problem}: {error}", expected=False)
+        return spec if isinstance(spec, NotBuilt) else (spec, [problem.candidate(solution)])
 
     def command(self, candidate: str) -> str:
         """Evaluate the solution again."""
@@ -99,12 +117,21 @@ class KernelBenchProblem(OneCandidate):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A model, the arguments that it was made with, the inputs that it is called with, and further arguments."""
+    """A model, the arguments that it was made with, the inputs that it is called with, and further arguments.
 
-    model: torch.nn.Module
+    Attributes:
+        make: the model, of its arguments.
+        arguments: that it is made with.
+        inputs: the tensors that it is called with, by name.
+        params: what else it is called with.
+        title: what tells the problem from the one that the file has; empty if it is the same.
+    """
+
+    make: Callable[[Sequence[Any]], torch.nn.Module]
     arguments: Sequence[Any]
     inputs: Mapping[str, torch.Tensor]
     params: Mapping[str, object]
+    title: str = ""
 
     @classmethod
     def of(cls, path: Path, start: Path) -> Problem:
@@ -118,9 +145,10 @@ class Problem:
         module = load_module(path, start)
         try:
             arguments = _seeded(getattr(module, "get_init_inputs", list))
-            model = _seeded(lambda: _member(path, module, "Model")(*arguments))
+            model = _member(path, module, "Model")
             inputs = _inputs(_listing(_member(path, module, "get_inputs")))
-            parameters = _positional(model)
+            problem = cls(lambda made_of: _seeded(lambda: model(*made_of)), arguments, {}, {})
+            parameters = _positional(model if problem.model is None else problem.model)
             if len(inputs) > len(parameters):
                 raise TypeError(f"get_inputs() has {len(inputs)} values, and forward takes {len(parameters)}")
         except CaseError:
@@ -132,7 +160,44 @@ class Problem:
             (tensors if hasattr(value, "dtype") else params)[name] = value
         if not tensors or any(_has_tensors(value) for value in params.values()):
             raise CaseError(f"{path}: get_inputs() must return tensors and numbers")
-        return cls(model, arguments, tensors, params)
+        return replace(problem, inputs=tensors, params=params)
+
+    @functools.cached_property
+    def entries(self) -> int:
+        """The number of parameters; a model that cannot be made without numbers is made with them."""
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        try:
+            with FakeTensorMode():
+                model = self.make(self.arguments)
+        except Exception:  # it needs numbers, or raises in any case
+            model = self.make(self.arguments)
+        return sum(p.numel() for p in model.parameters())
+
+    @functools.cached_property
+    def model(self) -> torch.nn.Module | None:
+        """The model; None if it has too many parameters."""
+        return self.make(self.arguments) if self.entries <= _MOST_PARAMETERS else None
+
+    @functools.cached_property
+    def _made(self) -> Made:
+        from parity_tests.cli.sources.problem_arguments import Made
+
+        given = [*self.inputs.values()]
+        shapes, dtypes = [tuple(x.shape) for x in given], [x.dtype for x in given]
+        return Made(self.make, lambda model, *x: model(*x, **self.params), self.arguments, shapes, dtypes)
+
+    def at_other_sizes(self) -> list[Problem]:
+        """This problem, and before it the one that is made with smaller numbers, if it has many parameters."""
+        from parity_tests.cli.sources.problem_arguments import cut
+
+        new = self._made.smaller() if self.entries > _MANY_PARAMETERS else {}
+        if not new:
+            return [self]
+        arguments, shapes = self._made.changed(new)
+        inputs = dict(zip(self.inputs, cut([*self.inputs.values()], shapes), strict=True))
+        title = f", Model({', '.join(map(repr, arguments))})"
+        return [replace(self, arguments=arguments, inputs=inputs, title=title), self]
 
     def solution(self, path: Path, start: Path) -> torch.nn.Module:
         """Run a solution's file, and make its module.
@@ -167,6 +232,7 @@ class Problem:
         from parity_tests.harness.candidates.torch_candidate import Candidate
         from parity_tests.harness.candidates.torch_modules import with_parameters
 
+        assert self.model is not None
         names = shared_parameters(self.model, new) or ()
         if isinstance(new, torch.nn.Module):
             return Candidate(Evaluated(new, with_parameters(new, names)), NAME, limits={})
@@ -181,16 +247,21 @@ class Problem:
         from parity_tests.cli.sources.evaluated import Evaluated
         from parity_tests.cli.sources.problem_inputs import problem_inputs
 
-        parameters = dict(self.model.named_parameters())
-        entries = sum(p.numel() for p in parameters.values())
-        if entries > _MOST_PARAMETERS:
-            raise ValueError(f"Model has {entries:,} parameters; write a copy of the problem with smaller sizes")
-        sizes = {n for p in parameters.values() for n in p.shape} | set(_numbers(self.arguments))
-        inputs = problem_inputs([*self.inputs], [*self.inputs.values()], self._called(self.model), sizes)
-        if shared_parameters(self.model, new) is not None:
-            return self._spec(self.model, inputs, name, given, self._called(new))
-        as_they_are = Evaluated(self.model, self.model)
-        return self._spec(as_they_are, inputs, f"{name}, parameters as they are", given, self._called(new))
+        assert self.model is not None
+        sizes = {n for p in self.model.parameters() for n in p.shape} | {*self._made.numbers.values()}
+        called = self._called(self.model)
+        inputs = problem_inputs([*self.inputs], [*self.inputs.values()], called, self._made.unseen(), sizes)
+        reference: Callable = self.model
+        if shared_parameters(self.model, new) is None:
+            reference, name = Evaluated(self.model, self.model), f"{name}, parameters as they are"
+        refusal: ValueError | None = None
+        for each in (inputs, *inputs.merged()):
+            try:
+                return self._spec(reference, each, name, given, self._called(new))
+            except ValueError as error:
+                refusal = refusal or error
+        assert refusal is not None
+        raise refusal
 
     def _spec(
         self, reference: Callable, inputs: ProblemInputs, name: str, given: bool, new: Callable
@@ -199,22 +270,35 @@ class Problem:
         from parity_tests.harness.candidates.not_built import NotBuilt
         from parity_tests.harness.specs.spec import OpSpec
 
+        assert self.model is not None
         called = self._called(self.model)
-        why = "no axis of get_inputs() may have another size" if not inputs.letters else follows(new, called, inputs)
         entries = sum(math.prod(x.shape) for x in inputs.given)
-        if given and (why is None or entries <= LARGEST):
-            if any(map(is_fake, inputs.given)):
-                why = f"get_inputs() has {entries:,} numbers; it is judged at smaller sizes only"
-                return NotBuilt(NAME, why, too_large=True)
-            arrays = inputs.small() if entries > LARGEST else [*inputs.given]
-            names: dict[str, Any] = {} if reference is self.model else {"input_names": tuple(inputs.names)}
-            names |= {"given_size": [*inputs.given]} if entries > LARGEST else {}  # the check of this name
-            return OpSpec.from_torch(reference, inputs=arrays, name=name, params=self.params, **names)
-        if given or why is not None:
-            size = f"get_inputs() has {entries:,} numbers, too many for the oracle, and " if given else ""
-            return NotBuilt(NAME, f"{size}{why}", expected=not given)
-        text = inputs.text(real_domain(called, inputs))
-        return OpSpec.from_torch(reference, inputs=text, name=name, params=self.params)
+        if not given:
+            why = follows(new, called, inputs) if not inputs.letters else None
+            if why is None:
+                text, sizes = inputs.text(real_domain(called, inputs)), inputs.sizes
+                spec = OpSpec.from_torch(reference, inputs=text, name=name, params=self.params, sizes=sizes)
+                why = follows(new, called, inputs)
+            return spec if why is None else NotBuilt(NAME, why)
+        if any(map(is_fake, inputs.given)):
+            why = f"get_inputs() has {entries:,} numbers; it is judged at smaller sizes only"
+            return NotBuilt(NAME, why, too_large=True)
+        names: dict[str, Any] = {} if reference is self.model else {"input_names": tuple(inputs.names)}
+        if entries <= LARGEST:
+            return OpSpec.from_torch(reference, inputs=[*inputs.given], name=name, params=self.params, **names)
+        spec = OpSpec.from_torch(
+            reference,
+            inputs=inputs.small(),
+            name=name,
+            params=self.params,
+            given_size=[*inputs.given],  # the check of this name
+            **names,
+        )
+        why = follows(new, called, inputs)
+        if why is not None:
+            size = f"get_inputs() has {entries:,} numbers, too many for the oracle, and "
+            return NotBuilt(NAME, f"{size}{why}", expected=False)
+        return spec
 
     def _called(self, module: Callable) -> Callable:
         return lambda *tensors: module(*tensors, **self.params)
@@ -254,8 +338,14 @@ def _inputs(get_inputs: Callable[[], Sequence[Any]]) -> Sequence[Any]:
             fake = _seeded(get_inputs)
     except Exception:  # it needs numbers
         return _seeded(get_inputs)
-    entries = sum(x.numel() for x in fake if isinstance(x, torch.Tensor))
-    return fake if entries > 2**11 * LARGEST else _seeded(get_inputs)
+    tensors = [x for x in fake if isinstance(x, torch.Tensor)]
+    entries = sum(x.numel() for x in tensors)
+    if entries <= 2**11 * LARGEST:
+        return _seeded(get_inputs)
+    of_integers = [isinstance(x, torch.Tensor) and not (x.is_floating_point() or x.is_complex()) for x in fake]
+    if not any(of_integers) or entries > 2**14 * LARGEST:
+        return fake
+    return [x if whole else y for whole, x, y in zip(of_integers, _seeded(get_inputs), fake, strict=True)]
 
 
 def _member(path: Path, module: ModuleType, name: str) -> Any:
@@ -266,11 +356,13 @@ def _member(path: Path, module: ModuleType, name: str) -> Any:
     return getattr(module, name)
 
 
-def _positional(model: torch.nn.Module) -> list[str]:
+def _positional(model: Any) -> list[str]:
     import inspect
 
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
-    return [p.name for p in inspect.signature(model.forward).parameters.values() if p.kind in kinds]
+    return [
+        p.name for p in inspect.signature(model.forward).parameters.values() if p.kind in kinds and p.name != "self"
+    ]
 
 
 def _has_tensors(value: object) -> bool:
@@ -278,15 +370,6 @@ def _has_tensors(value: object) -> bool:
     from torch.utils._pytree import tree_leaves
 
     return any(isinstance(x, torch.Tensor) for x in tree_leaves(value))
-
-
-def _numbers(value: Any) -> list[int]:
-    """The integers in the arguments of a module, which may be sizes."""
-    if isinstance(value, list | tuple):
-        return [x for each in value for x in _numbers(each)]
-    if isinstance(value, dict):
-        return _numbers([*value.values()])
-    return [value] if isinstance(value, int) and not isinstance(value, bool) else []
 
 
 def shared_parameters(model: torch.nn.Module, new: torch.nn.Module | Solution) -> list[str] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from parity_tests.harness.oracle.oracle import Oracle, OracleError
-from parity_tests.harness.specs.output_axes import rule_for
+from parity_tests.harness.specs.output_axes import Probe, rule_for
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.specs.signature import BATCH, Signature
 from parity_tests.harness.specs.spec import OpSpec
@@ -64,7 +64,7 @@ def _definition(spec: OpSpec, axis: str) -> str:
     assert spec.parsed is not None
     signature = spec.parsed
     place = next((i, axes.index(axis)) for i, axes in enumerate(signature.outputs) if axis in axes)
-    rule = None if signature.any_rank else rule_for(spec, place)
+    rule = None if signature.any_rank else rule_for(Probe(spec), place)
     written = [*([spec.sizes] if spec.sizes else []), f"{axis} = {rule}"]
     if rule is not None:
         return f'define it by the others: sizes="{", ".join(written)}"'

@@ -92,15 +92,21 @@ def exported(
 @contextlib.contextmanager
 def quiet_run() -> Iterator[None]:
     """Run a function for the block as the graph does, in float64, and without what PyTorch says of what it refuses."""
-    fake = logging.getLogger("torch._subclasses.fake_tensor")
-    with _LOCK, warnings.catch_warnings(), _default_dtype(torch.float64), torch.no_grad():
-        warnings.simplefilter("ignore")
-        before, fake.disabled = fake.disabled, True
-        try:
-            with _Exact():
-                yield
-        finally:
-            fake.disabled = before
+    with _LOCK, without_complaints(), _default_dtype(torch.float64), torch.no_grad(), _Exact():
+        yield
+
+
+@contextlib.contextmanager
+def without_complaints() -> Iterator[None]:
+    """Run a function for the block without warnings, and without what is logged of a run that has no numbers."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before, logger.disabled = logger.disabled, True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.disabled = before
 
 
 class _Traced(torch.nn.Module):

@@ -102,6 +102,7 @@ def _expressions(seen: Mapping[str, Seen], base: Sizes, found: int) -> Iterator[
         ((axis, sizes),) = seen.items()
         if line := _Line.through(axis, sizes):
             yield str(line)
+        yield from _in_steps(axis, sizes)
         yield from _bounded(axis, sizes)
         yield from _squared(axis, sizes)
         return
@@ -111,6 +112,15 @@ def _expressions(seen: Mapping[str, Seen], base: Sizes, found: int) -> Iterator[
         yield _sum([line for line in lines.values() if line], base, found)
     if product := _product(seen, base, found):
         yield product
+
+
+def _in_steps(axis: str, seen: Seen) -> Iterator[str]:
+    """A multiple of a line, as of an axis that is halved and then doubled."""
+    sizes = [*seen.values()]
+    step = math.gcd(*(b - a for a, b in itertools.pairwise(sizes)))
+    if step > 1 and (line := _Line.through(axis, {n: found // step for n, found in seen.items()})):
+        rest = sizes[0] % step
+        yield f"{step} * ({line})" + (f" + {rest}" if rest else "")
 
 
 def _bounded(axis: str, seen: Seen) -> Iterator[str]:

@@ -33,7 +33,7 @@ from parity_tests.harness.specs.detached import with_detached_gradient
 from parity_tests.harness.specs.exported import CannotConvert, Exported, exported, quiet_run
 from parity_tests.harness.specs.input_text import Inputs
 from parity_tests.harness.specs.least_sizes import least_sizes
-from parity_tests.harness.specs.output_axes import drawn, output_shapes, probed_shapes, with_outputs
+from parity_tests.harness.specs.output_axes import Probe, drawn, output_shapes, with_outputs
 from parity_tests.harness.specs.spec import OpSpec
 
 _NEED_NUMBERS = (
@@ -43,7 +43,7 @@ _NEED_NUMBERS = (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
-_MOST_RUN = 2**20  # entries of all inputs together, beyond which a run without numbers is taken for one with them
+_MOST_RUN = 2**16  # entries of all inputs together, beyond which a run without numbers is taken for one with them
 
 
 class TorchReference:
@@ -110,9 +110,8 @@ class TorchReference:
                 pass
             except Exception:  # whatever the reference raises
                 return None
-        traced = [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in arrays]
         with pinned_jax("cpu"):
-            found = jax.eval_shape(lambda *args: self(*args, **params), *jax.tree.unflatten(tree, traced))
+            found = jax.eval_shape(lambda *args: self(*args, **params), *args)
         return [y.shape for y in jax.tree.leaves(found)]
 
     @property
@@ -230,11 +229,11 @@ def _least_sizes(spec: OpSpec, primal: TorchReference) -> list[str] | None:
 
     As "n >= 1" of `torch.stack` of the steps of a loop, of which there are none, and "h >= 3" of a kernel's size.
     """
-    signature, reference = spec.parsed, _of_tensors(primal.reference)
+    signature, reference, probe = spec.parsed, _of_tensors(primal.reference), Probe(spec)
     assert signature is not None
 
     def runs(sizes: Mapping[str, int]) -> bool:
-        return probed_shapes(spec, sizes) is not None and _runs(reference, spec, sizes)
+        return probe(sizes) is not None and _runs(reference, spec, sizes)
 
     return least_sizes(signature.axes, signature.core, spec.size_rules, runs)
 

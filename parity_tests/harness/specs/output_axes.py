@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -38,8 +39,8 @@ def with_outputs(spec: OpSpec) -> OpSpec:
     Raises:
         ValueError: the size of an axis is none of these; the message has what was found.
     """
-    first = output_shapes(spec)
-    tried = [(sizes, found) for sizes in _tried(spec) if (found := probed_shapes(spec, sizes)) is not None]
+    first, probe = output_shapes(spec), Probe(spec)
+    tried = [(sizes, found) for sizes in _tried(spec) if (found := probe(sizes)) is not None]
     shapes = [first, *(found for _, found in tried)]
     if len({tuple(map(len, found)) for found in shapes}) != 1:
         raise ValueError(f"OpSpec {spec.name}: the number of axes of its outputs depends on the sizes: {shapes}")
@@ -49,7 +50,7 @@ def with_outputs(spec: OpSpec) -> OpSpec:
         for j in range(len(axes)):
             name = _plainly_named([(sizes, found[i][j]) for sizes, found in tried])
             if name is None:
-                rule = rule_for(spec, (i, j))
+                rule = rule_for(probe, (i, j))
                 if rule is None:
                     raise ValueError(_no_rule(spec, (i, j), tried))
                 name = rules.setdefault(rule, f"out{len(rules)}")
@@ -69,29 +70,46 @@ def _tried(spec: OpSpec) -> Iterator[Sizes]:
             yield spec.size_rules.nearest(dict(zip(signature.axes, itertools.cycle(wanted), strict=False)))
 
 
-def rule_for(spec: OpSpec, place: tuple[int, int]) -> str | None:
+class Probe:
+    """The shapes of an operator's outputs at sizes of which it is not known whether it can be called there."""
+
+    def __init__(self, spec: OpSpec) -> None:
+        self.spec, self._found = spec, dict[tuple, Shapes | None]()
+
+    @functools.cached_property
+    def _dtypes(self) -> list[np.dtype]:
+        return [x.dtype for x in drawn(self.spec, next(_tried(self.spec)))]
+
+    def __call__(self, sizes: Sizes) -> Shapes | None:
+        """Return the shapes, or None if it raises."""
+        key = tuple(sizes.items())
+        if key not in self._found:
+            try:
+                self._found[key] = self._shapes(sizes)
+            except Exception:  # whatever the primal raises
+                self._found[key] = None
+        return self._found[key]
+
+    def _shapes(self, sizes: Sizes) -> Shapes | None:
+        spec, signature = self.spec, self.spec.parsed
+        assert signature is not None
+        without_numbers = getattr(spec.primal, "shapes", None)
+        if without_numbers is None:
+            return output_shapes(spec, sizes)
+        shapes = zip(signature.input_shapes(sizes), self._dtypes, strict=True)
+        return without_numbers(spec.arranged([jax.ShapeDtypeStruct(*each) for each in shapes]), spec.params_at(sizes))
+
+
+def rule_for(probe: Probe, place: tuple[int, int]) -> str | None:
     """Return the plainest rule for an axis of an output, fitted to its sizes at many of the others; None if none is."""
     i, j = place
 
     def size(sizes: Sizes) -> int | None:
-        found = probed_shapes(spec, sizes)
+        found = probe(sizes)
         return found[i][j] if found is not None and len(found) > i and len(found[i]) > j else None
 
-    tried = [sizes for sizes in _tried(spec) if size(sizes) is not None]
-    return fitted(size, tried[0], spec.size_rules, tried) if tried else None
-
-
-def probed_shapes(spec: OpSpec, sizes: Sizes) -> Shapes | None:
-    """Return the shapes of the primal's outputs at sizes of which it is not known whether it runs; None if not."""
-    signature = spec.parsed
-    assert signature is not None
-    probed = getattr(spec.primal, "shapes", None)
-    try:
-        if probed is None:
-            return output_shapes(spec, sizes)
-        return probed(spec.arranged(drawn(spec, sizes)), spec.params_at(sizes))
-    except Exception:  # whatever the primal raises
-        return None
+    tried = [sizes for sizes in _tried(probe.spec) if size(sizes) is not None]
+    return fitted(size, tried[0], probe.spec.size_rules, tried) if tried else None
 
 
 def output_shapes(spec: OpSpec, sizes: Sizes | None = None) -> Sequence[tuple[int, ...]]:
