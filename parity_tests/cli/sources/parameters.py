@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 def parameters(text: str) -> Mapping[str, object]:
-    """Read them; a name stands for the size of the axis of that name, see `AxisSize`.
+    """Read them; a name, or an expression with one, stands for sizes of axes, see `AxisSize`.
 
     Raises:
         ValueError: they are not written as keywords are, or one is given twice, or one is no literal.
@@ -30,10 +30,10 @@ def parameters(text: str) -> Mapping[str, object]:
 
 def _value(keyword: ast.keyword) -> object:
     def read(node: ast.expr) -> object:
-        if isinstance(node, ast.Name):
+        if isinstance(node, ast.Name | ast.BinOp | ast.Call) and any(isinstance(x, ast.Name) for x in ast.walk(node)):
             from parity_tests.harness.specs.size_rules import AxisSize
 
-            return AxisSize(node.id)
+            return AxisSize(ast.unparse(node))
         if isinstance(node, ast.List):
             return [read(part) for part in node.elts]
         if isinstance(node, ast.Tuple):
@@ -45,5 +45,5 @@ def _value(keyword: ast.keyword) -> object:
     except ValueError as error:
         raise ValueError(
             f"--params: {keyword.arg}={ast.unparse(keyword.value)} is no literal; write a number, a string, True, "
-            "False, None, the name of an axis for its size, or a list of these"
+            "False, None, the name of an axis for its size, sizes such as d // 2, or a list of these"
         ) from error

@@ -77,7 +77,8 @@ class Made:
         """The numbers that change neither parameters nor outputs, wherever they are: an axis may mean the same."""
         same, unseen, seen = self.at({}), set[int](), set[int]()
         for place, n in self.numbers.items():
-            (unseen if n > 1 and self.at({place: 2 * n}) == same else seen).add(n)
+            mute = n > 1 and self.at({place: 2 * n}) == same and not self._divides(place, n)
+            (unseen if mute else seen).add(n)
         return unseen - seen
 
     def smaller(self) -> dict[Place, int]:
@@ -92,8 +93,7 @@ class Made:
                 continue
             alike = [other for other, m in {**numbers, **self.axes}.items() if m == n and other not in {place, *new}]
             if same is not None and self.at({place: 2 * n}) == same:  # it says nothing that parameters would show
-                divides = any(m > n and m % n == 0 for m in numbers.values())
-                if divides and not alike and self.at({**new, place: _GROUPS}) is not None:
+                if self._divides(place, n) and self.at({**new, place: _GROUPS}) is not None:
                     new[place] = _GROUPS
                 continue
             together = self._together(place, n, alike, new)
@@ -102,6 +102,11 @@ class Made:
             )
             new |= dict.fromkeys(together, smaller) if smaller is not None else {}
         return new
+
+    def _divides(self, place: Place, n: int) -> bool:
+        """Return whether a number is one of groups: it divides a larger one, and one that does not is refused."""
+        larger = any(m > n and m % n == 0 for m in self.numbers.values())
+        return larger and self.at({place: n + 1}) is None
 
     def _together(self, place: Place, n: int, alike: Sequence[Place], new: Mapping[Place, int]) -> list[Place]:
         """The fewest places of one number that have another one together; none if none do."""

@@ -46,11 +46,23 @@ _ALIKE = 1.0  # the cost of two axes that become equally long, which hides a con
 class AxisSize:
     """The size of a named axis, as a keyword parameter of an operator: `params={"num_classes": AxisSize("c")}`.
 
-    It may be nested in a tuple, a list or a dict: `params={"normalized_shape": (AxisSize("d"),)}`. The oracle and the
+    It may be nested in a tuple, a list or a dict: `params={"normalized_shape": (AxisSize("d"),)}`, and follow from
+    sizes as a definition does: `params={"sections": [AxisSize("n // 2"), AxisSize("n - n // 2")]}`. The oracle and the
     candidate are given the integer.
     """
 
     axis: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.axis, str) or not _is_size(_read(self.axis)):
+            raise ValueError(f'AxisSize({self.axis!r}) is no size; write an axis, or an expression such as "n // 2"')
+
+    @property
+    def rule(self) -> Rule:
+        """The expression, as a rule that defines nothing."""
+        expression = _read(self.axis)
+        assert expression is not None
+        return Rule(self.axis, expression)
 
 
 @dataclass(frozen=True)
@@ -193,7 +205,7 @@ class SizeRules:
 def resolved(parameter: object, sizes: Mapping[str, int]) -> object:
     """Return a keyword parameter with every `AxisSize` in it replaced by the size."""
     if isinstance(parameter, AxisSize):
-        return sizes[parameter.axis]
+        return parameter.rule.value(sizes)
     if isinstance(parameter, Mapping):
         return {key: resolved(value, sizes) for key, value in parameter.items()}
     if type(parameter) in (tuple, list):
@@ -204,7 +216,7 @@ def resolved(parameter: object, sizes: Mapping[str, int]) -> object:
 def axis_sizes(parameter: object) -> set[str]:
     """Return the axes whose sizes occur in a keyword parameter."""
     if isinstance(parameter, AxisSize):
-        return {parameter.axis}
+        return {*parameter.rule.axes}
     if isinstance(parameter, Mapping):
         return set().union(*map(axis_sizes, parameter.values()))
     return set().union(*map(axis_sizes, parameter)) if type(parameter) in (tuple, list) else set()  # type: ignore[arg-type]
@@ -212,10 +224,7 @@ def axis_sizes(parameter: object) -> set[str]:
 
 def _parsed(text: str, whole: str) -> Rule:
     definition = _DEFINITION.fullmatch(text)
-    try:
-        expression = ast.parse((definition[2] if definition else text).strip(), mode="eval").body
-    except SyntaxError:
-        expression = None
+    expression = _read(definition[2] if definition else text)
     readable = _is_size(expression) if definition else _is_comparison(expression)
     if expression is None or not readable:
         raise ValueError(
@@ -223,6 +232,13 @@ def _parsed(text: str, whole: str) -> Rule:
             'as "n <= m, d in (16, 64), k = 2*h, r = min(n, m), c % 4 == 0"'
         )
     return Rule(text, expression, definition[1] if definition else None)
+
+
+def _read(text: str) -> ast.expr | None:
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError):  # the second for null bytes
+        return None
 
 
 def _is_comparison(node: ast.expr | None) -> bool:

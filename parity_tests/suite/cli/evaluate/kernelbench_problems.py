@@ -213,6 +213,35 @@ PROBLEMS = {
         "return torch.nn.functional.pad(even, (0, x.shape[-1] - even.shape[-1]))",
         wrong=("0.5 * y_bar", "y_bar"),
     ),
+    "convolution": Problem(  # no padding; as many images as rows and filters
+        names="x",
+        value="self.filters(x)",
+        inputs="torch.rand(10, 2, 10, 9)",
+        parameters=", channels, filters, width",
+        made="self.filters = nn.Conv2d(channels, filters, width, bias=False)",
+        arguments="2, 10, 3",
+        args="x, w",
+        call="x, self.filters.weight",
+        forward="torch.einsum('nchwkl,ockl->nohw', x.unfold(2, 3, 1).unfold(3, 3, 1), w)",
+        backward="w_bar = torch.einsum('nchwkl,nohw->ockl', x.unfold(2, 3, 1).unfold(3, 3, 1), y_bar)\n"
+        "return torch.nn.functional.conv_transpose2d(y_bar, w), w_bar",
+        wrong=("conv_transpose2d(y_bar, w)", "conv_transpose2d(y_bar, w.flip(2))"),
+    ),
+    "batch_norm": Problem(
+        names="x",
+        value="self.norm(x)",
+        inputs="torch.rand(12, 5)",
+        parameters=", features",
+        made="self.norm = nn.BatchNorm1d(features)",
+        arguments="5",
+        args="x, w, b",
+        call="x, self.norm.weight, self.norm.bias",
+        forward="(x - x.mean(0)) / torch.sqrt(((x - x.mean(0)) ** 2).mean(0) + 1e-5) * w + b",
+        backward="r = 1 / torch.sqrt(((x - x.mean(0)) ** 2).mean(0) + 1e-5)\n"
+        "n, z = (x - x.mean(0)) * r, y_bar * w\n"
+        "return r * (z - z.mean(0) - n * (n * z).mean(0)), (y_bar * n).sum(0), y_bar.sum(0)",
+        wrong=(" - n * (n * z).mean(0)", ""),
+    ),
 }
 
 # What is put below a right solution: its module under another name, and one that only looks right.

@@ -46,7 +46,7 @@ def _summaries(problem: Problem, folder: Path, given: bool) -> dict[str, dict]:
     return {record["candidate"]: record for record in report.as_dict()["summary"]}
 
 
-@fast("cross_entropy-given")
+@fast("cross_entropy-given", "batch_norm-sizes")
 @pytest.mark.parametrize("given", [False, True], ids=["sizes", "given"])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_each_solution_is_judged_and_told_apart(
@@ -159,6 +159,7 @@ def _inputs(text: str, folder: Path) -> ProblemInputs:
         ("hinge_loss", "predictions: (n,m), targets: (m)"),
         ("cross_entropy", "logits: (n,m), labels: (n) integer(0,m)"),
         ("transposed_product", "a: (n,m), b: (n,k)"),
+        ("convolution", "x: (n,2,m,k)"),
     ],
 )
 def test_the_axes_that_may_have_other_sizes(tmp_path: Path, name: str, text: str) -> None:

@@ -14,6 +14,7 @@ from parity_tests.harness.specs.domains import EmptyDomain
 from parity_tests.harness.specs.samples import Sample, at_sizes, samples
 from parity_tests.harness.specs.size_rules import SizeRules, resolved
 from parity_tests.suite.harness._ops import judged
+from parity_tests.suite.marks import fast
 
 AXES = ("n", "d", "m")
 
@@ -185,11 +186,18 @@ def test_a_size_stands_for_itself_wherever_it_is():
     sizes = {"n": 3, "d": 5}
     nested = {"shape": (AxisSize("d"), 7), "names": [AxisSize("n")], "eps": 1e-5}
     assert resolved(nested, sizes) == {"shape": (5, 7), "names": [3], "eps": 1e-5}
+    assert resolved([AxisSize("d // 2"), AxisSize("d - d // 2"), AxisSize("min(n, d)")], sizes) == [2, 3, 3]
+
+
+@pytest.mark.parametrize("text", ["n +", "n / 2", "n <= 2", "2.5", ""])
+def test_an_expression_that_is_no_size(text: str) -> None:
+    with pytest.raises(ValueError, match="is no size; write an axis, or an expression such as"):
+        AxisSize(text)
 
 
 def test_an_unknown_axis_in_a_parameter():
     with pytest.raises(ValueError, match="OpSpec op: params names the axis 'z'; the axes are d, n"):
-        OpSpec("op", lambda x: x, "(n,d)->(n,d)", params={"shape": (AxisSize("z"),)})
+        OpSpec("op", lambda x: x, "(n,d)->(n,d)", params={"shape": (AxisSize("n + z // 2"),)})
 
 
 @pytest.mark.parametrize(("eps", "verdict"), [(1e-5, Verdict.PASS), (1e-3, Verdict.MISMATCH)])
@@ -205,3 +213,19 @@ def test_both_sides_are_given_the_size(eps, verdict):
         return functional.layer_norm(x, normalized_shape, w, eps=eps)
 
     assert judged(candidate, spec, "forward").verdict is verdict
+
+
+@fast("wrong")
+@pytest.mark.parametrize("right", [True, False], ids=["right", "wrong"])
+def test_a_list_that_follows_from_the_sizes(right: bool) -> None:
+    def halves(x: torch.Tensor, sections: list[int]) -> torch.Tensor:
+        first, second = torch.split(x, sections, -1)
+        return first.sum(-1) * second.sum(-1)
+
+    def candidate(x: torch.Tensor, sections: list[int]) -> torch.Tensor:
+        return halves(x, sections if right else sections[::-1])
+
+    params = {"sections": [AxisSize("d // 3"), AxisSize("d - d // 3")]}
+    spec = OpSpec.from_torch(halves, inputs="x: (n,d)", params=params)
+    report = crosscheck(candidate, spec, checks=["vjp"], dtypes=["float64"], quick=True)
+    assert report.rows[-1].verdict is (Verdict.PASS if right else Verdict.MISMATCH)
