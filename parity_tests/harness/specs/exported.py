@@ -91,8 +91,18 @@ def exported(
 
 @contextlib.contextmanager
 def quiet_run() -> Iterator[None]:
-    """Run a function for the block as the graph does, in float64, and without what PyTorch says of what it refuses."""
-    with _LOCK, without_complaints(), _default_dtype(torch.float64), torch.no_grad(), _Exact():
+    """Run a function for the block as the graph does, in float64, and without what PyTorch says of what it refuses.
+
+    PyTorch's random numbers are left where they were.
+    """
+    with (
+        _LOCK,
+        without_complaints(),
+        torch.random.fork_rng(devices=[]),
+        _default_dtype(torch.float64),
+        torch.no_grad(),
+        _Exact(),
+    ):
         yield
 
 
