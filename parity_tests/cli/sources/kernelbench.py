@@ -106,7 +106,13 @@ class KernelBenchProblem(OneCandidate):
             return NotBuilt(NAME, str(error), expected=False)
         try:
             spec = problem.spec(solution, name, self.given)
-        except (TypeError, ValueError) as error:
+        except (
+            ArithmeticError,
+            LookupError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ) as error:  # of the model, at some sizes
             return NotBuilt(NAME, f"{self.problem}: {error}", expected=False)
         return spec if isinstance(spec, NotBuilt) else (spec, [problem.candidate(solution)])
 
