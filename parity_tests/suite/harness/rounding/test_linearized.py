@@ -209,7 +209,7 @@ def test_an_empty_result_beside_another():
     def f(x, w):
         return sinkhorn(x), x[:, :0] @ w[:0], (x[:0] @ w).sum(0)
 
-    running, found = of_both(f, X, W, precision=FLOAT32)
+    _, found = of_both(f, X, W, precision=FLOAT32)
     assert [y.shape for y, _, _ in found] == [(4, 3), (4, 3), (3,)]
     assert [before is not None for _, _, before in found] == [True, False, False]
     ((_, narrow, before),) = of_both(lambda x: sinkhorn(x)[:, :0], X, precision=FLOAT32)[1]
