@@ -122,7 +122,8 @@ def _remainder(eqn, x, e, y, p):
 def _position(eqn, x, e, y, p):
     (axis,) = eqn.params["axes"]
     winner = np.expand_dims(y, axis)
-    margin = np.abs(x[0] - np.take_along_axis(x[0], winner, axis))
+    numbers = x[0] * 1.0  # of booleans, too
+    margin = np.abs(numbers - np.take_along_axis(numbers, winner, axis))
     may = margin <= e[0] + np.take_along_axis(e[0], winner, axis)  # the winner itself always may
     if not p.any_choice:  # see `rounding.order`
         may &= (may & (margin > 0)).any(axis, keepdims=True)
