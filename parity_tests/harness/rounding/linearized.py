@@ -139,7 +139,7 @@ def _affordable(places: Sequence[np.ndarray], powerless: Sequence[bool], most: i
     if sum(map(len, places)) <= most:
         return places
     some = [at if each else at[:0] for at, each in zip(places, powerless, strict=True)]
-    share = most / max(1, sum(map(len, some)))
+    share = max(0, most) / max(1, sum(map(len, some)))  # the choices alone may take more than all
     rng = np.random.default_rng(0)
     some = [rng.choice(at, min(len(at), int(share * len(at))), replace=False) for at in some]
     if not sum(map(len, some)):

@@ -214,3 +214,14 @@ def test_an_empty_result_beside_another():
     assert [before is not None for _, _, before in found] == [True, False, False]
     ((_, narrow, before),) = of_both(lambda x: sinkhorn(x)[:, :0], X, precision=FLOAT32)[1]
     assert (narrow.size, before) == (0, None)
+
+
+def test_where_the_choices_alone_take_too_many_numbers_there_is_none(monkeypatch):
+    # The largest number of each row is a choice among its numbers, and the running bound has no power.
+    monkeypatch.setattr(linearized, "MOST_NUMBERS", 2**8)
+    x = PRECISIONS["bfloat16"].rounded(0.2 * np.random.default_rng(3).normal(size=(16, 16)))
+    running, found = of_both(gradient_of(softmax), x, precision=PRECISIONS["bfloat16"])
+    ((y, e),), ((_, same, before),) = running, found
+    assert not (e < np.abs(y)).any()
+    assert before is None
+    assert np.array_equal(same, e)
