@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -67,29 +68,90 @@ class Named:
                     raise
                 stub = f"if nothing that is judged calls it, --stub {missing.name} stands for it"
                 raise CaseError(f"{error}; {stub}") from missing
-        try:
-            found = attrgetter(self.name)(modules[self.path])
-        except AttributeError as error:
-            raise CaseError(f"{self.path}: has no {self.name}") from error
-        return self._made(found) if isinstance(found, type) else found
+        return _found(str(self.path), modules[self.path], self.name)
 
-    def _made(self, found: type) -> Callable:
-        """What a class stands for: the apply of an `autograd.Function`, a module that is made without arguments."""
-        import torch
+    def files(self, start: Path) -> Sequence[Path]:
+        """Its file, where `start` is the folder in which its path begins."""
+        return (start / self.path,)
 
+    def origin(self, start: Path) -> str:
+        """The name, with the whole path of the file."""
+        return f"{(start / self.path).resolve()}:{self.name}"
+
+
+@dataclass(frozen=True)
+class NamedInTorch:
+    """A name of PyTorch's own, "torch.nn.functional:silu"."""
+
+    module: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.name}"
+
+    def found_in(self, modules: dict[Path, Any], start: Path, in_package: bool) -> Callable:
+        """What has this name; no file is run.
+
+        Raises:
+            CannotLoad: PyTorch has no such module, or it has no such name.
+        """
         from parity_tests.cli.case_file import CaseError
 
-        if issubclass(found, torch.autograd.Function):
-            return found.apply
         try:
-            return found()
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # sys.exit(), too
-            raise CaseError(
-                f"{self}: is a class, and making one without arguments raises {type(error).__name__}: {error}; "
-                f"write made = {found.__name__}(...) into a file of yours, and give that name"
-            ) from error
+            module = importlib.import_module(self.module)
+        except ImportError as error:
+            raise CaseError(f"{self}: {error}") from error
+        return _found(self.module, module, self.name)
+
+    def files(self, start: Path) -> Sequence[Path]:
+        """None that is the user's."""
+        return ()
+
+    def origin(self, start: Path) -> str:
+        """The name."""
+        return str(self)
+
+
+def _found(place: str, module: object, name: str) -> Callable:
+    """What has this name in a module; a Function stands for its apply, another class for what it makes."""
+    import torch
+
+    from parity_tests.cli.case_file import CaseError
+
+    try:
+        found = attrgetter(name)(module)
+    except AttributeError as error:
+        raise CaseError(f"{place}: has no {name}") from error
+    if not isinstance(found, type):
+        return found
+    if issubclass(found, torch.autograd.Function):
+        return found.apply
+    try:
+        return found()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit(), too
+        raise CaseError(
+            f"{place}:{name}: is a class, and making one without arguments raises {type(error).__name__}: {error}; "
+            f"write made = {found.__name__}(...) into a file of yours, and give that name"
+        ) from error
+
+
+def _reference(text: str) -> Named | NamedInTorch:
+    """Read the name of a reference, which PyTorch itself may have.
+
+    Raises:
+        ValueError: see `Named.parse`.
+    """
+    module, _, name = text.rpartition(":")
+    return NamedInTorch(module, name) if _is_in_torch(text) else Named.parse(text)
+
+
+def _is_in_torch(text: str) -> bool:
+    """True of "torch.nn.functional:silu", unless a module of the current folder is called so."""
+    module, _, name = text.rpartition(":")
+    parts = (*module.split("."), *name.split("."))
+    return parts[0] == "torch" and all(map(str.isidentifier, parts)) and _file_of_module(module) is None
 
 
 def _file_of_module(name: str) -> str | None:
@@ -118,7 +180,7 @@ class AgainstReference:
     """
 
     kernel: Named
-    reference: Named
+    reference: Named | NamedInTorch
     inputs: str
     sizes: str | None
     params: str | None
@@ -140,13 +202,12 @@ class AgainstReference:
     @property
     def files(self) -> Sequence[Path]:
         """The kernel's and the reference's."""
-        return tuple(self.start / named.path for named in (self.kernel, self.reference))
+        return (*self.kernel.files(self.start), *self.reference.files(self.start))
 
     @property
     def origin(self) -> Mapping[str, str]:
         """The names, with the whole paths of the files, and the inputs."""
-        named = {"kernel": self.kernel, "reference": self.reference}
-        found = {role: f"{(self.start / each.path).resolve()}:{each.name}" for role, each in named.items()}
+        found = {"kernel": self.kernel.origin(self.start), "reference": self.reference.origin(self.start)}
         written = {"inputs": self.inputs, "sizes": self.sizes, "params": self.params}
         found |= {name: text for name, text in written.items() if text is not None}
         found |= {"stubs": " ".join(self.stubs)} if self.stubs else {}
@@ -190,7 +251,8 @@ class AgainstReference:
 
         file, name = self.start / self.kernel.path, self.kernel.name
         try:
-            solution = apart.solution(file, self.kernel.path, name, reference=self.start / self.reference.path)
+            reference = next(iter(self.reference.files(self.start)), None)
+            solution = apart.solution(file, self.kernel.path, name, reference=reference)
         except CannotLoad as error:
             return NotBuilt(name, str(error), expected=False)
         return Candidate(solution, name)
@@ -222,8 +284,8 @@ def against_reference(
     if inputs is None:
         raise ValueError('--reference needs the inputs, by name, with their axes: --inputs "x: (n,d), w: (d)"')
     parameters(params or "")
-    named, against = Named.parse(kernel), Named.parse(reference)
-    if untrusted and named.path.resolve() == against.path.resolve():
+    named, against = Named.parse(kernel), _reference(reference)
+    if untrusted and isinstance(against, Named) and named.path.resolve() == against.path.resolve():
         raise ValueError(
             f"--untrusted: {named.path} has both the kernel and the reference, which would run with it; write the "
             "reference into a file of your own"
@@ -244,7 +306,8 @@ def reference_of_failure(failed: FailedCandidate) -> AgainstReference:
 
     origin = failed.origin or {}
     for role in ("kernel", "reference"):
-        failed.file(role, origin[role].rpartition(":")[0])
+        if role == "kernel" or not _is_in_torch(origin[role]):
+            failed.file(role, origin[role].rpartition(":")[0])
     try:
         inputs, sizes, params = (origin.get(key) for key in ("inputs", "sizes", "params"))
         untrusted, stubs = "untrusted" in origin, origin.get("stubs", "").split()

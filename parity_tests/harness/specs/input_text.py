@@ -47,7 +47,9 @@ class Inputs:
         while place < len(text) or not axes:
             found = _INPUT.match(text, place)
             if found is None:
-                raise ValueError(f"inputs {text!r} cannot be read from {text[place:].strip()!r} on: {_EXAMPLE}")
+                raise ValueError(
+                    f"inputs {text!r} cannot be read from {text[place:].strip()!r} on: {_remedy(text, place)}"
+                )
             name, argument, before, low, high, domain, after = found.groups()
             if name in axes:
                 raise ValueError(f"inputs {text!r} has {name!r} twice; the names must differ")
@@ -86,6 +88,17 @@ class Inputs:
 def booleans(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Return an array of this shape, each entry of which is True or False by chance."""
     return rng.random(shape) < 0.5
+
+
+def _remedy(text: str, place: int) -> str:
+    """What to write instead; an axis that is computed of others needs a name of its own."""
+    axes = re.match(r"\s*[^\W\d][\w.]*\s*:\s*\(([^()]*)\)", text[place:])
+    computed = next(
+        (axis.strip() for axis in (axes[1] if axes else "").split(",") if re.search(r"\w\s*[*+/%-]", axis)), ""
+    )
+    return (
+        f'give the axis {computed} a name, such as c, and a rule of sizes, "c == {computed}"' if computed else _EXAMPLE
+    )
 
 
 def _bound(text: str) -> int | str:

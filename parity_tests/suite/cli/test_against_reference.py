@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 
 from parity_tests.cli.app import app
 from parity_tests.cli.case_file import CaseError, load_module
-from parity_tests.cli.sources.against_reference import AgainstReference, Named
+from parity_tests.cli.sources.against_reference import AgainstReference, Named, against_reference
 from parity_tests.cli.sources.apart import Apart
 from parity_tests.harness.judging.reproducer import importable
 
@@ -139,10 +140,19 @@ def test_no_script_imports_a_file_that_was_run_by_its_path(case: Callable[..., s
         (":right", ":norm", "x: (n,d), w: (d) --params **k", "has a parameter without a name"),
         (":right", ":norm", "x: (n,d), w: (d) --params eps=c", "params names the axis 'c'; the axes are"),
         (":Scaled", ":norm", "x: (n,d), w: (d)", "is a class, and making one without arguments raises TypeError"),
+        (
+            ":right",
+            ":norm",
+            "x: (n, 4*d), w: (d)",
+            'give the axis 4*d a name, such as c, and a rule of sizes, "c == 4*d"',
+        ),
+        (":right", "torch:silu", "x: (n,d), w: (d)", "torch: has no silu"),
+        (":right", "torch.no.such:silu", "x: (n,d), w: (d)", "torch.no.such:silu: No module named 'torch.no'"),
     ],
     ids=[
         *("control flow", "no reference", "no kernel", "inputs", "no inputs", "no name"),
         *("a parenthesis", "a name", "twice", "no keyword", "no axis", "class"),
+        *("computed axis", "not in torch", "no module of torch"),
     ],
 )
 def test_what_cannot_be_used(
@@ -151,7 +161,8 @@ def test_what_cannot_be_used(
     file = case(KERNEL, "kernel.py")
     axes, *params = (inputs or "").split(" --params ")
     given = () if inputs is None else ("--inputs", axes, *(["--params", *params] if params else []))
-    code, said = _run(f"{file}{kernel}", "--reference", f"{file}{reference}", *given, *OPTIONS)
+    given = ("--reference", reference if reference.startswith("torch") else f"{file}{reference}", *given)
+    code, said = _run(f"{file}{kernel}", *given, *OPTIONS)
     assert code == 2, said
     assert message in " ".join(said.split()), said
     assert "def forward" not in said  # of torch.export's own graphs
@@ -264,3 +275,60 @@ def test_both_are_given_the_parameters(
     failure = next((tmp_path / "failures").glob("*.npz"))
     ran = CliRunner().invoke(app, ["replay", str(failure)], env={"COLUMNS": "300"})
     assert (ran.exit_code, "--params 'eps=0.5, groups=d'" in ran.stderr) == (1, True), ran.output
+
+
+SILU = """
+import torch
+
+class Silu(torch.autograd.Function):
+    factor = 1
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * torch.sigmoid(x)
+
+    @classmethod
+    def backward(cls, ctx, y_bar):
+        x, = ctx.saved_tensors
+        s = torch.sigmoid(x)
+        return y_bar * s * (1 + cls.factor * x * (1 - s))
+
+class Linear(Silu):
+    factor = 0
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("wide", "shrinking")
+@pytest.mark.parametrize(
+    ("reference", "untrusted"), [("torch.nn.functional:silu", ()), ("torch.nn:SiLU", ("--untrusted",))]
+)
+def test_a_reference_of_pytorch_itself(
+    case: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reference: str,
+    untrusted: tuple[str, ...],
+) -> None:
+    """Its file is not run, and the replay and the script of a failure name it by its module."""
+    file = case(SILU, "kernel.py")
+    options = tuple(option for option in OPTIONS if not untrusted or option != "--no-isolate")
+    given = ("--reference", reference, "--inputs", "x: (n)", *untrusted, *options)
+    code, said = _run(f"{file}:Silu", *given)
+    assert code == 0, said
+    code, said = _run(f"{file}:Linear", *given, "--failures", str(tmp_path / "failures"))
+    assert (code, "x_bar" in said) == (1, True), said
+    monkeypatch.chdir(Path(file).parent)
+    (failure,) = (tmp_path / "failures").glob("*.npz")
+    ran = CliRunner().invoke(app, ["replay", str(failure)], env={"COLUMNS": "300"})
+    assert (ran.exit_code, f"--reference {reference}" in ran.stderr) == (1, True), ran.output
+    for script in () if untrusted else (tmp_path / "failures").glob("*.py"):  # which somebody else's would run
+        shown = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+        assert (shown.returncode, "x_bar" in shown.stdout) == (1, True), shown.stdout + shown.stderr
+
+
+def test_another_module_is_no_reference_of_pytorch_itself() -> None:
+    """A failure may be anybody's, and says what its replay imports."""
+    with pytest.raises(ValueError, match="torchvision: no such file"):
+        against_reference(__file__ + ":_run", "torchvision:ops", "x: (n)", None, None)
