@@ -135,6 +135,8 @@ class TorchReference:
 
         def function(*tensors: torch.Tensor) -> list[torch.Tensor]:
             result = _of_tensors(self.reference)(*jax.tree.unflatten(tree, tensors), **params)
+            if type(result).__module__ == torch.return_types.__name__:  # such as torch.linalg.qr's, no tree to JAX
+                result = tuple(result)
             leaves, structure = jax.tree.flatten(result)
             strange = [type(y).__name__ for y in leaves if not isinstance(y, torch.Tensor)]
             if strange:

@@ -146,6 +146,11 @@ def test_a_kernel_beside_the_code_that_it_replaces() -> None:
     assert verdicts["wrong", "vjp", "bfloat16"] == "MISMATCH"
 
 
+def test_a_reference_that_returns_a_named_tuple_of_pytorchs() -> None:
+    spec = OpSpec.from_torch(torch.linalg.qr, inputs="a: (m,n)", sizes="m >= n, n >= 1")
+    assert spec.signature == "(m,n)->(m,n),(n,n)"
+
+
 @pytest.mark.slow
 def test_every_check_of_a_reference_by_itself() -> None:
     report = crosscheck(CASES["attention_with_bias"][0], _spec("attention_with_bias"), quick=False)
