@@ -53,8 +53,10 @@ def placements(oracle: Oracle, sample: Sample, precision: Precision) -> Iterator
     names = oracle.inputs
     generic = [as_constant(precision.rounded(x)) for x in sample.primals(names)]  # the same in every format
 
+    signed = [_with_both_signs(x, domain) for x, domain in zip(generic, sample.domains, strict=True)]
+
     def placed(name: str, inputs: Sequence[int], place: Callable[[np.ndarray], np.ndarray]) -> Placement:
-        primals = [place(x) if i in inputs else x for i, x in enumerate(generic)]
+        primals = [place(signed[i]) if i in inputs else x for i, x in enumerate(generic)]
         each = names[inputs[0]] if len(inputs) == 1 else f"each of {', '.join(names[i] for i in inputs)}"
         return Placement(f"{each} {name}", name, [precision.rounded(x) for x in primals])
 
@@ -93,6 +95,15 @@ def placements(oracle: Oracle, sample: Sample, precision: Precision) -> Iterator
         if values := oracle.spec.kinks.get(name):
             rng = np.random.default_rng(sample.seed)
             yield placed("is at its kinks", [i], lambda x, rng=rng, v=values: rng.choice(v, x.shape))
+
+
+def _with_both_signs(x: np.ndarray, domain: Domain) -> np.ndarray:
+    """Return x, every second number negated if all have one sign by chance: "is huge" is about both ends."""
+    if x.size < 2 or domain.name not in ("real", "extended", "nonzero") or not ((x > 0).all() or (x < 0).all()):
+        return x
+    y = x.copy()
+    y.flat[1::2] *= -1
+    return y
 
 
 def _alike(domains: Sequence[Domain], generic: Sequence[np.ndarray]) -> Iterator[list[int]]:

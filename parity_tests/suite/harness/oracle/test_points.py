@@ -327,3 +327,17 @@ def test_where_everything_is_rounded_nothing_is_compared():
         Verdict.SKIPPED,
         "at small integers every result is zero, or has to be rounded",
     )
+
+
+@fast("float64")
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_both_ends_are_judged_of_a_vector_of_one_sign(dtype):
+    """The seed's four numbers are positive; log(x + sqrt(1 + x * x)) loses all digits where x is large and negative."""
+    operator = spec(jnp.asinh, "(n)->(n)")
+
+    def logarithm(x):
+        z = x.double()
+        return (z + torch.sqrt(1 + z * z)).clamp_min(1e-15).log().to(x.dtype)
+
+    assert judged(torch.asinh, operator, "points", dtype).verdict is Verdict.PASS
+    assert judged(logarithm, operator, "points", dtype).verdict is Verdict.MISMATCH
