@@ -73,7 +73,7 @@ def case_file(
         ),
     ],
     reference: Annotated[
-        str | None, typer.Option(help="FILE.py:NAME of the PyTorch function or module that it should compute.")
+        str | None, typer.Option(help="FILE.py:NAME of the PyTorch code that it should compute, or torch:softmax.")
     ] = None,
     inputs: Annotated[
         str | None, typer.Option(help='The inputs of the reference: "x: (n,d), w: (d) constant, t: (n) integer(0,d)".')
