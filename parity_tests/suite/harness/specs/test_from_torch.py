@@ -141,9 +141,10 @@ def test_a_kernel_beside_the_code_that_it_replaces() -> None:
     options: dict[str, Any] = {"checks": ["forward", "vjp"], "quick": True}
     report = crosscheck(kernels, rms_norm, inputs="x: (n,d), w: (d)", **options)
     verdicts = {(row.candidate, row.check, row.dtype): str(row.verdict) for row in report.rows}
-    assert {dtype for _, _, dtype in verdicts} == {"float64", "bfloat16"}  # of the oracle's own rows, float64
-    assert verdicts["right", "forward", "bfloat16"] == verdicts["right", "vjp", "bfloat16"] == "PASS"
-    assert verdicts["wrong", "vjp", "bfloat16"] == "MISMATCH"
+    assert {dtype for _, _, dtype in verdicts} == {"float64", "float32", "bfloat16"}  # of the oracle's rows, float64
+    for dtype in ("float32", "bfloat16"):
+        assert verdicts["right", "forward", dtype] == verdicts["right", "vjp", dtype] == "PASS"
+        assert verdicts["wrong", "vjp", dtype] == "MISMATCH"
 
 
 def test_a_reference_that_returns_a_named_tuple_of_pytorchs() -> None:
