@@ -104,7 +104,7 @@ class TorchReference:
         with quiet_run(), FakeTensorMode(allow_non_fake_inputs=True):
             tensors = [torch.empty(jnp.shape(x), dtype=_dtype(x)) for x in arrays]
             try:
-                found = _of_tensors(self.reference)(*jax.tree.unflatten(tree, tensors), **params)
+                found = self._results(jax.tree.unflatten(tree, tensors), params)
                 return [tuple(y.shape) for y in jax.tree.leaves(found)]
             except _NEED_NUMBERS:
                 pass
@@ -130,14 +130,16 @@ class TorchReference:
         """True if the function was called, and then cast its real numbers to a narrower format."""
         return any(found.rounds for found, _ in self._programs.values())
 
+    def _results(self, args: Any, params: Mapping[str, object]) -> Any:
+        found = _of_tensors(self.reference)(*args, **params)
+        # PyTorch's own named tuples, such as that of torch.linalg.qr, are no trees to JAX.
+        return tuple(found) if type(found).__module__ == torch.return_types.__name__ else found
+
     def _exported(self, arrays: Sequence[Any], tree: Any, params: Mapping[str, object]) -> tuple[Exported, Any]:
         returned: list[Any] = []
 
         def function(*tensors: torch.Tensor) -> list[torch.Tensor]:
-            result = _of_tensors(self.reference)(*jax.tree.unflatten(tree, tensors), **params)
-            if type(result).__module__ == torch.return_types.__name__:  # such as torch.linalg.qr's, no tree to JAX
-                result = tuple(result)
-            leaves, structure = jax.tree.flatten(result)
+            leaves, structure = jax.tree.flatten(self._results(jax.tree.unflatten(tree, tensors), params))
             strange = [type(y).__name__ for y in leaves if not isinstance(y, torch.Tensor)]
             if strange:
                 raise CannotConvert(
