@@ -39,6 +39,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 MOST_NUMBERS = 2**24
 MOST_OF_SECOND_ORDER = 0.5
+LARGEST_EXPONENT = math.log(np.finfo(np.float32).max)  # 88.7, of a power that is computed in float32
 _ALONG = 2.0**-40  # the smallest roundoff along which the second order is measured
 
 
@@ -48,8 +49,10 @@ def narrowed(
     """The results of a program with their bounds: those of `running`, or linearized ones where these have no power.
 
     A running bound has power where it leaves half of the format's digits: where it is at most √u times the largest
-    entry of its result. No linearized bound is smaller than that, since right code of another structure may lose
-    what the roundings of this program do not. The third of each result is its running bound if some bound is another.
+    entry of its result. No linearized bound is smaller than that, since right code of another structure may lose what
+    the roundings of this program do not, as exp(x - log Σ exp x), whose exponent is rounded, too. In 16 bits, where
+    that is much of a result, the running bound stays unless no entry of the result could tell a mistake by it. The
+    third of each result is its running bound if some bound is another.
 
     Must run inside `numerics.pinned()` (float64 on).
 
@@ -63,6 +66,8 @@ def narrowed(
     halves = [_half_of_the_digits(y, precision) for y, _ in running]
     weak = [np.isfinite(y) & (e > half) & (half > 0) for (y, e), half in zip(running, halves, strict=True)]
     powerless = [bool(each.any() and not (e < np.abs(y)).any()) for each, (y, e) in zip(weak, running, strict=True)]
+    if precision.is_short:
+        weak = [each & unable for each, unable in zip(weak, powerless, strict=True)]
     bounds = _bounds(program, args, precision, inputs, weak, powerless) if any(map(np.any, weak)) else None
     if bounds is None:
         return [(y, e, None) for y, e in running]
@@ -74,8 +79,12 @@ def narrowed(
 
 
 def _half_of_the_digits(y: np.ndarray, precision: Precision) -> float:
-    """√u times the largest entry of a result; 0 of integers."""
-    return math.sqrt(precision.u) * np.max(np.abs(y), initial=0.0, where=np.isfinite(y)) if y.dtype.kind == "f" else 0.0
+    """√u times the largest entry of a result, or what the rounding of an exponent changes a power by; 0 of integers."""
+    if y.dtype.kind != "f":
+        return 0.0
+    return max(math.sqrt(precision.u), LARGEST_EXPONENT * precision.u) * np.max(
+        np.abs(y), initial=0.0, where=np.isfinite(y)
+    )
 
 
 def _bounds(
