@@ -147,7 +147,7 @@ def _inputs(text: str, folder: Path) -> ProblemInputs:
     (folder / "problem.py").write_text(text)
     read = kernelbench.Problem.of(folder / "problem.py", folder)
     sizes = {n for p in read.model.parameters() for n in p.shape}
-    return problem_inputs([*read.inputs], [*read.inputs.values()], read.model, sizes)
+    return problem_inputs([*read.inputs], [*read.inputs.values()], read.model, (), sizes)
 
 
 @pytest.mark.parametrize(
