@@ -55,14 +55,12 @@ def sinkhorn_of_logarithms(x: torch.Tensor) -> torch.Tensor:
     return torch.exp(x)
 
 
-def sinkhorn_of_scales(x: torch.Tensor) -> torch.Tensor:
-    """By the factors of rows and columns alone, as optimal transport has it."""
-    kernel = torch.exp(x - x.amax())
-    v = torch.ones_like(kernel[0])
+def sinkhorn_by_reciprocals(x: torch.Tensor) -> torch.Tensor:
+    r = torch.exp(x - x.amax())
     for _ in range(STEPS):
-        u = 1 / (kernel @ v)
-        v = 1 / (kernel.T @ u)
-    return u[:, None] * kernel * v
+        r = r * (1 / r.sum(-1, keepdim=True))
+        r = r * r.sum(-2, keepdim=True).reciprocal()
+    return r
 
 
 # Newton and Schulz's iteration for the orthogonal factor of a matrix, as optimizers have it.
@@ -115,7 +113,7 @@ SPECS = {
     "power_iteration": OpSpec.from_torch(power_iteration, inputs="a: (n,n) positive, v: (n) positive", sizes="n >= 1"),
 }
 RIGHT: Mapping[str, tuple[Chain, ...]] = {
-    "sinkhorn": (sinkhorn, sinkhorn_of_logarithms, sinkhorn_of_scales),
+    "sinkhorn": (sinkhorn, sinkhorn_of_logarithms, sinkhorn_by_reciprocals),
     "newton_schulz": (newton_schulz, newton_schulz_from_the_right),
     "power_iteration": (power_iteration, power_iteration_by_norms),
 }
