@@ -9,12 +9,8 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.rounding.tape import Asked, Tape, is_real
-
-_COMPARE = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-_TAKE_ONE = frozenset({"max", "min"})
-_TAKE_ONE_OF_ALL = frozenset({"reduce_max", "reduce_min"})
-_TURN_AT_ZERO = frozenset({"abs", "sign"})
+from parity_tests.harness.rounding.compared import TAKE_ONE_OF_ALL, compared, is_real
+from parity_tests.harness.rounding.tape import Asked, Tape
 
 
 @dataclass(frozen=True)
@@ -51,20 +47,6 @@ def choices(tape: Tape) -> Iterator[Choice]:
             yield _choice(tape, eqn, x, y)
 
 
-def compared(eqn: core.JaxprEqn) -> list[tuple[Any, Any]]:
-    """The pairs of variables by whose order an equation goes; None stands for 0."""
-    name, x = eqn.primitive.name.removesuffix("_to"), eqn.invars
-    if not any(map(is_real, x)):
-        return []
-    if name in _COMPARE or name in _TAKE_ONE:
-        return [(x[0], x[1])]
-    if name == "clamp":
-        return [(x[1], x[0]), (x[1], x[2])]
-    if name in _TAKE_ONE_OF_ALL:
-        return [(x[0], eqn.outvars[0])]
-    return [(x[0], None)] if name in _TURN_AT_ZERO else []
-
-
 def _choice(tape: Tape, eqn: core.JaxprEqn, x: Any, y: Any) -> Choice:
     (a, of_a), (b, of_b) = (
         (tape.value(z), tape.running_of(z)) if z is not None else 2 * (np.zeros(()),) for z in (x, y)
@@ -73,7 +55,7 @@ def _choice(tape: Tape, eqn: core.JaxprEqn, x: Any, y: Any) -> Choice:
     other = y
     (result,), is_kink = eqn.outvars, is_real(eqn.outvars[0]) and eqn.primitive.name != "sign"
     places = np.arange(tape.value(result).size).reshape(tape.value(result).shape)
-    if eqn.primitive.name in _TAKE_ONE_OF_ALL:
+    if eqn.primitive.name in TAKE_ONE_OF_ALL:
         axes = tuple(eqn.params["axes"])
         b, of_b, places = (np.expand_dims(each, axes) for each in (b, of_b, places))
         # The first of the largest in place of the result, which is charged with what is lost here.

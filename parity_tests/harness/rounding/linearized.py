@@ -11,8 +11,8 @@ most, and with C_ij = ∂y_i / ∂x_j the derivative of all that follows,
 An input has 2 u |x|, as in the running analysis, and so has each intermediate, since right code may be another program:
 it has the right intermediates of nearly these, as a stable algorithm has. R is the share of second order. It is
 measured, not bounded: along the roundings that are worst for the worst entry, all at once, and against them (in
-float64, 2^13 times as large).
-Where R exceeds a half, or an entry is off by more than that, there is no such bound, nor where
+float64, 2^13 times as large). Where R exceeds a half, or an entry is off by more than that, there is no such bound,
+nor where
 
     a comparison or a jump is nearer than its own bound of first order (of a kink, that is added to the roundings);
     a primitive has no derivative, or the program has branches, a `while`, or complex numbers;
@@ -170,7 +170,9 @@ def _with_kinks(
         if loss.any():
             if not each.is_kink or not np.isfinite(loss).all():
                 raise NotFollowed
-            np.maximum.at(tape.own[each.result].reshape(-1), each.places, 2 * loss)
+            largest = np.zeros(tape.own[each.result].size)
+            np.maximum.at(largest, each.places, 2 * loss)
+            tape.own[each.result] = tape.own[each.result] + largest.reshape(tape.own[each.result].shape)
     parts = tape.charged(derivatives, [len(e) for e in parts])
     if any((each.crossed(e) > 2 * loss).any() for each, e, loss in zip(chosen, parts[count:], crossed, strict=True)):
         raise NotFollowed

@@ -16,6 +16,7 @@ from jax.extend import core
 
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.analysis import Followed, constant_of, with_losses
+from parity_tests.harness.rounding.compared import compared, is_real
 from parity_tests.harness.rounding.evaluation import evaluate, evaluated
 from parity_tests.harness.rounding.fused import Sums
 from parity_tests.harness.rounding.overflow import Overflowing
@@ -33,8 +34,6 @@ _SOME = 1e-290  # an error that is there, and changes nothing
 _SMOOTH = Kind.ADDS | Kind.LINEAR | Kind.BILINEAR | Kind.PRODUCT | Kind.SUM | Kind.FUNCTION | Kind.HOMOGENEOUS
 _SAME = Kind.MOVES | Kind.MOVES_UNFOLLOWED | Kind.KEEPS_SIZE | Kind.SELECTS  # of which no entry is a new number
 _SMOOTH_TOO = frozenset({"div", "dynamic_update_slice", "scatter", "triangular_solve", "cholesky"})
-_CHOOSE = frozenset({"max", "min", "clamp", "reduce_max", "reduce_min", "abs", "sign", "is_finite"})
-_COMPARE = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "lt_to", "le_to"})
 _IDENTITIES = frozenset({"stop_gradient", "name", "copy", "copy_p"})
 
 
@@ -188,11 +187,6 @@ class Tape:
         return [read(x) for x in self.jaxpr.outvars]
 
 
-def is_real(atom: Any) -> bool:
-    """Return whether a variable or literal is of float64."""
-    return getattr(atom.aval, "dtype", None) == np.float64
-
-
 def _operand(known: Mapping[core.Var, Pair], atom: Any, p: Precision) -> Pair:
     return constant_of(np.asarray(atom.val), p) if isinstance(atom, core.Literal) else known[atom]
 
@@ -220,7 +214,7 @@ def _verify_followed(eqn: core.JaxprEqn) -> None:
     if any(getattr(x.aval, "dtype", np.dtype(bool)).kind == "c" for x in (*eqn.invars, *eqn.outvars)):
         raise NotFollowed
     name = eqn.primitive.name
-    if not any(map(is_real, eqn.invars)) or name in _CHOOSE | _COMPARE | _IDENTITIES | _SMOOTH_TOO:
+    if not any(map(is_real, eqn.invars)) or compared(eqn) or name == "is_finite" or name in _IDENTITIES | _SMOOTH_TOO:
         return
     if not has(name, _SMOOTH | _SAME) or not all(map(is_real, eqn.outvars)):
         raise NotFollowed
