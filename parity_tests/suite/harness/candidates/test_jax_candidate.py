@@ -9,58 +9,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
 from jax.experimental import pallas as pl
 
 import jax_ref
 from parity_tests import JaxCandidate, OpSpec, Verdict, crosscheck
 from parity_tests.catalog.attn import SPEC
-from parity_tests.cli.case_file import load_case
 from parity_tests.harness.candidates.jax_candidate import UNBATCHED_OUTPUT
 from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.numbers import conversion
-from parity_tests.suite.harness._ops import PAIR, judged, normal, rows
+from parity_tests.suite.harness._ops import PAIR, SQUARE, judged, normal, rows
+from parity_tests.suite.harness.candidates._jax_functions import SCALE, custom_jvp, custom_vjp, pair, pair_jvp, pair_vjp
 from parity_tests.suite.marks import fast
 from parity_tests.suite.rotation import rotating
 
 ATTN = OpSpec("attn", primal=jax_ref.attn_primal, inputs=(normal(3, 2), normal(4, 2), normal(4, 3)))
-SCALE = OpSpec("scale", primal=lambda x, y: jnp.sin(x) * y, inputs=(normal(3), normal(3, seed=1)))
-
-
-def _pair(x, y):
-    return jnp.tanh(x) * y, x * y * y
-
-
-def _pair_vjp(x, y, first_bar, second_bar):
-    t = jnp.tanh(x)
-    return (1 - t * t) * y * first_bar + y * y * second_bar, t * first_bar + 2 * x * y * second_bar
-
-
-def _pair_jvp(x, y, x_dot, y_dot):
-    t = jnp.tanh(x)
-    return (1 - t * t) * y * x_dot + t * y_dot, y * y * x_dot + 2 * x * y * y_dot
-
-
-def custom_vjp(backward: Callable, forward: Callable = _pair, residuals: Callable | None = None) -> Callable:
-    """`forward` with this VJP: backward(residuals..., cotangents...); the residuals are the inputs by default."""
-    f = jax.custom_vjp(forward)
-    keep = residuals or (lambda *inputs: inputs)
-
-    def fwd(*inputs):
-        return forward(*inputs), keep(*inputs)
-
-    def bwd(saved, cotangents):
-        return backward(*saved, *(cotangents if isinstance(cotangents, tuple) else (cotangents,)))
-
-    f.defvjp(fwd, bwd)
-    return f
-
-
-def custom_jvp(jvp: Callable, forward: Callable = _pair) -> Callable:
-    """`forward` with this JVP."""
-    f = jax.custom_jvp(forward)
-    f.defjvp(lambda primals, tangents: (f(*primals), jvp(*primals, *tangents)))
-    return f
 
 
 def _sin_times(x_ref, y_ref, output_ref):
@@ -77,11 +38,11 @@ def pallas(factor: float = 1.0) -> Callable:
 
 
 RIGHT = {
-    "plain": (_pair, PAIR, ()),
-    "jit": (jax.jit(_pair), PAIR, ()),
-    "custom_vjp": (custom_vjp(_pair_vjp), PAIR, ("jvp", "adjoint", "vjp_of_jvp", "jvp_of_jvp")),
-    "custom_jvp": (custom_jvp(_pair_jvp), PAIR, ()),
-    "jit of a custom_jvp": (jax.jit(custom_jvp(_pair_jvp)), PAIR, ()),
+    "plain": (pair, PAIR, ()),
+    "jit": (jax.jit(pair), PAIR, ()),
+    "custom_vjp": (custom_vjp(pair_vjp), PAIR, ("jvp", "adjoint", "vjp_of_jvp", "jvp_of_jvp")),
+    "custom_jvp": (custom_jvp(pair_jvp), PAIR, ()),
+    "jit of a custom_jvp": (jax.jit(custom_jvp(pair_jvp)), PAIR, ()),
     "attn_ad": (jax_ref.attn_ad, ATTN, ()),
     "attn": (jax_ref.attn, ATTN, ("jvp", "adjoint", "vjp_of_jvp", "jvp_of_jvp", "vmap")),
     "pallas": (
@@ -176,29 +137,28 @@ def _with_a_state():
 
 
 def _in_float32(x, y):
-    first, second = _pair(x.astype(jnp.float32), y.astype(jnp.float32))
+    first, second = pair(x.astype(jnp.float32), y.astype(jnp.float32))
     return first.astype(x.dtype), second.astype(x.dtype)
 
 
 PRODUCT = OpSpec("product", primal=lambda x, y: x @ y, inputs=(normal(3, 3), normal(3, 3, seed=1)))
-SQUARE = OpSpec("square", primal=lambda x: x * x, inputs=(normal(3, 3),))
 
 MISTAKES = {
     "a factor in the VJP": (
-        custom_vjp(lambda *args: (2 * _pair_vjp(*args)[0], _pair_vjp(*args)[1])),
+        custom_vjp(lambda *args: (2 * pair_vjp(*args)[0], pair_vjp(*args)[1])),
         PAIR,
         "vjp",
         ("forward",),
     ),
     "a cotangent dropped": (
-        custom_vjp(lambda x, y, w, v: _pair_vjp(x, y, w, 0 * v)),
+        custom_vjp(lambda x, y, w, v: pair_vjp(x, y, w, 0 * v)),
         PAIR,
         "vjp_partial",
         ("forward",),
     ),
     "transposed": (custom_vjp(lambda x, y, w: (w @ y, x.T @ w), PRODUCT.primal), PRODUCT, "vjp", ("forward",)),
     "a wrong JVP": (
-        custom_jvp(lambda x, y, x_dot, y_dot: _pair_jvp(x, y, 2 * x_dot, y_dot)),
+        custom_jvp(lambda x, y, x_dot, y_dot: pair_jvp(x, y, 2 * x_dot, y_dot)),
         PAIR,
         "jvp",
         ("forward",),
@@ -293,7 +253,7 @@ def test_a_mistake_is_caught(name):
 
 
 def test_what_a_custom_vjp_declines_is_listed():
-    row = judged(JaxCandidate(custom_vjp(_pair_vjp)), PAIR, "jvp")
+    row = judged(JaxCandidate(custom_vjp(pair_vjp)), PAIR, "jvp")
     assert (row.verdict, row.listed) == (Verdict.UNSUPPORTED, True)
     assert row.reason == "is a custom_vjp, which JAX cannot differentiate forward"
 
@@ -312,10 +272,10 @@ def test_a_rule_that_raises_in_jaxs_words_has_not_declined():
 
 @pytest.mark.slow
 def test_what_it_declines_must_be_in_its_limits_if_it_has_any():
-    assert not crosscheck(JaxCandidate(custom_vjp(_pair_vjp)), PAIR, checks=["jvp", "vjp"], limits={}).passed
+    assert not crosscheck(JaxCandidate(custom_vjp(pair_vjp)), PAIR, checks=["jvp", "vjp"], limits={}).passed
     limits = {"jvp": "a custom_vjp"}
-    assert crosscheck(JaxCandidate(custom_vjp(_pair_vjp)), PAIR, checks=["jvp", "vjp"], limits=limits).passed
-    assert not crosscheck(JaxCandidate(_pair), PAIR, checks=["jvp", "vjp"], limits=limits).passed
+    assert crosscheck(JaxCandidate(custom_vjp(pair_vjp)), PAIR, checks=["jvp", "vjp"], limits=limits).passed
+    assert not crosscheck(JaxCandidate(pair), PAIR, checks=["jvp", "vjp"], limits=limits).passed
 
 
 @pytest.mark.parametrize(
@@ -357,150 +317,3 @@ def test_jax_s_wrong_vjp_of_a_vmapped_custom_vjp_is_not_charged_to_it():
     row = judged(JaxCandidate(rule), spec, "vmap")
     assert (row.verdict, row.listed, row.reason) == (Verdict.UNSUPPORTED, True, UNBATCHED_OUTPUT)
     assert judged(JaxCandidate(f), spec, "vmap").verdict is Verdict.PASS
-
-
-# What a candidate is given, and what it gives.
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
-def test_a_candidate_is_called_in_the_format(dtype):
-    seen = set()
-
-    def f(x):
-        seen.add(x.dtype.name)
-        return x * x
-
-    assert judged(JaxCandidate(f), SQUARE, "vjp", dtype).verdict is Verdict.PASS
-    assert seen == {dtype}
-
-
-def test_forward_over_reverse_is_asked_once(monkeypatch):
-    """PyTorch's other way, with gradients off, is not asked of JAX; even to find out what it is records a graph."""
-    recorded = []
-    monkeypatch.setattr(JaxCandidate, "record", lambda self, primals: recorded.append(primals))
-    assert judged(JaxCandidate(lambda x: x * x), SQUARE, "jvp_of_vjp").verdict is Verdict.PASS
-    assert not recorded
-
-
-@pytest.mark.slow
-def test_constants_and_keyword_parameters():
-    def take(x, i, scale, *, power):
-        return (x[i] * scale) ** power
-
-    def wrong(x, i, scale, *, power):
-        assert jnp.issubdtype(i.dtype, jnp.integer)
-        return (x[i] * scale) ** (power + 1)
-
-    spec = OpSpec(
-        "take",
-        primal=take,
-        inputs=(normal(3, 2), np.array([2, 0, 2, 1]), normal(2)),
-        constants=["scale"],
-        params={"power": 2},
-    )
-    checks = ["forward", "vjp", "jvp", "vmap"]
-    assert crosscheck(JaxCandidate(take), spec, checks=checks, dtypes=["float64"], limits={}).passed
-    assert judged(JaxCandidate(wrong), spec, "forward").verdict is Verdict.MISMATCH
-
-
-def test_symbolic_zeros_reach_a_rule_that_asks_for_them():
-    seen = []
-    f = jax.custom_vjp(_pair)
-
-    def fwd(x, y):
-        seen.append(("perturbed", x.perturbed, y.perturbed))
-        return _pair(x.value, y.value), (x.value, y.value)
-
-    def bwd(saved, cotangents):
-        zero = [type(w) is jax.custom_derivatives.SymbolicZero for w in cotangents]
-        seen.append(("zero", *zero))
-        w = [jnp.zeros(w.shape, w.dtype) if flag else w for w, flag in zip(cotangents, zero, strict=True)]
-        return _pair_vjp(*saved, *w)
-
-    f.defvjp(fwd, bwd, symbolic_zeros=True)
-    assert crosscheck(JaxCandidate(f), PAIR, checks=["vjp_partial", "input_subsets"], dtypes=["float64"]).passed
-    assert set(seen) == {
-        ("perturbed", True, True),
-        ("perturbed", True, False),
-        ("perturbed", False, True),
-        ("zero", True, False),
-        ("zero", False, True),
-        ("zero", False, False),
-    }
-
-
-@pytest.mark.parametrize(
-    ("f", "message"),
-    [
-        pytest.param(lambda x, y: None, "returned NoneType where an array", id="not an array"),
-        pytest.param(lambda x, y: x, "returned 1 outputs, expected 2", id="too few"),
-    ],
-)
-@pytest.mark.parametrize("check", ["forward", "vjp", "vjp_partial", "vjp_of_vjp"])
-def test_bad_outputs(f, message, check):
-    row = judged(JaxCandidate(f), PAIR, check)
-    assert row.verdict is Verdict.MISMATCH
-    assert row.failure is not None
-    assert row.failure.wrong[0].pattern.startswith(message)
-
-
-def test_its_name():
-    def mine(x):
-        return x * x
-
-    rule = custom_vjp(lambda x, w: (2 * x * w,), mine)
-    for f in (mine, jax.jit(mine), rule, jax.jit(rule)):
-        assert {row.candidate for row in rows(crosscheck(JaxCandidate(f), SQUARE, checks=["forward"]))} == {"mine"}
-    report = crosscheck(JaxCandidate(mine, "theirs"), SQUARE, checks=["forward"])
-    assert {row.candidate for row in rows(report)} == {"theirs"}
-
-
-def test_what_is_no_function():
-    with pytest.raises(TypeError, match="JaxCandidate: needs a function of JAX arrays, got int"):
-        JaxCandidate(3)
-
-
-def test_in_a_case_file(tmp_path):
-    path = tmp_path / "case.py"
-    path.write_text(
-        "from parity_tests import JaxCandidate, OpSpec\n"
-        "spec = OpSpec('square', primal=lambda x: x * x, signature='(n)->(n)')\n"
-        "def square(x):\n    return x * x\n"
-        "candidates = [JaxCandidate(square), JaxCandidate(square, 'other'), lambda x: x * x]\n"
-        "limits = {'jvp': 'why'}\n"
-    )
-    _, candidates = load_case(path)
-    assert [(c.name, c.framework) for c in candidates] == [("square", "jax"), ("other", "jax"), ("lambda", "torch")]
-    assert {tuple(c.limits) for c in candidates} == {("jvp",)}
-
-
-@pytest.mark.parametrize(
-    "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.bool]
-)
-def test_arrays_cross_unchanged(dtype):
-    x = torch.tensor([[0, 1, 2], [3, 4, 5]]).to(dtype).T
-    with jax.enable_x64(True):
-        y = conversion.to_jax(x)
-        assert y.dtype.name == str(dtype).removeprefix("torch.")
-        back = conversion.from_jax(y)
-    assert back.dtype == dtype
-    assert torch.equal(back, x)
-    back.fill_(1)
-    assert not (np.asarray(y) == 1).all()
-
-
-def test_nothing_is_changed_that_is_global():
-    before = jax.config.jax_enable_x64, jax.config.jax_default_matmul_precision
-    crosscheck(JaxCandidate(_pair), PAIR, checks=["vjp"], dtypes=["float64"]).raise_if_failed()
-    assert (jax.config.jax_enable_x64, jax.config.jax_default_matmul_precision) == before
-
-
-@pytest.mark.parametrize(
-    ("status", "verdict"), [("UNIMPLEMENTED", Verdict.UNSUPPORTED), ("INTERNAL", Verdict.MISMATCH)], ids=str
-)
-def test_what_xla_has_not_implemented_is_not_the_candidates_mistake(status, verdict):
-    def scale(x, y):
-        raise jax.errors.JaxRuntimeError(f"{status}: Unsupported element type for DotThunk::Execute")
-
-    (row,) = rows(crosscheck(JaxCandidate(scale), SCALE, checks=["forward"], dtypes=["float64"]))
-    assert (row.verdict, row.passed) == (verdict, False)
