@@ -10,6 +10,7 @@ import numpy as np
 from parity_tests.harness.diagnosis import diagnosis
 from parity_tests.harness.diagnosis.arguments_in_words import entries
 from parity_tests.harness.diagnosis.heat_map import heat_map
+from parity_tests.harness.diagnosis.right_where import right_where
 from parity_tests.harness.diagnosis.rounds_more import rounds_more
 from parity_tests.harness.diagnosis.third_witness import arbitrate
 from parity_tests.harness.exceptions.explaining import Explained, explain, unexplained
@@ -60,7 +61,9 @@ def _recognized(
         further = explain(f"why {label} is 0", lambda: _not_differentiable(trial))
         looks_like = f"{looks_like}{further.value or ''}"
     elif looks_like is None:
-        further = explain(f"whether {label} rounds more", lambda: rounds_more(trial, finding))
+        further = explain(
+            f"where else {label} is right", lambda: rounds_more(trial, finding) or right_where(trial, finding)
+        )
         looks_like = further.value
     pattern = explain(f"the pattern of {label}", lambda: diagnosis.pattern(finding, trial))
     recognized = replace(result, pattern=pattern.value or result.pattern, looks_like=looks_like)

@@ -14,7 +14,7 @@ from parity_tests.harness.findings import Comparison
 _DECISIVE = 3  # times the bounds of both: an error from which one explanation can be told from another
 _SYSTEMATIC = 30  # likewise, if numbers were fitted: mistakes that grow everywhere alike are nearly proportional
 SIMPLE_NUMBERS = 2.0  # how many there are to choose from, in powers of ten
-_ENOUGH = 6  # powers of ten by which an agreement must be unlikely
+ENOUGH = 6  # powers of ten by which an agreement must be unlikely
 _SIMPLE = 0.1  # q², about the number of fractions from 0 to 1 with denominators up to q, times an interval's width
 _SHARP = 1e-6  # relative width of an interval that says which number it is
 _MOST = 16.0  # powers of ten that one entry can count for: a double has no more digits
@@ -41,7 +41,7 @@ def unique_fit(wrong: Comparison, family: Iterable[Explanation]) -> tuple[str | 
     The second result says whether any fits.
     """
     explanations = list(family)
-    needed = _ENOUGH + math.log10(max(len(explanations), 1))
+    needed = ENOUGH + math.log10(max(len(explanations), 1))
     texts = [e.text for e in explanations if log10_odds(wrong, e) >= needed]
     return (texts[0] if len(texts) == 1 else None), bool(texts)
 
@@ -64,10 +64,23 @@ def log10_odds(wrong: Comparison, explanation: Explanation) -> float:
             return -1.0
         clear = _SYSTEMATIC if explanation.parameters else _DECISIVE
         telling = known & wrong.wrong & (error > clear * allowed) & (np.abs(value) > allowed)
-        counts = np.sort(np.minimum(np.log10(error[telling] / allowed[telling]), _MOST))
+        counts = _powers_of_ten(error[telling], allowed[telling])
     if len(counts) < max(2, 1 + explanation.parameters):
         return 0.0
     return float(counts[: len(counts) - explanation.parameters].sum()) - explanation.choices
+
+
+def log10_power(error: np.ndarray, bound: np.ndarray) -> float:
+    """How unlikely it is, in powers of ten, that entries off by these errors are within their bounds by accident."""
+    telling = np.isfinite(bound) & (error > _DECISIVE * bound)
+    counts = _powers_of_ten(error[telling], bound[telling])
+    return float(counts.sum()) if len(counts) > 1 else 0.0
+
+
+def _powers_of_ten(error: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """What each entry counts for, in ascending order: the chance is the bound over the error."""
+    with np.errstate(divide="ignore"):
+        return np.sort(np.minimum(np.log10(error / allowed), _MOST))
 
 
 def scale_interval(

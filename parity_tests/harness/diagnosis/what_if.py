@@ -99,7 +99,7 @@ class WhatIf:
     # An argument, or an output, as it is, or as a factor.
 
     def _broadcast(self) -> Iterator[tuple[str, np.ndarray]]:
-        """Arguments and outputs in the shape of the result, if need be along its first or last axis."""
+        """Arguments and outputs in the shape of the result, if need be along its first or last axis, or everywhere."""
         shape = self.wrong.oracle.shape
         named = [(label, x) for label, x in zip(self.labels, self.args, strict=True) if x is not None]
         if self.name != "forward":
@@ -107,6 +107,8 @@ class WhatIf:
         for label, x in named:
             if x.shape == shape:
                 yield label, x
+            elif not x.ndim:
+                yield label, np.broadcast_to(x, shape)
             elif x.ndim and x.shape == shape[:-1]:
                 yield f"{label}[..., None]", np.broadcast_to(x[..., None], shape)
             elif x.ndim and x.shape == shape[1:]:

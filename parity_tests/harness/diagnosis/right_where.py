@@ -1,0 +1,154 @@
+"""Where else a wrong result is right: with an argument of ones, of zeros, or of equal entries. It tells the wrong term.
+
+A factor that a term lacks does not show where that factor is 1, and a wrong term does not where it is 0. Candidate and
+oracle are both asked again, with one argument replaced; only an agreement that could hardly be an accident is reported.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from parity_tests.harness.diagnosis.fit import ENOUGH, log10_power
+from parity_tests.harness.findings import Comparison
+from parity_tests.harness.oracle.oracle import Arrays
+from parity_tests.harness.trial.trial import Trial
+
+_CALLS = 16  # of the candidate, for one wrong result
+
+# The numbers that take the place of all entries of an argument of a domain, the first of which is tried first.
+_EQUAL_ENTRIES: Mapping[str, tuple[float, ...]] = {
+    "real": (1.0, 2.0, -2.0),
+    "extended": (1.0, 2.0, -2.0),
+    "complex": (1.0, 2.0, -2.0),
+    "nonzero": (1.0, 2.0, -2.0),
+    "positive": (1.0, 2.0, 0.5),
+}
+_HAS_ZERO = ("real", "extended", "complex")
+
+
+def right_where(trial: Trial, wrong: Comparison) -> str | None:
+    """Say with which arguments replaced a wrong result is right; None where there is none, or no call shows it.
+
+    If bounds in the format are too wide to tell, at the same arguments in the double format.
+    """
+    if wrong.call is None:
+        return None
+    narrow = trial.precision is not trial.precision.double
+    found = _said(_Places(trial, wrong.label, *wrong.call))
+    if found is not None or not narrow or not trial.oracle.spec.exists_in(trial.precision.double.name):
+        return found
+    found = _said(_Places(trial.widened(), wrong.label, *wrong.call))
+    return None if found is None else f"in {trial.precision.double.name} {found}"
+
+
+def _said(at: _Places) -> str | None:
+    if not at.is_wrong_as_it_is:
+        return None
+    slots = at.trial.oracle.map(at.name).arguments
+    facts = [
+        fact
+        for i, (slot, x) in enumerate(zip(slots, at.args, strict=True))
+        if x is not None
+        and x.size
+        and (fact := _of_an_argument(at, i, slot.label, x, at.domain(slot.like))) is not None
+    ]
+    if not facts:
+        return None
+    factors, vanishing = (" or ".join(f.label for f in facts if f.at == n) for n in (1, 0))
+    term = f"a term that vanishes with {vanishing}" if vanishing else "one of its terms"
+    text = f"{at.label} is right {', and '.join(fact.where for fact in facts)}"
+    if factors:
+        return f"{text}: does {term} lack a factor {factors}, or have one too many?"
+    return f"{text}: {term} is wrong" if vanishing else text
+
+
+@dataclass(frozen=True)
+class _Fact:
+    """Where a result is right. `label`: of the argument; `at`: 0 or 1, if with entries of this number and no other."""
+
+    label: str
+    where: str
+    at: int | None = None
+
+
+@dataclass
+class _Places:
+    """A result of a map of a candidate, at its arguments with one of them replaced."""
+
+    trial: Trial
+    label: str
+    name: str
+    args: Arrays
+    calls: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        found = self._compared(self.args)
+        self.is_wrong_as_it_is = found is not None and not found.holds and bool(np.isfinite(found.candidate).all())
+        if found is None or not self.is_wrong_as_it_is:
+            return
+        known = np.isfinite(found.bound) & np.isfinite(found.oracle)
+        with np.errstate(all="ignore"):
+            self.error = float(np.sqrt(np.mean(found.error[known] ** 2)))
+            size = float(np.sqrt(np.mean(np.abs(found.oracle[known]) ** 2)))
+        self.relative = self.error / size if size else math.inf
+
+    def domain(self, like: str) -> str:
+        """The name of the domain of an argument, which is that of the input or output that it is like."""
+        domain = self.trial.oracle.domains.get(like)
+        return "real" if domain is None else domain.name
+
+    def with_entries(self, i: int, number: float) -> bool | None:
+        """Whether the result is right where all entries of an argument are this number; None if that cannot be told.
+
+        It can be told where an error of the size that it has, or of that part of the result, would be seen.
+        """
+        replaced = list(self.args)
+        replaced[i] = np.full_like(np.asarray(self.args[i]), number)
+        found = self._compared(replaced)
+        if found is None:
+            return None
+        if not found.holds:
+            return False
+        with np.errstate(all="ignore"):
+            expected = np.minimum(self.error, self.relative * np.abs(found.oracle))
+        return True if log10_power(expected, found.bound) >= ENOUGH + math.log10(_CALLS) else None
+
+    def _compared(self, args: Arrays) -> Comparison | None:
+        """The result against the oracle's; None where it is no comparison of numbers, as at a kink."""
+        self.calls += 1
+        if self.calls > _CALLS:
+            return None
+        try:
+            results = self.trial.evaluate(self.name, args)
+            findings = list(self.trial.compare(self.name, args, results, only=[self.label]))
+        except Exception:  # either side may refuse arguments that no check has asked it for: they explain nothing
+            return None
+        compared = [f for f in findings if isinstance(f, Comparison)]
+        return compared[0] if len(findings) == len(compared) == 1 else None
+
+
+def _of_an_argument(at: _Places, i: int, label: str, x: np.ndarray, domain: str) -> _Fact | None:
+    """Where a result is right with this argument replaced."""
+    right, wrong = [], []
+    for number in _EQUAL_ENTRIES.get(domain, ()):
+        if (found := at.with_entries(i, number)) is not None:
+            (right if found else wrong).append(number)
+        if not right:
+            break
+    if right and wrong:
+        where = f"where {label} = {_listed(right)} (not where it is {_listed(wrong)})"
+        return _Fact(label, where, 1 if right == [1] else None)
+    if right and len(right) == len(_EQUAL_ENTRIES[domain]) and x.size > 1:
+        return _Fact(label, f"where all entries of {label} are equal (to {_listed(right)})")
+    if right:
+        return _Fact(label, f"where {label} = {_listed(right)}")
+    return _Fact(label, f"where {label} = 0", 0) if domain in _HAS_ZERO and at.with_entries(i, 0.0) else None
+
+
+def _listed(numbers: Sequence[float]) -> str:
+    texts = [f"{number:g}" for number in numbers]
+    return " or ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
