@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from parity_tests.harness.findings import Comparison, Finding
 from parity_tests.harness.trial.trial import Trial
 
 _FEW = 8  # entries; of more their number is told
+_LONG = 60  # characters of a parameter
 
 
 def entries(trial: Trial, wrong: Finding | None = None) -> dict[str, str]:
@@ -23,6 +24,15 @@ def entries(trial: Trial, wrong: Finding | None = None) -> dict[str, str]:
     for i, x in trial.sample.constants.items():
         words[names[i]] = "None" if x is None else _words(trial.precision.rounded(x) if x.dtype.kind in "fc" else x)
     return words
+
+
+def in_words(params: Mapping[str, object]) -> dict[str, str]:
+    """What each keyword parameter is, in words; long ones are cut."""
+    return {name: _words(x) if isinstance(x, np.ndarray) else _cut(repr(x)) for name, x in params.items()}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONG else f"{text[: _LONG - 3]}..."
 
 
 def _of_the_sample(trial: Trial) -> dict[str, str]:

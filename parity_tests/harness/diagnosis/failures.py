@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from parity_tests.harness.diagnosis import diagnosis
-from parity_tests.harness.diagnosis.arguments_in_words import entries
+from parity_tests.harness.diagnosis.arguments_in_words import entries, in_words
 from parity_tests.harness.diagnosis.heat_map import heat_map
 from parity_tests.harness.diagnosis.right_where import right_where
 from parity_tests.harness.diagnosis.rounds_more import rounds_more
@@ -86,6 +86,7 @@ def _not_differentiable(trial: Trial) -> str:
 def described(row: Row, sample: Sample, wrong: Sequence[Finding], spec: OpSpec) -> Failure:
     """A failure that tells what is wrong at a sample, and no more."""
     results = [wrong_result(finding, spec, row.check) for finding in wrong]
+    options = explain("the parameters", lambda: in_words(spec.params_at(sample.sizes)))
     return Failure(
         op=row.op,
         candidate=row.candidate,
@@ -97,7 +98,8 @@ def described(row: Row, sample: Sample, wrong: Sequence[Finding], spec: OpSpec) 
         sizes=dict(sample.sizes),
         seed=sample.seed,
         wrong=tuple(result.value for result in results),
-        unexplained=unexplained(*results),
+        unexplained=unexplained(*results, options),
+        options=options.value or {},
     )
 
 

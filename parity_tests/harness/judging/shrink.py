@@ -22,7 +22,8 @@ from parity_tests.harness.findings import Comparison, Finding
 from parity_tests.harness.judging.outcome import End, Outcome, outcome_of
 from parity_tests.harness.numbers.complex_parts import by_parts
 from parity_tests.harness.specs.domains import EXTENDED, REAL, EmptyDomain
-from parity_tests.harness.specs.samples import Sample, at_sizes
+from parity_tests.harness.specs.samples import Sample, at_sizes, cut, given_arrays
+from parity_tests.harness.specs.signature import Place
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.harness.trial.trial import Trial
 
@@ -137,14 +138,16 @@ def shrunk(
     with contextlib.suppress(_Spent):
         if not search.accepts(replace(sample)):  # a copy, whose arrays will be those that the check draws
             return None
-        if spec.signature is not None:
-            search.share = _SIZES
-            with contextlib.suppress(_Spent):
+        search.share = _SIZES
+        with contextlib.suppress(_Spent):
+            if spec.signature is None:
+                _shrink_given_sizes(search)
+            else:
                 _shrink_sizes(spec, search)
-            search.share = 1.0
+        search.share = 1.0
         if entries:
             _shrink_directions(search, inputs)
-            _shrink_primals(search, inputs)
+            _shrink_primals(search, inputs, sample.fixed)
             _shrink_constants(spec, search)
     return search.best if search.best is not sample else None
 
@@ -176,10 +179,27 @@ def _shrink_sizes(spec: OpSpec, search: _Search) -> None:
             return
 
 
-def _shrink_size(accepts: Callable[[int], bool], size: int) -> None:
+def _shrink_given_sizes(search: _Search) -> None:
+    """Cut given inputs along all axes of one size at once: more is not known of which axes belong together."""
+    places: dict[int, set[Place]] = {}
+    for i, x in given_arrays(search.best).items():
+        for axis, size in enumerate(x.shape):
+            places.setdefault(size, set()).add((i, axis))
+
+    def accepts(size: int, smaller: int) -> bool:
+        try:
+            return search.accepts(cut(search.best, places[size], smaller))
+        except EmptyDomain:
+            return False
+
+    for size in sorted(places, reverse=True):
+        _shrink_size(lambda n, size=size: accepts(size, n), size, least=1)
+
+
+def _shrink_size(accepts: Callable[[int], bool], size: int, least: int = 0) -> None:
     """Try the small sizes one by one, then their doubles, and bisect, as if every larger size failed, too."""
-    passing = -1
-    for n in (0, 1, 2, 3, *(2**i for i in range(2, 16))):
+    passing = least - 1
+    for n in (*range(least, 4), *(2**i for i in range(2, 16))):
         if n >= size:
             break
         if accepts(n):
@@ -223,14 +243,13 @@ def _blocks(size: int) -> Iterator[slice]:
         length = -(-length // 2) if length > 1 else 0
 
 
-def _shrink_primals(search: _Search, inputs: tuple[str, ...]) -> None:
+def _shrink_primals(search: _Search, inputs: tuple[str, ...], given: tuple[np.ndarray, ...] | None = None) -> None:
     """Shrink inputs that may be any number to small integers, or to few digits.
 
-    Never a zero, and never two alike: an operator may have a kink there, where both sides may be right.
+    Never a zero, and never two alike: an operator may have a kink there, where both sides may be right. Of inputs that
+    are `given` no domain is known: they stay between the smallest and the largest of their entries.
     """
     sample = search.best
-    if sample.fixed is not None:
-        return
     free = {name for name, domain in zip(inputs, sample.domains, strict=True) if domain in (REAL, EXTENDED)}
     roles = [role for role in sample.arrays if role.rsplit(" ", 1)[0] in free]
     values = np.concatenate([sample.arrays[role].ravel() for role in roles]) if roles else np.zeros(0)
@@ -245,8 +264,22 @@ def _shrink_primals(search: _Search, inputs: tuple[str, ...]) -> None:
         for role in roles:
             x = sample.arrays[role]
             simple[role], remaining = remaining[: x.size].reshape(x.shape), remaining[x.size :]
-        if search.accepts(sample.with_arrays(simple)):
+        within = given is None or all(
+            _is_within(simple[role], x) for name, x in zip(inputs, given, strict=True) for role in _of(name, roles)
+        )
+        if within and search.accepts(sample.with_arrays(simple)):
             return
+
+
+def _of(name: str, roles: Sequence[str]) -> list[str]:
+    return [role for role in roles if role.rsplit(" ", 1)[0] == name]
+
+
+def _is_within(x: np.ndarray, given: np.ndarray) -> bool:
+    """True if every entry is between the smallest and the largest that are given, of complex numbers by their parts."""
+    return all(
+        bool(((part(given).min() <= part(x)) & (part(x) <= part(given).max())).all()) for part in (np.real, np.imag)
+    )
 
 
 def _shrink_constants(spec: OpSpec, search: _Search) -> None:

@@ -30,6 +30,11 @@ def more(failure: Failure) -> str:
     return "" if failure.candidate == ORACLE else f"gradparity explain {failure.check}"
 
 
+def options_line(failure: Failure) -> str:
+    """The keyword parameters of the call: "dim=-1, beta=2.0"."""
+    return ", ".join(f"{name}={value}" for name, value in failure.options.items())
+
+
 def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
     """A failure as a diagnosis; `also`: the other dtypes in which the same check fails."""
     sizes = ", ".join(f"{axis}={size}" for axis, size in failure.sizes.items())
@@ -37,6 +42,8 @@ def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
     text = Text()
     text.append(f"{failure.op}: {headline(failure)}", style="bold magenta" if failure.suspect else "bold red")
     text.append(f"   [{', '.join(where)}, seed {failure.seed}]\n")
+    if failure.options:
+        text.append(f"  with    {options_line(failure)}\n")
     for result in failure.wrong:
         text.append(result_lines(result))
     if failure.agrees:

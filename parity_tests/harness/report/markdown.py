@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from parity_tests.harness.numbers.digits import apart
 from parity_tests.harness.report import first_order
 from parity_tests.harness.report.atomic_file import write_text
-from parity_tests.harness.report.lines_of_failures import ASKS, headline, more
+from parity_tests.harness.report.lines_of_failures import ASKS, headline, more, options_line
 from parity_tests.harness.report.lines_of_results import smallest_line
 from parity_tests.harness.report.printable import in_a_line
 from parity_tests.harness.report.results import Failure, Results, WrongResult
@@ -52,6 +52,7 @@ def _failure(group: Sequence[Failure]) -> Iterator[str]:
     sizes = ", ".join(f"{_escaped(axis)}={size}" for axis, size in failure.sizes.items())
     where = f"{_escaped(failure.dtype)} on {_escaped(failure.device)}, sample `{_uncoded(failure.sample)}`"
     where += f" ({sizes})" if sizes else ""
+    where += f", with `{_uncoded(options_line(failure))}`" if failure.options else ""
     also = f"; also in {', '.join(_escaped(other.dtype) for other in others)}" if others else ""
     yield f"In {where}, seed {failure.seed}{also}."
     yield _table(failure.wrong)

@@ -68,6 +68,7 @@ class Failure:
     look like rounding. `to_do`: the same about any other failure. `beyond_first_order`: whether no value and no first
     derivative is wrong. `asks`: whether the script asks for a callable that it cannot import. `unexplained`: a line for
     each explanation that raised an exception itself. `log`: the last lines that PyTorch logged while the check ran.
+    `options`: the keyword parameters of the call, in words.
     """
 
     op: str
@@ -91,6 +92,7 @@ class Failure:
     to_do: str = ""
     asks: bool = False
     beyond_first_order: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
     evidence: Evidence | None = field(default=None, compare=False, repr=False)
 
     def save(self, folder: str | os.PathLike[str], start: str | os.PathLike[str] = "") -> Failure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,11 @@ from parity_tests.harness.specs.domains import EmptyDomain
 from parity_tests.harness.specs.sample import SMALL, drawn, generator
 from parity_tests.harness.specs.sample import Sample as Sample
 from parity_tests.harness.specs.sample_plans import LARGEST, absences, plans
+from parity_tests.harness.specs.signature import Place
 from parity_tests.harness.specs.spec import OpSpec
+
+# Domains, beside those that say it of each entry, of which the first rows, or rows and columns, are members, too.
+_WITH_PARTS = ("symmetric", "definite", "lower", "sorted", "distinct")
 
 
 def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
@@ -87,6 +91,47 @@ def _whole_sample(spec: OpSpec, seed: int) -> Sample:
         constants={i: as_given(x) for i, x in enumerate(whole) if i not in varied},
         whole=True,
     )
+
+
+def given_arrays(sample: Sample) -> dict[int, np.ndarray]:
+    """Return the inputs of a sample of given ones, by their position among all, without those that are absent."""
+    varied = iter(sample.fixed or ())
+    every = range(len(sample.fixed or ()) + len(sample.constants))
+    found = {i: sample.constants[i] if i in sample.constants else next(varied) for i in every}
+    return {i: x for i, x in found.items() if x is not None}
+
+
+def cut(sample: Sample, places: Collection[Place], smaller: int) -> Sample:
+    """Return a sample of given inputs with so many of the first entries along these axes, which are of one size.
+
+    Integers that may be indices along such an axis are brought below the new size.
+
+    Raises:
+        EmptyDomain: a part of an input is not in its domain, or an integer is one that no smaller axis may have.
+    """
+    arrays = given_arrays(sample)
+    size = next(arrays[i].shape[axis] for i, axis in places)
+    parts = {
+        i: x[tuple(slice(smaller) if (i, axis) in places else slice(None) for axis in range(x.ndim))]
+        for i, x in arrays.items()
+    }
+    varied = [i for i in sorted(arrays) if i not in sample.constants]
+    for i, domain in zip(varied, sample.domains, strict=True):
+        if parts[i].shape != arrays[i].shape and not (domain.elementwise or domain.name in _WITH_PARTS):
+            raise EmptyDomain(f"a part of an array may not be in the domain {domain.name!r}")
+    constants = {
+        i: None if x is None else _with_indices_below(smaller, size, parts[i]) for i, x in sample.constants.items()
+    }
+    fixed = tuple(parts[i] for i in varied)
+    return replace(sample, shapes=tuple(x.shape for x in fixed), fixed=fixed, constants=constants, given={})
+
+
+def _with_indices_below(smaller: int, size: int, x: np.ndarray) -> np.ndarray:
+    if x.dtype.kind not in "iu" or not x.size or x.max() > size:
+        return x
+    if x.max() == size or x.min() < -smaller:
+        raise EmptyDomain(f"an integer counts the entries of an axis of size {size}, or counts from its end")
+    return np.minimum(x, smaller - 1)
 
 
 def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:

@@ -114,6 +114,27 @@ def test_the_options_of_a_sample_are_told(written):
     assert ": index_add, at a sample of (), (), with dim=0, index=[0], alpha=-1\n" in judged.output
 
 
+# The factor alpha is missing in one gradient.
+ADDMM = """
+- name: addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+  self: maybe_multiply(grad, beta.conj())
+  mat1: grad.mm(mat2.t().conj())
+  mat2: maybe_multiply(mat1.t().conj().mm(grad), alpha.conj())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("shrinking")
+def test_a_sample_of_pytorch_s_own_is_shrunk(written):
+    judged = gradparity("formula", str(written(ADDMM)))
+    assert judged.exit_code == 1, judged.output
+    assert "with beta=0.2, alpha=0.6" in judged.output
+    (smallest,) = (line for line in judged.output.splitlines() if line.startswith("  smallest  "))
+    for one in ("mat1 = [[", "mat2 = [[", "self = [[", "output_bar = [[1]]"):
+        assert one in smallest
+    assert "," not in smallest.partition("mat1 = ")[2].partition("]]")[0]  # one number
+
+
 MALFORMED = {  # the formula, of sin, and what is told
     "a bracket that is left open": ("grad * (self.cos()", ["expected `)` at position 18", "  grad * (self.cos()\n"]),
     "another arity": (

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from parity_tests import OpSpec
+from parity_tests import OpSpec, crosscheck
 from parity_tests.harness.diagnosis.fit import as_simple_number
+from parity_tests.harness.report.markdown import as_markdown
 from parity_tests.harness.report.results import WrongResult
 from parity_tests.suite.harness._ops import judged, normal
 
@@ -377,6 +378,31 @@ def test_entries_that_are_not_finite():
 
     wrong = result(_Altered.made(_both, change), BOTH, "vjp")
     assert wrong.looks_like == "11 entries of x_bar are not finite, exactly where x < 0"
+
+
+# Parameters.
+
+
+def test_the_parameters_of_a_call_are_told():
+    spec = OpSpec("scaled", lambda x, *, beta, dims: beta * x, "(n)->(n)", params={"beta": -2.0, "dims": [0]})
+
+    class Unscaled(torch.autograd.Function):
+        @staticmethod
+        def forward(x, beta, dims):
+            return beta * x
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def backward(ctx, *bars):
+            return bars[0], None, None
+
+    report = crosscheck(lambda x, *, beta, dims: Unscaled.apply(x, beta, dims), spec, checks=["vjp"])
+    assert report.failures[0].options == {"beta": "-2.0", "dims": "[0]"}
+    assert "  with    beta=-2.0, dims=[0]\n" in str(report)
+    assert ", with `beta=-2.0, dims=[0]`" in as_markdown(report)
 
 
 # Numbers.
