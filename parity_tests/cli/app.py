@@ -209,8 +209,8 @@ def formula(
 ) -> None:
     """Show PyTorch's derivative formulas of an operator; or judge the entries of a derivatives.yaml, uncompiled.
 
-    An entry is judged by jax_ref.aten at PyTorch's own samples, or by a spec. Exit codes: 0 all agree, 1 an entry
-    disagrees, 2 something could not be judged.
+    An entry is judged by jax_ref.aten at PyTorch's own samples, or by a spec. Exit codes: 0 all agree, but for
+    formulas that are PyTorch's own, unchanged, 1 an entry disagrees, 2 something could not be judged.
     """
     from parity_tests.cli.commands.formula import judge_formulas, show_formulas
     from parity_tests.harness.isolation.messages import CannotLoad

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,13 +17,13 @@ from jax_ref import aten
 from parity_tests.harness.specs.domains import DOMAINS, Domain
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.sweep.elementwise import is_elementwise
-from parity_tests.sweep.formula_function import by_formulas
+from parity_tests.sweep.formula_function import by_formulas, of_pytorch
+from parity_tests.sweep.formula_results import compared_of_jax, compared_of_torch, is_double
 from parity_tests.sweep.formula_samples import samples
-from parity_tests.sweep.invariants import CONSTANT, INVARIANTS, NOT_COMPARED
+from parity_tests.sweep.invariants import CONSTANT
 from parity_tests.sweep.operators import is_operator, operator_of
 from parity_tests.sweep.recorded_calls import RecordedCall, as_jax, as_torch
 from parity_tests.sweep.saved_statistics import recomputed
-from parity_tests.sweep.torch_invariants import TORCH_INVARIANTS
 from torch_impl import derivatives
 
 # Of an operator: the input of which one triangle is read, and what it is. A gradient has a meaning along the directions
@@ -72,12 +73,14 @@ class FormulaCase:
     """The callable with the formulas of an entry, its spec, and the arguments that are fixed, by their names.
 
     The inputs are one of PyTorch's own samples of its operator or, of an elementwise one, what the harness makes,
-    special points among them.
+    special points among them. `installed`: the same callable with PyTorch's own derivatives; None where a spec is the
+    reference.
     """
 
     call: Callable[..., Any]
     spec: OpSpec
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    installed: Callable[..., Any] | None = None
 
     @property
     def where(self) -> str:
@@ -239,12 +242,12 @@ def _gradients(
 def _moving(entry: derivatives.Entry, call: RecordedCall) -> list[str]:
     """The inputs with a formula, as arrays of numbers; none if the sample is empty, too large, or has no such."""
     names = [name for formula in entry.vjps for name in formula.names if name not in entry.not_implemented]
-    moving = [name for name in names if _is_double(call.arguments.get(name))]
+    moving = [name for name in names if is_double(call.arguments.get(name))]
     sizes = [call.arguments[name].size for name in moving]
     arrays = all(isinstance(y, np.ndarray) for y in call.results)
     if entry.name in _ONE_TRIANGLE and any(np.iscomplexobj(call.arguments[name]) for name in moving):
         return []  # those domains are of real numbers
-    usable = arrays and all(0 < size <= _ENTRIES for size in sizes) and all(_is_double(y) for y in call.results[:1])
+    usable = arrays and all(0 < size <= _ENTRIES for size in sizes) and all(is_double(y) for y in call.results[:1])
     return moving if usable else []
 
 
@@ -261,33 +264,34 @@ def _is_taken(call: RecordedCall, moving: Sequence[str]) -> bool:
     return True
 
 
-def _is_double(x: Any) -> bool:
-    return isinstance(x, np.ndarray) and x.dtype in (np.float64, np.complex128)
-
-
 def _case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -> FormulaCase:
     domains, inputs = _domains(entry, call, moving), {name: call.arguments[name] for name in moving}
     spec = OpSpec(
         entry.name.replace(".", "_"),
-        primal=_compared_of_jax(entry, call, moving),
+        primal=compared_of_jax(entry, call, _primal(call, moving)),
         inputs=[domains[name].project(x) if name in domains else x for name, x in inputs.items()],
         input_names=list(moving),
         domains=domains,
         dtypes=["complex128" if any(np.iscomplexobj(call.arguments[name]) for name in moving) else "float64"],
     )
-    function = _compared_of_torch(entry, call, _function(entry, call, moving))
-    return FormulaCase(function, spec, _fixed(call, moving))
+    by_entry, by_pytorch = (
+        compared_of_torch(entry, call, _function(made, call, moving))
+        for made in (partial(by_formulas, entry, moving), partial(of_pytorch, entry.name, moving))
+    )
+    return FormulaCase(by_entry, spec, _fixed(call, moving), by_pytorch)
 
 
-def _function(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -> Callable[..., Any]:
-    """The operator with the formulas of an entry; given saved statistics, as constants, of the input that it gets."""
+def _function(
+    made: Callable[[Mapping[str, Any]], Callable[..., Any]], call: RecordedCall, moving: Sequence[str]
+) -> Callable[..., Any]:
+    """A function of the moving inputs, `made` of the fixed ones; saved statistics, as constants, are of its input."""
     fixed, statistics_of = _fixed(call, moving), recomputed(call)
     if statistics_of is None or "input" not in moving:
-        return by_formulas(entry, moving, fixed)
+        return made(fixed)
 
     def function(*inputs: torch.Tensor) -> Any:
         statistics = statistics_of(torch, inputs[moving.index("input")].detach())
-        return by_formulas(entry, moving, fixed | dict(statistics))(*inputs)
+        return made(fixed | dict(statistics))(*inputs)
 
     return function
 
@@ -320,7 +324,7 @@ def _made_case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[st
         dtypes=["float64", "float32"],
     )
     fixed = _fixed(call, moving)
-    return FormulaCase(by_formulas(entry, moving, fixed), spec, fixed)
+    return FormulaCase(by_formulas(entry, moving, fixed), spec, fixed, of_pytorch(entry.name, moving, fixed))
 
 
 def _domain_of(x: np.ndarray) -> str:
@@ -345,46 +349,6 @@ def _primal(call: RecordedCall, moving: Sequence[str]) -> Callable[..., Any]:
         return function(**(given | dict(statistics)))
 
     return primal
-
-
-def _compared_of_jax(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[str]) -> Callable[..., Any]:
-    """What is compared of the reference's results."""
-    packet, primal = call.name.partition(".")[0], _primal(call, moving)
-
-    def compared(*inputs: Any) -> Any:
-        results = primal(*inputs)
-        if not isinstance(results, tuple | list):
-            return results
-        if packet in INVARIANTS:
-            return INVARIANTS[packet](call.arguments, *results)
-        return tuple(results[i] for i in _compared(entry, call))
-
-    return compared
-
-
-def _compared_of_torch(
-    entry: derivatives.Entry, call: RecordedCall, function: Callable[..., Any]
-) -> Callable[..., Any]:
-    """What is compared of PyTorch's results."""
-    packet = call.name.partition(".")[0]
-
-    def compared(*inputs: torch.Tensor) -> Any:
-        results = function(*inputs)
-        if not isinstance(results, tuple):
-            return results
-        if packet in INVARIANTS:
-            return TORCH_INVARIANTS[packet](call.arguments, *results)
-        return tuple(results[i] for i in _compared(entry, call))
-
-    return compared
-
-
-def _compared(entry: derivatives.Entry, call: RecordedCall) -> list[int]:
-    """The results of several that are compared: no buffers, and no numbers that have no derivative by the entry."""
-    left_out = NOT_COMPARED.get(call.name.partition(".")[0], ())
-    whole = len(call.results) == len(entry.differentiable_outputs)  # and no list of tensors
-    moves = entry.differentiable_outputs if whole else [True] * len(call.results)
-    return [i for i, y in enumerate(call.results) if i not in left_out and (moves[i] or not _is_double(y))]
 
 
 def _is_elementwise(call: RecordedCall, moving: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""An operator of PyTorch whose derivatives are those of an entry of a derivatives.yaml."""
+"""An operator of PyTorch with the derivatives of an entry of a derivatives.yaml, or with its own."""
 
 from __future__ import annotations
 
@@ -87,6 +87,17 @@ def by_formulas(
             return tuple(found[0] if returns_list else found) if ctx.several else found[0]
 
     return ByFormulas.apply
+
+
+def of_pytorch(name: str, moving: Sequence[str], fixed: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return an operator of PyTorch with its own derivatives, as a function of some of its inputs."""
+    operator, constants = operator_of(name), {key: as_torch(value) for key, value in fixed.items()}
+
+    def call(*inputs: torch.Tensor) -> Any:
+        results = operator(**constants, **dict(zip(moving, inputs, strict=True)))
+        return tuple(results) if isinstance(results, list) else results
+
+    return call
 
 
 def _returns(entry: derivatives.Entry, operator: Callable[..., Any]) -> tuple[bool, bool]:

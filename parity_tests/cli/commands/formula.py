@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,9 @@ from torch_impl.derivatives import Entry, Formula, entries, lookup
 
 if TYPE_CHECKING:
     from parity_tests.harness.report.report import Report
+    from parity_tests.harness.report.results import Row
+    from parity_tests.sweep.formula_baseline import Baseline
+    from parity_tests.sweep.formula_cases import FormulaCase
 
 
 def show_formulas(name: str) -> int:
@@ -61,7 +65,7 @@ def judge_formulas(path: Path, op: str | None, spec: Path | None) -> int:
         spec: a case file with the `spec` that the entry is judged against, for one operator; None: `jax_ref.aten`.
 
     Returns:
-        The exit code: 0 all agree, 1 one disagrees, 2 one could not be judged.
+        The exit code: 0 all agree, but for formulas that are PyTorch's own, 1 one disagrees, 2 one could not be judged.
 
     Raises:
         DerivativesFileError: the file cannot be read, or an entry of it is wrong.
@@ -84,45 +88,106 @@ def judge_formulas(path: Path, op: str | None, spec: Path | None) -> int:
 
 def _judge(entry: Entry, spec: Path | None, console: PrintableConsole) -> int:
     from parity_tests.harness.crosscheck import crosscheck
+    from parity_tests.sweep.formula_baseline import Baseline
     from parity_tests.sweep.formula_cases import NoCase, checks_of
 
     def say(text: str) -> None:
-        console.print(text, soft_wrap=True, highlight=False, markup=False)
+        console.print(f"{entry.path}:{entry.line}: {text}", soft_wrap=True, highlight=False, markup=False)
 
-    where = f"{entry.path}:{entry.line}"
     try:
         chosen = _cases(entry, spec)
     except NoCase as reason:
-        say(f"{where}: {entry.name} is not judged: {reason}")
+        say(f"{entry.name} is not judged: {reason}")
         return 2
+    baseline = Baseline.of(entry) if spec is None else None
     codes: dict[str, set[int]] = {}  # by the kind of numbers
     told: set[tuple[str, str]] = set()
+    known: set[str] = set()  # the kinds of numbers of which formulas disagree that are PyTorch's own
     for case in chosen:
-        found_before = codes.setdefault(case.spec.formats[0], set())
-        if 1 in found_before:  # the verdict is certain; what further samples tell costs seconds each
+        kind = case.spec.formats[0]
+        settled = 1 in codes.setdefault(kind, set()) or (kind in known and not (baseline and baseline.changed))
+        if settled:  # the verdict is certain; what further samples tell costs seconds each
             continue
         report = crosscheck({entry.name: case.call}, case.spec, checks=checks_of(entry), progress=False)
-        found_before.add(report.exit_code)
+        new = report if baseline is None else _without(report, baseline.own(report.rows))
+        codes[kind].add(new.exit_code)
+        if report.exit_code == 1 and new.exit_code != 1:
+            known.add(kind)
+        wrong = _largest_errors(report.failed).keys()
         if report.exit_code == 2:
             reason = next((row.reason for row in report.failed if row.reason), "")
-            say(f"{where}: {entry.name} is not judged at {case.where}: {reason}")
-        elif report.exit_code == 1 and told and _found_wrong(report) <= told:
-            say(f"{where}: {entry.name} disagrees in the same results at {case.where}, {case.spec.formats[0]}\n")
+            say(f"{entry.name} is not judged at {case.where}: {reason}")
+        elif report.exit_code == 1 and told and wrong <= told:
+            say(f"{entry.name} disagrees in the same results at {case.where}, {kind}\n")
         elif report.exit_code == 1:
-            told |= _found_wrong(report)
+            told |= wrong
             _advise(report, entry, spec)
-            lines = [f"{where}: {entry.name}, at {case.where}", *map(_line, (*entry.vjps, *entry.jvps))]
+            lines = [f"{entry.name}, at {case.where}", *map(_line, (*entry.vjps, *entry.jvps))]
             say("\n".join([*lines, str(report)]))
+            if new.exit_code == 1 and baseline is not None and baseline.exists:
+                say(_beside_pytorch(entry, case, new.failed))
     # One sample may tell nothing, as one at which all derivatives are zero, if another of the same numbers does.
     code = max((1 if 1 in found else min(found) for found in codes.values()), key=_severity)
-    verdict = {0: "agrees with its reference", 1: "DISAGREES", 2: "could not be judged"}[code]
-    say(f"{where}: {entry.name} {verdict}")
+    say(f"{entry.name} {_verdict(code, baseline if known else None)}")
     return code
 
 
-def _found_wrong(report: Report) -> set[tuple[str, str]]:
-    """The checks that fail, each with the results that are wrong."""
-    return {(failure.check, result.label) for failure in report.failures for result in failure.wrong}
+def _without(report: Report, rows: Sequence[Row]) -> Report:
+    """A report without some of its rows, for its exit code."""
+    found = copy(report)
+    found.rows = [row for row in report.rows if not any(row is other for other in rows)]
+    return found
+
+
+def _verdict(code: int, known: Baseline | None) -> str:
+    """The verdict on an entry in words; `known`: beside the installed entry, if formulas disagree that both have."""
+    if code or known is None:
+        return {0: "agrees with its reference", 1: "DISAGREES", 2: "could not be judged"}[code]
+    own = f"{_installed()}'s own, unchanged; it does not count for the exit code"
+    if not known.changed:
+        return f"DISAGREES: the entry is {own}"
+    names = {"vjp": "VJP", "jvp": "JVP"}
+    changed = " and ".join(names[mode] for mode in sorted(known.changed))
+    same = "".join(name for mode, name in names.items() if mode not in known.changed) or "value"
+    return f"agrees in its {changed}, and DISAGREES in its {same}: that is {own}"
+
+
+def _beside_pytorch(entry: Entry, case: FormulaCase, new: Sequence[Row]) -> str:
+    """Whether PyTorch's own derivatives disagree where an entry does, in the same results."""
+    from parity_tests.harness.crosscheck import crosscheck
+    from parity_tests.harness.judging.plan import shrinking_for
+
+    assert case.installed is not None
+    checks = list(dict.fromkeys(row.check for row in new))
+    with shrinking_for(0.0):
+        report = crosscheck({"installed": case.installed}, case.spec, checks=checks, progress=False)
+    mine, theirs = _largest_errors(new), _largest_errors(report.failed)
+    own, shared = f"{_installed()}'s own {entry.name}", mine.keys() & theirs.keys()
+    if report.exit_code == 2:
+        return f"{own} could not be judged at these inputs"
+    if not shared:
+        return f"{own} agrees at these inputs: the disagreement is new"
+    errors = f"by at most {max(theirs[x] for x in shared):.2g} (this entry: {max(mine[x] for x in shared):.2g})"
+    if mine.keys() <= theirs.keys():
+        return f"{own} disagrees in the same results at these inputs, {errors}"
+    results = ", ".join(f"{label} in {check}" for check, label in sorted(mine.keys() - theirs.keys()))
+    return f"{own} disagrees at these inputs, too, {errors}; new is {results}"
+
+
+def _installed() -> str:
+    from torch.version import __version__
+
+    return f"PyTorch {__version__.partition('+')[0]}"
+
+
+def _largest_errors(failed: Sequence[Row]) -> dict[tuple[str, str], float]:
+    """The results that are wrong, by check and label, each with its largest error; 0 where it is no number."""
+    found: dict[tuple[str, str], float] = {}
+    for row in failed:
+        for result in row.failure.wrong if row.failure else ():
+            key = row.check, result.label
+            found[key] = max(found.get(key, 0.0), result.error or 0.0)
+    return found
 
 
 def _advise(report: Report, entry: Entry, spec: Path | None) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from parity_tests.cli.app import app
@@ -190,10 +192,41 @@ def test_a_missing_conjugate_is_seen(written):
 
 
 @pytest.mark.slow
-def test_pytorch_s_own_entry_is_convicted_and_a_mended_text_passes(written):
-    assert gradparity("formula", str(written(OWN))).exit_code == 1
+def test_pytorch_s_own_entry_is_told_and_does_not_count(written):
+    """It loses digits, which is shown in full; the exit code is that of what is new."""
+    judged = gradparity("formula", str(written(OWN)))
+    assert judged.exit_code == 0, judged.output
+    assert "expm1 disagrees with the oracle   [vjp, " in judged.output
+    text = "expm1 DISAGREES: the entry is PyTorch 2.13.0's own, unchanged; it does not count for the exit code"
+    assert text.replace("2.13.0", torch.__version__.partition("+")[0]) in judged.output
     mended = gradparity("formula", str(written(MENDED)))
     assert mended.exit_code == 0, mended.output
+    assert "expm1 agrees with its reference" in mended.output
+
+
+@pytest.mark.slow
+def test_only_the_changed_formula_counts(written):
+    """The VJP is PyTorch's; the JVP is one's own, and right; or has the wrong sign."""
+    right = gradparity("formula", str(written(OWN.replace("auto_element_wise", "self_t * self_p.exp()"))))
+    assert right.exit_code == 0, right.output
+    assert "expm1 agrees in its JVP, and DISAGREES in its VJP: that is PyTorch " in right.output
+    wrong = gradparity("formula", str(written(OWN.replace("auto_element_wise", "-self_t * self_p.exp()"))))
+    assert wrong.exit_code == 1, wrong.output
+    assert "'s own expm1 agrees at these inputs: the disagreement is new" in wrong.output
+    assert wrong.output.endswith("expm1 DISAGREES\n")
+
+
+@pytest.mark.slow
+def test_a_changed_formula_that_is_as_wrong_as_pytorch_s_is_told_to_be(written):
+    """Nothing but a comparison of both tells that; the entry is changed, so that it counts."""
+    judged = gradparity(
+        "formula", str(written(OWN.replace("grad * (result.conj() + 1)", "(result.conj() + 1) * grad")))
+    )
+    assert judged.exit_code == 1, judged.output
+    same = re.findall("'s own expm1 disagrees in the same results at these inputs, by at most (.*)", judged.output)[0]
+    theirs, mine = re.findall(r"[^ ()]+e-\d+", same)
+    assert theirs == mine
+    assert float(mine) < 1e-6
 
 
 @pytest.mark.slow
