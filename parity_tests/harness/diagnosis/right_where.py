@@ -15,17 +15,18 @@ import numpy as np
 from parity_tests.harness.diagnosis.fit import ENOUGH, log10_power
 from parity_tests.harness.findings import Comparison
 from parity_tests.harness.oracle.oracle import Arrays
+from parity_tests.harness.specs.domains import DOMAINS, REAL
 from parity_tests.harness.trial.trial import Trial
 
 _CALLS = 16  # of the candidate, for one wrong result
 
 # The numbers that take the place of all entries of an argument of a domain, the first of which is tried first.
 _EQUAL_ENTRIES: Mapping[str, tuple[float, ...]] = {
-    "real": (1.0, 2.0, -2.0),
-    "extended": (1.0, 2.0, -2.0),
-    "complex": (1.0, 2.0, -2.0),
-    "nonzero": (1.0, 2.0, -2.0),
-    "positive": (1.0, 2.0, 0.5),
+    "real": (1.0, 0.5, 2.0, -2.0),
+    "extended": (1.0, 0.5, 2.0, -2.0),
+    "complex": (1.0, 0.5, 2.0, -2.0),
+    "nonzero": (1.0, 0.5, 2.0, -2.0),
+    "positive": (1.0, 0.5, 2.0),
 }
 _HAS_ZERO = ("real", "extended", "complex")
 
@@ -49,13 +50,9 @@ def _said(at: _Places) -> str | None:
     if not at.is_wrong_as_it_is:
         return None
     slots = at.trial.oracle.map(at.name).arguments
-    facts = [
-        fact
-        for i, (slot, x) in enumerate(zip(slots, at.args, strict=True))
-        if x is not None
-        and x.size
-        and (fact := _of_an_argument(at, i, slot.label, x, at.domain(slot.like))) is not None
-    ]
+    given = [(i, slot, x) for i, (slot, x) in enumerate(zip(slots, at.args, strict=True)) if x is not None and x.size]
+    found = [_of_an_argument(at, i, slot.label, x, at.domain(slot.like)) for i, slot, x in given]
+    facts = [fact for fact in found if fact is not None]
     if not facts:
         return None
     factors, vanishing = (" or ".join(f.label for f in facts if f.at == n) for n in (1, 0))
@@ -63,7 +60,7 @@ def _said(at: _Places) -> str | None:
     text = f"{at.label} is right {', and '.join(fact.where for fact in facts)}"
     if factors:
         return f"{text}: does {term} lack a factor {factors}, or have one too many?"
-    return f"{text}: {term} is wrong" if vanishing else text
+    return text
 
 
 @dataclass(frozen=True)
@@ -87,19 +84,22 @@ class _Places:
 
     def __post_init__(self) -> None:
         found = self._compared(self.args)
-        self.is_wrong_as_it_is = found is not None and not found.holds and bool(np.isfinite(found.candidate).all())
-        if found is None or not self.is_wrong_as_it_is:
+        self.is_wrong_as_it_is = False
+        if found is None or found.holds or not np.isfinite(found.candidate).all():
             return
         known = np.isfinite(found.bound) & np.isfinite(found.oracle)
+        self.is_wrong_as_it_is = bool(found.wrong[known].any())
+        if not self.is_wrong_as_it_is:
+            return
         with np.errstate(all="ignore"):
             self.error = float(np.sqrt(np.mean(found.error[known] ** 2)))
             size = float(np.sqrt(np.mean(np.abs(found.oracle[known]) ** 2)))
         self.relative = self.error / size if size else math.inf
 
     def domain(self, like: str) -> str:
-        """The name of the domain of an argument, which is that of the input or output that it is like."""
-        domain = self.trial.oracle.domains.get(like)
-        return "real" if domain is None else domain.name
+        """The name of the domain of an argument, that of the input or output that it is like; empty of a user's own."""
+        domain = self.trial.oracle.domains.get(like, REAL)
+        return domain.name if DOMAINS.get(domain.name) is domain else ""
 
     def with_entries(self, i: int, number: float) -> bool | None:
         """Whether the result is right where all entries of an argument are this number; None if that cannot be told.
@@ -143,12 +143,16 @@ def _of_an_argument(at: _Places, i: int, label: str, x: np.ndarray, domain: str)
         where = f"where {label} = {_listed(right)} (not where it is {_listed(wrong)})"
         return _Fact(label, where, 1 if right == [1] else None)
     if right and len(right) == len(_EQUAL_ENTRIES[domain]) and x.size > 1:
-        return _Fact(label, f"where all entries of {label} are equal (to {_listed(right)})")
+        return _Fact(label, f"where all entries of {label} are equal (tried: {', '.join(map(_short, right))})")
     if right:
         return _Fact(label, f"where {label} = {_listed(right)}")
     return _Fact(label, f"where {label} = 0", 0) if domain in _HAS_ZERO and at.with_entries(i, 0.0) else None
 
 
 def _listed(numbers: Sequence[float]) -> str:
-    texts = [f"{number:g}" for number in numbers]
+    texts = [_short(number) for number in numbers]
     return " or ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+
+
+def _short(number: float) -> str:
+    return f"{number:g}"

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from parity_tests.harness.numbers.conversion import as_double, as_given
-from parity_tests.harness.specs.domains import EmptyDomain
+from parity_tests.harness.specs.domains import DOMAINS, EmptyDomain
 from parity_tests.harness.specs.sample import SMALL, drawn, generator
 from parity_tests.harness.specs.sample import Sample as Sample
 from parity_tests.harness.specs.sample_plans import LARGEST, absences, plans
@@ -18,7 +18,7 @@ from parity_tests.harness.specs.signature import Place
 from parity_tests.harness.specs.spec import OpSpec
 
 # Domains, beside those that say it of each entry, of which the first rows, or rows and columns, are members, too.
-_WITH_PARTS = ("symmetric", "definite", "lower", "sorted", "distinct")
+_WITH_PARTS = [DOMAINS[name] for name in ("symmetric", "definite", "lower", "sorted", "distinct")]
 
 
 def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
@@ -117,7 +117,7 @@ def cut(sample: Sample, places: Collection[Place], smaller: int) -> Sample:
     }
     varied = [i for i in sorted(arrays) if i not in sample.constants]
     for i, domain in zip(varied, sample.domains, strict=True):
-        if parts[i].shape != arrays[i].shape and not (domain.elementwise or domain.name in _WITH_PARTS):
+        if parts[i].shape != arrays[i].shape and not (domain.elementwise or domain in _WITH_PARTS):
             raise EmptyDomain(f"a part of an array may not be in the domain {domain.name!r}")
     constants = {
         i: None if x is None else _with_indices_below(smaller, size, parts[i]) for i, x in sample.constants.items()
