@@ -186,14 +186,17 @@ def _shrink_given_sizes(search: _Search) -> None:
         for axis, size in enumerate(x.shape):
             places.setdefault(size, set()).add((i, axis))
 
-    def accepts(size: int, smaller: int) -> bool:
+    def accepts(axes: set[Place], smaller: int, last: bool) -> bool:
         try:
-            return search.accepts(cut(search.best, places[size], smaller))
+            return search.accepts(cut(search.best, axes, smaller, last))
         except EmptyDomain:
             return False
 
-    for size in sorted(places, reverse=True):
-        _shrink_size(lambda n, size=size: accepts(size, n), size, least=1)
+    for _, axes in sorted(places.items(), reverse=True):
+        for last in (False, True):  # an entry in the middle is the last one of the first
+            i, axis = next(iter(axes))
+            size = given_arrays(search.best)[i].shape[axis]
+            _shrink_size(lambda n, axes=axes, last=last: accepts(axes, n, last), size, least=1)
 
 
 def _shrink_size(accepts: Callable[[int], bool], size: int, least: int = 0) -> None:

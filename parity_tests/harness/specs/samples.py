@@ -101,37 +101,38 @@ def given_arrays(sample: Sample) -> dict[int, np.ndarray]:
     return {i: x for i, x in found.items() if x is not None}
 
 
-def cut(sample: Sample, places: Collection[Place], smaller: int) -> Sample:
+def cut(sample: Sample, places: Collection[Place], smaller: int, last: bool = False) -> Sample:
     """Return a sample of given inputs with so many of the first entries along these axes, which are of one size.
 
-    Integers that may be indices along such an axis are brought below the new size.
+    Integers that may be indices along such an axis are brought below the new size. `last`: of the last entries.
 
     Raises:
         EmptyDomain: a part of an input is not in its domain, or an integer is one that no smaller axis may have.
     """
     arrays = given_arrays(sample)
     size = next(arrays[i].shape[axis] for i, axis in places)
+    start = size - smaller if last else 0
+    kept = slice(start, start + smaller)
     parts = {
-        i: x[tuple(slice(smaller) if (i, axis) in places else slice(None) for axis in range(x.ndim))]
-        for i, x in arrays.items()
+        i: x[tuple(kept if (i, axis) in places else slice(None) for axis in range(x.ndim))] for i, x in arrays.items()
     }
     varied = [i for i in sorted(arrays) if i not in sample.constants]
     for i, domain in zip(varied, sample.domains, strict=True):
         if parts[i].shape != arrays[i].shape and not (domain.elementwise or domain in _WITH_PARTS):
             raise EmptyDomain(f"a part of an array may not be in the domain {domain.name!r}")
-    constants = {
-        i: None if x is None else _with_indices_below(smaller, size, parts[i]) for i, x in sample.constants.items()
-    }
+    constants = {i: None if x is None else _indices(parts[i], size, kept) for i, x in sample.constants.items()}
     fixed = tuple(parts[i] for i in varied)
     return replace(sample, shapes=tuple(x.shape for x in fixed), fixed=fixed, constants=constants, given={})
 
 
-def _with_indices_below(smaller: int, size: int, x: np.ndarray) -> np.ndarray:
+def _indices(x: np.ndarray, size: int, kept: slice) -> np.ndarray:
+    """Integers that may be indices along an axis of which a part is kept, as indices of this part."""
     if x.dtype.kind not in "iu" or not x.size or x.max() > size:
         return x
+    smaller = kept.stop - kept.start
     if x.max() == size or x.min() < -smaller:
         raise EmptyDomain(f"an integer counts the entries of an axis of size {size}, or counts from its end")
-    return np.minimum(x, smaller - 1)
+    return np.where(x < 0, x, np.clip(x.astype(np.int64) - kept.start, 0, smaller - 1)).astype(x.dtype)
 
 
 def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:

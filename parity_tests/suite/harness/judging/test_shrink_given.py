@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from parity_tests import OpSpec, crosscheck
 from parity_tests.cli.app import app
 from parity_tests.harness.judging import shrink
-from parity_tests.harness.specs.samples import Sample, samples
+from parity_tests.harness.specs.samples import Sample, given_arrays, samples
 from parity_tests.suite.harness._ops import PAIR, pair_backward, pair_function
 
 
@@ -53,6 +53,20 @@ def test_axes_of_one_size_are_cut_together():
     found, tried = cut_to(MATRIX_PRODUCT, lambda s: s.shapes[0][1] >= 5)
     assert found.shapes == ((1, 5), (5, 1))
     assert all(s.shapes[0] == s.shapes[1][::-1] for s in tried)
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_an_entry_in_the_middle_is_all_that_is_left():
+    """Of the first entries it is the last."""
+    x = np.arange(1.0, 13)
+    found, _ = cut_to(OpSpec("op", lambda x: x, inputs=(x,), input_names=["x"]), lambda s: 8 in given_arrays(s)[0])
+    assert given_arrays(found)[0].tolist() == [8]
+    spec = OpSpec("take", lambda x, i: x[i], inputs=(x, np.array([7, 0, -1])), input_names=["x", "i"])
+    found, tried = cut_to(spec, lambda s: 8 in given_arrays(s)[0])
+    assert {i: y.tolist() for i, y in given_arrays(found).items()} == {0: [8], 1: [0]}
+    for sample in tried:
+        size, indices = len(given_arrays(sample)[0]), given_arrays(sample)[1]
+        assert ((-size <= indices) & (indices < size)).all()
 
 
 @pytest.mark.usefixtures("shrinking")
