@@ -3,7 +3,8 @@
 By default no axis is longer than 2049. A kernel with a grid, a table or a buffer of 4096 is right up to there, and
 leaves out what is beyond. The other axes are short, so that it takes seconds. An axis along which an array of the
 oracle would have more than 2^25 entries, as of square matrices, is tried at 4097; one that would be too large even
-there, or that the rules of `OpSpec.sizes` keep at 4096 or less, is named in the row, which is then SKIPPED.
+there, or that the rules of `OpSpec.sizes` keep at 4096 or less, or along which a reference in PyTorch unrolls a loop, is
+named in the row, which is then SKIPPED.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Finding, NotApplicable
 from parity_tests.harness.specs.domains import EmptyDomain
+from parity_tests.harness.specs.loops import Loops
 from parity_tests.harness.specs.samples import Sample, at_sizes
 from parity_tests.harness.trial.trial import Trial
 
@@ -40,7 +42,8 @@ def _run(trial: Trial) -> Iterator[Finding]:
         which = f"the axis {left_out[0]}" if len(left_out) == 1 else f"the axes {', '.join(left_out)}"
         raise NotApplicable(
             f"{which} cannot be longer than {_USUAL}: by the rules of OpSpec.sizes, or since an array would have more "
-            f"than {_LARGEST} entries" + ("; the others agree" if len(left_out) < len(trial.sample.sizes) else "")
+            f"than {_LARGEST} entries, or since the reference unrolls a loop"
+            + ("; the others agree" if len(left_out) < len(trial.sample.sizes) else "")
         )
 
 
@@ -49,7 +52,7 @@ def _trial_at(trial: Trial, elsewhere: Callable[[Sample], Trial], axis: str, siz
     spec, sample = trial.oracle.spec, trial.sample
     try:
         sizes = spec.size_rules.nearest({**sample.sizes, axis: size})
-        if sizes[axis] <= _USUAL:
+        if sizes[axis] <= _USUAL or not Loops(spec, sample.sizes).fit(sizes):
             return None
         long = replace(sample, name=f"large_{axis}", scale=sample.scale / 4, first_order_only=True)
         long = at_sizes(spec, long, sizes)

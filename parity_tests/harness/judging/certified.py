@@ -33,6 +33,7 @@ from parity_tests.harness.oracle.oracle import Oracle, OracleError
 from parity_tests.harness.oracle.repeats import why_not_a_function
 from parity_tests.harness.report.results import ORACLE, Note, Row
 from parity_tests.harness.rounding.analysis import NoRule, NotFloat64
+from parity_tests.harness.specs import loops
 from parity_tests.harness.specs.domains import COMPLEX_NUMBERS, REAL
 from parity_tests.harness.specs.samples import Sample, samples
 from parity_tests.harness.specs.spec import OpSpec
@@ -150,6 +151,8 @@ class CertifiedOracle:
         lines = [f"{name}, sample {sample.name}: {reason}" for sample, reason in pairs if reason is not None]
         if self.unusable is None and (line := self._values.line()) is not None:
             lines.append(f"{name}: {line}")
+        if (cut := loops.line(self.oracle.spec, every)) is not None:
+            lines.append(f"{name}: {cut}")
         return tuple(map(Note, lines))
 
     def _why_not_a_function(self, every: Sequence[Sample]) -> str | None:

@@ -6,6 +6,7 @@ an ordinary JAX function, which JAX differentiates, and which is bounded and cer
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +34,7 @@ from parity_tests.harness.specs.detached import with_detached_gradient
 from parity_tests.harness.specs.exported import CannotConvert, Exported, exported, quiet_run
 from parity_tests.harness.specs.input_text import Inputs
 from parity_tests.harness.specs.least_sizes import least_sizes
+from parity_tests.harness.specs.operations import Counted
 from parity_tests.harness.specs.output_axes import Probe, drawn, output_shapes, with_outputs
 from parity_tests.harness.specs.spec import OpSpec
 
@@ -43,6 +45,7 @@ _NEED_NUMBERS = (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
+_MOST_OPERATIONS = 2**11  # beyond which a run without numbers takes seconds, as of loops over large sizes
 _MOST_RUN = 2**16  # entries of all inputs together, beyond which a run without numbers is taken for one with them
 
 
@@ -97,22 +100,36 @@ class TorchReference:
     def shapes(self, args: Any, params: Mapping[str, object]) -> list[tuple[int, ...]] | None:
         """The shapes of what the function returns, by a run of PyTorch without numbers; None if it raises there.
 
+        None, too, if it is more than `_MOST_OPERATIONS`.
+
         Raises:
             CannotConvert: it needs numbers, and cannot be exported.
         """
-        arrays, tree = jax.tree.flatten(args)
-        with quiet_run(), FakeTensorMode(allow_non_fake_inputs=True):
-            tensors = [torch.empty(jnp.shape(x), dtype=_dtype(x)) for x in arrays]
-            try:
-                found = self._results(jax.tree.unflatten(tree, tensors), params)
-                return [tuple(y.shape) for y in jax.tree.leaves(found)]
-            except _NEED_NUMBERS:
-                pass
-            except Exception:  # whatever the reference raises
-                return None
+        try:
+            found = self._without_numbers(args, params, Counted(_MOST_OPERATIONS))
+            return [tuple(y.shape) for y in jax.tree.leaves(found)]
+        except _NEED_NUMBERS:
+            pass
+        except Exception:  # whatever the reference raises
+            return None
         with pinned_jax("cpu"):
             found = jax.eval_shape(lambda *args: self(*args, **params), *args)
         return [y.shape for y in jax.tree.leaves(found)]
+
+    def operations(self, args: Any, params: Mapping[str, object], most: int | None = None) -> int:
+        """The number of the function's operations, `most` + 1 if they are more; where it raises, of those before."""
+        counted = Counted(most)
+        with contextlib.suppress(Exception):  # whatever the reference raises
+            self._without_numbers(args, params, counted)
+        return counted.operations
+
+    def _without_numbers(self, args: Any, params: Mapping[str, object], counted: Counted) -> Any:
+        """What the function returns of tensors that have shapes only."""
+        arrays, tree = jax.tree.flatten(args)
+        with quiet_run(), FakeTensorMode(allow_non_fake_inputs=True):
+            tensors = [torch.empty(jnp.shape(x), dtype=_dtype(x)) for x in arrays]
+            with counted:
+                return self._results(jax.tree.unflatten(tree, tensors), params)
 
     @property
     def detaches(self) -> bool:

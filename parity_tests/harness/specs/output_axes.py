@@ -90,14 +90,21 @@ class Probe:
                 self._found[key] = None
         return self._found[key]
 
+    def operations(self, sizes: Sizes, most: int | None = None) -> int:
+        """Return the number of operations of a reference in PyTorch, or `most` + 1 if they are more; 0 of any other."""
+        count = getattr(self.spec.primal, "operations", None)
+        return 0 if count is None else count(*self._arguments(sizes), most)
+
     def _shapes(self, sizes: Sizes) -> Shapes | None:
-        spec, signature = self.spec, self.spec.parsed
+        without_numbers = getattr(self.spec.primal, "shapes", None)
+        return output_shapes(self.spec, sizes) if without_numbers is None else without_numbers(*self._arguments(sizes))
+
+    def _arguments(self, sizes: Sizes) -> tuple[Sequence, Mapping[str, object]]:
+        """Arguments of these sizes, without numbers, and the keyword parameters."""
+        signature = self.spec.parsed
         assert signature is not None
-        without_numbers = getattr(spec.primal, "shapes", None)
-        if without_numbers is None:
-            return output_shapes(spec, sizes)
         shapes = zip(signature.input_shapes(sizes), self._dtypes, strict=True)
-        return without_numbers(spec.arranged([jax.ShapeDtypeStruct(*each) for each in shapes]), spec.params_at(sizes))
+        return self.spec.arranged([jax.ShapeDtypeStruct(*each) for each in shapes]), self.spec.params_at(sizes)
 
 
 def rule_for(probe: Probe, place: tuple[int, int]) -> str | None:

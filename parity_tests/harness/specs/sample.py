@@ -34,6 +34,8 @@ class Sample:
         short: the largest size of an axis that is not long.
         kernel_sized: True if it has so many entries that statistics tell of its errors.
         complex: True if all numbers that are not given are complex; both parts are drawn as real numbers are.
+        cut_from: the sizes that it would have if the loops of the reference were not unrolled there; empty if it has
+            the sizes that its name says. See `loops`.
         whole: True for the inputs of which the others are a part, see `OpSpec.given_size`; one check looks at them.
         examples: the numbers of the draws that serve as the first examples; the draws between them are skipped.
         given: arrays by their role ("x 0" of the first example of the input x) that are used in place of drawn ones.
@@ -54,6 +56,7 @@ class Sample:
     short: int = max(SMALL)
     kernel_sized: bool = False
     complex: bool = False
+    cut_from: Mapping[str, int] = field(default_factory=dict)
     whole: bool = False
     examples: tuple[int, ...] = ()
     fixed: tuple[np.ndarray, ...] | None = None

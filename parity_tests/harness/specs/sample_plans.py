@@ -133,6 +133,11 @@ def _at_blocks(spec: OpSpec, signature: Signature, small: Mapping[str, int]) -> 
                 yield replace(plan, first_order_only=True, kernel_sized=True), tuple(together)
 
 
+def at_blocks(plan: Sample) -> bool:
+    """Return whether a plan is one at the edges of blocks."""
+    return any(plan.name == name or plan.name.startswith(f"{name}_") for name, _, _ in _EDGES)
+
+
 def _broadcast(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> Iterator[Planned]:
     """Yield samples that broadcast each axis for which the signature allows it, then every two of them."""
     names = spec.names_of_inputs(spec.count)

@@ -11,9 +11,10 @@ import numpy as np
 
 from parity_tests.harness.numbers.conversion import as_double, as_given
 from parity_tests.harness.specs.domains import DOMAINS, EmptyDomain
+from parity_tests.harness.specs.loops import Loops
 from parity_tests.harness.specs.sample import SMALL, drawn, generator
 from parity_tests.harness.specs.sample import Sample as Sample
-from parity_tests.harness.specs.sample_plans import LARGEST, absences, plans
+from parity_tests.harness.specs.sample_plans import LARGEST, absences, at_blocks, plans
 from parity_tests.harness.specs.signature import Place
 from parity_tests.harness.specs.spec import OpSpec
 
@@ -22,20 +23,32 @@ _WITH_PARTS = [DOMAINS[name] for name in ("symmetric", "definite", "lower", "sor
 
 
 def samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
-    """Yield every sample of an operator in a fixed order, the most informative first."""
+    """Yield every sample of an operator in a fixed order, the most informative first.
+
+    One at which the loops of a reference in PyTorch would be too long is cut, unless it is at the edge of a block: that
+    was asked for.
+    """
     signature = spec.parsed
     if signature is None:
         yield from _given_samples(spec, seed)
         return
     rules, short = spec.size_rules, max(SMALL)
     first: Mapping[str, int] | None = None
+    cut, loops = list[Mapping[str, int]](), Loops(spec, {})
     for plan, kept in plans(spec, signature, rules):
         with contextlib.suppress(EmptyDomain):
             sizes = rules.nearest(plan.sizes, kept)
             if first is None:
                 first, short = sizes, max([short, *sizes.values()])
+                loops = Loops(spec, first)
             elif kept and sizes == first:
                 continue  # the first sample has this size already
+            if not (at_blocks(plan) or loops.fit(sizes)):
+                found = loops.cut(plan, sizes, kept)
+                if found is None or found[1] in cut:
+                    continue
+                plan, sizes = found
+                cut.append(sizes)
             entries = max(math.prod(shape) for shape in signature.input_shapes(sizes))
             if entries <= LARGEST or max(sizes.values(), default=0) <= short:
                 yield at_sizes(spec, replace(plan, seed=seed, short=short), sizes)
