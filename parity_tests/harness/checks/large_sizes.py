@@ -3,8 +3,8 @@
 By default no axis is longer than 2049. A kernel with a grid, a table or a buffer of 4096 is right up to there, and
 leaves out what is beyond. The other axes are short, so that it takes seconds. An axis along which an array of the
 oracle would have more than 2^25 entries, as of square matrices, is tried at 4097; one that would be too large even
-there, or that the rules of `OpSpec.sizes` keep at 4096 or less, or along which a reference in PyTorch unrolls a loop, is
-named in the row, which is then SKIPPED.
+there, or that the rules of `OpSpec.sizes` keep at 4096 or less, or along which a reference in PyTorch unrolls a loop,
+is named in the row, which is then SKIPPED.
 """
 
 from __future__ import annotations

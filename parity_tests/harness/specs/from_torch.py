@@ -117,7 +117,7 @@ class TorchReference:
         return [y.shape for y in jax.tree.leaves(found)]
 
     def operations(self, args: Any, params: Mapping[str, object], most: int | None = None) -> int:
-        """The number of the function's operations, `most` + 1 if they are more; where it raises, of those before."""
+        """The number of the function's operations, `most` + 1 if they are more; where it raises, up to there."""
         counted = Counted(most)
         with contextlib.suppress(Exception):  # whatever the reference raises
             self._without_numbers(args, params, counted)
