@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -30,6 +30,7 @@ from parity_tests.harness.rounding import overflow as rounding_overflow
 from parity_tests.harness.rounding import scales as rounding_scales
 from parity_tests.harness.rounding.fused import Sums
 from parity_tests.harness.rounding.live import live
+from parity_tests.harness.rounding.log_sums import LogSum, log_sums
 from parity_tests.harness.rounding.missing import NoRule, NotFloat64
 from parity_tests.harness.rounding.products import Products
 from parity_tests.harness.rounding.registry import BY_MODULUS, ControlRule, Kind, Rule
@@ -127,10 +128,13 @@ def _interpret(
     environment.update(zip(jaxpr.constvars, map(constant, consts), strict=True))
     environment.update(zip(jaxpr.invars, args, strict=True))
     plan = plan_of(jaxpr)
+    sums_of_logs = log_sums(plan)
     for step in plan.steps:
         operands = [*map(read, step.eqn.invars)] if step.has_literals else [environment[x] for x in step.eqn.invars]
         if step.plain and not scaled and precision.stored is None:
             environment[step.result] = _plain(step, operands, precision, followed)
+            if step.result in sums_of_logs:
+                environment[step.result] = _of_log_sum(sums_of_logs[step.result], environment, precision)
             continue
         scale = 0
         if scaled:
@@ -141,6 +145,16 @@ def _interpret(
             outputs = rounding_scales.with_scale(step.eqn, outputs, scale)
         environment.update(zip(step.eqn.outvars, outputs, strict=True))
     return [read(x) for x in jaxpr.outvars]
+
+
+def _of_log_sum(found: LogSum, environment: Mapping[Any, tuple], precision: Precision) -> tuple:
+    """The result of the last of its steps, with the bound of `rounding.log_sums` if that is smaller."""
+    alone = Followed(Sums(), Products())
+
+    def run(step: Step, operands: list[tuple]) -> list[tuple]:
+        return with_losses(step, operands, precision, alone)
+
+    return found.bounded(environment[found.steps[-1].result], environment, run, precision.u, INPUT)
 
 
 def with_losses(

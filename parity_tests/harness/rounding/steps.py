@@ -103,9 +103,9 @@ class Step:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """The steps of a program.
+    """The steps of a program, which has one plan.
 
     Attributes:
         steps: those of all equations, in their order.
