@@ -27,6 +27,8 @@ any order (`rounding.products`), sums of sums are added up in any order (`roundi
 divided by with that (`_by_logarithm`). What else another algorithm loses is not: one that divides by a factor to take
 it out of a product, say, is judged by an oracle that does so, too, in an explicit formula.
 
+What the terms of log Σ exp are off by passes through it once, and not by each of its equations: `rounding.log_sums`.
+
 Where nothing can round, the sum or product of small integers, the bound is 0: see `rounding.exact`.
 
 An entry whose value may overflow the format gets an infinite bound: it cannot be judged. Nor can a sum of which a

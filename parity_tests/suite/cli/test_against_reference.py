@@ -332,3 +332,19 @@ def test_another_module_is_no_reference_of_pytorch_itself() -> None:
     """A failure may be anybody's, and says what its replay imports."""
     with pytest.raises(ValueError, match="torchvision: no such file"):
         against_reference(__file__ + ":_run", "torchvision:ops", "x: (n)", None, None)
+
+
+LOOPS = Path(__file__).parents[1] / "harness" / "specs" / "loop_references.py"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("candidate", "code"),
+    [("SoftDTW", 0), ("WithoutGamma", 1), ("WithoutDiagonal", 1)],
+    ids=["right", "gamma", "diagonal"],
+)
+def test_a_loop_over_cells_is_judged_at_small_sizes_and_it_is_said(candidate, code):
+    found, output = _run(f"{LOOPS}:{candidate}", "--reference", f"{LOOPS}:soft_dtw", "--inputs", "d: (n,m)", "--quick")
+    assert found == code, output
+    assert "the reference unrolls its loops, into 98 operations at n = 4, m = 3" in output
+    assert "the largest sizes judged are n = 9, m = 9. " in output
