@@ -65,6 +65,7 @@ class TorchReference:
     def __init__(self, reference: Callable, detaches: bool = True) -> None:
         self.reference, self._detaches = reference, detaches
         self._programs: dict[Any, tuple[Exported, Any]] = {}
+        self._at_first: int | None = None  # operations, of the first run without numbers
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple:
@@ -100,13 +101,15 @@ class TorchReference:
     def shapes(self, args: Any, params: Mapping[str, object]) -> list[tuple[int, ...]] | None:
         """The shapes of what the function returns, by a run of PyTorch without numbers; None if it raises there.
 
-        None, too, if it is more than `_MOST_OPERATIONS`.
+        None, too, if it is more than `_MOST_OPERATIONS`, and far more than at the first shapes that were asked about.
 
         Raises:
             CannotConvert: it needs numbers, and cannot be exported.
         """
+        counted = Counted(self._at_first and max(_MOST_OPERATIONS, 4 * self._at_first))
         try:
-            found = self._without_numbers(args, params, Counted(_MOST_OPERATIONS))
+            found = self._without_numbers(args, params, counted)
+            self._at_first = self._at_first or counted.operations
             return [tuple(y.shape) for y in jax.tree.leaves(found)]
         except _NEED_NUMBERS:
             pass

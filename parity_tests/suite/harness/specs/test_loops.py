@@ -52,6 +52,21 @@ def test_what_raises_is_counted_up_to_there():
     assert TorchReference(lambda x: x.exp().sin().reshape(3).exp()).operations((np.zeros(2),), {}) == 3
 
 
+def test_a_long_program_without_a_loop_has_shapes():
+    def layers(x):
+        for _ in range(3000):
+            x = x + 1
+        return x[1:]
+
+    reference = TorchReference(layers)
+    assert [reference.shapes((np.zeros((n, 2)),), {}) for n in (3, 400)] == [[(2, 2)], [(399, 2)]]
+
+
+def test_a_loop_that_is_far_longer_has_none():
+    reference = TorchReference(soft_dtw)
+    assert [reference.shapes((np.zeros((n, n)),), {}) for n in (3, 40)] == [[()], None]
+
+
 @pytest.mark.slow
 def test_a_loop_over_time_is_cut():
     spec = _spec()
