@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
+from benchmarks.fault_benchmark.arithmetics import OperandsRounded, SumsSplit
 from benchmarks.fault_benchmark.kinds import At, Fault, right
 
 Tensors = tuple[torch.Tensor, ...]
 Format = Literal["float64", "float32", "bfloat16", "float16"]
 Size = Literal["small", "medium", "kernel"]
-Version = Literal["float32 inside", "the format throughout", "torch.compile"]
+Version = Literal["float32 inside", "the format throughout", "torch.compile", "16-bit operands", "split sums"]
 FORMATS: tuple[Format, ...] = ("float32", "bfloat16", "float16", "float64")
 SIZES: tuple[Size, ...] = ("small", "medium", "kernel")
 VERSIONS: tuple[Version, ...] = ("float32 inside", "the format throughout", "torch.compile")
+MORE_VERSIONS: tuple[Version, ...] = ("16-bit operands", "split sums")  # right ones, of `catalog.SUBTLE`
 DTYPES = {name: getattr(torch, name) for name in FORMATS}
 ROWS = {"small": {"n": 8, "m": 32}, "medium": {"n": 64, "m": 256}, "kernel": {"n": 256, "m": 1024}}
 
@@ -95,11 +98,17 @@ def composition(operator: Operator) -> Callable[..., Any]:
     return composed
 
 
-def with_backward(operator: Operator, at: At, throughout: bool) -> Callable[..., Any]:
+def with_backward(
+    operator: Operator,
+    at: At,
+    throughout: bool,
+    mode: Callable[[torch.dtype], AbstractContextManager[Any]] = lambda dtype: nullcontext(),
+) -> Callable[..., Any]:
     """Return the operator as an autograd.Function with its own backward, right or with a fault.
 
     `throughout`: every operation is computed in the format of the inputs, as PyTorch rounds it; otherwise all are
-    computed in float32, or in float64 if the inputs are, and each result is rounded to the format once.
+    computed in float32, or in float64 if the inputs are, and each result is rounded to the format once. `mode`: of a
+    format, the context in which it computes.
     """
 
     class Own(torch.autograd.Function):
@@ -107,13 +116,15 @@ def with_backward(operator: Operator, at: At, throughout: bool) -> Callable[...,
         def forward(ctx, *inputs):
             dtype = DTYPES[format_of(inputs)]
             ctx.dtype, ctx.inside = dtype, dtype if throughout else torch.promote_types(dtype, torch.float32)
-            outputs, saved = operator.forward(at, *_floats_to(inputs, ctx.inside))
+            with mode(dtype):
+                outputs, saved = operator.forward(at, *_floats_to(inputs, ctx.inside))
             ctx.save_for_backward(*saved)
             return _single_or_all(_floats_to(outputs, dtype))
 
         @staticmethod
         def backward(ctx, *bars):
-            found = operator.backward(at, ctx.saved_tensors, _floats_to(bars, ctx.inside))
+            with mode(ctx.dtype):
+                found = operator.backward(at, ctx.saved_tensors, _floats_to(bars, ctx.inside))
             gradients: list[torch.Tensor | None] = [None] * len(operator.inputs)
             for i, gradient in zip(operator.differentiated, found, strict=True):
                 gradients[i] = gradient.to(ctx.dtype)
@@ -123,12 +134,14 @@ def with_backward(operator: Operator, at: At, throughout: bool) -> Callable[...,
 
 
 def version(operator: Operator, name: str, fault: Fault | None = None) -> Callable[..., Any]:
-    """Return a version of the operator: one of `VERSIONS`; those with a backward of their own may have a fault."""
+    """Return a version of the operator by its name; those with a backward of their own may have a fault."""
     if name == "torch.compile":
         if fault is not None:
             raise ValueError("the backward of torch.compile is PyTorch's own: it cannot have a planted fault")
         return torch.compile(composition(operator), fullgraph=True, dynamic=False)
-    return with_backward(operator, fault or right, throughout=name == "the format throughout")
+    modes = {"16-bit operands": OperandsRounded, "split sums": lambda dtype: SumsSplit()}
+    throughout = name == "the format throughout"
+    return with_backward(operator, fault or right, throughout, **({"mode": modes[name]} if name in modes else {}))
 
 
 def outputs_and_gradients(call: Callable[..., Any], operator: Operator, inputs: Tensors, size: str) -> Tensors:

@@ -6,75 +6,38 @@ with runs of right code in which every operation is rounded: see `harness.statis
 a shift of the inputs changes nothing, of the program after that. What no right code would do is a suspicion, and the
 verdict SUSPECT. The report says for each result which arithmetic explains it.
 
+Code that is seen to compute in float32 is not excused by code that rounds more. If all outputs and all other results of
+a map are float32 inside, and some are as no code that rounds every operation would have them, then what these are
+computed from is not rounded for this one either. If nearly all entries of a result are float32 inside, the errors of
+the others may not lie in one direction, in each row and each column, nor be large in few rows or columns alone.
+
 Where two numbers are equal, as in 16 bits some of a thousand random pairs are, the oracle's derivative is a choice, and
 another right choice differs by more than rounding. Entries at which the oracle jumps are left out of the comparison.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Comparison, Convention, Explanation, Fact, Finding, NotApplicable, Suspicion
-from parity_tests.harness.numbers.contracts import THROUGHOUT, Arithmetic
-from parity_tests.harness.oracle.arithmetics import has_constants_to_round, ladder, right_code, terms
-from parity_tests.harness.oracle.kinks import jumps
-from parity_tests.harness.oracle.oracle import Arrays, Oracle
+from parity_tests.harness.numbers.contracts import THROUGHOUT
+from parity_tests.harness.oracle.arithmetics import has_constants_to_round, ladder, terms
+from parity_tests.harness.oracle.oracle import Arrays
 from parity_tests.harness.oracle.shifts import shifted
-from parity_tests.harness.statistics.scores import RUNS, Errors, scores
+from parity_tests.harness.statistics.scores import MARGIN_BESIDE, Errors, Score, directions, scores, strangers
+from parity_tests.harness.trial.rounded_results import RoundedResult, bounds, others_that_show
 from parity_tests.harness.trial.trial import Trial
 
 _MAPS = ("forward", "vjp", "jvp")
 
 
-@dataclass(frozen=True, eq=False)
-class _Result:
-    """A result that is within its bound, at its place among those of its map, and what right code computes there.
-
-    `oracle`: the one whose program right code runs; that of the trial, or the same after a shift. `has_choice`: whether
-    the candidate was seen to choose otherwise than the oracle.
-    """
-
-    comparison: Comparison
-    name: str
-    place: int
-    args: Arrays
-    is_inside_float32: bool
-    trial: Trial
-    oracle: Oracle
-    has_choice: bool = False
-
-    @property
-    def jumping(self) -> np.ndarray:
-        """A mask of the entries at which another choice at a kink is as right as the oracle's."""
-        return jumps(self.trial, self.name, self.args)[self.place] > 0
-
-    @property
-    def runs(self) -> list[np.ndarray]:
-        """What right code computes if every operation is rounded; only the part that is compared."""
-        of_map = right_code(self.oracle, self.name, self.args, self.trial.precision, RUNS)[self.place]
-        like = self.trial.oracle.map(self.name).results[self.place].like
-        return [self.trial.oracle.compared(self.name, like, x) for x in of_map]
-
-    @property
-    def shows_float32(self) -> bool:
-        """True if it is explained by float32 inside, and no run of code that rounds every operation would be."""
-        if not self.is_inside_float32:
-            return False
-        bound = self.bound(ladder(self.trial.oracle, self.trial.sample)[0])
-        return not any((np.abs(run - self.comparison.oracle) <= bound).all() for run in self.runs)
-
-    def bound(self, arithmetic: Arithmetic) -> np.ndarray:
-        """The bound of its error under an arithmetic."""
-        return _bounds(replace(self.trial, oracle=self.oracle), self.name, self.args, arithmetic)[self.place]
-
-
 def _run(trial: Trial) -> Iterator[Finding]:
-    results, raised = list[_Result](), None
+    results, raised = list[RoundedResult](), None
     for name in _MAPS:
         args = trial.arguments(name)
         try:
@@ -92,20 +55,15 @@ def _run(trial: Trial) -> Iterator[Finding]:
         raise raised
 
 
-def _results(trial: Trial, name: str, args: Arrays, found: Sequence[Finding]) -> Iterator[_Result]:
+def _results(trial: Trial, name: str, args: Arrays, found: Sequence[Finding]) -> Iterator[RoundedResult]:
     comparisons = [f for f in found if isinstance(f, Comparison)]
     chosen = {f.label for f in found if isinstance(f, Convention)}
-    inside = _bounds(trial, name, args, ladder(trial.oracle, trial.sample)[0])
+    inside = bounds(trial, name, args, ladder(trial.oracle, trial.sample)[0])
     for i, (f, bound) in enumerate(zip(comparisons, inside, strict=True)):
-        yield _Result(f, name, i, args, bool((f.error <= bound).all()), trial, trial.oracle, f.label in chosen)
+        yield RoundedResult(f, name, i, args, bool((f.error <= bound).all()), trial, trial.oracle, f.label in chosen)
 
 
-def _bounds(trial: Trial, name: str, args: Arrays, arithmetic: Arithmetic) -> list[np.ndarray]:
-    truths = trial.oracle.ask(name, args, trial.precision.under(arithmetic))
-    return [trial.oracle.compared_errors(name, t.like, t.bound, t.value) for t in truths]
-
-
-def _explained(trial: Trial, results: list[_Result]) -> Iterator[Finding]:
+def _explained(trial: Trial, results: list[RoundedResult]) -> Iterator[Finding]:
     """For each result the arithmetic that explains it, or what does not look like rounding."""
     statable = trial.oracle.spec.arithmetic is None
     others = [r for r in results if not r.is_inside_float32]
@@ -118,52 +76,67 @@ def _explained(trial: Trial, results: list[_Result]) -> Iterator[Finding]:
         if result.is_inside_float32:
             yield Explanation(f.label, str(ladder(trial.oracle, trial.sample)[0]))
             continue
-        suspicion = _suspicion(trial, result, shown)
-        if suspicion is not None and not _is_right_after_a_shift(result, shown):
+        held = replace(result, shown=shown, others=others_that_show(result, results) if statable else ())
+        suspicion = _suspicion(held)
+        if suspicion is not None and not _is_right_after_a_shift(held):
             yield suspicion
             continue
         rungs = ladder(trial.oracle, trial.sample)[1:-1] if statable else ()
-        met = (rung for rung in rungs if rung.stored and (f.error <= result.bound(rung)).all())
+        met = (rung for rung in rungs if (f.error <= result.bound(rung)).all())
         yield Explanation(f.label, str(next(met, THROUGHOUT)))
 
 
-def _suspicion(trial: Trial, result: _Result, shown: str | None) -> Suspicion | None:
+def _suspicion(result: RoundedResult) -> Suspicion | None:
     """What does not look like rounding; not what a choice at a kink explains, which is looked for only then."""
     none = np.zeros(result.comparison.oracle.shape, bool)
     if result.has_choice:
-        return _suspicion_elsewhere(trial, result, shown, result.jumping)
-    suspicion = _suspicion_elsewhere(trial, result, shown, none)
+        return _suspicion_elsewhere(result, result.jumping)
+    suspicion = _suspicion_elsewhere(result, none)
     if suspicion is None or not (jumping := result.jumping).any():
         return suspicion
-    return _suspicion_elsewhere(trial, result, shown, jumping)
+    return _suspicion_elsewhere(result, jumping)
 
 
-def _suspicion_elsewhere(trial: Trial, result: _Result, shown: str | None, left_out: np.ndarray) -> Suspicion | None:
-    f = result.comparison
+def _suspicion_elsewhere(result: RoundedResult, left_out: np.ndarray) -> Suspicion | None:
+    f, trial = result.comparison, result.trial
     # Both with the error of the oracle's own value, which is far below the format's.
     with np.errstate(invalid="ignore"):
         error, runs = f.candidate - f.oracle, [run - f.oracle for run in result.runs]
     spacing = trial.precision.spacing(np.where(np.isfinite(f.oracle), f.oracle, 0.0))
     bound = result.bound(THROUGHOUT)
-    errors = Errors.of(np.where(np.isfinite(bound) & ~left_out, error, np.nan), runs, spacing, bound)
+    known = np.where(np.isfinite(bound) & ~left_out, error, np.nan)
+    errors = Errors.of(known, runs, spacing, bound)
     like = trial.oracle.map(result.name).results[result.place].like
     summands = terms(trial.oracle, result.name, result.args)[f.label]
     compared = {t.text: trial.oracle.compared(result.name, like, t.value) for t in summands}
     named = {f.label: f.oracle, **{text: x for text, x in compared.items() if x.shape == f.oracle.shape}}
     # One of the result or of an intermediate, and one of a constant, if there is any.
-    common = 0 if shown else 1 + has_constants_to_round(trial.oracle, result.name, result.args)
+    common = 0 if result.shown else 1 + has_constants_to_round(trial.oracle, result.name, result.args)
     found = scores(errors, named, trial.precision, common)
-    beyond = tuple(score for score in found if score.value > 1)
+    if result.others:
+        errors = Errors.of(known, [run - f.oracle for run in result.runs_beside_others], spacing)
+        found += scores(errors, named, trial.precision, 0, MARGIN_BESIDE)
+    if trial.oracle.spec.arithmetic is None and result.is_nearly_inside_float32:
+        found += _of_the_few_beyond(result, named, left_out)
+    beyond = tuple(score for score in sorted(found, key=lambda score: -score.value) if score.value > 1)
     if not beyond:
         return None
-    return Suspicion(f.label, beyond, f, errors, spacing, shown)
+    return Suspicion(f.label, beyond, f, errors, spacing, result.shown)
 
 
-def _is_right_after_a_shift(result: _Result, shown: str | None) -> bool:
+def _of_the_few_beyond(result: RoundedResult, terms: Mapping[str, np.ndarray], left_out: np.ndarray) -> list[Score]:
+    """Scores of the entries that float32 inside does not explain, of a result in which it explains the others."""
+    f, precision = result.comparison, result.trial.precision
+    masks = [result.beyond_float32(x) & ~left_out for x in (f.candidate, *result.runs)]
+    lines = strangers(np.where(left_out, 0.0, f.error), f.oracle, masks[0], masks[1:], precision)
+    return [*directions(np.where(left_out, 0.0, f.candidate - precision.rounded(f.oracle)), terms), *lines]
+
+
+def _is_right_after_a_shift(result: RoundedResult) -> bool:
     """Whether a result looks like that of right code that subtracts a number of each row first: `oracle.shifts`."""
     trial = result.trial
     return any(
-        _suspicion(trial, replace(result, oracle=other), shown) is None
+        _suspicion(replace(result, oracle=other)) is None
         for other in shifted(trial.oracle, trial.sample, result.name, result.args)
     )
 

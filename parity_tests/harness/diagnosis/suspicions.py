@@ -67,6 +67,9 @@ def _in_words(score: Score, label: str) -> str:
         if score.term == SIGN:
             return "it has one sign"
         return f"it has {score.factor:+.3g} times {score.term} in it"
+    if score.statistic == "a direction":
+        of = "have one sign" if score.term == SIGN else f"lie in the direction of {score.term}"
+        return f"nearly all entries are float32 inside, and the errors of the others {of}"
     if score.statistic == "a pattern":
         return "it has a pattern of rows and columns, as of a term that is missing"
     if score.statistic == "every entry":

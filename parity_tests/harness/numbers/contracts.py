@@ -17,6 +17,8 @@ class Arithmetic:
         stored: the names of intermediates that are rounded to the format although the inside is float32, as what a
             kernel saves for its backward, or hands to a tensor core: outputs of the operator, or what the primal or an
             explicit formula names by `jax.ad_checkpoint.checkpoint_name`.
+        operands: True if the operands of matrix products and convolutions are rounded to the format although the inside
+            is float32, and their products added up in float32: as a tensor core takes what a kernel has computed.
 
     Raises:
         TypeError, ValueError: a field that cannot be used, with the remedy.
@@ -24,6 +26,7 @@ class Arithmetic:
 
     inside: Literal["float32", "format"] = "float32"
     stored: tuple[str, ...] = ()
+    operands: bool = False
 
     def __post_init__(self) -> None:
         if self.inside not in ("float32", "format"):
@@ -36,15 +39,17 @@ class Arithmetic:
             raise TypeError(
                 f'Arithmetic: stored must be a sequence of names, such as ("attn",), got {wrong[0]!r} in it'
             )
-        if self.stored and self.inside == "format":
-            raise ValueError('Arithmetic: with inside="format" every intermediate is stored in the format; omit stored')
+        for name in ("stored", "operands"):
+            if getattr(self, name) and self.inside == "format":
+                raise ValueError(f'Arithmetic: with inside="format" everything is rounded to the format; omit {name}')
 
     def __str__(self) -> str:
         """The contract in words, for reports."""
         if self.inside == "format":
             return "every operation rounded"
         kept = f", {' and '.join(self.stored)} rounded where stored" if self.stored else ""
-        return f"float32 inside{kept}, results rounded once"
+        taken = ", operands of products rounded" if self.operands else ""
+        return f"float32 inside{kept}{taken}, results rounded once"
 
 
 INSIDE_FLOAT32 = Arithmetic("float32")
@@ -56,4 +61,8 @@ class Storing(Protocol):
 
     def rounded(self, outputs: list[tuple]) -> list[tuple]:
         """Return the results of an equation with their bounds, of what is stored after it was rounded."""
+        ...
+
+    def taken(self, name: str, operands: list[tuple]) -> list[tuple]:
+        """Return the operands of a primitive with their bounds, as it takes them."""
         ...

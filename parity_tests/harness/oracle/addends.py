@@ -15,7 +15,7 @@ from parity_tests.harness.rounding.evaluation import called
 from parity_tests.harness.rounding.registry import Kind, has
 from parity_tests.harness.rounding.steps import Step
 
-_MOST = 8  # terms of one value; of more, it is taken as a whole
+_MOST = 8  # terms of one value; of a sum that has more, the longer side is taken as a whole
 _LONGEST = 60  # characters of a term's formula
 _SAME_TEXT = Kind.MOVES | Kind.KEEPS_SIZE  # a formula that is linear and of this kind is called as its operand is
 _SHORT = {"dot_general": "dot", "reduce_sum": "sum"}
@@ -77,8 +77,11 @@ def _terms(eqn, operands: list[list[Term]], named: Sequence[Term]) -> list[list[
         first, second = operands
         shape = np.broadcast_shapes(*(np.shape(x.value) for x in (first[0], second[0])))
         minus = [Term(f"-{x.text}", -x.value) for x in second] if name == "sub" else second
-        terms = [Term(x.text, np.broadcast_to(x.value, shape)) for x in (*first, *minus)]
-        return [terms if len(terms) <= _MOST else [_whole(terms)]]
+        sides = [[Term(x.text, np.broadcast_to(x.value, shape)) for x in side] for side in (first, minus)]
+        while len(sides[0]) + len(sides[1]) > _MOST:
+            longer = int(len(sides[1]) > len(sides[0]))
+            sides[longer] = [_whole(sides[longer])]
+        return [[term for terms in sides for term in terms]]
     if has(name, Kind.LINEAR):
         return [[_evaluated(eqn, [x])[0] for x in operands[0]]]
     if has(name, Kind.BILINEAR) and len(operands[0]) * len(operands[1]) <= _MOST:

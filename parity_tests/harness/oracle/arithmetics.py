@@ -4,6 +4,7 @@ The arithmetics are a ladder, each of which rounds all that the one before round
 
     float32 inside, results rounded once
     the same, with outputs and named intermediates rounded where they are stored
+    the same, with the operands of products rounded, as tensor cores take them
     every operation rounded
 """
 
@@ -23,13 +24,21 @@ from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.oracle.addends import Term, addends
 from parity_tests.harness.oracle.names_of_results import stored_names
 from parity_tests.harness.oracle.oracle import Arrays, Oracle
-from parity_tests.harness.rounding.simulation import RoundingToNearest, StochasticRounding, simulated
+from parity_tests.harness.rounding.live import leading_to
+from parity_tests.harness.rounding.simulation import (
+    Beside,
+    Rounding,
+    RoundingToNearest,
+    StochasticRounding,
+    simulated,
+)
 from parity_tests.harness.specs.samples import Sample
 
 
 def ladder(oracle: Oracle, sample: Sample) -> tuple[Arithmetic, ...]:
     """The arithmetics from the tightest to that in which every operation is rounded."""
-    return INSIDE_FLOAT32, replace(INSIDE_FLOAT32, stored=stored_names(oracle, sample)), THROUGHOUT
+    kept = replace(INSIDE_FLOAT32, stored=stored_names(oracle, sample))
+    return INSIDE_FLOAT32, kept, replace(kept, operands=True), THROUGHOUT
 
 
 def right_code(oracle: Oracle, name: str, args: Arrays, precision: Precision, runs: int) -> list[list[np.ndarray]]:
@@ -37,12 +46,34 @@ def right_code(oracle: Oracle, name: str, args: Arrays, precision: Precision, ru
 
     The first run rounds to nearest, the others at random, by seeds that depend on the number of the run only.
     """
-    key = ("right code", name, precision.name, runs, *(None if x is None else fingerprint(x) for x in args))
+    return _simulated("right code", oracle, name, args, precision, _roundings(precision, runs))
+
+
+def right_code_beside(
+    oracle: Oracle, name: str, args: Arrays, precision: Precision, runs: int, shown: Sequence[str]
+) -> list[list[np.ndarray]]:
+    """The same if nothing is rounded that results of these labels are computed from, since they show float32 inside."""
+    program, zero = oracle.traced(name, args, by_autodiff=False)
+    labels = [slot.label for slot, is_zero in zip(oracle.map(name).results, zero, strict=True) if not is_zero]
+    of_shown = [y for label, y in zip(labels, program.jaxpr.outvars, strict=True) if label in shown]
+    spared = frozenset(leading_to(program.jaxpr, of_shown))
+    roundings = [Beside(rounding, spared) for rounding in _roundings(precision, runs)]
+    found = _simulated(f"right code beside {shown}", oracle, name, args, precision, roundings)
+    return [[*map(precision.rounded, each)] for each in found]
+
+
+def _roundings(precision: Precision, runs: int) -> list[RoundingToNearest | StochasticRounding]:
+    at_random = [StochasticRounding(precision, np.random.default_rng(run)) for run in range(1, runs)]
+    return [RoundingToNearest(precision), *at_random]
+
+
+def _simulated(
+    what: str, oracle: Oracle, name: str, args: Arrays, precision: Precision, roundings: Sequence[Rounding]
+) -> list[list[np.ndarray]]:
+    key = (what, name, precision.name, len(roundings), *(None if x is None else fingerprint(x) for x in args))
     if key not in oracle.kept:
         program, zero = oracle.traced(name, args, by_autodiff=False)
         present = [x for x in args if x is not None]
-        roundings = [RoundingToNearest(precision)]
-        roundings += [StochasticRounding(precision, np.random.default_rng(run)) for run in range(1, runs)]
         found = [iter(simulated(program, present, rounding)) for rounding in roundings]
         shapes = oracle.shapes(tuple(x.shape for x in args[: len(oracle.inputs)] if x is not None))
         oracle.kept[key] = [

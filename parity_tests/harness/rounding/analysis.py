@@ -85,7 +85,8 @@ def bounded(
     """
     contract = precision.arithmetic
     if contract.inside == "float32":
-        kept = Stored.of(precision, contract.stored, closed, args, values) if contract.stored else None
+        rounds = contract.stored or contract.operands
+        kept = Stored.of(precision, closed, args, values) if rounds else None
         single = replace(precision.single, any_choice=precision.any_choice, any_order=precision.any_order, stored=kept)
         return [stored(pair, precision) for pair in bounded(closed, *args, precision=single, inputs=inputs)]
     # An infinite or undefined input is exact.
@@ -161,6 +162,8 @@ def with_losses(
     step: Step, operands: list[tuple], precision: Precision, followed: Followed, scaled: bool = False
 ) -> list[tuple]:
     """The results of an equation with bounds of all that right code may lose there; see `applied`."""
+    if precision.stored is not None:
+        operands = precision.stored.taken(step.name, operands)
     outputs = applied(step, operands, precision, followed, scaled)
     if precision.stored is not None:
         outputs = precision.stored.rounded(outputs)

@@ -101,7 +101,7 @@ def _bounds(
     """
     contract, inside = precision.arithmetic, precision
     if contract.inside == "float32":
-        if contract.stored:
+        if contract.stored or contract.operands:
             return None
         inside = replace(precision.single, any_choice=precision.any_choice, any_order=precision.any_order)
     try:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from jax.extend import core
 
 from parity_tests.harness.rounding.control_flow import operands_of_scan
-from parity_tests.harness.rounding.evaluation import closed
+from parity_tests.harness.rounding.evaluation import called, closed
 
 # A right version may use a logarithm that the program has and the results do not depend on: `rounding.analysis`.
 _STAYS = "log"
@@ -27,6 +27,23 @@ def live(program: core.ClosedJaxpr) -> core.ClosedJaxpr:
     jaxpr = program.jaxpr
     equations, _ = _needed(jaxpr, jaxpr.outvars)
     return core.ClosedJaxpr(jaxpr.replace(eqns=equations), program.consts)
+
+
+def leading_to(jaxpr: core.Jaxpr, results: Sequence) -> set[core.Var]:
+    """Return the variables that these results of a jaxpr are computed from, and they, in what it calls, too.
+
+    Of a loop's results all, where one is among them.
+    """
+    equations, read = _needed(jaxpr, results)
+    found = set[core.Var]()
+    for eqn in equations:
+        inner, used = called(eqn), [y in read for y in eqn.outvars]
+        if inner is None:
+            found.update(eqn.outvars if any(used) else ())
+            continue
+        found.update(y for y, is_used in zip(eqn.outvars, used, strict=True) if is_used)
+        found |= leading_to(inner.jaxpr, [y for y, is_used in zip(inner.jaxpr.outvars, used, strict=True) if is_used])
+    return found
 
 
 def _needed(jaxpr: core.Jaxpr, results: Sequence) -> tuple[list[core.JaxprEqn], set[core.Var]]:

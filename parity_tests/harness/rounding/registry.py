@@ -221,3 +221,9 @@ def has(name: str, kinds: Kind) -> bool:
 def records() -> Mapping[str, Primitive]:
     """All records by name. They are complete once `rounding.analysis` is imported, which imports every family."""
     return MappingProxyType(_RECORDS)
+
+
+def adds_products(name: str) -> bool:
+    """Return whether a primitive is a sum of products of its operands, as tensor cores compute it."""
+    kinds = Kind.SUM | Kind.BILINEAR
+    return kind_of(name) & kinds == kinds

@@ -22,6 +22,7 @@ from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.control_flow import operands_of_scan
 from parity_tests.harness.rounding.evaluation import called, closed, evaluated
 from parity_tests.harness.rounding.evaluation_indexing import BY_PARAMETERS, addressed
+from parity_tests.harness.rounding.registry import adds_products
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,42 @@ def _times_exp(y: np.ndarray, change: np.ndarray) -> np.ndarray:
     return y * np.exp(np.where(np.isfinite(change), change, 0.0))
 
 
-Rounding = StochasticRounding | RoundingToNearest
+class AsItIs:
+    """Rounds nothing."""
+
+    def __call__(self, x: Any) -> np.ndarray:
+        """The number, or an array of numbers."""
+        return np.asarray(x)
+
+    def by_logarithm(self, s: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """A quotient."""
+        return y
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Rounds the results of equations, and the operands of products, but for what is seen to be computed in float32.
+
+    Constants of the program are not rounded either.
+
+    Attributes:
+        rounding: how.
+        spared: the variables that are not rounded.
+    """
+
+    rounding: StochasticRounding | RoundingToNearest
+    spared: frozenset[core.Var]
+
+    def __call__(self, x: Any) -> np.ndarray:
+        """The number, or an array of numbers, rounded."""
+        return self.rounding(x)
+
+    def by_logarithm(self, s: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """A quotient y = a / s as exp(log a - log s) would have it: see `rounding.analysis`."""
+        return self.rounding.by_logarithm(s, y)
+
+
+Rounding = StochasticRounding | RoundingToNearest | AsItIs | Beside
 
 
 def simulated(program: core.ClosedJaxpr, args: Sequence[np.ndarray], stored: Rounding) -> list[np.ndarray]:
@@ -89,17 +125,22 @@ def _run_closed(program: core.ClosedJaxpr | core.Jaxpr, args: Sequence, stored: 
     program = closed(program)
     jaxpr, known = program.jaxpr, dict[core.Var, np.ndarray]()
 
-    def read(atom: core.Var | core.Literal) -> np.ndarray:
-        return stored(atom.val) if isinstance(atom, core.Literal) else known[atom]
+    constant = AsItIs() if isinstance(stored, Beside) else stored
 
-    known.update(zip(jaxpr.constvars, map(stored, program.consts), strict=True))
+    def read(atom: core.Var | core.Literal) -> np.ndarray:
+        return constant(atom.val) if isinstance(atom, core.Literal) else known[atom]
+
+    known.update(zip(jaxpr.constvars, map(constant, program.consts), strict=True))
     known.update(zip(jaxpr.invars, args, strict=True))
     logs = [eqn.invars[0] for eqn in jaxpr.eqns if eqn.primitive.name == "log"]
     for eqn in jaxpr.eqns:
-        x = [read(atom) for atom in eqn.invars]
-        y = _outputs(eqn, x, stored)
+        x, rounding = [read(atom) for atom in eqn.invars], stored
+        if isinstance(stored, Beside):
+            rounding = AsItIs() if stored.spared.issuperset(eqn.outvars) else stored
+            x = [*map(rounding, x)] if adds_products(eqn.primitive.name) else x
+        y = _outputs(eqn, x, rounding)
         if eqn.primitive.name == "div" and any(eqn.invars[1] is s for s in logs):
-            y = [stored.by_logarithm(x[1], y[0])]
+            y = [rounding.by_logarithm(x[1], y[0])]
         known.update(zip(eqn.outvars, y, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 

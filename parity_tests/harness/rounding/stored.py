@@ -16,6 +16,7 @@ from parity_tests.harness import jaxprs
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.base import capped
 from parity_tests.harness.rounding.evaluation import evaluate
+from parity_tests.harness.rounding.registry import adds_products
 
 Pair = tuple[np.ndarray, np.ndarray]
 NAME = "name"  # the primitive of jax.ad_checkpoint.checkpoint_name
@@ -42,21 +43,23 @@ class Stored:
     Attributes:
         precision: the format.
         values: what they are, by which they are recognized wherever a program computes them.
+        operands: True if the operands of products are rounded, too.
     """
 
     precision: Precision
     values: Sequence[np.ndarray]
+    operands: bool = False
 
     @classmethod
     def of(
         cls,
         p: Precision,
-        names: Sequence[str],
         program: core.ClosedJaxpr,
         args: Sequence[np.ndarray],
         outputs: Mapping[str, np.ndarray],
     ) -> Stored:
-        """The intermediates of these names: outputs of the operator, and what `checkpoint_name` names in a program."""
+        """Those of a format's contract: outputs of the operator, and what `checkpoint_name` names in a program."""
+        names = p.arithmetic.stored
         values = [x for name, x in outputs.items() if name in names]
 
         def collect(eqn: core.JaxprEqn, y: Sequence[np.ndarray]) -> None:
@@ -65,7 +68,7 @@ class Stored:
 
         if jaxprs.checkpoint_names(program.jaxpr).intersection(names):
             evaluate(program, *args, seen=collect)
-        return cls(p, values)
+        return cls(p, values, p.arithmetic.operands)
 
     def has(self, y: np.ndarray) -> bool:
         """Return whether a number, or an array of numbers, is one of them."""
@@ -74,3 +77,13 @@ class Stored:
     def rounded(self, outputs: list[Pair]) -> list[Pair]:
         """The results of an equation with their bounds, of what is stored after it was rounded."""
         return [stored(pair, self.precision) if self.has(pair[0]) else pair for pair in outputs]
+
+    def taken(self, name: str, operands: list[Pair]) -> list[Pair]:
+        """The operands of a primitive with their bounds, of a product after they were rounded.
+
+        By as much as rounding can do: a factor that one operand has here may be in another one, or in the product.
+        """
+        if not (self.operands and adds_products(name)):
+            return operands
+        p = self.precision
+        return [(x, capped(x, e + p.u * (np.abs(x) + e) + p.tiny * (x != 0), p)) for x, e in operands]

@@ -16,6 +16,15 @@ entries move together, it is larger by a factor that the runs show. It may reach
 degrees of freedom, so that in STATISTICS_OF_A_REPORT projections, more than one report makes, right code is accused
 with a probability of CHANCE_OF_AN_ALARM. Rounding to nearest can do the same to many numbers, and a constant that is
 rounded to the format does it to all: as much of s as so many roundings of a common factor make is taken off first.
+
+**Directions**, of code that is seen to compute in float32. Of Σ d s over a row the sign is a matter of chance, whatever
+is rounded for the entries, the rows or the columns; likewise over a column. How many rows, and how many columns, agree
+is told by the binomial distribution, without runs.
+
+**Strangers**, of such code as well: most rows have no error but that of float32 inside, and of the others most entries
+have one, which is larger than a rounding of a factor of the row, and one of each entry, make: u² and, by chance, u² / 3
+for the mean square of a relative error, which is 4 u² at most. By Hoeffding's inequality the mean of m of them exceeds
+that by 4 √(log(1 / P) / 2 m) u² with the probability P at most. Likewise columns.
 """
 
 from __future__ import annotations
@@ -30,9 +39,11 @@ from parity_tests.harness.numbers.formats import CHANCE_OF_AN_ALARM, Precision
 
 RUNS = 16
 MARGIN = 4.0
+MARGIN_BESIDE = 2.0  # where what the runs round is known but for the last operations of one result
 STATISTICS_OF_A_REPORT = 1e4
 SIGN = "1"  # the term of which a multiple is an error of one sign
 _TILE = 16
+_MOST = 0.75
 
 
 @dataclass(frozen=True)
@@ -40,9 +51,10 @@ class Score:
     """How far a statistic is from what right code reaches.
 
     Attributes:
-        statistic: "a projection", or the region: "every entry", "a row", "a column", "a tile", "an entry", "a pattern".
+        statistic: "a projection", "a direction", or the region: "every entry", "a row", "a column", "a tile",
+            "an entry", "a pattern".
         value: in units of what right code may reach.
-        term: of a projection: what is in the error.
+        term: of a projection or a direction: what is in the error.
         factor: how often it is in it.
         share: of the error's square, how much it explains.
         index: of a region: its row, column, first entry or entry, as indices of the result.
@@ -106,7 +118,13 @@ def _matrix(x: np.ndarray) -> np.ndarray:
     return x.reshape(-1, x.shape[-1]) if x.ndim > 1 else x.reshape(1, -1)
 
 
-def scores(errors: Errors, terms: Mapping[str, np.ndarray], precision: Precision, common_roundings: int) -> list[Score]:
+def scores(
+    errors: Errors,
+    terms: Mapping[str, np.ndarray],
+    precision: Precision,
+    common_roundings: int,
+    margin: float = MARGIN,
+) -> list[Score]:
     """All scores of a candidate's error, the largest first.
 
     Args:
@@ -114,19 +132,20 @@ def scores(errors: Errors, terms: Mapping[str, np.ndarray], precision: Precision
         terms: what may be in the error, by name: arrays of the result's shape.
         precision: the format.
         common_roundings: how many roundings to the format right code may make in a common factor of the result.
+        margin: how often a region's error may be the largest that a run reaches.
     """
     if not errors.candidate.size:
         return []
-    found = [*_regions(errors), *_projections(errors, terms, precision, common_roundings)]
+    found = [*_regions(errors, margin), *_projections(errors, terms, precision, common_roundings)]
     return sorted(found, key=lambda score: -score.value)
 
 
-def _regions(errors: Errors) -> Iterator[Score]:
+def _regions(errors: Errors, margin: float) -> Iterator[Score]:
     own, right = _sizes(errors.candidate), [_sizes(run) for run in errors.runs]
     for name, values in own.items():
         most = max(float(sizes[name].max()) for sizes in right)
         place = np.unravel_index(int(values.argmax()), values.shape)
-        value = float(values[place]) / (MARGIN * most) if most else 0.0
+        value = float(values[place]) / (margin * most) if most else 0.0
         yield Score(name, value, index=_index(name, place, errors))
 
 
@@ -154,16 +173,19 @@ def _tiles(x: np.ndarray) -> np.ndarray:
     return sums / np.outer(rows, columns)
 
 
+def _index_of_line(name: str, place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Where a row or a column is: of a row all indices but the last, of a column the last."""
+    return (place,) if name == "a column" else tuple(int(i) for i in np.unravel_index(place, shape[:-1]))
+
+
 def _index(name: str, place: Sequence[np.intp], errors: Errors) -> tuple[int, ...] | None:
     """Where a region is, in indices of the result: of a row all but the last, of a column the last."""
     row, column = int(place[0]), int(place[1])
     leading = errors.shape[:-1]
     if name == "a tile":
         row, column = row * _TILE, column * _TILE
-    if name == "a column":
-        return (column,)
-    if name == "a row":
-        return tuple(int(i) for i in np.unravel_index(row, leading))
+    if name in ("a row", "a column"):
+        return _index_of_line(name, row if name == "a row" else column, errors.shape)
     if name in ("an entry", "a tile"):
         return (*(int(i) for i in np.unravel_index(row, leading)), column) if errors.shape else ()
     return None
@@ -184,6 +206,58 @@ def _projections(
         factor, square = float((errors.candidate * s).sum()) / norm, float((errors.candidate**2).sum())
         share = factor**2 * norm / square if square else 0.0
         yield Score("a projection", own / (most * spread), term=name, factor=factor, share=share)
+
+
+def directions(error: np.ndarray, terms: Mapping[str, np.ndarray]) -> Iterator[Score]:
+    """Yield how an error agrees with each of these terms in sign, in every row and in every column.
+
+    Args:
+        error: of the result's shape, 0 where it is what right code has.
+        terms: what may be in the error, by name: arrays of the result's shape.
+    """
+    allowed = np.log(CHANCE_OF_AN_ALARM / STATISTICS_OF_A_REPORT)
+    for name, term in {**terms, SIGN: np.ones(error.shape)}.items():
+        products = _matrix(np.nan_to_num(error * term, posinf=0.0, neginf=0.0))
+        sums = [products.sum(axis) for axis in (0, 1) if products.shape[1 - axis] > 1]
+        value = min((_chance_of_signs(each) / allowed for each in sums), default=0.0)
+        yield Score("a direction", float(value), term=name)
+
+
+def strangers(
+    error: np.ndarray, oracle: np.ndarray, beyond: np.ndarray, of_runs: Sequence[np.ndarray], precision: Precision
+) -> Iterator[Score]:
+    """Yield the row, and the column, that is most unlike the others; `beyond`: entries that float32 does not explain.
+
+    Args:
+        error: the absolute value of the candidate's.
+        oracle: the right result.
+        beyond: a mask of the entries whose error float32 inside does not explain; of_runs: the same of runs of right
+            code that rounds everything, which would have such entries in nearly all rows.
+        precision: the format.
+    """
+    masks = [_matrix(x) for x in (beyond, *of_runs)]
+    squares = [np.nan_to_num(_matrix(x), posinf=0.0) ** 2 for x in (error, oracle)]
+    for name, axis in (("a row", 1), ("a column", 0)):
+        own, *runs = (mask.mean(axis) for mask in masks)
+        if 1 in masks[0].shape or (own == 0).mean() < _MOST or any((run == 0).mean() > 1 - _MOST for run in runs):
+            continue
+        if not own.any() or own[own > 0].min() < 0.5:
+            continue
+        off, size = (x.sum(axis) for x in squares)
+        chance = np.sqrt(np.log(STATISTICS_OF_A_REPORT / CHANCE_OF_AN_ALARM) / (2 * masks[0].shape[axis]))
+        allowed = np.sqrt(min(4.0, 4 / 3 + 4 * chance)) * precision.u
+        sizes = np.sqrt(np.divide(off, size, out=np.zeros_like(off), where=(own > 0) & (size > 0))) / allowed
+        place = int(sizes.argmax())
+        yield Score(name, float(sizes[place]), index=_index_of_line(name, place, error.shape))
+
+
+def _chance_of_signs(x: np.ndarray) -> float:
+    """The logarithm of the probability that so many of these numbers, or more, have one sign by chance."""
+    from scipy import stats  # which takes a second to import
+
+    positive, negative = int((x > 0).sum()), int((x < 0).sum())
+    most, count = max(positive, negative), positive + negative
+    return min(0.0, float(stats.binom.logsf(most - 1, count, 0.5)) + np.log(2)) if count else 0.0
 
 
 def _self_normalized(x: np.ndarray, s: np.ndarray, allowed: float = 0.0) -> float:

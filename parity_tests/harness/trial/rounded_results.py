@@ -1,0 +1,105 @@
+"""A result in a 16-bit format that is within its bound, and what its error says of the arithmetic that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from parity_tests.harness.findings import Comparison
+from parity_tests.harness.numbers.contracts import Arithmetic
+from parity_tests.harness.oracle.arithmetics import ladder, right_code, right_code_beside
+from parity_tests.harness.oracle.kinks import jumps
+from parity_tests.harness.oracle.oracle import Arrays, Oracle
+from parity_tests.harness.statistics.scores import RUNS
+from parity_tests.harness.trial.trial import Trial
+
+_FEW = 0.5  # of code that rounds a number for each entry besides the entry, most entries differ
+
+
+@dataclass(frozen=True, eq=False)
+class RoundedResult:
+    """A result that is within its bound, at its place among those of its map, and what right code computes there.
+
+    `oracle`: the one whose program right code runs; that of the trial, or the same after a shift. `has_choice`: whether
+    the candidate was seen to choose otherwise than the oracle. `shown`: a result of the candidate, of whichever map,
+    that shows float32 inside; None if none does. `others`: those that hold this one to it, see `others_that_show`.
+    """
+
+    comparison: Comparison
+    name: str
+    place: int
+    args: Arrays
+    is_inside_float32: bool
+    trial: Trial
+    oracle: Oracle
+    has_choice: bool = False
+    shown: str | None = None
+    others: Sequence[str] = ()
+
+    @property
+    def jumping(self) -> np.ndarray:
+        """A mask of the entries at which another choice at a kink is as right as the oracle's."""
+        return jumps(self.trial, self.name, self.args)[self.place] > 0
+
+    @property
+    def runs(self) -> list[np.ndarray]:
+        """What right code computes if every operation is rounded; only the part that is compared."""
+        return self._compared(right_code(self.oracle, self.name, self.args, self.trial.precision, RUNS))
+
+    @property
+    def runs_beside_others(self) -> list[np.ndarray]:
+        """The same if what the others are computed from is not rounded."""
+        found = right_code_beside(self.oracle, self.name, self.args, self.trial.precision, RUNS, self.others)
+        return self._compared(found)
+
+    def _compared(self, found: list[list[np.ndarray]]) -> list[np.ndarray]:
+        like = self.trial.oracle.map(self.name).results[self.place].like
+        return [self.trial.oracle.compared(self.name, like, x) for x in found[self.place]]
+
+    @property
+    def shows_float32(self) -> bool:
+        """True if it is explained by float32 inside, and no run of code that rounds every operation would be."""
+        if not self.is_inside_float32:
+            return False
+        bound = self.bound(ladder(self.trial.oracle, self.trial.sample)[0])
+        return not any((np.abs(run - self.comparison.oracle) <= bound).all() for run in self.runs)
+
+    def beyond_float32(self, x: np.ndarray) -> np.ndarray:
+        """A mask of the entries of a candidate, or of a run, whose error float32 inside does not explain."""
+        bound = self.bound(ladder(self.trial.oracle, self.trial.sample)[0])
+        with np.errstate(invalid="ignore"):
+            return np.abs(x - self.comparison.oracle) > bound
+
+    @property
+    def is_nearly_inside_float32(self) -> bool:
+        """True if far fewer entries than of any run of right code that rounds more are beyond float32 inside."""
+        own = self.beyond_float32(self.comparison.candidate)
+        runs = [self.beyond_float32(run) for run in self.runs]
+        return all(own.mean() <= _FEW * run.mean() for run in runs) and any(run.any() for run in runs)
+
+    def is_same_as(self, other: RoundedResult) -> bool:
+        """True of results that are equal by the operator's definition, such as the gradients of x and y in x + y."""
+        return np.array_equal(self.comparison.oracle, other.comparison.oracle)
+
+    def bound(self, arithmetic: Arithmetic) -> np.ndarray:
+        """The bound of its error under an arithmetic."""
+        return bounds(replace(self.trial, oracle=self.oracle), self.name, self.args, arithmetic)[self.place]
+
+
+def bounds(trial: Trial, name: str, args: Arrays, arithmetic: Arithmetic) -> list[np.ndarray]:
+    """The bounds of the results of a map under an arithmetic, of what is compared of each."""
+    truths = trial.oracle.ask(name, args, trial.precision.under(arithmetic))
+    return [trial.oracle.compared_errors(name, t.like, t.bound, t.value) for t in truths]
+
+
+def others_that_show(result: RoundedResult, results: Sequence[RoundedResult]) -> list[str]:
+    """The results of the same map that are float32 inside and show it, if all but this one and its equals are.
+
+    And if all outputs are, since the backward of right code may go on with them.
+    """
+    others = [each for each in results if each.name in ("forward", result.name) and not each.is_same_as(result)]
+    if not all(each.is_inside_float32 for each in others):
+        return []
+    return [each.comparison.label for each in others if each.name == result.name and each.shows_float32]
