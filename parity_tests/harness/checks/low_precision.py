@@ -17,6 +17,7 @@ another right choice differs by more than rounding. Entries at which the oracle 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -36,9 +37,18 @@ from parity_tests.harness.trial.trial import Trial
 _MAPS = ("forward", "vjp", "jvp")
 
 
-def _run(trial: Trial) -> Iterator[Finding]:
+def by_right_code(check: Check) -> Check | None:
+    """The check of a map by what right code computes in 16 bits, for where a bound tells nothing; None of other checks.
+
+    Its results are evidence if right code could be told from one that returns zeros.
+    """
+    maps = tuple(dict.fromkeys(("forward", check.name)))
+    return replace(check, run=functools.partial(_run, maps=maps)) if check.name in _MAPS else None
+
+
+def _run(trial: Trial, maps: Sequence[str] = _MAPS) -> Iterator[Finding]:
     results, raised = list[RoundedResult](), None
-    for name in _MAPS:
+    for name in maps:
         args = trial.arguments(name)
         try:
             found = list(trial.compare(name, args, trial.evaluate(name, args)))
@@ -74,16 +84,31 @@ def _explained(trial: Trial, results: list[RoundedResult]) -> Iterator[Finding]:
         if result.is_inside_float32 and not f.oracle.any():
             continue  # a gradient that is 0 tells nothing of the arithmetic
         if result.is_inside_float32:
-            yield Explanation(f.label, str(ladder(trial.oracle, trial.sample)[0]))
+            yield Explanation(f.label, str(ladder(trial.oracle, trial.sample)[0]), evidence=_evidence(result))
             continue
         held = replace(result, shown=shown, others=others_that_show(result, results) if statable else ())
-        suspicion = _suspicion(held)
-        if suspicion is not None and not _is_right_after_a_shift(held):
+        suspicion = _suspected(held)
+        if suspicion is not None:
             yield suspicion
             continue
         rungs = ladder(trial.oracle, trial.sample)[1:-1] if statable else ()
         met = (rung for rung in rungs if (f.error <= result.bound(rung)).all())
-        yield Explanation(f.label, str(next(met, THROUGHOUT)))
+        yield Explanation(f.label, str(next(met, THROUGHOUT)), evidence=_evidence(held))
+
+
+def _evidence(result: RoundedResult) -> int:
+    """The number of entries, where the bound could not tell zeros from the right answer and right code can; else 0."""
+    f = result.comparison
+    if f.evidence or not f.oracle.any():
+        return 0
+    of_zeros = replace(result, comparison=replace(f, candidate=np.zeros_like(f.candidate)))
+    return f.oracle.size if _suspected(of_zeros) is not None else 0
+
+
+def _suspected(result: RoundedResult) -> Suspicion | None:
+    """What does not look like rounding, nor like that of right code that subtracts a number of each row first."""
+    suspicion = _suspicion(result)
+    return None if suspicion is None or _is_right_after_a_shift(result) else suspicion
 
 
 def _suspicion(result: RoundedResult) -> Suspicion | None:
@@ -133,7 +158,7 @@ def _of_the_few_beyond(result: RoundedResult, terms: Mapping[str, np.ndarray], l
 
 
 def _is_right_after_a_shift(result: RoundedResult) -> bool:
-    """Whether a result looks like that of right code that subtracts a number of each row first: `oracle.shifts`."""
+    """Whether the error of a result looks like rounding after a shift: see `oracle.shifts`."""
     trial = result.trial
     return any(
         _suspicion(replace(result, oracle=other)) is None

@@ -17,6 +17,7 @@ from parity_tests.harness.candidates.torch_log import TorchLog
 from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.checks import Check
 from parity_tests.harness.checks.explanations import to_do
+from parity_tests.harness.checks.low_precision import by_right_code
 from parity_tests.harness.diagnosis.failures import described, explained, smallest_of, wrong_result
 from parity_tests.harness.diagnosis.suspicions import suspected
 from parity_tests.harness.exceptions.errors import first_line, map_of, where_of
@@ -120,6 +121,8 @@ class CandidateRows:
                 excused = check.name in (self.candidate.limits or {}) or name in earlier.unshrunk
                 worth_shrinking = self.history.failed.is_news(check.name, check.rests_on, self.precision)
                 row, notes = self.row(check, accepted, worth_shrinking and not excused)
+                if row.reason == NO_EVIDENCE and self.precision.is_short and (other := by_right_code(check)):
+                    row, notes = self.row(other, accepted, worth_shrinking and not excused)
                 if row.comparisons:
                     row = replace(row, unseen=self._unseen(check, accepted))
             yield from self.history.news([*notes, *self._note_of_replaced(replaced)])
