@@ -17,11 +17,20 @@ from benchmarks.fault_benchmark.kinds import At, Fault, right
 Tensors = tuple[torch.Tensor, ...]
 Format = Literal["float64", "float32", "bfloat16", "float16"]
 Size = Literal["small", "medium", "kernel"]
-Version = Literal["float32 inside", "the format throughout", "torch.compile", "16-bit operands", "split sums"]
+Version = Literal[
+    "float32 inside",
+    "the format throughout",
+    "torch.compile",
+    "16-bit operands",
+    "split sums",
+    "saved in the format",
+    "eager",
+]
 FORMATS: tuple[Format, ...] = ("float32", "bfloat16", "float16", "float64")
 SIZES: tuple[Size, ...] = ("small", "medium", "kernel")
 VERSIONS: tuple[Version, ...] = ("float32 inside", "the format throughout", "torch.compile")
-MORE_VERSIONS: tuple[Version, ...] = ("16-bit operands", "split sums")  # right ones, of `catalog.SUBTLE`
+# Right versions that are judged without faults, of `catalog.SUBTLE`.
+MORE_VERSIONS: tuple[Version, ...] = ("16-bit operands", "split sums", "saved in the format", "eager")
 DTYPES = {name: getattr(torch, name) for name in FORMATS}
 ROWS = {"small": {"n": 8, "m": 32}, "medium": {"n": 64, "m": 256}, "kernel": {"n": 256, "m": 1024}}
 
@@ -103,12 +112,13 @@ def with_backward(
     at: At,
     throughout: bool,
     mode: Callable[[torch.dtype], AbstractContextManager[Any]] = lambda dtype: nullcontext(),
+    saves_in_format: bool = False,
 ) -> Callable[..., Any]:
     """Return the operator as an autograd.Function with its own backward, right or with a fault.
 
     `throughout`: every operation is computed in the format of the inputs, as PyTorch rounds it; otherwise all are
     computed in float32, or in float64 if the inputs are, and each result is rounded to the format once. `mode`: of a
-    format, the context in which it computes.
+    format, the context in which it computes. `saves_in_format`: what the backward needs is rounded to the format, too.
     """
 
     class Own(torch.autograd.Function):
@@ -118,7 +128,7 @@ def with_backward(
             ctx.dtype, ctx.inside = dtype, dtype if throughout else torch.promote_types(dtype, torch.float32)
             with mode(dtype):
                 outputs, saved = operator.forward(at, *_floats_to(inputs, ctx.inside))
-            ctx.save_for_backward(*saved)
+            ctx.save_for_backward(*(_floats_to(_floats_to(saved, dtype), ctx.inside) if saves_in_format else saved))
             return _single_or_all(_floats_to(outputs, dtype))
 
         @staticmethod
@@ -135,13 +145,15 @@ def with_backward(
 
 def version(operator: Operator, name: str, fault: Fault | None = None) -> Callable[..., Any]:
     """Return a version of the operator by its name; those with a backward of their own may have a fault."""
-    if name == "torch.compile":
+    if name in ("torch.compile", "eager"):
         if fault is not None:
-            raise ValueError("the backward of torch.compile is PyTorch's own: it cannot have a planted fault")
-        return torch.compile(composition(operator), fullgraph=True, dynamic=False)
+            raise ValueError(f"the backward of {name} is PyTorch's own: it cannot have a planted fault")
+        composed = composition(operator)
+        return composed if name == "eager" else torch.compile(composed, fullgraph=True, dynamic=False)
     modes = {"16-bit operands": OperandsRounded, "split sums": lambda dtype: SumsSplit()}
-    throughout = name == "the format throughout"
-    return with_backward(operator, fault or right, throughout, **({"mode": modes[name]} if name in modes else {}))
+    mode = modes.get(name, lambda dtype: nullcontext())
+    throughout, saves = name == "the format throughout", name == "saved in the format"
+    return with_backward(operator, fault or right, throughout, mode, saves)
 
 
 def outputs_and_gradients(call: Callable[..., Any], operator: Operator, inputs: Tensors, size: str) -> Tensors:

@@ -41,5 +41,5 @@ def _arithmetic(row: Row, explanations: Sequence[Explanation]) -> dict[str, str]
 
 
 def _rounds(text: str) -> int:
-    """How much an arithmetic rounds, in a ladder of three."""
+    """How much an arithmetic rounds: least float32 inside, most every operation, and alike all between."""
     return {str(INSIDE_FLOAT32): 0, str(THROUGHOUT): 2}.get(text, 1)

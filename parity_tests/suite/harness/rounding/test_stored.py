@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,38 +55,50 @@ def _vjp(q, k, v, output_bar, attn_bar):
     return jax.vjp(_attn, q, k, v)[1]((output_bar, attn_bar))
 
 
-def _in_float32(p, keep):
-    """attn's VJP in float32, with attn rounded to the format before it is used again if `keep`, results rounded."""
+def _in_float32(p, keeps=False, takes=False):
+    """attn's VJP in float32, results rounded; also attn before it is used again, or the operands of products."""
+
+    def rounded(x, rounds):
+        return p.rounded(np.asarray(x, np.float64)).astype(np.float32) if rounds else x
+
+    def product(a, b):
+        return rounded(a, takes) @ rounded(b, takes)
 
     def backward(*args):
         q, k, v, output_bar, attn_bar = (np.asarray(x, np.float32) for x in args)
-        attn = np.tanh(q @ k.T)
-        attn = p.rounded(attn).astype(np.float32) if keep else attn
+        attn = rounded(np.tanh(q @ k.T), keeps)
         P = (1 - attn * attn) * (attn_bar + output_bar @ v.T)
-        return [p.rounded(np.asarray(x, np.float64)) for x in (P @ k, P.T @ q, attn.T @ output_bar)]
+        return [
+            rounded(x, True).astype(np.float64) for x in (product(P, k), product(P.T, q), product(attn.T, output_bar))
+        ]
 
     return backward
+
+
+def _is_within(results, bounds):
+    return all((np.abs(y - x) <= e).all() for y, (x, e) in zip(results, bounds, strict=True))
 
 
 @pytest.mark.parametrize("p", SHORT, ids=lambda p: p.name)
 def test_each_contract_bounds_its_own_arithmetic_and_is_tighter_than_the_next(p):
     rng = np.random.default_rng(0)
     args = [p.rounded(rng.standard_normal(shape)) for shape in [(40, 16), (40, 16), (40, 16), (40, 16), (40, 40)]]
+    kept = Arithmetic("float32", stored=("scores",))
+    contracts = Arithmetic("float32"), kept, replace(kept, operands=True), Arithmetic("format")
     with pinned():
         closed = jax.make_jaxpr(_vjp)(*args)
         values = {"attn": evaluate(jax.make_jaxpr(_attn)(*args[:3]), *args[:3])[1]}
-        found = {}
-        for contract in (Arithmetic("float32"), Arithmetic("float32", stored=("scores",)), Arithmetic("format")):
-            found[contract] = bounded(closed, *args, precision=p.under(contract), values=values)
+        found = [bounded(closed, *args, precision=p.under(contract), values=values) for contract in contracts]
         by_value = bounded(closed, *args, precision=p.under(Arithmetic("float32", ("attn",))), values=values)
-    inside, kept, throughout = found.values()
-    for results, keep in ((inside, False), (kept, True)):
-        for y, (x, e) in zip(_in_float32(p, keep)(*args), results, strict=True):
-            assert (np.abs(y - x) <= e).all()
-    assert any((np.abs(y - x) > e).any() for y, (x, e) in zip(_in_float32(p, True)(*args), inside, strict=True))
-    for (_, a), (_, b), (_, c) in zip(inside, kept, throughout, strict=True):
-        assert a.sum() < b.sum() < c.sum()
-    for (_, a), (_, b) in zip(kept, by_value, strict=True):
+    for bounds, rounds in zip(found, ({}, {"keeps": True}, {"takes": True}), strict=False):
+        results = _in_float32(p, **rounds)(*args)
+        assert _is_within(results, bounds)
+        assert _is_within(results, found[0]) is not bool(rounds)
+    for bounds in zip(*found, strict=True):
+        sums = [e.sum() for _, e in bounds]
+        assert sums == sorted(sums)
+        assert len({*sums}) == len(sums)
+    for (_, a), (_, b) in zip(found[1], by_value, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -127,6 +141,8 @@ def test_a_contract_that_cannot_be_used():
         Arithmetic(stored="attn")
     with pytest.raises(ValueError, match="omit stored"):
         Arithmetic("format", stored=("attn",))
+    with pytest.raises(ValueError, match="omit operands"):
+        Arithmetic("format", operands=True)
     with pytest.raises(TypeError, match="arithmetic must be an Arithmetic, such as"):
         _spec("float32")
     with pytest.raises(ValueError, match="arithmetic names the candidate 'other'; the candidates are mine"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from parity_tests.harness.numbers.formats import PRECISIONS
-from parity_tests.harness.statistics.scores import RUNS, SIGN, Errors, Score, scores
+from parity_tests.harness.statistics.scores import RUNS, SIGN, Errors, Score, directions, scores, strangers
 
 P = PRECISIONS["bfloat16"]
 SHAPES = [(64, 48), (3, 8, 40), (300,), (7,), ()]
@@ -100,3 +100,64 @@ def test_what_is_not_finite_is_left_out():
 def test_an_empty_result_has_no_scores():
     empty = np.zeros((0, 3))
     assert scores(Errors.of(empty, [empty] * RUNS, empty), {"y": empty}, P, False) == []
+
+
+def _result() -> np.ndarray:
+    return np.random.default_rng(3).standard_normal((64, 48))
+
+
+def _off(s: np.ndarray, relative: np.ndarray | float) -> np.ndarray:
+    """How far a result that is off by so many roundings is, once rounded, from what float32 inside makes."""
+    return P.rounded(s * (1 + P.u * relative)) - P.rounded(s)
+
+
+def _beside(s: np.ndarray, rng: np.random.Generator, of_rows: bool, of_columns: bool) -> np.ndarray:
+    """The error of code that rounds a number for each entry, one for each row or one for each column besides."""
+    own = rng.uniform(-1, 1, s.shape) * (not of_rows and not of_columns)
+    rows = rng.uniform(-1, 1, (len(s), 1)) * of_rows
+    columns = rng.uniform(-1, 1, (1, s.shape[1])) * of_columns
+    return _off(s, own + rows + columns)
+
+
+@pytest.mark.parametrize("kinds", [(False, False), (True, False), (False, True), (True, True)], ids=str)
+def test_what_is_rounded_besides_has_no_direction(kinds):
+    s, rng = _result(), np.random.default_rng(0)
+    found = [score.value for _ in range(200) for score in directions(_beside(s, rng, *kinds), {"y": s})]
+    assert max(found) < 1
+
+
+def test_what_is_a_tenth_of_a_rounding_too_large_has_a_direction():
+    s = _result()
+    error = _off(s, 0.1)
+    found = {score.term: score.value for score in directions(error, {"y": s})}
+    assert 0 < (error != 0).mean() < 0.25  # most entries are right to the last bit
+    assert found["y"] > 1
+
+
+def _strangers(error: np.ndarray, s: np.ndarray) -> list[Score]:
+    runs = [np.random.default_rng(seed).random(s.shape) < 0.6 for seed in range(3)]
+    return [*strangers(np.abs(error), s, error != 0, runs, P)]
+
+
+def test_a_row_that_rounds_a_factor_besides_is_no_stranger():
+    """As where one of the saved numbers is not one of the format's, and all others are."""
+    s = _result()
+    error = np.zeros_like(s)
+    error[5] = _off(s[5], 0.99)
+    assert (error[5] != 0).mean() > 0.5
+    assert max(score.value for score in _strangers(error, s)) < 1
+
+
+def test_a_row_that_is_two_roundings_off_is_a_stranger_and_so_is_a_column():
+    s = _result()
+    for statistic, place in (("a row", (5, slice(None))), ("a column", (slice(None), 5))):
+        error = np.zeros_like(s)
+        error[place] = _off(s[place], 2.5)
+        (found,) = [score for score in _strangers(error, s) if score.value > 1]
+        assert (found.statistic, found.index) == (statistic, (5,))
+
+
+def test_where_many_rows_have_errors_none_is_a_stranger():
+    s = _result()
+    error = np.where(np.arange(64)[:, None] % 2, _off(s, 3.0), 0.0)
+    assert not _strangers(error, s)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -71,9 +72,56 @@ def _changed(index, factor: float) -> Callable:
     return change
 
 
-def suspect(dtype: str = "bfloat16", **changes: Callable) -> Mistake:
+def _norm_primal(x, w):
+    return x / jnp.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * w
+
+
+def _norm_inputs() -> list[np.ndarray]:
+    rng = np.random.default_rng(1)
+    return [rng.standard_normal((256, 128)), 1 + 0.2 * rng.standard_normal(128)]
+
+
+NORM = OpSpec("norm", _norm_primal, inputs=_norm_inputs(), dtypes=("bfloat16", "float16"))
+
+
+def _in_bfloat16(x: torch.Tensor) -> torch.Tensor:
+    """The sum of rows, added up in bfloat16."""
+    total = torch.zeros_like(x[0])
+    for row in x:
+        total = (total + row).bfloat16().float()
+    return total
+
+
+def _sum_of_rows(x: torch.Tensor) -> torch.Tensor:
+    return x.sum(0)
+
+
+def norm(
+    mean: Callable = _as_it_is, root: Callable = _as_it_is, sum_of_rows: Callable = _sum_of_rows, factor: float = 1.0
+) -> Callable:
+    """The norm with a backward of its own, in float32; each argument changes one value."""
+
+    class Norm(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.save_for_backward(x, w)
+            x, w, dtype = x.float(), w.float(), x.dtype
+            return (x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * w).to(dtype)
+
+        @staticmethod
+        def backward(ctx, bar):
+            x, w, g = (x.float() for x in (*ctx.saved_tensors, bar))
+            r = root(torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6))
+            y = x * r
+            x_bar = r * (g * w - y * mean((g * w * y).mean(-1, keepdim=True)))
+            return (factor * x_bar).to(bar.dtype), sum_of_rows(g * y).to(bar.dtype)
+
+    return Norm.apply
+
+
+def suspect(dtype: str = "bfloat16", of: Callable = kernel, **changes: Any) -> Mistake:
     """A mistake that the check vjp does not notice."""
-    return Mistake(kernel(**changes), "low_precision", dtype, ("forward", "vjp"), verdict=Verdict.SUSPECT)
+    return Mistake(of(**changes), "low_precision", dtype, ("forward", "vjp"), verdict=Verdict.SUSPECT)
 
 
 CASES = (
@@ -97,6 +145,16 @@ CASES = (
         {
             "the format throughout, a factor 3/4": suspect(inside=None, q_bar=lambda x: 0.75 * x),
             "float16 throughout, 0.1 % too large": suspect("float16", inside=None, v_bar=lambda x: 1.001 * x),
+        },
+    ),
+    Case(  # in float32, as all of it shows but for one result, some entries or a row: far below what rounding excuses
+        NORM,
+        norm(),
+        {
+            "one sum in bfloat16": suspect(of=norm, sum_of_rows=_in_bfloat16),
+            "the mean over one less": suspect(of=norm, mean=lambda x: x * (128 / 127)),
+            "0.05 % too large": suspect(of=norm, factor=1.0005),
+            "one row 1 % off": suspect(of=norm, root=_changed(100, 1.01)),
         },
     ),
 )
