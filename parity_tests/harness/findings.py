@@ -134,6 +134,7 @@ class Suspicion:
         errors: the candidate's errors, and those of runs of right code, in units of their size; see `statistics`.
         spacing: the distance of the format's numbers at each entry.
         shown: a result that is computed in float32 inside, if one is; then the others are, too.
+        others: the other results of the map that show float32 inside, if all are float32 inside but this one.
     """
 
     label: str
@@ -142,6 +143,7 @@ class Suspicion:
     errors: Errors
     spacing: np.ndarray
     shown: str | None = None
+    others: Sequence[str] = ()
     circumstance: str = ""
     violation: str = ""  # it has none: it is no disagreement
     holds: bool = True

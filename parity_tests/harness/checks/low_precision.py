@@ -146,7 +146,7 @@ def _suspicion_elsewhere(result: RoundedResult, left_out: np.ndarray) -> Suspici
     beyond = tuple(score for score in sorted(found, key=lambda score: -score.value) if score.value > 1)
     if not beyond:
         return None
-    return Suspicion(f.label, beyond, f, errors, spacing, result.shown)
+    return Suspicion(f.label, beyond, f, errors, spacing, result.shown, result.others)
 
 
 def _of_the_few_beyond(result: RoundedResult, terms: Mapping[str, np.ndarray], left_out: np.ndarray) -> list[Score]:

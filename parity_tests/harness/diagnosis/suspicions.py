@@ -41,11 +41,10 @@ def _wrong_result(suspicion: Suspicion) -> WrongResult:
     others = [f"{_in_words(s, f.label)} ({s.value:.2g} times)" for s in suspicion.scores if s is not first][:2]
     text = f"{_in_words(first, f.label)}, {first.value:.2g} times what right code reaches"
     text += f"; also {', '.join(others)}" if others else ""
-    shown = suspicion.shown
     return WrongResult(
         label=f.label,
         pattern=f"its error does not look like rounding: {text}",
-        circumstance=f"{shown} is computed in float32" if shown else "",
+        circumstance=_compared_with(suspicion),
         index=index,
         candidate=float(f.candidate[index]),
         oracle=float(f.oracle[index]),
@@ -54,6 +53,14 @@ def _wrong_result(suspicion: Suspicion) -> WrongResult:
         heat=heat_map(np.abs(suspicion.errors.candidate) / _reached(suspicion)),
         histogram=_histogram(suspicion),
     )
+
+
+def _compared_with(suspicion: Suspicion) -> str:
+    """The results that are better, by name."""
+    if suspicion.others:
+        are = "is" if len(suspicion.others) == 1 else "are"
+        return f"it rounds more than {' and '.join(suspicion.others)}, which {are} float32 inside"
+    return f"{suspicion.shown} is computed in float32" if suspicion.shown else ""
 
 
 def _most_telling(scores: Sequence[Score]) -> Score:
