@@ -154,7 +154,9 @@ def _of_the_few_beyond(result: RoundedResult, terms: Mapping[str, np.ndarray], l
     f, precision = result.comparison, result.trial.precision
     masks = [result.beyond_float32(x) & ~left_out for x in (f.candidate, *result.runs)]
     lines = strangers(np.where(left_out, 0.0, f.error), f.oracle, masks[0], masks[1:], precision)
-    return [*directions(np.where(left_out, 0.0, f.candidate - precision.rounded(f.oracle)), terms), *lines]
+    errors = [np.where(left_out, 0.0, f.candidate - right) for right in result.rounded_once]
+    of_each = zip(*(directions(error, terms) for error in errors), strict=True)
+    return [*(min(scores, key=lambda score: score.value) for scores in of_each), *lines]
 
 
 def _is_right_after_a_shift(result: RoundedResult) -> bool:

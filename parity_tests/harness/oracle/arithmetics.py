@@ -26,10 +26,12 @@ from parity_tests.harness.oracle.names_of_results import stored_names
 from parity_tests.harness.oracle.oracle import Arrays, Oracle
 from parity_tests.harness.rounding.live import leading_to
 from parity_tests.harness.rounding.simulation import (
+    EVERYWHERE,
     Beside,
-    Rounding,
+    OfConstants,
     RoundingToNearest,
     StochasticRounding,
+    Where,
     simulated,
 )
 from parity_tests.harness.specs.samples import Sample
@@ -46,7 +48,7 @@ def right_code(oracle: Oracle, name: str, args: Arrays, precision: Precision, ru
 
     The first run rounds to nearest, the others at random, by seeds that depend on the number of the run only.
     """
-    return _simulated("right code", oracle, name, args, precision, _roundings(precision, runs))
+    return _simulated("everywhere", oracle, name, args, _roundings(precision, runs), EVERYWHERE)
 
 
 def right_code_beside(
@@ -56,10 +58,15 @@ def right_code_beside(
     program, zero = oracle.traced(name, args, by_autodiff=False)
     labels = [slot.label for slot, is_zero in zip(oracle.map(name).results, zero, strict=True) if not is_zero]
     of_shown = [y for label, y in zip(labels, program.jaxpr.outvars, strict=True) if label in shown]
-    spared = frozenset(leading_to(program.jaxpr, of_shown))
-    roundings = [Beside(rounding, spared) for rounding in _roundings(precision, runs)]
-    found = _simulated(f"right code beside {shown}", oracle, name, args, precision, roundings)
+    where = Beside(frozenset(leading_to(program.jaxpr, of_shown)))
+    found = _simulated(f"beside {shown}", oracle, name, args, _roundings(precision, runs), where)
     return [[*map(precision.rounded, each)] for each in found]
+
+
+def with_rounded_constants(oracle: Oracle, name: str, args: Arrays, precision: Precision) -> list[np.ndarray]:
+    """A map's results if nothing is rounded but its constants, as a table that is stored in the format."""
+    found = _simulated("constants", oracle, name, args, [RoundingToNearest(precision)], OfConstants())
+    return [result for (result,) in found]
 
 
 def _roundings(precision: Precision, runs: int) -> list[RoundingToNearest | StochasticRounding]:
@@ -68,13 +75,19 @@ def _roundings(precision: Precision, runs: int) -> list[RoundingToNearest | Stoc
 
 
 def _simulated(
-    what: str, oracle: Oracle, name: str, args: Arrays, precision: Precision, roundings: Sequence[Rounding]
+    what: str,
+    oracle: Oracle,
+    name: str,
+    args: Arrays,
+    roundings: Sequence[RoundingToNearest | StochasticRounding],
+    where: Where,
 ) -> list[list[np.ndarray]]:
-    key = (what, name, precision.name, len(roundings), *(None if x is None else fingerprint(x) for x in args))
+    format = roundings[0].precision.name
+    key = ("right code", what, name, format, len(roundings), *(None if x is None else fingerprint(x) for x in args))
     if key not in oracle.kept:
         program, zero = oracle.traced(name, args, by_autodiff=False)
         present = [x for x in args if x is not None]
-        found = [iter(simulated(program, present, rounding)) for rounding in roundings]
+        found = [iter(simulated(program, present, rounding, where)) for rounding in roundings]
         shapes = oracle.shapes(tuple(x.shape for x in args[: len(oracle.inputs)] if x is not None))
         oracle.kept[key] = [
             [np.zeros(shapes[slot.like]) if is_zero else next(results) for results in found]

@@ -86,46 +86,82 @@ class AsItIs:
         return y
 
 
+Rounding = StochasticRounding | RoundingToNearest | AsItIs
+
+
+class Everywhere:
+    """Every constant is rounded, and the result of every equation."""
+
+    constants = True
+
+    def at(self, eqn: core.JaxprEqn, fixed: Sequence[bool]) -> tuple[Sequence[bool], bool]:
+        """Return which operands of an equation are rounded, and whether its results are; `fixed`: the constants."""
+        return [False] * len(fixed), True
+
+    def within(self, eqn: core.JaxprEqn) -> Where:
+        """Return where in the steps of a loop, or in what an equation calls."""
+        return self
+
+
 @dataclass(frozen=True)
 class Beside:
-    """Rounds the results of equations, and the operands of products, but for what is seen to be computed in float32.
-
-    Constants of the program are not rounded either.
+    """Results, and the operands of products, but for what is seen to be computed in float32.
 
     Attributes:
-        rounding: how.
         spared: the variables that are not rounded.
     """
 
-    rounding: StochasticRounding | RoundingToNearest
     spared: frozenset[core.Var]
+    constants = False
 
-    def __call__(self, x: Any) -> np.ndarray:
-        """The number, or an array of numbers, rounded."""
-        return self.rounding(x)
+    def at(self, eqn: core.JaxprEqn, fixed: Sequence[bool]) -> tuple[Sequence[bool], bool]:
+        """Return which operands of an equation are rounded, and whether its results are; `fixed`: the constants."""
+        if self.spared.issuperset(eqn.outvars):
+            return [False] * len(fixed), False
+        return [True] * len(fixed) if adds_products(eqn.primitive.name) else fixed, True
 
-    def by_logarithm(self, s: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """A quotient y = a / s as exp(log a - log s) would have it: see `rounding.analysis`."""
-        return self.rounding.by_logarithm(s, y)
+    def within(self, eqn: core.JaxprEqn) -> Where:
+        """Return where in the steps of a loop, or in what an equation calls."""
+        return NOWHERE if self.spared.issuperset(eqn.outvars) else self
 
 
-Rounding = StochasticRounding | RoundingToNearest | AsItIs | Beside
+@dataclass(frozen=True)
+class OfConstants:
+    """What is computed from constants alone, where it meets other numbers; or nothing at all."""
+
+    rounds: bool = True
+    constants = False
+
+    def at(self, eqn: core.JaxprEqn, fixed: Sequence[bool]) -> tuple[Sequence[bool], bool]:
+        """Return which operands of an equation are rounded, and whether its results are; `fixed`: the constants."""
+        return [is_fixed and self.rounds and not all(fixed) for is_fixed in fixed], False
+
+    def within(self, eqn: core.JaxprEqn) -> Where:
+        """Return where in the steps of a loop, or in what an equation calls."""
+        return self
 
 
-def simulated(program: core.ClosedJaxpr, args: Sequence[np.ndarray], stored: Rounding) -> list[np.ndarray]:
+Where = Everywhere | Beside | OfConstants
+EVERYWHERE, NOWHERE = Everywhere(), OfConstants(rounds=False)
+
+
+def simulated(
+    program: core.ClosedJaxpr, args: Sequence[np.ndarray], stored: Rounding, where: Where = EVERYWHERE
+) -> list[np.ndarray]:
     """The outputs of a program at float64 arguments if each constant and each operation's result is rounded.
 
     Loops are run step by step.
     """
     with np.errstate(all="ignore"):
-        return _run_closed(program, args, stored)
+        return _run_closed(program, args, stored, where)
 
 
-def _run_closed(program: core.ClosedJaxpr | core.Jaxpr, args: Sequence, stored: Rounding) -> list[np.ndarray]:
+def _run_closed(
+    program: core.ClosedJaxpr | core.Jaxpr, args: Sequence, stored: Rounding, where: Where
+) -> list[np.ndarray]:
     program = closed(program)
     jaxpr, known = program.jaxpr, dict[core.Var, np.ndarray]()
-
-    constant = AsItIs() if isinstance(stored, Beside) else stored
+    constant, constants = stored if where.constants else AsItIs(), {*jaxpr.constvars}
 
     def read(atom: core.Var | core.Literal) -> np.ndarray:
         return constant(atom.val) if isinstance(atom, core.Literal) else known[atom]
@@ -134,19 +170,23 @@ def _run_closed(program: core.ClosedJaxpr | core.Jaxpr, args: Sequence, stored: 
     known.update(zip(jaxpr.invars, args, strict=True))
     logs = [eqn.invars[0] for eqn in jaxpr.eqns if eqn.primitive.name == "log"]
     for eqn in jaxpr.eqns:
-        x, rounding = [read(atom) for atom in eqn.invars], stored
-        if isinstance(stored, Beside):
-            rounding = AsItIs() if stored.spared.issuperset(eqn.outvars) else stored
-            x = [*map(rounding, x)] if adds_products(eqn.primitive.name) else x
-        y = _outputs(eqn, x, rounding)
+        fixed = [isinstance(atom, core.Literal) or atom in constants for atom in eqn.invars]
+        if all(fixed):
+            constants.update(eqn.outvars)
+        takes, makes = where.at(eqn, fixed)
+        x = [stored(read(atom)) if rounds else read(atom) for atom, rounds in zip(eqn.invars, takes, strict=True)]
+        rounding = stored if makes else AsItIs()
+        y = _outputs(eqn, x, rounding, functools.partial(_run_closed, stored=stored, where=where.within(eqn)))
         if eqn.primitive.name == "div" and any(eqn.invars[1] is s for s in logs):
             y = [rounding.by_logarithm(x[1], y[0])]
         known.update(zip(eqn.outvars, y, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _outputs(eqn: core.JaxprEqn, x: list[np.ndarray], stored: Rounding) -> list[np.ndarray]:
-    run, inner = functools.partial(_run_closed, stored=stored), called(eqn)
+def _outputs(
+    eqn: core.JaxprEqn, x: list[np.ndarray], stored: Rounding, run: Callable[..., list[np.ndarray]]
+) -> list[np.ndarray]:
+    inner = called(eqn)
     if inner is not None:
         return run(inner, x)
     name, params = eqn.primitive.name, eqn.params

@@ -9,7 +9,12 @@ import numpy as np
 
 from parity_tests.harness.findings import Comparison
 from parity_tests.harness.numbers.contracts import Arithmetic
-from parity_tests.harness.oracle.arithmetics import ladder, right_code, right_code_beside
+from parity_tests.harness.oracle.arithmetics import (
+    ladder,
+    right_code,
+    right_code_beside,
+    with_rounded_constants,
+)
 from parity_tests.harness.oracle.kinks import jumps
 from parity_tests.harness.oracle.oracle import Arrays, Oracle
 from parity_tests.harness.statistics.scores import RUNS
@@ -53,6 +58,14 @@ class RoundedResult:
         """The same if what the others are computed from is not rounded."""
         found = right_code_beside(self.oracle, self.name, self.args, self.trial.precision, RUNS, self.others)
         return self._compared(found)
+
+    @property
+    def rounded_once(self) -> list[np.ndarray]:
+        """What float32 inside makes, rounded once: of the program as it is, and with its constants rounded."""
+        p = self.trial.precision
+        constants = with_rounded_constants(self.oracle, self.name, self.args, p)
+        (other,) = self._compared([[x] for x in constants])
+        return [p.rounded(self.comparison.oracle), p.rounded(other)]
 
     def _compared(self, found: list[list[np.ndarray]]) -> list[np.ndarray]:
         like = self.trial.oracle.map(self.name).results[self.place].like
