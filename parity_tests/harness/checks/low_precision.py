@@ -31,7 +31,7 @@ from parity_tests.harness.oracle.arithmetics import has_constants_to_round, ladd
 from parity_tests.harness.oracle.oracle import Arrays
 from parity_tests.harness.oracle.shifts import shifted
 from parity_tests.harness.statistics.scores import MARGIN_BESIDE, Errors, Score, directions, scores, strangers
-from parity_tests.harness.trial.rounded_results import RoundedResult, bounds, others_that_show
+from parity_tests.harness.trial.rounded_results import RoundedResult, bounds, first_that_shows, others_that_show
 from parity_tests.harness.trial.trial import Trial
 
 _MAPS = ("forward", "vjp", "jvp")
@@ -76,9 +76,6 @@ def _results(trial: Trial, name: str, args: Arrays, found: Sequence[Finding]) ->
 def _explained(trial: Trial, results: list[RoundedResult]) -> Iterator[Finding]:
     """For each result the arithmetic that explains it, or what does not look like rounding."""
     statable = trial.oracle.spec.arithmetic is None
-    others = [r for r in results if not r.is_inside_float32]
-    # Who computes one result in float32 inside computes the others so, too: then constants are not rounded either.
-    shown = next((r.comparison.label for r in results if others and r.shows_float32), None)
     for result in results:
         f = result.comparison
         if result.is_inside_float32 and not f.oracle.any():
@@ -86,7 +83,11 @@ def _explained(trial: Trial, results: list[RoundedResult]) -> Iterator[Finding]:
         if result.is_inside_float32:
             yield Explanation(f.label, str(ladder(trial.oracle, trial.sample)[0]), evidence=_evidence(result))
             continue
-        held = replace(result, shown=shown, others=others_that_show(result, results) if statable else ())
+        held = replace(
+            result,
+            shown=first_that_shows(result, results),
+            others=others_that_show(result, results) if statable else (),
+        )
         suspicion = _suspected(held)
         if suspicion is not None:
             yield suspicion

@@ -30,20 +30,35 @@ def live(program: core.ClosedJaxpr) -> core.ClosedJaxpr:
 
 
 def leading_to(jaxpr: core.Jaxpr, results: Sequence) -> set[core.Var]:
-    """Return the variables that these results of a jaxpr are computed from, and they, in what it calls, too.
-
-    Of a loop's results all, where one is among them.
-    """
-    equations, read = _needed(jaxpr, results)
-    found = set[core.Var]()
-    for eqn in equations:
-        inner, used = called(eqn), [y in read for y in eqn.outvars]
-        if inner is None:
-            found.update(eqn.outvars if any(used) else ())
+    """Return the variables that these results of a jaxpr are computed from, and they, in what it calls, too."""
+    found, read = set[core.Var](), _variables(results)
+    for eqn in reversed(jaxpr.eqns):
+        used = [y in read for y in eqn.outvars]
+        if not any(used):
             continue
         found.update(y for y, is_used in zip(eqn.outvars, used, strict=True) if is_used)
-        found |= leading_to(inner.jaxpr, [y for y, is_used in zip(inner.jaxpr.outvars, used, strict=True) if is_used])
+        inner = called(eqn)
+        if inner is not None:
+            found |= leading_to(
+                inner.jaxpr, [y for y, is_used in zip(inner.jaxpr.outvars, used, strict=True) if is_used]
+            )
+        read |= _read_in_loop(eqn, used) if eqn.primitive.name == "scan" else _variables(eqn.invars)
     return found
+
+
+def _read_in_loop(eqn: core.JaxprEqn, used: Sequence[bool]) -> set[core.Var]:
+    """The operands that these results of a scan are computed from."""
+    body = closed(eqn.params["jaxpr"]).jaxpr
+    _, carry, _ = operands_of_scan(eqn.params, body.invars)
+    used, before, reads = list(used), None, set[core.Var]()
+    while used != before:
+        before = list(used)
+        wanted = [y for y, is_used in zip(body.outvars, used, strict=True) if is_used]
+        inside = leading_to(body, wanted) | _variables(wanted)
+        reads = inside.union(*(_variables(e.invars) for e in body.eqns if not inside.isdisjoint(e.outvars)))
+        # In the next step, what this step reads is a result of the one before.
+        used[: len(carry)] = [is_used or x in reads for x, is_used in zip(carry, used, strict=False)]
+    return {x for x, y in zip(eqn.invars, body.invars, strict=True) if isinstance(x, core.Var) and y in reads}
 
 
 def _needed(jaxpr: core.Jaxpr, results: Sequence) -> tuple[list[core.JaxprEqn], set[core.Var]]:

@@ -22,7 +22,6 @@ from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.control_flow import operands_of_scan
 from parity_tests.harness.rounding.evaluation import called, closed, evaluated
 from parity_tests.harness.rounding.evaluation_indexing import BY_PARAMETERS, addressed
-from parity_tests.harness.rounding.registry import adds_products
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class Everywhere:
 
 @dataclass(frozen=True)
 class Beside:
-    """Results, and the operands of products, but for what is seen to be computed in float32.
+    """Results, but for what is seen to be computed in float32; and whatever is loaded, as if it had been stored.
 
     Attributes:
         spared: the variables that are not rounded.
@@ -118,7 +117,7 @@ class Beside:
         """Return which operands of an equation are rounded, and whether its results are; `fixed`: the constants."""
         if self.spared.issuperset(eqn.outvars):
             return [False] * len(fixed), False
-        return [True] * len(fixed) if adds_products(eqn.primitive.name) else fixed, True
+        return [True] * len(fixed), True
 
     def within(self, eqn: core.JaxprEqn) -> Where:
         """Return where in the steps of a loop, or in what an equation calls."""

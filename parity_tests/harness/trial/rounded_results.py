@@ -28,8 +28,8 @@ class RoundedResult:
     """A result that is within its bound, at its place among those of its map, and what right code computes there.
 
     `oracle`: the one whose program right code runs; that of the trial, or the same after a shift. `has_choice`: whether
-    the candidate was seen to choose otherwise than the oracle. `shown`: a result of the candidate, of whichever map,
-    that shows float32 inside; None if none does. `others`: those that hold this one to it, see `others_that_show`.
+    the candidate was seen to choose otherwise than the oracle. `shown`: a result of the same map that shows float32
+    inside; None if none does. `others`: those that hold this one to it, see `others_that_show`.
     """
 
     comparison: Comparison
@@ -105,6 +105,11 @@ def bounds(trial: Trial, name: str, args: Arrays, arithmetic: Arithmetic) -> lis
     """The bounds of the results of a map under an arithmetic, of what is compared of each."""
     truths = trial.oracle.ask(name, args, trial.precision.under(arithmetic))
     return [trial.oracle.compared_errors(name, t.like, t.bound, t.value) for t in truths]
+
+
+def first_that_shows(result: RoundedResult, results: Sequence[RoundedResult]) -> str | None:
+    """A result of the same map that shows float32 inside: then constants are not rounded for this one either."""
+    return next((each.comparison.label for each in results if each.name == result.name and each.shows_float32), None)
 
 
 def others_that_show(result: RoundedResult, results: Sequence[RoundedResult]) -> list[str]:
