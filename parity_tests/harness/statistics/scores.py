@@ -30,6 +30,7 @@ that by 4 √(log(1 / P) / 2 m) u² with the probability P at most. Likewise col
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -44,6 +45,7 @@ STATISTICS_OF_A_REPORT = 1e4
 SIGN = "1"  # the term of which a multiple is an error of one sign
 _TILE = 16
 _MOST = 0.75
+LINES = math.ceil(1 - math.log2(CHANCE_OF_AN_ALARM / STATISTICS_OF_A_REPORT))  # so many signs are no chance
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,11 @@ def _projections(
         spread = max(1.0, float(np.sqrt(np.mean(np.square(right)))))
         factor, square = float((errors.candidate * s).sum()) / norm, float((errors.candidate**2).sum())
         share = factor**2 * norm / square if square else 0.0
-        yield Score("a projection", own / (most * spread), term=name, factor=factor, share=share)
+        value = own / (most * spread)
+        if name == SIGN:
+            # A number that is rounded for a row has one sign there, whatever the runs round; no mistake is in one row.
+            value = min(value, _agreement(errors.candidate * s, lines=LINES))
+        yield Score("a projection", value, term=name, factor=factor, share=share)
 
 
 def directions(error: np.ndarray, terms: Mapping[str, np.ndarray]) -> Iterator[Score]:
@@ -215,12 +221,17 @@ def directions(error: np.ndarray, terms: Mapping[str, np.ndarray]) -> Iterator[S
         error: of the result's shape, 0 where it is what right code has.
         terms: what may be in the error, by name: arrays of the result's shape.
     """
-    allowed = np.log(CHANCE_OF_AN_ALARM / STATISTICS_OF_A_REPORT)
     for name, term in {**terms, SIGN: np.ones(error.shape)}.items():
         products = _matrix(np.nan_to_num(error * term, posinf=0.0, neginf=0.0))
-        sums = [products.sum(axis) for axis in (0, 1) if products.shape[1 - axis] > 1]
-        value = min((_chance_of_signs(each) / allowed for each in sums), default=0.0)
-        yield Score("a direction", float(value), term=name)
+        value = _agreement(products) if max(products.shape) > 1 else 0.0
+        yield Score("a direction", value, term=name)
+
+
+def _agreement(products: np.ndarray, lines: int = 2) -> float:
+    """How far the signs of the sums of rows agree, or of columns: the lesser of both, where there are so many lines."""
+    sums = [products.sum(1 - axis) for axis in (0, 1) if products.shape[axis] >= lines]
+    allowed = np.log(CHANCE_OF_AN_ALARM / STATISTICS_OF_A_REPORT)
+    return float(min((_chance_of_signs(each) / allowed for each in sums), default=np.inf))
 
 
 def strangers(

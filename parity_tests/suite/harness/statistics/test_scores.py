@@ -161,3 +161,15 @@ def test_where_many_rows_have_errors_none_is_a_stranger():
     s = _result()
     error = np.where(np.arange(64)[:, None] % 2, _off(s, 3.0), 0.0)
     assert not _strangers(error, s)
+
+
+def test_a_number_that_each_row_rounds_has_no_sign_of_its_own():
+    """As the sum of a row, which code rounds that has the last of its terms elsewhere: the runs have no such error."""
+    s, worst = np.abs(_result()), 0.0
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        runs = [_noise(rng, s) for _ in range(RUNS)]
+        error = 2 * P.u * s * rng.normal(0, 1, (len(s), 1))
+        found = scores(Errors.of(error, runs, P.spacing(s)), {}, P, 0)
+        worst = max(worst, *(score.value for score in found if score.term == SIGN))
+    assert worst < 1
