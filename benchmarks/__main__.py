@@ -1,4 +1,4 @@
-"""The command line: python -m benchmarks [judging | faults | right-versions | digits | model]."""
+"""The command line: python -m benchmarks [judging | faults | right-versions | sixteen-bits | digits | model]."""
 
 from __future__ import annotations
 
@@ -208,6 +208,29 @@ def right_versions(
     chosen = _names("--operators", operators, tuple(run.OPERATORS))
     (size,) = _names("--size", [size], operator.SIZES)
     raise typer.Exit(measure_all(Console(), chosen, seeds, size, out))
+
+
+@app.command()
+def sixteen_bits(
+    operators: Annotated[
+        list[str] | None,
+        typer.Option("--operators", help="Such as 'clamped GLU'; give it several times for several; by default all."),
+    ] = None,
+    sizes: Annotated[
+        list[str] | None, typer.Option("--sizes", help="small, medium, kernel; by default medium and kernel.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The results, .json; an .md beside it.")] = RESULTS / "sixteen_bits.json",
+) -> None:
+    """Which mistakes near a rounding of bfloat16 and float16 crosscheck catches; a quarter of an hour.
+
+    Exit codes: 0 the bars are met, 1 one is missed, 2 the run was interrupted.
+    """
+    os.environ.update(dict.fromkeys(THREAD_COUNTS, "1"))  # before the frameworks are imported
+    from benchmarks.fault_benchmark import catalog, operator, sixteen_bits
+
+    chosen = _names("--operators", operators, tuple(catalog.SUBTLE))
+    at = _names("--sizes", sizes or ["medium", "kernel"], operator.SIZES)
+    raise typer.Exit(sixteen_bits.measure_all(Console(), chosen, at, out))
 
 
 def _names(option: str, names: list[str] | None, known: tuple[str, ...]) -> list[str]:
