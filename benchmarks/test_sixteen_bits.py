@@ -1,0 +1,98 @@
+"""Mistakes near a rounding of 16 bits: that the versions are what their names say, and that the counts count."""
+
+from __future__ import annotations
+
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from benchmarks.__main__ import app
+from benchmarks.fault_benchmark import sixteen_bits
+from benchmarks.fault_benchmark.arithmetics import OperandsRounded, SumsSplit
+from benchmarks.fault_benchmark.catalog import SUBTLE
+from benchmarks.fault_benchmark.kinds import Fault
+from benchmarks.fault_benchmark.operator import exact_with, outputs_and_gradients, reference, version
+from benchmarks.fault_benchmark.subtle_rows import added_up_in_bfloat16
+from parity_tests.harness.numbers.numerics import pinned
+
+
+@pytest.mark.parametrize("operator", SUBTLE.values(), ids=SUBTLE.keys())
+def test_backward_and_primal_are_those_of_autograd(operator):
+    inputs = operator.arguments("small", "float64")
+    exact = reference(operator, inputs, "small")
+    for found, expected in zip(exact_with(operator, Fault("none", "factor", {}), inputs, "small"), exact, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    with pinned():
+        primal = operator.primal(*(jnp.asarray(x.numpy()) for x in inputs))
+    outputs = primal if isinstance(primal, tuple) else (primal,)
+    for found, expected in zip(outputs, exact, strict=False):  # the gradients follow
+        np.testing.assert_allclose(np.asarray(found), expected.numpy(), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("operator", SUBTLE.values(), ids=SUBTLE.keys())
+def test_each_mistake_is_one(operator):
+    inputs = operator.arguments("small", "float64")
+    exact = reference(operator, inputs, "small")
+    assert len(operator.faults) == 5
+    for fault in operator.faults:
+        wrong = exact_with(operator, fault, inputs, "small")
+        assert any(not torch.allclose(a, b, rtol=1e-6) for a, b in zip(wrong, exact, strict=True)), fault.name
+
+
+def test_a_sum_in_bfloat16_stops_growing():
+    x = torch.ones(1000, 2)
+    assert added_up_in_bfloat16(x).sum(0).tolist() == [256.0, 256.0]  # 256 + 1 rounds to 256
+
+
+def test_modes_round_operands_and_split_sums():
+    x, y = torch.full((2, 4), 1 + 2.0**-12), torch.eye(4)
+    with OperandsRounded(torch.bfloat16):
+        assert (x @ y == 1).all()
+    assert (x @ y == 1 + 2.0**-12).all()
+    halves = torch.tensor([[2.0**25, 1.0, 1.0, -(2.0**25)]])
+    with SumsSplit():
+        assert halves.sum(1).item() == halves[:, :2].sum(1).item() + halves[:, 2:].sum(1).item()
+
+
+def test_versions_that_round_more_differ_from_float32_inside():
+    operator = SUBTLE["weighted means of segments"]
+    inputs = operator.arguments("small", "bfloat16")
+    found = {
+        name: outputs_and_gradients(version(operator, name), operator, inputs, "small")
+        for name in ("float32 inside", "16-bit operands", "saved in the format", "eager")
+    }
+    inside = found.pop("float32 inside")
+    for name, results in found.items():
+        assert any(not torch.equal(a, b) for a, b in zip(results, inside, strict=True)), name
+
+
+def _judged(**changes) -> sixteen_bits.Judged:
+    of = {"operator": "f", "size": "medium", "rejected": {}, "versions": 7, "below": (), "mistakes": 20}
+    missed = {"float32 inside": ("one",), "the format throughout": ("one", "two")}
+    return sixteen_bits.Judged(**{"format": "bfloat16", **of, "missed": missed, **changes})
+
+
+def test_the_bars():
+    enough = [_judged(), _judged(format="float16")]
+    assert sixteen_bits.is_met(enough)  # 19 of 20
+    two = {"float32 inside": ("one", "two"), "the format throughout": ()}
+    assert not sixteen_bits.is_met([_judged(), _judged(format="float16", missed=two)])
+    assert not sixteen_bits.is_met([*enough, _judged(rejected={"eager": ("SUSPECT",)})])
+    assert "bfloat16, medium: caught float32 inside 19 of 20" in sixteen_bits.summary(enough)
+    assert "f, float16, medium, the format throughout: two" in sixteen_bits.summary(enough)
+
+
+@pytest.mark.slow
+def test_the_command(tmp_path):
+    path = tmp_path / "found.json"
+    ran = CliRunner().invoke(
+        app, ["sixteen-bits", "--operators", "4-bit linear", "--sizes", "small", "--out", str(path)]
+    )
+    assert ran.exit_code == sixteen_bits.MET, ran.output
+    assert "right versions rejected: 0 of 14" in ran.output
+    assert [x["format"] for x in json.loads(path.read_text())["judged"]] == ["bfloat16", "float16"]
+    assert "caught float32 inside 5 of 5" in path.with_suffix(".md").read_text()
