@@ -45,6 +45,19 @@ def computes_with_constants_alone(jaxpr: core.Jaxpr) -> bool:
     return any(computes_with_constants_alone(sub) for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))
 
 
+def computes_single_numbers(jaxpr: core.Jaxpr) -> bool:
+    """True if an equation makes a single floating-point number of several numbers, as a sum of all entries does."""
+
+    def count(x: core.Var | core.Literal) -> int:
+        return math.prod(getattr(x.aval, "shape", ()))
+
+    own = (y for eqn in jaxpr.eqns if any(count(x) > 1 for x in eqn.invars) for y in eqn.outvars)
+    inner = (sub for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))
+    return any(count(y) == 1 and np.issubdtype(getattr(y.aval, "dtype", bool), np.floating) for y in own) or any(
+        map(computes_single_numbers, inner)
+    )
+
+
 def has_custom_vjp(jaxpr: core.Jaxpr) -> bool:
     """True if a jax.custom_vjp takes part in a jaxpr."""
     return has_primitive(jaxpr, "custom_vjp")

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from parity_tests.harness.jaxprs import computes_with_constants_alone, literals
+from parity_tests.harness import jaxprs
 from parity_tests.harness.maps import Slot
 from parity_tests.harness.numbers.contracts import INSIDE_FLOAT32, THROUGHOUT, Arithmetic
 from parity_tests.harness.numbers.fingerprint import fingerprint
@@ -114,9 +114,15 @@ def has_constants_to_round(oracle: Oracle, name: str, args: Arrays) -> bool:
     Code that rounds every operation rounds these, or 1 / 3 for a division by 3, and with them a factor of a result.
     """
     program, _ = oracle.traced(name, args, by_autodiff=False)
-    if program.consts or computes_with_constants_alone(program.jaxpr):
+    if program.consts or jaxprs.computes_with_constants_alone(program.jaxpr):
         return True
-    return any(math.frexp(x)[0] not in (0.0, 0.5, -0.5) for x in literals(program.jaxpr))
+    return any(math.frexp(x)[0] not in (0.0, 0.5, -0.5) for x in jaxprs.literals(program.jaxpr))
+
+
+def computes_single_numbers(oracle: Oracle, name: str, args: Arrays) -> bool:
+    """Whether a map's program has single numbers, such as a sum of all entries, that depend on its arguments."""
+    program, _ = oracle.traced(name, args, by_autodiff=False)
+    return jaxprs.computes_single_numbers(program.jaxpr)
 
 
 def _at_least_two(slot: Slot, found: Sequence[Term]) -> list[Term]:

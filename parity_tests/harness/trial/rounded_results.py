@@ -10,6 +10,7 @@ import numpy as np
 from parity_tests.harness.findings import Comparison
 from parity_tests.harness.numbers.contracts import Arithmetic
 from parity_tests.harness.oracle.arithmetics import (
+    computes_single_numbers,
     ladder,
     right_code,
     right_code_beside,
@@ -28,8 +29,8 @@ class RoundedResult:
     """A result that is within its bound, at its place among those of its map, and what right code computes there.
 
     `oracle`: the one whose program right code runs; that of the trial, or the same after a shift. `has_choice`: whether
-    the candidate was seen to choose otherwise than the oracle. `shown`: a result of the same map that shows float32
-    inside; None if none does. `others`: those that hold this one to it, see `others_that_show`.
+    the candidate was seen to choose otherwise than the oracle. `shown`, `others`: the results that hold this one to
+    float32, see `first_that_shows` and `others_that_show`.
     """
 
     comparison: Comparison
@@ -108,8 +109,13 @@ def bounds(trial: Trial, name: str, args: Arrays, arithmetic: Arithmetic) -> lis
 
 
 def first_that_shows(result: RoundedResult, results: Sequence[RoundedResult]) -> str | None:
-    """A result of the same map that shows float32 inside: then constants are not rounded for this one either."""
-    return next((each.comparison.label for each in results if each.name == result.name and each.shows_float32), None)
+    """A result that shows float32 inside: then no number is rounded that is a factor of all entries of this one.
+
+    Of the same map; or of another one, unless the map has such a number of its own, which may have been saved for it.
+    """
+    has_factors = computes_single_numbers(result.oracle, result.name, result.args)
+    showing = (each for each in results if (each.name == result.name or not has_factors) and each.shows_float32)
+    return next((each.comparison.label for each in showing), None)
 
 
 def others_that_show(result: RoundedResult, results: Sequence[RoundedResult]) -> list[str]:
