@@ -217,7 +217,7 @@ def sixteen_bits(
         typer.Option("--operators", help="Such as 'clamped GLU'; give it several times for several; by default all."),
     ] = None,
     sizes: Annotated[
-        list[str] | None, typer.Option("--sizes", help="small, medium, kernel; by default medium and kernel.")
+        list[str] | None, typer.Option("--sizes", help="small, medium, kernel; by default medium.")
     ] = None,
     out: Annotated[Path, typer.Option(help="The results, .json; an .md beside it.")] = RESULTS / "sixteen_bits.json",
 ) -> None:
@@ -229,7 +229,7 @@ def sixteen_bits(
     from benchmarks.fault_benchmark import catalog, operator, sixteen_bits
 
     chosen = _names("--operators", operators, tuple(catalog.SUBTLE))
-    at = _names("--sizes", sizes or ["medium", "kernel"], operator.SIZES)
+    at = _names("--sizes", sizes or ["medium"], operator.SIZES)
     raise typer.Exit(sixteen_bits.measure_all(Console(), chosen, at, out))
 
 

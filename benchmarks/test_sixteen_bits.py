@@ -70,6 +70,16 @@ def test_versions_that_round_more_differ_from_float32_inside():
         assert any(not torch.equal(a, b) for a, b in zip(results, inside, strict=True)), name
 
 
+@pytest.mark.slow
+def test_what_is_left_out_is_not_right():
+    for (name, left_out), _ in sixteen_bits.LEFT_OUT.items():
+        operator = SUBTLE[name]
+        inputs = operator.arguments("medium", "bfloat16")
+        torch._dynamo.reset()
+        found = outputs_and_gradients(version(operator, left_out), operator, inputs, "medium")
+        assert any(x.isnan().any() for x in found)
+
+
 def _judged(**changes) -> sixteen_bits.Judged:
     of = {"operator": "f", "size": "medium", "rejected": {}, "versions": 7, "below": (), "mistakes": 20}
     missed = {"float32 inside": ("one",), "the format throughout": ("one", "two")}

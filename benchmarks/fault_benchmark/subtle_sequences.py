@@ -45,7 +45,7 @@ def _capped_forward(at, q, k, v):
 
 def _online_forward(at, q, k, v):
     """Block by block of keys, with the running maximum and normalizer of FlashAttention."""
-    largest = torch.full_like(q[:, :1], -torch.inf)
+    largest = torch.full_like(q[:, :1], -1e4)  # far below any score, and a number of both formats
     total, output = torch.zeros_like(largest), torch.zeros_like(v)
     allowed = _causal(len(q))
     for first in range(0, len(k), BLOCK):
