@@ -58,6 +58,18 @@ def computes_single_numbers(jaxpr: core.Jaxpr) -> bool:
     )
 
 
+def scales_by_constants(jaxpr: core.Jaxpr) -> bool:
+    """True if an equation multiplies with, or divides by, a number that is written in the jaxpr, no power of two."""
+
+    def scales(eqn: core.JaxprEqn) -> bool:
+        literals = [x.val for x in eqn.invars if isinstance(x, core.Literal) and np.ndim(x.val) == 0]
+        is_scaling = eqn.primitive.name in ("mul", "div")
+        return is_scaling and any(math.frexp(float(x))[0] not in (0.0, 0.5, -0.5) for x in literals)
+
+    inner = (sub for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))
+    return any(map(scales, jaxpr.eqns)) or any(map(scales_by_constants, inner))
+
+
 def has_custom_vjp(jaxpr: core.Jaxpr) -> bool:
     """True if a jax.custom_vjp takes part in a jaxpr."""
     return has_primitive(jaxpr, "custom_vjp")

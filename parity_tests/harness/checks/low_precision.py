@@ -18,7 +18,7 @@ another right choice differs by more than rounding. Entries at which the oracle 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -35,20 +35,34 @@ from parity_tests.harness.trial.rounded_results import RoundedResult, bounds, fi
 from parity_tests.harness.trial.trial import Trial
 
 _MAPS = ("forward", "vjp", "jvp")
+Evidence = Callable[[RoundedResult], int]
 
 
 def by_right_code(check: Check) -> Check | None:
     """The check of a map by what right code computes in 16 bits, for where a bound tells nothing; None of other checks.
 
-    Its results are evidence if right code could be told from one that returns zeros.
+    Its results are evidence if each of them could be told from zeros by right code, or by float32 inside.
     """
-    maps = tuple(dict.fromkeys(("forward", check.name)))
-    return replace(check, run=functools.partial(_run, maps=maps)) if check.name in _MAPS else None
+    return replace(check, run=functools.partial(_run_of_map, name=check.name)) if check.name in _MAPS else None
 
 
-def _run(trial: Trial, maps: Sequence[str] = _MAPS) -> Iterator[Finding]:
+def _run_of_map(trial: Trial, name: str) -> Iterator[Finding]:
+    results = list[RoundedResult]()
+    for each in dict.fromkeys(("forward", name)):
+        args = trial.arguments(each)
+        found = list(trial.compare(each, args, trial.evaluate(each, args)))
+        if each == name:
+            yield from found
+        if all(f.holds and not isinstance(f, Fact) for f in found):
+            results += _results(trial, each, args, found)
+    explained = list(_explained(trial, results, (name,), _evidence))
+    tells = all(f.evidence for f in explained if isinstance(f, Explanation))
+    yield from explained if tells else [replace(f, evidence=0) for f in explained]
+
+
+def _run(trial: Trial) -> Iterator[Finding]:
     results, raised = list[RoundedResult](), None
-    for name in maps:
+    for name in _MAPS:
         args = trial.arguments(name)
         try:
             found = list(trial.compare(name, args, trial.evaluate(name, args)))
@@ -73,15 +87,20 @@ def _results(trial: Trial, name: str, args: Arrays, found: Sequence[Finding]) ->
         yield RoundedResult(f, name, i, args, bool((f.error <= bound).all()), trial, trial.oracle, f.label in chosen)
 
 
-def _explained(trial: Trial, results: list[RoundedResult]) -> Iterator[Finding]:
-    """For each result the arithmetic that explains it, or what does not look like rounding."""
+def _explained(
+    trial: Trial, results: list[RoundedResult], of: Sequence[str] = _MAPS, evidence: Evidence = lambda result: 0
+) -> Iterator[Explanation | Suspicion]:
+    """For each result of these maps the arithmetic that explains it, or what does not look like rounding.
+
+    `evidence`: how many of its entries are evidence.
+    """
     statable = trial.oracle.spec.arithmetic is None
-    for result in results:
+    for result in (each for each in results if each.name in of):
         f = result.comparison
         if result.is_inside_float32 and not f.oracle.any():
             continue  # a gradient that is 0 tells nothing of the arithmetic
         if result.is_inside_float32:
-            yield Explanation(f.label, str(ladder(trial.oracle, trial.sample)[0]), evidence=_evidence(result))
+            yield Explanation(f.label, str(ladder(trial.oracle, trial.sample)[0]), evidence=evidence(result))
             continue
         held = replace(
             result,
@@ -93,15 +112,16 @@ def _explained(trial: Trial, results: list[RoundedResult]) -> Iterator[Finding]:
             yield suspicion
             continue
         rungs = ladder(trial.oracle, trial.sample)[1:-1] if statable else ()
-        met = (rung for rung in rungs if (f.error <= result.bound(rung)).all())
-        yield Explanation(f.label, str(next(met, THROUGHOUT)), evidence=_evidence(held))
+        yield Explanation(f.label, str(next(filter(held.is_shown_by, rungs), THROUGHOUT)), evidence=evidence(held))
 
 
 def _evidence(result: RoundedResult) -> int:
-    """The number of entries, where the bound could not tell zeros from the right answer and right code can; else 0."""
+    """The number of entries, if the bound, float32 inside or right code can tell zeros from the result; else 0."""
     f = result.comparison
-    if f.evidence or not f.oracle.any():
-        return 0
+    if f.evidence:
+        return f.evidence
+    if result.is_inside_float32 and result.is_shown_by(ladder(result.trial.oracle, result.trial.sample)[0]):
+        return f.oracle.size
     of_zeros = replace(result, comparison=replace(f, candidate=np.zeros_like(f.candidate)))
     return f.oracle.size if _suspected(of_zeros) is not None else 0
 
@@ -130,8 +150,7 @@ def _suspicion_elsewhere(result: RoundedResult, left_out: np.ndarray) -> Suspici
         error, runs = f.candidate - f.oracle, [run - f.oracle for run in result.runs]
     spacing = trial.precision.spacing(np.where(np.isfinite(f.oracle), f.oracle, 0.0))
     bound = result.bound(THROUGHOUT)
-    known = np.where(np.isfinite(bound) & ~left_out, error, np.nan)
-    errors = Errors.of(known, runs, spacing, bound)
+    errors = Errors.of(np.where(np.isfinite(bound) & ~left_out, error, np.nan), runs, spacing, bound)
     like = trial.oracle.map(result.name).results[result.place].like
     summands = terms(trial.oracle, result.name, result.args)[f.label]
     compared = {t.text: trial.oracle.compared(result.name, like, t.value) for t in summands}
@@ -139,8 +158,10 @@ def _suspicion_elsewhere(result: RoundedResult, left_out: np.ndarray) -> Suspici
     # One of the result or of an intermediate, and one of a constant, if there is any.
     common = 0 if result.shown else 1 + has_constants_to_round(trial.oracle, result.name, result.args)
     found = scores(errors, named, trial.precision, common)
-    if result.others:
-        errors = Errors.of(known, [run - f.oracle for run in result.runs_beside_others], spacing)
+    if result.others and not result.is_mostly_inside_float32:
+        known = np.isfinite(result.bound(ladder(trial.oracle, trial.sample)[0])) & ~left_out
+        runs = [run - f.oracle for run in result.runs_beside_others]
+        errors = Errors.of(np.where(known, error, np.nan), runs, spacing)
         found += scores(errors, named, trial.precision, 0, MARGIN_BESIDE)
     if trial.oracle.spec.arithmetic is None and result.is_nearly_inside_float32:
         found += _of_the_few_beyond(result, named, left_out)

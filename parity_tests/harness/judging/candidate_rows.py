@@ -121,7 +121,8 @@ class CandidateRows:
                 excused = check.name in (self.candidate.limits or {}) or name in earlier.unshrunk
                 worth_shrinking = self.history.failed.is_news(check.name, check.rests_on, self.precision)
                 row, notes = self.row(check, accepted, worth_shrinking and not excused)
-                if row.reason == NO_EVIDENCE and self.precision.is_short and (other := by_right_code(check)):
+                powerless = row.reason in (NO_EVIDENCE, self._no_bound) and self.precision.is_short
+                if powerless and (other := by_right_code(check)):
                     row, notes = self.row(other, accepted, worth_shrinking and not excused)
                 if row.comparisons:
                     row = replace(row, unseen=self._unseen(check, accepted))

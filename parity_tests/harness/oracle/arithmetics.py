@@ -125,6 +125,12 @@ def computes_single_numbers(oracle: Oracle, name: str, args: Arrays) -> bool:
     return jaxprs.computes_single_numbers(program.jaxpr)
 
 
+def scales_by_constants(oracle: Oracle, name: str, args: Arrays) -> bool:
+    """Whether a map's program has factors of its own, such as 1 / n of a mean; right code may have them otherwise."""
+    program, _ = oracle.traced(name, args, by_autodiff=False)
+    return jaxprs.scales_by_constants(program.jaxpr)
+
+
 def _at_least_two(slot: Slot, found: Sequence[Term]) -> list[Term]:
     """The terms of a result; none where there is one, which is the result itself."""
     return list(found) if len(found) > 1 else []

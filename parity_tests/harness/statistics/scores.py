@@ -79,12 +79,14 @@ class Errors:
         runs: one such matrix for each run.
         size: the root of the variance of each entry's error.
         shape: of the result.
+        half: half the distance of the format's numbers at each entry.
     """
 
     candidate: np.ndarray
     runs: Sequence[np.ndarray]
     size: np.ndarray
     shape: tuple[int, ...]
+    half: np.ndarray
 
     @classmethod
     def of(
@@ -98,14 +100,15 @@ class Errors:
         known = np.isfinite(error) & np.logical_and.reduce([np.isfinite(run) for run in runs])
         candidate, *others = (_matrix(np.where(known, x, 0.0)) for x in (error, *runs))
         if not error.size:
-            return cls(candidate, others, candidate, error.shape)
+            return cls(candidate, others, candidate, error.shape, candidate)
         variance = np.maximum(np.mean([run**2 for run in others], axis=0), _matrix(spacing) ** 2 / 12)
         # Of few runs an entry's own variance is known badly: half of it comes from its row and its column.
         shared = variance.mean(1, keepdims=True) * variance.mean(0, keepdims=True) / variance.mean()
         size = np.sqrt((variance + shared) / 2)
         if bound is not None:
             size = np.maximum(size, _by_bound(size, _matrix(bound)))
-        return cls(candidate / size, [run / size for run in others], size, error.shape)
+        half = _matrix(spacing) / 2 / size
+        return cls(candidate / size, [run / size for run in others], size, error.shape, half)
 
 
 def _by_bound(size: np.ndarray, bound: np.ndarray) -> np.ndarray:
@@ -143,9 +146,12 @@ def scores(
 
 
 def _regions(errors: Errors, margin: float) -> Iterator[Score]:
+    # Of a single number the runs may all be nearer than half a unit, which right code need not be.
+    single = errors.candidate.size == 1
     own, right = _sizes(errors.candidate), [_sizes(run) for run in errors.runs]
     for name, values in own.items():
         most = max(float(sizes[name].max()) for sizes in right)
+        most = max(most, float(errors.half.max())) if single or name == "an entry" else most
         place = np.unravel_index(int(values.argmax()), values.shape)
         value = float(values[place]) / (margin * most) if most else 0.0
         yield Score(name, value, index=_index(name, place, errors))

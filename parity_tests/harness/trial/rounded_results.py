@@ -14,6 +14,7 @@ from parity_tests.harness.oracle.arithmetics import (
     ladder,
     right_code,
     right_code_beside,
+    scales_by_constants,
     with_rounded_constants,
 )
 from parity_tests.harness.oracle.kinks import jumps
@@ -62,11 +63,24 @@ class RoundedResult:
 
     @property
     def rounded_once(self) -> list[np.ndarray]:
-        """What float32 inside makes, rounded once: of the program as it is, and with its constants rounded."""
-        p = self.trial.precision
+        """What float32 inside makes, rounded once: of the program as it is, and with its constants rounded.
+
+        Where they are, or where the candidate has others: as a factor of the result that is off by a rounding.
+        """
+        p, oracle = self.trial.precision, self.comparison.oracle
         constants = with_rounded_constants(self.oracle, self.name, self.args, p)
-        (other,) = self._compared([[x] for x in constants])
-        return [p.rounded(self.comparison.oracle), p.rounded(other)]
+        found = [oracle, *self._compared([[x] for x in constants])]
+        if scales_by_constants(self.oracle, self.name, self.args):
+            found.append(oracle * (1 + self._common_factor))
+        return [p.rounded(x) for x in found]
+
+    @property
+    def _common_factor(self) -> float:
+        """The error as a multiple of the result, at most a rounding of it."""
+        y = np.nan_to_num(self.comparison.oracle, posinf=0.0, neginf=0.0)
+        error = np.nan_to_num(self.comparison.candidate - y, posinf=0.0, neginf=0.0)
+        u = self.trial.precision.u
+        return float(np.clip((error * y).sum() / max((y * y).sum(), np.finfo(float).tiny), -u, u))
 
     def _compared(self, found: list[list[np.ndarray]]) -> list[np.ndarray]:
         like = self.trial.oracle.map(self.name).results[self.place].like
@@ -87,11 +101,24 @@ class RoundedResult:
             return np.abs(x - self.comparison.oracle) > bound
 
     @property
+    def is_mostly_inside_float32(self) -> bool:
+        """True if float32 inside explains half of its entries.
+
+        What right code rounds once for several results may be seen in a few entries of one of them alone.
+        """
+        return bool(self.beyond_float32(self.comparison.candidate).mean() < 0.5)
+
+    @property
     def is_nearly_inside_float32(self) -> bool:
         """True if far fewer entries than of any run of right code that rounds more are beyond float32 inside."""
         own = self.beyond_float32(self.comparison.candidate)
         runs = [self.beyond_float32(run) for run in self.runs]
         return all(own.mean() <= _FEW * run.mean() for run in runs) and any(run.any() for run in runs)
+
+    def is_shown_by(self, arithmetic: Arithmetic) -> bool:
+        """True if an arithmetic explains it, and would not explain zeros."""
+        bound = self.bound(arithmetic)
+        return bool((self.comparison.error <= bound).all() and (np.abs(self.comparison.oracle) > bound).any())
 
     def is_same_as(self, other: RoundedResult) -> bool:
         """True of results that are equal by the operator's definition, such as the gradients of x and y in x + y."""
@@ -111,9 +138,11 @@ def bounds(trial: Trial, name: str, args: Arrays, arithmetic: Arithmetic) -> lis
 def first_that_shows(result: RoundedResult, results: Sequence[RoundedResult]) -> str | None:
     """A result that shows float32 inside: then no number is rounded that is a factor of all entries of this one.
 
-    Of the same map; or of another one, unless the map has such a number of its own, which may have been saved for it.
+    Of the same map; or of another one, unless the map has such a number of its own: a constant, such as 1 / n of a
+    mean, or a sum of all entries, which may have been saved for it.
     """
-    has_factors = computes_single_numbers(result.oracle, result.name, result.args)
+    about = result.oracle, result.name, result.args
+    has_factors = computes_single_numbers(*about) or scales_by_constants(*about)
     showing = (each for each in results if (each.name == result.name or not has_factors) and each.shows_float32)
     return next((each.comparison.label for each in showing), None)
 
