@@ -260,5 +260,27 @@ def model(sizes: Annotated[list[int] | None, typer.Argument(help="Queries; by de
     measure_model(sizes or [1024, 4096])
 
 
+@app.command()
+def kernelbench(
+    folder: Annotated[Path, typer.Argument(help="KernelBench's folder KernelBench, which has level1 and level2.")],
+    level: Annotated[int | None, typer.Option(help="1 or 2; by default both.", min=1, max=2)] = None,
+    only: Annotated[str | None, typer.Option(help="Only the problems with these numbers, such as 19,23.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Keep what the results have, and judge the others.")] = False,
+    out: Annotated[Path, typer.Option(help="The results, .json; an .md beside it.")] = RESULTS / "kernelbench.json",
+) -> None:
+    """Judge a right and a wrong solution of each of KernelBench's problems; half an hour.
+
+    Exit codes: 0 the bar is met, 1 it is missed.
+    """
+    from benchmarks.kernelbench import LEVELS, measure_all, problems
+
+    numbers = _numbers("--only", only)
+    found = problems(folder, (level,) if level else LEVELS)
+    chosen = {name: file for name, file in found.items() if not numbers or int(file.stem.partition("_")[0]) in numbers}
+    if not chosen:
+        raise typer.BadParameter(f"{folder}: has no problems level1/19_ReLU.py that are asked for")
+    raise typer.Exit(measure_all(Console(), chosen, out, resume))
+
+
 if __name__ == "__main__":
     app()

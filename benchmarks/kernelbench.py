@@ -1,0 +1,276 @@
+"""The problems of KernelBench, levels 1 and 2: `python -m benchmarks kernelbench FOLDER`.
+
+FOLDER has `level1` and `level2` of https://github.com/ScalingIntelligence/KernelBench, unmodified. Each problem is
+judged by `gradparity evaluate` with two solutions: one has the problem's text under the name `ModelNew`; so has the
+other, which multiplies the cotangents of its outputs by `FACTOR` where the last index is 0. Each command runs in a
+process that is forked from one which has imported PyTorch and JAX, and has a limit of time. What came of a problem is
+written at once, so that a run that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import multiprocessing
+import os
+import re
+import resource
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks.run import THREAD_COUNTS
+from benchmarks.soak import commit_of_code, versions
+from parity_tests.harness.isolation.processes import end_of
+from parity_tests.harness.report.atomic_file import write_text
+
+RESULTS = Path(__file__).parent / "results" / "kernelbench.json"
+LEVELS = (1, 2)
+SEED = 0
+SECONDS = 120  # of the processor, for one command
+FACTOR = 1.02
+BAR = 0.9
+CHECKS = ("forward", "vjp")
+FASTER = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"  # programs run once or twice
+OPTIONS = ("--quick", "--only", ",".join(CHECKS), "--no-isolate", "--quiet", "--seed", str(SEED))
+_WARM = ["benchmarks.kernelbench", "parity_tests.cli.session", "parity_tests.harness.crosscheck"]
+
+_WRONG = f"""
+
+class _Wrong(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, y):
+        return y.clone()
+
+    @staticmethod
+    def backward(ctx, y_bar):
+        y_bar = y_bar.clone()
+        y_bar[(..., 0) if y_bar.dim() else ()] *= {FACTOR}
+        return y_bar
+
+
+class ModelNew(Right):
+    def forward(self, *inputs, **others):
+        return torch.utils._pytree.tree_map_only(torch.Tensor, _wrong, super().forward(*inputs, **others))
+
+
+def _wrong(y):
+    return _Wrong.apply(y) if y.is_floating_point() else y
+"""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What came of one command.
+
+    Attributes:
+        code: the exit code; minus a signal that has ended it, as after `SECONDS`.
+        rows: the verdicts of the solution's rows, as "vjp PASS", of both kinds of inputs.
+        reason: what the summary says of the first that does not pass; empty if all do.
+        seconds: of the processor, without imports.
+    """
+
+    code: int
+    rows: dict[str, int]
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a problem: of the right and of the wrong solution.
+
+    Attributes:
+        problem: as "level1/19_ReLU".
+        ended: when, in UTC, as ISO 8601 has it.
+        commit: of the working tree, with a plus sign if it was edited.
+        versions: of Python, the machine and the packages.
+    """
+
+    problem: str
+    right: Judged
+    wrong: Judged
+    ended: str
+    commit: str | None
+    versions: str
+
+    @property
+    def verdict(self) -> str:
+        """A word or two for the table."""
+        if self.right.code == 1:
+            return "FALSE ALARM"
+        if self.wrong.code == 0:
+            return "MISSED"
+        if (self.right.code, self.wrong.code) == (0, 1):
+            return "right"
+        return "wrong convicted, right not judged" if self.wrong.code == 1 else "not judged"
+
+
+def problems(folder: Path, levels: Sequence[int] = LEVELS) -> dict[str, Path]:
+    """The files of the problems, by their names, as "level1/19_ReLU"; by level and number."""
+    files = [file for level in levels for file in folder.glob(f"level{level}/*.py")]
+    files.sort(key=lambda file: (file.parent.name, int(file.stem.partition("_")[0])))
+    return {f"{file.parent.name}/{file.stem}": file for file in files}
+
+
+def solution(problem: str, wrong: bool) -> str:
+    """The text of a solution, of that of a problem."""
+    return re.sub(r"\bModel\b", "Right" if wrong else "ModelNew", problem) + (_WRONG if wrong else "")
+
+
+def evaluated(name: str, file: Path) -> Outcome:
+    """Judge both solutions of a problem, one after the other."""
+    text = file.read_text(encoding="utf-8")
+    right, wrong = (_judged(file, solution(text, wrong)) for wrong in (False, True))
+    ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return Outcome(name, right, wrong, ended, commit_of_code(), versions())
+
+
+def _judged(file: Path, text: str) -> Judged:
+    warm = multiprocessing.get_context("forkserver")
+    warm.set_forkserver_preload(_WARM)
+    with tempfile.TemporaryDirectory() as folder:
+        path, report = Path(folder, "solution.py"), Path(folder, "report.json")
+        path.write_text(text, encoding="utf-8")
+        failures = str(Path(folder, "failures"))
+        command = ["evaluate", str(file), str(path), *OPTIONS, "--json", str(report), "--failures", failures]
+        process = warm.Process(target=_run, args=(command, folder))
+        process.start()
+        process.join()
+        code = process.exitcode
+        assert code is not None
+        used = Path(folder, "seconds")
+        seconds = float(used.read_text()) if used.exists() else SECONDS
+        found = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
+    rows = Counter(f"{row['check']} {row['verdict']}" for row in found.get("rows", ()) if row["candidate"] != "oracle")
+    return Judged(code, dict(rows), _reason(code, found), seconds)
+
+
+def _run(command: Sequence[str], folder: str) -> None:
+    """Be the program `gradparity`, in a process of its own."""
+    from parity_tests.__main__ import main
+    from parity_tests.harness.judging.plan import shrinking_for
+
+    os.chdir(folder)
+    sys.argv = ["gradparity", *command]
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    start = time.process_time()
+    resource.setrlimit(resource.RLIMIT_CPU, (int(start + SECONDS), resource.RLIM_INFINITY))
+    try:
+        with shrinking_for(0):  # no verdict depends on it
+            main()
+    finally:
+        Path("seconds").write_text(f"{time.process_time() - start:.1f}", "utf-8")
+
+
+def _reason(code: int, report: Mapping[str, Any]) -> str:
+    if code < 0:
+        return f"no verdict within {SECONDS} s" if code == -signal.SIGXCPU else end_of(code)
+    bad = [one for one in report.get("summary", ()) if one["verdict"] not in ("PASS", "SKIPPED")]
+    texts = [f"{one['verdict']} {one['check'] or ''}: {one['reason']}" for one in bad]
+    skipped = [one["reason"] for one in report.get("summary", ()) if one["verdict"] == "SKIPPED"] if code else []
+    reasons = [*filter(None, (report.get("error"), *texts, *skipped))]
+    return "; ".join(reasons) or (f"exit code {code}" if code else "")
+
+
+def measure_all(console: Console, files: Mapping[str, Path], out: Path, resume: bool) -> int:
+    """Judge problems, show and keep what comes of each; 1 if the bar is missed."""
+    # Read by the process from which the others are forked.
+    os.environ.update(dict.fromkeys(THREAD_COUNTS, "1") | {"XLA_FLAGS": FASTER})
+    outcomes = read(out)
+    for name, file in files.items():
+        if resume and name in outcomes:
+            continue
+        outcomes[name] = outcome = evaluated(name, file)
+        write(outcomes.values(), out)
+        codes = f"{outcome.right.code}, {outcome.wrong.code}"
+        seconds = f"{outcome.right.seconds} s, {outcome.wrong.seconds} s"
+        console.print(f"{name}: {outcome.verdict} ({codes}; {seconds})", highlight=False, markup=False)
+    found = [outcomes[name] for name in files]
+    for line in summary(found):
+        console.print(line, highlight=False, markup=False)
+    return 0 if sum(one.verdict == "right" for one in found) >= BAR * len(found) else 1
+
+
+def read(path: Path) -> dict[str, Outcome]:
+    """The results of an earlier run, by problem."""
+    if not path.exists():
+        return {}
+    stored = json.loads(path.read_text(encoding="utf-8"))["problems"]
+    return {
+        one["problem"]: Outcome(**one | {kind: Judged(**one[kind]) for kind in ("right", "wrong")}) for one in stored
+    }
+
+
+def write(outcomes: Iterable[Outcome], path: Path) -> None:
+    """Write the results as JSON, and as a page beside it, each whole or not at all."""
+    found = sorted(outcomes, key=lambda one: _order(one.problem))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps({"schema": 1, "problems": [asdict(one) for one in found]}, indent=1) + "\n")
+    write_text(path.with_suffix(".md"), page(found))
+
+
+def _order(problem: str) -> tuple[str, int]:
+    level, _, name = problem.partition("/")
+    return level, int(name.partition("_")[0])
+
+
+def summary(found: Sequence[Outcome]) -> list[str]:
+    """How many problems were judged rightly, and how many were not, by what came of them."""
+    count = Counter(one.verdict for one in found)
+    right = sum(one.right.code == 0 for one in found)
+    wrong = sum(one.wrong.code == 1 for one in found)
+    return [
+        f"{count['right']} of {len(found)} problems: the right solution ends with exit code 0, the wrong one with 1.",
+        f"{right} right solutions end with 0, {wrong} wrong ones with 1.",
+        f"{count['FALSE ALARM']} right solutions are accused, {count['MISSED']} wrong ones pass.",
+    ]
+
+
+def page(found: Sequence[Outcome]) -> str:
+    """The results as text: figures, then what could not be judged and why, then every problem."""
+    others = [one for one in found if one.verdict != "right"]
+    seconds = sum(one.right.seconds + one.wrong.seconds for one in found)
+    days = sorted({one.ended[:10] for one in found})
+    commits, ran_on = (
+        {str(of) for of in each} for each in zip(*((one.commit, one.versions) for one in found), strict=True)
+    )
+    lines = [
+        "# The problems of KernelBench, levels 1 and 2",
+        "",
+        "Made by `python -m benchmarks kernelbench FOLDER`; benchmarks/README.md says what is judged.",
+        "",
+        *(f"{line}\n" for line in summary(found)),
+        f"{seconds:.0f} s of a processor, without imports; {' to '.join(dict.fromkeys((days[0], days[-1])))}; "
+        f"commit {', '.join(sorted(commits))}; {'; '.join(sorted(ran_on))}.",
+        "",
+        "## The others",
+        "",
+        "| problem | | right | wrong | reason |",
+        "|---|---|---|---|---|",
+        *(_line(one) for one in others),
+        "",
+        "## All",
+        "",
+        "| problem | | right: exit code, s | wrong: exit code, s |",
+        "|---|---|---|---|",
+        *(
+            f"| {one.problem} | {one.verdict} | {one.right.code}, {one.right.seconds} "
+            f"| {one.wrong.code}, {one.wrong.seconds} |"
+            for one in found
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(one: Outcome) -> str:
+    reason = (one.right.reason or one.wrong.reason).replace("|", "\\|").replace("\n", " ")
+    return f"| {one.problem} | {one.verdict} | {one.right.code} | {one.wrong.code} | {reason} |"
