@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -33,6 +34,21 @@ def per_axis(sizes: Ints, axes: int) -> tuple[int, ...]:
 def take(x: Array, index: np.ndarray, axis: int) -> Array:
     """Return x with the axes of an index, which is within the bounds, in place of an axis."""
     return jnp.take(x, jnp.asarray(index), axis=axis, mode="clip")
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def read_at(x: Array, index: Array, axis: int, value: Array) -> Array:
+    """Return `value`, which x has at the indices along an axis; the derivative is that of these entries.
+
+    Read from x at an index that rounding may change, it would have the bound of all entries between.
+    """
+    return value
+
+
+@read_at.defjvp
+def _(axis: int, primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
+    (x, index, value), (x_dot, *_) = primals, tangents
+    return read_at(x, index, axis, value), jnp.take_along_axis(x_dot, index, axis=axis)
 
 
 def weighted(x: Array, index: np.ndarray, part: np.ndarray, axis: int, weight: Array | None = None) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-from jax_ref.aten._arrays import Ints, per_axis, take, weighted
+from jax_ref.aten._arrays import Ints, per_axis, read_at, take, weighted
 
 Array = jax.Array
 
@@ -128,14 +128,16 @@ def adaptive_avg_pool3d(self: ArrayLike, output_size: Ints) -> Array:
 def _largest(windows: Array, part: Array, flat: Array) -> tuple[Array, Array]:
     """The largest entries of the last axis that are part of the windows, and their indices."""
     values = lax.stop_gradient(windows)
-    lowest = -jnp.inf if jnp.issubdtype(values.dtype, jnp.floating) else jnp.iinfo(values.dtype).min
+    floating = jnp.issubdtype(values.dtype, jnp.floating)
+    lowest = -jnp.inf if floating else jnp.iinfo(values.dtype).min
     nan = jnp.isnan(values) & part
     top = jnp.where(part & ~nan, values, jnp.full_like(values, lowest)).max(-1, keepdims=True)
     first = jnp.argmax(part & (values == top), -1, keepdims=True)
     last = windows.shape[-1] - 1 - jnp.argmax(nan[..., ::-1], -1, keepdims=True)
     chosen = jnp.where(nan.any(-1, keepdims=True), last, first)
-    picked = jnp.take_along_axis(windows, chosen, -1)[..., 0]
-    return picked, jnp.take_along_axis(jnp.broadcast_to(flat, windows.shape), chosen, -1)[..., 0]
+    value = jnp.where(nan.any(-1, keepdims=True), jnp.full_like(top, jnp.nan), top) if floating else top
+    places = jnp.take_along_axis(jnp.broadcast_to(flat, windows.shape), chosen, -1)
+    return read_at(windows, chosen, -1, value)[..., 0], places[..., 0]
 
 
 def _maxima(x: Array, indices: Sequence[np.ndarray], parts: Sequence[np.ndarray]) -> tuple[Array, Array]:

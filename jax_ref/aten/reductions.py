@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike, DTypeLike
 
+from jax_ref.aten._arrays import read_at
 from jax_ref.aten._promotion import floating, is_complex, promoted
 
 Array = jax.Array
@@ -173,18 +174,14 @@ def argmin(self: ArrayLike, dim: int | None = None, keepdim: bool = False) -> Ar
     return jnp.argmin(x, axis=dim if x.ndim else None, keepdims=keepdim)
 
 
-def _at_index(x: Array, index: Array, dim: int, keepdim: bool) -> Array:
-    """The entries of an axis at indices that are given with the axis, of size 1."""
-    if x.ndim == 0:
-        return x
-    found = jnp.take_along_axis(x, index, axis=dim)
-    return found if keepdim else jnp.squeeze(found, dim)
-
-
-def _extremum(x: Array, index: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
+def _extremum(x: Array, dim: int, keepdim: bool, largest: bool) -> tuple[Array, Array]:
+    """The largest or smallest entries of an axis, and their indices."""
+    index = (argmax if largest else argmin)(x, dim, True)
     if x.ndim == 0:
         return x, jnp.zeros((), index.dtype)
-    return _at_index(x, index, dim, keepdim), index if keepdim else jnp.squeeze(index, dim)
+    value = (jnp.max if largest else jnp.min)(lax.stop_gradient(x), axis=dim, keepdims=True)
+    found = read_at(x, index, dim, value)
+    return (found, index) if keepdim else (jnp.squeeze(found, dim), jnp.squeeze(index, dim))
 
 
 def max(self: ArrayLike, dim: Any = None, keepdim: bool = False) -> Array | tuple[Array, Array]:
@@ -194,7 +191,7 @@ def max(self: ArrayLike, dim: Any = None, keepdim: bool = False) -> Array | tupl
         return jnp.max(x)
     if not isinstance(dim, int):
         return jnp.maximum(*floating(x, dim))
-    return _extremum(x, argmax(x, dim, True), dim, keepdim)
+    return _extremum(x, dim, keepdim, largest=True)
 
 
 def min(self: ArrayLike, dim: Any = None, keepdim: bool = False) -> Array | tuple[Array, Array]:
@@ -204,7 +201,7 @@ def min(self: ArrayLike, dim: Any = None, keepdim: bool = False) -> Array | tupl
         return jnp.min(x)
     if not isinstance(dim, int):
         return jnp.minimum(*floating(x, dim))
-    return _extremum(x, argmin(x, dim, True), dim, keepdim)
+    return _extremum(x, dim, keepdim, largest=False)
 
 
 def logsumexp(self: ArrayLike, dim: Axes, keepdim: bool = False) -> Array:

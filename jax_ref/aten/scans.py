@@ -10,8 +10,8 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
+from jax_ref.aten._arrays import read_at
 from jax_ref.aten._promotion import floating, is_complex
-from jax_ref.aten.reductions import _at_index
 
 Array = jax.Array
 
@@ -76,8 +76,8 @@ def _running(self: ArrayLike, dim: int, is_better: Any) -> tuple[Array, Array]:
         return jnp.where(second, b[0], a[0]), jnp.where(second, b[1], a[1])
 
     index = lax.broadcasted_iota(jax.dtypes.canonicalize_dtype(np.int64), x.shape, axis)
-    _, places = lax.associative_scan(best, (lax.stop_gradient(x), index), axis=axis)
-    return jnp.take_along_axis(x, places, axis=axis), places
+    values, places = lax.associative_scan(best, (lax.stop_gradient(x), index), axis=axis)
+    return read_at(x, places, axis, values), places
 
 
 def cummax(self: ArrayLike, dim: int) -> tuple[Array, Array]:
@@ -98,7 +98,8 @@ def sort(
     if x.ndim == 0:
         return x, jnp.zeros((), jax.dtypes.canonicalize_dtype(np.int64))
     order = jnp.argsort(lax.stop_gradient(x), axis=dim, stable=True, descending=descending)
-    return jnp.take_along_axis(x, order, axis=dim), order
+    values = jnp.sort(lax.stop_gradient(x), axis=dim, stable=True, descending=descending)
+    return read_at(x, order, dim, values), order
 
 
 def argsort(self: ArrayLike, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> Array:
@@ -123,11 +124,10 @@ def topk(self: ArrayLike, k: int, dim: int = -1, largest: bool = True, sorted: b
 def kthvalue(self: ArrayLike, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The k-th smallest entry of an axis, from 1 on, and its index."""
     x = jnp.asarray(self)
-    order = sort(x, dim)[1]
     if x.ndim == 0:
-        return x, order
-    index = lax.slice_in_dim(order, k - 1, k, axis=dim % x.ndim)
-    return _at_index(x, index, dim, keepdim), index if keepdim else jnp.squeeze(index, dim)
+        return sort(x, dim)
+    found, index = (lax.slice_in_dim(each, k - 1, k, axis=dim % x.ndim) for each in sort(x, dim))
+    return (found, index) if keepdim else (jnp.squeeze(found, dim), jnp.squeeze(index, dim))
 
 
 def median(self: ArrayLike, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -152,15 +152,16 @@ def _median(x: Array, dim: int | None, keepdim: bool, ignored: Array) -> Any:
         return _shared(x, _median(x.reshape(-1), 0, False, ignored.reshape(-1))[0])
     if x.ndim == 0:
         return x, jnp.zeros((), jax.dtypes.canonicalize_dtype(np.int64))
-    order = sort(x, dim)[1]
+    values, order = sort(x, dim)
     count = jnp.sum(~ignored, axis=dim, keepdims=True)
     of_nan = jnp.any(jnp.isnan(x) & ~ignored, axis=dim, keepdims=True)
     place = jnp.where(of_nan, 0, jnp.maximum(count - 1, 0) // 2)
-    index = jnp.take_along_axis(order, place, axis=dim)
+    found, index = (jnp.take_along_axis(each, place, axis=dim) for each in (values, order))
     if not jnp.issubdtype(x.dtype, jnp.integer):
         first_nan = jnp.argmax(jnp.isnan(x), axis=dim, keepdims=True)
         index = jnp.where(of_nan, first_nan, index)
-    return _at_index(x, index, dim, keepdim), index if keepdim else jnp.squeeze(index, dim)
+        found = read_at(x, index, dim, jnp.where(of_nan, jnp.nan, lax.stop_gradient(found)))
+    return (found, index) if keepdim else (jnp.squeeze(found, dim), jnp.squeeze(index, dim))
 
 
 def _shared(x: Array, value: Array) -> Array:
@@ -185,7 +186,8 @@ def mode(self: ArrayLike, dim: int = -1, keepdim: bool = False) -> tuple[Array, 
     places = jnp.arange(rows.shape[-1])
     index = jnp.max(jnp.where(rows == best, places, -1), axis=-1, keepdims=True)
     index = jnp.moveaxis(index, -1, dim)
-    return _at_index(x, index, dim, keepdim), index if keepdim else jnp.squeeze(index, dim)
+    found = jnp.take_along_axis(x, index, axis=dim)
+    return (found, index) if keepdim else (jnp.squeeze(found, dim), jnp.squeeze(index, dim))
 
 
 def searchsorted(
