@@ -55,6 +55,17 @@ def shifted_right(eqn, x, e, y, p):
 
 @primitive("and", "or", "not", "xor", "reduce_and", "reduce_or")
 def logic(eqn, x, e, y, p):
-    if y.dtype.kind != "b" and any(map(np.any, e)):
-        raise NoRule(f"{eqn.primitive.name} (of the bits of an integer that rounding may change)")
-    return np.full(y.shape, float(any(np.any(bound) for bound in e)))
+    """1 where an operand may change, and no other settles the result: a false one of "and", a true one of "or"."""
+    if y.dtype.kind != "b":
+        if any(map(np.any, e)):
+            raise NoRule(f"{eqn.primitive.name} (of the bits of an integer that rounding may change)")
+        return np.zeros(y.shape)
+    name, may = eqn.primitive.name, [bound > 0 for bound in e]
+    settled = [
+        np.zeros(a.shape, bool) if name in ("not", "xor") else ~b & (a == ("or" in name))
+        for a, b in zip(x, may, strict=True)
+    ]
+    if name.startswith("reduce_"):
+        axes = tuple(eqn.params["axes"])
+        return (may[0].any(axes) & ~settled[0].any(axes)).astype(float)
+    return (np.logical_or.reduce(may) & ~np.logical_or.reduce(settled)).astype(float)
