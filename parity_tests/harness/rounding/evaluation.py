@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from parity_tests.harness.jaxprs import has_primitive
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.numbers.tolerances import TO_TOLERANCE
 from parity_tests.harness.rounding import evaluation_indexing, evaluation_linear
+from parity_tests.harness.rounding.evaluation_convolutions import convolved, padded
 from parity_tests.harness.rounding.evaluation_products import contracted
 
 
@@ -168,62 +168,6 @@ def _concatenated(*x: np.ndarray, dimension: int) -> np.ndarray:
     return np.concatenate(x, dimension)
 
 
-def _padded(x: np.ndarray, value: np.ndarray, padding_config: Sequence[tuple[int, int, int]]) -> np.ndarray:
-    """lax.pad: `value` around the entries, and between them; a negative width cuts off."""
-    sizes = [
-        low + max(n + (n - 1) * inner, 0) + high for n, (low, high, inner) in zip(x.shape, padding_config, strict=True)
-    ]
-    wide = [max(n + (n - 1) * inner, 0) for n, (_, _, inner) in zip(x.shape, padding_config, strict=True)]
-    dilated = np.full(wide, value, x.dtype)
-    dilated[tuple(slice(None, None, inner + 1) for _, _, inner in padding_config)] = x
-    kept = dilated[
-        tuple(slice(max(-low, 0), n - max(-high, 0)) for n, (low, high, _) in zip(wide, padding_config, strict=True))
-    ]
-    padded = np.full(sizes, value, x.dtype)
-    start = [max(low, 0) for low, _, _ in padding_config]
-    padded[tuple(slice(a, a + n) for a, n in zip(start, kept.shape, strict=True))] = kept
-    return padded
-
-
-def convolved(
-    x: np.ndarray,
-    w: np.ndarray,
-    window_strides: Sequence[int],
-    padding: Sequence[tuple[int, int]],
-    lhs_dilation: Sequence[int],
-    rhs_dilation: Sequence[int],
-    dimension_numbers: Any,
-    feature_group_count: int = 1,
-    batch_group_count: int = 1,
-    **_: Any,
-) -> np.ndarray:
-    """conv_general_dilated, as one product of matrices for each group: of all windows, and of the weights."""
-    of_x, of_w, of_y = dimension_numbers
-    x, w = np.transpose(x, of_x), np.transpose(w, of_w)
-    inner = [(low, high, step - 1) for (low, high), step in zip(padding, lhs_dilation, strict=True)]
-    x = np.ascontiguousarray(_padded(x, np.zeros((), x.dtype), [(0, 0, 0), (0, 0, 0), *inner]))
-    kernel, spatial = w.shape[2:], x.shape[2:]
-    spans = [(k - 1) * step + 1 for k, step in zip(kernel, rhs_dilation, strict=True)]
-    sizes = [max((n - span) // s + 1, 0) for n, span, s in zip(spatial, spans, window_strides, strict=True)]
-    along = x.strides[2:]
-    steps = [stride * s for stride, s in zip(along, window_strides, strict=True)]
-    taps = [stride * s for stride, s in zip(along, rhs_dilation, strict=True)]
-    windows = np.lib.stride_tricks.as_strided(
-        x, (*x.shape[:2], *sizes, *kernel), (*x.strides[:2], *steps, *taps), writeable=False
-    )
-    groups = feature_group_count * batch_group_count  # one of the two is 1
-    N, C, features = x.shape[0] // batch_group_count, x.shape[1] // feature_group_count, w.shape[0] // groups
-    # (batch groups, N, feature groups, C, sizes, kernel) -> (groups, N x sizes, C x kernel)
-    windows = windows.reshape(batch_group_count, N, feature_group_count, C, *sizes, *kernel)
-    d = len(kernel)
-    windows = np.moveaxis(windows, 2, 1).reshape(groups, N, C, *sizes, *kernel)
-    windows = np.moveaxis(windows, 2, 2 + d).reshape(groups, N * math.prod(sizes), C * math.prod(kernel))
-    weights = w.reshape(groups, features, C * math.prod(kernel))
-    y = (windows @ np.swapaxes(weights, 1, 2)).reshape(groups, N, *sizes, features)
-    y = np.moveaxis(np.moveaxis(y, -1, 1), 2, 0).reshape(N, groups * features, *sizes)
-    return np.transpose(y, np.argsort(of_y))
-
-
 # Operands of several kinds: (operands..., the primitive's parameters) -> result, and when NumPy's is the same.
 _BY_PARAMETERS: dict[str, tuple[Callable[..., np.ndarray], Callable[..., bool]]] = {
     "integer_pow": (_integer_power, lambda eqn, x: _all_real(x)),
@@ -231,7 +175,7 @@ _BY_PARAMETERS: dict[str, tuple[Callable[..., np.ndarray], Callable[..., bool]]]
     "select_n": (_selected, lambda eqn, x: len(x) == 3 and x[0].dtype == np.bool_),
     "clamp": (_clamped, lambda eqn, x: _all_real(x)),
     "concatenate": (_concatenated, lambda eqn, x: True),
-    "pad": (_padded, lambda eqn, x: _all_floating(x)),
+    "pad": (padded, lambda eqn, x: _all_floating(x)),
     "dot_general": (contracted, lambda eqn, x: _all_floating(x)),
     "conv_general_dilated": (convolved, lambda eqn, x: _all_floating(x)),
     **evaluation_indexing.BY_PARAMETERS,
