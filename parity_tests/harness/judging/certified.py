@@ -21,7 +21,7 @@ from parity_tests.harness.judging.kept_certificates import KeptCertificates, why
 from parity_tests.harness.judging.row_findings import with_findings
 from parity_tests.harness.judging.titles import title
 from parity_tests.harness.maps import BASES
-from parity_tests.harness.numbers.formats import FLOAT64, Precision
+from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.certificate import certify
 from parity_tests.harness.oracle.certificate_at_ties import SpecialPoints
@@ -34,7 +34,6 @@ from parity_tests.harness.oracle.repeats import why_not_a_function
 from parity_tests.harness.report.results import ORACLE, Note, Row
 from parity_tests.harness.rounding.analysis import NoRule, NotFloat64
 from parity_tests.harness.specs import loops
-from parity_tests.harness.specs.domains import COMPLEX_NUMBERS, REAL
 from parity_tests.harness.specs.samples import Sample, samples
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.harness.specs.spec_kinds import MOST_ENTRIES
@@ -221,7 +220,7 @@ def only_real(spec: OpSpec, kind: Precision) -> str | None:
     """Why an operator cannot be judged at complex numbers; None if it can, or if these are none."""
     names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
     for name, domain in zip(names, domains, strict=True):
-        if kind.is_complex and domain.differentiable and domain not in (REAL, COMPLEX_NUMBERS):
+        if kind.is_complex and domain.differentiable and domain.name not in ("real", "complex"):
             return f"the domain of {name} is {domain.name}, which has no complex numbers"
     return None
 
@@ -253,7 +252,7 @@ def why_not_judged(oracle: Oracle, sample: Sample) -> str | None:
             np.ones(shapes[slot.like], oracle.dtypes[slot.like]) for slot in oracle.map("vjp").arguments[len(primals) :]
         ]
         for name, args in (("forward", primals), ("vjp", [*primals, *cotangents])):
-            if not all(np.isfinite(y.value).all() for y in oracle.evaluate(name, args, FLOAT64)):
+            if not all(np.isfinite(y).all() for y in oracle.values(name, args)):
                 return f"the oracle's {'value' if name == 'forward' else 'derivative'} there is not finite"
     except NoRule:
         return None  # the rows will say so

@@ -21,7 +21,7 @@ from parity_tests.harness.exceptions.defects import message_of
 from parity_tests.harness.findings import Comparison, Finding
 from parity_tests.harness.judging.outcome import End, Outcome, outcome_of
 from parity_tests.harness.numbers.complex_parts import by_parts
-from parity_tests.harness.specs.domains import EXTENDED, REAL, EmptyDomain
+from parity_tests.harness.specs.domains import EmptyDomain
 from parity_tests.harness.specs.samples import Sample, at_sizes, cut, given_arrays
 from parity_tests.harness.specs.signature import Place
 from parity_tests.harness.specs.spec import OpSpec
@@ -253,7 +253,7 @@ def _shrink_primals(search: _Search, inputs: tuple[str, ...], given: tuple[np.nd
     are `given` no domain is known: they stay between the smallest and the largest of their entries.
     """
     sample = search.best
-    free = {name for name, domain in zip(inputs, sample.domains, strict=True) if domain in (REAL, EXTENDED)}
+    free = {name for name, domain in zip(inputs, sample.domains, strict=True) if domain.is_real}
     roles = [role for role in sample.arrays if role.rsplit(" ", 1)[0] in free]
     values = np.concatenate([sample.arrays[role].ravel() for role in roles]) if roles else np.zeros(0)
     ranks = np.empty(values.size)

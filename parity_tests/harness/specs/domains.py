@@ -42,6 +42,7 @@ class Domain:
         differentiable: False for integers and booleans, which both sides are given unchanged.
         nearest_to_zero: for integers, any of which may be at any place: (sizes) -> the one of smallest magnitude; None
             for other domains.
+        spread: the standard deviation of real numbers in a sample whose own is 1; in all others they have the sample's.
     """
 
     name: str
@@ -51,6 +52,12 @@ class Domain:
     elementwise: bool = False
     differentiable: bool = True
     nearest_to_zero: Callable[[Sizes], int] | None = None
+    spread: float = 1.0
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it has all real numbers, and is drawn with the standard deviation of the sample."""
+        return self.name in ("real", "extended")
 
 
 def _symmetric(x: np.ndarray) -> np.ndarray:

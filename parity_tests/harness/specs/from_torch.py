@@ -31,6 +31,7 @@ from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.numbers.numerics import pinned_jax
 from parity_tests.harness.specs import graph_in_jax
 from parity_tests.harness.specs.detached import with_detached_gradient
+from parity_tests.harness.specs.domains import REAL, Domain
 from parity_tests.harness.specs.exported import CannotConvert, Exported, exported, quiet_run
 from parity_tests.harness.specs.input_text import Inputs
 from parity_tests.harness.specs.least_sizes import least_sizes
@@ -230,7 +231,8 @@ def _described(
 ) -> OpSpec:
     described = Inputs.parse(text).followed_by({key: tuple(x.shape) for key, x in parameters.items()})
     known = {key: value for key, value in fields.items() if key != "output_names"}
-    known["domains"] = {**described.domains, **fields.get("domains", {})}
+    own = {key: _as_spread(x) for key, x in parameters.items()}
+    known["domains"] = {**own, **described.domains, **fields.get("domains", {})}
     known["constants"] = [*dict.fromkeys([*described.constants, *fields.get("constants", ())])]
     spec = OpSpec(name, primal, f"{described.signature}->()", input_names=described.names, **known)
     rules = _least_sizes(spec, primal)
@@ -246,6 +248,12 @@ def _described(
             'sizes="h == 100"'
         ) from error
     return replace(spec, output_names=fields.get("output_names"))
+
+
+def _as_spread(parameter: torch.Tensor) -> Domain:
+    """Real numbers, of the module's own spread if that is less than 1: larger weights saturate what follows."""
+    size = float(parameter.detach().double().square().mean().sqrt()) if parameter.numel() else 0.0
+    return replace(REAL, spread=size) if 0 < size < 1 else REAL
 
 
 def _least_sizes(spec: OpSpec, primal: TorchReference) -> list[str] | None:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from parity_tests.harness.specs.domains import COMPLEX_NUMBERS, EXTENDED, REAL, Domain
+from parity_tests.harness.specs.domains import COMPLEX_NUMBERS, Domain
 from parity_tests.harness.specs.signature import Place
 
 SMALL = (4, 3, 5, 2, 7, 6, 9, 8)  # the sizes of the axes of a small sample, all different
@@ -153,9 +153,10 @@ class Sample:
             return self._remembered(role, lambda rng: x * (1 - example / 8))
         number = self.examples[example] if example < len(self.examples) else example + sum(self.examples[-1:])
         source = f"{name} {number}"
-        if domain in (REAL, EXTENDED, COMPLEX_NUMBERS):
+        if domain.is_real or domain is COMPLEX_NUMBERS:
+            scale = domain.spread if self.scale == 1.0 else self.scale
             is_complex = self.numbers[i] is np.complex128
-            return self._remembered(role, lambda rng: self.scale * _numbers(rng, shape, self._real, is_complex), source)
+            return self._remembered(role, lambda rng: scale * _numbers(rng, shape, self._real, is_complex), source)
         return self._remembered(role, lambda rng: drawn(domain, rng, shape, self.sizes), source)
 
     def _real(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
