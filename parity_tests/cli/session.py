@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from rich.live import Live
 
 from parity_tests.cli.completeness import incomplete
 from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
+from parity_tests.cli.judged_elsewhere import judged_elsewhere
 from parity_tests.cli.last_failed import LastRun, arranged, recall, remember
 from parity_tests.cli.options import Options
 from parity_tests.cli.pace import Pace
@@ -105,6 +106,7 @@ class Session:
         if self._adopted is not None and self._pool is not None:  # before anything is written
             self._pool.end()
             self._adopted.end()
+        judged_elsewhere(self._report, self._problems)
         self._interruption.last_words = self._last_words
         self._report.seconds.setdefault("total", time.perf_counter() - self._interruption.began)
         try:
@@ -236,6 +238,13 @@ class Session:
         if what.partial:
             self._report.add(Note("what passed in the last run: --last-failed judges only what did not"))
         return what.orders
+
+    @property
+    def _problems(self) -> dict[str, Hashable]:
+        """Of the operators that are one problem at different inputs: which problem."""
+        problems = [getattr(source, "at_other_inputs", None) for source in self._sources]
+        known = zip(self._ops, problems, strict=False)
+        return {op: problem for op, problem in known if problem is not None}
 
     def _remember(self) -> None:
         """Keep what failed, for the next run."""

@@ -7,7 +7,7 @@ first by name of which defines `add__Tensor_kernel_impl`, which is called as `to
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -52,6 +52,11 @@ class BackendBenchOperator(OneCandidate):
     def files(self) -> Sequence[Path]:
         """The implementation's."""
         return (implementations(self.start / self.folder)[self.op],)
+
+    @property
+    def at_other_inputs(self) -> Hashable:
+        """The folder and the operator."""
+        return self.folder, self.op
 
     @property
     def origin(self) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -60,6 +60,11 @@ class KernelBenchProblem(OneCandidate):
     def files(self) -> Sequence[Path]:
         """Both files."""
         return (self.start / self.problem, self.start / self.solution)
+
+    @property
+    def at_other_inputs(self) -> Hashable:
+        """Both files."""
+        return self.problem, self.solution
 
     @property
     def origin(self) -> Mapping[str, str]:

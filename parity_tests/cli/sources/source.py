@@ -66,6 +66,11 @@ class OneCandidate:
         return (self.candidate_name,)
 
     @property
+    def at_other_inputs(self) -> Hashable:
+        """What sources have in common that judge one candidate at different inputs; None if there is but one."""
+        return None
+
+    @property
     def file(self) -> Path | None:
         """None: one file is not enough."""
         return None
