@@ -134,7 +134,7 @@ def evaluated(name: str, file: Path) -> Outcome:
     return Outcome(name, right, wrong, ended, commit_of_code(), versions())
 
 
-def _judged(file: Path, text: str) -> Judged:
+def _judged(file: Path, text: str, limit: int = SECONDS) -> Judged:
     warm = multiprocessing.get_context("forkserver")
     warm.set_forkserver_preload(_WARM)
     with tempfile.TemporaryDirectory() as folder:
@@ -142,19 +142,19 @@ def _judged(file: Path, text: str) -> Judged:
         path.write_text(text, encoding="utf-8")
         failures = str(Path(folder, "failures"))
         command = ["evaluate", str(file), str(path), *OPTIONS, "--json", str(report), "--failures", failures]
-        process = warm.Process(target=_run, args=(command, folder))
+        process = warm.Process(target=_run, args=(command, folder, limit))
         process.start()
         process.join()
         code = process.exitcode
         assert code is not None
         used = Path(folder, "seconds")
-        seconds = float(used.read_text()) if used.exists() else SECONDS
+        seconds = float(used.read_text()) if used.exists() else limit
         found = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
     rows = Counter(f"{row['check']} {row['verdict']}" for row in found.get("rows", ()) if row["candidate"] != "oracle")
-    return Judged(code, dict(rows), _reason(code, found), seconds)
+    return Judged(code, dict(rows), _reason(code, found, limit), seconds)
 
 
-def _run(command: Sequence[str], folder: str) -> None:
+def _run(command: Sequence[str], folder: str, limit: int) -> None:
     """Be the program `gradparity`, in a process of its own."""
     from parity_tests.__main__ import main
     from parity_tests.harness.judging.plan import shrinking_for
@@ -163,7 +163,7 @@ def _run(command: Sequence[str], folder: str) -> None:
     sys.argv = ["gradparity", *command]
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     start = time.process_time()
-    resource.setrlimit(resource.RLIMIT_CPU, (int(start + SECONDS), resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(start) + limit, resource.RLIM_INFINITY))
     try:
         with shrinking_for(0):  # no verdict depends on it
             main()
@@ -171,9 +171,9 @@ def _run(command: Sequence[str], folder: str) -> None:
         Path("seconds").write_text(f"{time.process_time() - start:.1f}", "utf-8")
 
 
-def _reason(code: int, report: Mapping[str, Any]) -> str:
+def _reason(code: int, report: Mapping[str, Any], limit: int) -> str:
     if code < 0:
-        return f"no verdict within {SECONDS} s" if code == -signal.SIGXCPU else end_of(code)
+        return f"no verdict within {limit} s" if code == -signal.SIGXCPU else end_of(code)
     bad = [one for one in report.get("summary", ()) if one["verdict"] not in ("PASS", "SKIPPED")]
     texts = [f"{one['verdict']} {one['check'] or ''}: {one['reason']}" for one in bad]
     skipped = [one["reason"] for one in report.get("summary", ()) if one["verdict"] == "SKIPPED"] if code else []
