@@ -1,4 +1,4 @@
-"""The command line: python -m benchmarks [judging | faults | right-versions | sixteen-bits | digits | model]."""
+"""The command line: python -m benchmarks [judging | faults | right-versions | sixteen-bits | kernelbench | digits | model]."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def kernelbench(
     resume: Annotated[bool, typer.Option("--resume", help="Keep what the results have, and judge the others.")] = False,
     out: Annotated[Path, typer.Option(help="The results, .json; an .md beside it.")] = RESULTS / "kernelbench.json",
 ) -> None:
-    """Judge a right and a wrong solution of each of KernelBench's problems; half an hour.
+    """Judge a right and a wrong solution of each of KernelBench's problems; an hour or two.
 
     Exit codes: 0 the bar is met, 1 it is missed.
     """
