@@ -2,9 +2,12 @@
 
 FOLDER has `level1` and `level2` of https://github.com/ScalingIntelligence/KernelBench, unmodified. Each problem is
 judged by `gradparity evaluate` with two solutions: one has the problem's text under the name `ModelNew`; so has the
-other, which multiplies the cotangents of its outputs by `FACTOR` where the last index is 0. Each command runs in a
-process that is forked from one which has imported PyTorch and JAX, and has a limit of time. What came of a problem is
-written at once, so that a run that was stopped goes on where it was.
+other, which multiplies the cotangents of its outputs by `FACTOR` where the last index is 0. That is no mistake where
+results there depend on no input, as of a transposed convolution with stride and padding: the errors of both solutions
+are then the same numbers, and the other one is made wrong where the last index is 1.
+
+Each command runs in a process that is forked from one which has imported PyTorch and JAX, and has a limit of time. What
+came of a problem is written at once, so that a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +46,7 @@ FASTER = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes
 OPTIONS = ("--quick", "--only", ",".join(CHECKS), "--no-isolate", "--quiet", "--seed", str(SEED))
 _WARM = ["benchmarks.kernelbench", "parity_tests.cli.session", "parity_tests.harness.crosscheck"]
 
-_WRONG = f"""
+_WRONG = """
 
 class _Wrong(torch.autograd.Function):
     @staticmethod
@@ -53,7 +56,7 @@ class _Wrong(torch.autograd.Function):
     @staticmethod
     def backward(ctx, y_bar):
         y_bar = y_bar.clone()
-        y_bar[(..., 0) if y_bar.dim() else ()] *= {FACTOR}
+        y_bar[(..., slice(AT, AT + 1)) if y_bar.dim() else ()] *= FACTOR
         return y_bar
 
 
@@ -76,12 +79,14 @@ class Judged:
         rows: the verdicts of the solution's rows, as "vjp PASS", of both kinds of inputs.
         reason: what the summary says of the first that does not pass; empty if all do.
         seconds: of the processor, without imports.
+        errors: of the solution's rows, each in units of its bound.
     """
 
     code: int
     rows: dict[str, int]
     reason: str
     seconds: float
+    errors: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,7 @@ class Outcome:
         ended: when, in UTC, as ISO 8601 has it.
         commit: of the working tree, with a plus sign if it was edited.
         versions: of Python, the machine and the packages.
+        at: the last index at which the wrong solution is wrong.
     """
 
     problem: str
@@ -101,6 +107,7 @@ class Outcome:
     ended: str
     commit: str | None
     versions: str
+    at: int = 0
 
     @property
     def verdict(self) -> str:
@@ -121,17 +128,20 @@ def problems(folder: Path, levels: Sequence[int] = LEVELS) -> dict[str, Path]:
     return {f"{file.parent.name}/{file.stem}": file for file in files}
 
 
-def solution(problem: str, wrong: bool) -> str:
-    """The text of a solution, of that of a problem."""
-    return re.sub(r"\bModel\b", "Right" if wrong else "ModelNew", problem) + (_WRONG if wrong else "")
+def solution(problem: str, at: int | None = None) -> str:
+    """The text of a solution, of that of a problem; `at`: the last index at which it is wrong, None for a right one."""
+    text = re.sub(r"\bModel\b", "ModelNew" if at is None else "Right", problem)
+    return text if at is None else f"{text}\n\nAT, FACTOR = {at}, {FACTOR}\n{_WRONG}"
 
 
 def evaluated(name: str, file: Path) -> Outcome:
     """Judge both solutions of a problem, one after the other."""
-    text = file.read_text(encoding="utf-8")
-    right, wrong = (_judged(file, solution(text, wrong)) for wrong in (False, True))
+    text, at = file.read_text(encoding="utf-8"), 0
+    right, wrong = _judged(file, solution(text)), _judged(file, solution(text, at))
+    if wrong.code == 0 and wrong.errors == right.errors:
+        wrong, at = _judged(file, solution(text, 1)), 1
     ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return Outcome(name, right, wrong, ended, commit_of_code(), versions())
+    return Outcome(name, right, wrong, ended, commit_of_code(), versions(), at)
 
 
 def _judged(file: Path, text: str, limit: int = SECONDS) -> Judged:
@@ -150,8 +160,9 @@ def _judged(file: Path, text: str, limit: int = SECONDS) -> Judged:
         used = Path(folder, "seconds")
         seconds = float(used.read_text()) if used.exists() else limit
         found = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
-    rows = Counter(f"{row['check']} {row['verdict']}" for row in found.get("rows", ()) if row["candidate"] != "oracle")
-    return Judged(code, dict(rows), _reason(code, found, limit), seconds)
+    rows = [row for row in found.get("rows", ()) if row["candidate"] != "oracle"]
+    verdicts = Counter(f"{row['check']} {row['verdict']}" for row in rows)
+    return Judged(code, dict(verdicts), _reason(code, found, limit), seconds, [row["error_over_bound"] for row in rows])
 
 
 def _run(command: Sequence[str], folder: str, limit: int) -> None:
@@ -240,6 +251,7 @@ def summary(found: Sequence[Outcome]) -> list[str]:
         f"{count['right']} of {len(found)} problems: the right solution ends with exit code 0, the wrong one with 1.",
         f"{right} right solutions end with 0, {wrong} wrong ones with 1.",
         f"{count['FALSE ALARM']} right solutions are accused, {count['MISSED']} wrong ones pass.",
+        f"{sum(one.at > 0 for one in found)} wrong solutions are wrong at the last index 1: at 0 they are right.",
     ]
 
 
