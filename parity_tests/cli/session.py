@@ -241,7 +241,7 @@ class Session:
 
     @property
     def _problems(self) -> dict[str, Hashable]:
-        """Of the operators that are one problem at different inputs: which problem."""
+        """The problem of each operator that is one of several at different inputs."""
         problems = [getattr(source, "at_other_inputs", None) for source in self._sources]
         known = zip(self._ops, problems, strict=False)
         return {op: problem for op, problem in known if problem is not None}

@@ -111,13 +111,7 @@ class KernelBenchProblem(OneCandidate):
             return NotBuilt(NAME, str(error), expected=False)
         try:
             spec = problem.spec(solution, name, self.given)
-        except (
-            ArithmeticError,
-            LookupError,
-            RuntimeError,
-            TypeError,
-            ValueError,
-        ) as error:  # of the model, at some sizes
+        except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:  # of the model, somewhere
             return NotBuilt(NAME, f"{self.problem}: {error}", expected=False)
         return spec if isinstance(spec, NotBuilt) else (spec, [problem.candidate(solution)])
 

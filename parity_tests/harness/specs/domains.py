@@ -56,7 +56,7 @@ class Domain:
 
     @property
     def is_real(self) -> bool:
-        """Whether it has all real numbers, and is drawn with the standard deviation of the sample."""
+        """Return whether it has all real numbers, drawn with the standard deviation of a sample."""
         return self.name in ("real", "extended")
 
 
