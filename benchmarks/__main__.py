@@ -1,4 +1,4 @@
-"""The command line: python -m benchmarks [judging | faults | right-versions | sixteen-bits | kernelbench | digits | model]."""
+"""The command line: python -m benchmarks, or with one of the commands below, such as judging, faults or kernelbench."""
 
 from __future__ import annotations
 

@@ -162,7 +162,8 @@ def _judged(file: Path, text: str, limit: int = SECONDS) -> Judged:
         found = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
     rows = [row for row in found.get("rows", ()) if row["candidate"] != "oracle"]
     verdicts = Counter(f"{row['check']} {row['verdict']}" for row in rows)
-    return Judged(code, dict(verdicts), _reason(code, found, limit), seconds, [row["error_over_bound"] for row in rows])
+    reason = _reason(code, found, limit).replace(f"{file.parent.parent}/", "")
+    return Judged(code, dict(verdicts), reason, seconds, [row["error_over_bound"] for row in rows])
 
 
 def _run(command: Sequence[str], folder: str, limit: int) -> None:
