@@ -123,7 +123,8 @@ class CandidateRows:
                 row, notes = self.row(check, accepted, worth_shrinking and not excused)
                 powerless = row.reason in (NO_EVIDENCE, self._no_bound) and self.precision.is_short
                 if powerless and (other := by_right_code(check)):
-                    row, notes = self.row(other, accepted, worth_shrinking and not excused)
+                    settled = self.row(other, accepted, worth_shrinking and not excused)
+                    row, notes = (row, notes) if settled[0].verdict is Verdict.UNRESOLVED else settled
                 if row.comparisons:
                     row = replace(row, unseen=self._unseen(check, accepted))
             yield from self.history.news([*notes, *self._note_of_replaced(replaced)])

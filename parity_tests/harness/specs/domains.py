@@ -57,7 +57,7 @@ class Domain:
     @property
     def is_real(self) -> bool:
         """Return whether it has all real numbers, drawn with the standard deviation of a sample."""
-        return self.name in ("real", "extended")
+        return replace(self, spread=1.0) in (REAL, EXTENDED)
 
 
 def _symmetric(x: np.ndarray) -> np.ndarray:

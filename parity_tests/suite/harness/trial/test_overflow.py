@@ -86,17 +86,31 @@ def test_an_intermediate_that_overflows_is_no_value_that_does():
         return rng.uniform(300, 600, shape)
 
     def norm(x):
-        return torch.sqrt((x.float() ** 2).mean(-1)).to(x.dtype)
+        return torch.sqrt((x**2).mean(-1))
 
-    def judged(primal):
+    def norm_in_float32(x):
+        return norm(x.float()).to(x.dtype)
+
+    def norm_of_quotients(x):
+        return 512 * norm(x / 512)
+
+    def judged(candidate, primal):
         spec = OpSpec("norm", primal, "(n,3)->(n)", input_names=["x"], domains={"x": hundreds})
-        (row,) = rows(crosscheck(norm, spec, checks=["forward"], dtypes=["float16"]))
+        (row,) = rows(crosscheck(candidate, spec, checks=["forward"], dtypes=["float16"]))
         return row
 
-    row = judged(lambda x: jnp.sqrt((x * x).mean(-1)))
-    assert row.verdict is Verdict.UNRESOLVED
-    assert "an intermediate of the oracle may exceed the format's largest number, 65504" in row.reason
-    assert judged(lambda x: 512 * jnp.sqrt(((x / 512) ** 2).mean(-1))).verdict is Verdict.PASS  # the remedy
+    def primal(x):
+        return jnp.sqrt((x * x).mean(-1))
+
+    def remedy(x):
+        return 512 * primal(x / 512)
+
+    for candidate in (norm, norm_of_quotients):
+        row = judged(candidate, primal)
+        assert row.verdict is Verdict.UNRESOLVED
+        assert "an intermediate of the oracle may exceed the format's largest number, 65504" in row.reason
+    assert judged(norm_in_float32, primal).verdict is Verdict.PASS  # which explains it, and would not explain zeros
+    assert judged(norm_of_quotients, remedy).verdict is Verdict.PASS
 
 
 # The second derivative of log, -c w / x² at the cotangents c and w: x⁻² is a number of float16, c w / x² in most
