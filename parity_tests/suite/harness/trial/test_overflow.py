@@ -105,7 +105,10 @@ def test_an_intermediate_that_overflows_is_no_value_that_does():
     def remedy(x):
         return 512 * primal(x / 512)
 
-    for candidate in (norm, norm_of_quotients):
+    def a_fiftieth_too_large(x):
+        return 1.02 * norm_of_quotients(x)
+
+    for candidate in (norm, a_fiftieth_too_large, lambda x: 0 * x.sum(-1)):
         row = judged(candidate, primal)
         assert row.verdict is Verdict.UNRESOLVED
         assert "an intermediate of the oracle may exceed the format's largest number, 65504" in row.reason
