@@ -48,7 +48,8 @@ def _interpret(jaxpr, consts: Sequence, args: Sequence[list[Term]], named: Seque
     def read(atom) -> list[Term]:
         if isinstance(atom, core.Literal):
             value = np.asarray(atom.val)
-            return [Term(f"{value.item():.4g}" if value.ndim == 0 else "constant", value)]
+            number = value.ndim == 0 and value.dtype.kind != "V"  # the tangent of an integer is none
+            return [Term(f"{value.item():.4g}" if number else "constant", value)]
         return environment[atom]
 
     for var, const in zip(jaxpr.constvars, consts, strict=True):
