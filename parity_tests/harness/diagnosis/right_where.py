@@ -7,6 +7,7 @@ oracle are both asked again, with one argument replaced; only an agreement that 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ from parity_tests.harness.specs.domains import DOMAINS, REAL
 from parity_tests.harness.trial.trial import Trial
 
 _CALLS = 16  # of the candidate, for one wrong result
+_SECONDS = 5.0  # after which nothing more is asked, as in shrinking
 
 # The numbers that take the place of all entries of an argument of a domain, the first of which is tried first.
 _EQUAL_ENTRIES: Mapping[str, tuple[float, ...]] = {
@@ -81,6 +83,7 @@ class _Places:
     name: str
     args: Arrays
     calls: int = field(default=0, init=False)
+    until: float = field(default_factory=lambda: time.monotonic() + _SECONDS, init=False)
 
     def __post_init__(self) -> None:
         found = self._compared(self.args)
@@ -99,7 +102,7 @@ class _Places:
     def domain(self, like: str) -> str:
         """The name of the domain of an argument, that of the input or output that it is like; empty of a user's own."""
         domain = self.trial.oracle.domains.get(like, REAL)
-        return domain.name if DOMAINS.get(domain.name) is domain else ""
+        return domain.name if DOMAINS.get(domain.name) == domain.unscaled else ""
 
     def with_entries(self, i: int, number: float) -> bool | None:
         """Whether the result is right where all entries of an argument are this number; None if that cannot be told.
@@ -118,13 +121,17 @@ class _Places:
         return True if log10_power(expected, found.bound) >= ENOUGH + math.log10(_CALLS) else None
 
     def _compared(self, args: Arrays) -> Comparison | None:
-        """The result against the oracle's; None where it is no comparison of numbers, as at a kink."""
+        """The result against the oracle's; None where it is no comparison of numbers, or after `_SECONDS`.
+
+        Other choices at a kink are not accepted: of equal entries each may be one, and thousands take minutes.
+        """
         self.calls += 1
-        if self.calls > _CALLS:
+        if self.calls > _CALLS or time.monotonic() > self.until:
             return None
         try:
             results = self.trial.evaluate(self.name, args)
-            findings = list(self.trial.compare(self.name, args, results, only=[self.label]))
+            truths = self.trial.truth(self.name, args)
+            findings = [f for f in self.trial.compare_with(truths, self.name, results) if f.label == self.label]
         except Exception:  # either side may refuse arguments that no check has asked it for: they explain nothing
             return None
         compared = [f for f in findings if isinstance(f, Comparison)]
