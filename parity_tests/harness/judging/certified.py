@@ -34,6 +34,7 @@ from parity_tests.harness.oracle.repeats import why_not_a_function
 from parity_tests.harness.report.results import ORACLE, Note, Row
 from parity_tests.harness.rounding.analysis import NoRule, NotFloat64
 from parity_tests.harness.specs import loops
+from parity_tests.harness.specs.domains import COMPLEX_NUMBERS, REAL
 from parity_tests.harness.specs.samples import Sample, samples
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.harness.specs.spec_kinds import MOST_ENTRIES
@@ -220,7 +221,7 @@ def only_real(spec: OpSpec, kind: Precision) -> str | None:
     """Why an operator cannot be judged at complex numbers; None if it can, or if these are none."""
     names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
     for name, domain in zip(names, domains, strict=True):
-        if kind.is_complex and domain.differentiable and domain.name not in ("real", "complex"):
+        if kind.is_complex and domain.differentiable and domain.unscaled not in (REAL, COMPLEX_NUMBERS):
             return f"the domain of {name} is {domain.name}, which has no complex numbers"
     return None
 

@@ -319,7 +319,7 @@ def _domains_are_known(spec: OpSpec, cases: Sequence[Sample]) -> bool:
 
 
 def _has_name(domain: Domain) -> bool:
-    return DOMAINS.get(domain.name) == replace(domain, spread=1.0)
+    return DOMAINS.get(domain.name) == domain.unscaled
 
 
 def _of_spec(spec: OpSpec) -> list[object]:

@@ -45,7 +45,7 @@ class Point:
     def is_in(self, domain: Domain) -> bool:
         """Return whether the domain has this point."""
         name = "real" if domain is EXTENDED else domain.name
-        own = domain.elementwise and DOMAINS.get(domain.name) is not domain
+        own = domain.elementwise and DOMAINS.get(domain.name) != domain.unscaled
         return self.rearranged if own else name in self.domains
 
 

@@ -55,9 +55,14 @@ class Domain:
     spread: float = 1.0
 
     @property
+    def unscaled(self) -> Domain:
+        """The same domain without a spread of its own."""
+        return replace(self, spread=1.0)
+
+    @property
     def is_real(self) -> bool:
         """Return whether it has all real numbers, drawn with the standard deviation of a sample."""
-        return replace(self, spread=1.0) in (REAL, EXTENDED)
+        return self.unscaled in (REAL, EXTENDED)
 
 
 def _symmetric(x: np.ndarray) -> np.ndarray:

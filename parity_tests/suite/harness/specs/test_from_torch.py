@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from parity_tests import OpSpec, crosscheck
 from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.specs.domains import Domain
 from parity_tests.harness.specs.samples import few_samples
 from parity_tests.suite.harness.specs.torch_references import CASES, rms_norm
 from parity_tests.suite.marks import marks
@@ -172,3 +173,31 @@ def test_options_of_other_numbers_are_another_program(of: Callable) -> None:
         primal = OpSpec.from_torch(scaled, inputs=[np.ones(2000)], params={"factors": of(one)}).primal
         assert primal(np.ones(2000), factors=of(one))[1000] == 5
         assert primal(np.ones(2000), factors=of(zeros))[1000] == 0
+
+
+def _weighted(spread: float) -> torch.nn.Linear:
+    module = torch.nn.Linear(400, 3)
+    with torch.no_grad():
+        module.weight.copy_(spread * torch.randn(3, 400, generator=torch.Generator().manual_seed(0)))
+        module.bias.zero_()
+    return module
+
+
+def test_parameters_are_drawn_with_the_spread_of_the_module() -> None:
+    for own, expected in ((0.01, 0.01), (4.0, 1.0)):
+        spec = OpSpec.from_torch(_weighted(own), inputs="x: (n,400)")
+        by_name = {sample.name: sample for sample in few_samples(spec, 0)}
+        _, weight, bias = _inputs(spec, by_name["all_axes_differ"])
+        assert 0.9 * expected < np.std(weight) < 1.1 * expected
+        assert np.abs(bias).max() > 0.1  # of zeros there is no spread
+        _, weight, _ = _inputs(spec, by_name["long_axes"])  # a sample with a scale of its own
+        assert np.std(weight) > 0.1
+
+
+def test_a_parameter_with_a_spread_is_one_of_real_numbers() -> None:
+    domain = OpSpec.from_torch(_weighted(0.01), inputs="x: (n,400)").domains["weight"]
+    assert isinstance(domain, Domain)
+    assert domain.spread != 1
+    assert domain.is_real
+    assert domain.unscaled is not domain
+    assert not Domain("real", lambda rng, shape, sizes: rng.uniform(1, 2, shape)).is_real  # a user's own
