@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict
+from parity_tests.harness.diagnosis import right_where
 from parity_tests.suite.collection._case import function
 from parity_tests.suite.harness._ops import judged, unary_function
 
@@ -296,3 +297,22 @@ def test_a_sampler_that_is_called_like_a_domain_is_not_left():
     spec = OpSpec("sin", lambda x: jnp.sin(x), "(n,m)->(n,m)", input_names=["x"], domains={"x": real})
     assert judged(unary_function(torch.sin, backward), spec, "vjp").verdict is Verdict.MISMATCH
     assert all(bool((x >= 1).all()) and len(x.unique()) == x.numel() for x in asked if x.numel())
+
+
+def test_after_its_time_nothing_more_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = rms_norm(lambda x_hat, w, w_bar: (x_hat * w_bar / w).mean(-1, keepdim=True))
+    assert "x_bar is right where" in (said(wrong, RMS_NORM) or "")
+    monkeypatch.setattr(right_where, "_SECONDS", -1.0)
+    assert "is right where" not in (said(wrong, RMS_NORM) or "")
+
+
+def test_a_pool_has_choices_at_equal_entries_and_is_explained() -> None:
+    """With equal entries each of a window is the largest; and the oracle's program has a tangent of an integer."""
+
+    def pool(x):
+        return torch.nn.functional.max_pool1d(x, 2)
+
+    wrong = unary_function(pool, lambda x, bar: 1.5 * torch.autograd.functional.vjp(pool, x, bar)[1])
+    text = said(wrong, OpSpec.from_torch(pool, inputs="x: (n,6)"))
+    assert text is not None
+    assert "1.5" in text
