@@ -6,11 +6,15 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 import torch
 
+from jax_ref.aten.reductions import max as aten_max
 from parity_tests import OpSpec, Verdict
 from parity_tests.harness.diagnosis import right_where
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.oracle.addends import addends
 from parity_tests.suite.collection._case import function
 from parity_tests.suite.harness._ops import judged, unary_function
 
@@ -306,13 +310,22 @@ def test_after_its_time_nothing_more_is_asked(monkeypatch: pytest.MonkeyPatch) -
     assert "is right where" not in (said(wrong, RMS_NORM) or "")
 
 
-def test_a_pool_has_choices_at_equal_entries_and_is_explained() -> None:
-    """With equal entries each of a window is the largest; and the oracle's program has a tangent of an integer."""
+def test_the_tangent_of_an_integer_is_a_term_without_a_number() -> None:
+    with pinned():
+        closed = jax.make_jaxpr(jax.grad(lambda x: aten_max(x, 0)[0].sum()))(np.ones((4, 3)))
+        (terms,) = addends(closed, [np.ones((4, 3))], ["x"])
+    assert [term.value.shape for term in terms] == [(4, 3)]
 
-    def pool(x):
+
+def test_a_pool_has_choices_at_equal_entries_and_is_explained() -> None:
+    def pool(x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.max_pool1d(x, 2)
 
-    wrong = unary_function(pool, lambda x, bar: 1.5 * torch.autograd.functional.vjp(pool, x, bar)[1])
-    text = said(wrong, OpSpec.from_torch(pool, inputs="x: (n,6)"))
+    def backward(x: torch.Tensor, bar: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            return 1.5 * torch.autograd.grad(pool(x), x, bar)[0]
+
+    text = said(unary_function(pool, backward), OpSpec.from_torch(pool, inputs="x: (n,6)"))
     assert text is not None
     assert "1.5" in text
