@@ -28,6 +28,7 @@ from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Comparison, Convention, Explanation, Fact, Finding, NotApplicable, Suspicion
 from parity_tests.harness.numbers.contracts import THROUGHOUT
 from parity_tests.harness.oracle.arithmetics import has_constants_to_round, ladder, terms
+from parity_tests.harness.oracle.kinks import jumps
 from parity_tests.harness.oracle.oracle import Arrays
 from parity_tests.harness.oracle.shifts import shifted
 from parity_tests.harness.statistics.scores import MARGIN_BESIDE, Errors, Score, directions, scores, strangers
@@ -84,7 +85,10 @@ def _results(trial: Trial, name: str, args: Arrays, found: Sequence[Finding]) ->
     chosen = {f.label for f in found if isinstance(f, Convention)}
     inside = bounds(trial, name, args, ladder(trial.oracle, trial.sample)[0])
     for i, (f, bound) in enumerate(zip(comparisons, inside, strict=True)):
-        yield RoundedResult(f, name, i, args, bool((f.error <= bound).all()), trial, trial.oracle, f.label in chosen)
+        has_choice = f.label in chosen
+        left_out = jumps(trial, name, args)[i] > 0 if has_choice else False  # another choice is no rounding
+        is_inside = bool(((f.error <= bound) | left_out).all())
+        yield RoundedResult(f, name, i, args, is_inside, trial, trial.oracle, has_choice)
 
 
 def _explained(

@@ -13,6 +13,7 @@ import torch
 from torch.nn import functional
 
 from parity_tests import OpSpec, Verdict
+from parity_tests.harness.numbers.contracts import INSIDE_FLOAT32
 from parity_tests.suite.harness._ops import judged
 from parity_tests.suite.marks import fast
 
@@ -82,6 +83,7 @@ def test_right_code_with_ties_passes():
     row = judged(distances(), DISTANCES, "low_precision", "bfloat16")
     assert row.verdict is Verdict.PASS, row.failure
     assert any(text.startswith("x_bar") for text in row.conventions)
+    assert {row.arithmetic[label] for label in ("x_bar", "y_bar", "w_bar")} == {str(INSIDE_FLOAT32)}
 
 
 @fast("bfloat16-a factor of x_bar")
