@@ -199,7 +199,7 @@ class WhatIf:
         arrays, labels = zip(*present, strict=True)
         named = [Term(y.label, y.value) for y in self.trial.truth("forward", self.args[: self.count])]
         terms = addends(closed, arrays, labels, named)[self.index - sum(zero[: self.index])]
-        terms = [Term(term.text, self._compared(term.value)) for term in terms]
+        terms = [replace(term, value=self._compared(term.value)) for term in terms]
         return [term for term in terms if (np.abs(term.value) > self.wrong.bound).any()]
 
     # Other arguments.
@@ -289,5 +289,5 @@ class WhatIf:
 
 
 def _named(term: Term) -> str:
-    legible = any(character.isalpha() for character in term.text) and "..." not in term.text
+    legible = any(character.isalpha() for character in term.text)
     return f"the term {term.text}" if legible else "one of the terms that the oracle adds up"

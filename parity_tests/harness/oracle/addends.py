@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -23,10 +24,14 @@ _SHORT = {"dot_general": "dot", "reduce_sum": "sum"}
 
 @dataclass(frozen=True)
 class Term:
-    """One term: its formula in the jaxpr's own primitives, and its value."""
+    """One term: its formula in the jaxpr's own primitives, its value, and the names of the arrays it is made of.
+
+    An operand whose formula is too long is written as a function of these names.
+    """
 
     text: str
     value: np.ndarray
+    of: tuple[str, ...] = ()
 
 
 def addends(
@@ -36,10 +41,22 @@ def addends(
 
     Sums are followed through whatever is linear: products with another factor, contractions, rearrangements, calls.
     A value that comes up again, such as an output of the operator in its derivative, is called as it is `named`.
+    Terms of one output whose texts are the same are numbered.
     """
-    arguments = [[Term(label, np.asarray(x))] for label, x in zip(labels, args, strict=True)]
+    arguments = [[Term(label, np.asarray(x), (label,))] for label, x in zip(labels, args, strict=True)]
     with np.errstate(all="ignore"):
-        return _interpret(closed.jaxpr, closed.consts, arguments, named)
+        found = _interpret(closed.jaxpr, closed.consts, arguments, named)
+    return [_numbered(terms) for terms in found]
+
+
+def _numbered(terms: list[Term]) -> list[Term]:
+    count = Counter(term.text for term in terms)
+    seen = Counter[str]()
+    for i, term in enumerate(terms):
+        seen[term.text] += 1
+        if count[term.text] > 1:
+            terms[i] = replace(term, text=f"{term.text} [{seen[term.text]}]")
+    return terms
 
 
 def _interpret(jaxpr, consts: Sequence, args: Sequence[list[Term]], named: Sequence[Term]) -> list[list[Term]]:
@@ -66,7 +83,7 @@ def _by_name(terms: list[Term], named: Sequence[Term]) -> list[Term]:
         return terms
     (term,) = terms
     names = [known.text for known in named if term.value.size > 1 and np.array_equal(term.value, known.value)]
-    return [Term(names[0], term.value)] if names else terms
+    return [Term(names[0], term.value, (names[0],))] if names else terms
 
 
 def _terms(eqn, operands: list[list[Term]], named: Sequence[Term]) -> list[list[Term]]:
@@ -77,8 +94,8 @@ def _terms(eqn, operands: list[list[Term]], named: Sequence[Term]) -> list[list[
     if has(name, Kind.ADDS):
         first, second = operands
         shape = np.broadcast_shapes(*(np.shape(x.value) for x in (first[0], second[0])))
-        minus = [Term(f"-{x.text}", -x.value) for x in second] if name == "sub" else second
-        sides = [[Term(x.text, np.broadcast_to(x.value, shape)) for x in side] for side in (first, minus)]
+        minus = [replace(x, text=f"-{x.text}", value=-x.value) for x in second] if name == "sub" else second
+        sides = [[replace(x, value=np.broadcast_to(x.value, shape)) for x in side] for side in (first, minus)]
         while len(sides[0]) + len(sides[1]) > _MOST:
             longer = int(len(sides[1]) > len(sides[0]))
             sides[longer] = [_whole(sides[longer])]
@@ -95,8 +112,16 @@ def _terms(eqn, operands: list[list[Term]], named: Sequence[Term]) -> list[list[
 def _whole(terms: list[Term]) -> Term:
     if len(terms) == 1:
         return terms[0]
-    text = " + ".join(x.text for x in terms)
-    return Term(f"({text})" if len(text) <= _LONGEST else "...", np.asarray(sum(x.value for x in terms)))
+    text, of = " + ".join(x.text for x in terms), _made_of(terms)
+    return Term(f"({text})" if len(text) <= _LONGEST else _in_short(of), np.asarray(sum(x.value for x in terms)), of)
+
+
+def _made_of(terms: Sequence[Term]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for term in terms for name in term.of))
+
+
+def _in_short(names: Sequence[str]) -> str:
+    return f"f({', '.join(names)})" if names else "constant"
 
 
 def _evaluated(eqn, operands: Sequence[Term]) -> list[Term]:
@@ -104,8 +129,9 @@ def _evaluated(eqn, operands: Sequence[Term]) -> list[Term]:
     texts = [x.text for x in operands]
     text = _text(eqn.primitive.name, texts)
     if len(text) > _LONGEST:
-        text = _text(eqn.primitive.name, [x if len(x) <= _LONGEST / 4 else "..." for x in texts])
-    return [Term(text, y) for y, _ in results]
+        short = [x.text if len(x.text) <= _LONGEST / 4 else _in_short(x.of) for x in operands]
+        text = _text(eqn.primitive.name, short)
+    return [Term(text, y, _made_of(operands)) for y, _ in results]
 
 
 def _text(name: str, texts: list[str]) -> str:
