@@ -17,14 +17,15 @@ degrees of freedom, so that in STATISTICS_OF_A_REPORT projections, more than one
 with a probability of CHANCE_OF_AN_ALARM. Rounding to nearest can do the same to many numbers, and a constant that is
 rounded to the format does it to all: as much of s as so many roundings of a common factor make is taken off first.
 
-**Directions**, of code that is seen to compute in float32. Of Σ d s over a row the sign is a matter of chance, whatever
-is rounded for the entries, the rows or the columns; likewise over a column. How many rows, and how many columns, agree
-is told by the binomial distribution, without runs.
+**Directions**, of code that is seen to compute in float32. A number that is rounded for a row, for a column, or for a
+group of them is a factor of the result there. Of the rest of the error, at right angles to the result in each row, the
+sign of Σ d s is a matter of chance; likewise in each column. How many rows, and how many columns, agree is told by the
+binomial distribution, without runs.
 
 **Strangers**, of such code as well: most rows have no error but that of float32 inside, and of the others most entries
 have one, which is larger than a rounding of a factor of the row, and one of each entry, make: u² and, by chance, u² / 3
-for the mean square of a relative error, which is 4 u² at most. By Hoeffding's inequality the mean of m of them exceeds
-that by 4 √(log(1 / P) / 2 m) u² with the probability P at most. Likewise columns.
+for the mean square of an error relative to the terms of the result, which is 4 u² at most. By Hoeffding's inequality
+the mean of m of them exceeds that by 4 √(log(1 / P) / 2 m) u² with the probability P at most. Likewise columns.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ STATISTICS_OF_A_REPORT = 1e4
 SIGN = "1"  # the term of which a multiple is an error of one sign
 _TILE = 16
 _MOST = 0.75
+_FEWEST_LINES = 2
+_ROUNDING = 1e-6  # of float64, and far below what one term adds to others
 LINES = math.ceil(1 - math.log2(CHANCE_OF_AN_ALARM / STATISTICS_OF_A_REPORT))  # so many signs are no chance
 
 
@@ -216,54 +219,68 @@ def _projections(
         value = own / (most * spread)
         if name == SIGN:
             # A number that is rounded for a row has one sign there, whatever the runs round; no mistake is in one row.
-            value = min(value, _agreement(errors.candidate * s, lines=LINES))
+            products = errors.candidate * s
+            value = min(value, _agreement([products.sum(1 - axis) for axis in (0, 1) if s.shape[axis] >= LINES]))
         yield Score("a projection", value, term=name, factor=factor, share=share)
 
 
-def directions(error: np.ndarray, terms: Mapping[str, np.ndarray]) -> Iterator[Score]:
+def directions(error: np.ndarray, result: np.ndarray, terms: Mapping[str, np.ndarray]) -> Iterator[Score]:
     """Yield how an error agrees with each of these terms in sign, in every row and in every column.
 
     Args:
         error: of the result's shape, 0 where it is what right code has.
+        result: as right code has it.
         terms: what may be in the error, by name: arrays of the result's shape.
     """
+    if max(error.shape, default=1) == 1:
+        return
+    d, y = (_matrix(np.nan_to_num(x, posinf=0.0, neginf=0.0)) for x in (error, result))
     for name, term in {**terms, SIGN: np.ones(error.shape)}.items():
-        products = _matrix(np.nan_to_num(error * term, posinf=0.0, neginf=0.0))
-        value = _agreement(products) if max(products.shape) > 1 else 0.0
-        yield Score("a direction", value, term=name)
+        s = _matrix(np.nan_to_num(term, posinf=0.0, neginf=0.0))
+        sums = [(d * _beside(s, y, 1 - axis)).sum(1 - axis) for axis in (0, 1) if s.shape[axis] >= _FEWEST_LINES]
+        yield Score("a direction", _agreement(sums), term=name)
 
 
-def _agreement(products: np.ndarray, lines: int = 2) -> float:
-    """How far the signs of the sums of rows agree, or of columns: the lesser of both, where there are so many lines."""
-    sums = [products.sum(1 - axis) for axis in (0, 1) if products.shape[axis] >= lines]
+def _beside(s: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
+    """What of s is at right angles to y along an axis; 0 where that is no more than rounding."""
+    squares = (y * y).sum(axis, keepdims=True)
+    multiple = np.divide((s * y).sum(axis, keepdims=True), squares, out=np.zeros_like(squares), where=squares > 0)
+    rest = s - multiple * y
+    size, of_rest = (np.sqrt((x * x).sum(axis, keepdims=True)) for x in (s, rest))
+    return np.where(of_rest > _ROUNDING * size, rest, 0.0)
+
+
+def _agreement(sums: Sequence[np.ndarray]) -> float:
+    """How far the signs agree of the sums of rows, and of those of columns: the lesser of both."""
     allowed = np.log(CHANCE_OF_AN_ALARM / STATISTICS_OF_A_REPORT)
     return float(min((_chance_of_signs(each) / allowed for each in sums), default=np.inf))
 
 
 def strangers(
-    error: np.ndarray, oracle: np.ndarray, beyond: np.ndarray, of_runs: Sequence[np.ndarray], precision: Precision
+    error: np.ndarray, size: np.ndarray, beyond: np.ndarray, of_runs: Sequence[np.ndarray], precision: Precision
 ) -> Iterator[Score]:
     """Yield the row, and the column, that is most unlike the others; `beyond`: entries that float32 does not explain.
 
     Args:
-        error: the absolute value of the candidate's.
-        oracle: the right result.
+        error: the candidate's.
+        size: the numbers of which a rounding is excused: of a sum the absolute values of its terms, added up.
         beyond: a mask of the entries whose error float32 inside does not explain; of_runs: the same of runs of right
             code that rounds everything, which would have such entries in nearly all rows.
         precision: the format.
     """
     masks = [_matrix(x) for x in (beyond, *of_runs)]
-    squares = [np.nan_to_num(_matrix(x), posinf=0.0) ** 2 for x in (error, oracle)]
+    least = precision.smallest / 2 / precision.u  # below it the numbers are as far apart as there
+    with np.errstate(invalid="ignore"):
+        squares = _matrix(np.nan_to_num(error / np.maximum(size, least), posinf=0.0, neginf=0.0) ** 2)
     for name, axis in (("a row", 1), ("a column", 0)):
         own, *runs = (mask.mean(axis) for mask in masks)
         if 1 in masks[0].shape or (own == 0).mean() < _MOST or any((run == 0).mean() > 1 - _MOST for run in runs):
             continue
         if not own.any() or own[own > 0].min() < 0.5:
             continue
-        off, size = (x.sum(axis) for x in squares)
         chance = np.sqrt(np.log(STATISTICS_OF_A_REPORT / CHANCE_OF_AN_ALARM) / (2 * masks[0].shape[axis]))
         allowed = np.sqrt(min(4.0, 4 / 3 + 4 * chance)) * precision.u
-        sizes = np.sqrt(np.divide(off, size, out=np.zeros_like(off), where=(own > 0) & (size > 0))) / allowed
+        sizes = np.where(own > 0, np.sqrt(squares.mean(axis)), 0.0) / allowed
         place = int(sizes.argmax())
         yield Score(name, float(sizes[place]), index=_index_of_line(name, place, error.shape))
 

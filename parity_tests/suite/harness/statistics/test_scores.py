@@ -111,32 +111,37 @@ def _off(s: np.ndarray, relative: np.ndarray | float) -> np.ndarray:
     return P.rounded(s * (1 + P.u * relative)) - P.rounded(s)
 
 
-def _beside(s: np.ndarray, rng: np.random.Generator, of_rows: bool, of_columns: bool) -> np.ndarray:
-    """The error of code that rounds a number for each entry, one for each row or one for each column besides."""
+def _beside(s: np.ndarray, rng: np.random.Generator, of_rows: bool, of_columns: bool, groups: int) -> np.ndarray:
+    """The error of code that rounds a number for each entry, one for rows or one for each column besides."""
     own = rng.uniform(-1, 1, s.shape) * (not of_rows and not of_columns)
-    rows = rng.uniform(-1, 1, (len(s), 1)) * of_rows
+    rows = rng.uniform(-1, 1, (groups, 1))[np.arange(len(s)) % groups] * of_rows
     columns = rng.uniform(-1, 1, (1, s.shape[1])) * of_columns
     return _off(s, own + rows + columns)
 
 
+@pytest.mark.parametrize("groups", [64, 8])
 @pytest.mark.parametrize("kinds", [(False, False), (True, False), (False, True), (True, True)], ids=str)
-def test_what_is_rounded_besides_has_no_direction(kinds):
-    s, rng = _result(), np.random.default_rng(0)
-    found = [score.value for _ in range(200) for score in directions(_beside(s, rng, *kinds), {"y": s})]
-    assert max(found) < 1
+def test_what_is_rounded_besides_has_no_direction(kinds: tuple[bool, bool], groups: int):
+    """Groups of rows may share the number that is rounded, as the rows of a segment share its total."""
+    s, rng = np.abs(_result()), np.random.default_rng(0)
+    terms = {"y": s, "s": np.random.default_rng(1).standard_normal(s.shape)}
+    found = [score for _ in range(200) for score in directions(_beside(s, rng, *kinds, groups), s, terms)]
+    assert {score.term for score in found} == {"y", "s", SIGN}
+    assert max(score.value for score in found) < 1
 
 
-def test_what_is_a_tenth_of_a_rounding_too_large_has_a_direction():
-    s = _result()
-    error = _off(s, 0.1)
-    found = {score.term: score.value for score in directions(error, {"y": s})}
+def test_a_tenth_of_a_rounding_of_a_term_has_a_direction():
+    s, term = _result(), np.random.default_rng(1).standard_normal((64, 48))
+    error = _off(s, 0.1 * term / s)
+    found = {score.term: score.value for score in directions(error, s, {"y": s, "s": term})}
     assert 0 < (error != 0).mean() < 0.25  # most entries are right to the last bit
-    assert found["y"] > 1
+    assert found["s"] > 1
+    assert found["y"] == 0  # a factor of the result is one of many numbers that may be rounded
 
 
 def _strangers(error: np.ndarray, s: np.ndarray) -> list[Score]:
     runs = [np.random.default_rng(seed).random(s.shape) < 0.6 for seed in range(3)]
-    return [*strangers(np.abs(error), s, error != 0, runs, P)]
+    return [*strangers(error, np.abs(s), error != 0, runs, P)]
 
 
 def test_a_row_that_rounds_a_factor_besides_is_no_stranger():
