@@ -45,17 +45,18 @@ def computes_with_constants_alone(jaxpr: core.Jaxpr) -> bool:
     return any(computes_with_constants_alone(sub) for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))
 
 
-def computes_single_numbers(jaxpr: core.Jaxpr) -> bool:
-    """True if an equation makes a single floating-point number of several numbers, as a sum of all entries does."""
+def computes_few_numbers(jaxpr: core.Jaxpr, few: int) -> bool:
+    """True if an equation makes fewer than `few` floating-point numbers of more, as a sum of all entries does."""
 
     def count(x: core.Var | core.Literal) -> int:
         return math.prod(getattr(x.aval, "shape", ()))
 
-    own = (y for eqn in jaxpr.eqns if any(count(x) > 1 for x in eqn.invars) for y in eqn.outvars)
+    def is_few(y: core.Var, most: int) -> bool:
+        return count(y) < min(few, most) and np.issubdtype(getattr(y.aval, "dtype", bool), np.floating)
+
+    own = ((y, max(map(count, eqn.invars), default=0)) for eqn in jaxpr.eqns for y in eqn.outvars)
     inner = (sub for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))
-    return any(count(y) == 1 and np.issubdtype(getattr(y.aval, "dtype", bool), np.floating) for y in own) or any(
-        map(computes_single_numbers, inner)
-    )
+    return any(is_few(*each) for each in own) or any(computes_few_numbers(sub, few) for sub in inner)
 
 
 def scales_by_constants(jaxpr: core.Jaxpr) -> bool:

@@ -119,10 +119,10 @@ def has_constants_to_round(oracle: Oracle, name: str, args: Arrays) -> bool:
     return any(math.frexp(x)[0] not in (0.0, 0.5, -0.5) for x in jaxprs.literals(program.jaxpr))
 
 
-def computes_single_numbers(oracle: Oracle, name: str, args: Arrays) -> bool:
-    """Whether a map's program has single numbers, such as a sum of all entries, that depend on its arguments."""
+def computes_few_numbers(oracle: Oracle, name: str, args: Arrays, few: int) -> bool:
+    """Whether a map's program makes so few numbers, such as a sum of all entries, of its arguments."""
     program, _ = oracle.traced(name, args, by_autodiff=False)
-    return jaxprs.computes_single_numbers(program.jaxpr)
+    return jaxprs.computes_few_numbers(program.jaxpr, few)
 
 
 def scales_by_constants(oracle: Oracle, name: str, args: Arrays) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from parity_tests.harness.findings import Comparison
 from parity_tests.harness.numbers.contracts import Arithmetic
 from parity_tests.harness.oracle.arithmetics import (
-    computes_single_numbers,
+    computes_few_numbers,
     ladder,
     right_code,
     right_code_beside,
@@ -19,7 +19,7 @@ from parity_tests.harness.oracle.arithmetics import (
 )
 from parity_tests.harness.oracle.kinks import jumps
 from parity_tests.harness.oracle.oracle import Arrays, Oracle
-from parity_tests.harness.statistics.scores import RUNS
+from parity_tests.harness.statistics.scores import LINES, RUNS
 from parity_tests.harness.trial.trial import Trial
 
 _FEW = 0.5  # of code that rounds a number for each entry besides the entry, most entries differ
@@ -138,11 +138,11 @@ def bounds(trial: Trial, name: str, args: Arrays, arithmetic: Arithmetic) -> lis
 def first_that_shows(result: RoundedResult, results: Sequence[RoundedResult]) -> str | None:
     """A result that shows float32 inside: then no number is rounded that is a factor of all entries of this one.
 
-    Of the same map; or of another one, unless the map has such a number of its own: a constant, such as 1 / n of a
-    mean, or a sum of all entries, which may have been saved for it.
+    Of the same map; or of another one, unless the map has such numbers of its own: a constant, such as 1 / n of a mean,
+    or sums of all entries or of a few large parts, which may have been saved for it.
     """
     about = result.oracle, result.name, result.args
-    has_factors = computes_single_numbers(*about) or scales_by_constants(*about)
+    has_factors = computes_few_numbers(*about, LINES) or scales_by_constants(*about)
     showing = (each for each in results if (each.name == result.name or not has_factors) and each.shows_float32)
     return next((each.comparison.label for each in showing), None)
 

@@ -88,3 +88,34 @@ def test_a_single_number_may_be_the_other_neighbor():
         return torch.where(y.half() < y, torch.nextafter(y.half(), y.half() + 1), y.half())
 
     assert _judged(up, reference, inputs, "float16").exit_code == 0
+
+
+def _mean_of_the_valid(x: Tensor, mask: Tensor) -> Tensor:
+    m = mask.detach()
+    return (x * m[..., None]).sum(1) / m.sum(1, keepdim=True)
+
+
+class MeanOfTheValid(torch.autograd.Function):
+    """In float32; the weights of its few sequences are saved in the format."""
+
+    @staticmethod
+    def forward(ctx, x, mask):
+        weights = mask.float() / mask.float().sum(1, keepdim=True)
+        ctx.save_for_backward(weights.to(x.dtype))
+        return (x.float() * weights[..., None]).sum(1).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx, *bars):
+        (bar,) = bars
+        (weights,) = (x.float() for x in ctx.saved_tensors)
+        return (weights[..., None] * bar.float()[:, None, :]).to(bar.dtype), None
+
+
+@pytest.mark.parametrize(("sequences", "seed"), [(4, 8), (8, 6), (8, 11)])
+def test_few_numbers_may_be_saved_in_the_format(sequences, seed):
+    """At these seeds most of their roundings have one sign: that is no missing factor."""
+    rng = np.random.default_rng(seed)
+    x = torch.tensor(rng.standard_normal((sequences, 64, 64))).bfloat16()
+    mask = torch.arange(64) < torch.tensor(rng.integers(5, 64, sequences))[:, None]
+    report = _judged(MeanOfTheValid.apply, _mean_of_the_valid, (x, mask.bfloat16()), "bfloat16")
+    assert report.exit_code == 0, str(report)
