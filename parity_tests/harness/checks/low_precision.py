@@ -179,7 +179,7 @@ def _of_the_few_beyond(result: RoundedResult, terms: Mapping[str, np.ndarray], l
     """Scores of the entries that float32 inside does not explain, of a result in which it explains the others."""
     f, precision = result.comparison, result.trial.precision
     masks = [result.beyond_float32(x) & ~left_out for x in (f.candidate, *result.runs)]
-    size = sum(np.abs(x) for label, x in terms.items() if label != f.label or len(terms) == 1)
+    size = np.max([np.abs(x) for x in terms.values()], axis=0)
     lines = strangers(np.where(left_out, 0.0, f.error), size, masks[0], masks[1:], precision)
     errors = [np.where(left_out, 0.0, f.candidate - right) for right in result.rounded_once]
     of_each = zip(*(directions(error, f.oracle, terms) for error in errors), strict=True)

@@ -24,8 +24,8 @@ binomial distribution, without runs.
 
 **Strangers**, of such code as well: most rows have no error but that of float32 inside, and of the others most entries
 have one, which is larger than a rounding of a factor of the row, and one of each entry, make: u² and, by chance, u² / 3
-for the mean square of an error relative to the terms of the result, which is 4 u² at most. By Hoeffding's inequality
-the mean of m of them exceeds that by 4 √(log(1 / P) / 2 m) u² with the probability P at most. Likewise columns.
+for the mean square of an error relative to the largest term, which is 4 u² at most. By Hoeffding's inequality the mean
+of m of them exceeds that by 4 √(log(1 / P) / 2 m) u² with the probability P at most. Likewise columns.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def strangers(
 
     Args:
         error: the candidate's.
-        size: the numbers of which a rounding is excused: of a sum the absolute values of its terms, added up.
+        size: the number of which a rounding is excused: the largest of the result and its terms, without its sign.
         beyond: a mask of the entries whose error float32 inside does not explain; of_runs: the same of runs of right
             code that rounds everything, which would have such entries in nearly all rows.
         precision: the format.
