@@ -2,16 +2,48 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Iterable
+from pathlib import Path
 
+import jax
 import numpy as np
 from jax.extend import core
+
+
+def is_hijax(eqn: core.JaxprEqn) -> bool:
+    """True for an equation of JAX's extensible primitives (0.11 and later), which hold their program in an object."""
+    return eqn.primitive.name == "call_hi_primitive"
+
+
+@functools.lru_cache(maxsize=1024)
+def lowered(eqn: core.JaxprEqn) -> core.ClosedJaxpr:
+    """The program that an equation of a hijax primitive runs."""
+    run = functools.partial(eqn.primitive.to_lojax, **eqn.params)
+    return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars))
+
+
+def subprograms(eqn: core.JaxprEqn) -> Iterable[core.Jaxpr]:
+    """The jaxprs that an equation runs, or may run."""
+    return [lowered(eqn).jaxpr] if is_hijax(eqn) else core.jaxprs_in_params(eqn.params)
+
+
+def name_of(eqn: core.JaxprEqn) -> str:
+    """The name of its primitive; of a hijax primitive, of its class."""
+    return type(eqn.params["_prim"]).__name__ if is_hijax(eqn) else eqn.primitive.name
+
+
+def source(jaxpr: core.Jaxpr) -> tuple[str, bool]:
+    """The name of the function that a program was traced from, and whether it is one of JAX's."""
+    function, _, file = jaxpr.debug_info.func_src_info.partition(" at ")
+    return function, Path(file).is_relative_to(Path(str(jax.__file__)).parent)
 
 
 def largest(jaxpr: core.Jaxpr) -> int:
     """The size of the largest array that a jaxpr makes, in entries."""
     own = (math.prod(getattr(x.aval, "shape", ())) for eqn in jaxpr.eqns for x in eqn.outvars)
-    inner = (largest(sub) for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))
+    inner = (largest(sub) for eqn in jaxpr.eqns for sub in subprograms(eqn))
     return max((*own, *inner), default=0)
 
 
@@ -21,7 +53,7 @@ def divisions(jaxpr: core.Jaxpr) -> int:
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
         count += name == "div" or (name == "integer_pow" and eqn.params["y"] < 0)
-        inner = sum(divisions(sub) for sub in core.jaxprs_in_params(eqn.params))
+        inner = sum(divisions(sub) for sub in subprograms(eqn))
         count += 2 * inner if name in ("scan", "while") else inner
     return count
 
@@ -30,7 +62,7 @@ def literals(jaxpr: core.Jaxpr) -> set[float]:
     """The finite real numbers that are written in a jaxpr."""
     own = (x.val for eqn in jaxpr.eqns for x in eqn.invars if isinstance(x, core.Literal))
     found = {float(x) for x in own if np.ndim(x) == 0 and np.asarray(x).dtype.kind == "f" and np.isfinite(x)}
-    inner = (literals(sub) for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))
+    inner = (literals(sub) for eqn in jaxpr.eqns for sub in subprograms(eqn))
     return found.union(*inner)
 
 
@@ -42,7 +74,7 @@ def computes_with_constants_alone(jaxpr: core.Jaxpr) -> bool:
             if eqn.primitive.name not in ("broadcast_in_dim", "convert_element_type"):
                 return True
             constant.update(eqn.outvars)
-    return any(computes_with_constants_alone(sub) for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))
+    return any(computes_with_constants_alone(sub) for eqn in jaxpr.eqns for sub in subprograms(eqn))
 
 
 def computes_few_numbers(jaxpr: core.Jaxpr, few: int) -> bool:
@@ -55,7 +87,7 @@ def computes_few_numbers(jaxpr: core.Jaxpr, few: int) -> bool:
         return count(y) < min(few, most) and np.issubdtype(getattr(y.aval, "dtype", bool), np.floating)
 
     own = ((y, max(map(count, eqn.invars), default=0)) for eqn in jaxpr.eqns for y in eqn.outvars)
-    inner = (sub for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))
+    inner = (sub for eqn in jaxpr.eqns for sub in subprograms(eqn))
     return any(is_few(*each) for each in own) or any(computes_few_numbers(sub, few) for sub in inner)
 
 
@@ -67,20 +99,20 @@ def scales_by_constants(jaxpr: core.Jaxpr) -> bool:
         is_scaling = eqn.primitive.name in ("mul", "div")
         return is_scaling and any(math.frexp(float(x))[0] not in (0.0, 0.5, -0.5) for x in literals)
 
-    inner = (sub for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params))
+    inner = (sub for eqn in jaxpr.eqns for sub in subprograms(eqn))
     return any(map(scales, jaxpr.eqns)) or any(map(scales_by_constants, inner))
 
 
 def has_custom_vjp(jaxpr: core.Jaxpr) -> bool:
     """True if a jax.custom_vjp takes part in a jaxpr."""
-    return has_primitive(jaxpr, "custom_vjp")
+    return has_primitive(jaxpr, ("custom_vjp", "CustomVJP"))
 
 
 def has_primitive(jaxpr: core.Jaxpr, prefix: str | tuple[str, ...]) -> bool:
     """True if the name of a primitive among the equations starts with this, or with one of these."""
     return any(
-        eqn.primitive.name.startswith(prefix)
-        or any(has_primitive(sub, prefix) for sub in core.jaxprs_in_params(eqn.params))
+        name_of(eqn).startswith(prefix)
+        or any(has_primitive(sub, prefix) for sub in subprograms(eqn))
         for eqn in jaxpr.eqns
     )
 
@@ -88,7 +120,7 @@ def has_primitive(jaxpr: core.Jaxpr, prefix: str | tuple[str, ...]) -> bool:
 def checkpoint_names(jaxpr: core.Jaxpr) -> set[str]:
     """The names that `jax.ad_checkpoint.checkpoint_name` gives to intermediates of a jaxpr."""
     own = {eqn.params["name"] for eqn in jaxpr.eqns if eqn.primitive.name == "name"}
-    return own.union(*(checkpoint_names(sub) for eqn in jaxpr.eqns for sub in core.jaxprs_in_params(eqn.params)))
+    return own.union(*(checkpoint_names(sub) for eqn in jaxpr.eqns for sub in subprograms(eqn)))
 
 
 def without_dead_code(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:

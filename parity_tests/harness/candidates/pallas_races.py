@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 
 from jax.extend import core
 
+from parity_tests.harness.jaxprs import subprograms
+
 _CORES = 2
 _RACE = re.compile(r"RACE DETECTED\n +(\w+) of (\(.*?\)).*\n.*\n +(\w+) of", re.MULTILINE)
 _RACE_ON_GPU = re.compile(r"RACE DETECTED\n +(\w+) of \w+\(memory_space_id=(\d+),.*?buffer_id=(\d+).*\n.*\n +(\w+) of")
@@ -41,7 +43,7 @@ def is_for_gpus(jaxpr: core.Jaxpr) -> bool:
     """Return whether a Pallas kernel that is written for Mosaic GPU takes part in a program."""
     return any(
         any(type(part).__module__.startswith(_FOR_GPUS) for value in eqn.params.values() for part in _parts(value))
-        or any(map(is_for_gpus, core.jaxprs_in_params(eqn.params)))
+        or any(map(is_for_gpus, subprograms(eqn)))
         for eqn in jaxpr.eqns
     )
 

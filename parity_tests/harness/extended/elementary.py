@@ -56,6 +56,11 @@ def _log(mp, x):
     return mp.log(x)
 
 
+@elementwise("log2")
+def _log2(mp, x):
+    return mp.log(x) / mp.ln2
+
+
 @elementwise("log1p")
 def _log1p(mp, x):
     return mp.log1p(x)
@@ -79,11 +84,6 @@ def _cbrt(mp, x):
 @elementwise("square")
 def _square(mp, x):
     return x * x
-
-
-@elementwise("one_minus_square")
-def _one_minus_square(mp, x):
-    return 1 - x * x
 
 
 @elementwise("pow")

@@ -11,6 +11,7 @@ from jax.extend import core
 
 from parity_tests.harness.extended import arithmetic, control_flow, elementary, sums
 from parity_tests.harness.extended.registry import control_rules, rules
+from parity_tests.harness.jaxprs import subprograms
 from parity_tests.harness.rounding.evaluation import called, closed, evaluated
 
 FAMILIES = (arithmetic, control_flow, elementary, sums)  # imported for their records
@@ -44,7 +45,7 @@ def missing(program: core.ClosedJaxpr | core.Jaxpr) -> str | None:
     for eqn in _equations(program):
         name, inner = eqn.primitive.name, called(eqn)
         if inner is not None or name in control_rules():
-            subs = core.jaxprs_in_params(eqn.params) if inner is None else [inner]
+            subs = subprograms(eqn) if inner is None else [inner]
             found = next(filter(None, map(missing, subs)), None)
         else:
             found = None if _is_known(eqn) else name
@@ -74,7 +75,7 @@ def work(program: core.ClosedJaxpr | core.Jaxpr) -> int:
     """The number of entries that all equations of a program have, of a loop those of all steps; `while` counts once."""
     total = 0
     for eqn in _equations(program):
-        inner = sum(work(sub) for sub in core.jaxprs_in_params(eqn.params))
+        inner = sum(work(sub) for sub in subprograms(eqn))
         own = sum(int(np.prod(_aval(x).shape)) for x in eqn.outvars)
         total += own + inner * (eqn.params["length"] if eqn.primitive.name == "scan" else 1)
     return total

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-import jax
 import numpy as np
 from jax.extend import core
 
+from parity_tests.harness.jaxprs import source, subprograms
 from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.harness.numbers.complex_parts import products
 from parity_tests.harness.numbers.fingerprint import fingerprint
@@ -263,10 +262,10 @@ def _named_calls(jaxpr: core.Jaxpr) -> tuple[list[str], list[str]]:
     jaxs: list[str] = []
     own: list[str] = []
     for eqn in jaxpr.eqns:
-        for sub in core.jaxprs_in_params(eqn.params):
+        for sub in subprograms(eqn):
             inner, inner_own = _named_calls(sub)
             custom = eqn.primitive.name == "custom_jvp_call"
-            function, by_jax = _source(sub)
+            function, by_jax = source(sub)
             if by_jax and not inner and not function.startswith("_") and (custom or _chooses(sub)):
                 inner = [function]
             if custom and not by_jax and not inner_own:
@@ -276,12 +275,6 @@ def _named_calls(jaxpr: core.Jaxpr) -> tuple[list[str], list[str]]:
     return jaxs, own
 
 
-def _source(jaxpr: core.Jaxpr) -> tuple[str, bool]:
-    """The name of the function that a program was traced from, and whether it is one of JAX's."""
-    function, _, file = jaxpr.debug_info.func_src_info.partition(" at ")
-    return function, Path(file).is_relative_to(Path(str(jax.__file__)).parent)
-
-
 def _chooses(jaxpr: core.Jaxpr) -> bool:
     return any(_has(jaxpr, primitive) for primitive in _CHOOSING)
 
@@ -289,6 +282,6 @@ def _chooses(jaxpr: core.Jaxpr) -> bool:
 def _has(jaxpr: core.Jaxpr, primitive: str) -> bool:
     """Return whether a primitive is among the equations of a jaxpr, or of those that it calls."""
     return any(
-        eqn.primitive.name == primitive or any(_has(sub, primitive) for sub in core.jaxprs_in_params(eqn.params))
+        eqn.primitive.name == primitive or any(_has(sub, primitive) for sub in subprograms(eqn))
         for eqn in jaxpr.eqns
     )

@@ -6,6 +6,8 @@ import math
 
 from jax.extend import core
 
+from parity_tests.harness.jaxprs import subprograms
+
 
 def entries_of(jaxpr: core.Jaxpr) -> float:
     """The entries of all arrays that a program makes, one after the other; infinite if a loop has no known length.
@@ -14,7 +16,7 @@ def entries_of(jaxpr: core.Jaxpr) -> float:
     """
     total = 0.0
     for eqn in jaxpr.eqns:
-        inner = [entries_of(sub) for sub in core.jaxprs_in_params(eqn.params)]
+        inner = [entries_of(sub) for sub in subprograms(eqn)]
         if eqn.primitive.name == "while":
             return math.inf
         total += sum(inner) * (eqn.params["length"] if eqn.primitive.name == "scan" else 1)

@@ -136,6 +136,18 @@ def _constant(eqn, x, e, y, p):
     return np.zeros(y.shape)
 
 
+@primitive("empty", complex=BY_MODULUS)
+def _uninitialised(eqn, x, e, y, p):
+    """Any number is right (JAX 0.11): what a program reads of it before it has written it has no bound."""
+    return np.full(y.shape, np.inf)
+
+
+@primitive("nextafter", kinds=Kind.FUNCTION)
+def _neighbour(eqn, x, e, y, p):
+    """The next number of a format is one spacing of its own away, in the direction of the other operand."""
+    return e[0] + 4 * p.u * (np.abs(x[0]) + e[0]) + 2 * p.tiny
+
+
 @primitive("eq", "ne", complex=BY_MODULUS)
 @primitive("lt", "le", "gt", "ge", "lt_to", "le_to")
 def _comparison(eqn, x, e, y, p):

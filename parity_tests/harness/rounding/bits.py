@@ -25,20 +25,39 @@ def converted(eqn, x, e, y, p):
 
 @primitive("bitcast_convert_type")
 def bits(eqn, x, e, y, p):
-    """A floating-point number read as an integer, which rises with its magnitude; its sign is the first bit.
+    """A floating-point number read as an integer, which rises with its magnitude, or back; its sign is the first bit.
 
     As wide as it is: the oracle's own 64 bits, of which those that a format lacks mean nothing to a candidate. What
-    is left of them by a shift, the sign or the exponent, does.
+    is left of them by a shift, the sign or the exponent, or by a mask, the number to fewer bits, does.
     """
-    if x[0].dtype.kind != "f" or y.dtype.kind not in "iu" or y.dtype.itemsize != x[0].dtype.itemsize:
-        if not any(map(np.any, e)):
-            return np.zeros(y.shape)
-        raise NoRule("bitcast_convert_type (of what rounding may change, not from a number to an integer as wide)")
-    low, high = (np.asarray(x[0] + shift).view(y.dtype).astype(float) for shift in (-e[0], e[0]))
-    middle = y.astype(float)
+    of, to = x[0].dtype, y.dtype
+    if of.itemsize == to.itemsize and (of.kind, to.kind) in (("f", "i"), ("f", "u")):
+        return _read_as_integer(x[0], e[0], y)
+    if of.itemsize == to.itemsize and (of.kind, to.kind) in (("i", "f"), ("u", "f")):
+        return _read_as_number(x[0], e[0], y)
+    if not any(map(np.any, e)):
+        return np.zeros(y.shape)
+    raise NoRule("bitcast_convert_type (of what rounding may change, not between a number and an integer as wide)")
+
+
+def _read_as_integer(x, e, y):
+    low, high = (np.asarray(x + shift).view(y.dtype) for shift in (-e, e))
+    # Of integers, since 64 bits have more digits than a float64 has; between the same signs no difference overflows.
+    apart = [np.where(bound > y, bound - y, y - bound).astype(float) for bound in (low, high)]
     # Across 0 the sign changes, with all that is between.
-    crosses = (np.abs(x[0]) <= e[0]) & (e[0] > 0)
-    return np.where(crosses, np.inf, np.maximum(np.abs(high - middle), np.abs(middle - low)))
+    crosses = (np.abs(x) <= e) & (e > 0)
+    return np.where(crosses, np.inf, np.maximum(*apart))
+
+
+def _read_as_number(x, e, y):
+    """Off by no more than the numbers of the farthest integers are, if these have its sign; NaN is among them."""
+    unsigned, sign = np.dtype(f"u{x.dtype.itemsize}"), 8 * x.dtype.itemsize - 1
+    magnitude = x.view(unsigned) & unsigned.type((1 << sign) - 1)
+    most = 2.0 ** (sign - 1)
+    moved = np.minimum(np.ceil(e), most).astype(unsigned)
+    has_its_sign = (moved <= magnitude) & (magnitude + moved < unsigned.type(1 << sign)) & (e < most)
+    low, high = ((x.view(unsigned) + shift).view(y.dtype) for shift in (-moved, moved))
+    return np.where(has_its_sign, change(y, low, high), np.inf)
 
 
 @primitive("shift_right_arithmetic")
@@ -57,9 +76,7 @@ def shifted_right(eqn, x, e, y, p):
 def logic(eqn, x, e, y, p):
     """1 where an operand may change, and no other settles the result: a false one of "and", a true one of "or"."""
     if y.dtype.kind != "b":
-        if any(map(np.any, e)):
-            raise NoRule(f"{eqn.primitive.name} (of the bits of an integer that rounding may change)")
-        return np.zeros(y.shape)
+        return _of_integers(eqn.primitive.name, x, e, y)
     name, may = eqn.primitive.name, [bound > 0 for bound in e]
     settled = [
         np.zeros(a.shape, bool) if name in ("not", "xor") else ~b & (a == ("or" in name))
@@ -69,3 +86,17 @@ def logic(eqn, x, e, y, p):
         axes = tuple(eqn.params["axes"])
         return (may[0].any(axes) & ~settled[0].any(axes)).astype(float)
     return (np.logical_or.reduce(may) & ~np.logical_or.reduce(settled)).astype(float)
+
+
+def _of_integers(name, x, e, y):
+    """What a mask leaves of an integer that rounding may change, if all that it removes are the last bits."""
+    if not any(map(np.any, e)):
+        return np.zeros(y.shape)
+    if name == "and" and not all(map(np.any, e)):
+        (a, error), (mask, _) = zip(x, e, strict=True) if np.any(e[0]) else zip(x[::-1], e[::-1], strict=True)
+        removed = ~mask
+        unit = removed.astype(float) + 1
+        if not np.any(removed & (removed + 1)) and np.all(unit <= 2.0**53):
+            rest = (a & removed).astype(float)
+            return np.maximum(np.floor((rest + error) / unit), -np.floor((rest - error) / unit)) * unit
+    raise NoRule(f"{name} (of the bits of an integer that rounding may change)")

@@ -103,6 +103,11 @@ def logarithm(eqn, x, e, y, p):
     return passed_on + 4 * p.u + own(y, p)
 
 
+def logarithm_to_base_two(eqn, x, e, y, p):
+    """log z / log 2, and who computes it so has rounded the divisor and the quotient."""
+    return logarithm(eqn, x, e, y, p) / math.log(2) + 2 * p.u * np.abs(y)
+
+
 def root(eqn, x, e, y, p):
     share = _from_the_cut(x[0], e[0])
     passed_on = np.where(share < 1, np.abs(y) * (1 - np.sqrt(1 - np.where(share < 1, share, 0))), np.inf)

@@ -34,6 +34,7 @@ _BEYOND, _BEFORE = of_complex.beyond_both, of_complex.before_one
 @primitive("sinh", kinds=MONOTONE, complex=of_complex.of_two(np.cosh))
 @primitive("tanh", kinds=MONOTONE | Kind.SATURATES, complex=of_complex.hyperbolic_tangent)
 @primitive("log", kinds=MONOTONE, complex=of_complex.logarithm)
+@primitive("log2", kinds=MONOTONE, complex=of_complex.logarithm_to_base_two)
 @primitive("sqrt", kinds=MONOTONE, complex=of_complex.root)
 def _monotone(eqn, x, e, y, p):
     low, high = (np.asarray(evaluated(eqn, x[0] + shift)) for shift in (-e[0], e[0]))
@@ -83,11 +84,6 @@ def _integer_power(eqn, x, e, y, p):
     else:
         passed_on = np.where(magnitude > e[0], (magnitude - e[0]) ** float(n) - magnitude ** float(n), np.inf)
     return passed_on + abs(n) * p.u * np.abs(y) + underflow(y, p)
-
-
-@primitive("one_minus_square", kinds=Kind.FUNCTION)
-def _one_minus_square(eqn, x, e, y, p):
-    return 2 * np.abs(x[0]) * e[0] + e[0] ** 2 + p.u * (x[0] ** 2 + np.abs(y))
 
 
 @primitive("pow", kinds=Kind.FUNCTION, complex=of_complex.power)

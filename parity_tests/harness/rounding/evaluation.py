@@ -21,6 +21,7 @@ from parity_tests.harness.numbers.tolerances import TO_TOLERANCE
 from parity_tests.harness.rounding import evaluation_indexing, evaluation_linear
 from parity_tests.harness.rounding.evaluation_convolutions import convolved, padded
 from parity_tests.harness.rounding.evaluation_products import contracted
+from parity_tests.harness.rounding.spelled_out import spelled_out
 
 
 def _scipy(name: str) -> Callable[..., np.ndarray]:
@@ -54,6 +55,7 @@ _FLOATING: dict[str, Callable[..., np.ndarray]] = {
     "div": np.divide,
     "exp": np.exp,
     "log": np.log,
+    "log2": np.log2,
     "sqrt": np.sqrt,
     "sin": np.sin,
     "cos": np.cos,
@@ -156,6 +158,10 @@ def _converted(x: np.ndarray, new_dtype: np.dtype, **_: Any) -> np.ndarray:
     return (np.real(x) if np.dtype(new_dtype).kind in "fiu" else x).astype(new_dtype)
 
 
+def _zeros(shape: Sequence[int], dtype: np.dtype, **_: Any) -> np.ndarray:
+    return np.zeros(tuple(shape), dtype)
+
+
 def _selected(which: np.ndarray, no: np.ndarray, yes: np.ndarray) -> np.ndarray:
     return np.where(which, yes, no)
 
@@ -178,6 +184,7 @@ _BY_PARAMETERS: dict[str, tuple[Callable[..., np.ndarray], Callable[..., bool]]]
     "pad": (padded, lambda eqn, x: _all_floating(x)),
     "dot_general": (contracted, lambda eqn, x: _all_floating(x)),
     "conv_general_dilated": (convolved, lambda eqn, x: _all_floating(x)),
+    "empty": (_zeros, lambda eqn, x: True),
     **evaluation_indexing.BY_PARAMETERS,
     **evaluation_linear.BY_PARAMETERS,
 }
@@ -264,9 +271,12 @@ _NO_CALL = frozenset((*_ANY, *_MOVED, *_FLOATING, *_REAL, *_REDUCED, *_BY_PARAME
 
 
 def called(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
-    """The jaxpr that a call runs (jit, custom_jvp_call, checkpoint, ...); None of any other primitive."""
+    """The jaxpr that a call runs (jit, custom_jvp_call, checkpoint, ...), or that an equation stands for; else None."""
     if eqn.primitive.name in _NO_CALL:
         return None
+    program = spelled_out(eqn)
+    if program is not None:
+        return program
     for key in ("call_jaxpr", "jaxpr", "fun_jaxpr"):
         inner = eqn.params.get(key)
         if inner is not None and isinstance(inner, core.ClosedJaxpr | core.Jaxpr):

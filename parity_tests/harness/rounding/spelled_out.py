@@ -1,0 +1,108 @@
+"""The programs that some equations stand for, in primitives that have rules.
+
+A newer JAX has one primitive, or one accurate function, where an older one has a formula. That formula is what other
+frameworks compute: it is followed here, so that bounds, terms and extended precision are the same under every JAX.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.extend import core
+
+from parity_tests.harness.jaxprs import is_hijax, lowered, source
+
+Formula = Callable[..., Any]  # operands -> result, or a sequence of them if the primitive has several
+
+
+def _polynomial(x: jax.Array, *coefficients: jax.Array) -> jax.Array:
+    """Horner's rule, as JAX and everybody else computes it; the coefficient of the highest power is the last one."""
+    y = coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        y = y * x + coefficient
+    return y
+
+
+def _one_minus_square(x: jax.Array) -> jax.Array:
+    return 1 - x * x
+
+
+def _exp_of_negative_square(x: jax.Array) -> jax.Array:
+    """exp(-x²), for which JAX splits x into two halves by its bits: a rounding of x moves them by more than itself."""
+    return jnp.exp(-(x * x))
+
+
+def _barrier(*x: jax.Array) -> Sequence[jax.Array]:
+    return x
+
+
+_BY_PRIMITIVE: dict[str, Formula] = {
+    "polynomial": _polynomial,
+    "one_minus_square": _one_minus_square,
+    "optimization_barrier": _barrier,
+}
+_BY_FUNCTION_OF_JAX: dict[str, Formula] = {"exp_neg_sq": _exp_of_negative_square}  # each a custom_jvp
+_MAY_BE = frozenset({*_BY_PRIMITIVE, "reduce", "custom_jvp_call"})
+
+# lax.reduce of several arrays at once, entry by entry independent of each other, is a reduction of each.
+_REDUCTIONS: dict[str, tuple[Callable[..., jax.Array], Callable[..., jax.Array]]] = {
+    "add": (jnp.add, jnp.sum),
+    "mul": (jnp.multiply, jnp.prod),
+    "max": (jnp.maximum, jnp.max),
+    "min": (jnp.minimum, jnp.min),
+    "and": (lax.bitwise_and, lax.reduce_and),
+    "or": (lax.bitwise_or, lax.reduce_or),
+}
+
+
+def spelled_out(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
+    """The program that an equation stands for; None if it stands for itself, or calls a program."""
+    if is_hijax(eqn):
+        return lowered(eqn)
+    return _program(eqn) if eqn.primitive.name in _MAY_BE else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _program(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
+    """One program for an equation, since what is known of the program's variables refers to them."""
+    formula = _formula(eqn)
+    if formula is None:
+        return None
+    return jax.make_jaxpr(formula)(*(jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars))
+
+
+def _formula(eqn: core.JaxprEqn) -> Formula | None:
+    if eqn.primitive.name == "reduce":
+        return _reduction(eqn)
+    if eqn.primitive.name == "custom_jvp_call":
+        function, by_jax = source(eqn.params["call_jaxpr"].jaxpr)
+        return _BY_FUNCTION_OF_JAX.get(function) if by_jax else None
+    return _BY_PRIMITIVE[eqn.primitive.name]
+
+
+def _reduction(eqn: core.JaxprEqn) -> Formula | None:
+    """Each result's own reduction, with its initial value; None where one is no sum, product or extremum of its own."""
+    body, axes = eqn.params["jaxpr"], tuple(eqn.params["dimensions"])
+    body = body.jaxpr if isinstance(body, core.ClosedJaxpr) else body
+    count = len(body.outvars)
+    by_result = {step.outvars[0]: step for step in body.eqns}
+    pairs = []
+    for i, result in enumerate(body.outvars):
+        step = by_result.get(result)
+        own = {body.invars[i], body.invars[count + i]}
+        if step is None or step.primitive.name not in _REDUCTIONS or set(step.invars) != own:
+            return None
+        pairs.append(_REDUCTIONS[step.primitive.name])
+
+    def formula(*operands: jax.Array) -> list[jax.Array]:
+        arrays, initial = operands[:count], operands[count:]
+        return [
+            combine(start, reduce(x, axes)) for (combine, reduce), x, start in zip(pairs, arrays, initial, strict=True)
+        ]
+
+    return formula
