@@ -49,6 +49,11 @@ def _while(interpret, eqn, *operands):
     of_test, of_body = p["cond_nconsts"], p["body_nconsts"]
     test_consts, body_consts = operands[:of_test], operands[of_test : of_test + of_body]
     carry = list(operands[of_test + of_body :])
-    while np.all(interpret(p["cond_jaxpr"], [*test_consts, *carry])[0]):
-        carry = interpret(p["body_jaxpr"], [*body_consts, *carry])
+    while np.any(again := interpret(p["cond_jaxpr"], [*test_consts, *carry])[0]):
+        after = interpret(p["body_jaxpr"], [*body_consts, *carry])
+        # Mapped by jax.vmap it has a condition for each example, and examples that have ended stay as they are.
+        carry = [
+            np.where(np.expand_dims(again, tuple(range(np.ndim(again), np.ndim(x)))), x, y)
+            for x, y in zip(after, carry, strict=True)
+        ]
     return carry

@@ -86,6 +86,11 @@ def _square(mp, x):
     return x * x
 
 
+@elementwise("one_minus_square")
+def _one_minus_square(mp, x):
+    return 1 - x * x
+
+
 @elementwise("pow")
 def _power(mp, x, y):
     if y == int(y):

@@ -14,6 +14,7 @@ from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.rounding.analysis import applied
 from parity_tests.harness.rounding.evaluation import called
 from parity_tests.harness.rounding.registry import Kind, has
+from parity_tests.harness.rounding.spelled_out import as_sum
 from parity_tests.harness.rounding.steps import Step
 
 _MOST = 8  # terms of one value; of a sum that has more, the longer side is taken as a whole
@@ -88,7 +89,7 @@ def _by_name(terms: list[Term], named: Sequence[Term]) -> list[Term]:
 
 def _terms(eqn, operands: list[list[Term]], named: Sequence[Term]) -> list[list[Term]]:
     name = eqn.primitive.name
-    inner = called(eqn)
+    inner = called(eqn) or as_sum(eqn)
     if inner is not None:
         return _interpret(inner.jaxpr, inner.consts, operands, named)
     if has(name, Kind.ADDS):

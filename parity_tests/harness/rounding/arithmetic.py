@@ -136,6 +136,12 @@ def _constant(eqn, x, e, y, p):
     return np.zeros(y.shape)
 
 
+@primitive("dce_sink", complex=BY_MODULUS)
+def _nothing(eqn, x, e, y, p):
+    """It has no results: it keeps its operands from being removed as unused."""
+    return []
+
+
 @primitive("empty", complex=BY_MODULUS)
 def _uninitialised(eqn, x, e, y, p):
     """Any number is right (JAX 0.11): what a program reads of it before it has written it has no bound."""

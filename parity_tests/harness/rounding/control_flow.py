@@ -127,9 +127,18 @@ def _while(eqn, operands, precision, interpret):
         ((again, uncertain),) = interpret(test.jaxpr, test.consts, [*test_consts, *carry], precision)
         if np.any(uncertain):
             raise NoRule("while (its condition depends on a value that rounding may change)")
-        if not again:
+        if not np.any(again):
             return carry
-        carry = interpret(body.jaxpr, body.consts, [*body_consts, *carry], precision)
+        after = interpret(body.jaxpr, body.consts, [*body_consts, *carry], precision)
+        # Mapped by jax.vmap it has a condition for each example, and examples that have ended stay as they are.
+        carry = after if np.all(again) else [_where(again, *pairs) for pairs in zip(after, carry, strict=True)]
+
+
+def _where(condition: np.ndarray, first: tuple, second: tuple) -> tuple:
+    """Values with their bounds, the first ones where the condition of their example, along their first axes, holds."""
+    (x, e), (y, bound) = first, second
+    of_example = np.expand_dims(condition, tuple(range(np.ndim(condition), x.ndim)))
+    return np.where(of_example, x, y), np.where(of_example, e, bound)
 
 
 @primitive("custom_linear_solve", kinds=Kind.CONTROL)

@@ -86,6 +86,11 @@ def _integer_power(eqn, x, e, y, p):
     return passed_on + abs(n) * p.u * np.abs(y) + underflow(y, p)
 
 
+@primitive("one_minus_square", kinds=Kind.FUNCTION)
+def _one_minus_square(eqn, x, e, y, p):
+    return 2 * np.abs(x[0]) * e[0] + e[0] ** 2 + p.u * (x[0] ** 2 + np.abs(y))
+
+
 @primitive("pow", kinds=Kind.FUNCTION, complex=of_complex.power)
 def _power(eqn, x, e, y, p):
     base, exponent = np.abs(x[0]), x[1]

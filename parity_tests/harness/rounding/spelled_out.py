@@ -28,10 +28,6 @@ def _polynomial(x: jax.Array, *coefficients: jax.Array) -> jax.Array:
     return y
 
 
-def _one_minus_square(x: jax.Array) -> jax.Array:
-    return 1 - x * x
-
-
 def _exp_of_negative_square(x: jax.Array) -> jax.Array:
     """exp(-x²), for which JAX splits x into two halves by its bits: a rounding of x moves them by more than itself."""
     return jnp.exp(-(x * x))
@@ -43,11 +39,13 @@ def _barrier(*x: jax.Array) -> Sequence[jax.Array]:
 
 _BY_PRIMITIVE: dict[str, Formula] = {
     "polynomial": _polynomial,
-    "one_minus_square": _one_minus_square,
     "optimization_barrier": _barrier,
 }
 _BY_FUNCTION_OF_JAX: dict[str, Formula] = {"exp_neg_sq": _exp_of_negative_square}  # each a custom_jvp
-_MAY_BE = frozenset({*_BY_PRIMITIVE, "reduce", "custom_jvp_call"})
+
+# Primitives whose bound is their own, as sums: the terms of a derivative that people forget one of. The derivative of
+# tanh is one_minus_square of its result, and was g (1 - y) + g (1 - y) y before JAX 0.11.
+_AS_SUMS: dict[str, Formula] = {"one_minus_square": lambda x: (1 - x) + (1 - x) * x}
 
 # lax.reduce of several arrays at once, entry by entry independent of each other, is a reduction of each.
 _REDUCTIONS: dict[str, tuple[Callable[..., jax.Array], Callable[..., jax.Array]]] = {
@@ -67,22 +65,37 @@ def spelled_out(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
     return _program(eqn) if eqn.primitive.name in _MAY_BE else None
 
 
+def as_sum(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
+    """The program that adds up what a primitive computes as a whole; None of a primitive that is no such sum."""
+    formula = _AS_SUMS.get(eqn.primitive.name)
+    return None if formula is None else _traced(formula, eqn)
+
+
 @functools.lru_cache(maxsize=1024)
 def _program(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
     """One program for an equation, since what is known of the program's variables refers to them."""
     formula = _formula(eqn)
-    if formula is None:
-        return None
+    return None if formula is None else _traced(formula, eqn)
+
+
+def _traced(formula: Formula, eqn: core.JaxprEqn) -> core.ClosedJaxpr:
     return jax.make_jaxpr(formula)(*(jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars))
 
 
 def _formula(eqn: core.JaxprEqn) -> Formula | None:
-    if eqn.primitive.name == "reduce":
-        return _reduction(eqn)
+    if eqn.primitive.name in _BY_PARAMETERS:
+        return _BY_PARAMETERS[eqn.primitive.name](eqn)
     if eqn.primitive.name == "custom_jvp_call":
         function, by_jax = source(eqn.params["call_jaxpr"].jaxpr)
         return _BY_FUNCTION_OF_JAX.get(function) if by_jax else None
     return _BY_PRIMITIVE[eqn.primitive.name]
+
+
+def _subtracted(eqn: core.JaxprEqn) -> Formula:
+    """The updates of a scatter-sub, added with their signs changed."""
+    names = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode")
+    params = {name: eqn.params[name] for name in names}
+    return lambda x, indices, updates: lax.scatter_add(x, indices, -updates, **params)
 
 
 def _reduction(eqn: core.JaxprEqn) -> Formula | None:
@@ -106,3 +119,10 @@ def _reduction(eqn: core.JaxprEqn) -> Formula | None:
         ]
 
     return formula
+
+
+_BY_PARAMETERS: dict[str, Callable[[core.JaxprEqn], Formula | None]] = {
+    "reduce": _reduction,
+    "scatter-sub": _subtracted,
+}
+_MAY_BE = frozenset({*_BY_PRIMITIVE, *_BY_PARAMETERS, "custom_jvp_call"})
