@@ -131,7 +131,7 @@ def _position(eqn, x, e, y, p):
     return np.where(may, np.abs(places - winner), 0).max(axis)
 
 
-@primitive("iota", "empty2", kinds=Kind.CONSTANT)
+@primitive("iota", "empty2", "platform_index", kinds=Kind.CONSTANT)
 def _constant(eqn, x, e, y, p):
     return np.zeros(y.shape)
 

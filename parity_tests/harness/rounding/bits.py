@@ -60,16 +60,26 @@ def _read_as_number(x, e, y):
     return np.where(has_its_sign, change(y, low, high), np.inf)
 
 
-@primitive("shift_right_arithmetic")
+@primitive("shift_right_arithmetic", "shift_right_logical")
 def shifted_right(eqn, x, e, y, p):
-    """The right shift of signed integers, floor(a / 2^n), which is monotone."""
+    """The right shift of integers, floor(a / 2^n), which is monotone; the logical one of what has no sign only."""
     if np.any(e[1]):
-        raise NoRule("shift_right_arithmetic (by what rounding may change)")
+        raise NoRule(f"{eqn.primitive.name} (by what rounding may change)")
+    if eqn.primitive.name == "shift_right_logical" and np.any((x[0].astype(float) < e[0]) & (e[0] > 0)):
+        raise NoRule("shift_right_logical (of an integer that rounding may make negative)")
     unit = 2.0 ** x[1].astype(float)
     info = np.iinfo(y.dtype)
     low, high = (np.clip(x[0].astype(float) + shift, info.min, info.max) for shift in (-e[0], e[0]))
     changed = change(y.astype(float), np.floor(low / unit), np.floor(high / unit))
     return np.where(e[0] > 0, changed, 0.0)
+
+
+@primitive("shift_left", "population_count", "clz", "mulhi", "reduce_xor")
+def of_bits(eqn, x, e, y, p):
+    """Exact, since an integer has no rounding; any of them may be anything where rounding may change one bit."""
+    if any(map(np.any, e)):
+        raise NoRule(f"{eqn.primitive.name} (of the bits of an integer that rounding may change)")
+    return np.zeros(y.shape)
 
 
 @primitive("and", "or", "not", "xor", "reduce_and", "reduce_or")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import types
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,10 +112,10 @@ _OWN: dict[types.ModuleType, dict[str, Call]] = {
         "astype": _called(X, FLOAT64),
         "bincount": _called(PLACES, X, length=3),
         "broadcast_to": _called(X, (2, 3)),
-        "choose": _called(PLACES, [X, Y, Z]),
+        "choose": _called(PLACES, [X, Y, Z], mode="clip"),
         "compress": _called(SIGNS, X, size=2),
         "cov": _called(A),
-        "dsplit": _called(IMAGE[0], 2),
+        **{name: _called(IMAGE[0], 2) for name in ("split", "array_split", "dsplit", "hsplit", "vsplit")},
         "einsum": _called("ij,j->i", A, X),
         "extract": _called(SIGNS, X, size=2),
         "fill_diagonal": _called(A, X, inplace=False),
@@ -140,6 +139,7 @@ _OWN: dict[types.ModuleType, dict[str, Call]] = {
         "setdiff1d": _called(X, Y, size=3),
         "setxor1d": _called(X, Y, size=6),
         "swapaxes": _called(A, 0, 1),
+        "tri": _called(3, dtype=FLOAT64),
         "union1d": _called(X, Y, size=6),
         **{
             name: _called(X, size=3)
@@ -183,12 +183,12 @@ _OWN: dict[types.ModuleType, dict[str, Call]] = {
         ),
         "conv_general_dilated_patches": _called(IMAGE, (2, 2), (1, 1), "SAME"),
         "conv_transpose": _called(
-            IMAGE.transpose(0, 2, 3, 1), KERNEL.transpose(2, 3, 0, 1)[..., :2], (1, 1), "SAME", dimension_numbers=_NHWC
+            IMAGE.transpose(0, 2, 3, 1), KERNEL.transpose(2, 3, 1, 0), (1, 1), "SAME", dimension_numbers=_NHWC
         ),
         "conv_with_general_padding": _called(IMAGE, KERNEL, (1, 1), "SAME", None, None),
         "convert_element_type": _called(X, FLOAT64),
         "custom_linear_solve": _called(lambda x: 2 * x, X, lambda _, b: b / 2, symmetric=True),
-        "custom_root": _called(lambda x: x**2 - 2, X, lambda f, x: x, lambda g, y: y / g(1.0)),
+        "custom_root": _called(lambda x: x - 2 * X, X, lambda f, x: x - f(x), lambda g, y: y / g(jnp.ones(3))),
         "dot_general": _called(A, A, (((1,), (0,)), ((), ()))),
         "dynamic_index_in_dim": _called(A, 1),
         "dynamic_slice": _called(A, (1, 1), (2, 2)),
@@ -217,6 +217,7 @@ _OWN: dict[types.ModuleType, dict[str, Call]] = {
         **{name: _OF_AXIS_0 for name in ("reduce_max", "reduce_min", "reduce_prod", "reduce_sum")},
         "reduce_precision": _called(X, 8, 23),
         "reduce_window": _called(A, -np.inf, lax.max, (2, 2), (1, 1), "VALID"),
+        "reshape": _called(A, (9,)),
         "rev": _OF_AXIS_0,
         "scan": _called(lambda c, x: (c * x, c + x), np.array(0.5), X),
         **{
@@ -282,7 +283,8 @@ NOT_CALLED: dict[types.ModuleType, dict[str, str]] = {
         ),
         "composite": _MAKES,
         "ragged_dot_general": "is what `ragged_dot` calls",
-        "rng_uniform": "draws random numbers",
+        **dict.fromkeys(("rng_uniform", "rng_bit_generator", "random_gamma_grad"), "is of random numbers"),
+        "scaled_dot": "takes numbers of 8 bits",
     },
     jnp.linalg: {},
 }
@@ -296,20 +298,19 @@ def functions_of(module: types.ModuleType) -> Iterator[tuple[str, Callable]]:
             yield name, f
 
 
-def call_of(module: types.ModuleType, name: str, f: Callable) -> Call:
-    """A call that a function does not refuse.
+def call_of(module: types.ModuleType, name: str, f: Callable) -> tuple[Call, core.ClosedJaxpr]:
+    """A call that a function does not refuse, and the function's jaxpr.
 
     Raises:
         LookupError: it refuses all of them.
     """
     own = _OWN[module].get(name)
+    refusals = []
     for call in _COMMON if own is None else [own]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of deprecations
-            try:
-                call.program(f)
-            except Exception as error:
-                last = error
-            else:
-                return call
-    raise LookupError(f"{module.__name__}.{name} refuses every call of jax_functions: {last!r}; give it one of its own")
+        try:
+            return call, call.program(f)
+        except Exception as error:
+            refusals.append(error)
+    raise LookupError(
+        f"{module.__name__}.{name} refuses every call of jax_functions; give it one of its own there"
+    ) from ExceptionGroup("refusals", refusals)
