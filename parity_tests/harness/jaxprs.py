@@ -111,8 +111,7 @@ def has_custom_vjp(jaxpr: core.Jaxpr) -> bool:
 def has_primitive(jaxpr: core.Jaxpr, prefix: str | tuple[str, ...]) -> bool:
     """True if the name of a primitive among the equations starts with this, or with one of these."""
     return any(
-        name_of(eqn).startswith(prefix)
-        or any(has_primitive(sub, prefix) for sub in subprograms(eqn))
+        name_of(eqn).startswith(prefix) or any(has_primitive(sub, prefix) for sub in subprograms(eqn))
         for eqn in jaxpr.eqns
     )
 

@@ -29,6 +29,7 @@ from jax.extend import core
 
 from parity_tests.harness.candidates import jax_arithmetic, jax_common_sizes
 from parity_tests.harness.exceptions.defects import message_of
+from parity_tests.harness.jaxprs import is_hijax, lowered
 
 MOST = 512  # programs that are kept
 
@@ -38,6 +39,7 @@ _CALLS = {
     "custom_vjp_call": "call_jaxpr",
     "closed_call": "call_jaxpr",
     "checkpoint": "jaxpr",
+    "eval_jaxpr": "call_jaxpr",  # of JAX 0.12: the primal of a custom_vjp that is a hijax primitive
 }
 
 # The errors of a custom_vjp that is differentiated in forward mode, which do not depend on values.
@@ -78,7 +80,7 @@ class Programs:
 
         for eqn in jaxpr.eqns:
             operands = [read(atom) for atom in eqn.invars]
-            inner = eqn.params.get(_CALLS.get(eqn.primitive.name, ""))
+            inner = lowered(eqn) if is_hijax(eqn) else eqn.params.get(_CALLS.get(eqn.primitive.name, ""))
             if inner is not None:
                 body, its = (inner.jaxpr, inner.consts) if isinstance(inner, core.ClosedJaxpr) else (inner, ())
                 results = self._run(body, its, operands)

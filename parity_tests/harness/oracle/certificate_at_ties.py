@@ -282,6 +282,5 @@ def _chooses(jaxpr: core.Jaxpr) -> bool:
 def _has(jaxpr: core.Jaxpr, primitive: str) -> bool:
     """Return whether a primitive is among the equations of a jaxpr, or of those that it calls."""
     return any(
-        eqn.primitive.name == primitive or any(_has(sub, primitive) for sub in subprograms(eqn))
-        for eqn in jaxpr.eqns
+        eqn.primitive.name == primitive or any(_has(sub, primitive) for sub in subprograms(eqn)) for eqn in jaxpr.eqns
     )

@@ -205,7 +205,8 @@ def test_where_a_solver_gives_up_nothing_is_said(monkeypatch):
 def test_second_derivatives_of_jax_that_are_wrong(primal, signature, domains):
     """See docs/found.md. The first derivatives are right."""
     rows = certificates(spec_of(primal, signature, domains=domains), "vjp", "vjp_of_vjp")
-    assert [*map(wrong, rows.values())] == [False, True]
+    mended = primal is jax.scipy.special.i1 and hasattr(jax.lax, "polynomial")  # in JAX 0.11
+    assert [*map(wrong, rows.values())] == [False, not mended]
 
 
 # ELU as a double `where`, which is smooth at 0: JAX's rule of `minimum` makes one half of its slope there.

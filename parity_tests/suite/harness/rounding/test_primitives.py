@@ -95,6 +95,7 @@ EXAMPLES: dict[str, Example] = {
     "ceil": (lax.ceil, (X,)),
     "round": (jnp.round, (X,)),
     "iota": (lambda: lax.iota(np.float64, 3), ()),
+    "platform_index": (lambda: lax.platform_dependent(default=lambda: 0.0, cpu=lambda: 1.0), ()),
     "scan": (_scanned, (X,)),
     "while": (lambda x: lax.while_loop(lambda c: c < 3, lambda c: c + 1, x), (SCALAR,)),
     "cond": (lambda x: lax.cond(x > 0, jnp.sin, jnp.cos, x), (SCALAR,)),
@@ -105,6 +106,7 @@ EXAMPLES: dict[str, Example] = {
     "igammac": (lax.igammac, (ROW, ROW)),
     "regularized_incomplete_beta": (lax.betainc, (ROW, ROW, ROW)),
     "pow": (lax.pow, (ROW, ROW)),
+    "nextafter": (lax.nextafter, (ROW, ROW)),
     "atan2": (lax.atan2, (ROW, ROW)),
     **{
         name: (getattr(lax, name), (ROW,))
@@ -115,8 +117,11 @@ EXAMPLES: dict[str, Example] = {
         )
     },
 }
+# Of JAX 0.11 and later; an older one has no such function, and its programs no such primitive.
+NEWER = ("log2", "one_minus_square")
+EXAMPLES |= {name: (getattr(lax, name), (ROW,)) for name in NEWER if hasattr(lax, name)}
 # Of other versions of JAX, or internal to its kernels: this one has no function that makes them.
-ABSENT = {"copy_p", "expand_dims", "one_minus_square", "empty2"}
+ABSENT = {"copy_p", "expand_dims", "empty2", *(name for name in NEWER if not hasattr(lax, name))}
 LEAST = {"acosh": 1.0}  # where a function is defined: from here on, by less than 1
 
 
