@@ -42,9 +42,12 @@ _CALLS = {
     "eval_jaxpr": "call_jaxpr",  # of JAX 0.12: the primal of a custom_vjp that is a hijax primitive
 }
 
-# The errors of a custom_vjp that is differentiated in forward mode, which do not depend on values.
-_NO_VALUES = (
+# The errors of a custom_vjp that is differentiated in forward mode, which do not depend on values. The last two are
+# JAX's where it is a hijax primitive: its linearized form has no rule of its own.
+NO_FORWARD_MODE = (
     r"can't apply forward-mode .* to a custom_vjp function|Differentiation rule for 'custom_lin' not implemented"
+    r"|Differentiation rule for 'call_hi_primitive_linearized' not implemented"
+    r"|fallback_linearize_rule\(\) got multiple values for argument '_prim'"
 )
 
 
@@ -60,7 +63,7 @@ class Programs:
         try:
             closed, shapes = jax.make_jaxpr(f, return_shape=True)(*args)
         except Exception as error:
-            if re.search(_NO_VALUES, message_of(error)):
+            if re.search(NO_FORWARD_MODE, message_of(error)):
                 raise
             return f(*args)  # it branches on values, or it raises the error outside of tracing, too
         if closed.effects:
