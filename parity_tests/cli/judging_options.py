@@ -17,7 +17,10 @@ QuickOption = Annotated[
     bool, typer.Option("--quick", help="The most telling samples, float64 and bfloat16, no costly checks.")
 ]
 DtypeOption = Annotated[list[str] | None, typer.Option("--dtype", help="Only this dtype; repeat for more.")]
-DeviceOption = Annotated[list[str] | None, typer.Option("--device", help="cpu or cuda; by default all there are.")]
+DeviceOption = Annotated[
+    list[str] | None,
+    typer.Option("--device", help="Any of PyTorch's: cpu, cuda:1, mps, xpu; by default cpu, and cuda if it is there."),
+]
 SeedOption = Annotated[
     int,
     typer.Option(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from parity_tests.cli.expression import matching
 from parity_tests.cli.report_files import ReportFiles, report_files
-from parity_tests.harness.names import CHECKS, COSTLY, DEVICES, FORMATS, ON_REQUEST, one_of, selected
+from parity_tests.harness.names import CHECKS, COSTLY, FORMATS, ON_REQUEST, selected
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,4 @@ class Options:
             matching(self.match, self._selectable)
         if self.dtypes:
             selected("dtype", self.dtypes, FORMATS)
-        for device in self.devices:
-            one_of("device", device, DEVICES)
         return report_files(self.json, self.html, self.markdown, self.junit)

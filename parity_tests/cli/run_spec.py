@@ -31,7 +31,7 @@ class Survey:
 
     Attributes:
         environment: see `Report`; of the devices that are there.
-        cuda_missing: why CUDA cannot be judged, if it is asked for.
+        cuda_missing: why CUDA cannot be judged, if nobody has said on which devices to judge.
         catches: `Check.catches` by check.
         left_out: what a quick run leaves out, as a line; empty of any other.
         positions: of the candidates that can be called, among all.
@@ -68,6 +68,7 @@ class RunSpec:
         failures: the folder for reproducers.
         start: the folder where the paths begin that are relative, if the current one may be another by now.
         devices: those of all orders of the run, of which a survey tells.
+        asked: were they named? Then all of them must be there.
         last_run: what failed in the last run is judged first.
         alone: whether what passed in it is left out.
     """
@@ -83,6 +84,7 @@ class RunSpec:
     failures: Path
     start: Path = Path()
     devices: tuple[str, ...] = ("cpu",)
+    asked: bool = False
     last_run: LastRun = field(default_factory=LastRun)
     alone: bool = False
 
@@ -95,8 +97,15 @@ class RunSpec:
         """The spec and all candidates, those of other orders included.
 
         Raises:
-            CannotLoad: they cannot be used.
+            CannotLoad: they cannot be used, or a device that was named is not there.
         """
+        from parity_tests.harness.numbers import devices
+
+        try:
+            for device in self.devices if self.asked else ():
+                devices.check(device)
+        except ValueError as error:
+            raise CannotLoad(str(error)) from None
         return self.source.load()
 
     def oracles(self, spec: OpSpec) -> Oracles:
@@ -159,14 +168,14 @@ class RunSpec:
         """
         from parity_tests.harness.checks import CHECKS
         from parity_tests.harness.judging.selection import left_out
-        from parity_tests.harness.numbers.numerics import cuda_missing
+        from parity_tests.harness.numbers import devices
         from parity_tests.harness.report.environment import environment
 
         try:
             precisions = self.precisions(spec)
         except ValueError as error:
             raise CannotLoad(str(error)) from error
-        missing = cuda_missing() if "cuda" in self.devices else None
+        missing = devices.missing("cuda") if "cuda" in self.devices else None
         present = tuple(device for device in self.devices if device != "cuda" or not missing)
         whole = replace(self, last_run=LastRun(), alone=False).plan(spec, candidates)
         of_devices = {device: replace(self, device=device, alone=True).plan(spec, candidates) for device in present}

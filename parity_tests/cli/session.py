@@ -138,7 +138,8 @@ class Session:
         asked = options.last_failed or options.failed_first
         last_run = recall(source) if asked else LastRun()
         alone = options.last_failed
-        return [RunSpec(source, None, device, *how, options.start, wanted, last_run, alone) for device in wanted]
+        where = options.start, wanted, bool(options.devices)
+        return [RunSpec(source, None, device, *how, *where, last_run, alone) for device in wanted]
 
     def _judge_here(self) -> None:
         with budget(self._options.budget, self._hangs, COULD_NOT_RUN) as (deadline, check_time):
@@ -205,14 +206,8 @@ class Session:
                 self._report.add(event)
 
     def _present(self, survey: Survey, orders: list[RunSpec]) -> list[RunSpec]:
-        """The orders for devices that are there; the report has what else is known once the source is loaded.
-
-        Raises:
-            CannotLoad: a device that was asked for is missing.
-        """
+        """The orders for devices that are there; the report has what else is known once the source is loaded."""
         report, missing = self._report, survey.cuda_missing
-        if missing and self._options.devices:
-            raise CannotLoad(f"device cuda cannot be judged here: {missing}")
         report.environment.update(survey.environment)
         for line in (f"{CUDA_MISSING}{missing}" if missing else "", survey.left_out):
             if line:

@@ -21,14 +21,12 @@ from parity_tests.harness.judging import hints, remedies
 from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.judging.references import spec_of
 from parity_tests.harness.judging.selection import (
-    DEVICES,
     left_out,
-    one_of,
     select_checks,
     select_precisions,
     select_samples,
 )
-from parity_tests.harness.numbers.numerics import cuda_missing
+from parity_tests.harness.numbers import devices
 from parity_tests.harness.oracle.oracle import OracleError
 from parity_tests.harness.report.environment import environment
 from parity_tests.harness.report.progress import shown
@@ -112,7 +110,7 @@ def crosscheck(
             also the names and axes of its inputs, "x: (n,d), w: (d)", to judge at many sizes.
         checks, dtypes: which ones (see `gradparity checks`, and `OpSpec.dtypes`); by default all checks but those that
             are run on request only, and the spec's dtypes.
-        device: "cpu" or "cuda".
+        device: on which the candidate runs, "cpu", "cuda:1", "mps" or any other that PyTorch has. The oracle is on the CPU.
         seed: of the random inputs, cotangents and tangents.
         limits: checks that every candidate is known to fail, each with the reason; they must fail. By default what its
             author declared by PyTorch's own means (no `jvp`, no vmap rule, `once_differentiable`) and what PyTorch
@@ -173,9 +171,10 @@ def crosscheck(
 def _check_where_and_how_long(device: str, budget: float | None) -> None:
     if budget is not None and not budget >= 0:
         raise ValueError(f"crosscheck: budget must be a number of seconds, got {budget!r}")
-    missing = cuda_missing() if one_of("device", device, DEVICES) == "cuda" else None
-    if missing:
-        raise ValueError(f"crosscheck: device 'cuda' cannot be judged here: {missing}")
+    try:
+        devices.check(device)
+    except ValueError as error:
+        raise ValueError(f"crosscheck: {error}") from None
 
 
 def _collect(rows: Iterable[Row | None], report: Report, move_on: Callable[[Row], None], check_time: Check) -> None:

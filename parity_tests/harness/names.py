@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-DEVICES = ("cpu", "cuda")
+DEVICES = ("cpu", "cuda")  # where nobody names any; see `numbers.devices` for all that there are
 
 # Every check, in the order in which they run, with its `Check.maps`: a line registers `checks/<name>.py`.
 MAPS: dict[str, tuple[str, ...]] = {

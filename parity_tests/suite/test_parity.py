@@ -12,15 +12,15 @@ from parity_tests.catalog.attn import candidate as attn_candidate
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.findings import Verdict
+from parity_tests.harness.numbers.devices import missing
 from parity_tests.harness.numbers.formats import PRECISIONS
-from parity_tests.harness.numbers.numerics import cuda_missing
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import ORACLE, Row
 from parity_tests.harness.report.text import as_text
 from parity_tests.suite.conftest import run_attn
 from parity_tests.suite.rotation import rotating
 
-CUDA_MISSING = cuda_missing()
+CUDA_MISSING = missing("cuda")
 DEVICES = ("cpu",) if CUDA_MISSING else ("cpu", "cuda")
 EXPLICIT = ("attn_function", "attn_native")
 # Of the explicit formulas in float64 these take two thirds of the time; test_agrees has them.

@@ -11,13 +11,16 @@ import numpy as np
 import torch
 from rich.table import Table
 
-from parity_tests.harness.numbers.numerics import cuda_missing, settings
+from parity_tests.harness.names import DEVICES
+from parity_tests.harness.numbers import devices
+from parity_tests.harness.numbers.numerics import jax_missing, settings
 from torch_impl.native.build import library_path, toolchain_missing
 
 
 def doctor() -> Table:
     """A table of devices, versions, compiler and precision defaults, and whether each is in order."""
-    missing = cuda_missing()  # first, since it keeps JAX from reserving the GPU's memory
+    missing = devices.missing("cuda")
+    without_jax = jax_missing("cuda")  # first, since it keeps JAX from reserving the GPU's memory
     grid = Table(title="gradparity doctor", title_justify="left")
     for column in ("what", "found", "meaning"):
         grid.add_column(column)
@@ -27,7 +30,11 @@ def doctor() -> Table:
     grid.add_row("PyTorch", f"{torch.__version__}, {', '.join(torch_devices)}", "the candidates; 2.11 or later")
     grid.add_row("NumPy", np.__version__, "the bridge between them")
     grid.add_row("judge on cpu", "yes", f"{os.cpu_count()} cores, {torch.get_num_threads()} torch threads")
-    grid.add_row("judge on cuda", "no" if missing else "yes", missing or "both frameworks see the GPU")
+    candidates = "all candidates" if without_jax is None else f"all candidates but those in JAX: {without_jax}"
+    grid.add_row("judge on cuda", "no" if missing else "yes", missing or candidates)
+    for name in devices.available():
+        if name not in DEVICES:
+            grid.add_row(f"judge on {name}", "yes", f"with --device {name}; all candidates but those in JAX")
     missing, library = toolchain_missing(), library_path()
     grid.add_row("compiler, ninja", "no" if missing else "yes", missing or "the native operators can be compiled")
     built = f"{library}" if library.exists() else "compiled at first use, about 20 s, once"

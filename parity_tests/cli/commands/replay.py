@@ -15,10 +15,10 @@ from parity_tests.cli.sources.case_files import CaseFile
 from parity_tests.cli.sources.source import FailedCandidate, Source, SourceCommand
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.judging.judge import Plan, judge_at
-from parity_tests.harness.judging.selection import DEVICES, one_of, select_checks, select_precisions
+from parity_tests.harness.judging.selection import one_of, select_checks, select_precisions
 from parity_tests.harness.judging.verdicts import NO_EVIDENCE
+from parity_tests.harness.numbers import devices
 from parity_tests.harness.numbers.formats import COMPLEX
-from parity_tests.harness.numbers.numerics import cuda_missing
 from parity_tests.harness.report.environment import environment
 from parity_tests.harness.report.printable import in_a_line
 from parity_tests.harness.report.report import Report
@@ -40,8 +40,8 @@ def replay(path: Path, case: Path | None = None, commands: Sequence[SourceComman
         The report, of one row, and whether the failure is gone.
 
     Raises:
-        ReplayError, CannotLoad: the file, or the candidate's source, cannot be used.
-        ValueError: what the file names is not there: a candidate, a check, a device.
+        ReplayError, CannotLoad: the file, or the candidate's source, cannot be used, or the device is not there.
+        ValueError: what the file names is not there: a candidate, a check.
         OracleError: the primal does not run at these arrays.
     """
     facts, arrays = read(path)
@@ -52,10 +52,10 @@ def replay(path: Path, case: Path | None = None, commands: Sequence[SourceComman
     one_of("candidate", facts["candidate"], names)
     same = [i for i, name in enumerate(names) if name == facts["candidate"]]  # two lambdas have the same name
     candidate = candidates[facts["position"] if facts["position"] in same else same[0]]
-    one_of("device", facts["device"], DEVICES)
-    missing = cuda_missing() if facts["device"] == "cuda" else None
-    if missing:
-        raise ReplayError(f"{path}: device cuda cannot be judged here: {missing}")
+    try:
+        devices.check(facts["device"])
+    except ValueError as error:
+        raise ReplayError(f"{path}: {error}") from None
     plan = Plan(
         spec=spec,
         candidates=[candidate],

@@ -22,7 +22,7 @@ from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused, i
 from parity_tests.harness.exceptions.defects import message_of
 from parity_tests.harness.jaxprs import has_custom_vjp
 from parity_tests.harness.numbers import conversion
-from parity_tests.harness.numbers.numerics import pinned_jax
+from parity_tests.harness.numbers.numerics import jax_missing, pinned_jax
 
 Arrays = tuple[jax.Array, ...]
 
@@ -344,8 +344,15 @@ def _chosen(outputs: Arrays, present: Sequence[bool]) -> Arrays:
 
 
 def _pinned(tensors: Sequence[torch.Tensor]) -> contextlib.AbstractContextManager[None]:
-    """Pin JAX's settings in this thread: they are thread-local, and a check may run a candidate in several threads."""
-    return pinned_jax(tensors[0].device.type)
+    """Pin JAX's settings in this thread: they are thread-local, and a check may run a candidate in several threads.
+
+    Raises:
+        Refused: JAX does not run where the tensors are.
+    """
+    device = tensors[0].device
+    if (missing := jax_missing(device.type)) is not None:
+        raise Refused(missing, Reason.OUT_OF_REACH)
+    return pinned_jax(str(device))
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ _FLOAT32, _SHORT = PRECISIONS["float32"], (PRECISIONS["bfloat16"], PRECISIONS["f
 def _run(trial: Trial) -> Iterator[Finding]:
     if trial.oracle.is_complex:
         raise NotApplicable(CHECK.real_only)
-    if not trial.oracle.spec.exists_in(_FLOAT32.name):
+    if not trial.exists_in(_FLOAT32):
         raise NotApplicable(f"its inputs are of {_FLOAT32.name}, in which OpSpec.dtypes says that there is no operator")
     refusal: Refused | None = None
     asked = False
@@ -58,8 +58,12 @@ def _has(device: str, precision: Precision) -> bool:
     """Whether autocast to a format is more than a warning on a device."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with torch.autocast(device, getattr(torch, precision.name)):
-            return torch.is_autocast_enabled(device)
+        with _autocast(device, precision):
+            return torch.is_autocast_enabled(torch.device(device).type)
+
+
+def _autocast(device: str, precision: Precision, enabled: bool = True) -> torch.autocast:
+    return torch.autocast(torch.device(device).type, getattr(torch, precision.name), enabled=enabled)
 
 
 def _under_autocast(trial: Trial, precision: Precision, inside: bool) -> Iterator[Finding]:
@@ -71,7 +75,7 @@ def _under_autocast(trial: Trial, precision: Precision, inside: bool) -> Iterato
     tensors = given.tensors(args)
     where = f"under autocast to {precision.name}"
     try:
-        with torch.autocast(trial.device, getattr(torch, precision.name)), under(where):
+        with _autocast(trial.device, precision), under(where):
             graph = candidate.record(tensors[:count])
     except RuntimeError as error:
         reference = replaced(trial.oracle.spec, constants, trial.oracle.params)
@@ -81,7 +85,7 @@ def _under_autocast(trial: Trial, precision: Precision, inside: bool) -> Iterato
     outputs = trial.counted("forward", graph.outputs)
     cotangents = [w.to(y.dtype) for w, y in zip(tensors[count:], outputs, strict=True)]
     of_backward = f"{where}, the backward {'inside' if inside else 'outside'} of it"
-    with torch.autocast(trial.device, getattr(torch, precision.name), enabled=inside), under(of_backward):
+    with _autocast(trial.device, precision, inside), under(of_backward):
         gradients = graph.vjp(cotangents)
     if not inside:  # the forward is the same
         yield from in_either(exact, _FLOAT32, outputs, where, "of autocast")
@@ -91,7 +95,7 @@ def _under_autocast(trial: Trial, precision: Precision, inside: bool) -> Iterato
 
 def _raises(reference: Candidate, tensors: Sequence[torch.Tensor], precision: Precision) -> bool:
     try:
-        with torch.autocast(tensors[0].device.type, getattr(torch, precision.name)):
+        with _autocast(str(tensors[0].device), precision):
             reference.record(tensors)
     except RuntimeError:
         return True

@@ -16,6 +16,7 @@ from parity_tests.harness.candidates.torch_candidate import Refused, refusals
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Fact
+from parity_tests.harness.numbers import devices
 
 _OTHER_DEVICE = r"expected device \w+|same device|different devices"
 
@@ -59,7 +60,7 @@ class _Described:
     def _described(self, x):
         if x is None:
             return "None"
-        where = "where its inputs are" if x.device.type == self.device else f"on {x.device.type}"
+        where = "where its inputs are" if devices.is_on(x, self.device) else f"on {x.device.type}"
         return f"{x.dtype} of shape {tuple(x.shape)} {where}"
 
 

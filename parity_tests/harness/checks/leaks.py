@@ -7,10 +7,11 @@ import torch
 
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.findings import Fact
+from parity_tests.harness.numbers import devices
 
 _WARM_UP = 4
 _CALLS = 100
-_UNITS = {"cpu": (("live tensors", ""),), "cuda": (("live tensors", ""), ("memory of the GPU", " bytes"))}
+_TENSORS, _MEMORY = "live tensors", "memory of the device"
 
 
 def _run(trial):
@@ -29,8 +30,8 @@ def _run(trial):
         for i in range(_CALLS):  # a backward may free what a forward alone, as in a validation, leaves behind
             call(backward=i % 2)
         after = _live(trial.device)
-    for what, unit in _UNITS[trial.device]:
-        grown = after[what] - before[what]
+    for what, number in after.items():
+        grown, unit = number - before[what], " bytes" * (what == _MEMORY)
         # A bounded cache may still fill up; a leak takes something with every call, or with every other one.
         yield Fact(what, grown < _CALLS // 2, f"grows by {grown}{unit} over {_CALLS} calls")
 
@@ -47,9 +48,13 @@ def _collector_off():
 
 
 def _live(device):
-    """The objects that are alive and were made since the last collection: only they can become more."""
+    """The objects that are alive and were made since the last collection: only they can become more.
+
+    And the bytes that tensors take on the device, where PyTorch counts them.
+    """
     tensors = sum(issubclass(type(x), torch.Tensor) for x in gc.get_objects(generation=0))
-    return {"live tensors": tensors, "memory of the GPU": torch.cuda.memory_allocated() if device == "cuda" else 0}
+    memory = devices.memory_allocated(device)
+    return {_TENSORS: tensors} if memory is None else {_TENSORS: tensors, _MEMORY: memory}
 
 
 CHECK = Check(

@@ -30,13 +30,12 @@ _FLOAT32, _SHORT = PRECISIONS["float32"], (PRECISIONS["bfloat16"], PRECISIONS["f
 def _run(trial: Trial) -> Iterator[Finding]:
     if trial.oracle.is_complex:
         raise NotApplicable(CHECK.real_only)
-    spec, names = trial.oracle.spec, trial.oracle.inputs
+    names = trial.oracle.inputs
     if len(names) < 2:
         raise NotApplicable("it has one input, so its dtypes cannot be mixed")
-    formats = [precision for precision in _SHORT if spec.exists_in(precision.name)]
-    if not formats or not spec.exists_in(_FLOAT32.name):
-        lacking = "a format of 16 bits" if spec.exists_in(_FLOAT32.name) else _FLOAT32.name
-        raise NotApplicable(f"OpSpec.dtypes says that there is no operator in {lacking}")
+    formats = list(filter(trial.exists_in, _SHORT))
+    if absent := trial.absent_in(_FLOAT32) or (None if formats else trial.absent_in(_SHORT[0])):
+        raise NotApplicable(absent)
     refusals = list[Exception]()
     patterns = [
         tuple((i == j) != reverse for j in range(len(names))) for reverse in (False, True) for i in range(len(names))

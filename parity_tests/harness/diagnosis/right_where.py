@@ -42,7 +42,7 @@ def right_where(trial: Trial, wrong: Comparison) -> str | None:
         return None
     narrow = trial.precision is not trial.precision.double
     found = _said(_Places(trial, wrong.label, *wrong.call))
-    if found is not None or not narrow or not trial.oracle.spec.exists_in(trial.precision.double.name):
+    if found is not None or not narrow or not trial.exists_in(trial.precision.double):
         return found
     found = _said(_Places(trial.widened(), wrong.label, *wrong.call))
     return None if found is None else f"in {trial.precision.double.name} {found}"

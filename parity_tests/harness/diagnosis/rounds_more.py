@@ -33,7 +33,7 @@ def rounds_more(trial: Trial, wrong: Comparison) -> str | None:
         return _noise_about_zero(trial, wrong)
     roundings = _roundings(wrong, precision.u)
     narrow = precision is not precision.double
-    there = trial.oracle.spec.exists_in(precision.double.name)
+    there = trial.exists_in(precision.double)
     double = wrong if not narrow else _again(trial, wrong, precision.double) if there else None
     if narrow and double is not None and double.holds:
         return _right_in_double(wrong, precision, roundings) if roundings <= _MODEST and double.evidence else None
@@ -52,7 +52,7 @@ def _in_proportion(trial: Trial, wrong: Comparison, roundings: float) -> str | N
     """What to say of an error that goes with the roundoff, between the double and the single format."""
     precision = trial.precision
     other = precision.single if precision is precision.double else precision.double
-    if other.name not in trial.oracle.spec.formats:
+    if other.name not in trial.oracle.spec.formats or not trial.exists_in(other):
         return None
     try:
         again = _again(trial, wrong, other)
@@ -79,7 +79,7 @@ def _noise_about_zero(trial: Trial, wrong: Comparison) -> str | None:
     double, single = trial.precision.double, trial.precision.single
     most: dict[Precision, float] = {}
     for precision in (double, single):
-        if not trial.oracle.spec.exists_in(precision.name):
+        if not trial.exists_in(precision):
             return None
         calls = [(wrong.call[0], args) for args in nearby(trial, wrong.call[1], precision)]
         again = [_again(trial, replace(wrong, call=call), precision) for call in calls]

@@ -24,8 +24,8 @@ def arbitrate(name: str, trial: Trial) -> str | None:
     if trial.oracle.is_surrogate(name):
         return "OpSpec.surrogate is binding: it is a choice and no derivative, so that no third witness can tell"
     exact = trial.widened()
-    if not trial.oracle.spec.exists_in(exact.precision.name):
-        return f"no Taylor rate, since OpSpec.dtypes says that there is no operator in {exact.precision.name}"
+    if (absent := trial.absent_in(exact.precision)) is not None:
+        return f"no Taylor rate, since {absent}"
     try:
         return _verdict(name, exact, trial.precision.name)
     except Exception as error:

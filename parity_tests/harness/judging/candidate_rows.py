@@ -101,7 +101,7 @@ class CandidateRows:
             reason = f"complex numbers take part, and {self.precision.name} has none"
             yield from (replace(self._blank(check.name), verdict=Verdict.SKIPPED, reason=reason) for check in checks)
             return
-        with pinned(self.plan.device) as replaced, TorchLog():
+        with pinned() as replaced, TorchLog():
             refusals = [(s, self._refusal(s)) for s in cases if not earlier.avoids(name, s.name)]
             accepted = [s for s, note in refusals if note is None]
             usual = [s for s in accepted if not s.whole]
@@ -117,7 +117,7 @@ class CandidateRows:
                 reason = f"the oracle's {lacking[0]} has no certificate: {uncertified[lacking[0]]}"
                 yield replace(self._blank(check.name), verdict=Verdict.UNRESOLVED, reason=reason)
                 continue
-            with pinned(self.plan.device) as replaced:
+            with pinned() as replaced:
                 excused = check.name in (self.candidate.limits or {}) or name in earlier.unshrunk
                 worth_shrinking = self.history.failed.is_news(check.name, check.rests_on, self.precision)
                 row, notes = self.row(check, accepted, worth_shrinking and not excused)

@@ -116,7 +116,7 @@ class CertifiedOracle:
     ) -> None:
         self._device, self._kind = device, kind
         self._certificates: dict[str, Certificate] = before._certificates if before else {}
-        with pinned(device):
+        with pinned():
             whole = [sample for sample in every if sample.whole]  # at which it is not certified
             every = [sample for sample in every if not sample.whole]
             # Constants are part of what is traced, and are drawn by the seed.
@@ -177,7 +177,7 @@ class CertifiedOracle:
                 disagree = below.verdict is Verdict.MISMATCH
                 reason = f"it differentiates {below.check}: {below.reason}" if disagree else below.reason
                 return Certificate(replace(blank, verdict=Verdict.UNRESOLVED, reason=reason))
-            with pinned(self._device):
+            with pinned():
                 self._certificates[name] = self._kept_or_new(name, blank)
         return self._certificates[name]
 

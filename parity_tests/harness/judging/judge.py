@@ -13,6 +13,7 @@ from parity_tests.harness.judging.candidate_rows import CandidateRows, History
 from parity_tests.harness.judging.certified import Oracles, only_real
 from parity_tests.harness.judging.plan import Plan
 from parity_tests.harness.judging.resume import key_of
+from parity_tests.harness.numbers import devices
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.oracle import Oracle
@@ -78,6 +79,8 @@ def _fixed(plan: Plan, oracles: Oracles, candidate: str, precision: Precision) -
         return Verdict.UNRESOLVED, given_up
     if not plan.spec.exists_in(precision.name):
         return Verdict.UNSUPPORTED, f"OpSpec.dtypes is {', '.join(plan.spec.formats)}"
+    if (lacks := devices.lacks(plan.device, precision.name)) is not None:
+        return Verdict.UNSUPPORTED, lacks
     inapplicable = only_real(plan.spec, precision.double)
     if inapplicable is not None:
         return Verdict.SKIPPED, inapplicable
@@ -122,7 +125,7 @@ def judge_at(plan: Plan) -> Iterator[Event]:
     sample = next(iter(plan.samples(plan.spec, plan.seed)))
     everywhere = {"large": True, "generic": False, "kernel_sized": False, "whole": sample.whole}
     check, precision = replace(plan.checks[0], **everywhere), plan.precisions[0]
-    with pinned(plan.device):
+    with pinned():
         rows = CandidateRows(plan, plan.present[0], Oracle(plan.spec, sample), precision, History())
         row, notes = rows.row(check, [sample], shrink=False)
     yield from notes

@@ -130,7 +130,7 @@ class KeptCertificates:
             programs = sorted((i, repr(request), self._digest(i, request)) for i, request in self._needed(row.check))
         except Exception:  # one cannot be traced, or has no digest: the new certificate says what is wrong
             return None
-        facts = [self._facts, _environment(), _source(), row.op, row.check, row.dtype, row.device, list(witnesses())]
+        facts = [self._facts, _environment(), _source(), row.op, row.check, row.dtype, list(witnesses())]
         facts.append(programs)
         return where / f"{hashlib.sha256(repr(facts).encode()).hexdigest()}.json"
 

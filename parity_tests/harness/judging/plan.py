@@ -17,6 +17,7 @@ from parity_tests.harness.findings import Verdict
 from parity_tests.harness.judging.certified import Oracles
 from parity_tests.harness.judging.resume import Earlier
 from parity_tests.harness.maps import ORDERS
+from parity_tests.harness.numbers import devices
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.report.results import Row
 from parity_tests.harness.specs.samples import Sample, samples
@@ -133,9 +134,12 @@ class Plan:
 
     def checks_in(self, precision: Precision) -> list[Check]:
         """The checks that are run in a format: those of one format only in the first in which the operator exists."""
-        first = next((p for p in self.precisions if self.spec.exists_in(p.name)), self.precisions[0])
+        first = next((p for p in self.precisions if self._exists_in(p)), self.precisions[0])
         known = [check for check in self.checks if precision.is_short or not check.only_short]
         return [check for check in known if precision is first or not check.one_dtype]
+
+    def _exists_in(self, precision: Precision) -> bool:
+        return self.spec.exists_in(precision.name) and devices.lacks(self.device, precision.name) is None
 
     def turns(self, candidate: str) -> list[tuple[Precision, list[Check]]]:
         """The formats in which a candidate is judged, in turn, each with its checks."""

@@ -36,7 +36,7 @@ def is_of_tensors(function: Callable, inputs: Sequence[ArrayLike | Tree]) -> boo
     if hints.is_torch(function):
         return True
     try:
-        with pinned_jax("cpu"):
+        with pinned_jax():
             jax.eval_shape(function, *mapped(_abstract, tuple(inputs)))
     except Exception:  # of whatever kind: it is the author's function
         return _runs_on_tensors(function, inputs)

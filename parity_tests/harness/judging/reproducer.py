@@ -64,7 +64,7 @@ class Reproducer:
 
     def files(self) -> ReproducerFiles:
         """Both files, which need the candidate no longer."""
-        with pinned(self.trial.device), TorchLog():
+        with pinned(), TorchLog():
             call = _the_call(self.trial, self.check, self.wrong)
             arrays, facts = self._arrays(call), self._facts(call)
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from parity_tests.harness.checks import CHECKS, Check
-from parity_tests.harness.names import DEVICES as DEVICES
 from parity_tests.harness.names import one_of as one_of
 from parity_tests.harness.names import selected
 from parity_tests.harness.numbers.formats import FORMATS, PRECISIONS, Precision

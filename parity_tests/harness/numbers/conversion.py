@@ -19,7 +19,8 @@ def to_torch(x: np.ndarray, precision: Precision, device: str) -> torch.Tensor:
     """Return a contiguous tensor with the values of a float64 or complex128 array that is exact in the format."""
     # Copy into memory that PyTorch has allocated: a BLAS may sum in another order if the alignment differs.
     values = torch.from_numpy(np.array(x, _double(x), order="C"))
-    return values.to(device, getattr(torch, precision.dtype_of(x)), copy=True)
+    # In the format before it leaves the CPU: not every device has float64.
+    return values.to(getattr(torch, precision.dtype_of(x)), copy=True).to(device)
 
 
 def constants(
@@ -41,7 +42,7 @@ def constants(
 def to_numpy(x: torch.Tensor) -> np.ndarray:
     """Return the values of a tensor as a new float64 or complex128 array; exact for every format."""
     wide = torch.complex128 if x.is_complex() else torch.float64
-    return x.detach().resolve_conj().resolve_neg().to("cpu", wide, copy=True).numpy()
+    return x.detach().resolve_conj().resolve_neg().cpu().to(wide, copy=True).numpy()
 
 
 def to_jax(x: torch.Tensor) -> jax.Array:
@@ -56,7 +57,8 @@ def from_jax(x: jax.Array) -> torch.Tensor:
     """Return a tensor with a JAX array's values, in its dtype, on its device."""
     dtype = getattr(torch, x.dtype.name)
     values = np.array(x, np.float64) if jnp.issubdtype(x.dtype, jnp.floating) else np.array(x)
-    return torch.from_numpy(values).to("cpu" if next(iter(x.devices())).platform == "cpu" else "cuda", dtype)
+    device = next(iter(x.devices()))
+    return torch.from_numpy(values).to(dtype).to("cpu" if device.platform == "cpu" else f"cuda:{device.id}")
 
 
 def as_given(x: np.ndarray | jax.Array | torch.Tensor) -> np.ndarray:

@@ -34,29 +34,26 @@ _TORCH_SWITCHES: dict[str, object] = {
     "cuda.matmul.allow_bf16_reduced_precision_reduction": False,
     "cuda.matmul.allow_fp16_accumulation": False,
 }
+_PLATFORMS = {"cpu": "cpu", "cuda": "gpu"}  # JAX's, by PyTorch's names of the same devices
 _RECOMPILES = 2**20
 _SEED = 0x5EED_CAFE  # none that anybody gives
 _ALLOCATIONS = 10_000  # between two collections of the youngest objects; Python's default is 700 or 2000
 
 
 @contextlib.contextmanager
-def pinned(device: str = "cpu") -> Iterator[list[str]]:
+def pinned() -> Iterator[list[str]]:
     """Pin the numerical settings of both frameworks.
 
-    These are float64 in JAX, full matmul precision in both frameworks, and one thread for torch and for NumPy.
+    These are float64 in JAX, full matmul precision in both frameworks, and one thread for torch and for NumPy. JAX runs
+    on the CPU: the oracle needs no other device, whatever the candidate runs on.
 
-    Python's garbage collector runs less often. JAX is kept from reserving most of a GPU's memory, if this block is the
-    first to use the GPU. All settings are restored when the block is left.
-
-    Args:
-        device: the device on which JAX runs, "cpu" or "cuda".
+    Python's garbage collector runs less often. All settings are restored when the block is left.
 
     Yields:
         the names of the functions that were replaced in the block, once it is left; see `left_behind.put_back`.
     """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_environment("XLA_PYTHON_CLIENT_PREALLOCATE", "false"))
-        stack.enter_context(pinned_jax(device))
+        stack.enter_context(pinned_jax())
         stack.enter_context(_put_back())
         stack.enter_context(torch.enable_grad())
         stack.enter_context(_one_torch_thread())
@@ -80,9 +77,17 @@ def pinned(device: str = "cpu") -> Iterator[list[str]]:
 
 
 @contextlib.contextmanager
-def pinned_jax(device: str) -> Iterator[None]:
-    """Pin the settings of JAX alone; they hold in the current thread only."""
-    where = jax.devices("gpu" if device == "cuda" else "cpu")[0]
+def pinned_jax(device: str = "cpu") -> Iterator[None]:
+    """Pin the settings of JAX alone; they hold in the current thread only.
+
+    JAX is kept from reserving most of a GPU's memory, if this block is the first to ask for its devices.
+
+    Args:
+        device: the device on which JAX runs, as PyTorch names it; `jax_missing` says that JAX has it.
+    """
+    kind, _, index = device.partition(":")
+    with _environment("XLA_PYTHON_CLIENT_PREALLOCATE", "false"):
+        where = jax.devices(_PLATFORMS[kind])[int(index or 0)]
     with jax.enable_x64(True), jax.default_matmul_precision("highest"), jax.default_device(where):
         yield
 
@@ -254,13 +259,14 @@ def _environment(name: str, value: str) -> Iterator[None]:
             os.environ.pop(name, None)  # a candidate may have emptied the environment
 
 
-def cuda_missing() -> str | None:
-    """Return why nothing can be judged on CUDA; None where both frameworks see a GPU."""
-    if not torch.cuda.is_available():
-        return f"PyTorch {torch.__version__} sees no CUDA device"
+@functools.cache
+def jax_missing(kind: str) -> str | None:
+    """Return why JAX does not run on a type of PyTorch's devices; None if it does."""
+    if kind not in _PLATFORMS:
+        return f"JAX {jax.__version__} is not used on {kind}"
     with _environment("XLA_PYTHON_CLIENT_PREALLOCATE", "false"):
         try:
-            jax.devices("gpu")
+            jax.devices(_PLATFORMS[kind])
         except RuntimeError as error:
             return f"JAX {jax.__version__} sees no GPU ({str(error).splitlines()[0]})"
     return None

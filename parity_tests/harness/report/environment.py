@@ -11,10 +11,11 @@ import jax
 import numpy as np
 import torch
 
+from parity_tests.harness.numbers import devices
 from parity_tests.harness.numbers.numerics import settings
 
 
-def environment(devices: tuple[str, ...], seed: int) -> dict[str, Any]:
+def environment(names: tuple[str, ...], seed: int) -> dict[str, Any]:
     """Versions, hardware, and the settings that `numerics.pinned` holds during a comparison."""
     try:
         version = metadata.version("gradparity")
@@ -27,9 +28,7 @@ def environment(devices: tuple[str, ...], seed: int) -> dict[str, Any]:
         "torch": str(torch.__version__),  # of a class of its own, which whoever reads this would have to import
         "numpy": np.__version__,
         "platform": platform.platform(),
-        "devices": {
-            device: torch.cuda.get_device_name() if device == "cuda" else platform.machine() for device in devices
-        },
+        "devices": {name: devices.described(name) for name in names},
         "settings": settings(),
         "seed": seed,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -212,9 +212,10 @@ def _refuse_other_modes(tensors: Sequence[torch.Tensor]) -> None:
 
 def _ambient() -> dict[str, Any]:
     """The modes of PyTorch in which a call is made."""
+    accelerator = torch.accelerator.current_accelerator()
     casts = [
         (device, values.name_of(torch.get_autocast_dtype(device)))
-        for device in ("cpu", "cuda")
+        for device in ("cpu", *(() if accelerator is None else (accelerator.type,)))
         if torch.is_autocast_enabled(device)
     ]
     strict = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()

@@ -53,7 +53,7 @@ def with_detached_gradient(spec: OpSpec, undetached: Callable) -> OpSpec:
     """
     if spec.surrogate is not None or spec.vjp is not None or spec.jvp is not None:
         return spec
-    with pinned_jax("cpu"):
+    with pinned_jax():
         gradients = _gradient(spec), _gradient(replace(spec, primal=undetached))
     pairs = zip(*gradients, strict=True)
     if all(np.allclose(x, y, rtol=_ALIKE, atol=_ALIKE * float(np.max(np.abs(y), initial=0.0))) for x, y in pairs):

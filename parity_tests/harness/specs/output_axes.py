@@ -126,7 +126,7 @@ def output_shapes(spec: OpSpec, sizes: Sizes | None = None) -> Sequence[tuple[in
     else:
         sizes = next(_tried(spec)) if sizes is None else sizes
         arrays = drawn(spec, sizes)
-    with pinned_jax("cpu"):
+    with pinned_jax():
         arguments = spec.arranged([jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays])
         params = spec.params_at(sizes)
         found = jax.eval_shape(lambda *args: spec.primal(*args, **params), *arguments)

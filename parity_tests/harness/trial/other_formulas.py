@@ -92,7 +92,7 @@ def _predicted(trial: Trial, name: str, args: Arrays) -> dict[str, np.ndarray]:
     Nothing is said of a candidate that is not judged in double and in single precision, or refuses one of them.
     """
     double, single = trial.precision.double, trial.precision.single
-    if not all(trial.oracle.spec.exists_in(p.name) for p in (double, single)):
+    if not all(map(trial.exists_in, (double, single))):
         return {}
     most: dict[tuple[str, str], np.ndarray] = {}
     program = trial.oracle.traced(name, args, by_autodiff=False).closed

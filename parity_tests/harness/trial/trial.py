@@ -13,7 +13,7 @@ from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.torch_candidate import BadOutput
 from parity_tests.harness.findings import Comparison, Fact, Finding
 from parity_tests.harness.maps import ORDERS
-from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers import conversion, devices
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.oracle.defined import where_defined
 from parity_tests.harness.oracle.kinks import accept_one_sided_derivatives
@@ -42,6 +42,16 @@ class Trial:
     def primals(self) -> list[np.ndarray]:
         """The operator's inputs: float64 (or complex128) arrays, exact in the format."""
         return self.arguments("forward")
+
+    def exists_in(self, precision: Precision) -> bool:
+        """Return whether the operator exists in a format on this device."""
+        return self.absent_in(precision) is None
+
+    def absent_in(self, precision: Precision) -> str | None:
+        """Return why the operator does not exist in a format on this device; None if it does."""
+        if not self.oracle.spec.exists_in(precision.name):
+            return f"OpSpec.dtypes says that there is no operator in {precision.name}"
+        return devices.lacks(self.device, precision.name)
 
     def widened(self) -> Trial:
         """The same trial in the double format."""
@@ -146,7 +156,7 @@ class Trial:
             text = f"has shape {tuple(result.shape)}, the oracle's is {oracle.shape}"
             yield Fact(truth.label, False, text, circumstance)
             return
-        if result is not None and (result.dtype != dtype or result.device.type != self.device):
+        if result is not None and (result.dtype != dtype or not devices.is_on(result, self.device)):
             inputs = getattr(torch, self.precision.name)
             required = f"its inputs are {dtype}" if dtype == inputs else f"should be {dtype}, for inputs of {inputs},"
             text = f"is {result.dtype} on {result.device}, {required} on {self.device}"

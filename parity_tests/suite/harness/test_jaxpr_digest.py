@@ -17,7 +17,7 @@ _LONG = np.arange(2000.0)
 
 
 def _digest(f: Callable, *args: np.ndarray) -> str:
-    with pinned_jax("cpu"):
+    with pinned_jax():
         return digest(jax.make_jaxpr(f)(*(args or (np.ones(3),))))
 
 

@@ -30,7 +30,6 @@ from .values import (
 from .watching import Watch
 from .wire import Channel, Ended, Limits
 
-_DEVICES = ("cpu", "cuda")
 _MEETING, _MEETING_SECONDS = 4, 0.01  # threads that are waited for, so that they meet
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
@@ -242,7 +241,7 @@ def _plain(y: Any) -> torch.Tensor:
         raise Strange(f"{type(y).__name__}, a subclass of torch.Tensor of its own")
     if y.is_nested or y.layout is not torch.strided:
         raise Strange("a tensor that is nested" if y.is_nested else f"a tensor that is {y.layout}")
-    if y.device.type not in _DEVICES or y.dtype not in DTYPES.values():
+    if y.is_meta or y.dtype not in DTYPES.values():
         raise Strange(f"a tensor of {y.dtype} on {y.device}")
     return y
 

@@ -19,7 +19,7 @@ from parity_tests.suite.rotation import rotating
 
 @pytest.fixture(autouse=True)
 def _pinned():
-    with pinned_jax("cpu"):
+    with pinned_jax():
         yield
 
 

@@ -40,7 +40,7 @@ from parity_tests.suite.harness.judging._kept import (
 def _file_of(spec: OpSpec, folder: Path) -> Path:
     """Where a run would look for the certificate of a spec's VJP."""
     certified_oracle = Oracles(spec, "cpu", 0).certified_oracle(FLOAT64)
-    with pinned("cpu"):
+    with pinned():
         blank = Row(spec.name, "oracle", "vjp", "float64", "cpu", Verdict.PASS, 0.0, 0)
         file = certified_oracle._kept._file(blank)
     assert file is not None

@@ -90,7 +90,7 @@ def _in_place(x: Tensor) -> Tensor:
 )
 def test_values_and_gradient(reference: Callable, values: np.ndarray, gradient: np.ndarray) -> None:
     primal = TorchReference(reference)
-    with pinned_jax("cpu"):
+    with pinned_jax():
         np.testing.assert_allclose(primal(X), values, rtol=1e-15)
         np.testing.assert_allclose(jax.grad(lambda x: primal(x).sum())(X), gradient, rtol=1e-15)
 
@@ -100,7 +100,7 @@ def test_autocast_does_nothing() -> None:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             return x @ x
 
-    with pinned_jax("cpu"):
+    with pinned_jax():
         np.testing.assert_allclose(TorchReference(reference)(X), X @ X, rtol=1e-15)
 
 
@@ -127,7 +127,7 @@ def test_keyword_parameters_and_axis_sizes() -> None:
         return x * factor + count
 
     spec = OpSpec.from_torch(scaled, "(n)->(n)", params={"factor": 0.5, "count": AxisSize("n")})
-    with pinned_jax("cpu"):
+    with pinned_jax():
         np.testing.assert_allclose(spec.primal(X, **spec.params_at({"n": 3})), X / 2 + 3)
         np.testing.assert_allclose(spec.primal(X, **spec.params_at({"n": 4})), X / 2 + 4)
 
@@ -138,7 +138,7 @@ def test_an_optional_input_and_arrays_of_another_format() -> None:
         return 2 * x if bias is None else 2 * x + bias
 
     primal = TorchReference(linear)
-    with pinned_jax("cpu"):
+    with pinned_jax():
         np.testing.assert_array_equal(primal(X, None), 2 * X)
         np.testing.assert_array_equal(primal(X, X), 3 * X)
         assert primal(X.astype(np.float32), None).dtype == np.float32
@@ -148,5 +148,5 @@ def test_an_optional_input_and_arrays_of_another_format() -> None:
 @pytest.mark.slow
 def test_it_is_sent_to_another_process() -> None:
     sent = pickle.loads(pickle.dumps(OpSpec.from_torch(rms_norm, "(n,d),(d)->(n,d)")))
-    with pinned_jax("cpu"):
+    with pinned_jax():
         np.testing.assert_allclose(sent.primal(X[None], X), rms_norm(*map(torch.tensor, (X[None], X))), rtol=1e-6)
