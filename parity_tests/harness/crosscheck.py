@@ -110,7 +110,7 @@ def crosscheck(
             also the names and axes of its inputs, "x: (n,d), w: (d)", to judge at many sizes.
         checks, dtypes: which ones (see `gradparity checks`, and `OpSpec.dtypes`); by default all checks but those that
             are run on request only, and the spec's dtypes.
-        device: on which the candidate runs, "cpu", "cuda:1", "mps" or any other that PyTorch has. The oracle is on the CPU.
+        device: on which the candidate runs, "cpu", "cuda:1", "mps" or any other of PyTorch; the oracle is on the CPU.
         seed: of the random inputs, cotangents and tangents.
         limits: checks that every candidate is known to fail, each with the reason; they must fail. By default what its
             author declared by PyTorch's own means (no `jvp`, no vmap rule, `once_differentiable`) and what PyTorch

@@ -37,6 +37,7 @@ using c10::DeviceType;
 
 constexpr DeviceType kPretend = DeviceType::PrivateUse1;
 constexpr DeviceIndex kDevices = 2;
+constexpr size_t kMemory = size_t{1} << 30;  // bytes of both together
 
 // ---- Memory ----
 
@@ -97,8 +98,9 @@ struct Allocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     const Device device(kPretend, current);
     if (bytes == 0) return {nullptr, nullptr, &release, device};
-    void* data = ::mmap(nullptr, pages(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    TORCH_CHECK_WITH(OutOfMemoryError, data != MAP_FAILED, "pretend: out of memory, ", bytes, " bytes");
+    const bool room = bytes <= kMemory - std::min<size_t>(allocated, kMemory);
+    void* data = room ? ::mmap(nullptr, pages(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    TORCH_CHECK_WITH(OutOfMemoryError, data != MAP_FAILED, "pretend: out of memory, ", bytes, " bytes are too many");
     std::lock_guard<std::mutex> lock(mutex);
     blocks[static_cast<char*>(data)] = {bytes, 0};
     allocated += static_cast<int64_t>(bytes);
