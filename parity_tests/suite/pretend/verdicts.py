@@ -1,7 +1,8 @@
 """Judges candidates on the CPU and on the device "pretend", in a process that has it, and prints what differs as JSON.
 
-    python -m parity_tests.suite.pretend.verdicts attn attn_function attn_composite
-    python -m parity_tests.suite.pretend.verdicts collection softplus rms_norm
+python -m parity_tests.suite.pretend.verdicts few attn_function
+python -m parity_tests.suite.pretend.verdicts every attn_function attn_composite
+python -m parity_tests.suite.pretend.verdicts collection softplus rms_norm
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from parity_tests.catalog import attn
 from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.candidates.torch_candidate import Candidate
+from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.judging.certified import Oracles
 from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.judging.plan import shrinking_for
@@ -24,16 +26,22 @@ from parity_tests.harness.report.results import ORACLE, Row
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.suite.collection import COLLECTION, MORE, Case
 
+FEW = ("forward", "vjp", "jvp", "vjp_of_vjp", "layouts", "saved_tensors", "checkpoint", "leaks", "fake", "autocast")
 Key = tuple[str, str, str]  # candidate, check, dtype
 Judged = tuple[OpSpec, Sequence[AnyCandidate | NotBuilt], Sequence[str] | None, Sequence[str] | None]
 
 
-def of_attn(names: Sequence[str]) -> Iterator[Judged]:
-    """Implementations of attn, under all checks in all formats."""
-    yield attn.SPEC, [attn.candidate(name) for name in names], None, None
+def few(names: Sequence[str]) -> Iterator[Judged]:
+    """Implementations of attn, under the checks that ask most of a device, in one format."""
+    yield attn.SPEC, [attn.candidate(name) for name in names], FEW, ["float64"]
 
 
-def of_collection(names: Sequence[str]) -> Iterator[Judged]:
+def every(names: Sequence[str]) -> Iterator[Judged]:
+    """Implementations of attn, under every check there is, in all formats."""
+    yield attn.SPEC, [attn.candidate(name) for name in names], list(CHECKS), None
+
+
+def collection(names: Sequence[str]) -> Iterator[Judged]:
     """Operators of the collection: the right version under all checks in float64, each wrong one under its own."""
     for name in names:
         case: Case = (COLLECTION | MORE)[name]
@@ -59,17 +67,17 @@ def _rows(judged: Judged, device: str, oracles: Oracles) -> Mapping[Key, Row]:
     return {(row.candidate, row.check, row.dtype): row for row in report.rows if row.candidate != ORACLE}
 
 
-def differences(every: Iterator[Judged]) -> dict[str, Any]:
-    """How many rows there are, by verdict; and those that differ between the devices, with both reasons."""
+def differences(work: Iterator[Judged]) -> dict[str, Any]:
+    """How many rows there are on the device, by verdict; and those with another verdict there than on the CPU."""
     counts: dict[str, int] = {}
-    differ, known = list[str](), dict[str, Oracles]()
-    for judged in every:
+    differ, known = dict[str, list[str]](), dict[str, Oracles]()
+    for judged in work:
         name = judged[0].name
         found = on_both(judged, known.setdefault(name, Oracles(judged[0], "cpu", 0)))
         for key in found["cpu"] | found["pretend"]:
             here, there = (found[device].get(key) for device in ("cpu", "pretend"))
             if here is None or there is None or here.verdict is not there.verdict:
-                differ.append(f"{name}, {', '.join(key)}: cpu {_told(here)}; pretend {_told(there)}")
+                differ[", ".join((name, *key))] = [_told(here), _told(there)]
             if there is not None:
                 counts[there.verdict.value] = counts.get(there.verdict.value, 0) + 1
     return {"rows": counts, "differ": differ}
@@ -82,4 +90,4 @@ def _told(row: Row | None) -> str:
 if __name__ == "__main__":
     what, *names = sys.argv[1:]
     with shrinking_for(0.0):
-        print(json.dumps(differences({"attn": of_attn, "collection": of_collection}[what](names))))  # noqa: T201
+        print(json.dumps(differences({"few": few, "every": every, "collection": collection}[what](names))))  # noqa: T201
