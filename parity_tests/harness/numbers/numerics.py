@@ -88,8 +88,8 @@ def pinned_jax(device: str = "cpu") -> Iterator[None]:
     kind, _, index = device.partition(":")
     with _environment("XLA_PYTHON_CLIENT_PREALLOCATE", "false"):
         where = jax.devices(_PLATFORMS[kind])[int(index or 0)]
-    with jax.enable_x64(True), jax.default_matmul_precision("highest"), jax.default_device(where):
-        yield
+        with jax.enable_x64(True), jax.default_matmul_precision("highest"), jax.default_device(where):
+            yield
 
 
 def settings() -> dict[str, object]:

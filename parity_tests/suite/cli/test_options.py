@@ -19,9 +19,6 @@ pytestmark = pytest.mark.usefixtures("wide")
             ("--only", "vpj"), "unknown check 'vpj' (did you mean 'vjp'?); gradparity checks lists them", id="check"
         ),
         pytest.param(("--dtype", "float8"), "unknown dtype 'float8' (did you mean 'float", id="dtype"),
-        pytest.param(
-            ("--device", "cdua"), "unknown device 'cdua' (did you mean 'cuda'?); there are cpu, cuda", id="device"
-        ),
         pytest.param(("--candidate", "attn"), "unknown candidate 'attn'", id="candidate"),
         pytest.param(("--op", "atn"), "unknown op 'atn' (did you mean 'attn'?)", id="op"),
     ],
@@ -51,11 +48,23 @@ def test_usage_errors(args):
     assert "Traceback" not in result.output
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
-def test_a_device_that_is_asked_for_and_not_there():
-    result = gradparity("run", "--device", "cuda")
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="for machines without a GPU")
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("cuda", "sees no CUDA device"),
+        ("mps", "sees no MPS device"),
+        ("cdua", "has no such device (did you mean 'cuda'?)"),
+        ("meta", "has no such device (did you mean 'mtia'?)"),
+    ],
+)
+def test_a_device_that_is_asked_for_and_not_there(case, device, message):
+    """Nothing of the case is run."""
+    result = gradparity("check", case("print(1 / 0)\n"), "--device", "cpu", "--device", device)
+    why = f"PyTorch {torch.__version__} {message}"
     assert result.exit_code == 2
-    assert result.stderr.startswith("gradparity: device cuda cannot be judged here: PyTorch")
+    assert result.stderr == f"gradparity: device {device} cannot be judged here: {why}; available: cpu\n"
+    assert result.stdout == ""
 
 
 def test_json_into_a_folder_that_is_not_there(case, tmp_path):

@@ -19,8 +19,10 @@ import pytest
 import threadpoolctl
 import torch
 
+from parity_tests import JaxCandidate, OpSpec, Verdict, crosscheck
+from parity_tests.harness.candidates import jax_candidate
 from parity_tests.harness.numbers import numerics
-from parity_tests.harness.numbers.numerics import cuda_missing, pinned, settings
+from parity_tests.harness.numbers.numerics import jax_missing, pinned, settings
 
 PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
 
@@ -206,22 +208,31 @@ def test_one_torch_thread_inside_and_as_many_as_before_outside():
         torch.set_num_threads(before)
 
 
-def test_cuda_missing_says_which_side_sees_no_gpu(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert cuda_missing() == f"PyTorch {torch.__version__} sees no CUDA device"
-
-
-def test_cuda_missing_on_the_side_of_jax(monkeypatch):
+def test_jax_is_missing_where_it_sees_no_gpu(monkeypatch):
     def devices(kind):
+        assert os.environ[PREALLOCATE] == "false"
         raise RuntimeError("Unknown backend: 'gpu' requested\nand a second line")
 
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(numerics.jax, "devices", devices)
     monkeypatch.delenv(PREALLOCATE, raising=False)
-    assert cuda_missing() == f"JAX {jax.__version__} sees no GPU (Unknown backend: 'gpu' requested)"
+    missing = jax_missing.__wrapped__  # without its cache
+    assert missing("cuda") == f"JAX {jax.__version__} sees no GPU (Unknown backend: 'gpu' requested)"
+    assert missing("mps") == f"JAX {jax.__version__} is not used on mps"
     assert PREALLOCATE not in os.environ
     monkeypatch.setattr(numerics.jax, "devices", lambda kind: ["a GPU"])
-    assert cuda_missing() is None
+    assert missing("cuda") is None
+
+
+def test_a_candidate_in_jax_is_refused_where_jax_does_not_run(monkeypatch):
+    """The other candidates of a run on that device are judged."""
+    monkeypatch.setattr(jax_candidate, "jax_missing", lambda kind: f"JAX sees no {kind}")
+    spec = OpSpec("tanh", primal=jnp.tanh, signature="(n)->(n)")
+    both = {"in_jax": JaxCandidate(jnp.tanh), "in_torch": torch.tanh}
+    report = crosscheck(both, spec, checks=["forward", "vjp"], dtypes=["float64"])
+    verdicts = {(row.candidate, row.check): (row.verdict, row.reason) for row in report.rows if row.candidate in both}
+    for check in ("forward", "vjp"):
+        assert verdicts["in_jax", check] == (Verdict.UNSUPPORTED, "JAX sees no cpu")
+        assert verdicts["in_torch", check] == (Verdict.PASS, "")
 
 
 # In a process of its own: which global settings does each statement change?
