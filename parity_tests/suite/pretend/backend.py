@@ -1,26 +1,25 @@
-"""The Python side of the device "pretend", which `import torch` finds by an entry point, as it finds those of vendors.
+"""The Python side of the device "pretend": the module of a package that `import torch` finds, as it finds vendors'.
 
-Nothing else is imported here: PyTorch is still importing itself.
+`built.py` makes that package of it. Nothing else is imported here: PyTorch is still importing itself.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import types
 from collections.abc import Iterator
+from pathlib import Path
 
 import torch
-
-LIBRARY = "PRETEND_LIBRARY"  # the environment variable with the path of the compiled pretend.cpp
+from torch.utils import backend_registration
 
 
 def register() -> None:
     """Make "pretend" a device of PyTorch in this process, with the module `torch.pretend`."""
-    torch.ops.load_library(os.environ[LIBRARY])
-    torch.utils.rename_privateuse1_backend("pretend")
+    torch.ops.load_library(Path(__file__).with_name("pretend.so"))
+    backend_registration.rename_privateuse1_backend("pretend")
     torch._register_device_module("pretend", _module())
-    torch.utils.generate_methods_for_privateuse1_backend()
+    backend_registration.generate_methods_for_privateuse1_backend()
 
 
 def _module() -> types.ModuleType:

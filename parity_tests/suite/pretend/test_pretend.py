@@ -17,6 +17,28 @@ from torch_impl.native.build import toolchain_missing
 pytestmark = pytest.mark.skipif(toolchain_missing() is not None, reason=f"compiles: {toolchain_missing()}")
 
 CASE = Path(strangers.__file__)
+KERNEL = """
+import torch
+
+
+def made(factor):
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            assert (x.device.type, w.device.type) == ("pretend", "pretend")
+            ctx.save_for_backward(x, w)
+            return x * torch.tanh(w)
+
+        @staticmethod
+        def backward(ctx, y_bar):
+            x, w = ctx.saved_tensors
+            return factor * y_bar * torch.tanh(w), y_bar * x * (1 - torch.tanh(w) ** 2)
+
+    return lambda x, w: Product.apply(x, w)
+
+
+right, wrong = made(1), made(1.01)
+"""
 # 20 operators of the collection: elementwise, sums, products, indices, factorizations; four in a process.
 OPERATORS = (
     ("gelu", "silu", "clamp", "mean"),
@@ -155,6 +177,19 @@ def test_a_device_without_float64(tmp_path: Path):
     assert ("right", "leaks", "float64") not in found.rows
     assert found.told("wrong", "vjp", "float32").startswith("MISMATCH  w_bar")
     assert found.failures["wrong", "vjp", "float32"]["judge"] == f"no Taylor rate, since {lacks}"
+
+
+@pytest.mark.slow
+def test_solutions_in_processes_of_their_own_run_on_it(tmp_path: Path):
+    """Theirs have the device, too: their memory is not read by the host either, but by copies."""
+    (tmp_path / "kernel.py").write_text(KERNEL, encoding="utf-8")
+    (tmp_path / "reference.py").write_text("def reference(x, w):\n    return x * w.tanh()\n", encoding="utf-8")
+    for name, verdict in (("right", "PASS"), ("wrong", "MISMATCH: x_bar")):
+        options = ("--untrusted", "--reference", "reference.py:reference", "--inputs", "x: (n), w: (n)")
+        options += ("--device", "pretend", "--only", "forward,vjp", "--dtype", "float32", "--seed", "0")
+        done = built.run("-m", "parity_tests", "check", f"kernel.py:{name}", *options, folder=tmp_path)
+        assert f"reference, {name}, forward, float32, pretend: PASS" in done.stdout, done.stderr
+        assert f"reference, {name}, vjp, float32, pretend: {verdict}" in done.stdout
 
 
 @pytest.mark.slow

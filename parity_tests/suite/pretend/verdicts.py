@@ -8,9 +8,10 @@ python -m parity_tests.suite.pretend.verdicts collection softplus rms_norm
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from parity_tests.catalog import attn
 from parity_tests.harness.candidates.base import AnyCandidate
@@ -74,7 +75,7 @@ def differences(work: Iterator[Judged]) -> dict[str, Any]:
     for judged in work:
         name = judged[0].name
         found = on_both(judged, known.setdefault(name, Oracles(judged[0], "cpu", 0)))
-        for key in found["cpu"] | found["pretend"]:
+        for key in dict.fromkeys((*found["cpu"], *found["pretend"])):
             here, there = (found[device].get(key) for device in ("cpu", "pretend"))
             if here is None or there is None or here.verdict is not there.verdict:
                 differ[", ".join((name, *key))] = [_told(here), _told(there)]
@@ -87,7 +88,16 @@ def _told(row: Row | None) -> str:
     return "no row" if row is None else f"{row.verdict.value} {row.reason}"
 
 
+def tell(found: object) -> NoReturn:
+    """Print something as JSON and end.
+
+    At once: autograd's thread of the device may still free objects of Python, which aborts an interpreter that ends.
+    """
+    print(json.dumps(found), flush=True)  # noqa: T201
+    os._exit(0)
+
+
 if __name__ == "__main__":
     what, *names = sys.argv[1:]
     with shrinking_for(0.0):
-        print(json.dumps(differences({"few": few, "every": every, "collection": collection}[what](names))))  # noqa: T201
+        tell(differences({"few": few, "every": every, "collection": collection}[what](names)))
