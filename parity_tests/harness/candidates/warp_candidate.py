@@ -148,6 +148,10 @@ def _array(x: torch.Tensor, requires_grad: bool = False) -> wp.array:
     if x.is_complex():
         raise Refused("Warp has no complex numbers", Reason.OUT_OF_REACH)
     wp.init()  # has an effect at the first call only
+    try:
+        wp.device_from_torch(x.device)
+    except RuntimeError as error:
+        raise Refused(f"Warp does not run on {x.device.type}", Reason.OUT_OF_REACH) from error
     own = x.detach().resolve_neg().clone(memory_format=torch.contiguous_format)
     return wp.from_torch(own, requires_grad=requires_grad)
 

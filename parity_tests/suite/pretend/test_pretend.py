@@ -180,6 +180,13 @@ def test_a_device_without_float64(tmp_path: Path):
 
 
 @pytest.mark.slow
+def test_nothing_else_needs_float64_there():
+    report = found("verdicts", "narrow", "attn_function", PRETEND_WITHOUT_FLOAT64="1")
+    assert report["differ"] == {}
+    assert report["rows"]["PASS"] > 45
+
+
+@pytest.mark.slow
 def test_solutions_in_processes_of_their_own_run_on_it(tmp_path: Path):
     """Theirs have the device, too: their memory is not read by the host either, but by copies."""
     (tmp_path / "kernel.py").write_text(KERNEL, encoding="utf-8")

@@ -42,6 +42,11 @@ def every(names: Sequence[str]) -> Iterator[Judged]:
     yield attn.SPEC, [attn.candidate(name) for name in names], list(CHECKS), None
 
 
+def narrow(names: Sequence[str]) -> Iterator[Judged]:
+    """Implementations of attn in the formats of a device without float64."""
+    yield attn.SPEC, [attn.candidate(name) for name in names], None, ["float32", "bfloat16"]
+
+
 def collection(names: Sequence[str]) -> Iterator[Judged]:
     """Operators of the collection: the right version under all checks in float64, each wrong one under its own."""
     for name in names:
@@ -100,4 +105,4 @@ def tell(found: object) -> NoReturn:
 if __name__ == "__main__":
     what, *names = sys.argv[1:]
     with shrinking_for(0.0):
-        tell(differences({"few": few, "every": every, "collection": collection}[what](names)))
+        tell(differences({each.__name__: each for each in (few, every, narrow, collection)}[what](names)))

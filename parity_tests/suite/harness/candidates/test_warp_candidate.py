@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import pytest
+import torch
 
 from gradparity import OpSpec, Verdict, crosscheck
 
 pytest.importorskip("warp", reason="needs Warp: pip install 'gradparity[warp]'")
 
 from gradparity import WarpCandidate  # which imports Warp
+from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.suite.harness.candidates import _warp_kernels as kernels
 from parity_tests.suite.rotation import rotating
 
@@ -58,6 +60,11 @@ def test_a_scalar_is_refused() -> None:
     spec = OpSpec("double", primal=lambda x: 2 * x, signature="()->()")
     report = crosscheck(WarpCandidate(kernels.scores), spec, checks=["forward"], dtypes=["float32"])
     assert [row.reason for row in report.rows] == ["a wp.array has from 1 to 4 axes, and an input has 0"]
+
+
+def test_a_device_on_which_warp_does_not_run_is_refused() -> None:
+    with pytest.raises(Refused, match="^Warp does not run on meta$"):
+        WarpCandidate(kernels.scores).forward([torch.ones(3, 2, device="meta"), torch.ones(4, 2, device="meta")])
 
 
 def test_a_kernel_is_no_function_of_arrays() -> None:
