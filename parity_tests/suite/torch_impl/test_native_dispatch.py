@@ -225,16 +225,10 @@ def test_schema(attn: Attn):
     assert attn.default._can_decompose() == (attn.__name__ == "attn_implicit")
 
 
+AUTOCAST = {"AutocastCPU", "AutocastCUDA", "AutocastMPS", "AutocastXPU", "AutocastPrivateUse1"}
 KERNELS = {
-    "attn": {"CPU", "CompositeExplicitAutograd", "Autograd", "FuncTorchBatched", "AutocastCPU", "AutocastCUDA"},
-    "attn_backward": {
-        "CPU",
-        "CompositeExplicitAutograd",
-        "Autograd",
-        "FuncTorchBatched",
-        "AutocastCPU",
-        "AutocastCUDA",
-    },
+    "attn": {"CPU", "CompositeExplicitAutograd", "Autograd", "FuncTorchBatched"} | AUTOCAST,
+    "attn_backward": {"CPU", "CompositeExplicitAutograd", "Autograd", "FuncTorchBatched"} | AUTOCAST,
     "attn_implicit": {"CompositeImplicitAutograd", "FuncTorchBatchedDecomposition"},
 }
 
@@ -244,6 +238,6 @@ KERNELS = {
 @pytest.mark.usefixtures("attn")
 def test_kernels(operator):
     """One for every key that has no good default, and no other; also for the devices that are not here."""
-    keys = set().union(*KERNELS.values(), {"AutocastXPU", "CUDA", "Meta", "AutogradCPU"})
+    keys = set().union(*KERNELS.values(), {"AutocastMTIA", "CUDA", "Meta", "AutogradCPU"})
     registered = {key for key in keys if torch._C._dispatch_has_kernel_for_dispatch_key(f"gradparity::{operator}", key)}
     assert registered == KERNELS[operator]

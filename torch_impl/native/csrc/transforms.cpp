@@ -39,14 +39,17 @@ std::tuple<Tensor, Tensor, Tensor> attn_backward_autocast(
   return attn_backward(output_bar, attn_bar, q, k, v, attn, mask);
 }
 
-TORCH_LIBRARY_IMPL(gradparity, AutocastCPU, m) {
-  m.impl("attn", TORCH_FN(attn_autocast<at::kCPU>));
-  m.impl("attn_backward", TORCH_FN(attn_backward_autocast<at::kCPU>));
+template <c10::DeviceType device>
+void register_autocast(torch::Library& m) {
+  m.impl("attn", TORCH_FN(attn_autocast<device>));
+  m.impl("attn_backward", TORCH_FN(attn_backward_autocast<device>));
 }
-TORCH_LIBRARY_IMPL(gradparity, AutocastCUDA, m) {
-  m.impl("attn", TORCH_FN(attn_autocast<at::kCUDA>));
-  m.impl("attn_backward", TORCH_FN(attn_backward_autocast<at::kCUDA>));
-}
+
+TORCH_LIBRARY_IMPL(gradparity, AutocastCPU, m) { register_autocast<at::kCPU>(m); }
+TORCH_LIBRARY_IMPL(gradparity, AutocastCUDA, m) { register_autocast<at::kCUDA>(m); }
+TORCH_LIBRARY_IMPL(gradparity, AutocastMPS, m) { register_autocast<at::kMPS>(m); }
+TORCH_LIBRARY_IMPL(gradparity, AutocastXPU, m) { register_autocast<at::kXPU>(m); }
+TORCH_LIBRARY_IMPL(gradparity, AutocastPrivateUse1, m) { register_autocast<at::kPrivateUse1>(m); }
 
 } // namespace
 } // namespace gradparity

@@ -63,7 +63,7 @@ def test_a_scalar_is_refused() -> None:
 
 
 def test_a_device_on_which_warp_does_not_run_is_refused() -> None:
-    with pytest.raises(Refused, match="^Warp does not run on meta$"):
+    with pytest.raises(Refused, match=r"^Warp does not run on meta$"):
         WarpCandidate(kernels.scores).forward([torch.ones(3, 2, device="meta"), torch.ones(4, 2, device="meta")])
 
 
