@@ -213,9 +213,7 @@ def _api_pages() -> dict[str, list[str]]:
     """The pages of the public names: the names on each, as MkDocs finds them in the source."""
     import parity_tests
 
-    pages = {
-        name: [f"parity_tests.harness.{parity_tests._MODULES[name]}.{name}"] for name in sorted(parity_tests._MODULES)
-    }
+    pages = {name: [f"{module}.{name}"] for name, module in sorted(parity_tests._MODULES.items())}
     return pages | {package: list(_exported(package)) for package in PACKAGES}
 
 

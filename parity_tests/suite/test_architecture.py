@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
+import ast
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
@@ -104,24 +105,46 @@ def test_every_cited_equation_is_derived() -> None:
 
 
 def test_public_names() -> None:
-    candidates = {"ArrayCandidate", "Candidate", "JaxCandidate", "WarpCandidate"}
+    candidates = {name for file in CANDIDATES for name in _classes(file) if name.endswith("Candidate")}
+    assert candidates >= {"ArrayCandidate", "Candidate", "JaxCandidate", "WarpCandidate"}
     classes = {"Arithmetic", "AxisSize", "Domain", "OpSpec", "OracleError", "ParityError", "Report", "Verdict"}
     names = candidates | classes | {"assert_parity", "crosscheck", "integer", "to_tolerance"}
+    assert {*parity_tests._MODULES} == names
     modules = {name for name, value in vars(parity_tests).items() if isinstance(value, ModuleType)}
-    public = {name for name in dir(parity_tests) if not name.startswith("_")} - modules
-    assert public - {"TYPE_CHECKING", "annotations"} == names
+    assert {name for name in dir(parity_tests) if not name.startswith("_")} - modules - {"annotations"} == names
     assert all(getattr(parity_tests, name) is not None for name in _present(names))
+
+
+CANDIDATES = sorted((ROOT / "parity_tests/harness/candidates").glob("*_candidate.py"))
+
+
+def _classes(file: Path) -> set[str]:
+    return {s.name for s in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(s, ast.ClassDef)}
+
+
+def _missing(name: str) -> str | None:
+    """The error of a public name that needs a package which is not installed."""
+    try:
+        getattr(parity_tests, name)
+    except ModuleNotFoundError as error:
+        return str(error)
+    return None
 
 
 def _present(names: Iterable[str]) -> set[str]:
     """Without what needs a package that is not installed."""
-    return {name for name in names if name != "WarpCandidate" or importlib.util.find_spec("warp")}
+    return {name for name in names if _missing(name) is None}
 
 
-@pytest.mark.skipif(importlib.util.find_spec("warp") is not None, reason="Warp is installed")
-def test_without_warp_the_error_says_what_to_install() -> None:
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'gradparity\[warp\]'"):
-        _ = gradparity.WarpCandidate
+def test_the_error_of_a_missing_framework_says_what_to_install() -> None:
+    texts = [text for text in map(_missing, parity_tests._MODULES) if text is not None]
+    if not texts:
+        pytest.skip("every framework is installed")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    for text in texts:
+        said = re.search(r"pip install 'gradparity\[(\w+)\]'", text)
+        assert said is not None, text
+        assert said[1] in extras
 
 
 def test_gradparity_has_the_public_names() -> None:
