@@ -2,6 +2,7 @@
 
 from parity_tests.harness.candidates.array_candidate import ArrayCandidate as ArrayCandidate
 from parity_tests.harness.candidates.jax_candidate import JaxCandidate as JaxCandidate
+from parity_tests.harness.candidates.mlx_candidate import MLXCandidate as MLXCandidate
 from parity_tests.harness.candidates.torch_candidate import Candidate as Candidate
 from parity_tests.harness.candidates.warp_candidate import WarpCandidate as WarpCandidate
 from parity_tests.harness.crosscheck import assert_parity as assert_parity

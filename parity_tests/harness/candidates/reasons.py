@@ -68,6 +68,7 @@ class Reason(Enum):
     UNBATCHED_OUTPUT_IN_JAX = (JAX, BATCHES)
     NOT_INTERPRETED = (JAX, frozenset({"race"}))
     OUT_OF_REACH = (ITS_FRAMEWORK, EVERY)
+    NO_RULE_THERE = (ITS_FRAMEWORK, FORWARD_MODE | SECOND_ORDER | BATCHES)  # of an operation of the framework's own
     # gradparity asks a process of its own for values and first derivatives alone: what else is asked for is not judged.
     APART = (GRADPARITY, frozenset())
     ONE_DEVICE = (CANDIDATE, frozenset({"fake"}))
