@@ -106,7 +106,7 @@ def test_every_cited_equation_is_derived() -> None:
 
 def test_public_names() -> None:
     candidates = {name for file in CANDIDATES for name in _classes(file) if name.endswith("Candidate")}
-    assert candidates >= {"ArrayCandidate", "Candidate", "JaxCandidate", "MLXCandidate", "WarpCandidate"}
+    assert candidates >= {"ArrayCandidate", "Candidate", "JaxCandidate", "WarpCandidate"}
     classes = {"Arithmetic", "AxisSize", "Domain", "OpSpec", "OracleError", "ParityError", "Report", "Verdict"}
     names = candidates | classes | {"assert_parity", "crosscheck", "integer", "to_tolerance"}
     assert {*parity_tests._MODULES} == names
