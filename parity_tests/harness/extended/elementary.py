@@ -158,6 +158,11 @@ def _erfc(mp, x):
     return mp.erfc(x) if abs(x) < _BEYOND else 1 - mp.sign(x)
 
 
+@elementwise("erfcx")
+def _scaled_erfc(mp, x):
+    return mp.erfc(x) * _exponential(mp, x * x)
+
+
 @elementwise("erf_inv")
 def _erf_inv(mp, x):
     return mp.erfinv(x)

@@ -22,7 +22,7 @@ def _own(y, p):
 _BEYOND, _BEFORE = of_complex.beyond_both, of_complex.before_one
 
 
-@primitive("cbrt", "erf_inv", kinds=MONOTONE)
+@primitive("cbrt", "erf_inv", "erfcx", "erfcinv", "ndtri", kinds=MONOTONE)
 @primitive("expm1", kinds=MONOTONE | Kind.SATURATES, complex=of_complex.exponential_less_one)
 @primitive("log1p", kinds=MONOTONE, complex=of_complex.logarithm_of_sum)
 @primitive("rsqrt", kinds=MONOTONE, complex=of_complex.reciprocal_root)

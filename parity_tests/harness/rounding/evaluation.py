@@ -89,6 +89,9 @@ _REAL: dict[str, Callable[..., np.ndarray]] = {
     "erf": _scipy("erf"),
     "erfc": _scipy("erfc"),
     "erf_inv": _scipy("erfinv"),
+    "erfcx": _scipy("erfcx"),
+    "erfcinv": _scipy("erfcinv"),
+    "ndtri": _scipy("ndtri"),
 }
 
 
@@ -268,6 +271,7 @@ def evaluator(eqn: core.JaxprEqn, real: bool) -> Callable[..., Any]:
 
 _CONTROL_FLOW = ("scan", "cond", "while", "custom_linear_solve")
 _NO_CALL = frozenset((*_ANY, *_MOVED, *_FLOATING, *_REAL, *_REDUCED, *_BY_PARAMETERS, *_CONTROL_FLOW))
+_COMBINING = ("reduce", "reduce_window")  # their jaxpr makes one entry of two, and is not called
 
 
 def called(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
@@ -275,7 +279,7 @@ def called(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
     if eqn.primitive.name in _NO_CALL:
         return None
     program = spelled_out(eqn)
-    if program is not None:
+    if program is not None or eqn.primitive.name in _COMBINING:
         return program
     for key in ("call_jaxpr", "jaxpr", "fun_jaxpr"):
         inner = eqn.params.get(key)

@@ -14,6 +14,7 @@ from jax.extend import core
 
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.rounding import spelled_out
 from parity_tests.harness.rounding.analysis import FAMILIES
 from parity_tests.harness.rounding.registry import Kind, has, kind_of, records
 from parity_tests.suite.marks import fast
@@ -117,11 +118,15 @@ EXAMPLES: dict[str, Example] = {
         )
     },
 }
+WHOLE = tuple(name for name in ("erfcx", "erfcinv", "ndtri") if hasattr(jax.scipy.special, name))
 # Of JAX 0.11 and later; an older one has no such function, and its programs no such primitive.
 NEWER = ("log2", "one_minus_square")
+# Functions of jax.scipy.special that are primitives to the analysis alone.
+EXAMPLES |= {name: (lambda x, f=spelled_out._BY_FUNCTION_OF_JAX[f"_{name}"]: f(x), (ROW,)) for name in WHOLE}
 EXAMPLES |= {name: (getattr(lax, name), (ROW,)) for name in NEWER if hasattr(lax, name)}
 # Of other versions of JAX, or internal to its kernels: this one has no function that makes them.
 ABSENT = {"copy_p", "expand_dims", "empty2", *(name for name in NEWER if not hasattr(lax, name))}
+ABSENT |= {"erfcx", "erfcinv", "ndtri"} - set(WHOLE)
 LEAST = {"acosh": 1.0}  # where a function is defined: from here on, by less than 1
 
 

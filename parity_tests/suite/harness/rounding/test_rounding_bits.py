@@ -196,3 +196,68 @@ def test_a_sum_that_fits_and_whose_parts_do_not_cannot_be_judged(f: Callable):
     for other, precision in ((x / 2, F16), (x, F32)):
         _, bound = bound_of(f, other, precision=precision)
         assert np.isfinite(bound)
+
+
+def test_a_number_read_as_an_integer_is_off_by_its_spacings():
+    """Of 2⁵² and more, which a float64 does not tell apart."""
+    x = np.array([1.0, -3.0])
+    (value, bound), *_ = bounded(
+        jax.make_jaxpr(lambda x: lax.bitcast_convert_type(x, np.uint64))(x), x, precision=PRECISIONS["float64"]
+    )
+    moved = np.array([1 + 2.0**-52, -3 - 2.0**-51]).view(np.uint64) - value
+    assert (moved.astype(float) <= bound).all()
+    assert moved.all()
+    assert (bound <= 8).all()
+
+
+def test_a_mask_of_the_last_bits_rounds_a_number_to_fewer():
+    kept = np.uint64(2**64 - 2**27)
+
+    def halved(x):
+        bits = lax.bitcast_convert_type(x, np.uint64)
+        return lax.bitcast_convert_type(bits & kept, x.dtype)
+
+    x = np.array([1.0, 1 + 2.0**-25, -1.0, 0.7])
+    value, bound = bound_of(halved, x, precision=PRECISIONS["float64"])
+    np.testing.assert_array_equal(value, (x.view(np.uint64) & kept).view(float))
+    # Only what ends with zeros may be rounded to less than itself.
+    np.testing.assert_array_equal(bound > 0, [True, True, True, False])
+    nearby = (np.nextafter(x, 0).view(np.uint64) & kept).view(float)
+    assert (np.abs(nearby - value) <= bound).all()
+    _, bound = bound_of(halved, x, precision=F32)
+    assert (bound < 2**-21).all()
+    assert (bound >= 2**-24).all()
+
+
+@pytest.mark.parametrize("mask", [0x7FF0000000000000, 0xF], ids=["exponent", "last bits"])
+def test_other_masks_of_what_rounding_may_change_have_no_bound(mask):
+    def masked(x):
+        return (lax.bitcast_convert_type(x, np.uint64) & np.uint64(mask)).astype(float)
+
+    with pytest.raises(NoRule, match="of the bits of an integer that rounding may change"):
+        bound_of(masked, np.array([0.7]))
+
+
+def test_bits_of_a_number_whose_sign_is_unknown_are_no_number():
+    _, bound = bound_of(
+        lambda x: lax.bitcast_convert_type(lax.bitcast_convert_type((x + 1) - 1, np.int64), np.float64),
+        np.array([0.0, 2.0]),
+    )
+    assert bound[0] == np.inf
+    assert bound[1] < 1e-5
+
+
+def test_integers_that_are_exact_have_exact_bits():
+    x = np.array([3.0, 5.0])
+    _, bound = bound_of(lambda x: x * (jnp.arange(1, 3) << 2), x)
+    assert (bound < 1e-5).all()
+    with pytest.raises(NoRule, match="shift_left"):
+        bound_of(lambda x: (jnp.floor(x * x).astype(int) << 2) * x, np.array([1 / 3, 3**0.5]))
+
+
+def test_the_next_number_is_one_spacing_of_the_format_away():
+    x = np.array([1.0, 0.7])
+    value, bound = bound_of(lambda x: lax.nextafter(x, jnp.full(2, 9.0)), x)
+    in_float32 = np.nextafter(x.astype(np.float32), np.float32(9)).astype(float)
+    assert Comparison("y", in_float32, value, bound).holds
+    assert not Comparison("y", x + 1e-5, value, bound).holds

@@ -105,6 +105,19 @@ def _root_torch(a):
     return (v * w.sqrt()) @ v.mT
 
 
+def _repeated(x, times):
+    return lax.while_loop(lambda c: c[1] < times, lambda c: (jnp.sin(c[0]), c[1] + 1), (x, 0))[0]
+
+
+def _polynomial(x, c):
+    """One primitive of JAX 0.11 and later."""
+    return jnp.polyval(c[::-1], x)
+
+
+POLYNOMIAL = (real(4, 6), real(3))
+_ROWS = lax.ScatterDimensionNumbers(
+    update_window_dims=(1,), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,)
+)
 MATRICES = (("definite", (6, 6)), real(6, 3))
 CASES = {
     "sort": Case(jnp.sort, lambda x: torch.sort(x).values, (real(3, 9),), 1.1),
@@ -238,6 +251,27 @@ CASES = {
     "digamma of positive numbers": Case(jax.scipy.special.digamma, torch.digamma, (positive(4, 6),), 40, LAPACK),
     "tan": Case(jnp.tan, torch.tan, (("unit", (4, 6)),), 8),
     "normal distribution": Case(lambda x: 1 - lax.erfc(x) / 2, lambda x: (1 + torch.erf(x)) / 2, (real(4, 6),), 9),
+    "scatter_sub": Case(
+        lambda x, y: lax.scatter_sub(x, jnp.array([[2], [0], [2]]), y, _ROWS),
+        lambda x, y: x.index_add(0, torch.tensor([2, 0, 2]), -y),
+        (real(4, 3), real(3, 3)),
+        4,
+    ),
+    "while, of examples that end one after the other": Case(
+        lambda x: jax.vmap(_repeated)(x, jnp.arange(1, 4)),
+        lambda x: torch.stack([x[0].sin(), x[1].sin().sin(), x[2].sin().sin().sin()]),
+        (real(3, 5),),
+        2,
+    ),
+    "log2": Case(lambda x: jnp.log2(x), torch.log2, (positive(4, 6),), 16),
+    "polynomial, by Horner's rule": Case(_polynomial, lambda x, c: (c[2] * x + c[1]) * x + c[0], POLYNOMIAL, 6),
+    "polynomial, by powers": Case(_polynomial, lambda x, c: c[0] + c[1] * x + c[2] * x**2, POLYNOMIAL, 6),
+    "erf, its gradient": Case(_gradient(lax.erf), _gradient_torch(torch.erf), (real(4, 6),) * 2, 16),
+    "sinc": Case(jnp.sinc, torch.sinc, (("unit", (4, 6)),), 24),
+    "erfcx": Case(lambda x: jax.scipy.special.erfcx(x), torch.special.erfcx, (positive(4, 6),), 24, LAPACK),
+    "quantiles of the normal distribution": Case(
+        jax.scipy.special.ndtri, torch.special.ndtri, (("unit", (4, 6)),), 40, LAPACK
+    ),
     "det": Case(jnp.linalg.det, torch.linalg.det, MATRICES[:1], 12, LAPACK),
 }
 
