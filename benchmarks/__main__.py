@@ -253,6 +253,26 @@ def digits(
 
 
 @app.command()
+def mlx(
+    names: Annotated[list[str] | None, typer.Argument(help="Operators, such as logaddexp; by default all.")] = None,
+    jobs: Annotated[int, typer.Option("-j", min=1, help="How many are judged at a time.")] = 1,
+    resume: Annotated[bool, typer.Option("--resume", help="Keep what the results have, and judge the others.")] = False,
+    out: Annotated[Path, typer.Option(help="The results, .json.")] = RESULTS / "mlx.json",
+) -> None:
+    """Judge operators of MLX by JAX, and write docs/mlx.md; half an hour. Needs the extra mlx.
+
+    Exit codes: 0 a section of docs/found/ explains each failing row, 1 none does.
+    """
+    os.environ.update(dict.fromkeys(THREAD_COUNTS, "1"))  # before the frameworks are imported
+    from benchmarks.mlx_sweep.command import measure_all
+    from benchmarks.mlx_sweep.table import OPERATORS
+
+    raise typer.Exit(
+        measure_all(Console(), _names("names", names, tuple(OPERATORS)) if names else [], jobs, resume, out)
+    )
+
+
+@app.command()
 def model(sizes: Annotated[list[int] | None, typer.Argument(help="Queries; by default 1024 4096.")] = None) -> None:
     """Measure jax_ref.dot_product_attention, plainly, with the matrix, and blockwise."""
     from benchmarks.model_attention import main as measure_model

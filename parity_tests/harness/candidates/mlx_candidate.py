@@ -27,7 +27,10 @@ Arrays = tuple[mx.array, ...]
 
 _MLX = Path(str(mx.__file__)).parent
 # A missing rule cannot be wrong; it is recognized by the words of MLX's error.
-_LACKING = re.compile(r"[Nn]ot (yet )?(been )?(implemented|supported)|[Oo]nly supports|Cannot calculate (VJP|JVP)")
+_LACKING = re.compile(
+    r"[Nn]ot (yet )?(been )?(implemented|supported)|[Oo]nly supports|Cannot calculate (VJP|JVP)"
+    r"|must (have type|promote to) float32"  # of linear algebra, in 16 bits
+)
 
 
 @dataclass(frozen=True)
@@ -264,11 +267,13 @@ def _array(x: torch.Tensor) -> mx.array:
         raise Refused("gradparity hands tensors on the CPU to MLX", Reason.OUT_OF_REACH)
     if x.dtype is torch.complex128:
         raise Refused("MLX has no complex128", Reason.OUT_OF_REACH)
-    own = x.detach().resolve_conj().resolve_neg()
+    own, name = x.detach().resolve_conj().resolve_neg(), str(x.dtype).removeprefix("torch.")
+    dtype = getattr(mx, "bool_" if name == "bool" else name)
+    if x.numel() == 0:  # NumPy gives it strides of 0, with which a reduction of MLX may not return
+        return mx.zeros(tuple(x.shape), dtype)
     if x.dtype is torch.bfloat16:
-        return mx.array(own.contiguous().view(torch.uint16).numpy()).view(mx.bfloat16)
-    name = str(x.dtype).removeprefix("torch.")
-    return mx.array(own.numpy(), getattr(mx, "bool_" if name == "bool" else name))
+        return mx.array(own.contiguous().view(torch.uint16).numpy()).view(dtype)
+    return mx.array(own.numpy(), dtype)
 
 
 def _tensor(y: mx.array) -> torch.Tensor:
