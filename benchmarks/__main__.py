@@ -259,9 +259,9 @@ def mlx(
     resume: Annotated[bool, typer.Option("--resume", help="Keep what the results have, and judge the others.")] = False,
     out: Annotated[Path, typer.Option(help="The results, .json.")] = RESULTS / "mlx.json",
 ) -> None:
-    """Judge operators of MLX by JAX, and write docs/mlx.md; half an hour. Needs the extra mlx.
+    """Judge operators of MLX by JAX, and write mlx_sweep/README.md; half an hour. Needs the extra mlx.
 
-    Exit codes: 0 a section of docs/found/ explains each failing row, 1 none does.
+    Exit codes: 0 a section of mlx_sweep/claims.md explains each failing row, 1 none does.
     """
     os.environ.update(dict.fromkeys(THREAD_COUNTS, "1"))  # before the frameworks are imported
     from benchmarks.mlx_sweep.command import measure_all

@@ -1,0 +1,1 @@
+"""Operators of MLX, judged by JAX: `python -m benchmarks mlx`."""

@@ -1,0 +1,111 @@
+"""What the sweep of MLX has found, as README.md beside this file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks.mlx_sweep.found import FOUND, MEANT
+from benchmarks.mlx_sweep.run import PAGE, SHORT, Outcome
+
+_INTRODUCTION = """# Operators of MLX, judged by JAX
+
+Written by `python -m benchmarks mlx`; {date}; {versions}; Python {python}, {machine}, CPU.
+
+{count} operators of MLX, each against a reference in JAX (`benchmarks/mlx_sweep/`), through
+[`MLXCandidate`](../../docs/judge_function.md#several-candidates): in float32 by every check, in float16 and bfloat16 by
+{short}. MLX's float64 is not judged: its `exp`, `sin`, `cos`, `erf` and `erfinv` compute in float32
+([mlx#3047](https://github.com/ml-explore/mlx/issues/3047)).
+
+{right} are right, of {wrong} rows fail that a section of [claims](claims.md) is about, and of {none} MLX has no first
+derivative. Of {other} a row fails for a reason that is documented, or that the table names, or that nobody has looked
+for yet ("unexplained"). "No rule" names the checks of what MLX has not implemented, as its own messages say; they are
+no mistake. The claims have witnesses, and nobody has tried to refute them yet: until then they are not among
+[what was found](../../docs/found.md).
+
+No axis is empty where a function reduces: there a reduction of MLX was seen not to return.
+
+| operator | verdict | rows | what failed | no rule |
+|---|---|---|---|---|
+"""
+
+
+def failed_rows(outcome: Outcome) -> list[str]:
+    """The rows that found the operator wrong, or could not tell, such as "vjp float32"; "process" if there is none."""
+    process = ["process"] if outcome.error is not None else []
+    return process + [f"{x['check']} {x['dtype']}" for x in outcome.failures if x["verdict"] != "UNSUPPORTED"]
+
+
+def unexplained(outcome: Outcome) -> list[str]:
+    """The failing rows that no section explains and no reason excuses."""
+    known = {*FOUND.get(outcome.name, {}), *MEANT.get(outcome.name, {})}
+    return [row for row in failed_rows(outcome) if row.split()[0] not in known]
+
+
+def sections_of(outcome: Outcome) -> list[int]:
+    """The numbers of the claims that explain failing rows of an operator."""
+    checks = {row.split()[0] for row in failed_rows(outcome)}
+    return sorted({n for check, n in FOUND.get(outcome.name, {}).items() if check in checks})
+
+
+def verdict(outcome: Outcome) -> str:
+    """A word or two for the table."""
+    if unexplained(outcome):
+        return "unexplained"
+    if sections_of(outcome):
+        return "claim"
+    if failed_rows(outcome):
+        return "by design"
+    return "no derivative" if outcome.failures else "right"
+
+
+def page(facts: Mapping[str, Any], outcomes: Sequence[Outcome]) -> str:
+    """The page."""
+    kinds = [verdict(x) for x in outcomes]
+    counts = {
+        "right": kinds.count("right"),
+        "wrong": kinds.count("claim"),
+        "none": kinds.count("no derivative"),
+    }
+    text = _INTRODUCTION.format(
+        date=facts["date"],
+        versions=", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
+        python=facts["python"],
+        machine=facts["machine"],
+        count=len(outcomes),
+        short=", ".join(f"`{check}`" for check in SHORT),
+        other=len(outcomes) - sum(counts.values()),
+        **counts,
+    )
+    return text + "".join(_line(x) for x in outcomes)
+
+
+def _line(outcome: Outcome) -> str:
+    rows = ", ".join(f"{count} {name}" for name, count in outcome.rows.items())
+    cells = (outcome.name, verdict(outcome), rows, _what_failed(outcome), _no_rule(outcome))
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def _what_failed(outcome: Outcome) -> str:
+    parts = [] if outcome.error is None else [outcome.error]
+    by_check: dict[str, list[str]] = {}
+    for x in outcome.failures:
+        by_check.setdefault(f"{x['verdict']} {x['check']}", []).append(x["dtype"])
+    parts += [f"{check} ({', '.join(dtypes)})" for check, dtypes in by_check.items()]
+    parts += [f"[{number}](claims.md#{_anchors()[number]})" for number in sections_of(outcome)]
+    checks = {row.split()[0] for row in failed_rows(outcome)}
+    parts += dict.fromkeys(why for check, why in MEANT.get(outcome.name, {}).items() if check in checks)
+    return "; ".join(parts)
+
+
+def _no_rule(outcome: Outcome) -> str:
+    checks = [row.split()[0] for rows in outcome.unsupported.values() for row in rows]
+    return ", ".join(dict.fromkeys(checks))
+
+
+def _anchors() -> dict[int, str]:
+    """The anchor of each section of claims.md, by its number."""
+    text = (PAGE.parent / "claims.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## ((\d+)\. .*)$", text, re.MULTILINE)
+    return {int(n): re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading, n in headings}
