@@ -53,9 +53,10 @@ def judge_one(name: str) -> Outcome:
     from gradparity import MLXCandidate, crosscheck
 
     operator, outcome, start = OPERATORS[name], Outcome(name), time.monotonic()
-    for options in ({"dtypes": ["float32"]}, {"dtypes": ["float16", "bfloat16"], "checks": SHORT}):
+    for dtypes, checks in ((["float32"], None), (["float16", "bfloat16"], SHORT)):
+        candidate = MLXCandidate(operator.call)
         try:
-            report = crosscheck(MLXCandidate(operator.call), operator.spec, name=name, progress=False, **options)
+            report = crosscheck(candidate, operator.spec, name=name, progress=False, dtypes=dtypes, checks=checks)
         except Exception as error:  # whatever it is, it is written down, and the other operators are judged
             outcome.error = f"{type(error).__name__}: {str(error)[:500]}"
             break

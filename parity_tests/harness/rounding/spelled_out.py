@@ -104,7 +104,8 @@ def _program(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
 
 
 def _traced(formula: Formula, eqn: core.JaxprEqn) -> core.ClosedJaxpr:
-    return jax.make_jaxpr(formula)(*(jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars))
+    avals: list[Any] = [x.aval for x in eqn.invars]
+    return jax.make_jaxpr(formula)(*(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals))
 
 
 def _formula(eqn: core.JaxprEqn) -> Formula | None:
