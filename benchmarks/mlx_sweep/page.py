@@ -18,11 +18,11 @@ Written by `python -m benchmarks mlx`; {date}; {versions}; Python {python}, {mac
 {short}. MLX's float64 is not judged: its `exp`, `sin`, `cos`, `erf` and `erfinv` compute in float32
 ([mlx#3047](https://github.com/ml-explore/mlx/issues/3047)).
 
-{right} are right, of {wrong} rows fail that a section of [claims](claims.md) is about, and of {none} MLX has no first
-derivative. Of {other} a row fails for a reason that is documented, or that the table names, or that nobody has looked
-for yet ("unexplained"). "No rule" names the checks of what MLX has not implemented, as its own messages say; they are
-no mistake. The claims have witnesses, and nobody has tried to refute them yet: until then they are not among
-[what was found](../../docs/found.md).
+{right} are right, of {wrong} rows fail that a section of [claims](claims.md), or of [more](more_claims.md), is
+about, and of {none} MLX has no first derivative. Of {other} a row fails for a reason that is documented, or that the
+table names, or that nobody has looked for yet ("unexplained"). "No rule" names the checks of what MLX has not implemented, as its own
+messages say; they are no mistake. The claims have witnesses, and nobody has tried to refute them yet: until then they
+are not among [what was found](../../docs/found.md).
 
 No axis is empty where a function reduces: there a reduction of MLX was seen not to return.
 
@@ -93,7 +93,7 @@ def _what_failed(outcome: Outcome) -> str:
     for x in outcome.failures:
         by_check.setdefault(f"{x['verdict']} {x['check']}", []).append(x["dtype"])
     parts += [f"{check} ({', '.join(dtypes)})" for check, dtypes in by_check.items()]
-    parts += [f"[{number}](claims.md#{_anchors()[number]})" for number in sections_of(outcome)]
+    parts += [f"[{number}]({_anchors()[number]})" for number in sections_of(outcome)]
     checks = {row.split()[0] for row in failed_rows(outcome)}
     parts += dict.fromkeys(why for check, why in MEANT.get(outcome.name, {}).items() if check in checks)
     return "; ".join(parts)
@@ -105,7 +105,10 @@ def _no_rule(outcome: Outcome) -> str:
 
 
 def _anchors() -> dict[int, str]:
-    """The anchor of each section of claims.md, by its number."""
-    text = (PAGE.parent / "claims.md").read_text(encoding="utf-8")
-    headings = re.findall(r"^## ((\d+)\. .*)$", text, re.MULTILINE)
-    return {int(n): re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading, n in headings}
+    """The file and the anchor of each claim, by its number."""
+    found = {}
+    for path in sorted(PAGE.parent.glob("*claims.md")):
+        headings = re.findall(r"^## ((\d+)\. .*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+        for heading, n in headings:
+            found[int(n)] = f"{path.name}#" + re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+    return found

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -21,7 +22,8 @@ def is_hijax(eqn: core.JaxprEqn) -> bool:
 def lowered(eqn: core.JaxprEqn) -> core.ClosedJaxpr:
     """The program that an equation of a hijax primitive runs."""
     run = functools.partial(eqn.primitive.to_lojax, **eqn.params)
-    return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars))
+    avals: list[Any] = [x.aval for x in eqn.invars]
+    return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals))
 
 
 def subprograms(eqn: core.JaxprEqn) -> Iterable[core.Jaxpr]:

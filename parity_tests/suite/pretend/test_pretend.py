@@ -14,7 +14,10 @@ from parity_tests.suite.pretend import built, strangers
 from parity_tests.suite.rotation import rotating
 from torch_impl.native.build import toolchain_missing
 
-pytestmark = pytest.mark.skipif(toolchain_missing() is not None, reason=f"compiles: {toolchain_missing()}")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(toolchain_missing() is not None, reason=f"compiles: {toolchain_missing()}"),
+]
 
 CASE = Path(strangers.__file__)
 KERNEL = """
@@ -86,7 +89,6 @@ def test_what_asks_most_of_a_device_is_judged_as_on_the_cpu():
     assert report == {"rows": {"PASS": 10}, "differ": {}}
 
 
-@pytest.mark.slow
 @rotating(3, by="name")
 @pytest.mark.parametrize("name", ["attn_composite", "attn_function"])
 def test_every_check_of_attn_is_as_on_the_cpu(name: str):
@@ -98,7 +100,6 @@ def test_every_check_of_attn_is_as_on_the_cpu(name: str):
     assert report["rows"]["PASS"] > 90
 
 
-@pytest.mark.slow
 @rotating(3, turn=2)
 def test_the_native_operator_runs_on_it_too():
     """But for PyTorch's own opcheck, which knows few devices."""
@@ -109,7 +110,6 @@ def test_the_native_operator_runs_on_it_too():
     assert reasons["int32_offsets"].startswith(NO_ROOM)
 
 
-@pytest.mark.slow
 @rotating(5)
 @pytest.mark.parametrize("names", OPERATORS, ids=" ".join)
 def test_right_and_wrong_operators_are_judged_as_on_the_cpu(names: tuple[str, ...]):
@@ -150,7 +150,6 @@ def test_a_stranger(strangers_checked: Checked, candidate: str, check: str, told
     assert re.match(told, strangers_checked.told(candidate, check, "float32"))
 
 
-@pytest.mark.slow
 def test_a_failure_is_replayed_on_the_device(tmp_path: Path):
     Checked(tmp_path, "--device", "pretend", "--only", "vjp", "--dtype", "float32")
     (file,) = (tmp_path / "failures").glob("product-wrong-vjp-float32-*.npz")
@@ -164,7 +163,6 @@ def test_a_failure_is_replayed_on_the_device(tmp_path: Path):
     assert (script.returncode, "w_bar: they differ" in script.stdout) == (1, True), script.stderr
 
 
-@pytest.mark.slow
 def test_a_device_without_float64(tmp_path: Path):
     """The device is asked for a number, and not known by name. What is judged in one format is judged in the next."""
     options = ("--device", "pretend", "--only", "vjp,leaks", "--dtype", "float64", "--dtype", "float32")
@@ -178,14 +176,12 @@ def test_a_device_without_float64(tmp_path: Path):
     assert found.failures["wrong", "vjp", "float32"]["judge"] == f"no Taylor rate, since {lacks}"
 
 
-@pytest.mark.slow
 def test_nothing_else_needs_float64_there():
     report = found("verdicts", "narrow", "attn_function", PRETEND_WITHOUT_FLOAT64="1")
     assert report["differ"] == {}
     assert report["rows"]["PASS"] > 45
 
 
-@pytest.mark.slow
 def test_solutions_in_processes_of_their_own_run_on_it(tmp_path: Path):
     """Theirs have the device, too: their memory is not read by the host either, but by copies."""
     (tmp_path / "kernel.py").write_text(KERNEL, encoding="utf-8")
@@ -198,7 +194,6 @@ def test_solutions_in_processes_of_their_own_run_on_it(tmp_path: Path):
         assert f"reference, {name}, vjp, float32, pretend: {verdict}" in done.stdout
 
 
-@pytest.mark.slow
 def test_transfers_are_counted():
     """None by attn or its derivatives; of a backward that goes over the CPU one each way, and so again of its own."""
     assert found("transfers") == {
@@ -215,7 +210,6 @@ def test_the_host_cannot_read_its_memory(device: str, code: int):
     assert built.run("-c", text).returncode == code
 
 
-@pytest.mark.slow
 def test_the_devices_that_there_are_are_told():
     done = built.run("-m", "parity_tests", "run", "--device", "pretend:2")
     assert done.returncode == 2
