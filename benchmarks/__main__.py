@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -238,6 +239,31 @@ def _names(option: str, names: list[str] | None, known: tuple[str, ...]) -> list
     if unknown:
         raise typer.BadParameter(f"{option}: unknown {unknown[0]!r}; there are {'; '.join(known)}")
     return [*dict.fromkeys(names or known)]
+
+
+@app.command()
+def gpu(
+    part: Annotated[str | None, typer.Option(help="correctness, kernels, judging; by default all.")] = None,
+    minutes: Annotated[float, typer.Option(help="Of this call; the next one goes on where it ends.", min=0)] = 8.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="All of it at tiny sizes, on the CPU.")] = False,
+    device: Annotated[str | None, typer.Option(help="Of PyTorch; by default cuda.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The results, .json; an .md beside it. By default results/gpu.json.")
+    ] = None,
+) -> None:
+    """Judge and time all that computes attn on a GPU, and what judging costs there; item by item, to be called again.
+
+    Exit codes: 0 all is done and nothing is wrong, 1 something is wrong, or raised, 2 it cannot run, or some is left.
+    """
+    from benchmarks.gpu.command import DRY, chosen, measure_all
+    from benchmarks.gpu.items import PARTS
+
+    (of,) = _names("--part", [part], PARTS) if part else (None,)
+    with tempfile.TemporaryDirectory() as folder:  # of a dry run, whose results are no results
+        path = out or (Path(folder) / "gpu.json" if dry_run else RESULTS / "gpu.json")
+        where = device or (DRY if dry_run else "cuda")
+        code = measure_all(Console(), chosen(of, dry_run), where, dry_run, path, minutes)
+    raise typer.Exit(code)
 
 
 @app.command()

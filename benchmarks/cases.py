@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
+import ml_dtypes
 import numpy as np
 
 What = Literal["forward", "both", "output"]
@@ -48,7 +49,7 @@ class Case:
     @property
     def matrix_bytes(self) -> int:
         """The bytes of one n x m matrix."""
-        return self.n * self.m * np.dtype(self.dtype).itemsize
+        return self.n * self.m * ml_dtypes.finfo(self.dtype).bits // 8
 
     @property
     def flops(self) -> int:

@@ -90,7 +90,8 @@ def in_torch(fault: Fault) -> Callable:
 
         @staticmethod
         def backward(ctx, *bars):
-            return fault.backward(torch.from_numpy, *ctx.saved_tensors, *bars)
+            device = bars[0].device
+            return fault.backward(lambda mask: torch.from_numpy(mask).to(device), *ctx.saved_tensors, *bars)
 
     return Planted.apply
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from benchmarks.worker import Call, Prepared, best_rate, serve
 _TANHS = 64  # in one call, one after the other on a block that stays in the cache
 
 
-def _blockwise(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array]:
+def blockwise(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array]:
     q, k, v = (x[:, None] for x in (q, k, v))  # one head
     return (jax_ref.dot_product_attention(q, k, v, scale=1.0, implementation="blockwise")[:, 0],)
 
@@ -26,11 +27,11 @@ VERSIONS: dict[str, Callable] = {
     "jax_jit": jax_ref.attn_primal,
     "jax_attn": jax_ref.attn,
     "jax_ffi": jax_ref.ffi.attn,
-    "blockwise": _blockwise,
+    "blockwise": blockwise,
 }
 
 
-def _jitted(attn: Callable, what: str) -> Callable:
+def jitted(attn: Callable, what: str) -> Callable:
     """A jitted function of (q, k, v, output_bar, attn_bar). XLA computes what is returned, which is all."""
 
     def forward(q, k, v, output_bar, attn_bar):
@@ -51,15 +52,16 @@ def _jitted(attn: Callable, what: str) -> Callable:
     return jax.jit({"forward": forward, "both": both, "output": output_only}[what])
 
 
-def _blocking(f: Callable, *args: jax.Array) -> Call:
+def blocking(f: Callable, *args: jax.Array) -> Call:
     return lambda: jax.block_until_ready(f(*args))
 
 
-def prepare(case: Case, names: list[str]) -> Prepared:
-    """The calls of these versions for a case, compiled."""
+def prepare(fields: dict[str, Any], names: list[str]) -> Prepared:
+    """The calls of these versions for the case with these fields, compiled."""
+    case = Case(**fields)
     jax.clear_caches()
     args = tuple(map(jnp.asarray, case.arrays()))
-    calls = {name: _blocking(_jitted(VERSIONS[name], case.what).lower(*args).compile(), *args) for name in names}
+    calls = {name: blocking(jitted(VERSIONS[name], case.what).lower(*args).compile(), *args) for name in names}
     return Prepared(calls)
 
 
@@ -72,10 +74,10 @@ def rates() -> dict[str, dict[str, float]]:
         gemm = found.setdefault(f"gemm {kind}", {})
         for a, b, c in LARGE:
             x, y = (jax.random.normal(jax.random.key(0), shape, kind) for shape in ((a, b), (b, c)))
-            gemm[f"jax.numpy.matmul {a}x{b}x{c}"] = best_rate(_blocking(matmul, x, y), 2 * a * b * c)
+            gemm[f"jax.numpy.matmul {a}x{b}x{c}"] = best_rate(blocking(matmul, x, y), 2 * a * b * c)
         x = jax.random.normal(jax.random.key(0), (TANH_BLOCK,), kind)
         work = _TANHS * TANH_BLOCK
-        found[f"tanh {kind}"] = {"jax.numpy.tanh": best_rate(_blocking(repeated, x), work)}
+        found[f"tanh {kind}"] = {"jax.numpy.tanh": best_rate(blocking(repeated, x), work)}
     return found
 
 

@@ -51,9 +51,9 @@ def by_crosscheck(fault: Fault, inputs: Arrays) -> bool:
     return not crosscheck(in_torch(fault), spec, checks=["vjp"], dtypes=["float64"]).passed
 
 
-def by_gradcheck(fault: Fault, inputs: Arrays, fast: bool) -> bool:
+def by_gradcheck(fault: Fault, inputs: Arrays, fast: bool, device: str = "cpu") -> bool:
     """True if `torch.autograd.gradcheck` catches the fault with its own tolerances."""
-    tensors = [torch.from_numpy(x.copy()).requires_grad_() for x in inputs]
+    tensors = [torch.from_numpy(x.copy()).to(device).requires_grad_() for x in inputs]
     # Fast mode, when it has found a mistake, runs slow mode for the text of its error, on whole Jacobians: at n = 256
     # more than 20 GB. Whether it has found one is known by then.
     with mock.patch.object(inspect.getmodule(gradcheck), "_run_slow_mode_and_get_error", return_value=""):

@@ -7,16 +7,19 @@ import datetime
 import json
 import os
 import platform
+import select
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from benchmarks.cases import VERSIONS, WHATS, Case, as_data
-from benchmarks.figures import Peak, Results, Row
+from benchmarks.figures import Peak, Results, Row, Times
 from benchmarks.roofline import merged
 
 WORKERS = {
@@ -36,31 +39,33 @@ class WorkerError(RuntimeError):
 class Worker:
     """A process that measures when it is asked to, and is idle otherwise."""
 
-    def __init__(self, module: str, threads: int) -> None:
-        """Start it on as many cores as it has threads.
+    def __init__(
+        self, module: str, threads: int, *arguments: str, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Start it on as many cores as it has threads, with these arguments, and variables of the environment besides.
 
         JAX has as many threads as it finds cores when it is imported, whatever the environment says, so that the
         process must have its cores before it starts: it inherits them.
         """
         self.module = module
-        environment = os.environ | {name: str(threads) for name in THREAD_COUNTS}
+        counts = {name: str(threads) for name in THREAD_COUNTS}
         root = str(Path(__file__).parents[1])
         with on(cores()[-threads:]):
             self.process = subprocess.Popen(
-                [sys.executable, "-m", module],
+                [sys.executable, "-m", module, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
                 cwd=root,
-                env=environment,
+                env={**os.environ, **counts, **environment},
                 start_new_session=True,  # Ctrl-C is for the parent
             )
 
-    def ask(self, **order: Any) -> Any:
+    def ask(self, *, limit: float | None = None, **order: Any) -> Any:
         """The answer to an order.
 
         Raises:
-            WorkerError: there is none.
+            WorkerError: there is none, or not within `limit` seconds.
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -68,6 +73,8 @@ class Worker:
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(json.dumps(order) + "\n")
             self.process.stdin.flush()
+            if limit is not None and not select.select([self.process.stdout], [], [], limit)[0]:
+                raise WorkerError(f"{self.module} took longer than {limit:.0f} s")
             line = self.process.stdout.readline()
         if not line:
             raise WorkerError(f"{self.module} ended with exit code {self.process.wait()} at {order}")
@@ -76,9 +83,14 @@ class Worker:
             raise WorkerError(f"{self.module} could not {order}:\n{reply['error']}")
         return reply["answer"]
 
-    def end(self) -> None:
-        """Whatever it is doing."""
-        self.process.kill()
+    def end(self, patience: float = 0.0) -> None:
+        """Whatever it is doing, and what it has started; where it does nothing, it has `patience` seconds to exit."""
+        if patience and self.process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
+                self.process.stdin.close()
+                self.process.wait(patience)
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
@@ -175,13 +187,18 @@ def _time(results: Results, case: Case, ready: list[tuple[Worker, str]], budget:
     """Rounds of all versions, one after the other, which starts being a different one each round."""
     row = Row(case, {name: [] for name in VERSIONS if any(name == other for _, other in ready)})
     results.rows.append(row)
+    take_turns(row.times, ready, budget)
+
+
+def take_turns(times: Times, ready: Sequence[tuple[Worker, str]], budget: float, limit: float | None = None) -> None:
+    """Add to the times of the versions: at least `ROUNDS` rounds, and as many as `budget` seconds allow."""
     end = time.monotonic() + budget
-    for i in range(MOST_ROUNDS):
+    for i in range(MOST_ROUNDS if ready else 0):
         if i >= ROUNDS and time.monotonic() > end:
             break
         first = i % len(ready)
-        for worker, name in ready[first:] + ready[:first]:
-            row.times[name].append(worker.ask(do="time", version=name))
+        for worker, name in (*ready[first:], *ready[:first]):
+            times[name].append(worker.ask(do="time", version=name, limit=limit))
 
 
 def _peak(results: Results, case: Case, ready: list[tuple[Worker, str]]) -> None:

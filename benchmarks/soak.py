@@ -108,8 +108,8 @@ def collected() -> list[str]:
     return [file for file, _, _ in sorted(counts, key=lambda each: int(each[2]))]
 
 
-def run(file: str, root: Path = ROOT) -> Outcome:
-    """Run the soak tests of a file.
+def run(file: str, root: Path = ROOT, marks: str = "soak", options: Sequence[str] = ()) -> Outcome:
+    """Run the soak tests of a file, or those with other marks; `options` are pytest's.
 
     Raises:
         ValueError: it has none.
@@ -118,11 +118,11 @@ def run(file: str, root: Path = ROOT) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         xml = Path(folder, "results.xml")
         start = time.monotonic()
-        command = [sys.executable, "-m", "pytest", "-m", "soak", "-rsfE", f"--junitxml={xml}", file]
+        command = [sys.executable, "-m", "pytest", "-m", marks, "-rsfE", f"--junitxml={xml}", *options, file]
         code = subprocess.run(command, cwd=root, check=False).returncode
         seconds = time.monotonic() - start
         if code == _NOTHING_COLLECTED:
-            raise ValueError(f"{file} has no soak tests")
+            raise ValueError(f"{file} has no {marks} tests")
         if code == _INTERRUPTED:
             raise KeyboardInterrupt
         ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from benchmarks import jax_worker, run, torch_worker
 from benchmarks.__main__ import SIZES, app
-from benchmarks.cases import NO_ATTN, VERSIONS, WHATS, Case, What, grid
+from benchmarks.cases import NO_ATTN, VERSIONS, WHATS, Case, What, as_data, grid
 from benchmarks.figures import Peak, Results, Row, best_peer, speedup
 from benchmarks.gates import judged
 from benchmarks.report import as_markdown, as_rich, plot, sections
@@ -177,7 +177,7 @@ def test_all_that_is_timed_computes_the_same(module, what: What) -> None:
     """q_bar, k_bar and v_bar of every version against the plain formulas in NumPy."""
     case = Case(7, 5, 3, what=what)
     names = [x for x in module.VERSIONS if x not in (*NO_ATTN, "native", "compile")]
-    prepared = module.prepare(case, names)
+    prepared = module.prepare(as_data(case), names)
     assert [*prepared.calls] == names
     q, k, v, output_bar, attn_bar = case.arrays()
     attn = np.tanh(q @ k.T)

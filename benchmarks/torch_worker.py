@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,13 +18,13 @@ from torch_impl.native.build import BuildError, ToolchainMissing, toolchain_miss
 from torch_impl.native.declarations import DeclarationError
 
 
-def _sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor]:
+def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor]:
     q, k, v = (x[None, None] for x in (q, k, v))
     return (torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=1.0)[0, 0],)
 
 
 @functools.cache  # one for all cases, so that a shape is compiled once
-def _compiled() -> Callable:
+def compiled() -> Callable:
     missing = toolchain_missing()
     if missing:
         raise ToolchainMissing(missing)
@@ -35,12 +36,12 @@ VERSIONS: dict[str, Callable[[], Callable]] = {
     "native": lambda: torch_impl.attn_native,
     "eager": lambda: torch_impl.attn_composite,
     "function": lambda: torch_impl.attn_function,
-    "compile": _compiled,
-    "sdpa": lambda: _sdpa,
+    "compile": compiled,
+    "sdpa": lambda: sdpa,
 }
 
 
-def _call(attn: Callable, case: Case, inputs: list[torch.Tensor], bars: list[torch.Tensor]) -> Call:
+def call_of(attn: Callable, case: Case, inputs: list[torch.Tensor], bars: list[torch.Tensor]) -> Call:
     """Forward with a tape, as in training; and, if the case has it, backward to all three inputs."""
 
     def forward() -> object:
@@ -57,8 +58,9 @@ def _call(attn: Callable, case: Case, inputs: list[torch.Tensor], bars: list[tor
     return {"forward": forward, "both": both, "output": output_only}[case.what]
 
 
-def prepare(case: Case, names: list[str]) -> Prepared:
-    """The calls of these versions for a case."""
+def prepare(fields: dict[str, Any], names: list[str]) -> Prepared:
+    """The calls of these versions for the case with these fields."""
+    case = Case(**fields)
     arrays = [torch.from_numpy(x) for x in case.arrays()]
     inputs, bars = [x.requires_grad_() for x in arrays[:3]], arrays[3:]
     prepared = Prepared()
@@ -68,7 +70,7 @@ def prepare(case: Case, names: list[str]) -> Prepared:
         except (ToolchainMissing, BuildError, DeclarationError) as error:
             prepared.left_out[name] = str(error)
             continue
-        prepared.calls[name] = _call(attn, case, inputs, bars)
+        prepared.calls[name] = call_of(attn, case, inputs, bars)
     return prepared
 
 

@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cases import Case
-
 Call = Callable[[], object]  # runs to its end, and returns all results, which are dropped by the caller
+Clock = Callable[[Call, int, int], float]  # of a call, which it makes so many times, on so many threads: see `seconds`
 BATCH = 0.01  # seconds: calls are repeated until they take so long, so that the clock does not count
 
 
@@ -41,12 +40,13 @@ def seconds(call: Call, count: int, threads: int) -> float:
     return (clock() - start) / count
 
 
-def best_rate(call: Call, work: float, budget: float = 0.25) -> float:
-    """The most work for a second of CPU time that repeated calls reach."""
+def best_rate(call: Call, work: float, budget: float = 0.25, clock: Clock = seconds) -> float:
+    """The most work for a second of CPU time, or of another clock, that repeated calls reach."""
     call()
-    best, end = 0.0, time.process_time() + budget
-    while time.process_time() < end:
-        best = max(best, work / seconds(call, 3, 1))
+    best, spent = 0.0, 0.0
+    while spent < budget:
+        taken = clock(call, 3, 1)
+        best, spent = max(best, work / taken), spent + 3 * taken
     return best
 
 
@@ -81,53 +81,62 @@ def _status(name: str) -> int:
     raise OSError(f"/proc/self/status has no {name}")
 
 
+def answer_orders(answer: Callable[[dict[str, Any]], Any]) -> None:
+    """Answer orders until there are none; an exception is an answer, too."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # whatever a library prints is not an answer
+    for line in sys.stdin:
+        try:
+            reply = {"answer": answer(json.loads(line))}
+        except Exception:
+            reply = {"error": traceback.format_exc()}
+        answers.write(json.dumps(reply) + "\n")
+
+
 def serve(
     facts: Callable[[], dict[str, Any]],
     rates: Callable[[], dict[str, dict[str, float]]],
-    prepare: Callable[[Case, list[str]], Prepared],
+    prepare: Callable[[dict[str, Any], list[str]], Prepared],
+    clock: Clock = seconds,
 ) -> None:
     """Answer orders until there are none: facts, rates, prepare, time, peak.
 
     Args:
         facts: versions and settings of the framework.
         rates: of GEMM, tanh and memory, see `roofline.Rates`.
-        prepare: the versions of these names, ready to be called.
+        prepare: the versions of these names, ready to be called, at the case with these fields.
+        clock: the seconds of a call.
     """
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # whatever a library prints is not an answer
     prepared, counts, threads = Prepared(), {}, 1
+
+    def answer(order: dict[str, Any]) -> Any:
+        nonlocal prepared, counts, threads
+        match order["do"]:
+            case "facts":
+                return facts() | {"loaded": [x for x in ("torch", "jax") if x in sys.modules]}
+            case "rates":
+                return rates()
+            case "prepare":
+                prepared = Prepared()  # the last case's arrays go before the next one's come
+                gc.collect()
+                prepared, threads = prepare(order["case"], order["versions"]), order["case"]["threads"]
+                counts = {name: _count(call, threads, clock) for name, call in prepared.calls.items()}
+                return {"ready": [*counts], "left_out": prepared.left_out}
+            case "time":
+                call = prepared.calls[order["version"]]
+                call()  # what the version before left in the caches and on the heap does not count, as in the rates
+                return clock(call, counts[order["version"]], threads)
+            case "peak":
+                return peak_bytes(prepared.calls[order["version"]])
+            case unknown:
+                raise ValueError(f"unknown order {unknown!r}")
+
     gc.disable()
-    for line in sys.stdin:
-        order = json.loads(line)
-        try:
-            match order["do"]:
-                case "facts":
-                    answer: Any = facts() | {"loaded": [x for x in ("torch", "jax") if x in sys.modules]}
-                case "rates":
-                    answer = rates()
-                case "prepare":
-                    prepared = Prepared()  # the last case's arrays go before the next one's come
-                    gc.collect()
-                    case = Case(**order["case"])
-                    prepared, threads = prepare(case, order["versions"]), case.threads
-                    counts = {name: _count(call, threads) for name, call in prepared.calls.items()}
-                    answer = {"ready": [*counts], "left_out": prepared.left_out}
-                case "time":
-                    call = prepared.calls[order["version"]]
-                    call()  # what the version before left in the caches and on the heap does not count, as in the rates
-                    answer = seconds(call, counts[order["version"]], threads)
-                case "peak":
-                    answer = peak_bytes(prepared.calls[order["version"]])
-                case unknown:
-                    raise ValueError(f"unknown order {unknown!r}")
-        except Exception:
-            answers.write(json.dumps({"error": traceback.format_exc()}) + "\n")
-            continue
-        answers.write(json.dumps({"answer": answer}) + "\n")
+    answer_orders(answer)
 
 
-def _count(call: Call, threads: int) -> int:
+def _count(call: Call, threads: int, clock: Clock) -> int:
     """How many calls make a batch; compiles and warms up, too."""
     call()
-    taken = min(seconds(call, 1, threads) for _ in range(2))
+    taken = min(clock(call, 1, threads) for _ in range(2))
     return max(1, min(10_000, round(BATCH / max(taken, 1e-7))))

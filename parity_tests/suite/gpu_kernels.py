@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import pytest
 
-from parity_tests import crosscheck
+from parity_tests import OpSpec, crosscheck
 from parity_tests.catalog.attn import SPEC, SPEC_OUTPUT
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.numbers.formats import PRECISIONS
@@ -55,12 +55,16 @@ def judged(
     kernels: Kernels, face: str, sizes: Sequence[int], *, scale: float = 0.5, checks: Sequence[str], **options: Any
 ) -> Report:
     """The report on a face at sizes n, d, m, e; q kᵀ has entries of about this scale."""
+    return crosscheck(kernels.candidate(face), spec_at(face, sizes, scale), name=face, checks=checks, **options)
+
+
+def spec_at(face: str, sizes: Sequence[int], scale: float = 0.5) -> OpSpec:
+    """The spec of a face at sizes n, d, m, e; q kᵀ has entries of about this scale."""
     n, d, m, e = sizes
     rng = np.random.default_rng(7)
     q, k, v = (rng.standard_normal(shape) for shape in ((n, d), (m, d), (m, e)))
     factor = scale**0.5 / d**0.25
-    spec = dataclasses.replace(SPECS[face], signature=None, inputs=(factor * q, factor * k, v))
-    return crosscheck(kernels.candidate(face), spec, name=face, checks=checks, **options)
+    return dataclasses.replace(SPECS[face], signature=None, inputs=(factor * q, factor * k, v))
 
 
 def all_pass(report: Report, *, but: Sequence[str] = ()) -> None:

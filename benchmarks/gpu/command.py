@@ -1,0 +1,99 @@
+"""The run of `python -m benchmarks gpu`: item after item, as far as the minutes go."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks.gpu import kernels
+from benchmarks.gpu.items import Item, items
+from benchmarks.gpu.outcome import BAD, RAISED, Outcome
+from benchmarks.gpu.processes import Processes
+from benchmarks.gpu.results import NOT_DONE, Results
+from benchmarks.roofline import Rates
+from benchmarks.run import WorkerError
+from benchmarks.soak import commit_of_code, is_of_this_tree
+
+DRY = "cpu"  # the device of a dry run: here goes "pretend"
+JUDGE = "benchmarks.gpu.worker"
+GRACE = 120.0  # seconds by which the last item may go beyond the minutes
+START = 120.0  # seconds for a process to start, and for the roofline
+RUINED = "CUDA error"  # in a text, says that nothing more can be done in the process that it comes from
+
+
+def chosen(part: str | None, tiny: bool) -> list[Item]:
+    """The items of a part, or all."""
+    return [item for item in items(tiny) if part in (None, item.part)]
+
+
+def measure_all(
+    console: Console,
+    todo: Sequence[Item],
+    device: str,
+    tiny: bool,
+    path: Path,
+    minutes: float,
+    start: Callable[[str, bool], Processes] = Processes,
+) -> int:
+    """Do what is due, write each outcome as it comes, and show it; the exit code.
+
+    Args:
+        start: starts the processes for a device, tiny or not.
+    """
+    end = time.monotonic() + 60 * minutes
+    with start(device, tiny) as processes:
+        try:
+            facts = processes[JUDGE].ask(do="facts", limit=START)
+            if facts["missing"] is not None:
+                console.print(f"nothing is done: {facts['missing']}; --dry-run needs no GPU", markup=False)
+                return NOT_DONE
+            results = Results(path, {**_run(facts), "dry run": tiny})
+            left = _do(console, results.due(todo, is_of_this_tree), processes, results, end, tiny)
+        except WorkerError as error:
+            console.print(f"nothing is done: {error}", markup=False, highlight=False)
+            return NOT_DONE
+        except KeyboardInterrupt:
+            console.print("interrupted; what was done is kept", highlight=False)
+            return NOT_DONE
+    console.print(f"{len(todo) - left} of {len(todo)} items are done; written: {path}, and beside it .md", markup=False)
+    return results.exit_code(todo, left)
+
+
+def _run(facts: dict[str, Any]) -> dict[str, Any]:
+    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    names = "device", "versions", "settings while judged"
+    return {"date": date, "commit": commit_of_code()} | {name: facts[name] for name in names}
+
+
+def _do(console: Console, due: Sequence[Item], processes: Processes, results: Results, end: float, tiny: bool) -> int:
+    """Do the items that can end in time, the first one in any case; how many are left."""
+    rates, left = Rates(), 0
+    for i, item in enumerate(due):
+        begun = time.monotonic()
+        if i > 0 and begun + item.seconds > end + GRACE:
+            left += 1
+            continue
+        try:
+            if item.kind == "case" and not rates:
+                rates, settings = kernels.roofline(processes, START)
+                results.add_rates(rates, settings)
+            outcome = _done(item, processes, rates, tiny)
+        except WorkerError as error:
+            outcome = Outcome(RAISED, str(error).strip().splitlines()[-1])
+        if outcome.ended == RAISED or RUINED in str(outcome):
+            processes.end()
+        results.add(item, outcome, time.monotonic() - begun)
+        said = f"{item.name}: {outcome.ended} {outcome.reason}".strip()
+        console.print(said, style="bold red" if outcome.ended in BAD else "", highlight=False, markup=False)
+    return left
+
+
+def _done(item: Item, processes: Processes, rates: Rates, tiny: bool) -> Outcome:
+    if item.kind == "case":
+        return kernels.timed(item, processes, rates, tiny)
+    return Outcome(**processes[JUDGE].ask(do="item", kind=item.kind, options=item.options, limit=item.seconds))
