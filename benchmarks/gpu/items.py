@@ -105,10 +105,14 @@ def _correctness(tiny: bool) -> Iterator[Item]:
 def cases(tiny: bool) -> list[GpuCase]:
     """The cases that are timed: with attn in each direction, without it those that need none."""
     found = []
-    ways = [*((what, True) for what in WHATS), *((what, False) for what in WHATS if what != "both")]
     for n, d in itertools.product((24,) if tiny else SIZES, (8,) if tiny else FEATURES):
         for dtype in FORMATS if d != 128 else FORMATS[:2]:
-            found += [GpuCase(n, n, d, dtype, what, with_attn=with_attn) for what, with_attn in ways]
+            found += [
+                GpuCase(n, n, d, dtype, what, with_attn=with_attn)
+                for with_attn in (True, False)
+                for what in WHATS
+                if with_attn or what != "both"
+            ]
     return found
 
 

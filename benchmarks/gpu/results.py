@@ -38,7 +38,11 @@ class Results:
         for item in items:
             found = self.items.get(item.name)
             run = self.runs[found["run"]] if found else None
-            if found is None or run is None or any(run[x] != self.runs[-1][x] for x in ("device", "versions")):
+            if (
+                found is None
+                or run is None
+                or any(run[x] != self.runs[-1][x] for x in ("device", "versions", "dry run"))
+            ):
                 new.append(item)
             elif found["ended"] in BAD and not is_current(run["commit"]):
                 again.append(item)
