@@ -142,11 +142,11 @@ def tf32(device: Device, tiny: bool) -> Outcome:
     inside = []
 
     def plain(q: Tensor, k: Tensor, v: Tensor) -> Results:
-        inside.append(error_of_a_product(device, tiny))
+        inside.append(error_of_a_product(device))
         return torch_impl.attn_composite(q, k, v)
 
     with float32_as_tf32():
-        outside = error_of_a_product(device, tiny)
+        outside = error_of_a_product(device)
         report = report_there(device, plain, spec_at("attn", TINY), name="plain", dtypes=["float32"], checks=["vjp"])
     found = of_report(report)
     data = found.data | {"units outside": outside, "units while judged": max(inside, default=None)}
@@ -155,11 +155,11 @@ def tf32(device: Device, tiny: bool) -> Outcome:
     return Outcome(found.ended, found.reason, data)
 
 
-def error_of_a_product(device: Device, tiny: bool) -> float:
+def error_of_a_product(device: Device, product: Callable[[Tensor, Tensor], Tensor] = torch.matmul) -> float:
     """The largest error of a product of float32 matrices, in units of what float32 may be wrong by."""
-    k = 16 if tiny else 512
-    x, y = (torch.randn(k, k, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
-    found = (x.to(device.name) @ y.to(device.name)).cpu().double()
+    n, k = 512, 64  # a bound of many terms would leave room for TF32
+    x, y = (torch.randn(shape, generator=torch.Generator().manual_seed(n)) for shape in ((n, k), (k, n)))
+    found = product(x.to(device.name), y.to(device.name)).cpu().double()
     x, y = x.double(), y.double()
     return ((found - x @ y).abs() / (k * PRECISIONS["float32"].u * (x.abs() @ y.abs()))).max().item()
 
@@ -168,7 +168,8 @@ def memory(device: Device, tiny: bool, of: str) -> Outcome:
     """Hold what a candidate has at once, in n x m matrices, to its bar."""
     f = callable_of(of, device)
     assert not isinstance(f, JaxCandidate)
-    n = 128 if tiny else 4096
+    interpreted = 128  # which takes seconds; at so few native holds tiles that count
+    n = (interpreted if of.endswith("_triton") else 1024) if tiny else 4096
     held = [matrices(device, f, n, what, of) for what in WHATS if what != "output"]
     plain = matrices(device, torch_impl.attn_composite, n, "both", "attn")
     data = {"forward": round(held[0], 3), "both": round(held[1], 3), "plain": round(plain, 3)}

@@ -22,7 +22,7 @@ class Device:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.kind = torch.device(name).type
+        self.kind = name.partition(":")[0]
         self.module: Any = torch.cuda if self.kind == "cuda" else StandIn(self.kind)
 
     def missing(self) -> str | None:
@@ -100,7 +100,7 @@ class StandIn:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.own = torch.get_device_module(kind)
+        self.own = getattr(torch, kind, torch.cpu)
         self.synchronize: Callable[[], None] = getattr(self.own, "synchronize", _nothing)
         self.memory = Memory()
 
