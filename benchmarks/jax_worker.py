@@ -18,6 +18,7 @@ _TANHS = 64  # in one call, one after the other on a block that stays in the cac
 
 
 def blockwise(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array]:
+    """The output of attention with a softmax by blocks, which returns no attn."""
     q, k, v = (x[:, None] for x in (q, k, v))  # one head
     return (jax_ref.dot_product_attention(q, k, v, scale=1.0, implementation="blockwise")[:, 0],)
 
@@ -53,6 +54,7 @@ def jitted(attn: Callable, what: str) -> Callable:
 
 
 def blocking(f: Callable, *args: jax.Array) -> Call:
+    """A call that runs to its end."""
     return lambda: jax.block_until_ready(f(*args))
 
 

@@ -261,8 +261,10 @@ def test_what_is_not_to_be_had_is_left_out(monkeypatch) -> None:
         correctness.tests(CPU, True, "torch_impl/with_triton.py", "not soak", None)
 
 
-def test_a_single_device_has_no_other(monkeypatch) -> None:
+def test_a_device_without_another_or_without_a_meter_is_left_out(monkeypatch) -> None:
     monkeypatch.setattr(CPU, "another", lambda: None)
+    with pytest.raises(LeftOut, match="there is no meter for the memory of mps"):
+        correctness.memory(Device("mps"), True, "attn_function")
     with pytest.raises(LeftOut, match="there is one device of the kind cpu"):
         correctness.placed(CPU, True, "attn_function", "another device")
 

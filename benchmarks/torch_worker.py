@@ -19,12 +19,18 @@ from torch_impl.native.declarations import DeclarationError
 
 
 def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor]:
+    """The output of attention with a softmax, which returns no attn."""
     q, k, v = (x[None, None] for x in (q, k, v))
     return (torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=1.0)[0, 0],)
 
 
 @functools.cache  # one for all cases, so that a shape is compiled once
 def compiled() -> Callable:
+    """The plain version, compiled.
+
+    Raises:
+        ToolchainMissing: there is no compiler.
+    """
     missing = toolchain_missing()
     if missing:
         raise ToolchainMissing(missing)

@@ -166,6 +166,8 @@ def error_of_a_product(device: Device, product: Callable[[Tensor, Tensor], Tenso
 
 def memory(device: Device, tiny: bool, of: str) -> Outcome:
     """Hold what a candidate has at once, in n x m matrices, to its bar."""
+    if device.kind not in ("cpu", "cuda"):
+        raise LeftOut(f"there is no meter for the memory of {device.kind}")
     f = callable_of(of, device)
     assert not isinstance(f, JaxCandidate)
     interpreted = 128  # which takes seconds; at so few native holds tiles that count

@@ -105,36 +105,45 @@ class StandIn:
         self.memory = Memory()
 
     def device_count(self) -> int:
+        """The number of devices of the kind."""
         return self.own.device_count()
 
     def get_device_name(self) -> str:
+        """The kind."""
         return self.kind
 
     def Event(self, enable_timing: bool) -> Moment:
+        """An event by the clock of the host."""
         return Moment(self.synchronize)
 
     def Stream(self) -> TheStream:
+        """The only stream."""
         return TheStream()
 
     current_stream = Stream
 
     def stream(self, stream: TheStream) -> contextlib.AbstractContextManager[None]:
+        """A block on the only stream."""
         return contextlib.nullcontext()
 
     def _sleep(self, cycles: int) -> None:
         time.sleep(cycles / 1e10)
 
     def make_graphed_callables(self, f: Callable, samples: Sequence[Tensor], allow_unused_input: bool) -> Callable:
+        """The function itself, which was called once."""
         f(*samples)
         return f
 
     def reset_peak_memory_stats(self) -> None:
+        """Begin to count the bytes of the host."""
         self.memory.__enter__()
 
     def memory_allocated(self) -> int:
+        """None were counted before."""
         return 0
 
     def max_memory_allocated(self) -> int:
+        """The most that were held at once since then."""
         self.memory.__exit__(None, None, None)
         return self.memory.peak
 
@@ -146,6 +155,7 @@ class Moment:
         self.synchronize = synchronize
 
     def record(self) -> None:
+        """Note the time once the device has nothing to do."""
         self.synchronize()
         self.at = time.perf_counter()
 
@@ -158,7 +168,7 @@ class TheStream:
     """The only one."""
 
     def wait_stream(self, other: TheStream) -> None:
-        pass
+        """Nothing is to be waited for."""
 
 
 def _nothing() -> None:

@@ -65,7 +65,7 @@ class Results:
         return NOT_DONE if left else DONE
 
     def write(self) -> None:
-        """As JSON, and as a page beside it."""
+        """Write the results as JSON, and a page beside it."""
         used = sorted({found["run"] for found in self.items.values()} | {len(self.runs) - 1})
         places = {run: place for place, run in enumerate(used)}  # runs of which nothing is left are forgotten
         kept = {name: {**found, "run": places[found["run"]]} for name, found in self.items.items()}
