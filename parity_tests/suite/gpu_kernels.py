@@ -33,13 +33,15 @@ class Kernels(Protocol):
     Attributes:
         largest: the most features, d or e, that they take.
         tails: n, d, m, e, of which n and m are more than one block, and a part of one; no two are equal.
+        device: of the harness's tensors.
     """
 
     largest: int
     tails: tuple[int, int, int, int]
+    device: str
 
     def candidate(self, face: str) -> Any:
-        """`attn` or `attn_output`, as `crosscheck` takes it; on the device where the kernels run."""
+        """`attn` or `attn_output`, as `crosscheck` takes it: it computes on the device where the kernels run."""
         ...
 
     def run(self, face: str, arrays: Sequence[np.ndarray], dtype: str) -> list[np.ndarray]:
@@ -55,7 +57,8 @@ def judged(
     kernels: Kernels, face: str, sizes: Sequence[int], *, scale: float = 0.5, checks: Sequence[str], **options: Any
 ) -> Report:
     """The report on a face at sizes n, d, m, e; q kᵀ has entries of about this scale."""
-    return crosscheck(kernels.candidate(face), spec_at(face, sizes, scale), name=face, checks=checks, **options)
+    spec = spec_at(face, sizes, scale)
+    return crosscheck(kernels.candidate(face), spec, name=face, checks=checks, device=kernels.device, **options)
 
 
 def spec_at(face: str, sizes: Sequence[int], scale: float = 0.5) -> OpSpec:

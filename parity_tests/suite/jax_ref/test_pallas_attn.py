@@ -100,6 +100,7 @@ class PallasKernels:
 
     largest = _kernels.LARGEST
     tails = (TAILS.n, TAILS.d, TAILS.m, TAILS.e)
+    device = "cuda" if HAS_GPU else "cpu"  # JAX computes where they are
 
     def candidate(self, face: str) -> JaxCandidate:
         return JaxCandidate(FACES[face], name="gpu")

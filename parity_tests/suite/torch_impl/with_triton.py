@@ -81,6 +81,7 @@ class TritonKernels:
 
     largest = 128
     tails = SIZES
+    device = "cpu"  # from which `on_device` takes them
 
     def candidate(self, face: str) -> Callable:
         return functools.partial(on_device, FACES[face])
