@@ -190,11 +190,17 @@ def _time(results: Results, case: Case, ready: list[tuple[Worker, str]], budget:
     take_turns(row.times, ready, budget)
 
 
-def take_turns(times: Times, ready: Sequence[tuple[Worker, str]], budget: float, limit: float | None = None) -> None:
-    """Add to the times of the versions: at least `ROUNDS` rounds, and as many as `budget` seconds allow."""
+def take_turns(
+    times: Times,
+    ready: Sequence[tuple[Worker, str]],
+    budget: float,
+    limit: float | None = None,
+    least: int = ROUNDS,
+) -> None:
+    """Add to the times of the versions: at least `least` rounds, and as many as `budget` seconds allow."""
     end = time.monotonic() + budget
     for i in range(MOST_ROUNDS if ready else 0):
-        if i >= ROUNDS and time.monotonic() > end:
+        if i >= least and time.monotonic() > end:
             break
         first = i % len(ready)
         for worker, name in (*ready[first:], *ready[:first]):

@@ -12,7 +12,7 @@ from benchmarks.gpu.items import GpuCase, Item
 from benchmarks.gpu.outcome import LEFT_OUT, MEASURED, Outcome
 from benchmarks.gpu.processes import Processes
 from benchmarks.roofline import Rates, merged
-from benchmarks.run import Worker, take_turns
+from benchmarks.run import ROUNDS, Worker, take_turns
 
 TORCH, JAX = "benchmarks.gpu.torch_kernels", "benchmarks.gpu.jax_kernels"
 # The versions by their processes, for cases with attn and without it.
@@ -54,7 +54,7 @@ def timed(item: Item, processes: Processes, rates: Rates, tiny: bool) -> Outcome
         left_out |= refused | answer["left_out"]
         ready += [(worker, name) for name in answer["ready"]]
     times: Times = {name: [] for _, name in ready}
-    take_turns(times, ready, 0.0 if tiny else SECONDS, item.seconds)
+    take_turns(times, ready, 0.0 if tiny else SECONDS, item.seconds, 1 if tiny else ROUNDS)
     bound = case.bound(rates)
     medians = {name: statistics.median(taken) for name, taken in times.items()}
     data = {
