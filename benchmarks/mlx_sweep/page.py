@@ -20,9 +20,9 @@ Written by `python -m benchmarks mlx`; {date}; {versions}; Python {python}, {mac
 
 {right} are right, of {wrong} rows fail that a section of [claims](claims.md), or of [more](more_claims.md),
 is about, and of {none} MLX has no first derivative. Of {other} a row fails for a reason that is documented,
-or that the table names, or that nobody has looked for yet ("unexplained"). "No rule" names the checks of what
-MLX has not implemented, as its own messages say; they are no mistake. The claims have witnesses, and nobody
-has tried to refute them yet: until then they are not among [what was found](../../docs/found.md).
+or that the table names. "No rule" names the checks of what MLX has not implemented, as its own messages say;
+they are no mistake. The claims have witnesses, and nobody has tried to refute them yet: until then they are
+not among [what was found](../../docs/found.md).
 
 No axis is empty where a function reduces: there a reduction of MLX was seen not to return.
 
