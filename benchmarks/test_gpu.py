@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import torch_impl
 from benchmarks.__main__ import app
-from benchmarks.gpu import command, correctness, jax_kernels, judging, results, worker
+from benchmarks.gpu import command, correctness, jax_kernels, judging, results, torch_kernels, worker
 from benchmarks.gpu.device import Device, StandIn
 from benchmarks.gpu.items import PARTS, GpuCase, Item, items
 from benchmarks.gpu.outcome import LEFT_OUT, MEASURED, RAISED, RIGHT, WRONG, LeftOut, Outcome
@@ -115,6 +115,8 @@ def test_what_raises_is_kept_with_its_reason_and_the_rest_goes_on(planted, tmp_p
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1 GiB")
         if name == "none here":
             raise LeftOut("there is none")
+        if name == "ruined":
+            return Outcome(WRONG, "MISMATCH raised CUDA error: an illegal memory access was encountered")
         return Outcome(RIGHT)
 
     planted(do)
@@ -124,14 +126,15 @@ def test_what_raises_is_kept_with_its_reason_and_the_rest_goes_on(planted, tmp_p
         started.append(Here(device, tiny))
         return started[-1]
 
-    assert run(named("no memory", "none here", "right"), path, start=start) == results.BAD_FOUND
+    assert run(named("no memory", "none here", "right", "ruined"), path, start=start) == results.BAD_FOUND
     ended = {name.partition(": ")[2]: (x["ended"], x["reason"]) for name, x in kept(path).items()}
     assert ended == {
         "no memory": (RAISED, "OutOfMemoryError: CUDA out of memory. Tried to allocate 1 GiB"),
         "none here": (LEFT_OUT, "there is none"),
         "right": (RIGHT, ""),
+        "ruined": (WRONG, "MISMATCH raised CUDA error: an illegal memory access was encountered"),
     }
-    assert started[0].ends == 2  # after what raised, since the process may be ruined, and at the end
+    assert started[0].ends == 3  # after what raised or has ruined its process, and at the end
 
 
 def test_a_process_that_dies_costs_its_item(planted, tmp_path) -> None:
@@ -196,6 +199,13 @@ def test_what_is_due(tmp_path) -> None:
     assert "## Wrong: 1" in page
     assert "- c: bound 1.0; v 2.0 (50%); run 1" in page
     assert "A DRY RUN" in page
+    again.add(a, Outcome(RIGHT), 1.0)
+    again.add(b, Outcome(RIGHT), 1.0)
+    assert [run["date"] for run in json.loads(path.read_text())["runs"]] == [
+        "2026-01-02"
+    ]  # of the first nothing is left
+    assert {x["run"] for x in kept(path).values()} == {0}
+    assert "run 1" not in path.with_suffix(".md").read_text()
 
 
 # Wrong ones, by name
@@ -267,6 +277,22 @@ def test_a_device_without_another_or_without_a_meter_is_left_out(monkeypatch) ->
         correctness.memory(Device("mps"), True, "attn_function")
     with pytest.raises(LeftOut, match="there is one device of the kind cpu"):
         correctness.placed(CPU, True, "attn_function", "another device")
+
+
+def test_triton_runs_on_one_kind_of_device() -> None:
+    with pytest.raises(LeftOut, match=r"Triton's kernels run on .* and not on mps|Triton is not installed"):
+        correctness.callable_of("attn_triton", Device("mps"))
+
+
+def test_a_candidate_is_judged_at_the_sizes_of_a_gpu() -> None:
+    assert correctness.candidate(CPU, False, "attn_function", ["bfloat16"]).ended == RIGHT
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_flex_attention_has_a_softmax_of_tanh() -> None:
+    q, k, v = (torch.randn(5, 16, generator=torch.Generator().manual_seed(i)) for i in range(3))
+    (found,) = torch_kernels._flex(q, k, v)
+    torch.testing.assert_close(found, torch.softmax(torch.tanh(q @ k.mT), -1) @ v)
 
 
 def test_an_error_that_is_not_about_the_device_is_raised() -> None:

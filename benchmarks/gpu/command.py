@@ -23,7 +23,8 @@ DRY = "cpu"  # the device of a dry run: here goes "pretend"
 JUDGE = "benchmarks.gpu.worker"
 GRACE = 120.0  # seconds by which the last item may go beyond the minutes
 START = 120.0  # seconds for a process to start, and for the roofline
-RUINED = "CUDA error"  # in a text, says that nothing more can be done in the process that it comes from
+# In a text, say that nothing more can be done in the process that it comes from: of PyTorch, JAX and Triton.
+RUINED = ("CUDA error", "CUDA_ERROR", "Triton Error")
 
 
 def chosen(part: str | None, tiny: bool) -> list[Item]:
@@ -85,7 +86,7 @@ def _do(console: Console, due: Sequence[Item], processes: Processes, results: Re
             outcome = _done(item, processes, rates, tiny)
         except WorkerError as error:
             outcome = Outcome(RAISED, str(error).strip().splitlines()[-1])
-        if outcome.ended == RAISED or RUINED in str(outcome):
+        if outcome.ended == RAISED or any(text in str(outcome) for text in RUINED):
             processes.end()
         results.add(item, outcome, time.monotonic() - begun)
         said = f"{item.name}: {outcome.ended} {outcome.reason}".strip()

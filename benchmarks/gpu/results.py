@@ -68,8 +68,9 @@ class Results:
         """Write the results as JSON, and a page beside it."""
         used = sorted({found["run"] for found in self.items.values()} | {len(self.runs) - 1})
         places = {run: place for place, run in enumerate(used)}  # runs of which nothing is left are forgotten
-        kept = {name: {**found, "run": places[found["run"]]} for name, found in self.items.items()}
-        data = {"schema": 1, "runs": [self.runs[run] for run in used], "items": kept}
+        self.runs = [self.runs[run] for run in used]
+        self.items = {name: {**found, "run": places[found["run"]]} for name, found in self.items.items()}
+        data = {"schema": 1, "runs": self.runs, "items": self.items}
         write_text(self.path, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
         write_text(self.path.with_suffix(".md"), self.page())
 

@@ -37,7 +37,7 @@ def _cudnn(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
         return torch_worker.sdpa(q, k, v)
 
 
-def _tanh(score: Tensor, *place: Tensor) -> Tensor:
+def _tanh(score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
     return torch.tanh(score)
 
 
