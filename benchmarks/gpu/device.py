@@ -95,13 +95,13 @@ class Device:
 class StandIn:
     """What `Device` asks of `torch.cuda`, for devices without such things: one stream, no graphs, the host's clock.
 
-    Of a module `torch.<kind>` it has `synchronize` and `device_count`, if they are there.
+    Its `synchronize` and `device_count` are those of the module `torch.<kind>`, or of the CPU's.
     """
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.own = getattr(torch, kind, torch.cpu)
-        self.synchronize: Callable[[], None] = getattr(self.own, "synchronize", _nothing)
+        self.synchronize: Callable[[], None] = getattr(self.own, "synchronize", torch.cpu.synchronize)
         self.memory = Memory()
 
     def device_count(self) -> int:
@@ -169,10 +169,6 @@ class TheStream:
 
     def wait_stream(self, other: TheStream) -> None:
         """Nothing is to be waited for."""
-
-
-def _nothing() -> None:
-    pass
 
 
 @contextlib.contextmanager
