@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.extend import core
 from jax.interpreters import ad, batching, mlir
@@ -32,6 +33,12 @@ def _polynomial(x: jax.Array, *coefficients: jax.Array) -> jax.Array:
 def _exp_of_negative_square(x: jax.Array) -> jax.Array:
     """exp(-x²), for which JAX splits x into two halves by its bits: a rounding of x moves them by more than itself."""
     return jnp.exp(-(x * x))
+
+
+def _sinc(x: jax.Array) -> jax.Array:
+    """sin(πx) / (πx), which other frameworks compute, and JAX 0.11 by a polynomial in the distance from an integer."""
+    angle = jnp.pi * jnp.where(x == 0, 1.0, x)
+    return jnp.where(x == 0, 1.0, jnp.sin(angle) / angle)
 
 
 def _barrier(*x: jax.Array) -> Sequence[jax.Array]:
@@ -87,7 +94,13 @@ def spelled_out(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
     """The program that an equation stands for; None if it stands for itself, or calls a program."""
     if is_hijax(eqn):
         return lowered(eqn)
-    return _program(eqn) if eqn.primitive.name in _MAY_BE else None
+    return _program(eqn) if eqn.primitive.name in _MAY_BE or _may_be_sinc(eqn) else None
+
+
+def _may_be_sinc(eqn: core.JaxprEqn) -> bool:
+    """True of a call of jnp.sinc itself; what JAX makes of it for a derivative has other operands or results."""
+    is_call = eqn.primitive.name in ("jit", "pjit") and eqn.params.get("name") == "sinc"
+    return is_call and len(eqn.invars) == len(eqn.outvars) == 1 and eqn.invars[0].aval.dtype == np.float64
 
 
 def as_sum(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
@@ -114,6 +127,9 @@ def _formula(eqn: core.JaxprEqn) -> Formula | None:
     if eqn.primitive.name == "custom_jvp_call":
         function, by_jax = source(eqn.params["call_jaxpr"].jaxpr)
         return _BY_FUNCTION_OF_JAX.get(function) if by_jax and len(eqn.invars) == 1 else None
+    if _may_be_sinc(eqn):
+        function, by_jax = source(eqn.params["jaxpr"].jaxpr)
+        return _sinc if by_jax and function == "sinc" else None
     return _BY_PRIMITIVE[eqn.primitive.name]
 
 

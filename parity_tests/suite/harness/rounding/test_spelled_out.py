@@ -89,6 +89,15 @@ def test_a_function_of_the_users_that_is_called_as_one_of_jaxs_stays_as_it_is():
     np.testing.assert_array_equal(y, 3 * X)
 
 
+def test_sinc_is_what_others_compute_and_a_function_of_the_users_of_that_name_is_not():
+    def sinc(x):
+        return 3 * x
+
+    theirs, own = (_equation(f, X, name="jit") for f in (jnp.sinc, jax.jit(sinc)))
+    np.testing.assert_allclose(evaluate(spelled_out(theirs), X)[0], np.sinc(X), rtol=1e-14)
+    assert spelled_out(own) is None
+
+
 def test_the_derivative_of_erf_has_the_bound_of_its_formula():
     """JAX 0.11 splits the number by its bits, which a rounding moves by more than it moves the number."""
     derivative = jax.make_jaxpr(lambda x: jax.vjp(lax.erf, x)[1](jnp.ones(3))[0])(X)
