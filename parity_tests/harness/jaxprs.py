@@ -22,8 +22,12 @@ def is_hijax(eqn: core.JaxprEqn) -> bool:
 def lowered(eqn: core.JaxprEqn) -> core.ClosedJaxpr:
     """The program that an equation of a hijax primitive runs."""
     run = functools.partial(eqn.primitive.to_lojax, **eqn.params)
-    avals: list[Any] = [x.aval for x in eqn.invars]
-    return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals))
+    return jax.make_jaxpr(run)(*map(type_of, eqn.invars))
+
+
+def type_of(atom: Any) -> jax.ShapeDtypeStruct:
+    """The shape and dtype of a variable or a literal."""
+    return jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype)
 
 
 def subprograms(eqn: core.JaxprEqn) -> Iterable[core.Jaxpr]:

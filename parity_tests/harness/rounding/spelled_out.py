@@ -17,7 +17,7 @@ from jax import lax
 from jax.extend import core
 from jax.interpreters import ad, batching, mlir
 
-from parity_tests.harness.jaxprs import is_hijax, lowered, source
+from parity_tests.harness.jaxprs import is_hijax, lowered, source, type_of
 
 Formula = Callable[..., Any]  # operands -> result, or a sequence of them if the primitive has several
 
@@ -100,7 +100,7 @@ def spelled_out(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
 def _may_be_sinc(eqn: core.JaxprEqn) -> bool:
     """True of a call of jnp.sinc itself; what JAX makes of it for a derivative has other operands or results."""
     is_call = eqn.primitive.name in ("jit", "pjit") and eqn.params.get("name") == "sinc"
-    return is_call and len(eqn.invars) == len(eqn.outvars) == 1 and eqn.invars[0].aval.dtype == np.float64
+    return is_call and len(eqn.invars) == len(eqn.outvars) == 1 and type_of(eqn.invars[0]).dtype == np.float64
 
 
 def as_sum(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
@@ -117,8 +117,7 @@ def _program(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
 
 
 def _traced(formula: Formula, eqn: core.JaxprEqn) -> core.ClosedJaxpr:
-    avals: list[Any] = [x.aval for x in eqn.invars]
-    return jax.make_jaxpr(formula)(*(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals))
+    return jax.make_jaxpr(formula)(*map(type_of, eqn.invars))
 
 
 def _formula(eqn: core.JaxprEqn) -> Formula | None:
