@@ -12,11 +12,12 @@ import numpy as np
 import torch
 
 from derivation.engine import Variable, pull, push
-from parity_tests.harness.candidates.base import AnyCandidate, MaybeTensors, Tensors
+from parity_tests.harness.candidates.base import MaybeTensors, Tensors
 from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.own_arrays import Writes
 from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import Refused
+from parity_tests.harness.candidates.transformed import TransformedCandidate
 
 Variables = Sequence[Variable | None]
 NO_GPU = "derivation/engine.py is in NumPy, which computes on the CPU"
@@ -24,7 +25,7 @@ quiet = np.errstate(all="ignore")  # of infinities PyTorch and JAX say nothing e
 
 
 @dataclass(frozen=True)
-class EngineCandidate(AnyCandidate):
+class EngineCandidate(TransformedCandidate):
     """A function of the engine's variables to be judged.
 
     Attributes:
@@ -98,46 +99,24 @@ class EngineCandidate(AnyCandidate):
         """Forward mode."""
         given = [[_variable(x) for x in each] for each in (primals, tangents)]
         compare = _watched(self.writes, *given)
-        results = _jvp(self.call, len(primals))(*given[0], *given[1])
+        results = self._jvp(self.call, len(primals))(*given[0], *given[1])
         compare()
         return tuple(_maybe_tensor(y, primals[0].dtype) for y in results)
 
-    def vjp_of_vjp(
-        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
-    ) -> MaybeTensors:
-        """Reverse over reverse; `count` is the number of the operator's inputs."""
-        return _evaluated(_vjp(_vjp(self.call, count), len(arguments)), [*arguments, *cotangents])
+    def _outputs(self, *args: Variable) -> Variables:
+        return self.call(*args)
 
-    def jvp_of_vjp(
-        self,
-        count: int,
-        arguments: Sequence[torch.Tensor],
-        tangents: Sequence[torch.Tensor],
-        create_graph: bool = True,
-    ) -> MaybeTensors:
-        """Forward over reverse."""
-        if not create_graph:
-            raise Refused("the engine always records", Reason.NO_RULE)
-        return _evaluated(_jvp(_vjp(self.call, count), len(arguments)), [*arguments, *tangents])
+    @quiet
+    def _evaluated(self, f: Callable[..., Variables], args: Sequence[torch.Tensor]) -> MaybeTensors:
+        return tuple(_maybe_tensor(y, args[0].dtype) for y in f(*map(_variable, args)))
 
-    def vjp_of_jvp(
-        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
-    ) -> MaybeTensors:
-        """Reverse over forward."""
-        return _evaluated(_vjp(_jvp(self.call, count), len(arguments)), [*arguments, *cotangents])
+    @staticmethod
+    def _vjp(f: Callable[..., Variables], count: int) -> Callable[..., Variables]:
+        return lambda *args: pull(f(*args[:count]), args[:count], args[count:])
 
-    def jvp_of_jvp(
-        self, count: int, arguments: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]
-    ) -> MaybeTensors:
-        """Forward over forward."""
-        return _evaluated(_jvp(_jvp(self.call, count), len(arguments)), [*arguments, *tangents])
-
-    def vjp_of_vjp_of_vjp(
-        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
-    ) -> MaybeTensors:
-        """Reverse over reverse over reverse."""
-        gradients = _vjp(_vjp(self.call, count), len(arguments) - count)
-        return _evaluated(_vjp(gradients, len(arguments)), [*arguments, *cotangents])
+    @staticmethod
+    def _jvp(f: Callable[..., Variables], count: int) -> Callable[..., Variables]:
+        return lambda *args: push(f(*args[:count]), args[:count], args[count:])
 
 
 @dataclass(frozen=True)
@@ -173,20 +152,6 @@ def _watched(writes: Writes | None, inputs: Variables, directions: Variables) ->
         return lambda: None
     values, others = ([None if x is None else x.value for x in each] for each in (inputs, directions))
     return writes.watch(values, others)
-
-
-def _vjp(f: Callable[..., Variables], count: int) -> Callable[..., Variables]:
-    """The VJP on flat arguments: `count` primals, then a cotangent for each result."""
-    return lambda *args: pull(f(*args[:count]), args[:count], args[count:])
-
-
-def _jvp(f: Callable[..., Variables], count: int) -> Callable[..., Variables]:
-    return lambda *args: push(f(*args[:count]), args[:count], args[count:])
-
-
-@quiet
-def _evaluated(f: Callable[..., Variables], args: Sequence[torch.Tensor]) -> MaybeTensors:
-    return tuple(_maybe_tensor(y, args[0].dtype) for y in f(*map(_variable, args)))
 
 
 def _variable(x: torch.Tensor) -> Variable:

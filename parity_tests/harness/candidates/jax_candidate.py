@@ -14,11 +14,12 @@ import jax.numpy as jnp
 import torch
 from jax.extend import core
 
-from parity_tests.harness.candidates.base import AnyCandidate, InDims, MaybeTensors, Tensors
+from parity_tests.harness.candidates.base import InDims, MaybeTensors, Tensors
 from parity_tests.harness.candidates.jax_programs import NO_FORWARD_MODE, Programs
 from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused, is_raised_by_python_outside_of
+from parity_tests.harness.candidates.transformed import TransformedCandidate
 from parity_tests.harness.exceptions.defects import message_of
 from parity_tests.harness.jaxprs import has_custom_vjp
 from parity_tests.harness.numbers import conversion
@@ -49,7 +50,7 @@ UNBATCHED_OUTPUT = (
 
 
 @dataclass(frozen=True)
-class JaxCandidate(AnyCandidate):
+class JaxCandidate(TransformedCandidate):
     """A function of JAX arrays to be judged: plain, jitted, a `custom_vjp`, a `custom_jvp`, a Pallas kernel, ...
 
     It has all maps, by `jax.vjp`, `jax.jvp` and `jax.vmap` of the function, run operation by operation, but for what is
@@ -134,7 +135,7 @@ class JaxCandidate(AnyCandidate):
         with _pinned(primals), _refusals(required=True):
             varied, chosen = self._varied(primals, flags, present)
             arrays = [conversion.to_jax(w) for w in cotangents if w is not None]
-            results = self.programs.run(_vjp(varied, len(chosen)), *chosen, *arrays)
+            results = self.programs.run(self._vjp(varied, len(chosen)), *chosen, *arrays)
             gradients = iter(results)
             return tuple(conversion.from_jax(next(gradients)) if flag else None for flag in flags)
 
@@ -166,7 +167,7 @@ class JaxCandidate(AnyCandidate):
 
     def program(self, primals: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor] | None = None) -> core.Jaxpr:
         """Return the jaxpr of the function, or, with cotangents, that of its VJP."""
-        f = self._outputs if cotangents is None else _vjp(self._outputs, len(primals))
+        f = self._outputs if cotangents is None else self._vjp(self._outputs, len(primals))
         with _pinned(primals), _refusals(required=True):
             return jax.make_jaxpr(f)(*map(conversion.to_jax, (*primals, *(cotangents or ())))).jaxpr
 
@@ -174,69 +175,6 @@ class JaxCandidate(AnyCandidate):
         """Reverse mode when every cotangent is zero."""
         graph = self.record(primals)
         return graph.vjp([torch.zeros_like(y) for y in graph.outputs])
-
-    def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> MaybeTensors:
-        """Forward mode: return a tangent for each output."""
-        return self._evaluated(_jvp(self._outputs, len(primals)), [*primals, *tangents])
-
-    def vjp_of_vjp(
-        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
-    ) -> MaybeTensors:
-        """Reverse over reverse; `count` is the number of the operator's inputs."""
-        return self._evaluated(_vjp(_vjp(self._outputs, count), len(arguments)), [*arguments, *cotangents])
-
-    def jvp_of_vjp(
-        self,
-        count: int,
-        arguments: Sequence[torch.Tensor],
-        tangents: Sequence[torch.Tensor],
-        create_graph: bool = True,
-    ) -> MaybeTensors:
-        """Forward over reverse."""
-        if not create_graph:
-            raise Refused("JAX records no graph that could be left out", Reason.NO_RULE)
-        return self._evaluated(_jvp(_vjp(self._outputs, count), len(arguments)), [*arguments, *tangents])
-
-    def vjp_of_jvp(
-        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
-    ) -> MaybeTensors:
-        """Reverse over forward."""
-        return self._evaluated(_vjp(_jvp(self._outputs, count), len(arguments)), [*arguments, *cotangents])
-
-    def jvp_of_jvp(
-        self, count: int, arguments: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]
-    ) -> MaybeTensors:
-        """Forward over forward."""
-        return self._evaluated(_jvp(_jvp(self._outputs, count), len(arguments)), [*arguments, *tangents])
-
-    def vjp_of_vjp_of_vjp(
-        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
-    ) -> MaybeTensors:
-        """Reverse over reverse over reverse; `count` is the number of the operator's inputs."""
-        gradients = _vjp(_vjp(self._outputs, count), len(arguments) - count)
-        return self._evaluated(_vjp(gradients, len(arguments)), [*arguments, *cotangents])
-
-    def vmap(self, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None) -> Tensors:
-        """Return the outputs for a batch, which is their first axis. `outer`: the `in_dims` of an enclosing vmap."""
-        return self._evaluated(_vmapped(self._outputs, in_dims, outer), args)
-
-    def vmap_of_vjp(
-        self, count: int, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None
-    ) -> MaybeTensors:
-        """Return the gradients of every example.
-
-        `in_dims` has an axis for each of the `count` inputs and each cotangent; `outer` is that of an enclosing vmap.
-        """
-        return self._evaluated(_vmapped(_vjp(self._outputs, count), in_dims, outer), args)
-
-    def vmap_of_jvp(
-        self, count: int, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None
-    ) -> MaybeTensors:
-        """Return the tangents of every example.
-
-        `in_dims` has an axis for each of the `count` inputs and each tangent; `outer` is that of an enclosing vmap.
-        """
-        return self._evaluated(_vmapped(_jvp(self._outputs, count), in_dims, outer), args)
 
     def vjp_of_vmap(self, in_dims: InDims, args: Sequence[torch.Tensor]) -> MaybeTensors:
         """Return the gradients of a vmapped call; that of an unbatched input is the sum over the examples.
@@ -247,7 +185,7 @@ class JaxCandidate(AnyCandidate):
         with _pinned(args):
             if self._meets_unbatched_output(in_dims, [conversion.to_jax(x) for x in args[: len(in_dims)]]):
                 raise Refused(UNBATCHED_OUTPUT, Reason.UNBATCHED_OUTPUT_IN_JAX)
-        return self._evaluated(_vjp(jax.vmap(self._outputs, tuple(in_dims)), len(in_dims)), args)
+        return super().vjp_of_vmap(in_dims, args)
 
     def _meets_unbatched_output(self, in_dims: Sequence[int | None], args: Sequence[jax.Array]) -> bool:
         """True if a custom_vjp is called that has an output independent of all batched inputs."""
@@ -286,6 +224,27 @@ class JaxCandidate(AnyCandidate):
         with _pinned(args), _refusals(required):
             return tuple(conversion.from_jax(y) for y in self.programs.run(f, *map(conversion.to_jax, args)))
 
+    @staticmethod
+    def _vjp(f: Callable, count: int) -> Callable:
+        """Return the VJP on flat arguments: `count` primals, then a cotangent for each result."""
+
+        def vjp(*args: jax.Array) -> Arrays:
+            outputs, pullback = jax.vjp(f, *args[:count])
+            if len(outputs) != len(args) - count:
+                raise BadOutput(f"returned {len(outputs)} outputs, expected {len(args) - count}")
+            return _adjoint(pullback, args[count:])
+
+        return vjp
+
+    @staticmethod
+    def _jvp(f: Callable, count: int) -> Callable:
+        return lambda *args: jax.jvp(f, args[:count], args[count:])[1]
+
+    @staticmethod
+    def _vmapped(f: Callable, in_dims: InDims, outer: InDims | None) -> Callable:
+        batched = jax.vmap(f, tuple(in_dims))
+        return batched if outer is None else jax.vmap(batched, tuple(outer))
+
 
 @dataclass(frozen=True)
 class Pullback:
@@ -307,18 +266,6 @@ class Pullback:
             return tuple(conversion.from_jax(next(gradients)) if flag else None for flag in self.flags)
 
 
-def _vjp(f: Callable, count: int) -> Callable:
-    """Return the VJP on flat arguments: `count` primals, then a cotangent for each result."""
-
-    def vjp(*args: jax.Array) -> Arrays:
-        outputs, pullback = jax.vjp(f, *args[:count])
-        if len(outputs) != len(args) - count:
-            raise BadOutput(f"returned {len(outputs)} outputs, expected {len(args) - count}")
-        return _adjoint(pullback, args[count:])
-
-    return vjp
-
-
 def _adjoint(pullback: Callable, cotangents: Iterable[jax.Array]) -> Arrays:
     """Return the pulled-back cotangents in PyTorch's convention: JAX's VJP is the transpose, without conjugates."""
     return tuple(map(_conjugate, pullback(tuple(map(_conjugate, cotangents)))))
@@ -326,15 +273,6 @@ def _adjoint(pullback: Callable, cotangents: Iterable[jax.Array]) -> Arrays:
 
 def _conjugate(x: jax.Array) -> jax.Array:
     return jax.lax.conj(x) if jnp.iscomplexobj(x) else x
-
-
-def _jvp(f: Callable, count: int) -> Callable:
-    return lambda *args: jax.jvp(f, args[:count], args[count:])[1]
-
-
-def _vmapped(f: Callable, in_dims: InDims, outer: InDims | None) -> Callable:
-    batched = jax.vmap(f, tuple(in_dims))
-    return batched if outer is None else jax.vmap(batched, tuple(outer))
 
 
 def _chosen(outputs: Arrays, present: Sequence[bool]) -> Arrays:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from parity_tests.harness.candidates.base import AnyCandidate, InDims, MaybeTensors, Tensors
-from parity_tests.harness.candidates.outputs import Outputs
-from parity_tests.harness.candidates.own_arrays import Writes
+from parity_tests.harness.candidates.base import InDims, MaybeTensors, Tensors
+from parity_tests.harness.candidates.bound import BoundCandidate
 from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused, is_raised_by_python_outside_of
+from parity_tests.harness.candidates.transformed import TransformedCandidate
 from parity_tests.harness.exceptions.defects import message_of
 
 try:
@@ -34,11 +34,12 @@ _LACKING = re.compile(
 
 
 @dataclass(frozen=True)
-class MLXCandidate(AnyCandidate):
+class MLXCandidate(BoundCandidate, TransformedCandidate):
     """A function of MLX arrays to be judged, with the maps that `mx.vjp`, `mx.jvp` and `mx.vmap` make of it.
 
     Needs `pip install 'gradparity[mlx]'`. It runs on MLX's default device; in float64, which MLX has on the CPU only,
-    there. What MLX says it has not implemented is refused. MLX has no complex128.
+    there. What MLX says it has not implemented is refused. MLX has no complex128. What a forward writes to
+    its inputs is seen; a derivative is made of copies, which `mx.vjp` and `mx.jvp` hand to the function.
 
     Attributes:
         call: (inputs..., **params) -> array or tuple of arrays. The inputs are `mx.array`s in the judged format.
@@ -46,56 +47,11 @@ class MLXCandidate(AnyCandidate):
         limits: the checks that it is known to fail, each with the reason; `None`: those for which MLX has no rule.
     """
 
-    call: Callable
-    name: str = ""
-    limits: Mapping[str, str] | None = None
-    constants: Mapping[int, torch.Tensor | None] = field(default_factory=dict, repr=False)
-    params: Mapping[str, object] = field(default_factory=dict, repr=False)
-    returns: Outputs | None = field(default=None, repr=False)
-    arranged: Callable[[Sequence], Sequence] | None = field(default=None, repr=False)
-    writes: Writes | None = field(default=None, repr=False)
-
     framework = "MLX"
 
     def __post_init__(self) -> None:
         if not callable(self.call):
             raise TypeError(f"MLXCandidate: needs a function of MLX arrays, got {type(self.call).__name__}")
-
-    @property
-    def source(self) -> Callable:
-        """The function that the author wrote."""
-        return self.call
-
-    def named(self, name: str, limits: Mapping[str, str] | None) -> MLXCandidate:
-        """Return the same candidate under this name, with these limits."""
-        return replace(self, name=name, limits=limits)
-
-    def bound(
-        self,
-        constants: Mapping[int, torch.Tensor | None],
-        params: Mapping[str, object],
-        returns: Outputs | None = None,
-        arranged: Callable[[Sequence], Sequence] | None = None,
-    ) -> MLXCandidate:
-        """Return the candidate as a function of the differentiated inputs alone; see `AnyCandidate.bound`."""
-        returns = self.returns if returns is None or returns.is_plain else returns
-        return replace(self, constants=constants, params=params, returns=returns, arranged=arranged or self.arranged)
-
-    def with_constants(self, constants: Mapping[int, torch.Tensor | None]) -> MLXCandidate:
-        """Return the same candidate, bound to these constants."""
-        return replace(self, constants=constants)
-
-    def watching(self, writes: Writes) -> MLXCandidate:
-        """Return the same candidate, which notes in `writes` the differentiated inputs that a forward writes to.
-
-        A derivative is made of copies, which `mx.vjp` and `mx.jvp` hand to the function.
-        """
-        return replace(self, writes=writes)
-
-    def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
-        """Return the outputs that are differentiable."""
-        outputs = self.every_output(args)
-        return outputs if self.returns is None else self.returns.real(outputs)
 
     def every_output(self, args: Sequence[torch.Tensor]) -> Tensors:
         """Return all outputs, integers included."""
@@ -122,7 +78,7 @@ class MLXCandidate(AnyCandidate):
                 _check_count(outputs, cotangents)
                 return tuple(y for y, w in zip(outputs, cotangents, strict=True) if w is not None)
 
-            return _vjp(varied, len(chosen))(*some, *given)
+            return self._vjp(varied, len(chosen))(*some, *given)
 
         present = [w for w in cotangents if w is not None]
         gradients = iter(self._evaluated(vjp, [*chosen, *others, *present], required=True))
@@ -132,67 +88,6 @@ class MLXCandidate(AnyCandidate):
         """Reverse mode when every cotangent is zero: MLX has no absent ones."""
         return self.vjp(primals, [torch.zeros_like(y) for y in self.forward(primals)])
 
-    def jvp(self, primals: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> MaybeTensors:
-        """Forward mode: return a tangent for each output."""
-        return self._evaluated(_jvp(self._outputs, len(primals)), [*primals, *tangents])
-
-    def vjp_of_vjp(
-        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
-    ) -> MaybeTensors:
-        """Reverse over reverse; `count` is the number of the operator's inputs."""
-        return self._evaluated(_vjp(_vjp(self._outputs, count), len(arguments)), [*arguments, *cotangents])
-
-    def jvp_of_vjp(
-        self,
-        count: int,
-        arguments: Sequence[torch.Tensor],
-        tangents: Sequence[torch.Tensor],
-        create_graph: bool = True,
-    ) -> MaybeTensors:
-        """Forward over reverse."""
-        if not create_graph:
-            raise Refused("MLX records no graph that could be left out", Reason.NO_RULE)
-        return self._evaluated(_jvp(_vjp(self._outputs, count), len(arguments)), [*arguments, *tangents])
-
-    def vjp_of_jvp(
-        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
-    ) -> MaybeTensors:
-        """Reverse over forward."""
-        return self._evaluated(_vjp(_jvp(self._outputs, count), len(arguments)), [*arguments, *cotangents])
-
-    def jvp_of_jvp(
-        self, count: int, arguments: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]
-    ) -> MaybeTensors:
-        """Forward over forward."""
-        return self._evaluated(_jvp(_jvp(self._outputs, count), len(arguments)), [*arguments, *tangents])
-
-    def vjp_of_vjp_of_vjp(
-        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
-    ) -> MaybeTensors:
-        """Reverse over reverse over reverse; `count` is the number of the operator's inputs."""
-        gradients = _vjp(_vjp(self._outputs, count), len(arguments) - count)
-        return self._evaluated(_vjp(gradients, len(arguments)), [*arguments, *cotangents])
-
-    def vmap(self, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None) -> Tensors:
-        """Return the outputs for a batch, which is their first axis. `outer`: the `in_dims` of an enclosing vmap."""
-        return self._evaluated(_vmapped(self._outputs, in_dims, outer), args)
-
-    def vmap_of_vjp(
-        self, count: int, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None
-    ) -> MaybeTensors:
-        """Return the gradients of every example; `outer` is the `in_dims` of an enclosing vmap."""
-        return self._evaluated(_vmapped(_vjp(self._outputs, count), in_dims, outer), args)
-
-    def vmap_of_jvp(
-        self, count: int, in_dims: InDims, args: Sequence[torch.Tensor], outer: InDims | None = None
-    ) -> MaybeTensors:
-        """Return the tangents of every example; `outer` is the `in_dims` of an enclosing vmap."""
-        return self._evaluated(_vmapped(_jvp(self._outputs, count), in_dims, outer), args)
-
-    def vjp_of_vmap(self, in_dims: InDims, args: Sequence[torch.Tensor]) -> MaybeTensors:
-        """Return the gradients of a vmapped call; that of an unbatched input is the sum over the examples."""
-        return self._evaluated(_vjp(_vmapped(self._outputs, in_dims, None), len(in_dims)), args)
-
     def _outputs(self, *args: mx.array) -> Arrays:
         outputs = self._every_output(*args)
         return outputs if self.returns is None else self.returns.real(outputs)
@@ -201,20 +96,16 @@ class MLXCandidate(AnyCandidate):
         """Call the function, and note which of the differentiated inputs it has written to, if anybody asks."""
         if self.writes is None:
             return self._every_output(*args)
-        inputs: list[mx.array | None] = list(args)
-        for i in sorted(self.constants):
-            inputs.insert(i, None)
-        compare = self.writes.watch(inputs, (), _bytes)
+        compare = self.writes.watch(self._with_gaps(args), (), _bytes)
         outputs = self._every_output(*args)
         compare()
         return outputs
 
     def _every_output(self, *args: mx.array) -> Arrays:
         """Call the function with these inputs and the bound constants."""
-        inputs: list[mx.array | None] = list(args)
-        for i in sorted(self.constants):
-            x = self.constants[i]
-            inputs.insert(i, None if x is None else _array(x))
+        inputs = self._with_gaps(args)
+        for i, x in self.constants.items():
+            inputs[i] = None if x is None else _array(x)
         outputs = self.call(*(inputs if self.arranged is None else self.arranged(inputs)), **self.params)
         if self.returns is not None:
             outputs = self.returns.arranged(outputs)
@@ -230,30 +121,30 @@ class MLXCandidate(AnyCandidate):
             mx.eval(*results)  # an error of MLX's may come only now
             return tuple(map(_tensor, results))
 
+    @staticmethod
+    def _vjp(f: Callable[..., Arrays], count: int) -> Callable[..., Arrays]:
+        """Return the VJP on flat arguments: `count` primals, then a cotangent for each result."""
 
-def _vjp(f: Callable[..., Arrays], count: int) -> Callable[..., Arrays]:
-    """Return the VJP on flat arguments: `count` primals, then a cotangent for each result."""
+        def vjp(*args: mx.array) -> Arrays:
+            outputs, gradients = mx.vjp(f, list(args[:count]), list(args[count:]))
+            _check_count(outputs, args[count:])  # MLX ignores what is given too many of
+            return tuple(gradients)
 
-    def vjp(*args: mx.array) -> Arrays:
-        outputs, gradients = mx.vjp(f, list(args[:count]), list(args[count:]))
-        _check_count(outputs, args[count:])  # MLX ignores what is given too many of
-        return tuple(gradients)
+        return vjp
 
-    return vjp
+    @staticmethod
+    def _jvp(f: Callable[..., Arrays], count: int) -> Callable[..., Arrays]:
+        return lambda *args: tuple(mx.jvp(f, list(args[:count]), list(args[count:]))[1])
+
+    @staticmethod
+    def _vmapped(f: Callable[..., Arrays], in_dims: InDims, outer: InDims | None) -> Callable[..., Arrays]:
+        batched = mx.vmap(f, tuple(in_dims))
+        return batched if outer is None else mx.vmap(batched, tuple(outer))
 
 
 def _check_count(outputs: Sequence[mx.array], cotangents: Sequence[object]) -> None:
     if len(outputs) != len(cotangents):
         raise BadOutput(f"returned {len(outputs)} outputs, expected {len(cotangents)}")
-
-
-def _jvp(f: Callable[..., Arrays], count: int) -> Callable[..., Arrays]:
-    return lambda *args: tuple(mx.jvp(f, list(args[:count]), list(args[count:]))[1])
-
-
-def _vmapped(f: Callable[..., Arrays], in_dims: InDims, outer: InDims | None) -> Callable[..., Arrays]:
-    batched = mx.vmap(f, tuple(in_dims))
-    return batched if outer is None else mx.vmap(batched, tuple(outer))
 
 
 def _stream_for(args: Sequence[torch.Tensor]) -> contextlib.AbstractContextManager[object]:

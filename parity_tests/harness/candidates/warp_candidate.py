@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 
-from parity_tests.harness.candidates.base import AnyCandidate, MaybeTensors, Tensors
-from parity_tests.harness.candidates.outputs import Outputs
-from parity_tests.harness.candidates.own_arrays import Writes
+from parity_tests.harness.candidates.base import MaybeTensors, Tensors
+from parity_tests.harness.candidates.bound import BoundCandidate
 from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused
 
@@ -24,7 +23,7 @@ _ONE_TAPE = threading.Lock()  # a tape records what any thread of the process la
 
 
 @dataclass(frozen=True)
-class WarpCandidate(AnyCandidate):
+class WarpCandidate(BoundCandidate):
     """A function of Warp arrays to be judged, with the VJP that `wp.Tape` records of it.
 
     Needs `pip install 'gradparity[warp]'`. Warp has no forward mode, no second order and no vmap: these are refused.
@@ -36,54 +35,12 @@ class WarpCandidate(AnyCandidate):
         limits: the checks that it is known to fail, each with the reason.
     """
 
-    call: Callable
-    name: str = ""
-    limits: Mapping[str, str] | None = None
-    constants: Mapping[int, torch.Tensor | None] = field(default_factory=dict, repr=False)
-    params: Mapping[str, object] = field(default_factory=dict, repr=False)
-    returns: Outputs | None = field(default=None, repr=False)
-    arranged: Callable[[Sequence], Sequence] | None = field(default=None, repr=False)
-    writes: Writes | None = field(default=None, repr=False)
-
     framework = "Warp"
 
     def __post_init__(self) -> None:
         if not callable(self.call) or isinstance(self.call, wp.Kernel):
             kind = type(self.call).__name__
             raise TypeError(f"WarpCandidate: needs a function that launches kernels and returns arrays, got {kind}")
-
-    @property
-    def source(self) -> Callable:
-        """The function that the author wrote."""
-        return self.call
-
-    def named(self, name: str, limits: Mapping[str, str] | None) -> WarpCandidate:
-        """Return the same candidate under this name, with these limits."""
-        return replace(self, name=name, limits=limits)
-
-    def bound(
-        self,
-        constants: Mapping[int, torch.Tensor | None],
-        params: Mapping[str, object],
-        returns: Outputs | None = None,
-        arranged: Callable[[Sequence], Sequence] | None = None,
-    ) -> WarpCandidate:
-        """Return the candidate as a function of the differentiated inputs alone; see `AnyCandidate.bound`."""
-        returns = self.returns if returns is None or returns.is_plain else returns
-        return replace(self, constants=constants, params=params, returns=returns, arranged=arranged or self.arranged)
-
-    def with_constants(self, constants: Mapping[int, torch.Tensor | None]) -> WarpCandidate:
-        """Return the same candidate, bound to these constants."""
-        return replace(self, constants=constants)
-
-    def watching(self, writes: Writes) -> WarpCandidate:
-        """Return the same candidate, which notes in `writes` the inputs that a kernel, or an adjoint, writes to."""
-        return replace(self, writes=writes)
-
-    def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
-        """Return the outputs that are differentiable."""
-        outputs = self.every_output(args)
-        return outputs if self.returns is None else self.returns.real(outputs)
 
     def every_output(self, args: Sequence[torch.Tensor]) -> Tensors:
         """Return all outputs, integers included."""
@@ -112,13 +69,6 @@ class WarpCandidate(AnyCandidate):
             tape.backward(grads=given)
         compare()
         return tuple(None if x.grad is None else _tensor(x.grad) for x in arrays)
-
-    def _with_gaps(self, arrays: Sequence[wp.array]) -> list[wp.array | None]:
-        """Return the differentiated inputs at their places among all inputs, with None for each constant."""
-        inputs: list[wp.array | None] = list(arrays)
-        for i in sorted(self.constants):
-            inputs.insert(i, None)
-        return inputs
 
     def _watched(self, inputs: Sequence[wp.array | None]) -> Callable[[], None]:
         """Return a function that notes which of the inputs have changed since, if anybody wants to know."""
