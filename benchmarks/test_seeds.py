@@ -88,6 +88,7 @@ def test_an_unknown_operator_is_refused() -> None:
     assert "unknown operator" in result.output
 
 
+@pytest.mark.slow
 def test_a_mistake_that_is_not_caught_is_an_alarm() -> None:
     case = seeds.CASES["mean"]
     (name, mistake), *_ = case.mistakes.items()

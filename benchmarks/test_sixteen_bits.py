@@ -18,8 +18,10 @@ from benchmarks.fault_benchmark.kinds import Fault
 from benchmarks.fault_benchmark.operator import exact_with, outputs_and_gradients, reference, version
 from benchmarks.fault_benchmark.subtle_rows import added_up_in_bfloat16
 from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.suite.marks import fast
 
 
+@fast("capped attention, online softmax")
 @pytest.mark.parametrize("operator", SUBTLE.values(), ids=SUBTLE.keys())
 def test_backward_and_primal_are_those_of_autograd(operator):
     inputs = operator.arguments("small", "float64")

@@ -107,6 +107,7 @@ def no_alarm(case: Case, dtypes: list[str], seed: int, alarms: tuple[Verdict, ..
     return report
 
 
+@pytest.mark.slow
 @rotating(5, by="case")
 @each_op
 def test_a_right_version_raises_no_alarm(case):

@@ -107,6 +107,7 @@ MISTAKES = [
 ]
 
 
+@fast("attention_causal-scaled_by_all_heads")
 @pytest.mark.parametrize(("op", "mistake"), MISTAKES)
 def test_a_mistake_is_caught(op: str, mistake) -> None:
     report = judged(op, [Candidate(mistake.call, "wrong")], [mistake.caught_by, *mistake.passes], ["float64"])

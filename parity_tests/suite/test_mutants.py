@@ -28,6 +28,7 @@ def test_mutant_is_caught(name: str) -> None:
     assert_caught(MUTANTS[name], SPEC, oracles())
 
 
+@pytest.mark.slow
 def test_the_low_precision_mutant_is_right_in_float64() -> None:
     report = judged(MUTANTS["narrow_accumulator"].call, SPEC, ["vjp"], ["float64"], oracles=oracles())
     assert report.passed, str(report)

@@ -23,6 +23,7 @@ def test_the_entry_is_a_program_that_is_installed():
     assert program in project["scripts"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "code"), [(RIGHT, 0), (WRONG, 1)], ids=["right", "wrong"])
 def test_it_judges_the_case_files_among_its_arguments(tmp_path: Path, monkeypatch, text: str, code: int):
     """pre-commit runs the entry with the hook's `args`, in the folder of the repository; no names of changed files."""

@@ -218,6 +218,7 @@ def test_another_package_of_this_name_is_left_alone(package: Path, monkeypatch: 
     assert load_module(Path("src/of_kernels/reference.py"), in_package=True).__name__ == "gradparity_case_reference"
 
 
+@pytest.mark.slow
 def test_beside_somebody_elses_kernel_no_package_is_run(package: Path) -> None:
     """The `__init__.py` may be somebody else's, too, and would run in the process that judges."""
     (package / "src" / "of_kernels" / "__init__.py").write_text("raise SystemExit('run')\n")

@@ -102,6 +102,7 @@ def test_only_takes_several_checks(case):
         assert re.findall(r"^│ (\w+) ", result.stdout, re.MULTILINE) == ["forward", "vjp"]
 
 
+@pytest.mark.slow
 def test_a_quick_run(case, tmp_path):
     path = tmp_path / "report.json"
     result = gradparity("check", case(RIGHT), "--device", "cpu", "--quick", "--json", str(path))

@@ -61,6 +61,7 @@ def test_k_leaves_out_what_does_not_run_by_default():
     assert {name for name, check in CHECKS_THEMSELVES.items() if check.costly} == COSTLY
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("wide")
 def test_x_stops_at_the_first_row_that_does_not_pass(case, tmp_path: Path):
     report = ("--json", str(tmp_path / "report.json"), "--only", "forward,vjp,jvp,adjoint")
@@ -72,6 +73,7 @@ def test_x_stops_at_the_first_row_that_does_not_pass(case, tmp_path: Path):
     assert checks(tmp_path) == ["forward", "vjp", "jvp", "adjoint"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("wide")
 def test_q_shows_failures_and_the_verdict_only(case):
     result = gradparity("check", case(RIGHT), *FAST, "--only", "forward,vjp,opcheck", "-q")

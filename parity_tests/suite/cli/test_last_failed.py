@@ -55,6 +55,7 @@ def test_only_what_failed_is_judged_until_it_is_mended(check):
     assert "nothing of this failed in the last run: all of it is judged" in out
 
 
+@pytest.mark.slow
 def test_what_failed_comes_first(check):
     _, _, usual = check(WRONG)
     _, out, rows = check(WRONG, "--ff")
@@ -78,6 +79,7 @@ def test_what_a_run_leaves_out_stays_known(check):
     assert not [*last_failed.folder().iterdir()]
 
 
+@pytest.mark.slow
 def test_all_rows_of_a_candidate_that_was_not_built(check):
     check(WRONG)
     (file,) = last_failed.folder().iterdir()
@@ -88,6 +90,7 @@ def test_all_rows_of_a_candidate_that_was_not_built(check):
     assert not file.exists()
 
 
+@pytest.mark.slow
 def test_a_name_that_there_is_no_more_hides_nothing(check):
     check(WRONG)
     renamed = RIGHT.replace("Square", "Other")
@@ -107,6 +110,7 @@ def test_what_exitfirst_left_out_has_not_passed(check):
     assert "All agree" not in out
 
 
+@pytest.mark.slow
 def test_a_row_that_a_cache_does_not_name_has_not_passed(check):
     check(WRONG)
     (file,) = last_failed.folder().iterdir()
@@ -118,6 +122,7 @@ def test_a_row_that_a_cache_does_not_name_has_not_passed(check):
     assert "only what failed in the last run, or was not judged, is judged: 3 rows" in out
 
 
+@pytest.mark.slow
 def test_one_of_two_candidates(check):
     both = WRONG.replace("candidate = Square.apply", "candidates = {'product': lambda x: x * x, 'wrong': Square.apply}")
     check(both)
@@ -142,6 +147,7 @@ def test_a_cache_that_cannot_be_read_is_none(case):
         assert last_failed.recall(source) == last_failed.LastRun()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ['{"failed": [[1, 2, 3, 4, 5]]}', "[" * 100_000, '{"failed": "x"}'])
 def test_a_cache_of_a_wrong_kind_loses_no_verdict(check, text: str):
     assert check(WRONG)[0] == 1
@@ -152,6 +158,7 @@ def test_a_cache_of_a_wrong_kind_loses_no_verdict(check, text: str):
     assert "nothing of this failed in the last run: all of it is judged" in out
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written_is_told_of_whoever_asks(case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     blocked = tmp_path / "a file"
     blocked.write_text("")

@@ -37,6 +37,7 @@ def test_it_runs_as_it_is(case):
     assert table.count("PASS") == len(by_default) - 4 + len(FORMULAS)
 
 
+@pytest.mark.slow
 def test_a_mistake_in_it_is_caught(case):
     text = case.read_text()
     assert "(1 - y * y)).to" in text

@@ -104,6 +104,7 @@ def verdicts(report: dict) -> dict[tuple[str, str, str], Verdict]:
     return {(row["op"], row["candidate"], row["check"]): Verdict(row["verdict"]) for row in report["rows"]}
 
 
+@pytest.mark.slow
 def test_every_operator_has_its_own_oracle(tmp_path: Path) -> None:
     result, report = judge(EXPONENTIALS, tmp_path, "1", "3", *HERE)
     assert result.exit_code == 0, result.output
@@ -115,6 +116,7 @@ def test_every_operator_has_its_own_oracle(tmp_path: Path) -> None:
     assert {*found.values()} == {Verdict.PASS}
 
 
+@pytest.mark.slow
 @HOW
 def test_a_mistake_in_one_operator_fails_its_rows_alone(tmp_path: Path, how: tuple[str, ...]) -> None:
     result, report = judge(EXPONENTIALS, tmp_path, "1", "2", "3", "--claimed", "2", *how)
@@ -123,6 +125,7 @@ def test_a_mistake_in_one_operator_fails_its_rows_alone(tmp_path: Path, how: tup
     assert wrong == {("exponential_1", "exponential", "vjp"), ("exponential_3", "exponential", "vjp")}
 
 
+@pytest.mark.slow
 def test_a_failure_says_how_to_judge_it_again(tmp_path: Path) -> None:
     _, report = judge(EXPONENTIALS, tmp_path, "1", "2", "--claimed", "2", *HERE)
     options = "--only vjp --dtype float64 --device cpu --seed 0 --quick"
@@ -130,6 +133,7 @@ def test_a_failure_says_how_to_judge_it_again(tmp_path: Path) -> None:
     assert [failure["replay"] for failure in report["failures"]] == [again]
 
 
+@pytest.mark.slow
 def test_a_failure_is_replayed(tmp_path: Path, shrinking: None) -> None:
     judge(EXPONENTIALS, tmp_path, "3", "--claimed", "2", *HERE)
     (path,) = (tmp_path / "failures").glob("*.npz")
@@ -203,10 +207,12 @@ def mixed(folder: Path, factor: int, how: tuple[str, ...]) -> tuple[int, set[tup
     return result.exit_code, not_passed, [failure["op"] for failure in report["failures"]]
 
 
+@pytest.mark.slow
 def test_a_case_file_and_the_catalog_in_one_run(tmp_path: Path) -> None:
     assert mixed(tmp_path, 3, HERE) == (0, set(), [])
 
 
+@pytest.mark.slow
 @HOW
 def test_a_mistake_in_the_file_fails_no_row_of_the_catalog(tmp_path: Path, how: tuple[str, ...]) -> None:
     """Not even the one of a candidate of the same name."""

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from parity_tests.cli.app import app
 from parity_tests.suite.derivation import _pages
+from parity_tests.suite.marks import fast
 
 PAGE = _pages.text("your_own.md")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
@@ -45,6 +46,7 @@ def test_the_commands() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_walk() -> None:
     new, quick, _ = COMMANDS
     assert _command(new).exit_code == 0
@@ -61,6 +63,7 @@ def test_all_of_it() -> None:
     assert result.exit_code == 0, result.output
 
 
+@fast("no cosine")
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_mistakes(mistake: str) -> None:
     old, new, check = MISTAKES[mistake]

@@ -48,6 +48,7 @@ for question in questions:
 """
 
 
+@pytest.mark.slow
 def test_a_question_about_options_imports_nothing_slow() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", ANSWERS, __file__], env=environment(), capture_output=True, text=True, check=False

@@ -25,6 +25,7 @@ class Records(logging.Handler):
         self.found.append(record)
 
 
+@pytest.mark.slow
 def test_a_failing_assert_parity_is_not_followed_by_a_debug_log():
     trace, records = logging.getLogger("torch.__trace"), Records()
     trace.addHandler(records)

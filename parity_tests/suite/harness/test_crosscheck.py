@@ -304,6 +304,7 @@ def test_the_formats_of_a_quick_run(dtypes, quick):
     assert [precision.name for precision in select_precisions(None, spec, quick=True)] == quick
 
 
+@pytest.mark.slow
 def test_a_quick_run_judges_the_format_in_which_the_reference_computes():
     """A mistake of a thousandth is within the bound of bfloat16."""
 
@@ -314,6 +315,7 @@ def test_a_quick_run_judges_the_format_in_which_the_reference_computes():
     assert [row.dtype for row in rows(wrong) if row.verdict is Verdict.MISMATCH] == ["float32"]
 
 
+@pytest.mark.slow
 def test_a_quick_run():
     report = crosscheck(square, OpSpec("square", primal=square, signature="(n,m)->(n,m)"), quick=True, limits={})
     assert report.passed, str(report)

@@ -124,6 +124,7 @@ def test_a_value_at_a_special_point_is_judged():
     assert wrong.verdict is Verdict.MISMATCH
 
 
+@pytest.mark.slow
 def test_formats_without_complex_numbers_are_skipped_with_the_reason():
     report = crosscheck(polar, POLAR, checks=["forward", "vjp"])
     assert report.passed
@@ -167,6 +168,7 @@ def test_a_formula_that_returns_complex_numbers_for_real_ones_is_said_to():
         crosscheck(lambda x: x * 1j, spec, checks=["vjp"], dtypes=["float64"])
 
 
+@pytest.mark.slow
 def test_complex_constants():
     spec = OpSpec("op", lambda z, x: z * x, "(n),(n)->(n)", domains={"z": "complex"}, constants=("z",))
     assert any(np.iscomplexobj(sample.constants[0]) and sample.constants[0].imag.any() for sample in samples(spec, 0))

@@ -103,6 +103,7 @@ def test_gradient_of_a_real_loss(op):
     same(quick_jit(gradient(op))(*primals), quick_jit(gradient(attn_primal))(*primals))
 
 
+@pytest.mark.slow
 @faces
 def test_second_order(op):
     """Forward over reverse and reverse over reverse of a holomorphic scalar."""

@@ -190,6 +190,7 @@ def test_vmap_over_some_arguments(name: str, in_axes: tuple, return_attn: bool) 
     same(*vmapped_gradients(FACES[name], in_axes, return_attn))
 
 
+@pytest.mark.slow
 def test_the_trap_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the line that maps query with value is for; if this fails, JAX has mended it, and the line can go."""
     monkeypatch.setattr(_dot_product_attention, "_mapped_with", lambda other, x: x)

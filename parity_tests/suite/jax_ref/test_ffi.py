@@ -114,6 +114,7 @@ def kernels_in(f, *args) -> list[str]:
     return re.findall(r"target_name=gradparity_attn_(\w+?)_", str(jax.make_jaxpr(f)(*args)))
 
 
+@pytest.mark.slow
 def test_an_absent_cotangent_costs_nothing():
     q, k, v, output_bar, attn_bar = inputs(ALL_DIFFER)
 
@@ -191,6 +192,7 @@ def test_tanh_at_a_million_floats():
     assert ulps(np.arange(0x3C000000, TEN, 79, dtype=np.uint32)) <= ULPS  # 2**-7 to 10
 
 
+@pytest.mark.slow
 def test_tanh_is_never_beyond_one():
     """From 8 to 9.1, where as it is rounded the quotient is at times."""
     x = np.arange(0x41000000, 0x4111999A, dtype=np.uint32).view(np.float32)

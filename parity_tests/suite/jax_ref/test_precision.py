@@ -74,6 +74,7 @@ def test_errors_stay_in_the_bound(judged: Judged, dtype):
     assert judge(judged, rounded(draw(SIZES, judged.arguments, seed=43), dtype)) <= 1
 
 
+@fast("vjp")
 @pytest.mark.parametrize(
     "case", [pytest.param(VALUES, id="values"), pytest.param(VJP, id="vjp"), pytest.param(JVP_OF_VJP, id="jvp_of_vjp")]
 )

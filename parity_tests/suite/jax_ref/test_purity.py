@@ -64,6 +64,7 @@ def probe(imports: str, path: Path = ROOT) -> dict[str, list[str]]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_import_is_pure():
     assert probe("import jax_ref, jax_ref.aten") == {"changed": [], "loaded": []}
 
@@ -106,6 +107,7 @@ def test_the_probe_would_notice_an_array():
         probe("import jax_ref; jax.numpy.zeros(1)")
 
 
+@pytest.mark.slow
 def test_calls_change_nothing():
     before = repr((jax.config.values, np.geterr()))
     x = np.ones((2, 2))

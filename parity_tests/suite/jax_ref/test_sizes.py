@@ -59,6 +59,7 @@ def test_no_keys_give_zeros(op):
     np.testing.assert_array_equal(output, np.zeros((3, 2)))
 
 
+@pytest.mark.slow
 @faces
 def test_no_features_give_attn_zero_and_slope_one(op):
     """S = 0 at d = 0, so that attn and output are 0, D is 1, and v has no gradient."""

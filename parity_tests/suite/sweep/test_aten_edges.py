@@ -156,6 +156,7 @@ def test_gather_nothing():
     assert wrong("gather", normal(5), 0, torch.zeros(2, 0, dtype=torch.int64)) == []
 
 
+@pytest.mark.slow
 def test_prelu_of_a_number():
     assert wrong("prelu", normal(), normal(1, seed=1)) == []
 

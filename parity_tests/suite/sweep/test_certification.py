@@ -200,6 +200,7 @@ OWN_SAMPLED = (
 SAMPLED = ("tanh", "logsumexp")
 
 
+@pytest.mark.slow
 def test_some_operators():
     reached, wrong = certified(SAMPLED, torch.float64)
     assert wrong == {}

@@ -84,6 +84,7 @@ def wrong_beyond(limit: float) -> Any:
     return changed(lambda found: [np.where(np.abs(found[0]) > limit, np.nan, found[0])])
 
 
+@pytest.mark.slow
 def test_a_large_cotangent_does_not_overflow_in_the_witness():
     """exp at 700, times 1e150, has no number: infinite and NaN are both right; at 1 it has one, and NaN is wrong."""
     assert judged("exp", wrong_beyond(1e305), ("vjp",), self=np.array([700.0]))["vjp", "self"].verdict is Verdict.AGREES
@@ -162,6 +163,7 @@ def test_a_second_derivative_that_falls_as_a_power_is_no_tail():
     assert line.verdict.is_wrong
 
 
+@pytest.mark.slow
 def test_beside_a_zero_of_the_first_derivative_a_second_one_is_no_tail():
     """That of i0 at 1e-8 is a half, and the first one 5e-9: docs/found.md, 18."""
     zero = changed(lambda found: [0 * found[0], *found[1:]], "vjp_of_vjp")

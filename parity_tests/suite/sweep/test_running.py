@@ -70,6 +70,7 @@ def test_what_an_operator_leaves_behind_is_not_the_fault_of_the_next(tmp_path: P
     assert [lines[0].verdict for lines in judged.values()] == [Verdict.AGREES] * 2
 
 
+@pytest.mark.slow
 def test_a_child_has_one_thread_and_jax_s_cache_and_the_parent_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +98,7 @@ def test_a_child_is_not_replaced_for_the_memory_that_its_parent_holds(tmp_path: 
     assert len(ballast) == 1 << 30
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_ends_soon_and_goes_on_where_it_was(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     header = Header.of(["vjp"], ["float64"], Limits())

@@ -12,7 +12,6 @@ from jax.scipy.special import erfc
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.captures.captures import captures
 from parity_tests.harness.checks import CHECKS
-from parity_tests.suite.marks import fast
 from parity_tests.suite.rotation import rotating
 from torch_impl.examples import scipy_function
 from torch_impl.native.build import ToolchainMissing
@@ -35,7 +34,7 @@ def example(name: str):
     return importlib.import_module(f"torch_impl.examples.{name}").gelu
 
 
-@fast("composite")
+@pytest.mark.slow
 @rotating(4, turn=1)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name == "raw_pointers" else ()) for name in EXAMPLES]

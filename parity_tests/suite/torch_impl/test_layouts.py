@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from parity_tests.suite.marks import fast
 from parity_tests.suite.torch_impl._common import (
     COTANGENTS,
     PRIMALS,
@@ -83,7 +82,7 @@ def test_untouched_would_notice():
         x.mul_(1)  # leaves the bits alone
 
 
-@fast("first_order-native")
+@pytest.mark.slow
 @explicit_formulas
 @pytest.mark.parametrize("create_graph", [False, True], ids=["first_order", "create_graph"])
 def test_backward(attn: Attn, create_graph, subtests):
@@ -104,7 +103,7 @@ def test_backward(attn: Attn, create_graph, subtests):
             assert_same(grads, expected, zeros=True)
 
 
-@fast("native")
+@pytest.mark.slow
 @explicit_formulas
 def test_double_backward(attn: Attn, subtests):
     """Arguments, cotangents and the directions of the second order, all of one layout."""

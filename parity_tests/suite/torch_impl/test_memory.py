@@ -86,6 +86,7 @@ def test_kept_for_the_backward(attn: Attn):
     assert -1.1 <= matrices(memory.left) <= -1
 
 
+@pytest.mark.slow
 def test_meter_would_notice_the_composite():
     """It keeps S beside attn in the forward, and G beside P in the backward."""
     assert peak_of_forward(attn_composite) >= 2

@@ -13,7 +13,6 @@ from torch.autograd.forward_ad import dual_level, make_dual
 from torch.autograd.profiler import profile
 
 import torch_impl
-from parity_tests.suite.marks import fast
 from parity_tests.suite.torch_impl._common import (
     COTANGENTS,
     PRIMALS,
@@ -193,7 +192,7 @@ def products_of_double_backward(defined: Collection[str], given: set[str], wante
     ]
 
 
-@fast("output_bar-native")
+@pytest.mark.slow
 @pytest.mark.parametrize("attn", ["native"], indirect=True)
 @pytest.mark.parametrize("defined", subsets(COTANGENTS))
 @pytest.mark.usefixtures("attn")
@@ -246,7 +245,7 @@ def products_of_forward_over_reverse(defined: Collection[str], dots: set[str], m
     ]
 
 
-@fast("attn_bar-native")
+@pytest.mark.slow
 @pytest.mark.parametrize("attn", ["native"], indirect=True)
 @pytest.mark.parametrize("defined", subsets(COTANGENTS))
 @pytest.mark.usefixtures("attn")

@@ -11,7 +11,6 @@ from parity_tests.cli.sources.backendbench import BackendBenchOperator, implemen
 from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.judging.selection import select_checks, select_precisions, select_samples
 from parity_tests.suite.cli.evaluate.backendbench_operators import CHEATS, IMPLEMENTATIONS, cheating
-from parity_tests.suite.marks import fast
 
 
 def _source(text: str, name: str, folder: Path, call: int | None) -> BackendBenchOperator:
@@ -21,7 +20,7 @@ def _source(text: str, name: str, folder: Path, call: int | None) -> BackendBenc
     return BackendBenchOperator(folder, name, call)
 
 
-@fast("_softmax__default-given")
+@pytest.mark.slow
 @pytest.mark.parametrize("call", [None, 0], ids=["sizes", "given"])
 @pytest.mark.parametrize("name", IMPLEMENTATIONS)
 def test_each_implementation_is_judged_and_told_apart(name: str, call: int | None, tmp_path: Path) -> None:

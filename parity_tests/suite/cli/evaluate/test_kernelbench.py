@@ -46,7 +46,7 @@ def _summaries(problem: Problem, folder: Path, given: bool) -> dict[str, dict]:
     return {record["candidate"]: record for record in report.as_dict()["summary"]}
 
 
-@fast("cross_entropy-given", "batch_norm-sizes")
+@fast("cross_entropy-given")
 @pytest.mark.parametrize("given", [False, True], ids=["sizes", "given"])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_each_solution_is_judged_and_told_apart(

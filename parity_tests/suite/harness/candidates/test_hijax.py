@@ -44,12 +44,14 @@ def test_a_custom_vjp_is_a_hijax_primitive_here(third_custom_vjp):
     assert has_custom_vjp(program)
 
 
+@pytest.mark.slow
 def test_a_right_one_passes_and_has_no_forward_mode(third_custom_vjp):
     report = _judged(custom_vjp(pair_vjp))
     assert report.passed, str(report)
     assert {row.check for row in rows(report) if row.verdict is Verdict.UNSUPPORTED} == FORWARD, str(report)
 
 
+@pytest.mark.slow
 def test_a_wrong_one_fails_in_reverse_mode(third_custom_vjp):
     report = _judged(custom_vjp(lambda *inputs: tuple(1.001 * x_bar for x_bar in pair_vjp(*inputs))))
     assert not report.passed
@@ -94,6 +96,7 @@ def test_a_hijax_primitive_within_a_primal_has_bounds():
     assert not wrong.passed
 
 
+@pytest.mark.slow
 def test_sorted_places_are_judged():
     spec = OpSpec("bucket", primal=lambda x: x * jnp.searchsorted(jnp.array([-0.5, 0.1, 0.9]), x), signature="(n)->(n)")
     edges = torch.tensor([-0.5, 0.1, 0.9], dtype=torch.float64)

@@ -128,6 +128,7 @@ def test_a_module_with_buffers_under_every_check():
     assert failed == {"vjp_of_jvp", "jvp_of_jvp", "functorch", "aliases"}, str(report)
 
 
+@fast("updated before they are used")
 @pytest.mark.parametrize(
     ("module", "spec", "check"),
     [

@@ -50,6 +50,7 @@ def test_other_integers_are_caught(wrong, text):
     assert text in row.failure.wrong[0].pattern
 
 
+@pytest.mark.slow
 def test_a_gradient_at_another_place_is_caught():
     class Shifted(torch.autograd.Function):
         @staticmethod

@@ -50,6 +50,7 @@ def _queries_keys_values(n: int, m: int, d: int, scale: float, dtype: torch.dtyp
     return tuple((torch.randn(*size, generator=rng) * factor).to(dtype) for size, factor in sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [2.5, 3.0])
 def test_attention_at_real_logits_passes_and_a_gradient_half_too_large_does_not(scale):
     """The bound of code that rounds everything tells nothing of the vjp; float32 inside explains it."""
@@ -61,6 +62,7 @@ def test_attention_at_real_logits_passes_and_a_gradient_half_too_large_does_not(
     assert "k_bar" in str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [4.0, 6.0])
 def test_stored_probabilities_are_not_suspect_where_they_are_nearly_one(scale):
     """Their roundings are seen in few entries of k_bar, and in none of q_bar and v_bar."""
@@ -68,6 +70,7 @@ def test_stored_probabilities_are_not_suspect_where_they_are_nearly_one(scale):
     assert _judged(_kernel(stores=True), _attention, inputs, "float16").exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [torch.nn.functional.mse_loss, torch.nn.functional.l1_loss])
 @pytest.mark.parametrize("shape", [(512, 40), (300, 100)], ids=str)
 def test_a_mean_that_rounds_its_factor_is_not_suspect(loss, shape):
@@ -77,6 +80,7 @@ def test_a_mean_that_rounds_its_factor_is_not_suspect(loss, shape):
     assert _judged(loss, loss, inputs, "float16").exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_single_number_may_be_the_other_neighbor():
     inputs = (torch.tensor(np.random.default_rng(0).standard_normal((512, 40))).half(),)
 
@@ -111,6 +115,7 @@ class MeanOfTheValid(torch.autograd.Function):
         return (weights[..., None] * bar.float()[:, None, :]).to(bar.dtype), None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sequences", "seed"), [(4, 8), (8, 6), (8, 11)])
 def test_few_numbers_may_be_saved_in_the_format(sequences, seed):
     """At these seeds most of their roundings have one sign: that is no missing factor."""

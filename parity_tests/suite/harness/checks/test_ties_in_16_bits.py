@@ -79,6 +79,7 @@ MISTAKES: dict[str, Callable] = {
 }
 
 
+@pytest.mark.slow
 def test_right_code_with_ties_passes():
     row = judged(distances(), DISTANCES, "low_precision", "bfloat16")
     assert row.verdict is Verdict.PASS, row.failure
@@ -86,7 +87,7 @@ def test_right_code_with_ties_passes():
     assert {row.arithmetic[label] for label in ("x_bar", "y_bar", "w_bar")} == {str(INSIDE_FLOAT32)}
 
 
-@fast("bfloat16-a factor of x_bar")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MISTAKES)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_mistake_beside_ties_is_suspected(name, dtype):

@@ -85,6 +85,7 @@ def _right_mean(x_hat, w, bar):
     return (x_hat * bar).mean(-1, keepdim=True)
 
 
+@pytest.mark.slow
 def test_the_right_versions_are_right():
     assert judged(rms_norm(_right_mean), RMS_NORM, "vjp").verdict is Verdict.PASS
     right = layer_norm(lambda w, bar: w * bar, lambda x_hat, w, bar: x_hat * w * bar)
@@ -317,6 +318,7 @@ def test_the_tangent_of_an_integer_is_a_term_without_a_number() -> None:
     assert [term.value.shape for term in terms] == [(4, 3)]
 
 
+@pytest.mark.slow
 def test_a_pool_has_choices_at_equal_entries_and_is_explained() -> None:
     def pool(x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.max_pool1d(x, 2)

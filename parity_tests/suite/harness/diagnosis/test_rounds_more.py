@@ -14,6 +14,7 @@ import torch
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.suite.collection._case import function
 from parity_tests.suite.harness._ops import judged, normal, unary_function
+from parity_tests.suite.marks import fast
 
 ADD = OpSpec("add_one", primal=lambda x: x + 1, signature="(n)->(n)")
 MAPS = ("forward", "vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp")
@@ -116,6 +117,7 @@ def _softmax_with(jvp: Callable) -> Callable:
     return function(lambda x: x.softmax(-1), lambda x, w: w, jvp=lambda x, x_dot: jvp(x.softmax(-1), x_dot))
 
 
+@fast("float16")
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_the_tangents_of_a_softmax_by_logistic_functions(dtype):
     """As the remark says: with the derivative of softmax as jvp= it passes, and a mistake in it is one still."""

@@ -133,6 +133,7 @@ def test_it_is_the_same_function_as_in_float64(f, seed):
             np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow
 def test_every_record_is_used_above():
     names: set[str] = set()
 

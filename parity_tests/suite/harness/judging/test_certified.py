@@ -16,6 +16,7 @@ from parity_tests.harness.oracle import certificate
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.harness._ops import SQUARE, judged, rows
+from parity_tests.suite.marks import fast
 from parity_tests.suite.rotation import rotating
 
 HINGE = OpSpec("hinge", primal=lambda x: jnp.maximum(0.0, x.sum() - 1.5), signature="(3)->()")
@@ -91,6 +92,7 @@ def test_a_certificate_that_raises_at_every_sample(monkeypatch: pytest.MonkeyPat
     assert row.verdict is Verdict.UNRESOLVED
 
 
+@fast("nan")
 @pytest.mark.parametrize("value", [-np.inf, np.nan])
 def test_values_that_are_not_finite_are_no_obstacle_to_a_certificate(value):
     spec = OpSpec("masked", lambda x: jnp.where(x > 0, x * x, value), "(n)->(n)")

@@ -14,7 +14,6 @@ import torch
 
 from parity_tests import JaxCandidate, OpSpec, Report, crosscheck
 from parity_tests.suite.harness._ops import unary_function
-from parity_tests.suite.marks import fast
 
 from ._reproducers import MISTAKES, case_with, found, gradparity, script, text
 
@@ -75,6 +74,7 @@ def test_the_script_needs_torch_jax_and_numpy_only(tmp_path):
     assert "w_bar: they differ" in ran.stdout
 
 
+@pytest.mark.slow
 def test_what_is_in_the_file(tmp_path):
     path, _ = found(tmp_path, "vjp", "--seed", "5", "--dtype", "bfloat16")
     with np.load(path, allow_pickle=False) as data:
@@ -181,7 +181,7 @@ candidates = {"wrong": wrong}
     assert gradparity("replay", str(path)).exit_code == 1
 
 
-@fast("lower-*")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("domain", "wrong"),
     [
@@ -218,6 +218,7 @@ def _trace(x):
 # From Python.
 
 
+@pytest.mark.slow
 def test_from_python(tmp_path):
     spec = OpSpec("trace", primal=_trace, signature="(n,n)->()")
     report = crosscheck(half_trace, spec, checks=["vjp"], dtypes=["float64", "float32"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from parity_tests import OpSpec, Report, Verdict
@@ -37,6 +38,7 @@ def keys(rows):
     return [key_of(row) for row in rows]
 
 
+@pytest.mark.slow
 def test_what_is_known_is_not_judged_again():
     """Wherever the earlier process ended."""
     oracles = Oracles(SPEC, "cpu", 0)  # certified once
@@ -56,6 +58,7 @@ def test_a_certificate_that_failed_before_judges_nobody():
     assert {(row.check, row.verdict) for row in rest} == {("forward", Verdict.PASS), ("vjp", Verdict.UNRESOLVED)}
 
 
+@pytest.mark.slow
 def test_a_sample_that_is_avoided():
     called: set[int] = set()
 
@@ -84,6 +87,7 @@ def test_a_candidate_that_is_given_up_is_not_called():
     assert told == [(Verdict.UNRESOLVED, "enough")] * 4
 
 
+@pytest.mark.slow
 def test_a_candidate_whose_failures_are_not_shrunk(shrinking):
     def smallest(earlier: Earlier):
         report = Report({})

@@ -182,6 +182,7 @@ def candidate(x, b):
 """
 
 
+@pytest.mark.slow
 def test_the_script_and_the_replay_know_what_is_absent(tmp_path):
     case = tmp_path / "case.py"
     path = failing_script(case, OPTIONAL.replace("FACTOR", "2"))

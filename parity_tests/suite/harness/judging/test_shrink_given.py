@@ -110,6 +110,7 @@ def test_given_numbers_stay_between_the_smallest_and_the_largest(low):
         assert x.min() <= entries.min() <= entries.max() <= x.max()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shrinking")
 def test_a_shrunk_failure_of_given_inputs_is_replayed(tmp_path):
     (tmp_path / "case.py").write_text(

@@ -76,6 +76,7 @@ def test_right_code_passes():
     assert "float32, in which OpSpec.dtypes says that there is no operator" in str(report)
 
 
+@pytest.mark.slow
 def test_formats_that_are_asked_for_are_unsupported_as_declared():
     report = crosscheck(Gate.apply, SPEC, checks=["vjp", "leaks"], dtypes=["float64", "float32", *NARROW])
     assert report.exit_code == 0, str(report)

@@ -58,6 +58,7 @@ def test_a_slope_at_ties_is_told_and_a_convention_that_is_declared_binds(slope, 
     assert row.verdict is (Verdict.PASS if slope == "0" else Verdict.MISMATCH), row
 
 
+@pytest.mark.slow
 def test_a_convention_of_an_oracle_without_a_number_accepts_no_number_but_those_of_the_kink():
     """The root of x² has the derivative 0/0 at 0 in JAX: nothing that is declared can be looked up there."""
     operator = of("real", lambda x: jnp.sqrt(x * x), "(n)->(n)", conventions={"x": "0 at 0"})

@@ -135,6 +135,7 @@ def _read(s: torch.Tensor, v: torch.Tensor, beyond: float = 0.0) -> torch.Tensor
     return v.gather(-1, places) + beyond
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["forward", pytest.param("vjp", marks=SLOW)])
 def test_keys_that_are_equal_nearby_too_are_told_apart_by_nobody(name):
     assert judged(_read, READ, name).verdict is Verdict.PASS

@@ -125,6 +125,7 @@ def test_its_disagreement_with_a_wrong_formula_has_its_name():
     assert NAME not in str(report_of(times(vjp=wrong)))  # it is registered for the block only
 
 
+@pytest.mark.slow
 def test_its_word_alone_takes_the_certificate_away():
     """The harness demands of a surrogate gradient that it is linear, and no more."""
 

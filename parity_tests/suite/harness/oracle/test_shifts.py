@@ -150,6 +150,7 @@ def test_the_shifts_that_change_nothing_are_found_and_no_others(primal, expected
         assert {axes for _, axes in shifts(Oracle(spec, sample), sample)} == expected
 
 
+@pytest.mark.slow
 def test_a_shift_that_changes_something_at_the_point_excuses_nothing():
     """Rows beyond 100 are passed on, all others become 0: at random numbers no shift changes that."""
     spec = OpSpec("op", lambda x: jnp.where(x > 100, x, 0), "(n,d)->(n,d)")

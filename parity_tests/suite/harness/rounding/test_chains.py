@@ -178,14 +178,14 @@ def _wrong(chain: Chain, name: str, dtype: str) -> bool:
     return False
 
 
-@fast("power_iteration-*")
+@fast("power_iteration-float32")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", SPECS)
 def test_right_code_is_within_its_bounds(name, dtype):
     assert [chain.__name__ for chain in RIGHT[name] if _wrong(chain, name, dtype)] == []
 
 
-@fast("power_iteration-*")
+@fast("power_iteration-float32")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", SPECS)
 def test_every_mistake_is_beyond_them(name, dtype):

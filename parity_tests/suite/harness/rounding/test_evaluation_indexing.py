@@ -78,10 +78,12 @@ def test_programs_and_their_gradients(name):
     compare(jax.grad(lambda x: sum(jnp.sum(jnp.sin(y * 1.0)) for y in jax.tree.leaves(f(x)))), x)
 
 
+@pytest.mark.slow
 def test_places_that_are_promised_to_be_inside():
     compare(lambda x: x.at[1].get(mode="promise_in_bounds") + x.at[2].add(x[0], mode="promise_in_bounds"), normal(4, 2))
 
 
+@pytest.mark.slow
 def test_sorting_of_ties_zeros_infinities_and_nan():
     x = np.array([[1.0, -0.0, np.nan, 0.0, np.inf, -np.inf, 1.0, 0.0], [-np.nan, 2.0, 2.0, 2.0, 0.0, -0.0, 1.0, 2.0]])
     compare(lambda x: (jnp.sort(x, 1), jnp.argsort(x, 1), jnp.argsort(x, 0)), x)

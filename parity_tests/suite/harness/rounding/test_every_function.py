@@ -89,6 +89,7 @@ def _without_rule(module: ModuleType) -> dict[str, set[str]]:
 _BY_NAME = {module.__name__: module for module in NAMESPACES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _BY_NAME)
 def test_every_primitive_of_every_function_has_a_rule_or_a_reason(name):
     found = _without_rule(_BY_NAME[name])

@@ -19,6 +19,7 @@ from parity_tests.harness.rounding.linearized import narrowed
 from parity_tests.harness.rounding.simulation import StochasticRounding, simulated
 from parity_tests.harness.rounding.tape import NotFollowed, Tape
 from parity_tests.harness.rounding.unrolled import NotUnrolled, unrolled
+from parity_tests.suite.marks import fast
 
 FLOAT64, FLOAT32 = PRECISIONS["float64"], PRECISIONS["float32"]
 RNG = np.random.default_rng(5)
@@ -71,6 +72,7 @@ def of_both(f: Callable, *args: np.ndarray, precision: Precision) -> tuple[list,
 CHAINS = [(sinkhorn, (X,)), (recurrence, (X, W)), (softmax, (X,))]
 
 
+@fast("softmax-forward, bfloat16")
 @pytest.mark.parametrize(
     ("of", "precision"),
     [(lambda f: f, FLOAT32), (gradient_of, FLOAT32), (lambda f: f, PRECISIONS["bfloat16"])],
@@ -206,6 +208,7 @@ def test_an_overflow_has_no_bound_whatever_follows():
     assert (bound < 1e-4).all()
 
 
+@pytest.mark.slow
 def test_unrolling_changes_no_value():
     program = jax.make_jaxpr(gradient_of(sinkhorn))(X)
     flat = unrolled(program)

@@ -47,6 +47,7 @@ def judged(call, seed: int, dtype: str = "float32") -> Verdict:
     return row.verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", marks([0, 1], range(6)))
 def test_a_parallel_scan_raises_no_alarm(seed):
     """Without the allowance autograd through it is accused at every seed."""

@@ -123,6 +123,7 @@ def _spec(arithmetic=None):
     return OpSpec("tanh", jnp.tanh, "(n)->(n)", dtypes=["bfloat16"], arithmetic=arithmetic)
 
 
+@pytest.mark.slow
 def test_a_stated_contract_convicts():
     judged = {"checks": ["forward", "vjp"], "progress": False}
     candidates = {"right": _rounded_once, "slight": _Slight.apply}

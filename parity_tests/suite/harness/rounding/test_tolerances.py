@@ -12,6 +12,7 @@ from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding.analysis import bounded
 from parity_tests.suite.harness._ops import judged, normal
+from parity_tests.suite.marks import fast
 
 FLOAT64 = PRECISIONS["float64"]
 X = np.array([-3.0, 0.0, 0.5])
@@ -93,6 +94,7 @@ ROOT = OpSpec("root", _root, inputs=(np.abs(normal(5)) + 0.1,), input_names=("y"
 EXACT = OpSpec("root", jnp.sqrt, inputs=ROOT.inputs, input_names=("y",))
 
 
+@fast("forward")
 @pytest.mark.parametrize("check", ["forward", "vjp", "jvp", "vjp_of_vjp"])
 def test_an_iteration_is_held_to_its_tolerance(check):
     assert judged(_iterated(9e-7), ROOT, check).verdict is Verdict.PASS

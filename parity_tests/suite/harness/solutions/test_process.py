@@ -163,6 +163,7 @@ def test_a_message_has_limits() -> None:
     assert Limits().header < 2**24
 
 
+@pytest.mark.slow
 @LINUX
 def test_a_hidden_file_is_not_seen(solution: Solution) -> None:
     if not protection().namespaces:

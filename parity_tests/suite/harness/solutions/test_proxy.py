@@ -51,6 +51,7 @@ def test_tensors_arrive_as_they_are(call: Callable) -> None:
     assert _told(call("arguments", x * 1, y)) == [0, 0, 1, 0, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_the_layout_of_memory_arrives(call: Callable) -> None:
     z = torch.arange(24.0).reshape(4, 6)
     assert _told(call("strides", z[1:, ::2].T)) == [2, 6, 6, 0, 0]

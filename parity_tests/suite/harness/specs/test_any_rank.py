@@ -94,6 +94,7 @@ def test_when_there_is_a_large_batch(signature, domains, shapes):
     assert {s.name: s.shapes for s in samples(spec, 0)}.get("large_batch") == shapes
 
 
+@fast("forward-bfloat16")
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
 @pytest.mark.parametrize("check", ["forward", "vjp"])
 def test_right_code_of_any_rank_passes(check, dtype):

@@ -16,6 +16,7 @@ from parity_tests import JaxCandidate, OpSpec, Verdict, crosscheck
 from parity_tests.cli.app import app
 from parity_tests.harness.specs.arguments import as_code, leaves, mapped
 from parity_tests.suite.harness._ops import judged
+from parity_tests.suite.marks import fast
 
 CHECKS = ["forward", "vjp", "jvp", "vjp_of_vjp", "input_subsets", "vmap", "fake", "compile"]
 
@@ -46,6 +47,7 @@ RNG = np.random.default_rng(0)
 GIVEN = {"weight": RNG.standard_normal((3, 2)), "bias": RNG.standard_normal(2)}
 
 
+@fast("dictionary")
 @pytest.mark.parametrize(("spec", "call"), [(NESTED, from_dictionary), (TUPLE, affine)], ids=["dictionary", "tuple"])
 def test_a_right_candidate(spec, call):
     report = crosscheck(call, spec, checks=["forward", "vjp", "jvp"], dtypes=["float64"])
@@ -59,6 +61,7 @@ def test_a_right_candidate_under_every_check():
     assert all(row.passed for row in report.rows if row.check in CHECKS), str(report)
 
 
+@pytest.mark.slow
 def test_a_wrong_gradient_is_named_by_its_input():
     row = judged(swapped, NESTED, "vjp")
     assert row.verdict is Verdict.MISMATCH
@@ -81,6 +84,7 @@ def test_nested_inputs_say_it_themselves():
     assert row.failure.wrong[0].label == "layer.bias_bar"
 
 
+@pytest.mark.slow
 def test_a_formula_is_about_the_inputs():
     def vjp(x, w, b, g):
         return g @ w.T, x.T @ g, g.sum(0)

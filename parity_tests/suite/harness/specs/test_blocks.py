@@ -11,6 +11,7 @@ import torch
 from parity_tests import OpSpec, Verdict
 from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.harness._ops import judged
+from parity_tests.suite.marks import fast
 
 pytestmark = pytest.mark.usefixtures("certified_once")
 
@@ -83,12 +84,14 @@ MISTAKES = {
 }
 
 
+@fast("forward-bfloat16")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("check", ["forward", "vjp"])
 def test_right_code_passes(check, dtype):
     assert judged(RIGHT, MEAN, check, dtype).verdict is Verdict.PASS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edge", MISTAKES)
 def test_a_mistake_at_an_edge_is_caught_there_alone(edge):
     row = judged(MISTAKES[edge], MEAN, "vjp", "float32")

@@ -58,7 +58,7 @@ def _straight_through(x: Tensor, t: Tensor) -> Tensor:
     return (x + (torch.round(x) - x).detach()) * t.detach()
 
 
-@fast("detach", "threshold", "both", "not at all")
+@fast("not at all")
 @pytest.mark.parametrize(
     ("reference", "detached", "is_surrogate"),
     [
@@ -146,6 +146,7 @@ RIGHT = _candidate(lambda x, t, w: 2 * x * t * w)
 CHECKS = ["forward", "vjp", "jvp", "adjoint", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "points_second_order"]
 
 
+@pytest.mark.slow
 def test_a_right_function_passes_to_second_order() -> None:
     """Its gradient depends on t, as its values do: beyond first order nothing is asked of t."""
     report = crosscheck(RIGHT, OpSpec.from_torch(weighted, inputs=PAIR), checks=CHECKS, dtypes=["float64"])
@@ -166,7 +167,7 @@ def test_right_versions_pass_every_check_in_every_format(candidate: Callable) ->
     crosscheck(candidate, OpSpec.from_torch(weighted, inputs=PAIR), quick=True).raise_if_failed()
 
 
-@fast("leaks")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("candidate", "check", "label"),
     [
@@ -256,6 +257,7 @@ def test_a_field_that_cannot_be_used() -> None:
         _jax(detached="t")
 
 
+@pytest.mark.slow
 def test_constants_in_one_line() -> None:
     spec = OpSpec.from_torch(clamped_at_a_constant, inputs="x: (n), t: (n) positive constant")
     assert [*spec.constants] == ["t"]

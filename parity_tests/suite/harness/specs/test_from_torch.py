@@ -91,6 +91,7 @@ def _mistaken(reference: Callable) -> Callable:
     return called
 
 
+@pytest.mark.slow
 @rotating(10)
 @pytest.mark.parametrize("name", marks(_JUDGED_FAST, CASES))
 def test_right_code_passes_and_a_mistake_is_convicted(name: str) -> None:
@@ -148,6 +149,7 @@ def test_a_kernel_beside_the_code_that_it_replaces() -> None:
         assert verdicts["wrong", "vjp", dtype] == "MISMATCH"
 
 
+@pytest.mark.slow
 def test_a_reference_that_returns_a_named_tuple_of_pytorchs() -> None:
     spec = OpSpec.from_torch(torch.linalg.qr, inputs="a: (m,n)", sizes="m >= n, n >= 1")
     assert spec.signature == "(m,n)->(m,n),(n,n)"
@@ -183,6 +185,7 @@ def _weighted(spread: float) -> torch.nn.Linear:
     return module
 
 
+@pytest.mark.slow
 def test_parameters_are_drawn_with_the_spread_of_the_module() -> None:
     for own, expected in ((0.01, 0.01), (4.0, 1.0)):
         spec = OpSpec.from_torch(_weighted(own), inputs="x: (n,400)")
@@ -194,6 +197,7 @@ def test_parameters_are_drawn_with_the_spread_of_the_module() -> None:
         assert np.std(weight) > 0.1
 
 
+@pytest.mark.slow
 def test_a_parameter_with_a_spread_is_one_of_real_numbers() -> None:
     domain = OpSpec.from_torch(_weighted(0.01), inputs="x: (n,400)").domains["weight"]
     assert isinstance(domain, Domain)

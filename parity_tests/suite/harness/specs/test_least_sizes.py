@@ -12,7 +12,6 @@ from parity_tests import OpSpec, crosscheck
 from parity_tests.harness.specs.exported import CannotConvert
 from parity_tests.harness.specs.least_sizes import least_sizes
 from parity_tests.harness.specs.size_rules import SizeRules
-from parity_tests.suite.marks import fast
 
 KERNEL = torch.linspace(-1, 1, 45).reshape(5, 1, 3, 3)  # in float32
 
@@ -37,6 +36,7 @@ class Wrong(torch.autograd.Function):
         return torch.where(torch.arange(ctx.shape[3]) < ctx.shape[3] - 1, x_bar, 0)  # without the last column
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reference", "inputs", "signature", "sizes"),
     [
@@ -61,7 +61,7 @@ def test_the_rules_of_a_reference(reference: Callable, inputs: str, signature: s
     assert spec.sizes == sizes
 
 
-@fast("right")
+@pytest.mark.slow
 @pytest.mark.parametrize(("candidate", "passes"), [(right, True), (Wrong.apply, False)], ids=["right", "wrong"])
 def test_a_convolution_without_padding_is_judged(candidate: Callable, passes: bool) -> None:
     spec = OpSpec.from_torch(convolution, inputs="x: (b,1,h,w)")
@@ -69,6 +69,7 @@ def test_a_convolution_without_padding_is_judged(candidate: Callable, passes: bo
     assert (report.passed, report.exit_code) == (passes, int(not passes)), str(report)
 
 
+@pytest.mark.slow
 def test_a_reference_that_runs_at_no_usual_size_says_so() -> None:
     with pytest.raises(CannotConvert, match=r'it runs at none of the sizes that were tried: .* sizes="h == 100"'):
         OpSpec.from_torch(lambda x: x.reshape(7919, -1), inputs="x: (n)")

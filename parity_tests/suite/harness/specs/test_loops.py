@@ -40,6 +40,7 @@ def _sizes(spec: OpSpec, axis: str) -> set[int]:
     return {sample.sizes[axis] for sample in samples(spec, 0)}
 
 
+@pytest.mark.slow
 def test_operations_are_counted_as_the_graph_has_them():
     reference, args = TorchReference(soft_dtw), (np.zeros((4, 3)),)
     graph = exported(lambda d: [soft_dtw(d)], [torch.zeros(4, 3).double()], is_known).program.graph
@@ -52,6 +53,7 @@ def test_what_raises_is_counted_up_to_there():
     assert TorchReference(lambda x: x.exp().sin().reshape(3).exp()).operations((np.zeros(2),), {}) == 3
 
 
+@pytest.mark.slow
 def test_a_long_program_without_a_loop_has_shapes():
     def layers(x):
         for _ in range(3000):
@@ -62,6 +64,7 @@ def test_a_long_program_without_a_loop_has_shapes():
     assert [reference.shapes((np.zeros((n, 2)),), {}) for n in (3, 400)] == [[(2, 2)], [(399, 2)]]
 
 
+@pytest.mark.slow
 def test_a_loop_that_is_far_longer_has_none():
     reference = TorchReference(soft_dtw)
     assert [reference.shapes((np.zeros((n, n)),), {}) for n in (3, 40)] == [[()], None]
@@ -86,12 +89,14 @@ def test_a_loop_over_cells_is_cut_along_both_axes():
     assert all(every[name].first_order_only for name in cut)
 
 
+@pytest.mark.slow
 def test_what_has_no_loop_is_not_cut():
     names = {sample.name: dict(sample.sizes) for sample in samples(_spec(torch.mul, "x: (n,d), y: (n,d)"), 0)}
     in_jax = OpSpec("mul", lambda x, y: x * y, "(n,d),(n,d)->(n,d)")
     assert names == {sample.name: dict(sample.sizes) for sample in samples(in_jax, 0)}
 
 
+@pytest.mark.slow
 def test_a_loop_of_few_steps_is_not_cut():
     spec = _spec(doubling, "x: (n,d)")
     assert Loops(spec, {"n": 4, "d": 3}).axes == ("n",)
@@ -99,6 +104,7 @@ def test_a_loop_of_few_steps_is_not_cut():
     assert line(spec, list(samples(spec, 0))) is None
 
 
+@pytest.mark.slow
 def test_blocks_are_judged_however_long_the_loop():
     assert {63, 64, 65, 163, 192} <= _sizes(_spec(blocks={"t": 64}), "t")
 
@@ -112,6 +118,7 @@ def test_rules_are_kept():
     assert {16, 2048} <= _sizes(_spec(sizes="t in (16, 2048)"), "t")
 
 
+@pytest.mark.slow
 def test_a_large_first_sample_gives_leave_to_as_large_ones():
     loops = Loops(_spec(), {"t": 512, "d": 3})
     assert loops.most == 2 * loops.at_first > MOST

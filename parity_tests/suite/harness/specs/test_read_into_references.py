@@ -95,6 +95,7 @@ def test_values_and_gradient(reference: Callable, values: np.ndarray, gradient: 
         np.testing.assert_allclose(jax.grad(lambda x: primal(x).sum())(X), gradient, rtol=1e-15)
 
 
+@pytest.mark.slow
 def test_autocast_does_nothing() -> None:
     def reference(x: Tensor) -> Tensor:
         with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -164,6 +164,7 @@ def test_numbers_that_have_few_digits_themselves_are_no_place_to_look():
     assert (row.verdict, row.lost_digits) == (Verdict.PASS, ())
 
 
+@pytest.mark.slow
 def test_a_map_that_is_wrong_at_the_sample_itself_is_left_to_its_own_check():
     jvp_is_wrong = pair_function(jvp=lambda *args: tuple(2 * y for y in pair_jvp(*args))).apply
     report = crosscheck(jvp_is_wrong, MADE_PAIR, checks=["jvp", "digits"], dtypes=["float64"])

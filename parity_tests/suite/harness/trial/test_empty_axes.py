@@ -63,6 +63,7 @@ def test_an_empty_result_of_the_candidates_own_is_not_excused_by_a_convolution()
     assert report.failures[0].sample == "zero_c"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong",
     [

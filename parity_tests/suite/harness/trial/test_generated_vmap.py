@@ -10,6 +10,7 @@ from torch.func import grad, vmap
 from parity_tests import OpSpec, Verdict
 from parity_tests.harness.trial.generated_vmap import COUNTED_OFTEN, outputs_batched
 from parity_tests.suite.harness._ops import judged, normal
+from parity_tests.suite.marks import fast
 
 SPEC = OpSpec("both", lambda x, w: (x * w, w * w), inputs=(normal(3), normal(3, seed=1)))
 
@@ -97,6 +98,7 @@ def test_pytorch_counts_the_cotangent_once_for_every_example():
     assert autograd_function.vmapify_autograd_function is before
 
 
+@fast("inside")
 @pytest.mark.parametrize(
     ("call", "spec"),
     [
@@ -119,6 +121,7 @@ def test_the_ways_out(function):
     assert judged(function.apply, SPEC, "vmap").verdict is Verdict.PASS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [WrongOfTheSecond, MixesExamples, CountsTwiceIfBatched])
 def test_a_mistake_is_still_caught(function):
     row = judged(function.apply, SPEC, "vmap")

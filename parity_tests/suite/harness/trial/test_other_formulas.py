@@ -78,6 +78,7 @@ def test_a_formula_that_cancels_where_the_oracles_does_not_loses_digits(dtype):
     assert any(line.startswith("output loses ") and "JAX's formula loses 0" in line for line in row.lost_digits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_what_has_to_be_accurate_must_not_lose_them(dtype):
     row = digits(_difference, dataclasses.replace(QUOTIENT, accurate=True), dtype)
@@ -163,6 +164,7 @@ def _normalized_backward(factor: float) -> Callable:
     return function(lambda x: x / x.norm(dim=-1, keepdim=True), backward)
 
 
+@pytest.mark.slow
 def test_a_mistake_beside_an_oracle_that_underflows_is_a_mismatch():
     assert digits(_normalized_backward(1.0), NORMALIZED, "float64").verdict is Verdict.PASS
     assert digits(_normalized_backward(1 + 1e-9), NORMALIZED, "float64").verdict is Verdict.MISMATCH

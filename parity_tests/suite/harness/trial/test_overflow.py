@@ -33,6 +33,7 @@ def verdicts(report: Report, dtype: str) -> dict[str, Verdict]:
     return {row.check: row.verdict for row in rows(report) if row.dtype == dtype}
 
 
+@pytest.mark.slow
 def test_a_format_without_any_of_its_values_is_skipped_if_another_has_them():
     report = crosscheck(torch.exp, exponential(beyond_float16), checks=CHECKS)
     for dtype in ("float64", "float32", "bfloat16"):
@@ -42,6 +43,7 @@ def test_a_format_without_any_of_its_values_is_skipped_if_another_has_them():
     assert report.exit_code == 0
 
 
+@pytest.mark.slow
 def test_alone_it_leaves_everything_unresolved():
     report = crosscheck(torch.exp, exponential(beyond_float16), checks=CHECKS, dtypes=["float16"])
     assert verdicts(report, "float16") == dict.fromkeys(CHECKS, Verdict.UNRESOLVED)
@@ -49,6 +51,7 @@ def test_alone_it_leaves_everything_unresolved():
     assert report.exit_code == 2
 
 
+@pytest.mark.slow
 def test_a_wrong_version_is_caught_in_the_formats_that_have_them():
     wrong = unary_function(torch.exp, lambda x, g: g * torch.exp(x) * 1.5)
     report = crosscheck(wrong, exponential(beyond_float16), checks=["vjp"], dtypes=["bfloat16", "float16"])
@@ -57,6 +60,7 @@ def test_a_wrong_version_is_caught_in_the_formats_that_have_them():
     assert report.exit_code == 1
 
 
+@pytest.mark.slow
 def test_a_wrong_version_is_caught_at_the_other_samples():
     def in_float16_only(x, g):
         return g * torch.exp(x) * (1.5 if x.dtype == torch.float16 else 1)
@@ -79,6 +83,7 @@ def test_a_wrong_dtype_is_caught_where_no_value_can_be_told():
     assert verdicts(report, "float16") == {"forward": Verdict.MISMATCH}
 
 
+@pytest.mark.slow
 def test_an_intermediate_that_overflows_is_no_value_that_does():
     """Of the norm of numbers of 300 to 600 float16 has every digit, but not of their squares."""
 

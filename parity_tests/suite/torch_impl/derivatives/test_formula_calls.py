@@ -199,6 +199,7 @@ def test_a_formula_that_writes_is_refused_under_vmap_too() -> None:
         torch.vmap(written)(x)
 
 
+@pytest.mark.slow
 def test_the_tangent_of_an_in_place_operator_is_the_formulas_own() -> None:
     entry = lookup("polygamma_")
     arguments = bind(entry, (X.abs(), 1))

@@ -95,6 +95,7 @@ def test_what_cannot_be_evaluated_is_refused(text: str, error: type[Exception], 
         value(text, x=X, none=None)
 
 
+@pytest.mark.slow
 def test_arguments_are_bound_by_the_schema() -> None:
     entry = lookup("avg_pool2d")
     bound = bind(entry, [X, 2], {"ceil_mode": True})

@@ -62,6 +62,7 @@ def _disagreements(found: Survey) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_some_formulas_agree_with_autograd() -> None:
     found = survey(_few_calls())
     assert not _disagreements(found)
