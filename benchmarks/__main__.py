@@ -287,7 +287,7 @@ def mlx(
 ) -> None:
     """Judge operators of MLX by JAX, and write mlx_sweep/README.md; half an hour. Needs the extra mlx.
 
-    Exit codes: 0 a section of mlx_sweep/claims.md explains each failing row, 1 none does.
+    Exit codes: 0 a section of docs/found/ explains each failing row, 1 none does.
     """
     os.environ.update(dict.fromkeys(THREAD_COUNTS, "1"))  # before the frameworks are imported
     from benchmarks.mlx_sweep.command import measure_all

@@ -29,5 +29,5 @@ def measure_all(console: Console, names: Sequence[str], jobs: int, resume: bool,
         console.print(f"written: {out} and {PAGE}", highlight=False)
     left = {x.name: rows for x in every if (rows := unexplained(x))}
     for name, rows in left.items():
-        console.print(f"no section of claims.md explains {name}: {', '.join(rows)}", highlight=False, markup=False)
+        console.print(f"no section of docs/found explains {name}: {', '.join(rows)}", highlight=False, markup=False)
     return 1 if left else 0

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.mlx_sweep.found import FOUND, MEANT
-from benchmarks.mlx_sweep.run import PAGE, SHORT, Outcome
+from benchmarks.mlx_sweep.run import SHORT, Outcome
+
+FOUND_PAGES = Path(__file__).parents[2] / "docs" / "found"
 
 _INTRODUCTION = """# Operators of MLX, judged by JAX
 
@@ -18,11 +21,9 @@ Written by `python -m benchmarks mlx`; {date}; {versions}; Python {python}, {mac
 {short}. MLX's float64 is not judged: its `exp`, `sin`, `cos`, `erf` and `erfinv` compute in float32
 ([mlx#3047](https://github.com/ml-explore/mlx/issues/3047)).
 
-{right} are right, of {wrong} rows fail that a section of [claims](claims.md), or of [more](more_claims.md),
-is about, and of {none} MLX has no first derivative. Of {other} a row fails for a reason that is documented,
-or that the table names. "No rule" names the checks of what MLX has not implemented, as its own messages say;
-they are no mistake. The claims have witnesses, and nobody has tried to refute them yet: until then they are
-not among [what was found](../../docs/found.md).
+{right} are right, of {wrong} rows fail that a section of [what was found](../../docs/found.md), 126 to 145, is
+about, and of {none} MLX has no first derivative. Of {other} a row fails for a reason that is documented, or that the
+table names. "No rule" names the checks of what MLX has not implemented, as its own messages say; they are no mistake.
 
 No axis is empty where a function reduces: there a reduction of MLX was seen not to return.
 
@@ -44,7 +45,7 @@ def unexplained(outcome: Outcome) -> list[str]:
 
 
 def sections_of(outcome: Outcome) -> list[int]:
-    """The numbers of the claims that explain failing rows of an operator."""
+    """The numbers of the sections that explain failing rows of an operator."""
     checks = {row.split()[0] for row in failed_rows(outcome)}
     return sorted({n for check, n in FOUND.get(outcome.name, {}).items() if check in checks})
 
@@ -54,7 +55,7 @@ def verdict(outcome: Outcome) -> str:
     if unexplained(outcome):
         return "unexplained"
     if sections_of(outcome):
-        return "claim"
+        return "defect found"
     if failed_rows(outcome):
         return "by design"
     return "no derivative" if outcome.failures else "right"
@@ -65,7 +66,7 @@ def page(facts: Mapping[str, Any], outcomes: Sequence[Outcome]) -> str:
     kinds = [verdict(x) for x in outcomes]
     counts = {
         "right": kinds.count("right"),
-        "wrong": kinds.count("claim"),
+        "wrong": kinds.count("defect found"),
         "none": kinds.count("no derivative"),
     }
     text = _INTRODUCTION.format(
@@ -105,10 +106,11 @@ def _no_rule(outcome: Outcome) -> str:
 
 
 def _anchors() -> dict[int, str]:
-    """The file and the anchor of each claim, by its number."""
+    """The file and the anchor of each section about MLX, by its number."""
     found = {}
-    for path in sorted(PAGE.parent.glob("*claims.md")):
+    for path in sorted(FOUND_PAGES.glob("mlx*.md")):
         headings = re.findall(r"^## ((\d+)\. .*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
         for heading, n in headings:
-            found[int(n)] = f"{path.name}#" + re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+            anchor = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+            found[int(n)] = f"../../docs/found/{path.name}#{anchor}"
     return found
