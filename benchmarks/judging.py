@@ -45,10 +45,11 @@ def arrays(n: int) -> Arrays:
     return tuple(scale * rng.standard_normal((n, D)) for scale in scales)
 
 
-def by_crosscheck(fault: Fault, inputs: Arrays) -> bool:
+def by_crosscheck(fault: Fault, inputs: Arrays, device: str = "cpu") -> bool:
     """Is the fault caught? `crosscheck` of the VJP, the oracle's own certificate included."""
     spec = OpSpec("attn", primal=jax_ref.attn_primal, vjp=jax_ref.attn_vjp, inputs=inputs)
-    return not crosscheck(in_torch(fault), spec, checks=["vjp"], dtypes=["float64"]).passed
+    options: dict[str, Any] = {"checks": ["vjp"], "dtypes": ["float64"], "device": device, "progress": False}
+    return not crosscheck(in_torch(fault), spec, **options).passed
 
 
 def by_gradcheck(fault: Fault, inputs: Arrays, fast: bool, device: str = "cpu") -> bool:

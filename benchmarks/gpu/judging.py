@@ -7,23 +7,13 @@ import statistics
 import time
 from collections.abc import Callable
 
-import jax_ref
-from benchmarks.faults import FAULTS, NONE, Fault, in_torch
+from benchmarks.faults import FAULTS, NONE
 from benchmarks.figures import rounded
-from benchmarks.gpu.correctness import report_there
 from benchmarks.gpu.device import Device
 from benchmarks.gpu.outcome import RIGHT, WRONG, Outcome
-from benchmarks.judging import Arrays, arrays, by_gradcheck
-from gradparity import OpSpec
+from benchmarks.judging import arrays, by_crosscheck, by_gradcheck
 
 ROUNDS = 3
-
-
-def by_crosscheck(fault: Fault, inputs: Arrays, device: str) -> bool:
-    """True if `crosscheck` catches the fault on a device, by the VJP in float64, the oracle's certificate included."""
-    spec = OpSpec("attn", primal=jax_ref.attn_primal, vjp=jax_ref.attn_vjp, inputs=inputs)
-    there = report_there(Device(device), in_torch(fault), spec, name="attn", checks=["vjp"], dtypes=["float64"])
-    return not there.passed
 
 
 def cost(device: Device, tiny: bool, n: int) -> Outcome:
