@@ -73,28 +73,8 @@ def _pallas(face: str, device: Device) -> JaxCandidate:
 
 
 def report_there(device: Device, f: Callable[..., Any] | JaxCandidate, spec: OpSpec, **options: Any) -> Report:
-    """The report of `crosscheck` on the device.
-
-    Where `crosscheck` refuses the device, as "cuda:1" or a GPU that JAX does not see, the harness's tensors are on the
-    CPU, and the function takes them to the device and its results back.
-    """
-    options |= {"progress": False}
-    try:
-        return crosscheck(f, spec, device=device.name, **options)
-    except ValueError as error:
-        if "device" not in str(error) or isinstance(f, JaxCandidate):
-            raise
-        return crosscheck(through(device.name, f), spec, **options)
-
-
-def through(device: str, f: Callable[..., Results]) -> Callable[..., Results]:
-    """A function of tensors on the CPU that computes on a device."""
-
-    def there(*tensors: Tensor) -> Results:
-        results = f(*[x.to(device) for x in tensors])
-        return tuple(y.cpu() for y in results) if isinstance(results, tuple) else results.cpu()
-
-    return there
+    """The report of `crosscheck` on the device."""
+    return crosscheck(f, spec, device=device.name, progress=False, **options)
 
 
 def of_report(report: Report) -> Outcome:

@@ -34,9 +34,9 @@ class Device:
         return None
 
     def another(self) -> str | None:
-        """A device of the kind that is not the current one; of the CPU, which is one, its name with a number."""
+        """A device of the kind that is not the current one; None if there is one."""
         count = self.module.device_count()
-        return f"{self.kind}:{count - 1}" if count > 1 or self.kind == "cpu" else None
+        return f"{self.kind}:{count - 1}" if count > 1 else None
 
     def seconds(self, call: Call, count: int, threads: int = 1) -> float:
         """Seconds of a call that is made so many times, by the device's own events. See `benchmarks.worker.Clock`."""
