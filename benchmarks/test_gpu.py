@@ -284,6 +284,8 @@ def test_kernels_run_on_one_kind_of_device() -> None:
         correctness.callable_of("attn_triton", Device("mps"))
 
 
+    with pytest.raises(LeftOut, match=r"JAX runs on .* here, and not on mps"):
+        correctness.callable_of("attn_pallas", Device("mps"))
 def test_a_candidate_is_judged_at_the_sizes_of_a_gpu() -> None:
     assert correctness.candidate(CPU, False, "attn_function", ["bfloat16"]).ended == RIGHT
 

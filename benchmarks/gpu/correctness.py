@@ -67,7 +67,7 @@ def _triton(of: str, device: Device) -> Callable[..., Any]:
 
 def _pallas(face: str, device: Device) -> JaxCandidate:
     has_gpu = jax.default_backend() == "gpu"
-    if has_gpu != (device.kind == "cuda"):
+    if device.kind != ("cuda" if has_gpu else "cpu"):
         raise LeftOut(f"JAX runs on {'a GPU' if has_gpu else 'the CPU'} here, and not on {device.kind}")
     return JaxCandidate(functools.partial(getattr(jax_ref.gpu, face), interpret=not has_gpu), name=face)
 
