@@ -297,6 +297,16 @@ def test_flex_attention_has_a_softmax_of_tanh() -> None:
     torch.testing.assert_close(found, torch.softmax(torch.tanh(q @ k.mT), -1) @ v)
 
 
+def test_a_version_that_computes_elsewhere_is_left_out(monkeypatch) -> None:
+    prepare, case = torch_kernels.preparing(CPU), dataclasses.asdict(GpuCase(4, 4, 4))
+    assert [*prepare(case, ["eager"]).calls] == ["eager"]
+    elsewhere = torch.device("meta")
+    monkeypatch.setattr(torch_kernels, "version", lambda *_: lambda q, k, v: (q.to(elsewhere),))
+    found = prepare(case, ["eager"])
+    assert not found.calls
+    assert found.left_out == {"eager": "RuntimeError: it computes on meta, and not on cpu"}
+
+
 def test_the_jax_versions_are_left_out_where_jax_is_not(monkeypatch) -> None:
     monkeypatch.setattr(sys, "argv", ["", "cuda" if jax_kernels.INTERPRET else "cpu"])
     found = jax_kernels.prepare(dataclasses.asdict(GpuCase(4, 4, 4)), ["pallas"])

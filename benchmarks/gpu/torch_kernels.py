@@ -25,6 +25,7 @@ from benchmarks.gpu.outcome import raised
 from benchmarks.roofline import Rates
 from benchmarks.worker import Prepared, best_rate, serve
 from parity_tests import JaxCandidate
+from parity_tests.harness.numbers.devices import is_on
 
 SQUARE, TINY_SQUARE = (4096, 8192), (32,)  # of the GEMMs whose rates are measured
 BUFFER, TINY_BUFFER = 2**30, 2**16  # bytes that are copied
@@ -37,13 +38,9 @@ def _cudnn(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
         return torch_worker.sdpa(q, k, v)
 
 
-def _tanh(score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-    return torch.tanh(score)
-
-
 def _flex(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
     q, k, v = (x[None, None] for x in (q, k, v))
-    found = flex_attention(q, k, v, score_mod=_tanh, scale=1.0)
+    found = flex_attention(q, k, v, score_mod=lambda score, *place: torch.tanh(score), scale=1.0)
     assert isinstance(found, Tensor)
     return (found[0, 0],)
 
@@ -75,6 +72,11 @@ def version(name: str, device: Device, with_attn: bool) -> Version:
     return f if with_attn else lambda q, k, v: f(q, k, v)[:1]
 
 
+def _check_where(result: Tensor, device: Device) -> None:
+    if not is_on(result, device.name):
+        raise RuntimeError(f"it computes on {result.device}, and not on {device.name}")
+
+
 def preparing(device: Device) -> Callable[[dict[str, Any], list[str]], Prepared]:
     """The calls of versions for a case. One that raises, or has no memory, is left out, with the reason."""
 
@@ -89,7 +91,9 @@ def preparing(device: Device) -> Callable[[dict[str, Any], list[str]], Prepared]
         inputs, bars = [x.requires_grad_() for x in arrays[:3]], arrays[3:]
         for name in names:
             try:
-                call = torch_worker.call_of(version(name, device, case.with_attn), case, inputs, bars)
+                f = version(name, device, case.with_attn)
+                _check_where(f(*inputs)[0], device)
+                call = torch_worker.call_of(f, case, inputs, bars)
                 device.seconds(call, 1)
             except Exception as error:
                 prepared.left_out[name] = raised(error).reason
