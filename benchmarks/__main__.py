@@ -245,8 +245,10 @@ def _names(option: str, names: list[str] | None, known: tuple[str, ...]) -> list
 def gpu(
     part: Annotated[str | None, typer.Option(help="correctness, kernels, judging; by default all.")] = None,
     minutes: Annotated[float, typer.Option(help="Of this call; the next one goes on where it ends.", min=0)] = 8.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="All of it at tiny sizes, on the CPU.")] = False,
-    device: Annotated[str | None, typer.Option(help="Of PyTorch; by default cuda.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="All of it at tiny sizes, without a GPU.")] = False,
+    device: Annotated[
+        str | None, typer.Option(help="Of PyTorch; by default cuda. Of a dry run the tests' own, and the CPU.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The results, .json; an .md beside it. By default results/gpu.json.")
     ] = None,
@@ -255,15 +257,16 @@ def gpu(
 
     Exit codes: 0 all is done and nothing is wrong, 1 something is wrong, or raised, 2 it cannot run, or some is left.
     """
-    from benchmarks.gpu.command import DRY, chosen, measure_all
+    from benchmarks.gpu import command
     from benchmarks.gpu.items import PARTS
 
     (of,) = _names("--part", [part], PARTS) if part else (None,)
     with tempfile.TemporaryDirectory() as folder:  # of a dry run, whose results are no results
         path = out or (Path(folder) / "gpu.json" if dry_run else RESULTS / "gpu.json")
-        where = device or (DRY if dry_run else "cuda")
-        code = measure_all(Console(), chosen(of, dry_run), where, dry_run, path, minutes)
-    raise typer.Exit(code)
+        todo = command.chosen(of, dry_run)
+        if dry_run and device is None:
+            raise typer.Exit(command.dry_run(Console(), todo, path, minutes))
+        raise typer.Exit(command.measure_all(Console(), todo, device or "cuda", dry_run, path, minutes))
 
 
 @app.command()

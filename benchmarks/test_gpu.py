@@ -21,12 +21,13 @@ from typer.testing import CliRunner
 
 import torch_impl
 from benchmarks.__main__ import app
-from benchmarks.gpu import command, correctness, jax_kernels, judging, results, torch_kernels, worker
+from benchmarks.gpu import command, correctness, jax_kernels, judging, kernels, results, torch_kernels, worker
 from benchmarks.gpu.device import Device, StandIn
-from benchmarks.gpu.items import PARTS, GpuCase, Item, items
+from benchmarks.gpu.items import PARTS, GpuCase, Item, items, on_pretend
 from benchmarks.gpu.outcome import LEFT_OUT, MEASURED, RAISED, RIGHT, WRONG, LeftOut, Outcome
 from benchmarks.run import Worker, WorkerError
 from parity_tests.harness.candidates.not_built import NotBuilt
+from torch_impl.native import build
 
 CPU = Device("cpu")
 RATES = {"gemm float32": {"a": 1e9, "b": 2e9}, "copy": {"x": 1e9}}
@@ -228,9 +229,9 @@ def wrong_backward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[t
 )
 def test_a_wrong_kernel_is_told_by_its_name(options, monkeypatch, capsys, tmp_path) -> None:
     item, path = Item("correctness", "attn_function", **options), tmp_path / "gpu.json"
+    monkeypatch.setattr(Device, "another", lambda self: "cpu")  # which has one device; the dry run has others
     assert run([item], tmp_path / "right.json") == results.DONE
     monkeypatch.setattr(torch_impl, "attn_function", wrong_backward)
-    monkeypatch.setattr(Device, "another", lambda self: "cpu")  # which has one device; the dry run has others
     assert run([item], path) == results.BAD_FOUND
     (found,) = kept(path).values()
     assert found["ended"] == WRONG
@@ -283,10 +284,10 @@ def test_a_device_without_another_or_without_a_meter_is_left_out() -> None:
 def test_kernels_run_on_one_kind_of_device() -> None:
     with pytest.raises(LeftOut, match=r"Triton's kernels run on .* and not on mps|Triton is not installed"):
         correctness.callable_of("attn_triton", Device("mps"))
-
-
     with pytest.raises(LeftOut, match=r"JAX runs on .* here, and not on mps"):
         correctness.callable_of("attn_pallas", Device("mps"))
+
+
 def test_a_candidate_is_judged_at_the_sizes_of_a_gpu() -> None:
     assert correctness.candidate(CPU, False, "attn_function", ["bfloat16"]).ended == RIGHT
 
@@ -392,16 +393,69 @@ def test_an_unknown_part_is_refused() -> None:
     assert CliRunner().invoke(app, ["gpu", "--part", "speed"]).exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("codes", "code"),
+    [
+        ((results.DONE, results.DONE), results.DONE),
+        ((results.BAD_FOUND, results.DONE), results.BAD_FOUND),
+        ((results.BAD_FOUND, results.NOT_DONE), results.BAD_FOUND),
+        ((results.DONE, results.BAD_FOUND), results.BAD_FOUND),
+        ((results.NOT_DONE,), results.NOT_DONE),  # interrupted, or no time is left
+    ],
+)
+def test_a_dry_run_does_each_item_on_one_device(codes, code, monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(build, "toolchain_missing", lambda: None)
+    did, todo = DryRun(codes, monkeypatch), items(True)
+    assert command.dry_run(Console(quiet=True), todo, tmp_path / "gpu.json", 8) == code
+    assert [device for device, _ in did.calls] == ["pretend", "cpu"][: len(codes)]
+    if len(codes) == 2:
+        (_, there), (_, here) = did.calls
+        assert sorted(item.name for item in (*there, *here)) == sorted(item.name for item in todo)
+        assert {item.kind for item in there} == {"candidate", "placed", "tf32", "case", "cost", "mistakes"}
+        assert {item.kind for item in here} == {"candidate", "placed", "memory", "tests", "case"}
+
+
+def test_without_a_compiler_a_dry_run_is_on_the_cpu(monkeypatch, capsys, tmp_path) -> None:
+    monkeypatch.setattr(build, "toolchain_missing", lambda: "no C++ compiler")
+    did, todo = DryRun((results.DONE,), monkeypatch), items(True)
+    assert command.dry_run(Console(width=200), todo, tmp_path / "gpu.json", 8) == results.DONE
+    assert did.calls == [("cpu", todo)]
+    assert 'the device "pretend" cannot be compiled: no C++ compiler' in capsys.readouterr().out
+
+
+class DryRun:
+    """In the place of `measure_all`: its calls, which end with these codes."""
+
+    def __init__(self, codes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.codes, self.calls = iter(codes), list[tuple[str, list[Item]]]()
+        monkeypatch.setattr(command, "measure_all", self)
+
+    def __call__(self, console: Console, todo: list[Item], device: str, tiny: bool, path: Path, minutes: float) -> int:
+        assert tiny
+        assert 7.9 < minutes <= 8
+        self.calls.append((device, todo))
+        return next(self.codes)
+
+
 @pytest.mark.slow
+@pytest.mark.skipif(build.toolchain_missing() is not None, reason=f"compiles: {build.toolchain_missing()}")
 @pytest.mark.parametrize("part", PARTS)
 def test_the_dry_run(part: str, tmp_path: Path) -> None:
     path = tmp_path / "gpu.json"
     ran = CliRunner().invoke(app, ["gpu", "--dry-run", "--part", part, "--minutes", "60", "--out", str(path)])
     assert ran.exit_code == results.DONE, ran.output
-    found = kept(path)
-    assert list(found) == [item.name for item in command.chosen(part, True)]
+    found, runs, todo = kept(path), json.loads(path.read_text())["runs"], command.chosen(part, True)
+    assert {name: runs[x["run"]]["device"] for name, x in found.items()} == {
+        item.name: "pretend" if on_pretend(item) else "cpu" for item in todo
+    }
     reasons = {x["reason"] for x in found.values() if x["ended"] == LEFT_OUT}
-    assert reasons <= {"no CUDA device here", "Triton is not installed"}
-    if part == "kernels":
-        timed = {name for x in found.values() for name in x["data"]["versions"]}
-        assert {"eager", "function", "native", "compile", "sdpa", "jax_jit", "jax_attn", "pallas", "blockwise"} <= timed
+    assert reasons <= {"no CUDA device here", "Triton is not installed", "there is one device of the kind cpu"}
+    if part == "correctness":
+        there = {x["data"].get("device") for name, x in found.items() if name.startswith("correctness: attn_function")}
+        assert there == {"pretend", "pretend:1", None}  # the last one is of memory
+    for item in todo if part == "kernels" else ():
+        case, data = GpuCase(**item.options), found[item.name]["data"]
+        versions = {name for names in kernels.VERSIONS[case.with_attn].values() for name in names}
+        assert versions == {*data["versions"], *data["left_out"]}
+        refused = {name for name in versions if kernels.refusal(name, case, True) is not None}
+        assert {*data["left_out"]} <= refused | {"triton", "cudnn", "jax_cudnn", "flex"}  # of FlexAttention a backward

@@ -11,15 +11,14 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.gpu import kernels
-from benchmarks.gpu.items import Item, items
+from benchmarks.gpu.items import Item, items, on_pretend
 from benchmarks.gpu.outcome import BAD, RAISED, Outcome
-from benchmarks.gpu.processes import Processes
-from benchmarks.gpu.results import NOT_DONE, Results
+from benchmarks.gpu.processes import PRETEND, Processes
+from benchmarks.gpu.results import BAD_FOUND, DONE, NOT_DONE, Results
 from benchmarks.roofline import Rates
 from benchmarks.run import WorkerError
 from benchmarks.soak import commit_of_code, is_of_this_tree
 
-DRY = "cpu"  # the device of a dry run: here goes "pretend"
 JUDGE = "benchmarks.gpu.worker"
 GRACE = 120.0  # seconds by which the last item may go beyond the minutes
 START = 120.0  # seconds for a process to start, and for the roofline
@@ -30,6 +29,25 @@ RUINED = ("CUDA error", "CUDA_ERROR", "Triton Error")
 def chosen(part: str | None, tiny: bool) -> list[Item]:
     """The items of a part, or all."""
     return [item for item in items(tiny) if part in (None, item.part)]
+
+
+def dry_run(console: Console, todo: Sequence[Item], path: Path, minutes: float) -> int:
+    """Do tiny items: on "pretend" those that it can do, if it can be compiled here, and the others on the CPU."""
+    from torch_impl.native.build import toolchain_missing  # which imports PyTorch
+
+    reason = toolchain_missing()
+    if reason is not None:
+        console.print(
+            f'all is done on the CPU, since the device "{PRETEND}" cannot be compiled: {reason}', markup=False
+        )
+    there = [item for item in todo if reason is None and on_pretend(item)]
+    places = {PRETEND: there, "cpu": [item for item in todo if item not in there]}
+    end, code = time.monotonic() + 60 * minutes, DONE
+    for device, some in places.items():
+        if some and code != NOT_DONE:
+            found = measure_all(console, some, device, True, path, (end - time.monotonic()) / 60)
+            code = BAD_FOUND if code == BAD_FOUND else found
+    return code
 
 
 def measure_all(
@@ -61,7 +79,9 @@ def measure_all(
         except KeyboardInterrupt:
             console.print("interrupted; what was done is kept", highlight=False)
             return NOT_DONE
-    console.print(f"{len(todo) - left} of {len(todo)} items are done; written: {path}, and beside it .md", markup=False)
+    console.print(
+        f"{len(todo) - left} of {len(todo)} items are done on {device}; written: {path}, and .md", markup=False
+    )
     return results.exit_code(todo, left)
 
 

@@ -1,6 +1,7 @@
 """What there is to do, in order. Imports no framework.
 
-An item runs in one of the processes of `worker`. Those of the dry run are the same, at tiny sizes and in interpreters.
+An item runs in one of the processes of `worker`. Those of the dry run are the same, at tiny sizes and in interpreters;
+those that the device "pretend" can do run there.
 """
 
 from __future__ import annotations
@@ -79,6 +80,13 @@ class GpuCase(Case):
         itemsize = self.matrix_bytes // (self.n * self.m)
         product = 2 * self.n * self.m * self.d
         return min(max(product * count / gemm, entries * itemsize / copy) for count, entries in ways)
+
+
+def on_pretend(item: Item) -> bool:
+    """Can the tests' device do it, which has no compiler, no meter of memory, and neither Triton nor JAX?"""
+    if item.kind == "case":
+        return item.options["dtype"] != "float32"  # in which a dry run asks the compiler
+    return item.kind not in ("memory", "tests") and item.options.get("of") not in FUSED
 
 
 def items(tiny: bool) -> list[Item]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
 
 from benchmarks.run import Worker, cores
 
 PATIENCE = 10.0  # seconds to give a device back
+PRETEND = "pretend"  # a device that the tests compile, whose memory the host cannot read
 
 
 class Processes:
@@ -16,10 +17,15 @@ class Processes:
         self.arguments = (device, *(["tiny"] if tiny else []))
         kind = device.partition(":")[0]
         # Triton chooses when it is imported; both frameworks are to have room for their arrays on one GPU.
-        self.environment: Mapping[str, str] = {
+        self.environment = {
             "TRITON_INTERPRET": "0" if kind == "cuda" else "1",
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         }
+        if kind == PRETEND:
+            from parity_tests.suite.pretend import built  # which imports PyTorch
+
+            paths = str(built.package()), os.environ.get("PYTHONPATH", "")
+            self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         self.started: dict[str, Worker] = {}
 
     def __getitem__(self, module: str) -> Worker:
