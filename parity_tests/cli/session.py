@@ -369,7 +369,7 @@ class Session:
 def _oracle_errors() -> Iterator[None]:
     """What says in this process that the oracle cannot judge, as the processes that judge say it."""
     from parity_tests.harness.oracle.oracle import OracleError
-    from parity_tests.harness.rounding.analysis import NotFloat64
+    from parity_tests.harness.rounding.missing import NotFloat64
 
     try:
         yield

@@ -18,7 +18,7 @@ LONGEST = (
     *("test_certification.py::test_every_operator", "test_sharded.py::test_on_eight_devices"),
     "test_complex_harness.py::test_attn",
     *("test_guard.py::test_whatever_ends", "test_guard.py::test_a_candidate_that_hangs", "test_build.py::test_several"),
-    *("test_evaluation_indexing.py::test_windows", "test_ffi.py::test_agrees", "test_ffi.py::test_other_instruction"),
+    *("test_values_indexing.py::test_windows", "test_ffi.py::test_agrees", "test_ffi.py::test_other_instruction"),
     *("test_warp_candidate.py::test_a_right_kernel_passes", "test_nn_example.py::test_a_planted_gradient"),
     *("test_benchmarks.py::test_from_end_to_end", "test_examples.py::test_agrees", "test_crashes.py::test_an_oracle"),
     *("test_from_torch.py::test_every_check", "test_last_failed.py::test_in_two_processes"),

@@ -4,7 +4,7 @@ IEEE 754 has one correct result for a sum, a product, a quotient, a square root 
 moving numbers about has one, too. XLA for the CPU flushes subnormal numbers to zero where NumPy does not: where one
 occurs, XLA runs the operation.
 
-The oracle's operations are evaluated by separate code, `rounding.evaluation`, so that it shares none with what it
+The oracle's operations are evaluated by separate code, `language.values`, so that it shares none with what it
 judges.
 """
 

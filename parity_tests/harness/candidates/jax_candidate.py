@@ -21,7 +21,7 @@ from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused, is_raised_by_python_outside_of
 from parity_tests.harness.candidates.transformed import TransformedCandidate
 from parity_tests.harness.exceptions.defects import message_of
-from parity_tests.harness.jaxprs import has_custom_vjp
+from parity_tests.harness.language.jaxprs import has_custom_vjp
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.numerics import jax_missing, pinned_jax
 

@@ -29,7 +29,7 @@ from jax.extend import core
 
 from parity_tests.harness.candidates import jax_arithmetic, jax_common_sizes
 from parity_tests.harness.exceptions.defects import message_of
-from parity_tests.harness.jaxprs import is_hijax, lowered
+from parity_tests.harness.language.jaxprs import is_hijax, lowered
 
 MOST = 512  # programs that are kept
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from jax.extend import core
 
-from parity_tests.harness.jaxprs import subprograms
+from parity_tests.harness.language.jaxprs import equations
 
 _CORES = 2
 _RACE = re.compile(r"RACE DETECTED\n +(\w+) of (\(.*?\)).*\n.*\n +(\w+) of", re.MULTILINE)
@@ -41,11 +41,8 @@ class Races:
 
 def is_for_gpus(jaxpr: core.Jaxpr) -> bool:
     """Return whether a Pallas kernel that is written for Mosaic GPU takes part in a program."""
-    return any(
-        any(type(part).__module__.startswith(_FOR_GPUS) for value in eqn.params.values() for part in _parts(value))
-        or any(map(is_for_gpus, subprograms(eqn)))
-        for eqn in jaxpr.eqns
-    )
+    values = (value for eqn in equations(jaxpr) for value in eqn.params.values())
+    return any(type(part).__module__.startswith(_FOR_GPUS) for value in values for part in _parts(value))
 
 
 def _parts(value: object) -> tuple:

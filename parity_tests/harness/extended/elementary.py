@@ -4,10 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from parity_tests.harness.extended.registry import elementwise
+from parity_tests.harness.extended.registry import Rule, elementwise
 
+_SAME_NAMES = (
+    "tanh",
+    "log",
+    "log1p",
+    "sqrt",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "asinh",
+    "acosh",
+    "atanh",
+    "digamma",
+    "atan2",
+)
 # Beyond exp of this every format has overflowed, or underflowed, and mpmath would need as many bits for the exponent.
 _BEYOND = 2**200
+
+
+def _of_mpmath(name: str) -> Rule:
+    return lambda mp, *x: getattr(mp, name)(*x)
 
 
 def _exponential(mp: Any, x: Any) -> Any:
@@ -36,11 +57,6 @@ def _logistic(mp, x):
     return 1 / (1 + _exponential(mp, -x))
 
 
-@elementwise("tanh")
-def _tanh(mp, x):
-    return mp.tanh(x)
-
-
 @elementwise("sinh")
 def _sinh(mp, x):
     return mp.sinh(x) if abs(x) < _BEYOND else mp.sign(x) * mp.inf
@@ -51,24 +67,9 @@ def _cosh(mp, x):
     return mp.cosh(x) if abs(x) < _BEYOND else mp.inf
 
 
-@elementwise("log")
-def _log(mp, x):
-    return mp.log(x)
-
-
 @elementwise("log2")
 def _log2(mp, x):
     return mp.log(x) / mp.ln2
-
-
-@elementwise("log1p")
-def _log1p(mp, x):
-    return mp.log1p(x)
-
-
-@elementwise("sqrt")
-def _sqrt(mp, x):
-    return mp.sqrt(x)
 
 
 @elementwise("rsqrt")
@@ -98,56 +99,6 @@ def _power(mp, x, y):
     return mp.power(x, y)
 
 
-@elementwise("sin")
-def _sin(mp, x):
-    return mp.sin(x)
-
-
-@elementwise("cos")
-def _cos(mp, x):
-    return mp.cos(x)
-
-
-@elementwise("tan")
-def _tan(mp, x):
-    return mp.tan(x)
-
-
-@elementwise("asin")
-def _asin(mp, x):
-    return mp.asin(x)
-
-
-@elementwise("acos")
-def _acos(mp, x):
-    return mp.acos(x)
-
-
-@elementwise("atan")
-def _atan(mp, x):
-    return mp.atan(x)
-
-
-@elementwise("atan2")
-def _atan2(mp, y, x):
-    return mp.atan2(y, x)
-
-
-@elementwise("asinh")
-def _asinh(mp, x):
-    return mp.asinh(x)
-
-
-@elementwise("acosh")
-def _acosh(mp, x):
-    return mp.acosh(x)
-
-
-@elementwise("atanh")
-def _atanh(mp, x):
-    return mp.atanh(x)
-
-
 @elementwise("erf")
 def _erf(mp, x):
     return mp.erf(x) if abs(x) < _BEYOND else mp.sign(x)
@@ -173,11 +124,6 @@ def _log_gamma(mp, x):
     return mp.re(mp.loggamma(x))
 
 
-@elementwise("digamma")
-def _digamma(mp, x):
-    return mp.digamma(x)
-
-
 @elementwise("polygamma")
 def _polygamma(mp, order, x):
     return mp.psi(int(order), x)
@@ -191,3 +137,7 @@ def _bessel_0(mp, x):
 @elementwise("bessel_i1e")
 def _bessel_1(mp, x):
     return mp.besseli(1, x) * mp.exp(-abs(x))
+
+
+for _name in _SAME_NAMES:
+    elementwise(_name)(_of_mpmath(_name))

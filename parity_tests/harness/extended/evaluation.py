@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.extended import arithmetic, control_flow, elementary, sums
-from parity_tests.harness.extended.registry import control_rules, rules
-from parity_tests.harness.jaxprs import subprograms
-from parity_tests.harness.rounding.evaluation import called, closed, evaluated
+from parity_tests.harness.extended import arithmetic, elementary, sums
+from parity_tests.harness.extended.registry import rules
+from parity_tests.harness.language.calls import CONTROL_FLOW, called
+from parity_tests.harness.language.interpret import Domain, interpret
+from parity_tests.harness.language.jaxprs import subprograms
+from parity_tests.harness.language.steps import Step
+from parity_tests.harness.language.values.primitives import evaluated
+from parity_tests.harness.rounding import analysis
+from parity_tests.harness.rounding.registry import Kind, has
 
-FAMILIES = (arithmetic, control_flow, elementary, sums)  # imported for their records
+FAMILIES = (arithmetic, elementary, sums, *analysis.FAMILIES)  # imported for their records
 
-# What only moves the numbers of its floating-point operands; operands of integers say where to.
-_MOVES = frozenset(
-    (
-        *("reshape", "transpose", "broadcast_in_dim", "squeeze", "expand_dims", "slice", "rev", "split", "concatenate"),
-        *("pad", "gather", "dynamic_slice", "dynamic_update_slice", "scatter"),
-    )
-)
+# Operands of integers say where to; beside them, these move the numbers as what is of the kind MOVES does.
+_BY_INDICES = frozenset({"gather", "dynamic_slice", "dynamic_update_slice", "scatter"})
+
+
+def _moves(name: str) -> bool:
+    """True if a primitive only moves the numbers of its floating-point operands."""
+    return name in _BY_INDICES or has(name, Kind.MOVES | Kind.MOVES_UNFOLLOWED)
 
 
 class NoExtendedRule(NotImplementedError):
@@ -44,7 +49,7 @@ def missing(program: core.ClosedJaxpr | core.Jaxpr) -> str | None:
     """The first primitive of a program that cannot be evaluated in extended precision; None if all can be."""
     for eqn in _equations(program):
         name, inner = eqn.primitive.name, called(eqn)
-        if inner is not None or name in control_rules():
+        if inner is not None or name in CONTROL_FLOW:
             subs = subprograms(eqn) if inner is None else [inner]
             found = next(filter(None, map(missing, subs)), None)
         else:
@@ -68,7 +73,7 @@ def _is_known(eqn: core.JaxprEqn) -> bool:
     if any(jnp.issubdtype(dtype, jnp.complexfloating) for dtype in every):
         return False
     real = any(jnp.issubdtype(_aval(x).dtype, jnp.inexact) for x in eqn.invars)
-    return not real or eqn.primitive.name in rules() or eqn.primitive.name in _MOVES
+    return not real or eqn.primitive.name in rules() or _moves(eqn.primitive.name)
 
 
 def work(program: core.ClosedJaxpr | core.Jaxpr) -> int:
@@ -106,36 +111,32 @@ def evaluate(mp: Any, program: core.ClosedJaxpr, args: Sequence[np.ndarray], con
     """
     given = [numbers_of(mp, x) for x in args]
     with np.errstate(all="ignore"):
-        return _evaluate(mp, program, given, constant or (lambda x: x))
+        return interpret(program, given, _Extended(mp, constant or (lambda x: x)))
 
 
-def _evaluate(mp: Any, program: core.ClosedJaxpr, args: Sequence[np.ndarray], constant: Any) -> list[np.ndarray]:
-    jaxpr = program.jaxpr
+class _Extended(Domain[np.ndarray, Step]):
+    """Numbers of an mpmath context, in arrays of objects; integers and booleans as NumPy has them."""
 
-    def fixed(x: Any) -> np.ndarray:
+    def __init__(self, mp: Any, constant: Callable[[np.ndarray], np.ndarray]) -> None:
+        self._mp, self._constant = mp, constant
+
+    def constant(self, x: Any) -> np.ndarray:
+        """A constant in this context."""
         x = np.asarray(x)
-        return numbers_of(mp, constant(x) if x.dtype == np.float64 else x)
+        return numbers_of(self._mp, self._constant(x) if x.dtype == np.float64 else x)
 
-    known: dict[core.Var, np.ndarray] = dict(zip(jaxpr.constvars, map(fixed, program.consts), strict=True))
-    known |= zip(jaxpr.invars, args, strict=True)
+    def apply(self, step: Step, operands: list[np.ndarray]) -> Sequence[np.ndarray]:
+        """The results of an equation.
 
-    def read(atom: core.Var | core.Literal) -> np.ndarray:
-        return fixed(atom.val) if isinstance(atom, core.Literal) else known[atom]
+        Raises:
+            NoExtendedRule: its primitive has no record.
+        """
+        y = _applied(self._mp, step.eqn, operands)
+        return y if step.many else [y]
 
-    def interpret(inner: core.ClosedJaxpr | core.Jaxpr, operands: list[np.ndarray]) -> list[np.ndarray]:
-        return _evaluate(mp, closed(inner), operands, constant)
-
-    for eqn in jaxpr.eqns:
-        x, inner, name = [read(atom) for atom in eqn.invars], called(eqn), eqn.primitive.name
-        if inner is not None:
-            y = interpret(inner, x)
-        elif name in control_rules():
-            y = control_rules()[name](interpret, eqn, *x)
-        else:
-            y = _applied(mp, eqn, x)
-            y = y if eqn.primitive.multiple_results else [y]
-        known |= zip(eqn.outvars, y, strict=True)
-    return [read(atom) for atom in jaxpr.outvars]
+    def stacked(self, rows: Sequence[np.ndarray], result: core.Var) -> np.ndarray:
+        """The entries of all steps of a loop."""
+        return np.stack(rows) if rows else np.empty(_aval(result).shape, object)
 
 
 def _applied(mp: Any, eqn: core.JaxprEqn, x: list[np.ndarray]) -> Any:
@@ -144,7 +145,7 @@ def _applied(mp: Any, eqn: core.JaxprEqn, x: list[np.ndarray]) -> Any:
         y = evaluated(eqn, *x)
         many = eqn.primitive.multiple_results
         return [numbers_of(mp, np.asarray(a)) for a in y] if many else numbers_of(mp, np.asarray(y))
-    if name in _MOVES:
+    if _moves(name):
         return _moved(mp, eqn, x)
     if name not in rules():
         raise NoExtendedRule(name)

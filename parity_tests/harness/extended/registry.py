@@ -11,33 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from jax.extend import core
 
 # (context, equation, operands...) -> the result, or a list of them if the primitive has several
 Rule = Callable[..., Any]
 
-
-class Interpreter(Protocol):
-    """Evaluates a jaxpr that an equation runs: (jaxpr, operands) -> results."""
-
-    def __call__(self, jaxpr: core.ClosedJaxpr | core.Jaxpr, operands: list[np.ndarray], /) -> list[np.ndarray]: ...
-
-
 _RULES: dict[str, Rule] = {}
-_CONTROL: dict[str, Rule] = {}
 
 
-def _registered(records: dict[str, Rule], names: tuple[str, ...], rule: Rule) -> None:
+def _registered(names: tuple[str, ...], rule: Rule) -> None:
     for name in names:
-        if name in _RULES or name in _CONTROL:
+        if name in _RULES:
             raise ValueError(
                 f"the JAX primitive {name!r} has a record of extended precision already; change that one instead of "
                 "registering another"
             )
-        records[name] = rule
+        _RULES[name] = rule
 
 
 def primitive(*names: str) -> Callable[[Rule], Rule]:
@@ -48,7 +39,7 @@ def primitive(*names: str) -> Callable[[Rule], Rule]:
     """
 
     def register(rule: Rule) -> Rule:
-        _registered(_RULES, names, rule)
+        _registered(names, rule)
         return rule
 
     return register
@@ -75,21 +66,7 @@ def elementwise(*names: str) -> Callable[[Rule], Rule]:
             kind = eqn.outvars[0].aval.dtype.kind
             return as_array(np.frompyfunc(of_numbers, len(operands), 1)(*operands), object if kind == "f" else bool)
 
-        _registered(_RULES, names, of_arrays)
-        return rule
-
-    return register
-
-
-def control(*names: str) -> Callable[[Rule], Rule]:
-    """Register a rule of what runs other jaxprs, (`Interpreter`, equation, operands...) -> list of results.
-
-    Raises:
-        ValueError: one of the primitives has a record already.
-    """
-
-    def register(rule: Rule) -> Rule:
-        _registered(_CONTROL, names, rule)
+        _registered(names, of_arrays)
         return rule
 
     return register
@@ -107,8 +84,3 @@ def as_array(x: Any, dtype: Any = object) -> np.ndarray:
 def rules() -> Mapping[str, Rule]:
     """The rules of arrays by primitive. They are complete once `extended.evaluation` is imported."""
     return MappingProxyType(_RULES)
-
-
-def control_rules() -> Mapping[str, Rule]:
-    """The rules of what runs other jaxprs."""
-    return MappingProxyType(_CONTROL)

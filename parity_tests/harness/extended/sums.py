@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from parity_tests.harness.extended.registry import as_array, primitive
-from parity_tests.harness.rounding.evaluation import evaluated
-from parity_tests.harness.rounding.evaluation_products import contracted
+from parity_tests.harness.language.values.primitives import evaluated
+from parity_tests.harness.language.values.products import contracted
 
 
 def _folded(x: np.ndarray, axes: tuple[int, ...], combine: Callable[[Any, Any], Any], start: Any) -> np.ndarray:

@@ -42,7 +42,7 @@ import scipy
 
 from parity_tests.harness.data_files import built, parsed_json
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.jaxpr_digest import NoDigest
+from parity_tests.harness.language.digest import NoDigest
 from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.harness.numbers.fingerprint import fingerprint
 from parity_tests.harness.oracle import witnesses as witnesses_of_the_harness

@@ -23,7 +23,7 @@ from parity_tests.harness.findings import Comparison, Fact, Finding, NotApplicab
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.oracle.oracle import OracleError
 from parity_tests.harness.report.first_order import HIGHER_ORDER
-from parity_tests.harness.rounding.analysis import NoRule, NotFloat64
+from parity_tests.harness.rounding.missing import NoRule, NotFloat64
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.trial.trial import Trial
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 from jax.extend import core
 
+from parity_tests.harness.language.interpret import Domain, interpret
+from parity_tests.harness.language.spelled_out import as_sum
+from parity_tests.harness.language.steps import Step
 from parity_tests.harness.numbers.formats import FLOAT64
-from parity_tests.harness.rounding.analysis import applied
-from parity_tests.harness.rounding.evaluation import called
+from parity_tests.harness.rounding.bounds import Bounds
 from parity_tests.harness.rounding.registry import Kind, has
-from parity_tests.harness.rounding.spelled_out import as_sum
-from parity_tests.harness.rounding.steps import Step
+from parity_tests.harness.rounding.steps import Step as RoundingStep
 
 _MOST = 8  # terms of one value; of a sum that has more, the longer side is taken as a whole
 _LONGEST = 60  # characters of a term's formula
@@ -46,7 +48,7 @@ def addends(
     """
     arguments = [[Term(label, np.asarray(x), (label,))] for label, x in zip(labels, args, strict=True)]
     with np.errstate(all="ignore"):
-        found = _interpret(closed.jaxpr, closed.consts, arguments, named)
+        found = interpret(closed, arguments, _Terms(named))
     return [_numbered(terms) for terms in found]
 
 
@@ -60,23 +62,43 @@ def _numbered(terms: list[Term]) -> list[Term]:
     return terms
 
 
-def _interpret(jaxpr, consts: Sequence, args: Sequence[list[Term]], named: Sequence[Term]) -> list[list[Term]]:
-    environment: dict = {}
+class _Terms(Domain[list[Term], Step]):
+    """The terms that each number is a sum of; a number that is `named` has its name."""
 
-    def read(atom) -> list[Term]:
-        if isinstance(atom, core.Literal):
-            value = np.asarray(atom.val)
-            number = value.ndim == 0 and value.dtype.kind != "V"  # the tangent of an integer is none
-            return [Term(f"{value.item():.4g}" if number else "constant", value)]
-        return environment[atom]
+    def __init__(self, named: Sequence[Term]) -> None:
+        self._named = named
 
-    for var, const in zip(jaxpr.constvars, consts, strict=True):
-        environment[var] = [Term("constant", np.asarray(const))]
-    environment.update(zip(jaxpr.invars, args, strict=True))
-    for eqn in jaxpr.eqns:
-        values = _terms(eqn, [read(x) for x in eqn.invars], named)
-        environment.update(zip(eqn.outvars, [_by_name(terms, named) for terms in values], strict=True))
-    return [read(x) for x in jaxpr.outvars]
+    def constant(self, x: Any) -> list[Term]:
+        """A constant, by its digits if it is a single number."""
+        value = np.asarray(x)
+        number = value.ndim == 0 and value.dtype.kind != "V"  # the tangent of an integer is none
+        return [Term(f"{value.item():.4g}" if number else "constant", value)]
+
+    def run(self, step: Step, operands: list[list[Term]], known: Mapping[core.Var, list[Term]]) -> list[list[Term]]:
+        """The terms of the results of an equation of whatever kind; a loop is taken as a whole."""
+        inner = step.inner or as_sum(step.eqn)
+        found = self.apply(step, operands) if inner is None else interpret(inner, operands, self)
+        return [_by_name(terms, self._named) for terms in found]
+
+    def apply(self, step: Step, operands: list[list[Term]]) -> list[list[Term]]:
+        """The terms of the results of an equation that is no call."""
+        name, eqn = step.name, step.eqn
+        if has(name, Kind.ADDS):
+            first, second = operands
+            shape = np.broadcast_shapes(*(np.shape(x.value) for x in (first[0], second[0])))
+            minus = [replace(x, text=f"-{x.text}", value=-x.value) for x in second] if name == "sub" else second
+            sides = [[replace(x, value=np.broadcast_to(x.value, shape)) for x in side] for side in (first, minus)]
+            while len(sides[0]) + len(sides[1]) > _MOST:
+                longer = int(len(sides[1]) > len(sides[0]))
+                sides[longer] = [_whole(sides[longer])]
+            return [[term for terms in sides for term in terms]]
+        if has(name, Kind.LINEAR):
+            return [[_evaluated(eqn, [x])[0] for x in operands[0]]]
+        if has(name, Kind.BILINEAR) and len(operands[0]) * len(operands[1]) <= _MOST:
+            return [[_evaluated(eqn, pair)[0] for pair in product(*operands)]]
+        if name == "div":
+            return [[_evaluated(eqn, [x, _whole(operands[1])])[0] for x in operands[0]]]
+        return [[term] for term in _evaluated(eqn, [_whole(x) for x in operands])]
 
 
 def _by_name(terms: list[Term], named: Sequence[Term]) -> list[Term]:
@@ -85,29 +107,6 @@ def _by_name(terms: list[Term], named: Sequence[Term]) -> list[Term]:
     (term,) = terms
     names = [known.text for known in named if term.value.size > 1 and np.array_equal(term.value, known.value)]
     return [Term(names[0], term.value, (names[0],))] if names else terms
-
-
-def _terms(eqn, operands: list[list[Term]], named: Sequence[Term]) -> list[list[Term]]:
-    name = eqn.primitive.name
-    inner = called(eqn) or as_sum(eqn)
-    if inner is not None:
-        return _interpret(inner.jaxpr, inner.consts, operands, named)
-    if has(name, Kind.ADDS):
-        first, second = operands
-        shape = np.broadcast_shapes(*(np.shape(x.value) for x in (first[0], second[0])))
-        minus = [replace(x, text=f"-{x.text}", value=-x.value) for x in second] if name == "sub" else second
-        sides = [[replace(x, value=np.broadcast_to(x.value, shape)) for x in side] for side in (first, minus)]
-        while len(sides[0]) + len(sides[1]) > _MOST:
-            longer = int(len(sides[1]) > len(sides[0]))
-            sides[longer] = [_whole(sides[longer])]
-        return [[term for terms in sides for term in terms]]
-    if has(name, Kind.LINEAR):
-        return [[_evaluated(eqn, [x])[0] for x in operands[0]]]
-    if has(name, Kind.BILINEAR) and len(operands[0]) * len(operands[1]) <= _MOST:
-        return [[_evaluated(eqn, pair)[0] for pair in product(*operands)]]
-    if name == "div":
-        return [[_evaluated(eqn, [x, _whole(operands[1])])[0] for x in operands[0]]]
-    return [[term] for term in _evaluated(eqn, [_whole(x) for x in operands])]
 
 
 def _whole(terms: list[Term]) -> Term:
@@ -126,7 +125,7 @@ def _in_short(names: Sequence[str]) -> str:
 
 
 def _evaluated(eqn, operands: Sequence[Term]) -> list[Term]:
-    results = applied(Step.of(eqn), [(x.value, np.zeros(np.shape(x.value))) for x in operands], FLOAT64)
+    results = Bounds(FLOAT64).run(RoundingStep.of(eqn), [(x.value, np.zeros(np.shape(x.value))) for x in operands], {})
     texts = [x.text for x in operands]
     text = _text(eqn.primitive.name, texts)
     if len(text) > _LONGEST:

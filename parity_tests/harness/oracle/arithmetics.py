@@ -16,7 +16,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from parity_tests.harness import jaxprs
+from parity_tests.harness.language import jaxprs
+from parity_tests.harness.language.live import leading_to
 from parity_tests.harness.maps import Slot
 from parity_tests.harness.numbers.contracts import INSIDE_FLOAT32, THROUGHOUT, Arithmetic
 from parity_tests.harness.numbers.fingerprint import fingerprint
@@ -24,7 +25,6 @@ from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.oracle.addends import Term, addends
 from parity_tests.harness.oracle.names_of_results import stored_names
 from parity_tests.harness.oracle.oracle import Arrays, Oracle
-from parity_tests.harness.rounding.live import leading_to
 from parity_tests.harness.rounding.simulation import (
     EVERYWHERE,
     Beside,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.jaxprs import source, subprograms
+from parity_tests.harness.language.jaxprs import primitives, source, subprograms
 from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.harness.numbers.complex_parts import products
 from parity_tests.harness.numbers.fingerprint import fingerprint
@@ -253,7 +253,7 @@ def _rules(oracle: Oracle, name: str, sample: Sample) -> str:
     jaxs, own = _named_calls(program)
     if own:
         return f" (the primal's own jax.custom_jvp {' or '.join(own)})"
-    names = jaxs or [p for p in _CHOOSING if _has(program, p)]
+    names = jaxs or [p for p in _CHOOSING if p in primitives(program)]
     return f" (JAX's rule of {' or '.join(names)})" if names else ""
 
 
@@ -276,11 +276,4 @@ def _named_calls(jaxpr: core.Jaxpr) -> tuple[list[str], list[str]]:
 
 
 def _chooses(jaxpr: core.Jaxpr) -> bool:
-    return any(_has(jaxpr, primitive) for primitive in _CHOOSING)
-
-
-def _has(jaxpr: core.Jaxpr, primitive: str) -> bool:
-    """Return whether a primitive is among the equations of a jaxpr, or of those that it calls."""
-    return any(
-        eqn.primitive.name == primitive or any(_has(sub, primitive) for sub in subprograms(eqn)) for eqn in jaxpr.eqns
-    )
+    return any(map(_CHOOSING.__contains__, primitives(jaxpr)))

@@ -6,7 +6,7 @@ import math
 
 from jax.extend import core
 
-from parity_tests.harness.jaxprs import subprograms
+from parity_tests.harness.language.jaxprs import subprograms
 
 
 def entries_of(jaxpr: core.Jaxpr) -> float:

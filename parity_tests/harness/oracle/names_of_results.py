@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from parity_tests.harness import jaxprs
+from parity_tests.harness.language import jaxprs
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.names import CHECKS
 from parity_tests.harness.oracle.oracle import Oracle, OracleError

@@ -18,9 +18,11 @@ import numpy as np
 from jax import lax
 from jax.extend import core
 
-from parity_tests.harness import jaxprs
 from parity_tests.harness.candidates.outputs import Outputs, leaves
 from parity_tests.harness.exceptions.errors import described
+from parity_tests.harness.language import jaxprs
+from parity_tests.harness.language.live import live
+from parity_tests.harness.language.values import evaluate
 from parity_tests.harness.maps import BASES, ORDERS, Map, derivative_map
 from parity_tests.harness.numbers.contracts import THROUGHOUT
 from parity_tests.harness.numbers.fingerprint import fingerprint
@@ -29,8 +31,8 @@ from parity_tests.harness.oracle.formulas import about_none, and_absent, of_pres
 from parity_tests.harness.oracle.programs import Program, Programs, Request
 from parity_tests.harness.oracle.transforms import conjugated, jvp_of, transposed, vjp_of
 from parity_tests.harness.oracle.truth import Truth
-from parity_tests.harness.rounding.analysis import INPUT, bounded
-from parity_tests.harness.rounding.evaluation import evaluate
+from parity_tests.harness.rounding.analysis import bounded
+from parity_tests.harness.rounding.bounds import INPUT
 from parity_tests.harness.rounding.linearized import narrowed
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.specs.spec import FORMULAS, OpSpec
@@ -64,8 +66,7 @@ class Oracle:
         self._others, self._truths = dict[tuple, Oracle](), dict[tuple, list[Truth]]()
         self.programs = Programs()
         self.kept: dict[tuple, Any] = {}  # what `oracle.arithmetics` and `oracle.shifts` have found out
-        self._batched: dict[core.ClosedJaxpr, Callable] = {}
-        self._returned: dict[tuple, tuple[jax.ShapeDtypeStruct, ...]] = {}
+        self._batched, self._returned = dict[core.ClosedJaxpr, Callable](), dict[tuple, tuple[jax.ShapeDtypeStruct, ...]]()
         self.dtypes = dict(zip(self.inputs, map(np.dtype, sample.numbers), strict=True))
         self.returns = Outputs((), ())
         returned = self.outputs_at(sample.shapes)
@@ -381,7 +382,7 @@ class Oracle:
             if by_autodiff or not own or all(x is not None for x in args):
                 raise
             raise OracleError(about_none(self.spec, self.map(name), args, error)) from error
-        return Program(closed if all(self.returns.differentiable) else jaxprs.without_dead_code(closed), zero)
+        return Program(closed if all(self.returns.differentiable) else live(closed), zero)
 
     def _conjugating(self, name: str, f: Callable) -> Callable:
         """Return a map of JAX's in PyTorch's convention; it is the same for real numbers."""

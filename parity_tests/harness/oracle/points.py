@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from parity_tests.harness import jaxprs
+from parity_tests.harness.language import jaxprs
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.oracle.point_table import POINTS, Point

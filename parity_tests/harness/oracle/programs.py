@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.jaxpr_digest import digest
+from parity_tests.harness.language.digest import digest
 
 Array = tuple[tuple[int, ...], np.dtype]  # its shape and dtype
 

@@ -13,10 +13,10 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness import jaxprs
+from parity_tests.harness.language import jaxprs
+from parity_tests.harness.language.values import evaluate
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.oracle.oracle import Oracle
-from parity_tests.harness.rounding.evaluation import evaluate
 from parity_tests.harness.specs.samples import Sample
 
 

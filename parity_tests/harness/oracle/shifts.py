@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from parity_tests.harness import jaxprs
 from parity_tests.harness.findings import Comparison, Finding
+from parity_tests.harness.language import jaxprs
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.oracle.defined import OracleAtSample
 from parity_tests.harness.oracle.oracle import Arrays, Oracle

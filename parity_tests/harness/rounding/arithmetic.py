@@ -6,11 +6,11 @@ import functools
 
 import numpy as np
 
+from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.numbers.tolerances import TO_TOLERANCE
 from parity_tests.harness.rounding import complex as rounding_complex
 from parity_tests.harness.rounding.base import change, every, underflow
-from parity_tests.harness.rounding.evaluation import evaluated
 from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, primitive
 
 MOVES = Kind.MOVES | Kind.LINEAR

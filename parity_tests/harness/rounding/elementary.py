@@ -5,10 +5,10 @@ from __future__ import annotations
 import jax
 import numpy as np
 
+from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.rounding import complex as of_complex
 from parity_tests.harness.rounding.base import ELEMENTARY, change, relative, underflow
-from parity_tests.harness.rounding.evaluation import evaluated
 from parity_tests.harness.rounding.registry import Kind, primitive
 
 MONOTONE = Kind.FUNCTION | Kind.MONOTONE

@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
+from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.numbers.formats import Precision
-from parity_tests.harness.rounding.evaluation import evaluated
 from parity_tests.harness.rounding.registry import Kind, has
 
 MAY_BE = Kind.SUM | Kind.PRODUCT | Kind.ADDS

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from jax import lax
 
+from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.rounding.base import underflow
-from parity_tests.harness.rounding.evaluation import evaluated
 from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, primitive
 from parity_tests.harness.rounding.terms import in_place, unless_part_overflows
 

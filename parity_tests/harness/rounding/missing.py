@@ -5,8 +5,8 @@ from __future__ import annotations
 # The file of a family of rules, by what a primitive's name contains. The first that fits is it.
 _FILES = (
     ("complex numbers", "complex.py"),
-    ("cond (", "control_flow.py"),
-    ("while (", "control_flow.py"),
+    ("cond (", "bounds.py"),
+    ("while (", "bounds.py"),
     ("shift", "bits.py"),
     ("bit", "bits.py"),
     ("gather", "indexing.py"),

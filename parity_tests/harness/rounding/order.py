@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from parity_tests.harness.rounding.evaluation import evaluated
+from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.rounding.registry import Kind, Terms, primitive
 from parity_tests.harness.rounding.terms import in_place, most_equal, unless_part_overflows
 

@@ -62,8 +62,6 @@ class Kind(Flag):
     """A function of each entry that has reached its limit at infinity at the largest number of any format."""
     CONSTANT = auto()
     """Has no floating-point operands, and no errors."""
-    CONTROL = auto()
-    """Runs other jaxprs: a loop, a branch, a solver."""
 
 
 class Rule(Protocol):
@@ -83,10 +81,6 @@ class Rule(Protocol):
             p: the format that a candidate computes in, with its roundoff `u`, the accumulator's `u_acc`, and `tiny`.
         """
         ...
-
-
-# (equation, operands as pairs of a value and its bound, precision, the interpreter) -> pairs of the results.
-ControlRule = Callable[[core.JaxprEqn, list[tuple], Precision, Callable[..., list[tuple]]], list[tuple]]
 
 
 class ByModulus(Enum):
@@ -116,14 +110,14 @@ class Primitive:
     Attributes:
         name: what `eqn.primitive.name` is.
         kinds: what it is.
-        rule: bounds its errors; of what is CONTROL, a `ControlRule`.
+        rule: bounds its errors.
         complex: the rule for complex numbers; BY_MODULUS if `rule` holds for them; None if there is no bound.
         terms: of a SUM whose terms are followed through further sums, see `rounding.fused`.
     """
 
     name: str
     kinds: Kind
-    rule: Rule | ControlRule
+    rule: Rule
     complex: Rule | ByModulus | None = None
     terms: Terms | None = None
 
@@ -149,7 +143,7 @@ class Primitive:
 _RECORDS: dict[str, Primitive] = {}
 _edition = 0
 _NONE = Kind(0)
-AnyRule = TypeVar("AnyRule", bound="Rule | ControlRule")
+AnyRule = TypeVar("AnyRule", bound="Rule")
 
 
 def primitive(
@@ -193,7 +187,7 @@ def scoped_records() -> Iterator[None]:
         _edition += 1
 
 
-def _place(rule: Rule | ControlRule) -> str:
+def _place(rule: Rule) -> str:
     return f"{getattr(rule, '__module__', '')}.{getattr(rule, '__qualname__', rule)}"
 
 

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jax.extend import core
 
+from parity_tests.harness.language.calls import called
+from parity_tests.harness.language.interpret import Domain
 from parity_tests.harness.numbers.formats import Precision
-from parity_tests.harness.rounding.evaluation import called
-from parity_tests.harness.rounding.steps import plan_of
+from parity_tests.harness.rounding.steps import Step, plan_of
 
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -53,28 +55,24 @@ def is_recurrence(jaxpr: core.Jaxpr) -> bool:
     return True
 
 
-def step(jaxpr: core.Jaxpr, consts: Sequence, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return what a step of a recurrence makes of the magnitudes of its operands."""
-    environment: dict = dict(zip(jaxpr.constvars, (np.abs(np.asarray(x)) for x in consts), strict=True))
-    environment.update(zip(jaxpr.invars, operands, strict=True))
+class Magnitudes(Domain[np.ndarray, Step]):
+    """Sums of the magnitudes of terms, in the steps of a recurrence."""
 
-    def read(atom):
-        return np.abs(np.asarray(atom.val)) if isinstance(atom, core.Literal) else environment[atom]
+    def steps(self, jaxpr: core.Jaxpr) -> Sequence[Step]:
+        """The equations of a program, with how each is evaluated."""
+        return plan_of(jaxpr).steps
 
-    for each in plan_of(jaxpr).steps:
-        eqn, values = each.eqn, [*map(read, each.eqn.invars)]
-        if each.inner is not None:
-            outputs = step(each.inner.jaxpr, each.inner.consts, values)
-        elif each.name in _ADDS:
-            outputs = [values[0] + values[1]]
-        elif each.name in _SAME_SIZE:
-            outputs = values
-        elif each.name == "mul":
-            outputs = [values[0] * values[1]]
-        else:
-            outputs = [np.asarray(each.evaluate(*values))]
-        environment.update(zip(eqn.outvars, outputs, strict=True))
-    return [read(x) for x in jaxpr.outvars]
+    def constant(self, x: Any) -> np.ndarray:
+        """The magnitude of a constant."""
+        return np.abs(np.asarray(x))
+
+    def apply(self, step: Step, operands: list[np.ndarray]) -> list[np.ndarray]:
+        """What an equation of a recurrence makes of the magnitudes of its operands."""
+        if step.name in _ADDS:
+            return [operands[0] + operands[1]]
+        if step.name in _SAME_SIZE:
+            return operands
+        return [np.asarray(step.evaluate(*operands))]
 
 
 def allowance(magnitudes: np.ndarray, steps: int, precision: Precision) -> np.ndarray:

@@ -23,10 +23,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness import jaxprs
+from parity_tests.harness.language import jaxprs
+from parity_tests.harness.language.calls import called
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.base import capped
-from parity_tests.harness.rounding.evaluation import called
 from parity_tests.harness.rounding.registry import Kind, has
 
 Pair = tuple[np.ndarray, np.ndarray]

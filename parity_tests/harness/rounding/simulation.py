@@ -10,18 +10,18 @@ number that is used often is rounded once) of those that a right computation in 
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jax.extend import core
 
+from parity_tests.harness.language.interpret import Domain, interpret
+from parity_tests.harness.language.values.indexing import BY_PARAMETERS, addressed
+from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.numbers.formats import Precision
-from parity_tests.harness.rounding.control_flow import operands_of_scan
-from parity_tests.harness.rounding.evaluation import called, closed, evaluated
-from parity_tests.harness.rounding.evaluation_indexing import BY_PARAMETERS, addressed
+from parity_tests.harness.rounding.steps import Step, plan_of
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class StochasticRounding:
         return np.where(exact | ~np.isfinite(x), x, (below + up) * spacing)
 
     def by_logarithm(self, s: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """A quotient y = a / s as exp(log a - log s) would have it: see `rounding.analysis`; alike for equal s."""
+        """A quotient y = a / s as exp(log a - log s) would have it: see `rounding.bounds`; alike for equal s."""
         values, place = np.unique(s, return_inverse=True)
         change = 2 * self.precision.u * np.abs(np.log(np.abs(values))) * self.rng.uniform(-1, 1, values.shape)
         return _times_exp(y, change[place.reshape(s.shape)])
@@ -64,7 +64,7 @@ class RoundingToNearest:
         return self.precision.rounded(x) if x.dtype == np.float64 else x
 
     def by_logarithm(self, s: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """A quotient y = a / s as exp(log a - log s) would have it: see `rounding.analysis`."""
+        """A quotient y = a / s as exp(log a - log s) would have it: see `rounding.bounds`."""
         logarithm = np.log(np.abs(s))
         return _times_exp(y, logarithm - self.precision.rounded(logarithm))
 
@@ -152,56 +152,46 @@ def simulated(
     Loops are run step by step.
     """
     with np.errstate(all="ignore"):
-        return _run_closed(program, args, stored, where)
+        return interpret(program, args, _Simulated(stored, where))
 
 
-def _run_closed(
-    program: core.ClosedJaxpr | core.Jaxpr, args: Sequence, stored: Rounding, where: Where
-) -> list[np.ndarray]:
-    program = closed(program)
-    jaxpr, known = program.jaxpr, dict[core.Var, np.ndarray]()
-    constant, constants = stored if where.constants else AsItIs(), {*jaxpr.constvars}
+class _Simulated(Domain[np.ndarray, Step]):
+    """Float64 numbers, rounded where a version of the program would store them."""
 
-    def read(atom: core.Var | core.Literal) -> np.ndarray:
-        return constant(atom.val) if isinstance(atom, core.Literal) else known[atom]
+    def __init__(self, stored: Rounding, where: Where) -> None:
+        self._stored, self._where = stored, where
 
-    known.update(zip(jaxpr.constvars, map(constant, program.consts), strict=True))
-    known.update(zip(jaxpr.invars, args, strict=True))
-    logs = [eqn.invars[0] for eqn in jaxpr.eqns if eqn.primitive.name == "log"]
-    for eqn in jaxpr.eqns:
-        fixed = [isinstance(atom, core.Literal) or atom in constants for atom in eqn.invars]
-        if all(fixed):
-            constants.update(eqn.outvars)
-        takes, makes = where.at(eqn, fixed)
-        x = [stored(read(atom)) if rounds else read(atom) for atom, rounds in zip(eqn.invars, takes, strict=True)]
-        rounding = stored if makes else AsItIs()
-        y = _outputs(eqn, x, rounding, functools.partial(_run_closed, stored=stored, where=where.within(eqn)))
-        if eqn.primitive.name == "div" and any(eqn.invars[1] is s for s in logs):
-            y = [rounding.by_logarithm(x[1], y[0])]
-        known.update(zip(eqn.outvars, y, strict=True))
-    return [read(atom) for atom in jaxpr.outvars]
+    def steps(self, jaxpr: core.Jaxpr) -> Sequence[Step]:
+        """The equations of a program, with which of them divide by a number that it has the logarithm of."""
+        return plan_of(jaxpr).steps
 
+    def constant(self, x: Any) -> np.ndarray:
+        """A constant, rounded if constants are."""
+        return self._stored(x) if self._where.constants else np.asarray(x)
 
-def _outputs(
-    eqn: core.JaxprEqn, x: list[np.ndarray], stored: Rounding, run: Callable[..., list[np.ndarray]]
-) -> list[np.ndarray]:
-    inner = called(eqn)
-    if inner is not None:
-        return run(inner, x)
-    name, params = eqn.primitive.name, eqn.params
-    if name == "cond":
-        return run(params["branches"][int(np.clip(x[0], 0, len(params["branches"]) - 1))], x[1:])
-    if name == "while":
-        return _while(params, x, run)
-    if name == "scan":
-        return _scan(params, x, run)
-    if name == "custom_linear_solve":
-        return _linear_solve(params, x, run)
-    if name == "scatter-add" and BY_PARAMETERS[name][1](eqn, x):
-        operand, indices, updates = x
-        return [_scattered_sum(operand, *addressed(operand, indices, updates, **params), stored)]
-    y = evaluated(eqn, *x)
-    return [stored(value) for value in (y if eqn.primitive.multiple_results else [y])]
+    def run(self, step: Step, operands: list[np.ndarray], known: Mapping[core.Var, np.ndarray]) -> Sequence:
+        """The results of an equation of whatever kind, after those of its operands that are stored were rounded."""
+        takes, _ = self._where.at(step.eqn, step.fixed)
+        x = [self._stored(a) if rounds else a for a, rounds in zip(operands, takes, strict=True)]
+        y = super().run(step, x, known)
+        return [self._result(step).by_logarithm(x[1], y[0])] if step.has_logarithm else y
+
+    def apply(self, step: Step, operands: list[np.ndarray]) -> list[np.ndarray]:
+        """The results of an equation, rounded."""
+        eqn, stored = step.eqn, self._result(step)
+        if step.name == "scatter-add" and BY_PARAMETERS[step.name][1](eqn, operands):
+            x, indices, updates = operands
+            return [_scattered_sum(x, *addressed(x, indices, updates, **eqn.params), stored)]
+        y = evaluated(eqn, *operands)
+        return [stored(value) for value in (y if step.many else [y])]
+
+    def within(self, step: Step) -> _Simulated:
+        """In what an equation runs, numbers are rounded in other places."""
+        return _Simulated(self._stored, self._where.within(step.eqn))
+
+    def _result(self, step: Step) -> Rounding:
+        """How the results of an equation are rounded."""
+        return self._stored if self._where.at(step.eqn, step.fixed)[1] else AsItIs()
 
 
 def _scattered_sum(x: np.ndarray, positions: np.ndarray, updates: np.ndarray, stored: Rounding) -> np.ndarray:
@@ -214,34 +204,3 @@ def _scattered_sum(x: np.ndarray, positions: np.ndarray, updates: np.ndarray, st
         following = first[count > place] + place
         y[at[following]] = stored(y[at[following]] + update[following])
     return y.reshape(x.shape)
-
-
-def _while(params: Any, x: list[np.ndarray], run: Callable[..., list[np.ndarray]]) -> list[np.ndarray]:
-    of_cond, of_body = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
-    carried = x[of_body:]
-    while run(params["cond_jaxpr"], [*x[:of_cond], *carried])[0]:
-        carried = run(params["body_jaxpr"], [*x[of_cond:of_body], *carried])
-    return carried
-
-
-def _scan(params: Any, x: list[np.ndarray], run: Callable[..., list[np.ndarray]]) -> list[np.ndarray]:
-    consts, carried, sequences = operands_of_scan(params, x)
-    count, steps = len(carried), range(params["length"])
-    results: list[list[np.ndarray]] = [[] for _ in closed(params["jaxpr"]).jaxpr.outvars[count:]]
-    for step in reversed(steps) if params["reverse"] else steps:
-        outputs = run(params["jaxpr"], [*consts, *carried, *(a[step] for a in sequences)])
-        carried = outputs[:count]
-        for result, y in zip(results, outputs[count:], strict=True):
-            result.append(y)
-    shapes = [(var.aval.shape, var.aval.dtype) for var in closed(params["jaxpr"]).jaxpr.outvars[count:]]
-    stacked = [
-        np.stack(y[::-1] if params["reverse"] else y) if y else np.zeros((0, *shape), dtype)
-        for y, (shape, dtype) in zip(results, shapes, strict=True)
-    ]
-    return [*carried, *stacked]
-
-
-def _linear_solve(params: Any, x: list[np.ndarray], run: Callable[..., list[np.ndarray]]) -> list[np.ndarray]:
-    lengths, count = params["const_lengths"], sum(params["const_lengths"])
-    of_solve = x[lengths.matvec + lengths.vecmat :][: lengths.solve]
-    return run(params["jaxprs"].solve, [*of_solve, *x[count:]])

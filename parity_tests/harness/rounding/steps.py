@@ -7,34 +7,26 @@ arrays as small as those of most samples, asking an equation takes as long as co
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from jax.extend import core
 
+from parity_tests.harness.language import steps
+from parity_tests.harness.language.jaxprs import constants_of
+from parity_tests.harness.language.values.primitives import evaluator
 from parity_tests.harness.rounding import exact
-from parity_tests.harness.rounding.evaluation import called, evaluator
 from parity_tests.harness.rounding.registry import Kind, Primitive, Terms, edition, record_of
 
-_FLOAT64 = np.dtype(np.float64)
 _FOLLOWED = Kind.ADDS | Kind.MOVES | Kind.KEEPS_SIZE | Kind.SELECTS
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """An equation of a program, with what follows from it alone.
+class Step(steps.Step):
+    """An equation of a program, with what the error analysis asks of it.
 
     Attributes:
-        eqn: the equation.
-        name: of its primitive.
-        inner: the jaxpr that it calls; None if it is no call.
-        variables: its operands; None in place of a literal.
-        has_literals: True if it has literals among its operands.
-        result: its result; None if it has several.
-        many: True if its primitive has several results, or may have.
-        real: True if all operands and results are float64.
         evaluate: (values of its operands) -> that of its result, or those of its results.
         record: of its primitive; None if that has none.
         kinds: what the primitive is, as a number; 0 without a record.
@@ -43,19 +35,11 @@ class Step:
         may_be_exact: True if it makes no rounding error at some operands; see `rounding.exact`.
         follows_products: True if its result is a product as its operands are; see `rounding.products`.
         follows_sums: True if its result is a sum as its operands are; see `rounding.fused`.
-        has_logarithm: True if it divides by a number that the program has the logarithm of; see `rounding.analysis`.
+        has_logarithm: True if it divides by a number that the program has the logarithm of; see `rounding.bounds`.
         may_lose_more: True if these three may say that it loses more than its rule does.
         plain: True if it is real and has one result, which a rule bounds.
     """
 
-    eqn: core.JaxprEqn
-    name: str
-    inner: core.ClosedJaxpr | None
-    variables: tuple[core.Var | None, ...]
-    has_literals: bool
-    result: core.Var | None
-    many: bool
-    real: bool
     evaluate: Callable[..., Any]
     record: Primitive | None
     kinds: int
@@ -69,27 +53,20 @@ class Step:
     plain: bool
 
     @classmethod
-    def of(cls, eqn: core.JaxprEqn, logarithms: Sequence[Any] = ()) -> Step:
-        """Make the step of an equation of a program that has the logarithms of these variables."""
-        name, record, inner = eqn.primitive.name, record_of(eqn.primitive.name), called(eqn)
-        real = all(getattr(atom.aval, "dtype", None) == _FLOAT64 for atom in (*eqn.invars, *eqn.outvars))
-        variables = tuple(None if isinstance(atom, core.Literal) else atom for atom in eqn.invars)
-        many = eqn.primitive.multiple_results
+    def of(
+        cls, eqn: core.JaxprEqn, logarithms: Sequence[Any] = (), constants: Collection[core.Var] = frozenset()
+    ) -> Step:
+        """Make the step of an equation of a program that has the logarithms of these variables, and these constants."""
+        facts = steps.facts_of(eqn, constants)
+        name, record = eqn.primitive.name, record_of(eqn.primitive.name)
 
         def is_any(kinds: Kind) -> bool:
             return record is not None and record.is_any(kinds)
 
         followed, terms = is_any(_FOLLOWED), None if record is None else record.terms
         return cls(
-            eqn=eqn,
-            name=name,
-            inner=inner,
-            variables=variables,
-            has_literals=None in variables,
-            result=eqn.outvars[0] if len(eqn.outvars) == 1 else None,
-            many=many,
-            real=real,
-            evaluate=evaluator(eqn, real),
+            **facts,
+            evaluate=evaluator(eqn, facts["real"]),
             record=record,
             kinds=0 if record is None else record.bits,
             terms=terms,
@@ -99,7 +76,7 @@ class Step:
             follows_sums=record is not None and (name in ("mul", "div") or followed),
             has_logarithm=name == "div" and any(eqn.invars[1] is x for x in logarithms),
             may_lose_more=name in ("mul", "div") or followed or terms is not None,
-            plain=real and not many and inner is None and record is not None and not is_any(Kind.CONTROL),
+            plain=facts["real"] and not facts["many"] and facts["inner"] is None and record is not None,
         )
 
 
@@ -124,4 +101,5 @@ def plan_of(jaxpr: core.Jaxpr) -> Plan:
 @functools.lru_cache(maxsize=1024)
 def _plan_of(jaxpr: core.Jaxpr, of_records: int) -> Plan:
     logarithms = tuple(eqn.invars[0] for eqn in jaxpr.eqns if eqn.primitive.name == "log")
-    return Plan(tuple(Step.of(eqn, logarithms) for eqn in jaxpr.eqns), logarithms)
+    constants = constants_of(jaxpr.eqns, jaxpr.constvars)
+    return Plan(tuple(Step.of(eqn, logarithms, constants) for eqn in jaxpr.eqns), logarithms)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness import jaxprs
+from parity_tests.harness.language import jaxprs
+from parity_tests.harness.language.values import evaluate
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.base import capped
-from parity_tests.harness.rounding.evaluation import evaluate
 from parity_tests.harness.rounding.registry import adds_products
 
 Pair = tuple[np.ndarray, np.ndarray]

@@ -7,10 +7,10 @@ import math
 import numpy as np
 from jax import lax
 
+from parity_tests.harness.language.values.primitives import evaluated
+from parity_tests.harness.language.values.products import as_matrices, product
 from parity_tests.harness.rounding import complex as rounding_complex
 from parity_tests.harness.rounding.base import ELEMENTARY, largest_factor, unless_part_of_product_overflows
-from parity_tests.harness.rounding.evaluation import evaluated
-from parity_tests.harness.rounding.evaluation_products import as_matrices, product
 from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, Terms, primitive
 from parity_tests.harness.rounding.terms import (
     equal_pairs,

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
+from parity_tests.harness.language.values import evaluate
+from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.numbers.formats import Precision
-from parity_tests.harness.rounding.analysis import Followed, constant_of, with_losses
+from parity_tests.harness.rounding.bounds import Bounds, Followed, constant_of
 from parity_tests.harness.rounding.compared import compared, is_real
-from parity_tests.harness.rounding.evaluation import evaluate, evaluated
 from parity_tests.harness.rounding.fused import Sums
 from parity_tests.harness.rounding.overflow import Overflowing
 from parity_tests.harness.rounding.products import Products
@@ -92,11 +93,11 @@ class Tape:
         known = dict(zip([*jaxpr.constvars, *jaxpr.invars], pairs, strict=True))
         tape = cls(jaxpr, {x: y for x, (y, _) in known.items()}, {x: e for x, (_, e) in known.items()}, {}, p)
         exact = {x: _negligible(pair) for x, pair in known.items()}
-        following = Followed(Sums(), Products()), Followed(Sums(), Products(MOST_OF_A_PRODUCT))
+        domains = Bounds(p), Bounds(p, Followed(Sums(), Products(MOST_OF_A_PRODUCT)))
         for step in plan_of(jaxpr).steps:
             ran, alone = (
-                with_losses(step, [_operand(of, x, p) for x in step.eqn.invars], p, followed)
-                for of, followed in zip((known, exact), following, strict=True)
+                domain.with_losses(step, [_operand(of, x, p) for x in step.eqn.invars])
+                for of, domain in zip((known, exact), domains, strict=True)
             )
             again = 0 if has(step.name, _SAME) else inputs
             for x, pair, (y, e) in zip(step.eqn.outvars, ran, alone, strict=True):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.extend import core
 
+from parity_tests.harness.language.calls import closed
+from parity_tests.harness.language.interpret import Domain, interpret, operands_of_scan
+from parity_tests.harness.language.live import live
+from parity_tests.harness.language.steps import Step
 from parity_tests.harness.numbers.tolerances import TO_TOLERANCE
-from parity_tests.harness.rounding.control_flow import operands_of_scan
-from parity_tests.harness.rounding.evaluation import called, closed
-from parity_tests.harness.rounding.live import live
 from parity_tests.harness.rounding.regrouped import is_recurrence
 
 # The result of an iteration that ends at a tolerance has errors that are no roundings.
@@ -32,43 +33,44 @@ def unrolled(program: core.ClosedJaxpr) -> core.ClosedJaxpr:
         NotUnrolled: it has another kind of control flow.
     """
     shapes = [jax.ShapeDtypeStruct(*_shape(x)) for x in program.jaxpr.invars]
-    return live(jax.make_jaxpr(lambda *args: _run(program, args))(*shapes))
+    return live(jax.make_jaxpr(lambda *args: interpret(program, args, _Traced()))(*shapes))
 
 
-def _run(program: core.ClosedJaxpr, args: Sequence) -> list:
-    jaxpr = program.jaxpr
-    known = dict(zip(jaxpr.constvars, program.consts, strict=True)) | dict(zip(jaxpr.invars, args, strict=True))
-    for eqn in jaxpr.eqns:
-        x = [atom.val if isinstance(atom, core.Literal) else known[atom] for atom in eqn.invars]
-        inner = called(eqn)
-        if inner is not None:
-            y = _run(inner, x)
-        elif eqn.primitive.name == "scan":
-            y = _steps(eqn, x)
-        elif eqn.primitive.name in _NOT_UNROLLED:
+class _Traced(Domain[Any, Step]):
+    """Numbers of JAX, which traces what is done to them."""
+
+    def constant(self, x: Any) -> Any:
+        """A constant as it is."""
+        return x
+
+    def apply(self, step: Step, operands: list[Any]) -> Sequence[Any]:
+        """The results of an equation."""
+        y = step.eqn.primitive.bind(*operands, **step.eqn.params)
+        return y if step.many else [y]
+
+    def run(self, step: Step, operands: list[Any], known: Mapping[core.Var, Any]) -> Sequence[Any]:
+        """The results of an equation of whatever kind.
+
+        Raises:
+            NotUnrolled: it is no call, and no scan but a recurrence.
+        """
+        if step.name in _NOT_UNROLLED or (step.name == "scan" and _may_be_regrouped(step.eqn)):
             raise NotUnrolled
-        else:
-            y = eqn.primitive.bind(*x, **eqn.params)
-            y = y if eqn.primitive.multiple_results else [y]
-        known |= zip(eqn.outvars, y, strict=True)
-    return [atom.val if isinstance(atom, core.Literal) else known[atom] for atom in jaxpr.outvars]
+        return super().run(step, operands, known)
+
+    def entry(self, x: Any, i: int) -> Any:
+        """One entry along the first axis."""
+        return jax.lax.index_in_dim(x, i, keepdims=False)
+
+    def stacked(self, rows: Sequence[Any], result: core.Var) -> Any:
+        """The entries of all steps of a loop."""
+        return jnp.stack(rows) if rows else jnp.zeros(*_shape(result))
 
 
-def _steps(eqn: core.JaxprEqn, x: Sequence) -> list:
-    p, body = eqn.params, closed(eqn.params["jaxpr"])
-    consts, carry, sequences = operands_of_scan(p, x)
-    count, rows = len(carry), []
-    if count and p["length"] > 1 and is_recurrence(body.jaxpr):
-        raise NotUnrolled
-    order = range(p["length"])
-    for i in reversed(order) if p["reverse"] else order:
-        outputs = _run(body, [*consts, *carry, *(jax.lax.index_in_dim(a, i, keepdims=False) for a in sequences)])
-        carry = outputs[:count]
-        rows.append(outputs[count:])
-    rows = rows[::-1] if p["reverse"] else rows
-    if not rows:
-        return [*carry, *(jnp.zeros(*_shape(var)) for var in eqn.outvars[count:])]
-    return [*carry, *(jnp.stack(column) for column in zip(*rows, strict=True))]
+def _may_be_regrouped(eqn: core.JaxprEqn) -> bool:
+    """True of a scan that is a linear recurrence of several steps."""
+    _, carry, _ = operands_of_scan(eqn.params, eqn.invars)
+    return bool(carry) and eqn.params["length"] > 1 and is_recurrence(closed(eqn.params["jaxpr"]).jaxpr)
 
 
 def _shape(atom: Any) -> tuple[tuple[int, ...], Any]:

@@ -23,10 +23,10 @@ from jax.extend import core
 from parity_tests.harness.extended.evaluation import missing, work
 from parity_tests.harness.extended.problem import Problem
 from parity_tests.harness.findings import Comparison, LostDigits
+from parity_tests.harness.language.values import evaluate, evaluate_rounded
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.oracle.oracle import Arrays
 from parity_tests.harness.rounding.base import relative
-from parity_tests.harness.rounding.evaluation import evaluate, evaluate_rounded
 from parity_tests.harness.trial.trial import Trial
 
 TIMES = 8  # of E_problem

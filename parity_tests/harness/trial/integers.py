@@ -8,11 +8,12 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness import jaxprs
 from parity_tests.harness.findings import Comparison, Fact, Finding
+from parity_tests.harness.language.live import live
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.contracts import THROUGHOUT
-from parity_tests.harness.rounding.analysis import NoRule, bounded
+from parity_tests.harness.rounding.analysis import bounded
+from parity_tests.harness.rounding.missing import NoRule
 from parity_tests.harness.trial.trial import Trial
 
 
@@ -39,7 +40,7 @@ def _truths(trial: Trial) -> list[tuple[np.ndarray, np.ndarray]]:
     """
     oracle, primals = trial.oracle, trial.primals
     every = jax.make_jaxpr(lambda *args: oracle.returns.integers(oracle.every_output(*args)))(*primals)
-    closed = jaxprs.without_dead_code(every)
+    closed = live(every)
     try:
         truths = bounded(closed, *primals, precision=trial.precision.under(THROUGHOUT).with_any_choice)
     except NoRule:

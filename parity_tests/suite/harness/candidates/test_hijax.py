@@ -12,7 +12,7 @@ import torch
 from jax.experimental import hijax
 
 from parity_tests import JaxCandidate, OpSpec, Verdict, crosscheck
-from parity_tests.harness.jaxprs import has_custom_vjp, is_hijax, name_of
+from parity_tests.harness.language.jaxprs import has_custom_vjp, is_hijax, name_of
 from parity_tests.harness.oracle.oracle import OracleError
 from parity_tests.suite.harness._ops import PAIR, rows
 from parity_tests.suite.harness.candidates._jax_functions import custom_vjp, pair_vjp

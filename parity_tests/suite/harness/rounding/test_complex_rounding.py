@@ -13,7 +13,8 @@ import torch
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import COMPLEX, COMPLEX128, FORMATS
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.rounding.analysis import NoRule, bounded
+from parity_tests.harness.rounding.analysis import bounded
+from parity_tests.harness.rounding.missing import NoRule
 from parity_tests.harness.rounding.registry import BY_MODULUS, records
 from parity_tests.suite.marks import fast
 

@@ -17,11 +17,12 @@ import pytest
 from jax.extend import core
 from jax.interpreters import ad
 
-from parity_tests.harness.jaxprs import subprograms
+from parity_tests.harness.language.calls import called
+from parity_tests.harness.language.jaxprs import subprograms
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.rounding.analysis import NoRule, NotFloat64, bounded
-from parity_tests.harness.rounding.evaluation import called
+from parity_tests.harness.rounding.analysis import bounded
+from parity_tests.harness.rounding.missing import NoRule, NotFloat64
 from parity_tests.harness.rounding.registry import record_of
 from parity_tests.suite.harness.rounding import jax_functions
 from parity_tests.suite.harness.rounding.jax_functions import NAMESPACES, call_of, functions_of

@@ -13,7 +13,8 @@ from jax.extend import core
 from parity_tests.harness.numbers.formats import PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding import linearized
-from parity_tests.harness.rounding.analysis import INPUT, bounded
+from parity_tests.harness.rounding.analysis import bounded
+from parity_tests.harness.rounding.bounds import INPUT
 from parity_tests.harness.rounding.linearized import bounded as bounded_by_derivatives
 from parity_tests.harness.rounding.linearized import narrowed
 from parity_tests.harness.rounding.simulation import StochasticRounding, simulated

@@ -13,12 +13,12 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from parity_tests import OpSpec, Verdict
+from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.addends import addends
 from parity_tests.harness.rounding.analysis import bounded
 from parity_tests.harness.rounding.arithmetic import MOVES
-from parity_tests.harness.rounding.evaluation import evaluated
 from parity_tests.harness.rounding.missing import NoRule
 from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, Terms, kind_of, primitive, scoped_records
 from parity_tests.harness.rounding.sums import SUM

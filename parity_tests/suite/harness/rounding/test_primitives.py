@@ -12,9 +12,9 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.extend import core
 
+from parity_tests.harness.language import spelled_out
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.rounding import spelled_out
 from parity_tests.harness.rounding.analysis import FAMILIES
 from parity_tests.harness.rounding.registry import Kind, has, kind_of, records
 from parity_tests.suite.marks import fast
@@ -33,10 +33,6 @@ def _window(combine: Callable, start: float) -> Callable:
 
 def _gradient_of_two(x):
     return jax.vjp(lambda a: a * jnp.sin(a), x)[1](x)[0]
-
-
-def _scanned(x):
-    return lax.scan(lambda carry, row: (carry + row, carry), x[0], x)[1]
 
 
 X, ROW, SCALAR, SQUARE = (3, 4), (4,), (), (3, 3)
@@ -97,10 +93,6 @@ EXAMPLES: dict[str, Example] = {
     "round": (jnp.round, (X,)),
     "iota": (lambda: lax.iota(np.float64, 3), ()),
     "platform_index": (lambda: lax.platform_dependent(default=lambda: 0.0, cpu=lambda: 1.0), ()),
-    "scan": (_scanned, (X,)),
-    "while": (lambda x: lax.while_loop(lambda c: c < 3, lambda c: c + 1, x), (SCALAR,)),
-    "cond": (lambda x: lax.cond(x > 0, jnp.sin, jnp.cos, x), (SCALAR,)),
-    "custom_linear_solve": (lambda a, b: jnp.linalg.solve(a, b), (SQUARE, (3,))),
     "polygamma": (lambda x: lax.polygamma(jnp.ones(4), x), (ROW,)),
     "zeta": (lambda x: lax.zeta(jnp.full(4, 2.0), x), (ROW,)),
     "igamma": (lax.igamma, (ROW, ROW)),
@@ -280,7 +272,6 @@ PROPERTIES: dict[Kind, Callable[[core.JaxprEqn], bool]] = {
     Kind.STEP: is_step,
     Kind.FUNCTION: is_function_of_each_entry,
     Kind.CONSTANT: is_constant,
-    Kind.CONTROL: lambda eqn: any(True for _ in core.jaxprs_in_params(eqn.params)),
 }
 
 
@@ -326,7 +317,6 @@ def test_what_a_record_says_of_a_primitive_is_true(name):
         (Kind.STEP, "neg"),
         (Kind.FUNCTION, "cumsum"),
         (Kind.CONSTANT, "neg"),
-        (Kind.CONTROL, "neg"),
     ],
     ids=lambda x: x if isinstance(x, str) else x.name,
 )

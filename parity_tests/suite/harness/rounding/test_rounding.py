@@ -23,7 +23,8 @@ from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import FLOAT64, LAMBDA, PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding import missing as rounding_missing
-from parity_tests.harness.rounding.analysis import NoRule, NotFloat64, bounded
+from parity_tests.harness.rounding.analysis import bounded
+from parity_tests.harness.rounding.missing import NoRule, NotFloat64
 from parity_tests.suite.harness._ops import normal
 from parity_tests.suite.marks import fast
 from parity_tests.suite.rotation import rotating

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.harness.rounding.regrouped import is_recurrence, step
+from parity_tests.harness.language.interpret import interpret
+from parity_tests.harness.rounding.regrouped import Magnitudes, is_recurrence
 from parity_tests.suite.marks import marks
 
 STEPS = 64
@@ -67,7 +68,7 @@ def test_magnitudes_are_added_up_whatever_the_signs():
     with jax.enable_x64(True):
         jaxpr = _body(lambda h, a, b: a * h - 2 * b, 1.0, 1.0, 1.0)
     assert is_recurrence(jaxpr.jaxpr)
-    assert step(jaxpr.jaxpr, jaxpr.consts, [np.asarray(x) for x in (3.0, 0.5, 4.0)]) == [9.5]
+    assert interpret(jaxpr, [np.asarray(x) for x in (3.0, 0.5, 4.0)], Magnitudes()) == [9.5]
 
 
 @pytest.mark.parametrize(

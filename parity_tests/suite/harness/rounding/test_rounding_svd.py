@@ -14,7 +14,8 @@ import torch
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.rounding.analysis import INPUT, bounded
+from parity_tests.harness.rounding.analysis import bounded
+from parity_tests.harness.rounding.bounds import INPUT
 from parity_tests.suite.marks import fast
 
 SEEDS = 20

@@ -12,10 +12,10 @@ import torch
 from jax.ad_checkpoint import checkpoint_name
 
 from gradparity import Arithmetic, OpSpec, OracleError, Verdict, crosscheck
+from parity_tests.harness.language.values import evaluate
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding.analysis import bounded
-from parity_tests.harness.rounding.evaluation import evaluate
 from parity_tests.harness.rounding.stored import stored
 
 SHORT = [PRECISIONS["bfloat16"], PRECISIONS["float16"]]

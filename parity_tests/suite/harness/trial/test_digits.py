@@ -15,10 +15,10 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Report, Verdict, crosscheck
+from parity_tests.harness.language.values import evaluate_rounded
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.report.html import as_html
-from parity_tests.harness.rounding.evaluation import evaluate_rounded
 from parity_tests.suite.harness._ops import MADE_PAIR, judged, pair_function, pair_jvp, rows
 from parity_tests.suite.harness.checks.planted.digits import CASES, EXPM1, HYPOT, TANH
 from parity_tests.suite.mistakes import judged as judged_version

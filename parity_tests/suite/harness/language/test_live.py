@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from jax.extend import core
 
+from parity_tests.harness.language.live import live
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding import analysis
-from parity_tests.harness.rounding.live import live
 
 FLOAT32 = PRECISIONS["float32"]
 X = np.linspace(0.1, 0.9, 5)

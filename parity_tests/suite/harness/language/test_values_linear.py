@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from jax import lax
 
+from parity_tests.harness.language.values import evaluate
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.rounding.evaluation import evaluate
 from parity_tests.suite.harness._ops import normal
-from parity_tests.suite.harness.rounding.test_evaluation import compare
+from parity_tests.suite.harness.language.test_values import compare
 from parity_tests.suite.marks import fast
 
 WAYS = list(itertools.product([False, True], repeat=5))

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from jax import lax
 from jax.extend import core
 
+from parity_tests.harness.language.calls import called
+from parity_tests.harness.language.values import evaluate
+from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.rounding import evaluation
-from parity_tests.harness.rounding.evaluation import evaluate, evaluated
 from parity_tests.suite.harness._ops import normal
 from parity_tests.suite.marks import fast
 
@@ -38,7 +39,7 @@ def _compare(program: core.ClosedJaxpr, args: list[np.ndarray], rtol: float) -> 
     names = []
     for eqn in program.jaxpr.eqns:
         x = [np.asarray(a.val) if isinstance(a, core.Literal) else known[a] for a in eqn.invars]
-        inner = evaluation.called(eqn)
+        inner = called(eqn)
         if inner is not None:
             names += _compare(inner, x, rtol)
         with np.errstate(all="ignore"):

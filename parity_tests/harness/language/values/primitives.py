@@ -15,13 +15,10 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.jaxprs import has_primitive
-from parity_tests.harness.numbers.formats import Precision
+from parity_tests.harness.language.values import indexing, linear
+from parity_tests.harness.language.values.convolutions import convolved, padded
+from parity_tests.harness.language.values.products import contracted
 from parity_tests.harness.numbers.tolerances import TO_TOLERANCE
-from parity_tests.harness.rounding import evaluation_indexing, evaluation_linear
-from parity_tests.harness.rounding.evaluation_convolutions import convolved, padded
-from parity_tests.harness.rounding.evaluation_products import contracted
-from parity_tests.harness.rounding.spelled_out import spelled_out
 
 
 def _scipy(name: str) -> Callable[..., np.ndarray]:
@@ -188,8 +185,8 @@ _BY_PARAMETERS: dict[str, tuple[Callable[..., np.ndarray], Callable[..., bool]]]
     "dot_general": (contracted, lambda eqn, x: _all_floating(x)),
     "conv_general_dilated": (convolved, lambda eqn, x: _all_floating(x)),
     "empty": (_zeros, lambda eqn, x: True),
-    **evaluation_indexing.BY_PARAMETERS,
-    **evaluation_linear.BY_PARAMETERS,
+    **indexing.BY_PARAMETERS,
+    **linear.BY_PARAMETERS,
 }
 
 
@@ -267,79 +264,3 @@ def evaluator(eqn: core.JaxprEqn, real: bool) -> Callable[..., Any]:
         if name in _WHEREVER_REAL:
             return functools.partial(_BY_PARAMETERS[name][0], **eqn.params)
     return functools.partial(evaluated, eqn)
-
-
-_CONTROL_FLOW = ("scan", "cond", "while", "custom_linear_solve")
-_NO_CALL = frozenset((*_ANY, *_MOVED, *_FLOATING, *_REAL, *_REDUCED, *_BY_PARAMETERS, *_CONTROL_FLOW))
-_COMBINING = ("reduce", "reduce_window")  # their jaxpr makes one entry of two, and is not called
-
-
-def called(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
-    """The jaxpr that a call runs (jit, custom_jvp_call, checkpoint, ...), or that an equation stands for; else None."""
-    if eqn.primitive.name in _NO_CALL:
-        return None
-    program = spelled_out(eqn)
-    if program is not None or eqn.primitive.name in _COMBINING:
-        return program
-    for key in ("call_jaxpr", "jaxpr", "fun_jaxpr"):
-        inner = eqn.params.get(key)
-        if inner is not None and isinstance(inner, core.ClosedJaxpr | core.Jaxpr):
-            return closed(inner)
-    return None
-
-
-def closed(jaxpr: core.ClosedJaxpr | core.Jaxpr) -> core.ClosedJaxpr:
-    """The same with its constants, of which an open one has none."""
-    return jaxpr if isinstance(jaxpr, core.ClosedJaxpr) else core.ClosedJaxpr(jaxpr, ())
-
-
-Seen = Callable[[core.JaxprEqn, Sequence[np.ndarray]], None]
-
-
-def evaluate(program: core.ClosedJaxpr, *args: np.ndarray, seen: Seen = lambda eqn, y: None) -> list[np.ndarray]:
-    """The outputs of a jaxpr at these arguments, equation by equation; loops and branches are run by JAX.
-
-    `seen` is called with each equation and its results, but for those in loops and branches.
-    """
-    with np.errstate(all="ignore"):
-        return _evaluate(program, args, np.asarray, seen)
-
-
-def evaluate_rounded(program: core.ClosedJaxpr, args: Sequence[np.ndarray], p: Precision) -> list[np.ndarray] | None:
-    """The outputs of a jaxpr if each operation's result and each constant is rounded to a format of real numbers.
-
-    None if it has loops or branches, in which nothing is rounded.
-    """
-    if has_primitive(program.jaxpr, _CONTROL_FLOW):
-        return None
-
-    def rounded(x: Any) -> np.ndarray:
-        x = np.asarray(x)
-        return p.rounded(x) if x.dtype == np.float64 else x
-
-    with np.errstate(all="ignore"):
-        return _evaluate(program, args, rounded)
-
-
-def _evaluate(
-    program: core.ClosedJaxpr,
-    args: Sequence[np.ndarray],
-    stored: Callable[[Any], np.ndarray],
-    seen: Seen = lambda eqn, y: None,
-) -> list[np.ndarray]:
-    known: dict[core.Var, np.ndarray] = dict(zip(program.jaxpr.constvars, map(stored, program.consts), strict=True))
-    known |= zip(program.jaxpr.invars, args, strict=True)
-
-    def read(atom: core.Var | core.Literal) -> np.ndarray:
-        return stored(atom.val) if isinstance(atom, core.Literal) else known[atom]
-
-    for eqn in program.jaxpr.eqns:
-        x, inner = [read(atom) for atom in eqn.invars], called(eqn)
-        if inner is not None:
-            y = _evaluate(inner, x, stored, seen)
-        else:
-            y = evaluated(eqn, *x)
-            y = y if eqn.primitive.multiple_results else [y]
-            seen(eqn, y)
-        known |= zip(eqn.outvars, map(stored, y), strict=True)
-    return [read(atom) for atom in program.jaxpr.outvars]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from parity_tests.harness.jaxpr_digest import NoDigest, digest
+from parity_tests.harness.language.digest import NoDigest, digest
 from parity_tests.harness.numbers.numerics import pinned_jax
 
 _LONG = np.arange(2000.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +46,34 @@ def source(jaxpr: core.Jaxpr) -> tuple[str, bool]:
     return function, Path(file).is_relative_to(Path(str(jax.__file__)).parent)
 
 
+def equations(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
+    """The equations of a program, each followed by those of the programs that it runs."""
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for sub in subprograms(eqn):
+            yield from equations(sub)
+
+
+def programs(jaxpr: core.Jaxpr) -> Iterator[core.Jaxpr]:
+    """A program, and all that its equations run."""
+    yield jaxpr
+    for eqn in equations(jaxpr):
+        yield from subprograms(eqn)
+
+
+def primitives(jaxpr: core.Jaxpr) -> set[str]:
+    """The names of the primitives in a program, and in all that it runs."""
+    return {eqn.primitive.name for eqn in equations(jaxpr)}
+
+
+def size(atom: Any) -> int:
+    """The number of entries of a variable or a literal; 1 of what is no array."""
+    return math.prod(getattr(atom.aval, "shape", ()))
+
+
 def largest(jaxpr: core.Jaxpr) -> int:
     """The size of the largest array that a jaxpr makes, in entries."""
-    own = (math.prod(getattr(x.aval, "shape", ())) for eqn in jaxpr.eqns for x in eqn.outvars)
-    inner = (largest(sub) for eqn in jaxpr.eqns for sub in subprograms(eqn))
-    return max((*own, *inner), default=0)
+    return max((size(y) for eqn in equations(jaxpr) for y in eqn.outvars), default=0)
 
 
 def divisions(jaxpr: core.Jaxpr) -> int:
@@ -66,35 +89,41 @@ def divisions(jaxpr: core.Jaxpr) -> int:
 
 def literals(jaxpr: core.Jaxpr) -> set[float]:
     """The finite real numbers that are written in a jaxpr."""
-    own = (x.val for eqn in jaxpr.eqns for x in eqn.invars if isinstance(x, core.Literal))
-    found = {float(x) for x in own if np.ndim(x) == 0 and np.asarray(x).dtype.kind == "f" and np.isfinite(x)}
-    inner = (literals(sub) for eqn in jaxpr.eqns for sub in subprograms(eqn))
-    return found.union(*inner)
+    written = (x.val for eqn in equations(jaxpr) for x in eqn.invars if isinstance(x, core.Literal))
+    return {float(x) for x in written if np.ndim(x) == 0 and np.asarray(x).dtype.kind == "f" and np.isfinite(x)}
 
 
 def computes_with_constants_alone(jaxpr: core.Jaxpr) -> bool:
     """True if an equation takes nothing but numbers that are written in the jaxpr, as log(2), or nothing, as iota."""
-    constant: set[core.Var] = set()
-    for eqn in jaxpr.eqns:
-        if all(isinstance(x, core.Literal) or x in constant for x in eqn.invars):
-            if eqn.primitive.name not in ("broadcast_in_dim", "convert_element_type"):
+    moves = ("broadcast_in_dim", "convert_element_type")
+    for program in programs(jaxpr):
+        constant = constants_of(program.eqns)
+        for eqn in program.eqns:
+            if eqn.primitive.name not in moves and all(
+                isinstance(x, core.Literal) or x in constant for x in eqn.invars
+            ):
                 return True
-            constant.update(eqn.outvars)
-    return any(computes_with_constants_alone(sub) for eqn in jaxpr.eqns for sub in subprograms(eqn))
+    return False
+
+
+def constants_of(equations: Sequence[core.JaxprEqn], constants: Collection[core.Var] = ()) -> set[core.Var]:
+    """The variables that equations compute from literals and these constants alone, and the constants."""
+    found = {*constants}
+    for eqn in equations:
+        if all(isinstance(x, core.Literal) or x in found for x in eqn.invars):
+            found.update(eqn.outvars)
+    return found
 
 
 def computes_few_numbers(jaxpr: core.Jaxpr, few: int) -> bool:
     """True if an equation makes fewer than `few` floating-point numbers of more, as a sum of all entries does."""
 
-    def count(x: core.Var | core.Literal) -> int:
-        return math.prod(getattr(x.aval, "shape", ()))
+    def makes_few(eqn: core.JaxprEqn) -> bool:
+        most = max(map(size, eqn.invars), default=0)
+        real = [y for y in eqn.outvars if np.issubdtype(getattr(y.aval, "dtype", bool), np.floating)]
+        return any(size(y) < min(few, most) for y in real)
 
-    def is_few(y: core.Var, most: int) -> bool:
-        return count(y) < min(few, most) and np.issubdtype(getattr(y.aval, "dtype", bool), np.floating)
-
-    own = ((y, max(map(count, eqn.invars), default=0)) for eqn in jaxpr.eqns for y in eqn.outvars)
-    inner = (sub for eqn in jaxpr.eqns for sub in subprograms(eqn))
-    return any(is_few(*each) for each in own) or any(computes_few_numbers(sub, few) for sub in inner)
+    return any(map(makes_few, equations(jaxpr)))
 
 
 def scales_by_constants(jaxpr: core.Jaxpr) -> bool:
@@ -105,8 +134,7 @@ def scales_by_constants(jaxpr: core.Jaxpr) -> bool:
         is_scaling = eqn.primitive.name in ("mul", "div")
         return is_scaling and any(math.frexp(float(x))[0] not in (0.0, 0.5, -0.5) for x in literals)
 
-    inner = (sub for eqn in jaxpr.eqns for sub in subprograms(eqn))
-    return any(map(scales, jaxpr.eqns)) or any(map(scales_by_constants, inner))
+    return any(map(scales, equations(jaxpr)))
 
 
 def has_custom_vjp(jaxpr: core.Jaxpr) -> bool:
@@ -116,24 +144,9 @@ def has_custom_vjp(jaxpr: core.Jaxpr) -> bool:
 
 def has_primitive(jaxpr: core.Jaxpr, prefix: str | tuple[str, ...]) -> bool:
     """True if the name of a primitive among the equations starts with this, or with one of these."""
-    return any(
-        name_of(eqn).startswith(prefix) or any(has_primitive(sub, prefix) for sub in subprograms(eqn))
-        for eqn in jaxpr.eqns
-    )
+    return any(name_of(eqn).startswith(prefix) for eqn in equations(jaxpr))
 
 
 def checkpoint_names(jaxpr: core.Jaxpr) -> set[str]:
     """The names that `jax.ad_checkpoint.checkpoint_name` gives to intermediates of a jaxpr."""
-    own = {eqn.params["name"] for eqn in jaxpr.eqns if eqn.primitive.name == "name"}
-    return own.union(*(checkpoint_names(sub) for eqn in jaxpr.eqns for sub in subprograms(eqn)))
-
-
-def without_dead_code(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
-    """The same program without the equations that no result depends on."""
-    jaxpr, kept = closed.jaxpr, []
-    needed = {x for x in jaxpr.outvars if isinstance(x, core.Var)}
-    for eqn in reversed(jaxpr.eqns):
-        if eqn.effects or not needed.isdisjoint(eqn.outvars):
-            kept.append(eqn)
-            needed.update(x for x in eqn.invars if isinstance(x, core.Var))
-    return core.ClosedJaxpr(jaxpr.replace(eqns=kept[::-1]), closed.consts)
+    return {eqn.params["name"] for eqn in equations(jaxpr) if eqn.primitive.name == "name"}

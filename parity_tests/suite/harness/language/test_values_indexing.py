@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
 
+from parity_tests.harness.language.values import evaluate
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.rounding.evaluation import evaluate
 from parity_tests.suite.harness._ops import normal
-from parity_tests.suite.harness.rounding.test_evaluation import compare
+from parity_tests.suite.harness.language.test_values import compare
 from parity_tests.suite.rotation import rotating
 
 INDICES = np.array([[3, -9], [0, 3], [1, 1], [7, 2], [-1, 0]])

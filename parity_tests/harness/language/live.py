@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from jax.extend import core
 
-from parity_tests.harness.rounding.control_flow import operands_of_scan
-from parity_tests.harness.rounding.evaluation import called, closed
+from parity_tests.harness.language.calls import called, closed
+from parity_tests.harness.language.interpret import operands_of_scan
 
-# A right version may use a logarithm that the program has and the results do not depend on: `rounding.analysis`.
+# A right version may use a logarithm that the program has and the results do not depend on: `rounding.bounds`.
 _STAYS = "log"
 
 

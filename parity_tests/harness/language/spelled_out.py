@@ -17,7 +17,7 @@ from jax import lax
 from jax.extend import core
 from jax.interpreters import ad, batching, mlir
 
-from parity_tests.harness.jaxprs import is_hijax, lowered, source, type_of
+from parity_tests.harness.language.jaxprs import is_hijax, lowered, source, type_of
 
 Formula = Callable[..., Any]  # operands -> result, or a sequence of them if the primitive has several
 

@@ -1,0 +1,1 @@
+"""Tests of the language: programs run alike in every number system, and their values are JAX's."""
