@@ -66,7 +66,7 @@ class Oracle:
         self._others, self._truths = dict[tuple, Oracle](), dict[tuple, list[Truth]]()
         self.programs = Programs()
         self.kept: dict[tuple, Any] = {}  # what `oracle.arithmetics` and `oracle.shifts` have found out
-        self._batched, self._returned = dict[core.ClosedJaxpr, Callable](), dict[tuple, tuple[jax.ShapeDtypeStruct, ...]]()
+        self._batched, self._returned = dict[core.ClosedJaxpr, Callable](), dict[tuple, tuple]()
         self.dtypes = dict(zip(self.inputs, map(np.dtype, sample.numbers), strict=True))
         self.returns = Outputs((), ())
         returned = self.outputs_at(sample.shapes)
