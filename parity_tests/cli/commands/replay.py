@@ -99,7 +99,7 @@ def _sample(path: Path, spec: OpSpec, facts: dict[str, Any], arrays: dict[str, n
     drawn = {name.removeprefix("drawn."): x for name, x in arrays.items() if name.startswith("drawn.")}
     numbers = {name.removeprefix("constant."): x for name, x in arrays.items() if name.startswith("constant.")}
     constants: dict[int, np.ndarray | None] = {int(i): x for i, x in numbers.items() if i.isdecimal() and i.isascii()}
-    names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
+    names, domains = spec.names, spec.drawn_from
     absent = [i for i in range(spec.count) if i in facts["absent"]]
     varied = [i for i, domain in enumerate(domains) if domain.differentiable and i not in absent]
     constants |= dict.fromkeys(absent)
@@ -132,9 +132,7 @@ def _check_shapes(path: Path, spec: OpSpec, sizes: Mapping[str, int], shapes: Ma
     unknown = [axis for axis in spec.parsed.core if axis not in sizes]
     if unknown:
         raise ReplayError(f"{path}: does not fit the spec {spec.name}: it has no size of the axis {unknown[0]}")
-    for i, (name, full) in enumerate(
-        zip(spec.names_of_inputs(spec.count), spec.parsed.input_shapes(sizes), strict=True)
-    ):
+    for i, (name, full) in enumerate(zip(spec.names, spec.parsed.input_shapes(sizes), strict=True)):
         if name not in shapes:
             continue  # it is absent
         found = shapes[name]

@@ -38,7 +38,7 @@ def _run(trial: Trial) -> Iterator[Finding]:
 def _of_own_arrays(trial: Trial) -> Iterator[Finding]:
     """The findings on a candidate whose framework gets copies of the tensors' numbers, in arrays of its own."""
     spec = trial.oracle.spec
-    inputs = spec.names_of_inputs(spec.count)
+    inputs = spec.names
     for name in ("forward", "vjp", "jvp"):
         args = trial.arguments(name)
         directions = [slot.label for slot in trial.oracle.map(name).arguments[len(trial.primals) :]]

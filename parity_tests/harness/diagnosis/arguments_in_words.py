@@ -20,7 +20,7 @@ def entries(trial: Trial, wrong: Finding | None = None) -> dict[str, str]:
     told. Constants are told even if they are zero: a target, an index or a mask of zeros is a choice.
     """
     words = _of_a_placed_call(trial, wrong) or _of_the_sample(trial)
-    names = trial.oracle.spec.names_of_inputs(trial.oracle.spec.count)
+    names = trial.oracle.spec.names
     for i, x in trial.sample.constants.items():
         words[names[i]] = "None" if x is None else _words(trial.precision.rounded(x) if x.dtype.kind in "fc" else x)
     return words

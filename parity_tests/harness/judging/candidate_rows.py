@@ -228,7 +228,7 @@ class CandidateRows:
         spec = self.plan.spec
         call = self.candidate.bound(constants, spec.params_at(sample.sizes), oracle.returns, spec.arranged)
         if sample.absent:
-            domains = spec.domains_of_inputs(spec.count)
+            domains = spec.drawn_from
             call = call.without([i for i in sample.absent if domains[i].differentiable])
         contract = spec.contract_of(self.candidate.name)
         precision = self.precision if contract is None else self.precision.under(contract)

@@ -219,7 +219,7 @@ def drawing(spec: OpSpec) -> Iterator[None]:
 
 def only_real(spec: OpSpec, kind: Precision) -> str | None:
     """Why an operator cannot be judged at complex numbers; None if it can, or if these are none."""
-    names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
+    names, domains = spec.names, spec.drawn_from
     for name, domain in zip(names, domains, strict=True):
         if kind.is_complex and domain.differentiable and domain.unscaled not in (REAL, COMPLEX_NUMBERS):
             return f"the domain of {name} is {domain.name}, which has no complex numbers"
@@ -239,7 +239,7 @@ def why_not_judged(oracle: Oracle, sample: Sample) -> str | None:
     empty = 0 in sample.sizes.values()
     if not empty:
         with drawing(oracle.spec):
-            sample.primals(sample.differentiated(oracle.spec.names_of_inputs(oracle.spec.count)))
+            sample.primals(sample.differentiated(oracle.spec.names))
     try:
         oracle = oracle.at(sample)
         oracle.check(sample)

@@ -143,7 +143,7 @@ class Reproducer:
 
     def _script(self, stem: str, call: Call) -> str:
         sample, oracle, returns = self.trial.sample, self.trial.oracle, self.trial.oracle.returns
-        names = self.spec.names_of_inputs(self.spec.count)
+        names = self.spec.names
         params = self.spec.params_at(sample.sizes)
         variables = [name if _usable(name) else f"input{i}" for i, name in enumerate(names)]
         facts: dict[str, Any] = {

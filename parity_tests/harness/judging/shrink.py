@@ -292,7 +292,7 @@ def _shrink_constants(spec: OpSpec, search: _Search) -> None:
     """
     if search.best.fixed is not None:
         return
-    domains = spec.domains_of_inputs(spec.count)
+    domains = spec.drawn_from
     for i, x in search.best.constants.items():
         nearest_to_zero = domains[i].nearest_to_zero
         if nearest_to_zero is None or x is None:

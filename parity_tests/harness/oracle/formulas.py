@@ -21,7 +21,7 @@ def of_present_inputs(
     The directions and the results are those of the inputs that are `present`, and of the outputs. The formula is given
     None for the direction of an absent input, and what it returns for one is dropped. The primals have None for it.
     """
-    names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
+    names, domains = spec.names, spec.drawn_from
     inputs = tuple(name for name, domain in zip(names, domains, strict=True) if domain.differentiable)
     every, there = derivative_map(name, inputs, outputs), {*present, *outputs}
 
@@ -38,7 +38,7 @@ def of_present_inputs(
 
 def and_absent(spec: OpSpec, constants: Mapping[int, object]) -> str:
     """The inputs that are absent, for a message: " and None for bias"; empty if there are none."""
-    names = spec.names_of_inputs(spec.count)
+    names = spec.names
     absent = [names[i] for i, x in sorted(constants.items()) if x is None]
     return f" and None for {', '.join(absent)}" if absent else ""
 

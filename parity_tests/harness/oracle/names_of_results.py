@@ -23,7 +23,7 @@ def check_names_of_results(oracle: Oracle, sample: Sample) -> None:
         OracleError: one of them does not; the message has the names that there are.
     """
     spec = oracle.spec
-    inputs, outputs = spec.names_of_inputs(spec.count), (*oracle.outputs, *oracle.integers)
+    inputs, outputs = spec.names, (*oracle.outputs, *oracle.integers)
     for name in spec.conventions:
         if name not in (*inputs, *outputs):
             raise OracleError(

@@ -60,7 +60,7 @@ class Oracle:
         self.spec = spec
         self.constants: Mapping[int, Any] = sample.constants
         self.params = spec.params_at(sample.sizes)
-        names = spec.names_of_inputs(spec.count)
+        names = spec.names
         self.inputs = sample.differentiated(names)
         self.domains = dict(zip(self.inputs, sample.domains, strict=True))
         self._others, self._truths = dict[tuple, Oracle](), dict[tuple, list[Truth]]()

@@ -123,7 +123,7 @@ def _alike(domains: Sequence[Domain], generic: Sequence[np.ndarray]) -> Iterator
 def _constants_like(oracle: Oracle, sample: Sample, domain: Domain) -> Iterator[tuple[str, np.ndarray]]:
     """The inputs of this domain that are not differentiated, such as a target, by their names."""
     spec = oracle.spec
-    names, every = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
+    names, every = spec.names, spec.drawn_from
     for i, x in sorted(sample.constants.items()):
         if x is not None and every[i].name == f"constant {domain.name}":
             yield names[i], x

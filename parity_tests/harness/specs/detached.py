@@ -25,7 +25,7 @@ class DetachedGradient:
 
     def __init__(self, spec: OpSpec) -> None:
         self._spec = spec
-        domains = spec.domains_of_inputs(spec.count)
+        domains = spec.drawn_from
         self.moving = tuple(i for i, domain in enumerate(domains) if domain.differentiable)
 
     def __call__(self, *args: Any, **params: object) -> tuple[Any, ...]:
@@ -64,11 +64,11 @@ def with_detached_gradient(spec: OpSpec, undetached: Callable) -> OpSpec:
 def _gradient(spec: OpSpec) -> Sequence[np.ndarray]:
     """The gradient of a random combination of all outputs at the first sample; not that of detached inputs."""
     sample, rng = next(samples(spec, 0)), np.random.default_rng(0)
-    remaining = iter(sample.primals(sample.differentiated(spec.names_of_inputs(spec.count))))
+    remaining = iter(sample.primals(sample.differentiated(spec.names)))
     inputs = [sample.constants[i] if i in sample.constants else next(remaining) for i in range(spec.count)]
     params = spec.params_at(sample.sizes)
     outputs = jax.tree.leaves(spec.primal(*spec.arranged(inputs), **params))
     bars = [rng.standard_normal(y.shape).astype(y.dtype) for y in outputs if jnp.issubdtype(y.dtype, jnp.inexact)]
-    gradient, names = DetachedGradient(spec), spec.names_of_inputs(spec.count)
+    gradient, names = DetachedGradient(spec), spec.names
     found = zip(gradient.moving, gradient(*inputs, *bars, **params), strict=True)
     return [np.asarray(x) for i, x in found if x is not None and names[i] not in spec.detached]

@@ -216,7 +216,7 @@ def _as_it_is_run(spec: OpSpec) -> OpSpec:
     primal = spec.primal
     assert isinstance(primal, TorchReference)
     if primal.detaches:
-        names, leaves = spec.names_of_inputs(spec.count), jax.tree.leaves(spec.arranged([*range(spec.count)]))
+        names, leaves = spec.names, jax.tree.leaves(spec.arranged([*range(spec.count)]))
         found = {names[leaves[i]] for i in primal.only_detached(spec.count)}
         detached = tuple(name for name in names if name in found.union(spec.detached).difference(spec.constants))
         spec = replace(spec, detached=detached)

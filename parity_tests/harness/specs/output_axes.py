@@ -135,7 +135,7 @@ def output_shapes(spec: OpSpec, sizes: Sizes | None = None) -> Sequence[tuple[in
 
 def drawn(spec: OpSpec, sizes: Sizes) -> list[np.ndarray]:
     """Return inputs of an operator at these sizes of the axes; raises ValueError if a domain has none."""
-    signature, rng, domains = spec.parsed, np.random.default_rng(0), spec.domains_of_inputs(spec.count)
+    signature, rng, domains = spec.parsed, np.random.default_rng(0), spec.drawn_from
     assert signature is not None
     try:
         return [d.draw(rng, s, sizes) for d, s in zip(domains, signature.input_shapes(sizes), strict=True)]

@@ -83,7 +83,7 @@ def plans(spec: OpSpec, signature: Signature, rules: SizeRules) -> Iterator[Plan
 
 def _of_equal_integers(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> Iterator[Planned]:
     """Yield a sample in which all entries of each integer input are the same: one class, one segment, one row."""
-    drawn = enumerate(zip(spec.domains_of_inputs(spec.count), signature.inputs, strict=True))
+    drawn = enumerate(zip(spec.drawn_from, signature.inputs, strict=True))
     repeated = frozenset(i for i, (domain, axes) in drawn if _of_integers(domain) and axes)
     if repeated:
         why = "a gradient that is assigned, not added up, where an index occurs again; an empty segment"
@@ -106,7 +106,7 @@ def _large_batch(spec: OpSpec, signature: Signature) -> Iterator[Planned]:
 
     Along an axis with a name code may take memory that goes with its square; so may what draws whole matrices.
     """
-    drawn = spec.domains_of_inputs(spec.count)
+    drawn = spec.drawn_from
     if not signature.any_rank or not signature.core or not all(d.elementwise or _of_integers(d) for d in drawn):
         return
     for size in (2, 1):
@@ -140,7 +140,7 @@ def at_blocks(plan: Sample) -> bool:
 
 def _broadcast(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> Iterator[Planned]:
     """Yield samples that broadcast each axis for which the signature allows it, then every two of them."""
-    names = spec.names_of_inputs(spec.count)
+    names = spec.names
     for count in (1, 2):
         for places in itertools.combinations(signature.broadcast, count):
             if signature.sized_without(places):
@@ -230,7 +230,7 @@ def _plan(name: str, why: str, sizes: Mapping[str, int], scale: float = 1.0, oct
 
 def absences(spec: OpSpec) -> Iterator[tuple[str, str, frozenset[int]]]:
     """Yield names, reasons and positions of optional inputs that are absent: each by itself, then all together."""
-    names, optional = spec.names_of_inputs(spec.count), tuple(dict.fromkeys(spec.optional))
+    names, optional = spec.names, tuple(dict.fromkeys(spec.optional))
     for chosen in [*((name,) for name in optional), *([optional] if len(optional) > 1 else [])]:
         why = "a gradient that is computed only where an optional input is there"
         yield f"without_{'_'.join(chosen)}", why, frozenset(names.index(name) for name in chosen)

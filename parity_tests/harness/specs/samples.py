@@ -75,7 +75,7 @@ def few_samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
 
 def _given_samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
     """Yield the sample of the inputs that a spec gives, then those in which optional inputs are absent."""
-    domains, given = spec.domains_of_inputs(spec.count), spec.inputs or ()
+    domains, given = spec.drawn_from, spec.inputs or ()
     for name, why, absent in (("given", "the inputs that were given", frozenset()), *absences(spec)):
         varied = [i for i, domain in enumerate(domains) if domain.differentiable and i not in absent]
         fixed = tuple(as_double(given[i]) for i in varied)
@@ -89,7 +89,7 @@ def _given_samples(spec: OpSpec, seed: int) -> Iterator[Sample]:
 
 def _whole_sample(spec: OpSpec, seed: int) -> Sample:
     """Return the sample of the inputs of which a spec judges a part."""
-    domains, whole = spec.domains_of_inputs(spec.count), spec.given_size
+    domains, whole = spec.drawn_from, spec.given_size
     varied = [i for i, domain in enumerate(domains) if domain.differentiable]
     fixed = tuple(as_double(whole[i]) for i in varied)
     return Sample(
@@ -157,7 +157,7 @@ def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:
     signature = spec.parsed
     assert signature is not None
     sizes = spec.size_rules.completed(sizes)
-    names, domains = spec.names_of_inputs(spec.count), spec.domains_of_inputs(spec.count)
+    names, domains = spec.names, spec.drawn_from
     shapes = signature.input_shapes(sizes, sample.broadcast)
     varied = [i for i, domain in enumerate(domains) if domain.differentiable and i not in sample.absent]
 

@@ -173,7 +173,7 @@ class OpSpec:
             raise ValueError(f"OpSpec {self.name}: inputs is empty; an operator without inputs has no derivative")
         if self.input_names is not None and len(self.input_names) != count:
             raise ValueError(f"OpSpec {self.name}: {len(self.input_names)} input_names for {count} inputs")
-        names = self.names_of_inputs(count)
+        names = self.names
         check_distinct(self.name, names, self.output_names, self.parsed)
         for field_name in ("domains", "constants", "detached", "kinks", "optional"):
             unknown = [name for name in getattr(self, field_name) if name not in names]
@@ -189,7 +189,7 @@ class OpSpec:
         check_dtypes(self)
         self._check_sizes()
         check_inputs(self.name, names, self.inputs or (), self.given_size)
-        domains = zip(names, self.domains_of_inputs(count), strict=True)
+        domains = zip(names, self.drawn_from, strict=True)
         moving = [domain.differentiable and name not in self.detached for name, domain in domains]
         if not any(moving):
             drawn = ", ".join(sorted(self._integer_inputs))
@@ -262,7 +262,7 @@ class OpSpec:
         """Return these inputs as the arguments of the primal and of the candidate."""
         if self.arguments is None:
             return inputs
-        by_name = dict(zip(self.names_of_inputs(self.count), inputs, strict=True))
+        by_name = dict(zip(self.names, inputs, strict=True))
         return mapped(by_name.__getitem__, tuple(self.arguments))
 
     def _check_sizes(self) -> None:
@@ -309,7 +309,7 @@ class OpSpec:
             return tuple(self.dtypes)
         if self._given_complex:
             return tuple(COMPLEX)
-        declared = any(domain is COMPLEX_NUMBERS for domain in self.domains_of_inputs(self.count))
+        declared = any(domain is COMPLEX_NUMBERS for domain in self.drawn_from)
         return tuple(name for name, p in PRECISIONS.items() if not declared or p.complex_name is not None)
 
     @property
@@ -348,10 +348,11 @@ class OpSpec:
         """Return the contract that a candidate of this name is held to; None if none is stated."""
         return self.arithmetic.get(candidate) if isinstance(self.arithmetic, Mapping) else self.arithmetic
 
-    def domains_of_inputs(self, count: int) -> tuple[Domain, ...]:
-        """Return the domain of each input."""
+    @property
+    def drawn_from(self) -> tuple[Domain, ...]:
+        """The domain of each input."""
         domains = []
-        for i, name in enumerate(self.names_of_inputs(count)):
+        for i, name in enumerate(self.names):
             x = self.inputs[i] if self.inputs else None
             if x is not None and dtype_name(x) not in FORMATS:
                 domains.append(integer(0, 1))  # given as it is; nothing is drawn
@@ -368,17 +369,15 @@ class OpSpec:
         if self.parsed is None:
             return frozenset()
         shapes = self.parsed.input_shapes(dict.fromkeys(self.parsed.axes, 2))
-        named = [
-            (name, self.domains.get(name), shape)
-            for name, shape in zip(self.names_of_inputs(self.count), shapes, strict=True)
-        ]
+        named = [(name, self.domains.get(name), shape) for name, shape in zip(self.names, shapes, strict=True)]
         return frozenset(name for name, what, shape in named if is_sampler(what) and draws_integers(what, shape))
 
-    def names_of_inputs(self, count: int) -> tuple[str, ...]:
-        """Return a name for each input."""
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name of each input."""
         if self.input_names is not None:
             return tuple(self.input_names)
-        names = self._parameters()
+        names, count = self._parameters(), self.count
         return names[:count] if len(names) >= count else tuple(f"input{i}" for i in range(count))
 
     def _parameters(self) -> tuple[str, ...]:
@@ -393,6 +392,6 @@ class OpSpec:
         """Return a name for each output."""
         if self.output_names is not None and len(self.output_names) == count:
             return tuple(self.output_names)
-        taken = self.names_of_inputs(self.count)
+        taken = self.names
         base = next(base for base in _OUTPUT if not any(re.match(rf"{base}\d*(_bar|_dot)*$", name) for name in taken))
         return (base,) if count == 1 else tuple(f"{base}{i}" for i in range(count))

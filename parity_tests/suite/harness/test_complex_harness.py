@@ -263,7 +263,7 @@ def test_a_jax_candidate_and_an_explicit_formula_have_jax_s_convention(conjugate
 
 def _oracle(op: OpSpec) -> tuple[Oracle, list[np.ndarray]]:
     (sample,) = samples(op, 0)
-    return Oracle(op, sample), list(sample.primals(op.names_of_inputs(op.count)))
+    return Oracle(op, sample), list(sample.primals(op.names))
 
 
 def _values(oracle: Oracle, name: str, args: Sequence[np.ndarray | None]) -> list[np.ndarray]:

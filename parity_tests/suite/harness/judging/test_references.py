@@ -68,7 +68,7 @@ def test_a_module_at_given_inputs_has_its_parameters_for_inputs() -> None:
     torch.manual_seed(0)
     reference, kernel = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
     spec = spec_of(reference, (X,), "linear")
-    assert spec.names_of_inputs(spec.count) == ("input", "weight", "bias")
+    assert spec.names == ("input", "weight", "bias")
     options = {"checks": ["forward", "vjp"], "dtypes": ["float64"], "progress": False}
     report = crosscheck(kernel, reference, inputs=(X,), **options)
     assert report.passed, report

@@ -35,7 +35,7 @@ def given(spec: OpSpec) -> Sample:
 
 def cut_to(spec: OpSpec, fails=lambda s: True) -> tuple[Sample, list[Sample]]:
     """The smallest sample, and every one that was tried."""
-    names, tried = given(spec).differentiated(spec.names_of_inputs(spec.count)), []
+    names, tried = given(spec).differentiated(spec.names), []
 
     def counted(sample):
         tried.append(sample)

@@ -70,12 +70,12 @@ def test_a_wrong_gradient_is_named_by_its_input():
 
 
 def test_the_inputs_are_in_the_order_in_which_they_are_written():
-    assert NESTED.names_of_inputs(3) == TUPLE.names_of_inputs(3) == ("x", "w", "b")
+    assert NESTED.names == TUPLE.names == ("x", "w", "b")
 
 
 def test_nested_inputs_say_it_themselves():
     spec = OpSpec("affine", from_dictionary, inputs=(RNG.standard_normal((4, 3)), GIVEN))
-    assert spec.names_of_inputs(3) == ("x", "layer.weight", "layer.bias")
+    assert spec.names == ("x", "layer.weight", "layer.bias")
     assert spec.arguments == ("x", {"weight": "layer.weight", "bias": "layer.bias"})
     report = crosscheck(from_dictionary, spec, checks=["forward", "vjp"], dtypes=["float64"])
     assert {row.verdict for row in report.rows} == {Verdict.PASS}, str(report)

@@ -261,4 +261,4 @@ def test_a_field_that_cannot_be_used() -> None:
 def test_constants_in_one_line() -> None:
     spec = OpSpec.from_torch(clamped_at_a_constant, inputs="x: (n), t: (n) positive constant")
     assert [*spec.constants] == ["t"]
-    assert spec.domains_of_inputs(2)[1].name == "constant positive"
+    assert spec.drawn_from[1].name == "constant positive"

@@ -135,7 +135,7 @@ def test_integers_of_a_sampler_reach_both_sides_as_integers(sampler, kind, dtype
         return _shifted(x, k)
 
     spec = _shifted_spec(sampler)
-    assert [domain.differentiable for domain in spec.domains_of_inputs(2)] == [True, False]
+    assert [domain.differentiable for domain in spec.drawn_from] == [True, False]
     assert judged(shifted, spec, "vjp", dtype).verdict is Verdict.PASS
     assert {x.dtype for x in seen} == {kind}
     assert not any(x.requires_grad for x in seen)
@@ -184,4 +184,4 @@ def test_integers_alone_have_no_derivative():
 
 def test_a_spec_of_samplers_can_be_pickled():
     spec = pickle.loads(pickle.dumps(OpSpec("op", operator.mul, "(n),(n)->(n)", domains={"b": _offsets})))
-    assert [domain.differentiable for domain in spec.domains_of_inputs(2)] == [True, False]
+    assert [domain.differentiable for domain in spec.drawn_from] == [True, False]

@@ -107,7 +107,7 @@ def test_a_malformed_signature_is_refused_at_once():
 )
 def test_integers_are_accepted_and_not_differentiated(index):
     spec = OpSpec("op", primal=f, inputs=(X, index))
-    assert [domain.differentiable for domain in spec.domains_of_inputs(2)] == [True, False]
+    assert [domain.differentiable for domain in spec.drawn_from] == [True, False]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
@@ -128,12 +128,12 @@ def test_inputs_of_every_float_dtype(dtype):
     ],
 )
 def test_inputs_go_by_the_parameters_names(primal, names):
-    assert OpSpec("op", primal=primal, signature="(n),(n)->(n)").names_of_inputs(2) == names
+    assert OpSpec("op", primal=primal, signature="(n),(n)->(n)").names == names
 
 
 def test_given_names_take_precedence():
     spec = OpSpec("op", primal=f, signature="(n),(n)->(n)", input_names=("q", "k"), output_names=("out",))
-    assert spec.names_of_inputs(2) == ("q", "k")
+    assert spec.names == ("q", "k")
     assert spec.names_of_outputs(1) == ("out",)
 
 
