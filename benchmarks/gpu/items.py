@@ -83,7 +83,7 @@ class GpuCase(Case):
 
 
 def on_pretend(item: Item) -> bool:
-    """Can the tests' device do it, which has no compiler, no meter of memory, and neither Triton nor JAX?"""
+    """True if the tests' device can do it, which has no compiler, no meter of memory, and neither Triton nor JAX."""
     if item.kind == "case":
         return item.options["dtype"] != "float32"  # in which a dry run asks the compiler
     return item.kind not in ("memory", "tests") and item.options.get("of") not in FUSED
