@@ -203,3 +203,4 @@ POINTS = (
     Point("has -infinity", _REAL, lambda x, rng, p: _one(x, rng, -np.inf)),
     Point("has a NaN", _ELEMENTWISE, lambda x, rng, p: _one(x, rng, np.nan)),
 )
+ANY_SCALE = Point("is multiplied", _SCALED, lambda x, rng, p: x)  # by how much, the operator says; see `thresholds`

@@ -14,7 +14,8 @@ import numpy as np
 from parity_tests.harness.language import jaxprs
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.oracle.oracle import Oracle
-from parity_tests.harness.oracle.point_table import POINTS, Point
+from parity_tests.harness.oracle.point_table import ANY_SCALE, POINTS, Point
+from parity_tests.harness.oracle.thresholds import beyond
 from parity_tests.harness.specs.domains import Domain, as_constant
 from parity_tests.harness.specs.samples import Sample
 
@@ -77,6 +78,10 @@ def placements(oracle: Oracle, sample: Sample, precision: Precision) -> Iterator
             placement = placed(point.name, group, lambda x, rng=rng, p=point: p.place(x, rng, precision))
             if not placement.may_be_flushed(FLOAT64):  # by the oracle itself
                 yield replace(placement, unlimited=point.unlimited)
+    scaled = [i for i, domain in enumerate(sample.domains) if ANY_SCALE.is_in(domain) and generic[i].size]
+    for group, factor in beyond(oracle, sample.primals(names), scaled):
+        name = f"times {factor:.3g}, beyond a threshold of the program"
+        yield placed(name, group, lambda x, factor=factor: x * factor)
     for alike in _alike(sample.domains, generic):
         x = generic[alike[0]]
         if len(alike) > 1:

@@ -151,4 +151,60 @@ l2_normalize = Case(
     },
 )
 
-CASES = {"layer_norm": layer_norm, "rms_norm": rms_norm, "l2_normalize": l2_normalize}
+# x / max(|x|, ε), and x min(1, c / |x|): no drawn norm is below ε, or above c
+
+SHORTEST, LONGEST = 2.0**-10, 2.0**7
+
+
+def _held(x):
+    return x / jnp.maximum(jnp.sqrt((x * x).sum(-1, keepdims=True)), SHORTEST)
+
+
+def _held_torch(x):
+    return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp(min=SHORTEST)
+
+
+def _held_backward(x, w, constant_below=True):
+    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    y = x / norm
+    along = y * (y * w).sum(-1, keepdim=True)
+    return (w - along * (norm > SHORTEST) if constant_below else w - along) / norm.clamp(min=SHORTEST)
+
+
+normalize_held = Case(
+    OpSpec("normalize_held", _held, "(n,3)->(n,3)", input_names=("x",)),
+    _held_torch,
+    {
+        "projected_below_the_eps": Mistake(
+            function(_held_torch, lambda x, w: _held_backward(x, w, constant_below=False)),
+            "points",
+            passes=("forward", "vjp"),
+        ),
+    },
+)
+
+
+def _clipped(x):
+    return x * jnp.minimum(1.0, LONGEST / jnp.sqrt((x * x).sum(-1, keepdims=True)))
+
+
+def _clipped_torch(x):
+    return x * (LONGEST / torch.linalg.vector_norm(x, dim=-1, keepdim=True)).clamp(max=1.0)
+
+
+clip_by_norm = Case(
+    OpSpec("clip_by_norm", _clipped, "(n,3)->(n,3)", input_names=("x",)),
+    _clipped_torch,
+    {
+        "the_factor_is_detached": Mistake(
+            lambda x: x * (LONGEST / torch.linalg.vector_norm(x, dim=-1, keepdim=True)).clamp(max=1.0).detach(),
+            "points",
+            passes=("forward", "vjp"),
+        ),
+    },
+)
+
+CASES = {"layer_norm": layer_norm, "rms_norm": rms_norm, "l2_normalize": l2_normalize} | {
+    "normalize_held": normalize_held,
+    "clip_by_norm": clip_by_norm,
+}
