@@ -145,8 +145,8 @@ class CandidateRows:
             return replace(row, verdict=verdict, reason=f"at every sample {_beyond(self.precision)}")
         if row.reason not in (NO_EVIDENCE, self._no_bound):
             return row
-        if check.kernel_sized or (elsewhere and (check.generic or len(check.maps) > 1)):
-            # Other checks compare the same maps, entry by entry or at more samples, and a wider format has compared
+        if check.kernel_sized or (elsewhere and check.name not in check.maps):
+            # Other checks compare the same maps, entry by entry and at more samples, and a wider format has compared
             # something at these.
             return replace(row, verdict=Verdict.SKIPPED)
         if avoided:

@@ -216,6 +216,24 @@ def test_no_check_passes_where_every_derivative_is_zero(check):
     assert judged(lambda x: 0 * x, spec, check, dtype).verdict is not Verdict.PASS
 
 
+def test_without_evidence_in_a_format_the_map_s_own_check_alone_is_unresolved():
+    """sin(10⁴ x) in bfloat16 may be anything: it is `vjp` that says so, not each check that compares the same map."""
+    spec = OpSpec("fast", primal=lambda x: jnp.sin(1e4 * x), inputs=(normal(3) + 4,))
+    checks, dtypes = ["vjp", "input_subsets", "autocast"], ["float64", "bfloat16"]
+    report = crosscheck(lambda x: torch.sin(1e4 * x), spec, checks=checks, dtypes=dtypes)
+    rows = {(row.check, row.dtype): row for row in report.rows if row.candidate != "oracle"}
+    assert {key: row.verdict for key, row in rows.items()} == {
+        ("vjp", "float64"): Verdict.PASS,
+        ("input_subsets", "float64"): Verdict.PASS,
+        ("autocast", "float64"): Verdict.SKIPPED,
+        ("vjp", "bfloat16"): Verdict.UNRESOLVED,
+        ("input_subsets", "bfloat16"): Verdict.SKIPPED,
+    }
+    assert rows["autocast", "float64"].reason == "in the formats of autocast no bound tells a result from 0"
+    row = judged(lambda x: torch.sin(1e4 * x), spec, "input_subsets", "bfloat16")
+    assert row.verdict is Verdict.UNRESOLVED  # nothing has compared it in a wider format
+
+
 def test_values_that_overflow_the_format_are_no_evidence():
     spec = OpSpec("big", primal=lambda x: x * x, inputs=(np.full(3, 300.0),))
     row = judged(torch.square, spec, "forward", "float16")
