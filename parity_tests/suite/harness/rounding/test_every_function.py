@@ -17,7 +17,7 @@ import pytest
 from jax.extend import core
 from jax.interpreters import ad
 
-from parity_tests.harness.language.calls import called
+from parity_tests.harness.language.calls import CONTROL_FLOW, called
 from parity_tests.harness.language.jaxprs import subprograms
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
@@ -82,7 +82,7 @@ def _without_rule(module: ModuleType) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for name, _, program in _programs(module):
         for eqn in _equations(program):
-            if record_of(eqn.primitive.name) is None:
+            if record_of(eqn.primitive.name) is None and eqn.primitive.name not in CONTROL_FLOW:
                 found.setdefault(eqn.primitive.name, set()).add(name)
     return found
 
