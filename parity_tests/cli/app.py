@@ -345,9 +345,3 @@ def _judge(
     finally:
         interruption.last_words = lambda: None
     raise typer.Exit(code)
-
-
-if __name__ == "__main__":
-    from parity_tests.__main__ import main
-
-    main()

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.live import Live
 
+from parity_tests.cli.arranged import arranged
 from parity_tests.cli.completeness import incomplete
 from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.cli.judged_elsewhere import judged_elsewhere
-from parity_tests.cli.last_failed import LastRun, arranged, recall, remember
+from parity_tests.cli.last_failed import LastRun, recall, remember
 from parity_tests.cli.options import Options
 from parity_tests.cli.pace import Pace
 from parity_tests.cli.report_files import ReportFiles

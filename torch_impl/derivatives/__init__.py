@@ -8,10 +8,10 @@ from torch_impl.derivatives.binding import bind as bind
 from torch_impl.derivatives.checking import check_calls as check_calls
 from torch_impl.derivatives.derivative import jvp as jvp
 from torch_impl.derivatives.derivative import vjp as vjp
-from torch_impl.derivatives.entries import Entry as Entry
-from torch_impl.derivatives.entries import Formula as Formula
 from torch_impl.derivatives.entries import entries as entries
 from torch_impl.derivatives.entries import lookup as lookup
+from torch_impl.derivatives.entry import Entry as Entry
+from torch_impl.derivatives.entry import Formula as Formula
 from torch_impl.derivatives.errors import DerivativeNotImplemented as DerivativeNotImplemented
 from torch_impl.derivatives.errors import DerivativesFileError as DerivativesFileError
 from torch_impl.derivatives.errors import EvaluationError as EvaluationError

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torchgen.model import Argument, ListType
 
-from torch_impl.derivatives.entries import Entry
+from torch_impl.derivatives.entry import Entry
 from torch_impl.derivatives.errors import EvaluationError
 
 _NAMED_DEFAULTS = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from torch_impl.derivatives.entries import Entry, Formula
+from torch_impl.derivatives.entry import Entry, Formula
 from torch_impl.derivatives.errors import DerivativeNotImplemented, EvaluationError, NotEvaluable, OperatorRefused
 from torch_impl.derivatives.evaluation import evaluate
 from torch_impl.derivatives.functions.elementary import sum_to

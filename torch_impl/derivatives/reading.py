@@ -18,7 +18,7 @@ from torchgen.gen import get_grouped_by_view_native_functions, parse_native_yaml
 from torchgen.model import FunctionSchema, Location, NativeFunction, NativeFunctionsViewGroup
 from torchgen.packaged.autograd.load_derivatives import add_view_copy_derivatives, create_differentiability_info
 
-from torch_impl.derivatives.entries import Entry, Formula, Rule
+from torch_impl.derivatives.entry import Entry, Formula, Rule
 from torch_impl.derivatives.errors import DerivativesFileError
 
 _PACKAGED = Path(torchgen.__file__).parent / "packaged"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torchgen.model import BaseTy, BaseType
 
-from torch_impl.derivatives.entries import Entry, Formula
+from torch_impl.derivatives.entry import Entry, Formula
 from torch_impl.derivatives.errors import NotEvaluable
 from torch_impl.derivatives.functions import MANUAL
 from torch_impl.derivatives.parsing import parse

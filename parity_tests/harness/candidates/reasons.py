@@ -8,14 +8,10 @@ every check: of each candidate a derivative must be judged somewhere (`report/ju
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from parity_tests.harness.names import CHECKS
-
-if TYPE_CHECKING:
-    from parity_tests.harness.candidates.torch_refusals import Refused
 
 # Checks of batches nest the other two as well: whoever refuses the nested part alone has been judged by the rest.
 BATCHES = frozenset({"vmap", "functorch"})
@@ -87,6 +83,25 @@ class Reason(Enum):
         reason._value_ = len(cls.__members__)  # two reasons that excuse the same remain two
         reason.whose, reason.checks = whose, checks
         return reason
+
+
+class Refused(Exception):
+    """Raised when a candidate refuses a map with a clear error.
+
+    Attributes:
+        reason: why, which decides over the checks that it excuses.
+        formats: those that PyTorch lacks; for `Reason.FORMAT` only.
+    """
+
+    def __init__(self, text: str, reason: Reason, formats: Collection[str] = ()) -> None:
+        super().__init__(text)
+        self.reason, self.formats = reason, formats
+
+    def excuses(self, check: str, dtype: str) -> bool:
+        """Return whether a check of this name in this format need not be supported."""
+        if self.reason is not Reason.FORMAT:
+            return check in self.reason.checks
+        return ("bfloat16" if check == "autocast" else dtype) in self.formats
 
 
 def remedy(refusal: Refused, check: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
 
@@ -13,6 +13,7 @@ import torch
 
 from parity_tests.harness.candidates.inplace_writes import WRITTEN
 from parity_tests.harness.candidates.reasons import Reason
+from parity_tests.harness.candidates.reasons import Refused as Refused
 from parity_tests.harness.exceptions.defects import message_of
 from parity_tests.harness.exceptions.from_solution import FromSolution
 
@@ -168,25 +169,6 @@ _TWO_DTYPES = (
     r"same (scalar |d)type|expected scalar type|dtypes? .*match|to have the same .*type|should be the same|"
     r"equal to src\.dtype|mixed dtype|have dtype|arguments? .* dtype"
 )
-
-
-class Refused(Exception):
-    """Raised when a candidate refuses a map with a clear error.
-
-    Attributes:
-        reason: why, which decides over the checks that it excuses.
-        formats: those that PyTorch lacks; for `Reason.FORMAT` only.
-    """
-
-    def __init__(self, text: str, reason: Reason, formats: Collection[str] = ()) -> None:
-        super().__init__(text)
-        self.reason, self.formats = reason, formats
-
-    def excuses(self, check: str, dtype: str) -> bool:
-        """Return whether a check of this name in this format need not be supported."""
-        if self.reason is not Reason.FORMAT:
-            return check in self.reason.checks
-        return ("bfloat16" if check == "autocast" else dtype) in self.formats
 
 
 class BackwardOnly(Refused):

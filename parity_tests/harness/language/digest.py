@@ -67,8 +67,9 @@ def _of(value: object) -> str:
     for kind, text in _TEXTS.items():
         if isinstance(value, kind):
             return f"{type(value).__name__} {text(value)}"
-    if hasattr(value, "unflatten"):  # JAX 0.12 has the operands of a scan as a tree
-        return f"{type(value).__name__} {_of(value.unflatten())}"
+    unflatten = getattr(value, "unflatten", None)  # JAX 0.12 has the operands of a scan as a tree
+    if unflatten is not None:
+        return f"{type(value).__name__} {_of(unflatten())}"
     raise NoDigest(f"a parameter is a {type(value).__name__}")
 
 
