@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from types import CodeType, FunctionType, MethodType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 
 import torch
 from torch.autograd.function import Function
@@ -73,6 +73,9 @@ def _reached(name: str, item: object) -> Iterator[tuple[str, object]]:
     elif isinstance(item, MethodType):
         yield name, item.__func__
         yield name, item.__self__
+    elif isinstance(item, BuiltinFunctionType):
+        if isinstance(item.__self__, type):  # what `Function.apply` is from PyTorch 2.14 on
+            yield name, item.__self__
     elif isinstance(item, FunctionType):
         if not _of_a_library(item):
             yield from _of_function(item)
@@ -101,7 +104,7 @@ def _of_function(function: FunctionType) -> Iterator[tuple[str, object]]:
     for global_name in _names(function.__code__):
         if global_name in function.__globals__:
             value = function.__globals__[global_name]
-            if _holds_tensors(value) or isinstance(value, FunctionType | type | MethodType):
+            if _holds_tensors(value) or isinstance(value, FunctionType | BuiltinFunctionType | type | MethodType):
                 yield global_name, value
     if hasattr(function, "__wrapped__"):
         yield "", function.__wrapped__

@@ -79,6 +79,13 @@ _BY_FUNCTION_OF_JAX: dict[str, Formula] = {
 # tanh is one_minus_square of its result, and was g (1 - y) + g (1 - y) y before JAX 0.11.
 _AS_SUMS: dict[str, Formula] = {"one_minus_square": lambda x: (1 - x) + (1 - x) * x}
 
+
+def _of_complex_numbers(eqn: core.JaxprEqn) -> Formula | None:
+    """The sum that a primitive is, whose own rule is one of real numbers."""
+    is_complex = np.issubdtype(type_of(eqn.invars[0]).dtype, np.complexfloating)
+    return _AS_SUMS[eqn.primitive.name] if is_complex else None
+
+
 # lax.reduce of several arrays at once, entry by entry independent of each other, is a reduction of each.
 _REDUCTIONS: dict[str, tuple[Callable[..., jax.Array], Callable[..., jax.Array]]] = {
     "add": (jnp.add, jnp.sum),
@@ -165,5 +172,6 @@ def _reduction(eqn: core.JaxprEqn) -> Formula | None:
 _BY_PARAMETERS: dict[str, Callable[[core.JaxprEqn], Formula | None]] = {
     "reduce": _reduction,
     "scatter-sub": _subtracted,
+    "one_minus_square": _of_complex_numbers,
 }
 _MAY_BE = frozenset({*_BY_PRIMITIVE, *_BY_PARAMETERS, "custom_jvp_call"})

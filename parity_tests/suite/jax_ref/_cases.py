@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -120,8 +120,23 @@ def _formula(autodiff: Callable) -> Formula:
 FORMULAS = {f"attn_{f.__name__}": _formula(f) for f in (jvp, vjp, vjp_of_vjp, jvp_of_vjp, vjp_of_jvp, jvp_of_jvp)}
 
 
+def _known(options: Mapping[str, object]) -> dict[str, object]:
+    """Those of XLA's options that the installed one has; by JAX 0.12 it has lost one."""
+
+    def is_known(name: str) -> bool:
+        try:
+            jax.jit(lambda x: x, compiler_options={name: options[name]})(0.0)
+        except jax.errors.JaxRuntimeError as error:
+            if "No such compile option" not in str(error):
+                raise
+            return False
+        return True
+
+    return {name: value for name, value in options.items() if is_known(name)}
+
+
 # The arrays here are tiny and their compilation is not: these options make it five times as fast.
-QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+QUICK = _known({"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False})
 
 
 def quick_jit(f: Callable) -> Callable:

@@ -256,7 +256,12 @@ def test_gradients_through_vmap(op, axes):
 
 def test_gradients_of_attn_through_vmap_of_v_alone_are_wrong():
     """JAX's mistake, which the docstring of `attn` and the README warn of; where it is gone, the warning must go."""
-    wrong, right = (_grad_of_mapped(op, (None, None, 0)) for op in (attn, attn_primal))
+    right = _grad_of_mapped(attn_primal, (None, None, 0))
+    try:
+        wrong = _grad_of_mapped(attn, (None, None, 0))
+    except ValueError as error:
+        assert "has a primal output that is shared across the batch" in str(error)  # noqa: PT017 - from JAX 0.12 on
+        return
     same(wrong[2:], right[2:])
     for i in range(2):
         assert np.max(np.abs(wrong[i] - right[i])) > 0.1 * np.max(np.abs(right[i]))

@@ -106,8 +106,9 @@ def test_a_file_that_another_process_deletes_meanwhile_is_not_missed(folder: Pat
     first, second, third = (_file(folder, name, days) for name, days in (("a", 3), ("b", 2), ("c", 1)))
     entries = list(os.scandir(folder))
     first.unlink()
-    monkeypatch.setattr(os, "scandir", lambda path: entries)
-    _make_room(folder, 10)
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(os, "scandir", lambda path: entries)
+        _make_room(folder, 10)
     assert files(folder) == [third]
     assert not second.exists()
 
