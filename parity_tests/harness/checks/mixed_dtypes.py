@@ -32,7 +32,7 @@ def _run(trial: Trial) -> Iterator[Finding]:
         raise NotApplicable(CHECK.real_only)
     names = trial.oracle.inputs
     if len(names) < 2:
-        raise NotApplicable("it has one input, so its dtypes cannot be mixed")
+        raise NotApplicable("it has one input that is differentiated, so there are no dtypes to mix")
     formats = list(filter(trial.exists_in, _SHORT))
     if absent := trial.absent_in(_FLOAT32) or (None if formats else trial.absent_in(_SHORT[0])):
         raise NotApplicable(absent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 import jax.numpy as jnp
 import pytest
@@ -168,9 +169,21 @@ def test_another_error_of_the_backward_is_no_refusal():
     assert judged(Fails.apply, PAIR, "mixed_dtypes").verdict is Verdict.MISMATCH
 
 
-def test_one_dtype_of_one_input():
-    row = judged(torch.sin, OpSpec("sin", primal=jnp.sin, inputs=(normal(3),)), "mixed_dtypes")
-    assert (row.verdict, row.reason) == (Verdict.SKIPPED, "it has one input, so its dtypes cannot be mixed")
+@pytest.mark.parametrize(
+    ("call", "spec"),
+    [
+        (torch.sin, OpSpec("sin", primal=jnp.sin, inputs=(normal(3),))),
+        (
+            torch.mul,
+            OpSpec("mul", primal=jnp.multiply, signature="(n),(n)->(n)", constants=["y"], input_names=["x", "y"]),
+        ),
+    ],
+    ids=["alone", "beside a constant"],
+)
+def test_one_dtype_of_one_input_that_is_differentiated(call: Callable, spec: OpSpec):
+    row = judged(call, spec, "mixed_dtypes")
+    assert row.verdict is Verdict.SKIPPED
+    assert row.reason == "it has one input that is differentiated, so there are no dtypes to mix"
 
 
 def test_an_operator_of_one_dtype():
