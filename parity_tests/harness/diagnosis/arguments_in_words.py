@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -53,8 +53,7 @@ def _of_a_placed_call(trial: Trial, wrong: Finding | None) -> dict[str, str]:
         return {}
     name, args = wrong.call
     count = len(trial.oracle.inputs)
-    drawn = list(trial.sample.arrays.values())
-    if all(x is None or _is_among(x, drawn, trial) for x in args[:count]):
+    if all(x is None or _was_drawn(x, of, trial) for x, of in zip(args[:count], trial.oracle.inputs, strict=True)):
         return {}
     labels = [slot.label for slot in trial.oracle.map(name).arguments]
     return {
@@ -64,7 +63,9 @@ def _of_a_placed_call(trial: Trial, wrong: Finding | None) -> dict[str, str]:
     }
 
 
-def _is_among(x: np.ndarray, drawn: Sequence[np.ndarray], trial: Trial) -> bool:
+def _was_drawn(x: np.ndarray, name: str, trial: Trial) -> bool:
+    """True if this is what was drawn for the input of this name; a cotangent may have the same numbers by chance."""
+    drawn = [y for role, y in trial.sample.arrays.items() if role.rsplit(" ", 1)[0] == name]
     return any(x.shape == y.shape and np.array_equal(x, trial.precision.rounded(y), True) for y in drawn)
 
 

@@ -186,6 +186,15 @@ def test_a_wrong_gradient_does_not_slip_into_a_kink():
 
 
 @pytest.mark.usefixtures("shrinking")
+def test_the_point_at_which_the_candidate_was_called_is_told():
+    """At x = 0, where its formula is 0/0, even with a cotangent of zeros, which are the numbers of that point, too."""
+    wrong = unary_function(lambda x: x * x, lambda x, g: 2 * x * x / x * g)
+    spec = OpSpec("square", primal=lambda x: x * x, signature="(n)->(n)")
+    (found,) = crosscheck(wrong, spec, checks=["points"], dtypes=["float64"]).failures
+    assert (found.smallest.wrong.circumstance, found.smallest.entries) == ("x is 0", {"x": "[0]"})
+
+
+@pytest.mark.usefixtures("shrinking")
 def test_an_input_stays_in_its_domain():
     spec = OpSpec("log", primal=jnp.log, signature="(n)->(n)", domains={"x": "positive"}, input_names=["x"])
     found = failure(lambda x, g: g / x**2, spec, torch.log)
