@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ _HARNESS = Path(__file__).parents[1]
 # Where the harness calls the oracle, or works out a bound, and where it calls the candidate.
 _OF_ORACLE = frozenset(_HARNESS / name for name in ("oracle", "rounding", "specs"))
 _OF_CANDIDATE = _HARNESS / "candidates"
+_LIBRARIES = frozenset(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 _SHOWN = 4  # of the innermost calls
 
 
@@ -50,6 +52,22 @@ def is_oracle_s(calls: Sequence[Frame]) -> bool:
 
 
 def innermost_calls(calls: Sequence[Frame]) -> str:
-    """The innermost calls outside of the harness: " at case.py:11 in backward, called by case.py:20 in apply"."""
-    outside = [str(call) for call in calls if _HARNESS not in call.file.parents][:_SHOWN]
-    return f" at {', called by '.join(outside)}" if outside else ""
+    """The innermost calls outside of the harness: " at case.py:11 in backward, called by case.py:20 in apply".
+
+    Those within libraries are told on the way to the user's code, or of a candidate, which may be a library's. Of the
+    harness alone, and of libraries that it has called, the innermost call of the harness is; if there is none, nothing.
+    """
+    own = [i for i, call in enumerate(calls) if _HARNESS in call.file.parents]
+    calls = calls[: own[-1] + 1] if own else calls  # those further out have started the process
+    outside = [call for call in calls if _HARNESS not in call.file.parents]
+    users = next((i for i, call in enumerate(outside) if not _is_library_s(call)), None)
+    if users is None:
+        shown = outside if outside and is_candidate_s(calls) and not is_oracle_s(calls) else [calls[i] for i in own[:1]]
+    else:
+        shown = outside if users < _SHOWN else outside[users:]
+    return f" at {', called by '.join(map(str, shown[:_SHOWN]))}" if shown else ""
+
+
+def _is_library_s(call: Frame) -> bool:
+    """True of the standard library's and installed packages', and of code without a file, such as "<frozen runpy>"."""
+    return str(call.file).startswith("<") or not _LIBRARIES.isdisjoint(call.file.parents)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
+from multiprocessing import spawn
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from parity_tests import Verdict
@@ -61,3 +64,40 @@ def test_a_failure_names_the_innermost_calls() -> None:
     assert row.failure.replay == "again"
     (wrong,) = row.failure.wrong
     assert wrong.pattern == "crashed (SIGSEGV) at c.py:7 in f, called by case.py:7 in f; all calls: calls.txt"
+
+
+SPAWN = [str(Path(spawn.__file__).with_name(name)) for name in ("process.py", "spawn.py")] + ["<string>"]
+ORACLE, SHRINK = str(HARNESS / "oracle" / "oracle.py"), str(HARNESS / "judging" / "shrink.py")
+CANDIDATE, WORKER = (str(HARNESS / name) for name in ("candidates/torch_candidate.py", "isolation/worker.py"))
+
+
+@pytest.mark.parametrize(
+    ("places", "told"),
+    [
+        ((ORACLE, WORKER, *SPAWN), " at oracle.py:7 in f"),
+        ((np.__file__, ORACLE, SHRINK, WORKER, *SPAWN), " at oracle.py:7 in f"),
+        (("/mine/case.py", ORACLE, WORKER, *SPAWN), " at case.py:7 in f"),
+        ((np.__file__, "/mine/case.py", ORACLE, WORKER, *SPAWN), " at __init__.py:7 in f, called by case.py:7 in f"),
+        ((*[np.__file__] * 9, "/mine/case.py", ORACLE, WORKER, *SPAWN), " at case.py:7 in f"),
+        ((np.__file__, CANDIDATE, ORACLE, WORKER, *SPAWN), " at __init__.py:7 in f"),
+        ((CANDIDATE, WORKER, *SPAWN), " at torch_candidate.py:7 in f"),
+        ((np.__file__, *SPAWN), ""),
+        (SPAWN, ""),
+        ((), ""),
+    ],
+    ids=[
+        "oracle",
+        "oracle in a library",
+        "primal",
+        "primal in a library",
+        "deep",
+        "candidate",
+        "own",
+        "import",
+        "spawn",
+        "none",
+    ],
+)
+def test_calls_that_tell_the_reader_nothing_are_left_out(places: Sequence[str], told: str) -> None:
+    """Those of the start of a process, and of libraries that the harness itself has called."""
+    assert crash.innermost_calls(crash.frames(_trace(*places))) == told
