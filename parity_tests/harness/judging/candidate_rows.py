@@ -72,6 +72,11 @@ def _has_entries(sample: Sample) -> bool:
     return 0 not in sample.sizes.values()
 
 
+def _are_zero(findings: Iterable[Finding]) -> set[bool]:
+    """Whether all numbers of the oracle's are 0, of each result that has been compared."""
+    return {not f.oracle.any() for f in findings if isinstance(f, Comparison)}
+
+
 def _beyond(precision: Precision) -> str:
     return f"all values of the oracle exceed the largest number of {precision.name}, {precision.largest:g}"
 
@@ -121,7 +126,7 @@ class CandidateRows:
                 excused = check.name in (self.candidate.limits or {}) or name in earlier.unshrunk
                 worth_shrinking = self.history.failed.is_news(check.name, check.rests_on, self.precision)
                 row, notes = self.row(check, accepted, worth_shrinking and not excused)
-                powerless = row.reason in (NO_EVIDENCE, self._no_bound) and self.precision.is_short
+                powerless = self._told_nothing(row) and self.precision.is_short
                 if powerless and (other := by_right_code(check)):
                     settled = self.row(other, accepted, worth_shrinking and not excused)
                     row, notes = (row, notes) if settled[0].verdict is Verdict.UNRESOLVED else settled
@@ -143,7 +148,7 @@ class CandidateRows:
             # In a format without its values an operator does not exist; elsewhere it has been judged.
             verdict = Verdict.SKIPPED if elsewhere else Verdict.UNRESOLVED
             return replace(row, verdict=verdict, reason=f"at every sample {_beyond(self.precision)}")
-        if row.reason not in (NO_EVIDENCE, self._no_bound):
+        if not self._told_nothing(row):
             return row
         if check.kernel_sized or (elsewhere and check.name not in check.maps):
             # Other checks compare the same maps, entry by entry and at more samples, and a wider format has compared
@@ -163,7 +168,7 @@ class CandidateRows:
         if inapplicable:
             return replace(row, verdict=Verdict.SKIPPED, reason=inapplicable), []
         outcomes: list[Outcome] = []
-        bounded, log = False, TorchLog()
+        bounded, sizes, log = False, set[bool](), TorchLog()
         for sample in check.chosen(list(cases)):
             with log:
                 outcome = outcome_of(check, self.trial_at(check.name, sample))
@@ -171,12 +176,14 @@ class CandidateRows:
                 outcome = replace(outcome, end=End.EMPTY_REFUSED)
             row = self._with_extent(with_findings(row, outcome.findings), sample, outcome)
             bounded |= any(not isinstance(f, Comparison) or np.isfinite(f.bound).any() for f in outcome.findings)
+            sizes |= _are_zero(outcome.findings)
             telling = outcome.wrong or outcome.suspicions
             outcomes.append(outcome if telling else replace(outcome, findings=()))  # which may be large
             if outcome.is_final:
                 break
         notes = [note for outcome in outcomes if (note := self._note_of(outcome)) is not None]
-        conclusion = verdict_of(Judged(outcomes, row.comparisons, bounded))
+        zero, short = all(sizes) if sizes else None, self.precision.name if self.precision.is_short else ""
+        conclusion = verdict_of(Judged(outcomes, row.comparisons, bounded, zero, short))
         row = replace(self._concluded(row, conclusion), seconds=time.perf_counter() - start)
         decider = conclusion.outcome
         if decider is None or conclusion.verdict not in (Verdict.MISMATCH, Verdict.SUSPECT):
@@ -281,9 +288,8 @@ class CandidateRows:
         what = f"{self.candidate.name} replaced {', '.join(functions)}, put back after each check"
         return [Note(f"{self.plan.spec.name}: {what}", about=("", what))] if functions else []
 
-    @property
-    def _no_bound(self) -> str:
-        return NO_BOUND.format(largest=self.precision.largest)
+    def _told_nothing(self, row: Row) -> bool:
+        return row.reason.startswith(NO_EVIDENCE) or row.reason == NO_BOUND.format(largest=self.precision.largest)
 
     def _concluded(self, row: Row, conclusion: Conclusion) -> Row:
         """A row with its verdict, and the reason for it."""

@@ -9,6 +9,15 @@ from parity_tests.harness.findings import Verdict
 from parity_tests.harness.judging.outcome import End, Outcome
 
 NO_EVIDENCE = "no comparison could tell the candidate from one that returns zeros"
+OF_ZEROS = f"{NO_EVIDENCE}: the oracle's results are 0; give inputs at which they are not (domains of OpSpec)"
+OF_WIDE_BOUNDS = (  # a row of a wide format may have judged the rounding of a short one, as of autocast
+    f"{NO_EVIDENCE}: right code may be off by as much as the results are large; judge at smaller inputs (domains of "
+    "OpSpec)"
+)
+OF_A_SHORT_FORMAT = (
+    f"{NO_EVIDENCE}: in {{short}} right code may be off by as much as the results are large; judge in float32 or "
+    "float64, or at smaller inputs (domains of OpSpec)"
+)
 NO_BOUND = (
     "no result has an error bound: an intermediate of the oracle may exceed the format's largest number, {largest:g}, "
     "or be undefined to rounding; give a primal without it, or leave the format out (OpSpec.dtypes)"
@@ -23,11 +32,15 @@ class Judged:
         outcomes: one for each sample.
         comparisons: the number of entries and properties that could have told a wrong answer.
         bounded: whether anything that was compared has an error bound.
+        zero: whether every number of the oracle's that was compared is 0; None if there is none.
+        short: the name of the format, if it is one of 16 bits.
     """
 
     outcomes: Sequence[Outcome]
     comparisons: int
     bounded: bool
+    zero: bool | None = None
+    short: str = ""
 
     def first(self, holds: Callable[[Outcome], bool]) -> Outcome | None:
         """The first outcome for which a condition holds; None if there is none."""
@@ -40,7 +53,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """A verdict. `outcome`: the one that decides it, if one does; `reason`: why, if none does."""
+    """A verdict. `outcome`: the one that decides it, if one does; `reason`: why, if none does, for `str.format`."""
 
     verdict: Verdict
     outcome: Outcome | None = None
@@ -71,5 +84,15 @@ def verdict_of(judged: Judged) -> Conclusion:
         if outcome is not None:
             return Conclusion(verdict, outcome)
     if judged.comparisons == 0:
-        return Conclusion(Verdict.UNRESOLVED, reason=NO_EVIDENCE if judged.bounded else NO_BOUND)
+        return Conclusion(Verdict.UNRESOLVED, reason=_without_evidence(judged))
     return Conclusion(Verdict.PASS)
+
+
+def _without_evidence(judged: Judged) -> str:
+    if not judged.bounded:
+        return NO_BOUND
+    if judged.zero is None:
+        return NO_EVIDENCE
+    if judged.zero:
+        return OF_ZEROS
+    return OF_A_SHORT_FORMAT.format(short=judged.short) if judged.short else OF_WIDE_BOUNDS

@@ -201,8 +201,27 @@ def test_a_constant_operator_has_nothing_to_compare():
         assert judged(call, spec, "forward").verdict is Verdict.PASS
         row = judged(call, spec, "vjp")
         assert (row.verdict, row.comparisons) == (Verdict.UNRESOLVED, 0)
-        assert row.reason == "no comparison could tell the candidate from one that returns zeros"
+        assert row.reason.endswith(
+            "zeros: the oracle's results are 0; give inputs at which they are not (domains of OpSpec)"
+        )
         assert judged(call, spec, "vjp", limits={"vjp": "a limit is no excuse"}).verdict is Verdict.UNRESOLVED
+
+
+@pytest.mark.parametrize("check", ["forward", "low_precision"])
+def test_a_format_whose_rounding_is_as_large_as_the_results_is_named(check: str) -> None:
+    """In bfloat16 the numbers beside 1000 are 4 apart; in float64 all of them are there."""
+
+    def there_and_back(x):
+        return (x * x + 1000 * x) - 1000 * x
+
+    spec = OpSpec("there_and_back", primal=there_and_back, inputs=(normal(3),))
+    row = judged(there_and_back, spec, check, "bfloat16")
+    assert (row.verdict, row.comparisons) == (Verdict.SKIPPED if check == "low_precision" else Verdict.UNRESOLVED, 0)
+    assert row.reason == (
+        "no comparison could tell the candidate from one that returns zeros: in bfloat16 right code may be off by as "
+        "much as the results are large; judge in float32 or float64, or at smaller inputs (domains of OpSpec)"
+    )
+    assert judged(there_and_back, spec, "forward", "float32").verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize("check", [name for name, check in CHECKS.items() if check.maps and name != "vjp_partial"])

@@ -11,7 +11,15 @@ from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.findings import Fact, Finding, NotApplicable, Suspicion, Verdict
 from parity_tests.harness.judging.outcome import End, Outcome
-from parity_tests.harness.judging.verdicts import NO_BOUND, NO_EVIDENCE, TABLE, Judged, verdict_of
+from parity_tests.harness.judging.verdicts import (
+    NO_BOUND,
+    NO_EVIDENCE,
+    OF_WIDE_BOUNDS,
+    OF_ZEROS,
+    TABLE,
+    Judged,
+    verdict_of,
+)
 
 SUSPICION = Suspicion("x_bar", (), *[cast(Any, None)] * 3)
 RIGHT, WRONG = Fact("x_bar", True, ""), Fact("x_bar", False, "is wrong")
@@ -64,16 +72,18 @@ def test_what_applies_at_one_sample_is_not_skipped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("comparisons", "bounded", "verdict", "reason"),
+    ("judged", "verdict", "reason"),
     [
-        (1, True, Verdict.PASS, ""),
-        (1, False, Verdict.PASS, ""),  # a fact has no bound
-        (0, True, Verdict.UNRESOLVED, NO_EVIDENCE),
-        (0, False, Verdict.UNRESOLVED, NO_BOUND),
+        (Judged([COMPLETE], 1, True), Verdict.PASS, ""),
+        (Judged([COMPLETE], 1, False), Verdict.PASS, ""),  # a fact has no bound
+        (Judged([COMPLETE], 0, True), Verdict.UNRESOLVED, NO_EVIDENCE),
+        (Judged([COMPLETE], 0, True, zero=True), Verdict.UNRESOLVED, OF_ZEROS),
+        (Judged([COMPLETE], 0, True, zero=False), Verdict.UNRESOLVED, OF_WIDE_BOUNDS),
+        (Judged([COMPLETE], 0, False), Verdict.UNRESOLVED, NO_BOUND),
     ],
 )
-def test_without_a_deciding_outcome(comparisons: int, bounded: bool, verdict: Verdict, reason: str) -> None:
-    conclusion = verdict_of(Judged([COMPLETE], comparisons, bounded))
+def test_without_a_deciding_outcome(judged: Judged, verdict: Verdict, reason: str) -> None:
+    conclusion = verdict_of(judged)
     assert (conclusion.verdict, conclusion.reason, conclusion.outcome) == (verdict, reason, None)
 
 
