@@ -10,6 +10,8 @@ import numpy as np
 from parity_tests.harness.diagnosis import diagnosis
 from parity_tests.harness.diagnosis.arguments_in_words import entries, in_words
 from parity_tests.harness.diagnosis.heat_map import heat_map
+from parity_tests.harness.diagnosis.no_gradient import why_zero
+from parity_tests.harness.diagnosis.remark import Remark
 from parity_tests.harness.diagnosis.right_where import right_where
 from parity_tests.harness.diagnosis.rounds_more import rounds_more
 from parity_tests.harness.diagnosis.third_witness import arbitrate
@@ -25,7 +27,8 @@ from parity_tests.harness.trial.trial import Trial
 def explained(row: Row, trial: Trial, findings: list[Finding]) -> Failure:
     """What a failing row found on a trial, with every explanation that fits.
 
-    An explanation that raises leaves a line in the failure's `unexplained`.
+    An explanation that raises leaves a line in the failure's `unexplained`. What to do is told if it is known of each
+    result; else the page of the check has it.
     """
     wrong = [f for f in findings if not f.holds]
     worst: dict[str, Finding] = {}
@@ -34,16 +37,18 @@ def explained(row: Row, trial: Trial, findings: list[Finding]) -> Failure:
     comparisons = [f for f in findings if isinstance(f, Comparison)]
     failure = described(row, trial.sample, list(worst.values()), trial.oracle.spec)
     results = [
-        _recognized(result, finding, trial, comparisons) if isinstance(finding, Comparison) else Explained(result)
+        _recognized(result, finding, trial, comparisons) if isinstance(finding, Comparison) else Explained((result, ""))
         for result, finding in zip(failure.wrong, worst.values(), strict=True)
     ]
+    steps = [step for _, step in (each.value for each in results)]
     right = {f.label: f for f in comparisons if f.label not in worst and f.evidence}
     agrees = tuple(f"{label} ({f.error_over_bound:.2g} of its bound)" for label, f in right.items())
     numbers_differ = any(isinstance(f, Comparison) for f in wrong)  # else there is none to be right about
     judge = explain("the third witness", lambda: arbitrate(row.check, trial) if numbers_differ else None)
     return replace(
         failure,
-        wrong=tuple(result.value for result in results),
+        wrong=tuple(result for result, _ in (each.value for each in results)),
+        to_do="; ".join(dict.fromkeys(steps)) if all(steps) else "",
         agrees=agrees,
         judge=judge.value,
         unexplained=unexplained(Explained(failure, failure.unexplained), *results, judge),
@@ -52,35 +57,32 @@ def explained(row: Row, trial: Trial, findings: list[Finding]) -> Failure:
 
 def _recognized(
     result: WrongResult, finding: Comparison, trial: Trial, comparisons: list[Comparison]
-) -> Explained[WrongResult]:
-    """A wrong result, with which entries are wrong by the values of the arguments, and what it looks like."""
+) -> Explained[tuple[WrongResult, str]]:
+    """A wrong result, with which entries are wrong by the values of the arguments, and what it looks like.
+
+    And what to do about it, if that is known.
+    """
     label = finding.label
     known = explain(f"what {label} looks like", lambda: diagnosis.looks_like(trial, comparisons, finding))
-    looks_like, further = known.value, Explained[str | None](None)
+    looks_like, further = known.value, Explained[Remark | None](None)
     if looks_like == f"{label} = 0":
-        further = explain(f"why {label} is 0", lambda: _not_differentiable(trial))
-        looks_like = f"{looks_like}{further.value or ''}"
+        further = explain(f"why {label} is 0", lambda: why_zero(trial))
+        looks_like = f"{looks_like}: {further.value.text}" if further.value else looks_like
     elif looks_like is None:
-        further = explain(
-            f"where else {label} is right", lambda: rounds_more(trial, finding) or right_where(trial, finding)
-        )
-        looks_like = further.value
+        further = explain(f"where else {label} is right", lambda: _right_elsewhere(trial, finding))
+        looks_like = further.value.text if further.value else None
     pattern = explain(f"the pattern of {label}", lambda: diagnosis.pattern(finding, trial))
     recognized = replace(result, pattern=pattern.value or result.pattern, looks_like=looks_like)
-    return Explained(recognized, unexplained(known, further, pattern))
+    to_do = further.value.to_do if further.value else ""
+    return Explained((recognized, to_do), unexplained(known, further, pattern))
 
 
-def _not_differentiable(trial: Trial) -> str:
-    """Why a gradient is zero, if the reason is that an output does not come from the inputs by any derivative."""
-    if trial.candidate.framework != "torch":
-        return ""
-    outputs = trial.candidate.record(trial.tensors(trial.arguments("forward"))).outputs
-    detached = [name for name, y in zip(trial.oracle.outputs, outputs, strict=True) if y.grad_fn is None]
-    if not detached:
-        return ""
-    names = " and ".join(detached)
-    verb = "has" if len(detached) == 1 else "have"
-    return f": the candidate is not differentiable: {names} {verb} no grad_fn (detached, or computed under no_grad)"
+def _right_elsewhere(trial: Trial, finding: Comparison) -> Remark | None:
+    remark = rounds_more(trial, finding)
+    if remark is not None:
+        return remark
+    text = right_where(trial, finding)
+    return None if text is None else Remark(text)
 
 
 def described(row: Row, sample: Sample, wrong: Sequence[Finding], spec: OpSpec) -> Failure:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from parity_tests.harness.candidates.torch_refusals import Refused
+from parity_tests.harness.diagnosis.remark import Remark
 from parity_tests.harness.findings import Comparison
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import Precision
@@ -18,9 +19,11 @@ from parity_tests.harness.trial.trial import Trial
 # Roundings of the largest entry, about as many as a formula has operations. The verdict does not depend on it: it only
 # keeps the remark from gross errors, which code has that does something else in the narrow format.
 _MODEST = 16
+_IN_FLOAT32 = "Round less: compute in float32, long sums above all, and round each result once"
+_AS_THE_ORACLE = "Use a formula that loses as few digits as the oracle's, or compute in a wider format"
 
 
-def rounds_more(trial: Trial, wrong: Comparison) -> str | None:
+def rounds_more(trial: Trial, wrong: Comparison) -> Remark | None:
     """Say so if the same call shows that an error is rounding.
 
     In a narrow format: if the result is right in the double one, and the error a few roundings of the largest entry.
@@ -40,15 +43,16 @@ def rounds_more(trial: Trial, wrong: Comparison) -> str | None:
     return _in_proportion(trial, wrong, roundings)
 
 
-def _right_in_double(wrong: Comparison, precision: Precision, roundings: float) -> str:
-    return (
+def _right_in_double(wrong: Comparison, precision: Precision, roundings: float) -> Remark:
+    return Remark(
         f"{wrong.label} is right in {precision.double.name} at the same arguments, and here off by at most "
         f"{math.ceil(roundings)} roundings of its largest entry: a formula that equals the oracle's and rounds more in "
-        f"{precision.name}; if that loss is intended, give the formula as {_where_to_give_it(wrong)}"
+        f"{precision.name}; if that loss is intended, give the formula as {_where_to_give_it(wrong)}",
+        _IN_FLOAT32 if precision.is_short else _AS_THE_ORACLE,
     )
 
 
-def _in_proportion(trial: Trial, wrong: Comparison, roundings: float) -> str | None:
+def _in_proportion(trial: Trial, wrong: Comparison, roundings: float) -> Remark | None:
     """What to say of an error that goes with the roundoff, between the double and the single format."""
     precision = trial.precision
     other = precision.single if precision is precision.double else precision.double
@@ -63,14 +67,15 @@ def _in_proportion(trial: Trial, wrong: Comparison, roundings: float) -> str | N
     there = _roundings(again, other.u)
     if not (math.isfinite(roundings) and roundings / ALIKE <= there <= ALIKE * roundings):
         return None
-    return (
+    return Remark(
         f"{wrong.label} is off by {_rounded_up(roundings)} roundings of its largest entry, and in {other.name} by "
         f"{_rounded_up(there)}: the error goes with the roundoff, so the formula equals the oracle's and loses digits "
-        f"that the oracle's does not; if that loss is intended, give the formula as {_where_to_give_it(wrong)}"
+        f"that the oracle's does not; if that loss is intended, give the formula as {_where_to_give_it(wrong)}",
+        _AS_THE_ORACLE,
     )
 
 
-def _noise_about_zero(trial: Trial, wrong: Comparison) -> str | None:
+def _noise_about_zero(trial: Trial, wrong: Comparison) -> Remark | None:
     """What to say where the oracle has exactly 0, and the candidate what rounding leaves of terms that cancel.
 
     A single result may be 0 by chance, so that the largest of several arguments nearby counts.
@@ -89,9 +94,10 @@ def _noise_about_zero(trial: Trial, wrong: Comparison) -> str | None:
     in_double, in_single = most[double] / double.u, most[single] / single.u
     if not (math.isfinite(in_double) and 0 < in_double <= ALIKE * in_single and in_single <= ALIKE * in_double):
         return None
-    return (
+    return Remark(
         f"{wrong.label} is noise of rounding where 0 is exact: nearby up to {most[double]:.2g} in {double.name} and "
-        f"{most[single]:.2g} in {single.name}, as terms that cancel leave it; no wrong derivative is of that size"
+        f"{most[single]:.2g} in {single.name}, as terms that cancel leave it; no wrong derivative is of that size",
+        "Compute what is exactly 0 without terms that cancel",
     )
 
 

@@ -334,7 +334,7 @@ class CandidateRows:
         beyond = all(is_beyond_first_order(o, check.name) for o in failing)
         failure = replace(failure, beyond_first_order=beyond)
         step = explain("what to do", lambda: to_do(check, self.candidate.framework, bool(outcome.wrong)))
-        failure = _with_lines(replace(failure, to_do=step.value or ""), step)
+        failure = _with_lines(replace(failure, to_do=failure.to_do or step.value or ""), step)
         if not shrink:
             return failure
         smaller = self._with_smallest if outcome.wrong else self._with_smallest_sizes

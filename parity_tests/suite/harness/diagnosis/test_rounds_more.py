@@ -45,6 +45,49 @@ def test_a_formula_that_equals_the_oracles(dtype):
     )
 
 
+class SumIn16Bits(torch.autograd.Function):
+    """The sum of n numbers, added up one by one in the format."""
+
+    @staticmethod
+    def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+        ctx.n = len(x)
+        total = torch.zeros((), dtype=x.dtype)
+        for entry in x:
+            total = total + entry
+        return total
+
+    @staticmethod
+    def backward(ctx, y_bar: torch.Tensor) -> torch.Tensor:
+        return y_bar.expand(ctx.n).clone()
+
+
+@pytest.mark.parametrize(
+    ("call", "spec", "dtype", "to_do"),
+    [
+        (
+            SumIn16Bits.apply,
+            OpSpec("sum", primal=jnp.sum, inputs=(np.linspace(0.5, 1.5, 100),)),
+            "bfloat16",
+            "Round less: compute in float32, long sums above all, and round each result once",
+        ),
+        (
+            detour,
+            ADD,
+            "float32",
+            "Use a formula that loses as few digits as the oracle's, or compute in a wider format",
+        ),
+        (lambda x: x + 2, ADD, "float32", "Make both sides compute the same function"),
+    ],
+    ids=["a long sum", "a detour", "another function"],
+)
+def test_what_to_do_about_a_formula_that_rounds_more(call: Callable, spec: OpSpec, dtype: str, to_do: str) -> None:
+    """No other formula, which the page of the check would have; the report says that of a formula that is another."""
+    report = crosscheck(call, spec, checks=["forward"], dtypes=[dtype])
+    (failure,) = report.failures
+    assert failure.to_do == to_do
+    assert f"  to do   {to_do}; gradparity explain forward" in str(report)
+
+
 @pytest.mark.slow
 def test_hypot_by_a_square_root():
     """Its squares underflow where those of `jnp.hypot` are scaled."""

@@ -73,7 +73,7 @@ def test_nothing_is_unexplained_otherwise():
 
 
 def test_the_reason_of_a_gradient_of_zero(monkeypatch):
-    monkeypatch.setattr(failures, "_not_differentiable", _raises)
+    monkeypatch.setattr(failures, "why_zero", _raises)
     report = crosscheck(lambda x: (x * x).detach(), SQUARE, checks=["vjp"], dtypes=["float64"])
     assert report.exit_code == 1
     assert report.failures[0].wrong[0].looks_like == "x_bar = 0"
