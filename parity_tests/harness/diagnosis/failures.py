@@ -66,7 +66,7 @@ def _recognized(
     known = explain(f"what {label} looks like", lambda: diagnosis.looks_like(trial, comparisons, finding))
     looks_like, further = known.value, Explained[Remark | None](None)
     if looks_like == f"{label} = 0":
-        further = explain(f"why {label} is 0", lambda: why_zero(trial))
+        further = explain(f"why {label} is 0", lambda: why_zero(trial, finding))
         looks_like = f"{looks_like}: {further.value.text}" if further.value else looks_like
     elif looks_like is None:
         further = explain(f"where else {label} is right", lambda: _right_elsewhere(trial, finding))
