@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from parity_tests.harness.names import nearest
 
 
 def defaults(start: Path, options: Mapping[str, str]) -> dict[str, Any]:
@@ -44,7 +45,6 @@ def _table(file: Path) -> dict[str, Any] | None:
 
 def _parameter(file: Path, key: str, options: Mapping[str, str]) -> str:
     if key not in options:
-        near = difflib.get_close_matches(key, options, n=1)
-        guess = f" (did you mean {near[0]!r}?)" if near else ""
+        guess = nearest(key, options)
         raise ValueError(f"{file}: [tool.gradparity] has no option {key!r}{guess}; there are {', '.join(options)}")
     return options[key]

@@ -70,12 +70,16 @@ def one_of(kind: str, name: str, known: Sequence[str]) -> str:
         ValueError: it is not; the message has the nearest, and the known ones unless they are too many for a line.
     """
     if name not in known:
-        near = difflib.get_close_matches(str(name), known, n=1)
-        guess = f" (did you mean {near[0]!r}?)" if near else ""
         many = kind == "check"
         listed = "gradparity checks lists them" if many else f"there are {', '.join(known)}"
-        raise ValueError(f"unknown {kind} {name!r}{guess}; {listed}")
+        raise ValueError(f"unknown {kind} {name!r}{nearest(str(name), known)}; {listed}")
     return name
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What somebody may have meant by an unknown name: " (did you mean 'vjp'?)"; empty if nothing is near."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def selected(kind: str, names: Iterable[str], known: Sequence[str]) -> list[str]:

@@ -5,12 +5,13 @@ The oracle never needs them: it runs on the CPU.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import platform
 
 import torch
 from torch._C import _autograd
+
+from parity_tests.harness.names import nearest
 
 
 def check(name: str) -> None:
@@ -28,8 +29,7 @@ def missing(name: str) -> str | None:
     """Return why nothing can be judged on a device, NAME or NAME:INDEX; None where it is available."""
     version, kind = f"PyTorch {torch.__version__}", name.partition(":")[0]
     if kind not in _types():
-        near = difflib.get_close_matches(kind, _types(), n=1)
-        return f"{version} has no such device{f' (did you mean {near[0]!r}?)' if near else ''}"
+        return f"{version} has no such device{nearest(kind, _types())}"
     try:
         index = torch.device(name).index
     except RuntimeError:
