@@ -30,6 +30,7 @@ from parity_tests.harness.numbers.fingerprint import contents
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.numbers.numerics import pinned_jax
 from parity_tests.harness.specs import graph_in_jax
+from parity_tests.harness.specs.call_of_reference import check_call
 from parity_tests.harness.specs.detached import with_detached_gradient
 from parity_tests.harness.specs.domains import REAL, Domain
 from parity_tests.harness.specs.exported import CannotConvert, Exported, exported, quiet_run
@@ -203,6 +204,8 @@ def as_spec(
         if "given_size" in fields:
             fields["given_size"] = [*fields["given_size"], *own]
     spec = OpSpec(name, primal=primal, signature=signature, inputs=inputs, **fields)
+    if not isinstance(reference, torch.nn.Module):
+        check_call(reference, [*map(str, spec.arranged(spec.names))], spec.params)
     output_shapes(spec)  # what cannot be converted is refused before anything is judged
     return _as_it_is_run(spec)
 
@@ -235,6 +238,9 @@ def _described(
     known["domains"] = {**own, **described.domains, **fields.get("domains", {})}
     known["constants"] = [*dict.fromkeys([*described.constants, *fields.get("constants", ())])]
     spec = OpSpec(name, primal, f"{described.signature}->()", input_names=described.names, **known)
+    of_module = isinstance(primal.reference, torch.nn.Module)
+    call = primal.reference.forward if of_module else primal.reference
+    check_call(call, described.names[: len(described.names) - len(parameters)], spec.params, text)
     rules = _least_sizes(spec, primal)
     if rules:
         spec = replace(spec, sizes=", ".join([*([spec.sizes] if spec.sizes else []), *rules]))
@@ -243,10 +249,10 @@ def _described(
     except CannotConvert as error:
         if rules is not None:
             raise
-        raise CannotConvert(
-            f"{error}; it runs at none of the sizes that were tried: if it does at others, say at which, such as "
-            'sizes="h == 100"'
-        ) from error
+        assert spec.parsed is not None
+        axes = spec.parsed.axes
+        where = f': if it does at others, say at which, such as sizes="{axes[-1]} == 100"' if axes else ""
+        raise CannotConvert(f"{error}; it runs at none of the sizes that were tried{where}") from error
     return replace(spec, output_names=fields.get("output_names"))
 
 

@@ -71,7 +71,7 @@ def test_a_convolution_without_padding_is_judged(candidate: Callable, passes: bo
 
 @pytest.mark.slow
 def test_a_reference_that_runs_at_no_usual_size_says_so() -> None:
-    with pytest.raises(CannotConvert, match=r'it runs at none of the sizes that were tried: .* sizes="h == 100"'):
+    with pytest.raises(CannotConvert, match=r'it runs at none of the sizes that were tried: .* sizes="n == 100"'):
         OpSpec.from_torch(lambda x: x.reshape(7919, -1), inputs="x: (n)")
     assert (
         OpSpec.from_torch(lambda x: x.reshape(101, -1), inputs="x: (n)", sizes="n == 303").signature == "(n)->(101,3)"
