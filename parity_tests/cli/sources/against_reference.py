@@ -8,20 +8,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from parity_tests.cli.regular_file import why_no_file
+from parity_tests.cli.regular_file import instead_of, why_no_file
 from parity_tests.cli.sources.apart import Apart
 from parity_tests.cli.sources.parameters import parameters
 from parity_tests.cli.sources.source import FailedCandidate
 from parity_tests.cli.sources.stubs import check_stubs, stubbed
 from parity_tests.harness.isolation.budget import TRIAL_SECONDS
+from parity_tests.harness.names import nearest
 
 if TYPE_CHECKING:
     from parity_tests.harness.candidates.not_built import NotBuilt
     from parity_tests.harness.candidates.torch_candidate import Candidate
     from parity_tests.harness.isolation.messages import Candidates
     from parity_tests.harness.specs.spec import OpSpec
+
+_LISTED = 12  # names of a file
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Named:
         if not colon or not all(part.isidentifier() for part in name.split(".")):
             raise ValueError(f"{text}: write the file and the name in it, such as kernel.py:norm")
         if reason := why_no_file(Path(path)):
-            raise ValueError(f"{path}: {reason}")
+            raise ValueError(f"{path}: {_why_no_module(path) or reason}")
         if not path.endswith(".py"):
             raise ValueError(f"{path}: not a Python file; its name must end in .py")
         return cls(Path(path), name)
@@ -112,7 +116,7 @@ class NamedInTorch:
         return str(self)
 
 
-def _found(place: str, module: object, name: str) -> Callable:
+def _found(place: str, module: ModuleType, name: str) -> Callable:
     """What has this name in a module; a Function stands for its apply, another class for what it makes."""
     import torch
 
@@ -121,7 +125,7 @@ def _found(place: str, module: object, name: str) -> Callable:
     try:
         found = attrgetter(name)(module)
     except AttributeError as error:
-        raise CaseError(f"{place}: has no {name}") from error
+        raise CaseError(f"{place}: has no {name}{_instead_of(name, module)}") from error
     if not isinstance(found, type):
         return found
     if issubclass(found, torch.autograd.Function):
@@ -135,6 +139,17 @@ def _found(place: str, module: object, name: str) -> Callable:
             f"{place}:{name}: is a class, and making one without arguments raises {type(error).__name__}: {error}; "
             f"write made = {found.__name__}(...) into a file of yours, and give that name"
         ) from error
+
+
+def _instead_of(name: str, module: ModuleType) -> str:
+    """What there is of a name like the one that is missing, and what a file defines that could be judged."""
+    within: object = module
+    parts = name.split(".")
+    while len(parts) > 1 and hasattr(within, parts[0]):
+        within, parts = getattr(within, parts[0]), parts[1:]
+    own = [key for key, x in vars(module).items() if callable(x) and getattr(x, "__module__", "") == module.__name__]
+    listed = f"; it defines {', '.join(own)}" if 0 < len(own) <= _LISTED else ""
+    return f"{nearest(parts[0], dir(within))}{listed}"
 
 
 def _reference(text: str) -> Named | NamedInTorch:
@@ -156,11 +171,24 @@ def _is_in_torch(text: str) -> bool:
 
 def _file_of_module(name: str) -> str | None:
     """The file of a module, from the current folder or its `src`; None if it is no name of one."""
+    return next((str(file) for file in _files_of_module(name) if file.is_file()), None)
+
+
+def _files_of_module(name: str) -> Sequence[Path]:
+    """The files that a module of this name may have; none if it is no name of one."""
     parts = name.split(".")
     if name.endswith(".py") or not all(part.isidentifier() for part in parts):
-        return None
-    files = (Path(folder, *parts).with_suffix(".py") for folder in (".", "src"))
-    return next((str(file) for file in files if file.is_file()), None)
+        return ()
+    return tuple(Path(folder, *parts).with_suffix(".py") for folder in (".", "src"))
+
+
+def _why_no_module(name: str) -> str:
+    """Why nothing is found under the name of a module; "" if it is no name of one, or something else is there."""
+    files = _files_of_module(name)
+    if not files or Path(name).exists():
+        return ""
+    near = next((near for file in files if file.parent.is_dir() and (near := instead_of(file))), "")
+    return f"no such file, nor a module {' or '.join(map(str, files))}{near}"
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -130,7 +131,14 @@ def test_no_script_imports_a_file_that_was_run_by_its_path(case: Callable[..., s
     [
         (":right", ":branching", "x: (n,d), w: (d)", "line 47, in branching: torch.export cannot read the reference"),
         (":right", ":nothing", "x: (n,d), w: (d)", "has no nothing"),
-        (":nothing", ":norm", "x: (n,d), w: (d)", "has no nothing"),
+        (
+            ":nothing",
+            ":norm",
+            "x: (n,d), w: (d)",
+            "(did you mean 'branching'?); it defines norm, Right, Wrong, shifted, Norm, ",
+        ),
+        (":Rihgt", ":norm", "x: (n,d), w: (d)", "has no Rihgt (did you mean 'Right'?); it defines norm, Right, "),
+        (":Right.aply", ":norm", "x: (n,d), w: (d)", "has no Right.aply (did you mean 'apply'?); it defines norm, "),
         (":right", ":norm", "x (n,d)", "cannot be read from 'x (n,d)' on"),
         (":right", ":norm", None, "--reference needs the inputs"),
         ("", ":norm", "x: (n,d), w: (d)", "write the file and the name in it"),
@@ -146,11 +154,11 @@ def test_no_script_imports_a_file_that_was_run_by_its_path(case: Callable[..., s
             "x: (n, 4*d), w: (d)",
             'give the axis 4*d a name, such as c, and a rule of sizes, "c == 4*d"',
         ),
-        (":right", "torch:silu", "x: (n,d), w: (d)", "torch: has no silu"),
+        (":right", "torch:silu", "x: (n,d), w: (d)", "torch: has no silu (did you mean 'selu'?)"),
         (":right", "torch.no.such:silu", "x: (n,d), w: (d)", "torch.no.such:silu: No module named 'torch.no'"),
     ],
     ids=[
-        *("control flow", "no reference", "no kernel", "inputs", "no inputs", "no name"),
+        *("control flow", "no reference", "no kernel", "a slip", "a slip within", "inputs", "no inputs", "no name"),
         *("a parenthesis", "a name", "twice", "no keyword", "no axis", "class"),
         *("computed axis", "not in torch", "no module of torch"),
     ],
@@ -242,8 +250,10 @@ def test_a_name_in_a_module(text: str) -> None:
 
 @pytest.mark.usefixtures("package")
 def test_a_module_that_is_not_there() -> None:
-    with pytest.raises(ValueError, match=r"of_kernels\.ops\.other: no such file"):
-        Named.parse("of_kernels.ops.other:f")
+    files = "of_kernels/ops/normal.py or src/of_kernels/ops/normal.py"
+    message = f"of_kernels.ops.normal: no such file, nor a module {files} (did you mean 'norm.py'?)"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        Named.parse("of_kernels.ops.normal:f")
 
 
 @pytest.mark.slow

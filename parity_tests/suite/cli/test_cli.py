@@ -248,6 +248,23 @@ def test_a_file_that_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("kernels/norms.py", "no such file (did you mean 'norm.py'?)"),
+        ("kernles/norm.py", "no such file: there is no folder {}/kernles (did you mean 'kernels'?)"),
+        ("kernels/ops/more/norm.py", "no such file: there is no folder {}/kernels/ops"),
+        ("kernels/norm.py/more.py", "no such file"),
+    ],
+)
+@pytest.mark.parametrize("command", ["check {}", "check {}:f --reference {}:g --inputs x:(n)"])
+def test_a_file_whose_name_is_like_another(tmp_path: Path, command: str, path: str, why: str) -> None:
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "norm.py").touch()
+    result = gradparity(*(argument.format(tmp_path / path) for argument in command.split()))
+    assert (result.exit_code, result.stderr) == (2, f"gradparity: {tmp_path / path}: {why.format(tmp_path)}\n")
+
+
+@pytest.mark.parametrize(
     "command", ["check {}", "check {}:f --reference {}:g --inputs x:(n)", "replay {}", "mutate {}", "captures {}:f"]
 )
 def test_what_is_there_and_is_no_file(tmp_path, command):
