@@ -20,6 +20,7 @@ from parity_tests.harness.diagnosis.explanations import (
     right_to_some_digits,
 )
 from parity_tests.harness.diagnosis.fit import unique_fit
+from parity_tests.harness.diagnosis.remark import Remark
 from parity_tests.harness.diagnosis.what_if import WhatIf
 from parity_tests.harness.findings import Comparison
 from parity_tests.harness.trial.trial import Trial
@@ -31,8 +32,22 @@ def pattern(comparison: Comparison, trial: Trial | None = None) -> str:
 
 
 @np.errstate(all="ignore")  # a bound may be infinite, and what is tried may overflow
-def looks_like(trial: Trial, findings: Sequence[Comparison], wrong: Comparison) -> str | None:
+def looks_like(trial: Trial, findings: Sequence[Comparison], wrong: Comparison) -> Remark | None:
     """What a wrong result is equal to; None if nothing known fits, or more than one explanation."""
+    what_if = None if wrong.call is None else WhatIf(trial, wrong, *wrong.call)
+    text = _equal_to(trial, findings, wrong, what_if)
+    if text is not None:
+        return Remark(text)
+    narrower = what_if.in_lower_precision() if what_if and not np.iscomplexobj(wrong.oracle) else None
+    if narrower is not None:
+        return Remark(
+            narrower, f"Compute in {trial.precision.name}, the format of the inputs, from the first step to the last"
+        )
+    digits = right_to_some_digits(wrong)
+    return None if digits is None else Remark(digits)
+
+
+def _equal_to(trial: Trial, findings: Sequence[Comparison], wrong: Comparison, what_if: WhatIf | None) -> str | None:
     finite = np.isfinite(wrong.candidate)
     if not finite.all():
         text = f"{int((~finite).sum())} entries of {wrong.label} are not finite"
@@ -46,7 +61,6 @@ def looks_like(trial: Trial, findings: Sequence[Comparison], wrong: Comparison) 
         return None
     if not wrong.candidate.any():
         return f"{wrong.label} = 0"
-    what_if = None if wrong.call is None else WhatIf(trial, wrong, *wrong.call)
     if np.iscomplexobj(wrong.oracle):
         families = (
             by_complex_values(wrong, findings, trial.sample.sizes),
@@ -65,8 +79,7 @@ def looks_like(trial: Trial, findings: Sequence[Comparison], wrong: Comparison) 
             return text
     if np.count_nonzero(wrong.wrong) > 1 and not wrong.candidate[wrong.wrong].any():
         return f"the wrong entries of {wrong.label} are 0"
-    narrower = what_if.in_lower_precision() if what_if and not np.iscomplexobj(wrong.oracle) else None
-    return narrower or right_to_some_digits(wrong)
+    return None
 
 
 _PLAIN_FACTORS = {0.5: "half of", 2.0: "twice", -1.0: "minus"}

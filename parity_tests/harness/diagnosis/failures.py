@@ -64,16 +64,17 @@ def _recognized(
     """
     label = finding.label
     known = explain(f"what {label} looks like", lambda: diagnosis.looks_like(trial, comparisons, finding))
-    looks_like, further = known.value, Explained[Remark | None](None)
-    if looks_like == f"{label} = 0":
+    remark, further = known.value, Explained[Remark | None](None)
+    if remark == Remark(f"{label} = 0"):
         further = explain(f"why {label} is 0", lambda: why_zero(trial, finding))
-        looks_like = f"{looks_like}: {further.value.text}" if further.value else looks_like
-    elif looks_like is None:
+        if further.value is not None:
+            remark = replace(further.value, text=f"{label} = 0: {further.value.text}")
+    elif remark is None:
         further = explain(f"where else {label} is right", lambda: _right_elsewhere(trial, finding))
-        looks_like = further.value.text if further.value else None
+        remark = further.value
+    looks_like, to_do = (remark.text, remark.to_do) if remark else (None, "")
     pattern = explain(f"the pattern of {label}", lambda: diagnosis.pattern(finding, trial))
     recognized = replace(result, pattern=pattern.value or result.pattern, looks_like=looks_like)
-    to_do = further.value.to_do if further.value else ""
     return Explained((recognized, to_do), unexplained(known, further, pattern))
 
 
@@ -113,11 +114,16 @@ def smallest_of(failure: Failure, trial: Trial, wrong: Finding) -> Explained[Sma
     if isinstance(wrong, Comparison) and not known:
         looks_like = explain(
             f"what {wrong.label} looks like",
-            lambda: diagnosis.looks_like(trial, [wrong], wrong) or diagnosis.plain_factor(wrong),
+            lambda: _plainly(trial, wrong),
         )
         result = replace(result, looks_like=looks_like.value)
     smallest = Smallest(dict(trial.sample.sizes), entries(trial, wrong), result)
     return Explained(smallest, unexplained(plain, looks_like))
+
+
+def _plainly(trial: Trial, wrong: Comparison) -> str | None:
+    remark = diagnosis.looks_like(trial, [wrong], wrong)
+    return diagnosis.plain_factor(wrong) if remark is None else remark.text
 
 
 def wrong_result(finding: Finding, spec: OpSpec, check: str) -> Explained[WrongResult]:

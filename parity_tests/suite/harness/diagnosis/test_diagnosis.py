@@ -228,6 +228,24 @@ def test_rounded_to_16_bits():
     assert looks(lambda i, w, b, vjp: b[0].bfloat16().to(b[0].dtype), "float32") == text
 
 
+@pytest.mark.parametrize(
+    ("change", "to_do"),
+    [
+        (
+            lambda b: b.float().to(b.dtype),
+            "Compute in float64, the format of the inputs, from the first step to the last",
+        ),
+        (lambda b: b / 2, "Correct the factor or the term that the failure names; where it names none, "),
+    ],
+    ids=["rounded", "a factor"],
+)
+def test_what_to_do_about_a_result_that_was_rounded_on_the_way(change, to_do):
+    """It has no factor or term to be corrected."""
+    failure = judged(_Altered.made(_both, lambda i, w, b, vjp: (change(b[0]), b[1])), BOTH, "vjp").failure
+    assert failure is not None
+    assert failure.to_do.startswith(to_do)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_the_same_is_said_in_a_narrower_format(dtype):
     assert looks(lambda i, w, b, vjp: -b[0], dtype) == "x_bar = -oracle (the sign)"
