@@ -32,14 +32,17 @@ def _none_returned(trial: Trial, wrong: Comparison) -> Remark | None:
     labels = [slot.label for slot in trial.oracle.map(name).results]
     if trial.evaluate(name, args)[labels.index(wrong.label)] is not None:
         return None
+    returned = "the candidate returns None for it"
     if name != "vjp":
-        return Remark("the candidate returns None for it")
+        return Remark(returned)
     of = trial.oracle.inputs[labels.index(wrong.label)]
+    if len(trial.oracle.inputs) == 1:  # nothing would be differentiated without it
+        return Remark(returned, f"Return the gradient of {of}")
     declared = f'constants=["{of}"] of OpSpec'
     if trial.oracle.spec.signature is not None:
         declared = f'"{_written(trial, of)} constant" among the inputs, or {declared}'
     return Remark(
-        f"the candidate returns None for it; an input that has no gradient is declared constant: {declared}",
+        f"{returned}; an input that has no gradient is declared constant: {declared}",
         f"Return the gradient of {of}, or declare {of} constant if it is to have none",
     )
 

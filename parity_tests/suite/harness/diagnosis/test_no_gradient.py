@@ -83,6 +83,13 @@ def test_what_the_failure_says_mends_it() -> None:
     assert crosscheck(Scaled.apply, spec, checks=["forward", "vjp"], dtypes=["float64"]).passed
 
 
+def test_the_only_input_is_not_to_be_declared_constant() -> None:
+    spec = OpSpec.from_torch(_scaled, inputs="x: (n,d) constant, t: (n,d)")
+    failure = _failure(Scaled, spec)
+    assert failure.wrong[0].looks_like == "t_bar = 0: the candidate returns None for it"
+    assert failure.to_do == "Return the gradient of t"
+
+
 def test_zeros_are_not_taken_for_none() -> None:
     failure = _failure(OfZeros, BY_INPUTS)
     assert failure.wrong[0].looks_like == "t_bar = 0"

@@ -137,7 +137,12 @@ def _bump(x: torch.Tensor, by: float = 1e-3) -> torch.Tensor:
         pytest.param(lambda x, y, g, h, a, b: (-3 * a, b), "x_bar = -3 * oracle", id="negative factor"),
         pytest.param(lambda x, y, g, h, a, b: (-a, b), "x_bar = -oracle (the sign)", id="sign"),
         pytest.param(lambda x, y, g, h, a, b: (0 * a, b), "x_bar = 0", id="zero"),
-        pytest.param(lambda x, y, g, h, a, b: (None, b), "x_bar = 0", id="none"),
+        pytest.param(
+            lambda x, y, g, h, a, b: (None, b),
+            "x_bar = 0: the candidate returns None for it; an input that has no gradient is declared constant: "
+            'constants=["x"] of OpSpec',
+            id="none",
+        ),
         pytest.param(lambda x, y, g, h, a, b: (a.T, b), "x_bar = the oracle's, transposed", id="transposed"),
         pytest.param(lambda x, y, g, h, a, b: (b, b), "x_bar = the oracle's y_bar", id="another input's"),
         pytest.param(
