@@ -264,7 +264,8 @@ def attn(q, k, v):
 
     Do not differentiate `jax.vmap(attn)` with neither q nor k mapped, so that the output attn is not mapped either: of
     any `custom_vjp`, JAX (0.10.2) then counts the cotangent of such an output once for every example, and q_bar and
-    k_bar are silently wrong. Map q or k, too (`jnp.broadcast_to`), or take `attn_ad`, which is right.
+    k_bar are silently wrong; JAX 0.12 raises a ValueError. Map q or k, too (`jnp.broadcast_to`), or take `attn_ad`,
+    which is right.
 
     Raises:
         TypeError, ValueError: a wrong type, dtype, rank or size; see `jax_ref._validate`.
