@@ -8,9 +8,8 @@ import sys
 from collections.abc import Iterator
 from typing import NoReturn
 
+from parity_tests.cli.exit_codes import COULD_NOT_RUN
 from parity_tests.cli.interruption import Interruption
-
-COULD_NOT_RUN = 2
 
 
 def main() -> None:

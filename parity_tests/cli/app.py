@@ -18,25 +18,24 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from parity_tests.cli.check_commands import checks, explain
+from parity_tests.cli.commands.checks import checks, explain
+from parity_tests.cli.commands.report import report
+from parity_tests.cli.commands.sweep_and_merge import merge, sweep
 from parity_tests.cli.configuration import defaults
+from parity_tests.cli.exit_codes import COULD_NOT_RUN
 from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.cli.judging_options import OnlyOption, SeedOption, judging_options, names_of
 from parity_tests.cli.options import Options
-from parity_tests.cli.report_command import report
 from parity_tests.cli.report_files import ReportFile, ReportFiles, empty_report
 from parity_tests.cli.sources import SOURCES
 from parity_tests.cli.sources.against_reference import AgainstReference
 from parity_tests.cli.sources.apart import CHECKS as FIRST_ORDER
 from parity_tests.cli.sources.apart import INSIDE, Apart
 from parity_tests.cli.sources.source import Source, SourceCommand
-from parity_tests.cli.sweep_commands import merge, sweep
 from parity_tests.cli.terminal import Output, complain
 from parity_tests.harness.isolation.orphans import Adopted
 from parity_tests.harness.isolation.processes import Pool, cores
 from parity_tests.harness.names import CHECKS, selected
-
-COULD_NOT_RUN = 2
 
 app = typer.Typer(
     help="Judge PyTorch derivatives by an independent JAX oracle.",

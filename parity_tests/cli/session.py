@@ -15,6 +15,7 @@ from rich.live import Live
 
 from parity_tests.cli.arranged import arranged
 from parity_tests.cli.completeness import incomplete
+from parity_tests.cli.exit_codes import COULD_NOT_RUN
 from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.cli.judged_elsewhere import judged_elsewhere
 from parity_tests.cli.last_failed import LastRun, recall, remember
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from parity_tests.harness.isolation.messages import Candidates
     from parity_tests.harness.specs.spec import OpSpec
 
-COULD_NOT_RUN = 2
 
 Rows = Generator[Row | None, None, None]  # None: none yet, look at the clock
 

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parity_tests.cli.exit_codes import COULD_NOT_RUN
 from parity_tests.cli.terminal import Output, complain
 from parity_tests.harness.names import CHECKS, one_of
 
 if TYPE_CHECKING:
     from parity_tests.harness.checks import Check
-
-COULD_NOT_RUN = 2
 
 
 def checks() -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from parity_tests.cli.exit_codes import COULD_NOT_RUN
 from parity_tests.cli.interruption import Interruption
 from parity_tests.cli.report_files import ReportFile, report_files
 from parity_tests.cli.terminal import complain
@@ -15,7 +16,6 @@ from parity_tests.sweep.guard import Limits
 from parity_tests.sweep.lines import ALL_DTYPES, ALL_MODES, DTYPES, MODES, THIRD_ORDER
 from parity_tests.sweep.sharding import Shard
 
-COULD_NOT_RUN = 2
 _LIMITS = Limits()
 
 

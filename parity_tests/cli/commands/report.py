@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parity_tests.cli.exit_codes import COULD_NOT_RUN
 from parity_tests.cli.report_files import ReportFiles, report_files
 from parity_tests.cli.terminal import Output, complain
 
 if TYPE_CHECKING:
     from parity_tests.harness.report.report import Report
-
-COULD_NOT_RUN = 2
 
 
 def report(
