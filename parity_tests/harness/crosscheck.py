@@ -42,7 +42,7 @@ Callables = Callable | AnyCandidate | Mapping[str, Callable | AnyCandidate] | Se
 
 @dataclass(frozen=True)
 class Assertions:
-    """What a run of tests gives to each `assert_parity`.
+    """The options and receivers that a run of tests gives to each `assert_parity`.
 
     Attributes:
         options: of `crosscheck`, where a call does not give them itself.

@@ -77,7 +77,7 @@ def one_of(kind: str, name: str, known: Sequence[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What somebody may have meant by an unknown name: " (did you mean 'vjp'?)"; empty if nothing is near."""
+    """Return a question for the known name nearest to this one: " (did you mean 'vjp'?)"; empty if nothing is near."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
 

@@ -52,7 +52,7 @@ def _asks(node: ast.AST) -> bool:
 
 
 class _Questions:
-    """What was asked.
+    """The questions about a GPU that a candidate has asked.
 
     Attributes:
         asked: has a candidate asked for a GPU?

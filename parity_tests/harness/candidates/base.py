@@ -1,4 +1,4 @@
-"""What every candidate offers, in whatever framework: the maps that the checks call, on tensors.
+"""The interface of a candidate, in whatever framework: the maps that the checks call, on tensors.
 
 A framework is one file with a class that inherits from `AnyCandidate`: it writes `bound`, `named`, `forward` and `vjp`.
 Whatever else it leaves out is refused in its name, which makes a row UNSUPPORTED and no failure.

@@ -1,4 +1,4 @@
-"""What candidates share that keep a function of their framework's arrays with what it is bound to."""
+"""The base class of candidates that keep a function of their framework's arrays with the constants it is bound to."""
 
 from __future__ import annotations
 

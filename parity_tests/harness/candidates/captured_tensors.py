@@ -1,4 +1,4 @@
-"""What a callable uses and is not given: the tensors that require a gradient, which autograd must give; modules."""
+"""Tensors and modules that a callable uses without being given them; of tensors, those that require a gradient."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _numbered(items) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _reached(name: str, item: object) -> Iterator[tuple[str, object]]:
-    """What an object refers to, by names."""
+    """Yield the objects that an object refers to, each with a name."""
     if isinstance(item, torch.nn.Module):
         yield from ((_joined(name, of_module), x) for of_module, x in tensors_of(item).items())
     elif isinstance(item, functools.partial):

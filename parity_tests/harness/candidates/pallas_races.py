@@ -28,7 +28,7 @@ _FOR_GPUS = "jax._src.pallas.mosaic_gpu."
 
 @dataclass
 class Races:
-    """What the detector has noted.
+    """The record of the race detector: whether a kernel ran, and the races that were found.
 
     Attributes:
         ran: whether a Pallas kernel ran at all.

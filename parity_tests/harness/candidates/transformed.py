@@ -1,4 +1,4 @@
-"""What candidates share whose framework makes functions of functions: all maps, of two or three of its transforms."""
+"""The base class of candidates whose framework transforms functions: all maps, by two or three of its transforms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of Triton kernels in Triton's interpreter, on a CPU, does not show."""
+"""The faults of Triton kernels that a run in Triton's interpreter, on a CPU, cannot show."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ ONCE = ", or mark the backward once_differentiable"
 
 
 class Effect(Enum):
-    """What a capture does to second order."""
+    """The effect of a capture on second order."""
 
     FINE = "fine"
     WRONG = "wrong at second order"
@@ -54,7 +54,7 @@ class Capture:
 
 
 def captures(formula: Callable | type[Function]) -> list[Capture]:
-    """What the backward and the jvp of a `torch.autograd.Function` capture, or the closures that a function returns.
+    """Return the captures of a `torch.autograd.Function`'s backward and jvp, or of the closures a function returns.
 
     Args:
         formula: a `torch.autograd.Function`; or a function that returns outputs and closures (its backward, ...), whose

@@ -47,7 +47,7 @@ class Expressions:
         self.memory, self._enter, self._assign = memory, enter, assign
 
     def read(self, e: ast.expr, scope: Scope, discarded: bool = False) -> Values:
-        """What an expression may evaluate to."""
+        """Return the values that an expression may have."""
         match e:
             case ast.Constant() | ast.JoinedStr():
                 return (Value(ast.unparse(e), self.memory.line(e), late=self.memory.late),)

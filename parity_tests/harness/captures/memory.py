@@ -1,4 +1,4 @@
-"""What reading a formula leaves behind: what is saved where, what is written to, what a result depends on."""
+"""The state of reading a formula: the values saved, the values written to, and the values that results depend on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parity_tests.harness.captures.provenance import NOTHING, TYPE_ATTRIBUTES, V
 
 
 class Memory:
-    """What is known of all functions that are read for one formula.
+    """Facts about all functions that are read for one formula.
 
     Attributes:
         late: reading the backward.

@@ -52,7 +52,7 @@ class Unreadable(Exception):
 
 @dataclass(eq=False)
 class Value:
-    """What an expression may evaluate to.
+    """A value that an expression may have, and where it comes from.
 
     Attributes:
         text, line: as it is written, and where.
@@ -182,7 +182,7 @@ def is_pure(obj: Any) -> bool:
 
 
 def find(scope: Scope, name: str) -> Any:
-    """What a name is: values, or an object that exists already."""
+    """Return the meaning of a name in a scope: values, or an object that exists already."""
     return scope.names[name] if name in scope.names else scope.outer(name)
 
 

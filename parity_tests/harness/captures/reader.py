@@ -37,7 +37,7 @@ class Reader:
     # calls
 
     def call(self, function: Callable, args: list[Values]) -> Values:
-        """What a Python function may return.
+        """Return the values that a Python function may return for these arguments.
 
         Raises:
             Unreadable: no source.

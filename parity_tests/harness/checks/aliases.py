@@ -91,7 +91,7 @@ def _one_memory(trial: Trial, i: int, j: int) -> Iterator[Finding]:
 
 
 def _same_apart(trial, name, args, results, where, only=None):
-    """What is found of a map's results, without what differs from the oracle in tensors apart from each other, too."""
+    """Yield the findings on a map's results, without those that also fail in tensors apart from each other."""
     args = args[: len(trial.oracle.map(name).arguments)]
     findings = list(trial.compare(name, args, results, where, only=only))
     if not all(finding.holds for finding in findings):

@@ -25,7 +25,7 @@ def _run(trial):
 
 
 def _placed(trial, name, args, i, label):
-    """What is found with one argument far apart; nothing if it has too few entries."""
+    """Return the findings with the entries of one argument far apart; none if it has too few entries."""
     tensors, count = trial.tensors(args), len(trial.oracle.inputs)
     try:
         placed = far_apart(tensors[i])

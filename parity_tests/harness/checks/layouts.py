@@ -140,7 +140,7 @@ def _laid_out(trial, layout, name, group):
 
 
 def _excused(findings, with_ones):
-    """What is found with NaN between the entries; a convention where ones in their place leave no error."""
+    """Yield the findings with NaN between the entries; a NaN that is right with ones there becomes a convention."""
     right = {f.label: f for f in with_ones if isinstance(f, Comparison) and f.holds}
     for found in findings:
         of_nan = isinstance(found, Comparison) and not np.isfinite(found.candidate[found.wrong]).any()

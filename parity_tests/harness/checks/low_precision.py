@@ -131,13 +131,13 @@ def _evidence(result: RoundedResult) -> int:
 
 
 def _suspected(result: RoundedResult) -> Suspicion | None:
-    """What does not look like rounding, nor like that of right code that subtracts a number of each row first."""
+    """Return the suspicion about a result; None if its error looks like rounding, after a shift of each row or not."""
     suspicion = _suspicion(result)
     return None if suspicion is None or _is_right_after_a_shift(result) else suspicion
 
 
 def _suspicion(result: RoundedResult) -> Suspicion | None:
-    """What does not look like rounding; not what a choice at a kink explains, which is looked for only then."""
+    """Return a suspicion that no choice at a kink explains, or None; kinks are looked for only if there is one."""
     none = np.zeros(result.comparison.oracle.shape, bool)
     if result.has_choice:
         return _suspicion_elsewhere(result, result.jumping)

@@ -42,7 +42,7 @@ def _fact(holds, violation):
 
 
 def _said(trial, solution):
-    """What the process of a solution says of it, after a forward and a backward."""
+    """Yield each sign of a shortcut that the process of a solution reports, after a forward and a backward."""
     args, count = trial.tensors(trial.arguments("vjp")), len(trial.primals)
     before = signs_of(solution)  # of how it was loaded, and of the calls that were made until now
     trial.candidate.vjp(args[:count], args[count:])

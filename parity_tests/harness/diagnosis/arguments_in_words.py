@@ -14,7 +14,7 @@ _LONG = 60  # characters of a parameter
 
 
 def entries(trial: Trial, wrong: Finding | None = None) -> dict[str, str]:
-    """What each argument of a trial is, in words, by its label; what is not there is zero.
+    """Return the arguments of a trial in words, by label; those that are left out are zero.
 
     Where a check puts the inputs elsewhere, at a special point, the arguments of the call whose result is wrong are
     told. Constants are told even if they are zero: a target, an index or a mask of zeros is a choice.
@@ -27,7 +27,7 @@ def entries(trial: Trial, wrong: Finding | None = None) -> dict[str, str]:
 
 
 def in_words(params: Mapping[str, object]) -> dict[str, str]:
-    """What each keyword parameter is, in words; long ones are cut."""
+    """Return the keyword parameters in words, by name; long texts are cut."""
     return {name: _words(x) if isinstance(x, np.ndarray) else _cut(repr(x)) for name, x in params.items()}
 
 

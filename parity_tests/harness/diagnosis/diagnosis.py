@@ -1,4 +1,4 @@
-"""What a wrong result looks like. It is said only where the data fit it, to rounding, and hardly by accident.
+"""Descriptions of a wrong result. One is given only where the data fit it, to rounding, and hardly by accident.
 
 Explanations come in families (`explanations`, `what_if`), the simplest first. Of the first family in which one fits,
 its text is printed, unless another one fits as well: then it is not known which is true, and nothing is said.
@@ -33,7 +33,7 @@ def pattern(comparison: Comparison, trial: Trial | None = None) -> str:
 
 @np.errstate(all="ignore")  # a bound may be infinite, and what is tried may overflow
 def looks_like(trial: Trial, findings: Sequence[Comparison], wrong: Comparison) -> Remark | None:
-    """What a wrong result is equal to; None if nothing known fits, or more than one explanation."""
+    """Return a remark on what a wrong result is equal to; None if nothing known fits, or more than one explanation."""
     what_if = None if wrong.call is None else WhatIf(trial, wrong, *wrong.call)
     text = _equal_to(trial, findings, wrong, what_if)
     if text is not None:

@@ -25,7 +25,7 @@ from parity_tests.harness.trial.trial import Trial
 
 
 def explained(row: Row, trial: Trial, findings: list[Finding]) -> Failure:
-    """What a failing row found on a trial, with every explanation that fits.
+    """Return the failure of a row on a trial, with every explanation that fits.
 
     An explanation that raises leaves a line in the failure's `unexplained`. What to do is told if it is known of each
     result; else the page of the check has it.

@@ -22,7 +22,7 @@ _MOST = 16.0  # powers of ten that one entry can count for: a double has no more
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What a result may be equal to: a text, the values, their error bound.
+    """A possible explanation of a wrong result: a text, the values that it predicts, their error bound.
 
     `bound`: the error of a right computation of these values. `parameters`: how many numbers in them were taken from
     the result itself. `choices`: from how many the explanation was chosen, in powers of ten.
@@ -78,7 +78,7 @@ def log10_power(error: np.ndarray, bound: np.ndarray) -> float:
 
 
 def _powers_of_ten(error: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """What each entry counts for, in ascending order: the chance is the bound over the error."""
+    """Return the powers of ten that each entry counts for, in ascending order: the chance is bound over error."""
     with np.errstate(divide="ignore"):
         return np.sort(np.minimum(np.log10(error / allowed), _MOST))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Remark:
-    """What a wrong result looks like; `to_do`: what to do about it, if the page of the check does not say that."""
+    """A description of a wrong result; `to_do`: what to do about it, if the page of the check does not say that."""
 
     text: str
     to_do: str = ""

@@ -53,7 +53,7 @@ def _right_in_double(wrong: Comparison, precision: Precision, roundings: float) 
 
 
 def _in_proportion(trial: Trial, wrong: Comparison, roundings: float) -> Remark | None:
-    """What to say of an error that goes with the roundoff, between the double and the single format."""
+    """Return a remark if the error is proportional to the roundoff, from the double to the single format; else None."""
     precision = trial.precision
     other = precision.single if precision is precision.double else precision.double
     if other.name not in trial.oracle.spec.formats or not trial.exists_in(other):
@@ -76,7 +76,7 @@ def _in_proportion(trial: Trial, wrong: Comparison, roundings: float) -> Remark 
 
 
 def _noise_about_zero(trial: Trial, wrong: Comparison) -> Remark | None:
-    """What to say where the oracle has exactly 0, and the candidate what rounding leaves of terms that cancel.
+    """Return a remark if the candidate has the rounding noise of terms that cancel where the oracle has exactly 0.
 
     A single result may be 0 by chance, so that the largest of several arguments nearby counts.
     """

@@ -25,7 +25,7 @@ TO_DO = (
 
 
 def suspected(row: Row, trial: Trial, suspicions: Sequence[Suspicion], replay: Callable[[Row], str]) -> Failure:
-    """What a row that is SUSPECT found on a trial."""
+    """Return the failure of a row that is SUSPECT, with its suspicions on a trial."""
     results = [explain(f"the suspicion about {s.label}", lambda s=s: _wrong_result(s)) for s in suspicions]
     again = explain("how to replay it", lambda: replay(row))
     failure = described(row, trial.sample, [], trial.oracle.spec)
@@ -96,7 +96,7 @@ def _worst(suspicion: Suspicion, score: Score) -> tuple[int, ...]:
 
 
 def _reached(suspicion: Suspicion) -> float:
-    """What an entry's error may reach, in units of its size."""
+    """Return the largest error that an entry may have, in units of its size."""
     return MARGIN * max(float(np.abs(run).max()) for run in suspicion.errors.runs) or 1.0
 
 

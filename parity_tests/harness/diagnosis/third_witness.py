@@ -18,7 +18,7 @@ _SHORTEST = 2.0**-10  # of the longest: smaller entries of a direction are left 
 
 
 def arbitrate(name: str, trial: Trial) -> str | None:
-    """Who is right, by the Taylor remainders of both sides' own functions in float64; None where that says nothing."""
+    """Return which side is right, by Taylor remainders of both sides' own functions in float64; None if unknown."""
     if name not in BASES:
         return None
     if trial.oracle.is_surrogate(name):

@@ -1,4 +1,4 @@
-"""What a wrong result may be equal to, by what it comes from: the oracle at other arguments, or without a term."""
+"""Explanations of a wrong result by its origin: the oracle at other arguments, or without a term."""
 
 from __future__ import annotations
 

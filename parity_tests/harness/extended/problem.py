@@ -1,4 +1,4 @@
-"""What a problem forces: its exact results, and how far one rounding of everything that is given moves them."""
+"""Exact results of a problem, and the error that it forces: how far one rounding of everything given moves them."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class _Task:
 
     @property
     def earlier(self) -> Earlier:
-        """What the next process gets to know."""
+        """Return the results of the processes so far, for the next one."""
         return Earlier(dict(self.rows), dict(self.avoided), frozenset(self.unshrunk), dict(self.given_up))
 
 
@@ -92,7 +92,7 @@ class Guarded:
             raise
 
     def remaining(self) -> Iterator[Event]:
-        """What is known once there are no more events.
+        """Yield the rows and notes that are known once there are no more events.
 
         The rows in the order in which one process would have found them, or, if `events` was closed early, those that
         nobody had listened to; and the notes, with one that says where each process was.

@@ -26,7 +26,7 @@ class WorkerError(RuntimeError):
 
 
 class CannotLoad(Exception):
-    """What is to be judged cannot be loaded as it is; the message says why, and what to do about it."""
+    """A spec or its candidates cannot be loaded as they are; the message says why, and what to do about it."""
 
 
 class Work(Protocol):
@@ -60,7 +60,7 @@ class Work(Protocol):
         ...
 
     def plan(self, spec: OpSpec, candidates: Candidates, oracles: Oracles) -> Plan:
-        """What is to be judged."""
+        """Return the plan by which these candidates are judged."""
         ...
 
     def save(self, report: Report) -> None:
@@ -76,7 +76,7 @@ class Surveyable(Work, Protocol):
     """Work that is surveyed before it is carried out."""
 
     def surveyed(self, spec: OpSpec, candidates: Candidates) -> object:
-        """What the run must know beforehand, as plain data.
+        """Return the facts that the run must know beforehand, as plain data.
 
         Raises:
             CannotLoad: it cannot be carried out.

@@ -47,7 +47,7 @@ from parity_tests.harness.trial.trial import Trial
 
 
 class History:
-    """What is known of a candidate from the formats that have been judged.
+    """Facts about a candidate from the formats that have been judged.
 
     Attributes:
         failed: the checks that have failed.
@@ -197,7 +197,7 @@ class CandidateRows:
         return replace(row, failure=replace(failure, log=log.text)), notes
 
     def _unseen(self, check: Check, cases: Sequence[Sample]) -> tuple[str, ...]:
-        """What of the candidate cannot have run on a CPU, as one more call of a map shows, after the check's own.
+        """Return a line if a branch of the candidate cannot have run on a CPU, by one more call after the check's own.
 
         So whatever crashes or hangs has done so in the row of the check.
         """
@@ -322,7 +322,7 @@ class CandidateRows:
         return self.candidate.framework if whose == ITS_FRAMEWORK else whose
 
     def _failure(self, row: Row, check: Check, outcome: Outcome, outcomes: Sequence[Outcome], shrink: bool) -> Failure:
-        """What is wrong at the sample that decides; and at another one, if the candidate raises an exception there."""
+        """Return the failure at the sample that decides, with an exception that the candidate raises at another one."""
         findings = [*outcome.findings, *([raised(outcome, check.name)] if outcome.end is End.RAISED else [])]
         failure = self._diagnosed(row, outcome.trial, findings)
         elsewhere = next((o for o in outcomes if o.end is End.RAISED), outcome)

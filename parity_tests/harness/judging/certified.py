@@ -60,7 +60,7 @@ class Oracles:
         self._before: Oracles | None = None  # of another seed
 
     def certified_oracle(self, kind: Precision) -> CertifiedOracle:
-        """What judges the formats of real numbers (float64), or those of complex ones (complex128).
+        """Return the oracle that judges the formats of real numbers (float64), or those of complex ones (complex128).
 
         Raises:
             OracleError: the primal does not run, does not fit its signature, or is not a function of float64.
@@ -90,7 +90,7 @@ _TO_DO = (
 
 @dataclass(frozen=True)
 class Certificate:
-    """What the witnesses say of one map of an oracle.
+    """The verdict of the witnesses on one map of an oracle.
 
     Attributes:
         row: the verdict.
@@ -374,7 +374,7 @@ def _without_disagreement(row: Row, oracle: Oracle, name: str, special: SpecialP
 
 
 def _remedy(oracle: Oracle) -> str:
-    """What to do where the witnesses disagree for a known reason."""
+    """Return the remedy where the witnesses disagree for a known reason; else an empty text."""
     if oracle.spec.surrogate is None and oracle.stops_gradients:
         return (
             "; the primal has a stop_gradient: name the inputs that go through it only, OpSpec(detached=[...]); if its "

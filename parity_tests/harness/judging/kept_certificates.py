@@ -163,8 +163,8 @@ class KeptCertificates:
                 yield [i, request.name, request.by_autodiff, arguments, self._digest(i, request)]
 
     def _needed(self, name: str) -> Iterator[tuple[int, Request]]:
-        """What the witnesses ask for to certify a map: at each sample the map itself, by its formula and by autodiff,
-        all maps of which it is a derivative, and beside a VJP the JVP of the same order.
+        """Yield the programs that certify a map, each with its oracle's number: at each sample the map, by formula and
+        by autodiff, all maps of which it is a derivative, and beside a VJP the JVP of the same order.
         """
         maps = [name]
         while maps[-1] != "forward":
@@ -281,7 +281,7 @@ def _make_room(where: Path, largest: int) -> None:
 
 @dataclass(frozen=True)
 class _Content:
-    """What `write` writes; of each program the oracle, the map, whether by autodiff, its arguments, and the digest."""
+    """The data in a file; of each program the oracle, the map, whether by autodiff, its arguments, and the digest."""
 
     format: int
     error_over_bound: float

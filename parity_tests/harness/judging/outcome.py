@@ -1,4 +1,4 @@
-"""What one check did on one trial: what it found, and how it ended."""
+"""The outcome of one check on one trial: what it found, and how it ended."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class End(Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a check found on a trial before it ended. `error`: by which exception, if by one."""
+    """The findings of a check on a trial, and how it ended. `error`: the exception that ended it, if one did."""
 
     trial: Trial
     findings: tuple[Finding, ...]

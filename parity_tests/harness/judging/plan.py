@@ -1,4 +1,4 @@
-"""What is to be judged: a spec, candidates, checks, formats, a device and a seed."""
+"""The plan of a run: a spec, candidates, checks, formats, a device and a seed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class LastFailed:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be judged."""
+    """A spec and candidates, and the checks, formats, device and seed by which they are judged."""
 
     spec: OpSpec
     candidates: Sequence[AnyCandidate | NotBuilt]

@@ -1,4 +1,4 @@
-"""What a candidate is compared with, where no `OpSpec` is given: a function of JAX arrays, or one of tensors."""
+"""References to compare a candidate with where no `OpSpec` is given: a function of JAX arrays, or one of tensors."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class Reproducer:
         return _templates().get_template("reproducer.py.jinja").render(facts)
 
     def _facts_of_reference(self) -> dict[str, Any]:
-        """What the template needs to know of a kernel and its reference, if these are in files: file and name."""
+        """Return the template's facts about a kernel and its reference, if these are in files: file and name."""
         reference = self._named("reference")
         if reference is None or self._named("kernel") is None:
             return {"reference": None, "reference_module": False, "judge": "JAX", "judged_by_it": "PyTorch"}
@@ -195,7 +195,7 @@ class Reproducer:
         return file, name
 
     def _facts_of(self, call: Call) -> dict[str, Any]:
-        """What the template needs to know of the map that is called."""
+        """Return the template's facts about the map that is called."""
         oracle = self.trial.oracle
         slots = oracle.map(call.name)
         judged = [

@@ -1,4 +1,4 @@
-"""What a judging process knows of earlier ones that a candidate has ended."""
+"""Results of earlier judging processes that a candidate has ended, for the process that goes on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def key_of(row: Row) -> Key:
 
 @dataclass(frozen=True)
 class Earlier:
-    """What earlier processes have found out about the same plan.
+    """The results of earlier processes on the same plan.
 
     Attributes:
         rows: those that are known; they are not judged again.

@@ -1,4 +1,4 @@
-"""What a row takes over from the findings of a check at one more sample."""
+"""The update of a row by the findings of a check at one more sample."""
 
 from __future__ import annotations
 

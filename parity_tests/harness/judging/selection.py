@@ -1,4 +1,4 @@
-"""What a run consists of, by name: checks, formats, devices; and what a quick run leaves out."""
+"""The selection of a run's checks, formats and samples, and a line on those that a quick run leaves out."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def select_samples(quick: bool) -> Callable[[OpSpec, int], Iterable[Sample]]:
 
 
 def left_out(checks: Sequence[Check], precisions: Sequence[Precision]) -> str:
-    """What a quick run with these checks and formats has not judged, as a line for a report's `skipped`."""
+    """Return a line for a report's `skipped`: all that a quick run with these checks and formats has not judged."""
     named = list(checks) != select_checks(None, quick=True)  # what was asked for leaves nothing out by being quick
     others = "" if named else ", ".join(c.name for c in CHECKS.values() if c not in checks)
     formats = " and ".join(precision.name for precision in precisions)

@@ -87,7 +87,7 @@ def fails_at(
 
 
 def raises_at(spec: OpSpec, trial_at: TrialAt, check: Check, outcome: Outcome, deadline: float) -> Outcome | None:
-    """What the check does at the smallest sizes at which the candidate raises the same exception; numbers may differ.
+    """Return the outcome at the smallest sizes at which the candidate raises the same exception; numbers may differ.
 
     `outcome`: of the trial at which the candidate has raised it.
     """

@@ -26,7 +26,7 @@ NO_BOUND = (
 
 @dataclass(frozen=True)
 class Judged:
-    """What a check did at all of its samples.
+    """The outcomes of a check at all of its samples, and how much they compared.
 
     Attributes:
         outcomes: one for each sample.

@@ -32,7 +32,7 @@ _SCALES = (1.0, 2.0**10, 2.0**-10)
 
 
 class Fate(StrEnum):
-    """What became of a mutant."""
+    """The fate of a mutant under the checks."""
 
     KILLED = "killed"
     SURVIVED = "survived"

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """What a candidate rounds in a 16-bit format. In wider formats, and beyond first order, it says nothing.
+    """The roundings of a candidate in a 16-bit format. It says nothing of wider formats, nor beyond first order.
 
     Attributes:
         inside: "float32" if everything is computed in float32 and each result is rounded to the format once; "format"

@@ -1,4 +1,4 @@
-"""What a candidate leaves behind, and whoever comes after it would compute with: functions and modes."""
+"""Functions and modes that a candidate leaves changed, with which later code would compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What right code may compute in a 16-bit format: bounds under each arithmetic, and runs of the oracle's own program.
+"""The arithmetics of right code in a 16-bit format: bounds under each, and runs of the oracle's own program.
 
 The arithmetics are a ladder, each of which rounds all that the one before rounds, and more:
 
@@ -97,7 +97,7 @@ def _simulated(
 
 
 def terms(oracle: Oracle, name: str, args: Arrays) -> dict[str, list[Term]]:
-    """What each result of a map adds up, by its label; a result that is no sum is a term by itself."""
+    """Return the terms that each result of a map adds up, by its label; a result that is no sum is a term by itself."""
     program, zero = oracle.traced(name, args, by_autodiff=False)
     slots = oracle.map(name).arguments
     present = [(x, slot.label) for x, slot in zip(args, slots, strict=True) if x is not None]

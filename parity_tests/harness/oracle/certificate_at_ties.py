@@ -119,7 +119,7 @@ class _Line:
 
     @property
     def sides(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """What F' takes besides x, and what its results are multiplied by: w and p for a VJP, p and w for a JVP."""
+        """The arguments of F' besides x, and the factors of its results: w and p for a VJP, p and w for a JVP."""
         p, w = list(self.p), list(self.w)
         return (w, p) if ORDERS[self.name][-1] == "vjp" else (p, w)
 

@@ -1,4 +1,4 @@
-"""What it takes to evaluate a program of the oracle with its bounds: how many entries all of its arrays have."""
+"""The cost of evaluating a program of the oracle with its bounds: how many entries all of its arrays have."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class DrawnValues:
         return "the inputs that were given" if given else "the inputs that were drawn"
 
     def remedy(self) -> str:
-        """What to do about it: the domain of an input at which there is none, if one of those by name is such."""
+        """Return a remedy for NaN in the oracle's values: a domain for an input, if a named one leaves no NaN."""
         if any(sample.fixed is not None for _, sample in self.examples):
             return "give inputs at which it has a value"
         for domains in self._choices():

@@ -44,7 +44,7 @@ def and_absent(spec: OpSpec, constants: Mapping[int, object]) -> str:
 
 
 def about_none(spec: OpSpec, called: Map, args: Sequence[object], error: Exception) -> str:
-    """What to say of a formula of the spec that raises where arguments are absent; with all of them it runs."""
+    """Return an error text for a formula of the spec that runs with all arguments, and raises where some are absent."""
     name = called.name
     while (field := _field(spec, name)) is None:
         name = BASES[name]

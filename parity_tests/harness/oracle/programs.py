@@ -14,7 +14,7 @@ Array = tuple[tuple[int, ...], np.dtype]  # its shape and dtype
 
 
 class Request(NamedTuple):
-    """What is traced: a map at arguments of these shapes and dtypes, None where one is absent.
+    """A map to be traced, at arguments of these shapes and dtypes, None where one is absent.
 
     By autodiff of the plain primal, or by the formula that judges.
     """

@@ -1,4 +1,4 @@
-"""What right code loses that shifts its inputs first, where that changes nothing but the rounding.
+"""The error of right code that shifts its inputs first, where that changes nothing but the rounding.
 
 Softmax, sparsemax and losses of logits are the same of x and of x - m, m a number of each row. Kernels subtract the
 largest number first, so that no exponential overflows. This rounds by u |x - m|, and what comes after rounds by the

@@ -27,7 +27,7 @@ Evaluate = Callable[[str, list[np.ndarray]], Arrays]
 
 @dataclass(frozen=True)
 class TaylorTest:
-    """What the remainder F(x + h p) - F(x) - h F'(x) p says of F', in float64, against some weights.
+    """The result of a test of F' by the remainder F(x + h p) - F(x) - h F'(x) p, in float64, against some weights.
 
     Attributes:
         rate: at which the remainder vanishes with h: 2 (or more) for a right derivative, 1 for a wrong one, infinite

@@ -1,4 +1,4 @@
-"""What can say who is right: the shape of a witness, the place at which it speaks, and the door to register one.
+"""The interface of a witness of a derivative, the place at which it is asked, and the function that registers one.
 
 A witness knows a derivative of an operator in a way of its own: by an explicit formula, by autodiff, by the transpose,
 by the values of the function that is differentiated. The oracle has a certificate for a map if all witnesses that can
@@ -63,7 +63,7 @@ class Place:
 
     @functools.cached_property
     def results(self) -> list[Truth]:
-        """What the oracle says, by the formula that judges, with the bounds of its rounding."""
+        """Return the results of the oracle, by the formula that judges, with the bounds of their rounding."""
         return self.oracle.evaluate(self.name, [*self.x, *self.directions], FLOAT64)
 
     @functools.cached_property
@@ -91,7 +91,7 @@ class Witness(Protocol):
 
     @property
     def name(self) -> str:
-        """What a report calls it; no two witnesses share one."""
+        """The name of the witness in a report; no two witnesses share one."""
         ...
 
     def can_judge(self, oracle: Oracle, name: str) -> bool:
@@ -99,7 +99,7 @@ class Witness(Protocol):
         ...
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """What it says of the map at a place where the operator has a value and a derivative.
+        """Yield the findings of the witness about the map, at a place where the operator has a value and a derivative.
 
         A `Comparison` has the oracle's number as its `candidate`, the witness's own as its `oracle`, and as its bound
         all that the rounding and the method of both may explain, so that the same number can judge other candidates.

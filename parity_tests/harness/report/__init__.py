@@ -1,1 +1,1 @@
-"""What a run found, as data, text, HTML and JSON."""
+"""The report of a run, as data, text, HTML and JSON."""

@@ -1,4 +1,4 @@
-"""What does not pass, as the workflow commands by which GitHub Actions annotates a pull request."""
+"""Failures, as the workflow commands by which GitHub Actions annotates a pull request."""
 
 from __future__ import annotations
 

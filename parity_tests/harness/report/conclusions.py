@@ -1,4 +1,4 @@
-"""What a report says of each candidate in one record: verdict, reason, smallest case. For programs that read it."""
+"""The conclusion on each candidate of a report, as one record for programs: verdict, reason, smallest case."""
 
 from __future__ import annotations
 

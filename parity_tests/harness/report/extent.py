@@ -12,7 +12,7 @@ CUDA_MISSING = "device cuda: "  # how the line begins that says why a GPU was no
 
 
 def extent(report: Results, rows: Sequence[Row]) -> dict[str, Any]:
-    """What was looked at of one candidate on one device, for its record in the summary.
+    """Return the extent to which one candidate was judged on one device, for its record in the summary.
 
     "largest" is {"sizes", "numbers"} of the largest sample at which anything was compared, None if nothing was; "cut"
     the numbers judged and given of a problem that is judged at a part of them, None of any other; "given_size" whether
@@ -32,7 +32,7 @@ def extent(report: Results, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def unseen(report: Results, rows: Sequence[Row]) -> Iterator[str]:
-    """What of a candidate cannot have run where these rows were judged."""
+    """Yield lines about code of a candidate that cannot have run where these rows were judged."""
     if any(row.device == "cpu" for row in rows):
         missing = next((line for line in report.skipped if line.startswith(CUDA_MISSING)), None)
         if missing is not None:

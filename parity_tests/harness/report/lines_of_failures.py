@@ -13,7 +13,7 @@ ASKS = ", once the callables that it asks for are filled in"
 
 
 def headline(failure: Failure) -> str:
-    """What is wrong in a few words: "mine disagrees with the oracle"."""
+    """Return the failure in a few words: "mine disagrees with the oracle"."""
     if failure.suspect:
         return f"{failure.candidate} is suspect"
     if failure.candidate == ORACLE:

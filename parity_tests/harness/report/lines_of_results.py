@@ -11,7 +11,7 @@ from parity_tests.harness.report.results import Smallest, WrongResult
 
 
 def result_lines(result: WrongResult) -> Text:
-    """What is wrong with one result, where it is worst, and what it looks like."""
+    """Return the lines about one wrong result: its error, the worst entry, and what it looks like."""
     text = Text()
     text.append(f"  {result.label}", style="bold")
     if result.circumstance:

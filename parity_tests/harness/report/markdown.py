@@ -111,7 +111,7 @@ def _escaped(text: str) -> str:
 
 
 def _begun(match: re.Match[str]) -> str:
-    """What would begin a list at the beginning of a line, so that it does not."""
+    """Return the match escaped, so that it begins no list at the beginning of a line."""
     return match[0] + _NOTHING if match[0].isdigit() else "\\" + match[0]
 
 

@@ -1,4 +1,4 @@
-"""What a run found: rows, failures, the environment; as text, as JSON, as an exception."""
+"""The report of a run: rows, failures, the environment; as text, as JSON, as an exception."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class Report:
         return f"<Report of {ops or 'nothing'}: {verdict_line(self).plain}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the report in HTML, with styles that are nested in a class of their own."""
+        """Return the report in HTML for a notebook, with styles that are nested in a class of their own."""
         return as_fragment(self)
 
     def as_dict(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from parity_tests.harness.report.atomic_file import write_bytes, write_text
 
 @dataclass(frozen=True)
 class ReproducerFiles:
-    """What `reproducer.Reproducer` makes.
+    """The files that `reproducer.Reproducer` makes.
 
     Attributes:
         stem: the name of both files, without what follows the dot.

@@ -1,4 +1,4 @@
-"""What a run found, as plain data: rows, and the diagnosis of each that failed."""
+"""The results of a run, as plain data: rows, and the diagnosis of each that failed."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ Event = Row | Note | NotBuilt | AllRows
 
 
 class Results(Protocol):
-    """What a report shows: the fields of `Report`, which has the faces, too."""
+    """The results that a report shows: the fields of `Report`, without its text, HTML and JSON."""
 
     @property
     def environment(self) -> Mapping[str, Any]: ...

@@ -137,7 +137,7 @@ def details(report: Results, verbose: bool = False) -> Group:
 
 
 def failures(report: Results) -> list[Text]:
-    """What is shown of a report at the least: the failures, and the verdict."""
+    """Return the least that is shown of a report: the failures, and the verdict."""
     return [*first_order.lines(report), *_failure_texts(report.failures), verdict_line(report)]
 
 

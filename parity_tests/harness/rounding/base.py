@@ -1,4 +1,4 @@
-"""What the rules share: the roundings of elementary functions, underflow, and bounds where a result overflows."""
+"""Functions that the rules share: roundings of elementary functions, underflow, and bounds where a result overflows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def capped(y: np.ndarray, e: np.ndarray, precision: Precision) -> np.ndarray:
 
 
 def underflow(y, p):
-    """What a product may lose to underflow."""
+    """Return the error that a product may have by underflow; 0 where it is exactly 0."""
     # A result that is exactly zero in float64 comes from a zero operand, and is exact in every format.
     return p.tiny if np.count_nonzero(y) == np.size(y) else np.where(y == 0, 0.0, p.tiny)
 
@@ -46,7 +46,7 @@ def change(y, low, high):
 
 
 def largest_factor(value: np.ndarray, error: np.ndarray, precision: Precision, limit: float = math.inf) -> np.ndarray:
-    """What a factor adds to the largest partial product, as that is computed: its size, with one rounding, or 1.
+    """Return the factor of an operand in the largest partial product, as computed: its size, with one rounding, or 1.
 
     1 also where it may be anything, or exceeds the limit. See `rounding.products`.
     """

@@ -1,4 +1,4 @@
-"""What rounding may do to booleans and integers that are made of floating-point numbers.
+"""Bounds of booleans and integers that are made of floating-point numbers.
 
 The bound of a boolean is 1 where rounding may change it, and 0 elsewhere; that of an integer is how far it may be off.
 """
@@ -99,7 +99,7 @@ def logic(eqn, x, e, y, p):
 
 
 def _of_integers(name, x, e, y):
-    """What a mask leaves of an integer that rounding may change, if all that it removes are the last bits."""
+    """Return the error of a masked integer that rounding may change; refuse a mask of other bits than the last."""
     if not any(map(np.any, e)):
         return np.zeros(y.shape)
     if name == "and" and not all(map(np.any, e)):

@@ -37,13 +37,13 @@ _DOUBLE = frozenset({_FLOAT64, np.dtype(np.complex128)})
 
 
 class Followed(NamedTuple):
-    """What is known of the variables of a jaxpr beside their values and bounds."""
+    """The sums and products that are known among the variables of a jaxpr, beside their values and bounds."""
 
     sums: Sums
     products: Products
 
     def entering(self, eqn: core.JaxprEqn, jaxpr: core.Jaxpr) -> Followed:
-        """What is known of the arguments of a jaxpr that an equation calls."""
+        """Return the sums and products that are known among the arguments of a jaxpr that an equation calls."""
         return Followed(self.sums.entering(eqn, jaxpr), self.products.entering(eqn, jaxpr))
 
     def leaving(self, eqn: core.JaxprEqn, jaxpr: core.Jaxpr, inner: Followed) -> None:
@@ -176,7 +176,7 @@ class Bounds(Domain[Pair, Step]):
 def _lost(
     step: Step, x: list[np.ndarray], e: list[np.ndarray], y: np.ndarray, precision: Precision, followed: Followed
 ) -> np.ndarray | float:
-    """What the result of an equation may have lost besides what its rule counts."""
+    """Return the error that the result of an equation may have besides the one that its rule counts."""
     lost = followed.products.lost(step, x, e, precision) + followed.sums.lost(step, x, y, precision)
     return _by_logarithm(x[1], y, precision) if step.has_logarithm else lost
 
@@ -198,7 +198,7 @@ def _with(e: np.ndarray, lost: np.ndarray | float, y: np.ndarray, precision: Pre
 
 
 def _by_logarithm(s: np.ndarray, y: np.ndarray, precision: Precision) -> np.ndarray:
-    """What a quotient y = a / s may lose where the program has log s, too, and a right version goes by that.
+    """Return the error that a quotient y = a / s may have where the program has log s, too, and right code uses that.
 
     As log s' = 1 / s does in the derivative of m + log Σ exp(x - m), which is exp(x - m) / s, and which everybody with
     that logarithm at hand computes as exp(x - (m + log s)). The logarithm is stored, and the difference is: each rounds

@@ -1,4 +1,4 @@
-"""What a sum loses that has another sum as a term, and that right code adds up in one go.
+"""The error of a sum that has another sum as a term, where right code adds up both in one go.
 
 `c + a @ b` is one instruction of BLAS (addmm, addmv, a linear layer): its accumulator starts at c, so that all partial
 sums round relative to c, too. Whoever computes a @ b first and adds c at the end rounds relative to c once. Where c is
@@ -34,7 +34,7 @@ _MOST_PENDING = 32
 
 
 class Sizes(NamedTuple):
-    """What the bound of a sum needs to know, entry by entry.
+    """The quantities that the bound of a sum is made of, entry by entry.
 
     A number stands for an array that has it everywhere.
 
@@ -106,7 +106,7 @@ class Sums:
         return None if isinstance(atom, core.Literal) else self._known.get(atom)
 
     def lost(self, step: Step, x: Sequence[np.ndarray], y: np.ndarray, precision: Precision) -> np.ndarray | float:
-        """What the result of an equation may have lost besides what its rule counts; the result is remembered.
+        """Return the error that an equation's result may have besides what its rule counts, and remember the result.
 
         Args:
             step: the equation.
@@ -183,7 +183,7 @@ def _contraction(
     complex_numbers: bool,
     precision: Precision,
 ) -> Sum:
-    """What the rules of `rounding.sums` charge; of a sum of sums, what both of them do."""
+    """Return a contraction, charged as by the rules of `rounding.sums`; a sum of sums is charged for both."""
 
     def summed(*a: np.ndarray) -> np.ndarray:
         return np.asarray(step.evaluate(*a))

@@ -157,7 +157,7 @@ def _limits_of_writing(eqn, operand, updates) -> list[int]:
 
 
 def _to_updates(eqn, of_index: np.ndarray, updates: np.ndarray) -> np.ndarray:
-    """What is known of each index (1 or 0), for each entry of the updates."""
+    """Return an array of the updates' shape that has at each entry the number (1 or 0) of its index."""
     window = eqn.params["dimension_numbers"].update_window_dims
     return np.broadcast_to(np.expand_dims(of_index * 1.0, window), updates.shape)
 

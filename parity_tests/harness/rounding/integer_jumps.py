@@ -28,7 +28,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 def on_every_side(analysed: Callable[[Precision], list[Pair]], precision: Precision) -> list[Pair]:
-    """What an analysis finds, by all choices at the jumps that it comes across; if they are too many, by none."""
+    """Return bounds of an analysis that cover all choices at its jumps; if they are too many, those without choices."""
     jumps = Jumps()
     outputs = analysed(replace(precision, jumps=jumps))
     if not 0 < len(jumps.found) <= _MOST:

@@ -1,4 +1,4 @@
-"""What `rounding` cannot bound, and in which file the record that is missing belongs."""
+"""Exceptions raised where `rounding` has no bound, and the file in which a missing record belongs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What products of many factors lose to underflow, and where they overflow, in whatever order they are multiplied.
+"""The error of products of many factors by underflow, and their overflow, in whatever order they are multiplied.
 
 A product of K factors is rounded K - 1 times. Each rounding is of a partial product, of some factors S, and may lose η,
 the format's `tiny`, which the remaining factors multiply:
@@ -105,7 +105,7 @@ class Products:
     def lost(
         self, step: Step, x: Sequence[np.ndarray], e: Sequence[np.ndarray], precision: Precision
     ) -> np.ndarray | float:
-        """What the result of an equation may have lost besides the one η that its rule counts; it is remembered.
+        """Return the error that an equation's result may have besides the one η of its rule, and remember the result.
 
         Infinite where it may overflow in another order.
         """
@@ -137,7 +137,7 @@ class Products:
 
 
 def _lost(product: Product, x: Sequence[np.ndarray], precision: Precision) -> np.ndarray:
-    """What a product of two operands x, one of which is a product itself, may have lost in another order."""
+    """Return the error that a product of two operands x, one of which is a product, may have in another order."""
     lost = product.roundings * precision.tiny * product.largest
     if np.count_nonzero(x[0]) < x[0].size or np.count_nonzero(x[1]) < x[1].size:
         lost = np.where((x[0] == 0) | (x[1] == 0), 0.0, lost)

@@ -27,7 +27,7 @@ from parity_tests.harness.numbers.formats import Precision
 
 
 class Kind(Flag):
-    """What a primitive is, as far as its numbers go; most are of several kinds, and some of none.
+    """The kinds of a primitive, as far as its numbers go; most are of several kinds, and some of none.
 
     `suite/harness/rounding/test_primitives.py` samples every primitive and verifies what its kinds say.
     """
@@ -93,7 +93,7 @@ BY_MODULUS = ByModulus.BY_MODULUS  # the rule holds for complex numbers, too, wh
 
 
 class Terms(NamedTuple):
-    """What the bound of a sum needs to know of its terms, whose number follows from the shapes.
+    """Functions that count the terms of a sum, for its bound; their number follows from the shapes.
 
     count: (equation, values of the operands) -> how many terms each sum has, at most.
     pairs: (equation, values, that number, precision) -> how many pairs of equal terms, see `rounding.terms`.

@@ -67,7 +67,7 @@ class Magnitudes(Domain[np.ndarray, Step]):
         return np.abs(np.asarray(x))
 
     def apply(self, step: Step, operands: list[np.ndarray]) -> list[np.ndarray]:
-        """What an equation of a recurrence makes of the magnitudes of its operands."""
+        """Return the magnitudes of the results of an equation in a recurrence, from those of its operands."""
         if step.name in _ADDS:
             return [operands[0] + operands[1]]
         if step.name in _SAME_SIZE:

@@ -126,7 +126,7 @@ class Beside:
 
 @dataclass(frozen=True)
 class OfConstants:
-    """What is computed from constants alone, where it meets other numbers; or nothing at all."""
+    """Operands computed from constants alone, rounded where they meet other numbers; nothing if not `rounds`."""
 
     rounds: bool = True
     constants = False

@@ -1,4 +1,4 @@
-"""What the error analysis knows of an equation before it knows any numbers, found once for all runs of a program.
+"""Facts about an equation that the error analysis knows before any numbers, found once for all runs of a program.
 
 A loop runs the same equations in every step, and an operator is judged at dozens of points by the same program. With
 arrays as small as those of most samples, asking an equation takes as long as computing with it.

@@ -157,7 +157,7 @@ class Tape:
         return found
 
     def charged(self, derivatives: Mapping[core.Var, np.ndarray], rows: Sequence[int]) -> list[np.ndarray]:
-        """What all that is rounded adds to what was asked, by these derivatives; `rows`: of each that was asked."""
+        """Return the error that all roundings make in each of the `Asked`, by these derivatives; `rows`: of each."""
         total = np.zeros(sum(rows))
         for x, c in derivatives.items():
             own = self.own[x].ravel()

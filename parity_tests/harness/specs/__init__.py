@@ -1,1 +1,1 @@
-"""What an operator should compute, as data: signature, sizes, domains, and the samples made of them."""
+"""The specification of an operator, as data: signature, sizes, domains, and the samples made of them."""

@@ -205,7 +205,7 @@ def _place(code: CodeType, line: int) -> str:
 
 
 def _why_not(error: BaseException) -> str:
-    """What the reference did that cannot be exported, with the line, and what to write instead."""
+    """Return why the reference cannot be exported, with the line, and what to write instead."""
     line, traceback = "", error.__traceback__
     while traceback is not None:
         if _is_of_the_reference(traceback):

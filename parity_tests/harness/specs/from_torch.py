@@ -129,7 +129,7 @@ class TorchReference:
         return counted.operations
 
     def _without_numbers(self, args: Any, params: Mapping[str, object], counted: Counted) -> Any:
-        """What the function returns of tensors that have shapes only."""
+        """Return the results of the function for tensors that have shapes only."""
         arrays, tree = jax.tree.flatten(args)
         with quiet_run(), FakeTensorMode(allow_non_fake_inputs=True):
             tensors = [torch.empty(jnp.shape(x), dtype=_dtype(x)) for x in arrays]

@@ -91,7 +91,7 @@ def booleans(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _remedy(text: str, place: int) -> str:
-    """What to write instead; an axis that is computed of others needs a name of its own."""
+    """Return a text on what to write instead; an axis that is computed of others needs a name of its own."""
     axes = re.match(r"\s*[^\W\d][\w.]*\s*:\s*\(([^()]*)\)", text[place:])
     computed = next(
         (axis.strip() for axis in (axes[1] if axes else "").split(",") if re.search(r"\w\s*[*+/%-]", axis)), ""

@@ -101,7 +101,7 @@ class Loops:
 
 
 def line(spec: OpSpec, samples: Sequence[Sample]) -> str | None:
-    """What was not tried because the reference unrolls its loops; None if no sample was cut."""
+    """Return a line on the sizes not tried because the reference unrolls its loops; None if no sample was cut."""
     every = [sample for sample in samples if not sample.whole]
     cut = [sample for sample in every if sample.cut_from]
     if not cut:

@@ -242,7 +242,7 @@ def directions(error: np.ndarray, result: np.ndarray, terms: Mapping[str, np.nda
 
 
 def _beside(s: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
-    """What of s is at right angles to y along an axis; 0 where that is no more than rounding."""
+    """Return the part of s that is at right angles to y along an axis; 0 where that is no more than rounding."""
     squares = (y * y).sum(axis, keepdims=True)
     multiple = np.divide((s * y).sum(axis, keepdims=True), squares, out=np.zeros_like(squares), where=squares > 0)
     rest = s - multiple * y

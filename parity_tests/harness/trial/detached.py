@@ -1,4 +1,4 @@
-"""What a candidate's code detaches, or computes under its own `torch.no_grad`: recorded, and held at those values."""
+"""Tensors that a candidate's code detaches, or computes under its own `torch.no_grad`: recorded, and held constant."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def _forced_in_float64(
     labels: Sequence[str],
     precision: Precision,
 ) -> list[np.ndarray]:
-    """What the problem forces at least, as far as float64 can tell, which takes a hundredth of the time.
+    """Return the least error that the problem forces, as far as float64 can tell, which takes a hundredth of the time.
 
     A difference of two results counts as far as the errors of both do not explain it.
     """
@@ -179,12 +179,12 @@ def allowed_by(forced: np.ndarray, exact: np.ndarray, precision: Precision) -> n
 
 
 def _own(exact: np.ndarray, precision: Precision) -> np.ndarray:
-    """What a result may be off besides what the problem forces."""
+    """Return the error that a result may have besides the one that the problem forces."""
     return relative(precision) * np.abs(exact) + TIMES * precision.tiny
 
 
 def _at_least(exact: np.ndarray, known: float | None, precision: Precision) -> np.ndarray:
-    """What a result may be off at least, before it is known what the problem forces; see `losses`."""
+    """Return the error that a result may have at least, before it is known what the problem forces; see `losses`."""
     allowed = TIMES * precision.u * np.abs(exact) + _own(exact, precision)
     if known is None:
         return allowed

@@ -42,7 +42,7 @@ class Layout:
 
 
 def _between(x: torch.Tensor) -> float | int | bool:
-    """What lies between the entries: NaN, or an integer that is an index where the others are."""
+    """Return the number to put between the entries: NaN, or the least integer, which is an index if the others are."""
     return float("nan") if x.is_floating_point() or x.is_complex() else x.min().item()
 
 

@@ -52,7 +52,7 @@ class RoundedResult:
 
     @property
     def runs(self) -> list[np.ndarray]:
-        """What right code computes if every operation is rounded; only the part that is compared."""
+        """The results of right code that rounds every operation; only the part that is compared."""
         return self._compared(right_code(self.oracle, self.name, self.args, self.trial.precision, RUNS))
 
     @property
@@ -63,7 +63,7 @@ class RoundedResult:
 
     @property
     def rounded_once(self) -> list[np.ndarray]:
-        """What float32 inside makes, rounded once: of the program as it is, and with its constants rounded.
+        """The results of float32 inside, rounded once: of the program as it is, and with its constants rounded.
 
         Where they are, or where the candidate has others: as a factor of the result that is off by a rounding.
         """

@@ -166,7 +166,7 @@ def _unshare() -> None:
 
 
 def _mounts(config: Mapping[str, Any]) -> None:
-    """What can be seen, and written: everything but what is hidden, and the solution's own folder."""
+    """Set up the mounts: all read-only but the solution's own folder and /dev/shm, and hidden paths empty."""
     _mount(None, "/", None, _REC | _PRIVATE)
     sockets = _sockets()
     try:

@@ -144,7 +144,7 @@ class Watch:
         return lost
 
     def facts(self) -> dict[str, Any]:
-        """What was seen since the last time."""
+        """Return the signs that were seen since the last time."""
         calls, self._calls[:] = [*dict.fromkeys(self._calls)][:_MOST], []
         lost, self._lost = self._lost, False
         modes = torch._C._len_torch_function_stack() if hasattr(torch._C, "_len_torch_function_stack") else 0
@@ -154,7 +154,7 @@ class Watch:
 
 
 def _settings() -> dict[str, object]:
-    """What a solution leaves as it was, since whoever imports it computes with it, too."""
+    """Return the settings that a solution must leave as they are: the code that imports it computes with them, too."""
     return {"grad_enabled": torch.is_grad_enabled(), "default_dtype": torch.get_default_dtype()}
 
 
@@ -162,7 +162,7 @@ Places = Mapping[str, tuple[type, Mapping[str, object]]]
 
 
 def _snapshot() -> Places:
-    """What stands where, in modules and classes that many use."""
+    """Return the attributes of modules and classes that many use."""
     found: dict[str, tuple[type, Mapping[str, object]]] = {}
     for name, module in list(sys.modules.items()):
         if isinstance(module, types.ModuleType) and name.partition(".")[0] in _LOOKED_AT:
