@@ -246,7 +246,7 @@ def _around(
 
 
 def _rules(oracle: Oracle, name: str, sample: Sample) -> str:
-    """Whose rule it is, as far as the primal's program shows, for a message: " (JAX's rule of hypot)"."""
+    """Return a text on the derivative's rules that the primal's program shows: " (JAX's rule of hypot)"."""
     if oracle.has_formula(name):
         return ""
     program = oracle.program(sample.shapes)

@@ -107,5 +107,5 @@ def _sides(program: core.ClosedJaxpr, primals: Sequence[np.ndarray]) -> list[np.
 
 
 def _crossed(waiting: Mapping[int, np.ndarray], now: Sequence[np.ndarray]) -> list[int]:
-    """Those thresholds that most entries are beyond now."""
+    """Return the indices of the thresholds that most entries have crossed now."""
     return [i for i, side in waiting.items() if np.mean(now[i] != side) > 0.5]

@@ -41,7 +41,7 @@ class Choice:
 
 
 def choices(tape: Tape) -> Iterator[Choice]:
-    """Those of a program that has run."""
+    """Yield the choices of a program that has run."""
     for eqn in tape.jaxpr.eqns:
         for x, y in compared(eqn):
             yield _choice(tape, eqn, x, y)

@@ -162,5 +162,5 @@ def beyond_both(along, error):
 
 
 def before_one(along, error):
-    """That of the inverse hyperbolic cosine: from 1 on towards the left."""
+    """The branch cut of the inverse hyperbolic cosine: from 1 on towards the left."""
     return along - error <= 1

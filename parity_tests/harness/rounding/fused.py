@@ -81,13 +81,13 @@ class Sum:
 
 
 class Sums:
-    """Those among the variables of one jaxpr: what is not known by its variable is a number by itself."""
+    """The sums among the variables of one jaxpr: what is not known by its variable is a number by itself."""
 
     def __init__(self) -> None:
         self._known: dict[core.Var | None, Sum] = {}  # None, which stands for a literal, is no key
 
     def entering(self, eqn: core.JaxprEqn, jaxpr: core.Jaxpr) -> Sums:
-        """Those among the arguments of a jaxpr that an equation calls."""
+        """Return the sums among the arguments of a jaxpr that an equation calls."""
         inner = Sums()
         inner._take(self, eqn.invars, jaxpr.invars)
         return inner

@@ -66,7 +66,7 @@ class LogSum:
 
 @functools.lru_cache(maxsize=1024)
 def log_sums(plan: Plan) -> Mapping[Any, LogSum]:
-    """Those of a program, by their results."""
+    """Return the logarithms of sums of exponentials in a program, by their results."""
     steps = plan.steps
     made = {step.result: step for step in steps if step.plain}
     found = dict[Any, LogSum]()

@@ -77,7 +77,7 @@ class Product:
 
 
 class Products:
-    """Those of one jaxpr: what is not known by its variable is a number by itself.
+    """The products of one jaxpr: what is not known by its variable is a number by itself.
 
     `most`: with how many roundings a product is one as well, since nobody multiplies so many factors in another order.
     """
@@ -87,7 +87,7 @@ class Products:
         self._known: dict[core.Var | None, Product] = {}  # None, which stands for a literal, is no key
 
     def entering(self, eqn: core.JaxprEqn, jaxpr: core.Jaxpr) -> Products:
-        """Those among the arguments of a jaxpr that an equation calls."""
+        """Return the products among the arguments of a jaxpr that an equation calls."""
         inner = Products(self._most)
         inner._take(self, eqn.invars, jaxpr.invars)
         return inner

@@ -58,7 +58,7 @@ class Stored:
         args: Sequence[np.ndarray],
         outputs: Mapping[str, np.ndarray],
     ) -> Stored:
-        """Those of a format's contract: outputs of the operator, and what `checkpoint_name` names in a program."""
+        """Return the stored values of a format's contract: outputs of the operator, and named values of a program."""
         names = p.arithmetic.stored
         values = [x for name, x in outputs.items() if name in names]
 

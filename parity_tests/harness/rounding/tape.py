@@ -130,7 +130,7 @@ class Tape:
         return self.own_of(atom) if isinstance(atom, core.Literal) else self.running[atom]
 
     def derivatives(self, asked: Sequence[Asked]) -> dict[core.Var, np.ndarray]:
-        """Those of all that is asked by each variable, with a first axis for what is asked."""
+        """Return the derivatives of all that is asked by each variable, with a first axis for what is asked."""
         found: dict[core.Var, np.ndarray] = {}
         rows = sum(each.rows for each in asked)
 
