@@ -193,7 +193,7 @@ class AllRows:
 
 
 Event = Row | Note | NotBuilt | AllRows
-"""What judging yields as it becomes known."""
+"""The events that judging yields."""
 
 
 class Results(Protocol):
