@@ -29,8 +29,10 @@ Directions: TypeAlias = tuple[MaybeZero, MaybeZero, MaybeZero, MaybeZero]  # of 
 
 
 class Static(NamedTuple):
-    """What a trace depends on: the scale, whether a query sees only keys up to it, and the size of a block of queries;
-    a block of keys is half as large."""
+    """The constants of a trace: the scale, whether a query sees only the keys up to it, the size of a block of queries.
+
+    A block of keys is half as large.
+    """
 
     scale: float
     is_causal: bool
@@ -104,8 +106,10 @@ def _fold(f: Callable, carry: Any, count: int, size: int) -> tuple[Any, Any]:
 
 
 def _over_queries(static: Static, head: Head, formula: Callable, *directions: Directions) -> Any:
-    """What formula(part, directions...) gives for the part of head and directions in each block; those are shaped like
-    (q, k, v, bias)."""
+    """Apply formula(part, directions...) at each block of queries and join the results.
+
+    Directions are shaped like (q, k, v, bias), and cut into blocks as head is.
+    """
     (n, _), (m, _) = head.q.shape, head.k.shape
     every_key = _Block(0, m)
 
@@ -154,7 +158,7 @@ def _rounded(x: MaybeZero, head: Head) -> MaybeZero:
 
 
 def _over_keys(static: Static, head: Head, formula: Callable) -> tuple[MaybeZero, ...]:
-    """What formula(part, columns) -> (q_bar, k_bar, v_bar, bias_bar) gives for all keys."""
+    """Return (q_bar, k_bar, v_bar, bias_bar) over all keys, from formula(part, columns) at each block of keys."""
     (n, _), (m, _) = head.q.shape, head.k.shape
     every_query = _Block(0, n)
     # A bias that all keys share has a sum for its cotangent, too.

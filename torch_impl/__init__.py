@@ -1,4 +1,4 @@
-"""What stands trial: attn in PyTorch, every way of giving it a derivative. Imports torch, never JAX.
+"""attn in PyTorch, with every way of giving it a derivative: the code that is judged. Imports torch, never JAX.
 
 `attn_native_implicit` is `torch.ops.gradparity.attn_implicit`, `attn_native` is `torch.ops.gradparity.attn`. Touching
 either name compiles (once) and loads both, see `torch_impl.native.build.load`; importing this package does not.

@@ -1,4 +1,4 @@
-"""What `attn` accepts, said once; every violation names the argument, the axis, the sizes and the remedy."""
+"""The checks of `attn`'s arguments; every error names the argument, the axis, the sizes and the remedy."""
 
 from __future__ import annotations
 

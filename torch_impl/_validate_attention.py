@@ -1,4 +1,4 @@
-"""What `dot_product_attention` accepts, said once; an error names the argument, the axis, the sizes and the remedy."""
+"""The checks of `dot_product_attention`'s arguments; errors name the argument, the axis, the sizes and the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several families share: reductions of losses, gathers along an axis, p-norms, VJPs with PyTorch's conjugate."""
+"""Helpers of several families: reductions of losses, gathers along an axis, p-norms, VJPs with PyTorch's conjugate."""
 
 from __future__ import annotations
 

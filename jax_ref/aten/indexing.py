@@ -161,7 +161,7 @@ def scatter_add(self: ArrayLike, dim: int, index: ArrayLike, src: ArrayLike) -> 
 
 
 def _reduced(x: Array, at: tuple, y: Array, reduce: str, include_self: bool) -> Array:
-    """What lies at the places put together with y: "sum", "mean", "prod", "amax", "amin"."""
+    """Return x with y reduced into it at these places: "sum", "mean", "prod", "amax", "amin"."""
     touched = jnp.zeros(x.shape, bool).at[at].set(True)
     counts = jnp.zeros(x.shape, x.dtype).at[at].add(jnp.ones_like(y))
     lowest = -jnp.inf if jnp.issubdtype(x.dtype, jnp.inexact) else jnp.iinfo(x.dtype).min

@@ -176,7 +176,7 @@ def _forward(layout: Layout, q_ref: Ref, k_ref: Ref, v_ref: Ref, output_ref: Ref
 
 
 class Residuals(NamedTuple):
-    """What both backward kernels read: arrays, or references to them; `None` for what is absent.
+    """The operands of both backward kernels: arrays, or references to them; `None` for one that is absent.
 
     Without output_bar v is not read either; without attn a block of it is computed again.
     """

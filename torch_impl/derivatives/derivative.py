@@ -1,4 +1,4 @@
-"""What an entry's formulas give for one call: the gradients of its inputs, the tangents of its outputs."""
+"""The derivatives of one call by an entry's formulas: the gradients of its inputs, the tangents of its outputs."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _check_tangent(entry: Entry, name: str, tangent: Any, of: Any) -> None:
 
 
 def _is_differentiable(entry: Entry, arguments: Mapping[str, Any]) -> bool:
-    """What an entry's own condition says of this call, such as that its result is no integer."""
+    """Return whether this call meets the entry's own condition, such as that its result is no integer."""
     return entry.condition is None or bool(evaluate(parse(entry.condition), arguments))
 
 

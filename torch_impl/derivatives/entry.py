@@ -27,7 +27,7 @@ class Formula:
 
 @dataclass(frozen=True)
 class Entry:
-    """What a derivatives.yaml says of one operator, for one dispatch key.
+    """An entry of derivatives.yaml: the formulas of one operator, for one dispatch key.
 
     `key` is "Default", or the autograd key that the entry is for. `saved_inputs` and `saved_outputs` are the
     expressions that the node keeps for its backward, such as `self` or `self.sym_sizes()`. `view_of` is the schema of
@@ -62,7 +62,7 @@ class Entry:
 
     @property
     def result_names(self) -> tuple[str, ...]:
-        """What formulas call the outputs: their names in the schema, or result, or result0, result1, ..."""
+        """The names of the outputs in formulas: those of the schema, or result, or result0, result1, ..."""
         returns = self.signature.returns
         default = ["result"] if len(returns) == 1 else [f"result{i}" for i in range(len(returns))]
         return tuple(default[i] if r.name is None or self.in_place else r.name for i, r in enumerate(returns))

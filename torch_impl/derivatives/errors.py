@@ -1,4 +1,4 @@
-"""What can be wrong with a formula: its file, its text, or that it cannot be evaluated here."""
+"""The errors of formulas: the file or the text is wrong, or the formula cannot be evaluated here."""
 
 from __future__ import annotations
 

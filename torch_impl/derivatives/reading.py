@@ -268,7 +268,10 @@ def _value(node: yaml.Node) -> Any:
 
 @contextlib.contextmanager
 def _blamed_on(path: Path, line: int, entry: str) -> Iterator[None]:
-    """Whatever goes wrong inside is the fault of this entry. torchgen raises AssertionError, RuntimeError and more."""
+    """Raise any error inside as a `DerivativesFileError` at this entry.
+
+    torchgen raises AssertionError, RuntimeError and more.
+    """
     try:
         yield
     except DerivativesFileError:

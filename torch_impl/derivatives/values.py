@@ -1,4 +1,4 @@
-"""What a formula's values are in Python, where PyTorch's C++ has a type that Python lacks.
+"""The values of formulas in Python, where PyTorch's C++ has a type that Python lacks.
 
 An undefined tensor and an empty optional are `None`; a Scalar is a Python number; an array is a list.
 """

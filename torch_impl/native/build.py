@@ -96,7 +96,7 @@ def library_path(folder: Path = HERE, cflags: Sequence[str] = CFLAGS) -> Path:
 
 
 def toolchain_missing() -> str | None:
-    """What is missing to compile the operators, and how to get it; None if nothing is."""
+    """Return which tool or header is missing to compile the operators, and how to get it; None if none is."""
     if reason := compiler_missing(_compiler()):
         return reason
     with _ninja_on_path():

@@ -32,7 +32,7 @@ class DeclarationError(ValueError):
 
 @dataclass(frozen=True)
 class Declarations:
-    """What the two files say, as torchgen's objects, and where they say it.
+    """The operators, kernels and formulas of the two files as torchgen's objects, and the lines of the entries.
 
     `entry_lines` maps a schema to the line of its entry in derivatives.yaml, `formula_lines` a schema and the names on
     the left of a formula to that formula's line; `complex_names` are the operators whose entry says `complex: True`.
@@ -48,7 +48,7 @@ class Declarations:
     complex_names: frozenset[str]
 
     def blamed_on(self, function: NativeFunction) -> contextlib.AbstractContextManager[None]:
-        """Whatever goes wrong inside is the fault of this operator's entry in derivatives.yaml."""
+        """Raise any error inside as a `DeclarationError` at this operator's entry in derivatives.yaml."""
         return _blamed_on(self.folder / DERIVATIVES, self.entry_lines.get(function.func, 1), str(function.func))
 
 
@@ -207,7 +207,10 @@ def _entries(path: Path, title: str) -> list[_Entry]:
 
 @contextlib.contextmanager
 def _blamed_on(path: Path, line: int, entry: str) -> Iterator[None]:
-    """Whatever goes wrong inside is the fault of this entry. torchgen raises AssertionError, RuntimeError and more."""
+    """Raise any error inside as a `DeclarationError` at this entry.
+
+    torchgen raises AssertionError, RuntimeError and more.
+    """
     try:
         yield
     except DeclarationError:
