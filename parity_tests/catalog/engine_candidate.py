@@ -43,7 +43,7 @@ class EngineCandidate(TransformedCandidate):
 
     @property
     def source(self) -> Callable:
-        """What its author wrote."""
+        """The function as its author wrote it."""
         return self.call
 
     def named(self, name: str, limits: Mapping[str, str] | None) -> EngineCandidate:

@@ -1,4 +1,4 @@
-"""What is judged of all that was found: with `--last-failed` only what did not pass in the last run."""
+"""The work of a run, of all that was found: with `--last-failed` only the rows that did not pass in the last run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parity_tests.cli.run_spec import RunSpec, Survey
 
 
 class Arranged(NamedTuple):
-    """What is judged, once it is known what there is.
+    """The work of a run, now that its sources are surveyed.
 
     Attributes:
         orders: of each source.

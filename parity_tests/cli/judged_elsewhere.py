@@ -1,4 +1,4 @@
-"""What cannot be judged at one kind of a problem's inputs, and is judged at another."""
+"""The rows that cannot be judged at one kind of a problem's inputs, and pass at another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What failed and what passed in the last run of a source, for `--last-failed` and `--failed-first`: a file in a cache.
+"""The rows of a source's last run that failed and that passed, in a cache: for `--last-failed` and `--failed-first`.
 
 A run may end early, or be about other checks: a row that is not known to have passed is judged.
 """
@@ -45,7 +45,7 @@ class LastRun(NamedTuple):
 
 
 def recall(source: Source) -> LastRun:
-    """What is known of the last run; nothing if nothing failed, or if there was no run."""
+    """Return the rows that the cache has of the last run; none if nothing failed, or if there was no run."""
     try:
         kept = read_json(_file(source), "what `gradparity check` has kept of its last run")
         rows = (field(kept, key, list[tuple[str, str, str, str, str]]) for key in ("failed", "passed"))
@@ -92,7 +92,7 @@ def _file(source: Source) -> Path:
 
 
 def _identity(source: Source) -> str:
-    """What stays the same from one run to the next: the file, or what else it takes to find the source again."""
+    """The identity of a source, which no run changes: the file, or all else that it takes to find the source again."""
     place = source.file and os.path.realpath(source.file)
     return json.dumps([type(source).__name__, place or source.origin or source.command("")])
 

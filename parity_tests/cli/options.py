@@ -13,7 +13,7 @@ from parity_tests.harness.names import CHECKS, COSTLY, FORMATS, ON_REQUEST, sele
 
 @dataclass(frozen=True)
 class Options:
-    """What is to be judged, and how.
+    """The choices of a run: its checks, formats and devices, how they are judged, and the files to write.
 
     Attributes:
         start: the folder in which the command was started.

@@ -19,7 +19,7 @@ def why_no_file(path: Path) -> str:
 
 
 def instead_of(path: Path) -> str:
-    """What of a path is not there, if that is a folder, and what is there of a name like it; "" if nothing is."""
+    """Return words on a missing path: the first folder that is not there, and the nearest name; "" without both."""
     missing = next((each for each in (*reversed(path.parents), path) if not each.exists()), path)
     try:
         near = nearest(missing.name, sorted(each.name for each in missing.parent.iterdir()))

@@ -1,4 +1,4 @@
-"""What a run is to judge, by name: plain data, which another process can be given: see `isolation.messages.Work`."""
+"""The work of a run, by name: plain data, which another process can be given: see `isolation.messages.Work`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Survey:
-    """What is known of an order before it is carried out.
+    """The facts of an order before it is carried out.
 
     Attributes:
         environment: see `Report`; of the devices that are there.
@@ -116,7 +116,7 @@ class RunSpec:
         return Oracles(spec, self.device, self.seed, select_samples(self.quick))
 
     def plan(self, spec: OpSpec, candidates: Candidates, oracles: Oracles | None = None) -> Plan:
-        """What is to be judged; by a court that has judged others, if there is one."""
+        """Return the plan of this order; `oracles`: those of an order that was judged before, which are used again."""
         from parity_tests.harness.judging.judge import Plan
         from parity_tests.harness.judging.selection import select_samples
 
@@ -161,7 +161,7 @@ class RunSpec:
         return select_precisions(self.dtypes, spec, self.quick)
 
     def surveyed(self, spec: OpSpec, candidates: Candidates) -> Survey:
-        """What there is to judge.
+        """Return the survey of all orders of the run: its rows, candidates and devices.
 
         Raises:
             CannotLoad: nothing in the formats that are named.
@@ -193,7 +193,7 @@ class RunSpec:
         )
 
     def _protection(self) -> dict[str, str]:
-        """What the environment says of solutions by somebody else; nothing of the user's own code."""
+        """Return the line of the environment on solutions by somebody else; nothing for the user's own code."""
         apart = getattr(self.source, "apart", None)
         if apart is None and not getattr(self.source, "strange", False):
             return {}

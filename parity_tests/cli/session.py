@@ -218,7 +218,7 @@ class Session:
         return present
 
     def _arranged(self, found: Sequence[tuple[Survey, list[RunSpec]]]) -> list[list[RunSpec]]:
-        """What is judged of each source, after a line that says so if it depends on the last run.
+        """Return the work of each source; print a line if it depends on the last run.
 
         Raises:
             CannotLoad: two operators have the same name, and nobody could tell their rows apart.
@@ -342,7 +342,7 @@ class Session:
         return written
 
     def _annotate(self) -> None:
-        """What GitHub Actions shows at the case files."""
+        """Print the annotations that GitHub Actions shows at the case files."""
         files = zip(self._ops, self._sources, strict=False)
         places = {op: os.path.relpath(s.file, self._options.start) for op, s in files if s.file is not None}
         for line in annotations.as_annotations(self._report, places):
@@ -368,7 +368,7 @@ class Session:
 
 @contextlib.contextmanager
 def _oracle_errors() -> Iterator[None]:
-    """What says in this process that the oracle cannot judge, as the processes that judge say it."""
+    """Raise the oracle's errors in this process as a `WorkerError`, in the words of a process that judges."""
     from parity_tests.harness.oracle.oracle import OracleError
     from parity_tests.harness.rounding.missing import NotFloat64
 

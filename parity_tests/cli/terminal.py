@@ -1,4 +1,4 @@
-"""What a command prints: a table or lines, and one line on stderr for what cannot be done."""
+"""The output of a command: a table or lines, and one line on stderr for what cannot be done."""
 
 from __future__ import annotations
 

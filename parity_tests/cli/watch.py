@@ -96,7 +96,7 @@ def _change(before: Stamps, interruption: Interruption) -> list[Path]:
 
 
 def stamps(paths: Iterable[Path]) -> Stamps:
-    """What tells whether a file was written since: time, size and identity; None of one that is not there."""
+    """Return the time, size and identity of each file, which change when it is written; None if it is not there."""
     return {path: _stamp(path) for path in paths}
 
 

@@ -1,4 +1,4 @@
-"""What is expected of each case, and what a report says of it."""
+"""The verdicts that are expected of the cases, and those of a report."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Published:
 
     @property
     def requirements(self) -> list[str]:
-        """What is installed for its case, as pip takes it; its package in the version of the verdict."""
+        """The requirements of its case, as pip takes them: its package in the version of the verdict, and others."""
         return [f"{self.package}=={self.version}", *self.requires]
 
     @property

@@ -33,7 +33,7 @@ _STYLES = {Verdict.AGREES: "green", Verdict.CONVENTION: "cyan", Verdict.UNREACHE
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """What is to be swept, how, and where the results go; see `gradparity sweep --help`.
+    """The operators to sweep, how to judge them, and where the results go; see `gradparity sweep --help`.
 
     `judge` is what judges an operator, see `running.run`.
     """

@@ -56,7 +56,7 @@ class Named:
         return f"{self.path}:{self.name}"
 
     def found_in(self, modules: dict[Path, Any], start: Path, in_package: bool) -> Callable:
-        """What has this name; a file is run once; for `in_package` see `load_module`.
+        """Return the object with this name; a file runs once, kept in `modules`. For `in_package` see `load_module`.
 
         Raises:
             CannotLoad: the file does not run, or has no such name.
@@ -94,7 +94,7 @@ class NamedInTorch:
         return f"{self.module}:{self.name}"
 
     def found_in(self, modules: dict[Path, Any], start: Path, in_package: bool) -> Callable:
-        """What has this name; no file is run.
+        """Return the object of PyTorch with this name; no file is run.
 
         Raises:
             CannotLoad: PyTorch has no such module, or it has no such name.
@@ -117,7 +117,7 @@ class NamedInTorch:
 
 
 def _found(place: str, module: ModuleType, name: str) -> Callable:
-    """What has this name in a module; a Function stands for its apply, another class for what it makes."""
+    """Return the object of a module with this name; for a Function its apply, for another class an instance."""
     import torch
 
     from parity_tests.cli.case_file import CaseError
@@ -142,7 +142,7 @@ def _found(place: str, module: ModuleType, name: str) -> Callable:
 
 
 def _instead_of(name: str, module: ModuleType) -> str:
-    """What there is of a name like the one that is missing, and what a file defines that could be judged."""
+    """Return the end of an error about a missing name: the nearest name, and the callables that the file defines."""
     within: object = module
     parts = name.split(".")
     while len(parts) > 1 and hasattr(within, parts[0]):

@@ -96,7 +96,7 @@ def case_file(
         ),
     ] = False,
 ) -> Sequence[CaseFile | AgainstReference]:
-    """What files define, or a kernel beside its reference.
+    """Return the sources of these case files, or of a kernel beside its reference.
 
     Raises:
         ValueError: there is no such file, or it is not a Python file, or options are missing.

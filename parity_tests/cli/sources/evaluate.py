@@ -39,7 +39,7 @@ def solutions(
         bool, typer.Option("--given-only", help="Judge at get_inputs(), or PyTorch's samples, and at no other sizes.")
     ] = False,
 ) -> Solutions:
-    """What is to be evaluated.
+    """Return the solutions to evaluate, one for each kind of inputs, or for each operator and call.
 
     Raises:
         ValueError: a file or a folder is missing, or both forms are given.

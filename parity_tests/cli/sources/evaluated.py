@@ -1,4 +1,4 @@
-"""What the evaluators' forms share: a callable that knows what it was made of, and a place for what is not judged."""
+"""Common parts of the evaluators' forms: a callable that knows its module, and the spec of a solution not built."""
 
 from __future__ import annotations
 

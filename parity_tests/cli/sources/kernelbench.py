@@ -310,7 +310,7 @@ class Problem:
 
 
 def _seeded(make: Callable[[], Any]) -> Any:
-    """What is made after KernelBench's seed, with PyTorch's random numbers left where they were."""
+    """Return the result of `make` after KernelBench's seed, and leave PyTorch's random numbers where they were."""
     import torch
 
     with torch.random.fork_rng(devices=[]):
@@ -332,7 +332,7 @@ def _listing(get_inputs: Callable[[], Any]) -> Callable[[], Sequence[Any]]:
 
 
 def _inputs(get_inputs: Callable[[], Sequence[Any]]) -> Sequence[Any]:
-    """What a problem's `get_inputs` returns; tensors without numbers if there would be too many."""
+    """Return the inputs of a problem's `get_inputs`; tensors without numbers if there would be too many."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 

@@ -38,7 +38,7 @@ class Source(Hashable, Protocol):
 
     @property
     def origin(self) -> Mapping[str, str] | None:
-        """What else `SourceCommand.of_failure` needs to make the source again; None if `file` and names are enough."""
+        """The strings from which `SourceCommand.of_failure` makes the source; None if `file` and names are enough."""
         ...
 
     def load(self) -> tuple[OpSpec, Candidates]:
@@ -55,7 +55,7 @@ class Source(Hashable, Protocol):
 
 
 class OneCandidate:
-    """What those sources share that have one candidate, of a fixed name, and need more than one file to find it."""
+    """Common parts of sources with one candidate, of a fixed name, that need more than one file to find it."""
 
     strange: ClassVar[bool] = True  # is the candidate somebody else's?
     candidate_name: ClassVar[str]
@@ -67,7 +67,7 @@ class OneCandidate:
 
     @property
     def at_other_inputs(self) -> Hashable:
-        """What sources have in common that judge one candidate at different inputs; None if there is but one."""
+        """A key that sources share that judge one candidate at different inputs; None if there is but one."""
         return None
 
     @property
@@ -78,7 +78,7 @@ class OneCandidate:
 
 @dataclass(frozen=True)
 class FailedCandidate:
-    """What the file of a failure says about where the candidate came from; anybody may have written that file.
+    """A candidate as the file of a failure describes it; anybody may have written that file.
 
     Attributes:
         path: the file of the failure, for messages.
