@@ -71,7 +71,7 @@ def _call(name: str, args: Arguments, kwargs: Mapping[str, Any]) -> RecordedCall
 
 
 def _differentiated(call: RecordedCall, wanted: frozenset[str]) -> list[RecordedCall]:
-    """What differentiating a call twice calls."""
+    """Return the calls of wanted operators that PyTorch makes while a call is differentiated twice."""
     arguments = {key: as_torch(value) for key, value in call.arguments.items()}
     inputs = [x for x in tree_leaves(arguments) if isinstance(x, torch.Tensor) and x.dtype.is_floating_point]
     inputs += [x for x in tree_leaves(arguments) if isinstance(x, torch.Tensor) and x.dtype.is_complex]

@@ -64,7 +64,7 @@ def wanted() -> frozenset[str]:
 
 
 def units() -> list[tuple[str, str]]:
-    """What there is to record, in independent pieces: the arguments of `record_opinfo`."""
+    """Return all recordings that can be made, in independent pieces: the arguments of `record_opinfo`."""
     return [(name, dtype) for name in opinfo_names() for dtype in DTYPES if dtype in opinfo_dtypes(name)]
 
 

@@ -28,7 +28,7 @@ _KINK = 0.75  # a slope that halves with the step is a second derivative; one th
 
 @dataclass(frozen=True)
 class Disagreement:
-    """What is wrong with a function on a call: of what kind, "values", "JVP" or "VJP", and in words."""
+    """A way in which a function is wrong on a call: its kind, "values", "JVP" or "VJP", and a sentence."""
 
     kind: str
     text: str
@@ -86,7 +86,7 @@ def _of_its_numbers(
 
 
 def _of_integers(value: Any) -> Any:
-    """What a function is compiled with: the arrays of integers and masks of a call."""
+    """Return the arrays of integers and masks in a value, as bytes: constants of the compiled function of a call."""
     if isinstance(value, np.ndarray):
         return None if value.dtype.kind in "fc" else value.tobytes()
     if isinstance(value, Mapping):

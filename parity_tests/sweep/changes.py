@@ -1,4 +1,4 @@
-"""What differs between two sweeps, and between a sweep and the discrepancies that are expected of it."""
+"""The differences between two sweeps, and between a sweep and the discrepancies that are expected of it."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def changes(before: Iterable[Line], after: Iterable[Line]) -> list[Change]:
 
 
 def compared(before: Path, after: Path) -> list[Change]:
-    """What differs between two files; if one has discrepancies only, only these are compared.
+    """Return the differences between two files; if one has discrepancies only, only these are compared.
 
     Raises:
         OSError: one cannot be read.

@@ -291,7 +291,7 @@ class Comparison:
         )
 
     def _ruling(self, mode: str, path: Path, p: float, j: float, largest: float) -> tuple[Slopes, Verdict, str]:
-        """What the witnesses say: extended precision or, where it cannot tell, the values of both frameworks."""
+        """Return the ruling by extended precision or, where that cannot tell, by the values of both frameworks."""
         part, is_first = MOST_OF_THE_DIGITS if self.entrywise else HALF_OF_THE_DIGITS, mode in _FIRST_ORDER
         if (slopes := self._in_hundreds_of_bits(mode, path)) is not None:
             verdict, reason = decided(p, j, slopes, largest, path.scale, part, is_first)

@@ -151,7 +151,7 @@ def accused_by_both(first: Verdict, second: Verdict) -> Verdict:
 
 
 def _digits(off: Mapping[str, float], slopes: Slopes, size: float) -> tuple[Verdict, str]:
-    """Who loses digits."""
+    """Return the verdict on lost digits, and a reason that names each side that loses them and how many it has."""
     allowed = MOST_OF_THE_DIGITS * size + 2 * slopes.error + _UNDERFLOWS
     described = [
         f"{name} has {max(0, math.floor(-math.log10(d / size))) if size else 0} digits"

@@ -168,7 +168,7 @@ def _agree_nearby(
 
 
 def _reference(call: RecordedCall, number: int, place: tuple[int, ...]) -> Any:
-    """What the reference in JAX has at a place; None if there is none, or it refuses."""
+    """Return the number that the reference in JAX has at a place; None if there is no reference, or it refuses."""
     for name in (call.name, call.name.partition(".")[0]):
         if name in aten.OPERATORS:
             with contextlib.suppress(*_REFUSALS):

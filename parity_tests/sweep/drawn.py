@@ -29,7 +29,7 @@ def seeded(operator: Callable[..., Any], **arguments: Any) -> Any:
 
 
 def _constant(results: Sequence[Any], **_: Any) -> jax.Array:
-    """What was drawn: it takes the place of self, or changes with a probability or a rate in jumps only."""
+    """The numbers that were drawn: they replace self, or change with a probability or a rate in jumps only."""
     return jnp.asarray(results[0])
 
 

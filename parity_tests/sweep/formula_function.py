@@ -18,7 +18,7 @@ from torch_impl import derivatives
 
 @contextmanager
 def _refusals_of_operators() -> Iterator[None]:
-    """What PyTorch lacks is lacking in a formula that calls it: its words are PyTorch's, not the evaluation's."""
+    """Raise PyTorch's own refusal of an operator that a formula calls, in place of the evaluation's error."""
     try:
         yield
     except derivatives.EvaluationError as error:

@@ -46,7 +46,7 @@ class Formulas:
         self._results: list[Any] = self._returned(given)
 
     def _returned(self, given: Mapping[str, Any]) -> list[Any]:
-        """What the operator returned, one for each return of the schema."""
+        """The operator's results, one for each return of the schema; recomputed where invariants are compared."""
         if self._invariants is not None:
             return [as_torch(y) for y in results_of(self._case.call.name, given) or ()]
         flat = [as_torch(y) for y in self._case.call.results]

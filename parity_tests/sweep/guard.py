@@ -47,7 +47,7 @@ class NoPebble(ImportError):
 
 @dataclass(frozen=True)
 class Limits:
-    """What the judgement of one operator may take.
+    """The limits of time and memory for judging one operator.
 
     Attributes:
         seconds: of CPU time; of time on the clock it may take four times as many.
@@ -85,7 +85,7 @@ class Request:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a child says: the lines, or why there are none; and how much memory it holds, in bytes."""
+    """The answer of a child: the lines, or why there are none; and how much memory it holds, in bytes."""
 
     lines: list[Line]
     error: str
@@ -293,7 +293,7 @@ def _checked(lines: list[Line], request: Request) -> list[Line]:
 
 
 def _described(problem: BaseException) -> str:
-    """What has been raised, and where, in a line."""
+    """Return an exception in a line: its type, its message's first line, and the file and line that raised it."""
     traceback = problem.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next

@@ -1,4 +1,4 @@
-"""What is compared of operators that leave a choice open: signs, phases and orders of vectors; and what is not."""
+"""Invariants of results whose signs, phases or orders of vectors are a choice, and results that are not compared."""
 
 from __future__ import annotations
 

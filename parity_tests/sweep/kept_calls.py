@@ -1,4 +1,4 @@
-"""What was recorded of an OpInfo, kept from one run to the next in a file of arrays and JSON.
+"""The recorded calls of an OpInfo, kept from one run to the next in a file of arrays and JSON.
 
 The files lie in the folder of JAX's compilation cache or, if there is none, in the user's. What a recording depends on
 is in the name of their folder: the versions of PyTorch and NumPy, the recording code, and the operators that are looked

@@ -1,4 +1,4 @@
-"""What the sweep says of one derivative of an operator: a line, as plain data."""
+"""The lines of a sweep, as plain data: each is the verdict on one derivative of an operator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALL_DTYPES = (*DTYPES, *LOW_DTYPES)
 
 
 class Verdict(enum.StrEnum):
-    """What came of the comparison of PyTorch's derivative with JAX's, from the best to the worst."""
+    """The result of comparing PyTorch's derivative with JAX's, from the best to the worst."""
 
     AGREES = "agrees"
     CONVENTION = "convention"  # the function has no derivative there, and the frameworks choose differently
@@ -95,7 +95,7 @@ class Line:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What identifies the line in every run of the sweep."""
+        """The key of the line, the same in every run of the sweep."""
         return self.operator, self.mode, self.of, self.dtype
 
     def as_json(self) -> dict[str, Any]:

@@ -180,7 +180,7 @@ class LowPrecision:
         return f"PyTorch has {have} of {whole} digits: {why}"
 
     def _of_the_problem(self, mode: str, arguments: Arrays, index: int, right: np.ndarray) -> np.ndarray:
-        """What the reference moves by, and what rounding errors its program may have."""
+        """Return the error the problem explains, by entry: `_ROOM` times the reference's movement, or its bound."""
         rng, moved = np.random.default_rng(0), np.zeros(right.shape)
         for _ in range(_DRAWS):
             near = [x * (1 + 2 * self.format.u * rng.uniform(-1, 1, x.shape)) for x in arguments]
@@ -197,7 +197,7 @@ class LowPrecision:
         return np.where(np.isfinite(bound), bound, 0.0)
 
     def _of_the_formula(self, mode: str, arguments: Arrays, index: int, right: np.ndarray) -> np.ndarray:
-        """What PyTorch's derivative moves by where its operations round at random; NaN where one is not finite."""
+        """Return how far PyTorch's derivative moves if its operations round at random; NaN if it is not finite."""
         moved = np.zeros(right.shape)
         for seed in range(_DRAWS):
             with RandomRounding(self.dtype, self.format.u, seed):

@@ -1,4 +1,4 @@
-"""What the sweep says of an operator whose formulas have a planted mistake, one at a time.
+"""The lines of the sweep for an operator whose formulas have a planted mistake, one at a time.
 
 A mistake is judged as PyTorch's own derivatives are, in first order, at the same calls; only that the derivative is the
 text of the formula, evaluated. JAX's side of a call serves all mistakes, and a mistake is let go once it is convicted.
@@ -87,7 +87,7 @@ class _Convicted(Exception):
 
 
 class _UntilConvicted(Tally):
-    """What came of a mistake so far."""
+    """The tally of a mistake; it raises at the first verdict that PyTorch is wrong."""
 
     def found(self, verdict: Verdict, reason: str, finding: Callable[[], Finding]) -> None:
         """Note the verdict on a number.
@@ -124,7 +124,7 @@ class _Place:
         return cls(case, formulas, right, jax, right)
 
     def pytorch(self, mode: str, arguments: Sequence[np.ndarray | torch.Tensor]) -> Arrays:
-        """What they say with the mistake, where they say what JAX does as they stand; elsewhere JAX's."""
+        """The numbers of the formulas with the mistake, where those without it agree with JAX's; JAX's elsewhere."""
         plain = [x.numpy() if isinstance(x, torch.Tensor) else x for x in arguments]
         others = zip(self.planted(mode, arguments), self.right(mode, plain), self.jax(mode, plain), strict=True)
         return [np.where(_differs(right, j), j, wrong) for wrong, right, j in others]
@@ -205,7 +205,7 @@ class _Court:
         return place, comparison.at(case, place.pytorch)
 
     def _change_elsewhere(self, wrong: Entry, mode: str, effects: set[str]) -> str:
-        """What a mistake changes at other calls than those of the sweep; `effects`: what it does at these."""
+        """Return the effect of a mistake at other calls than those of the sweep; `effects`: its effects at these."""
         for place in self._other_places:
             effects.add(place.change(wrong, mode))
             if SURVIVES in effects:

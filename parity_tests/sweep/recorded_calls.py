@@ -39,7 +39,7 @@ class RecordedCall:
 
     @property
     def signature(self) -> tuple:
-        """What two calls share that differ in their numbers only."""
+        """A key that calls share if they differ in their numbers only."""
         return self.name, *((key, _described(value)) for key, value in self.arguments.items())
 
 

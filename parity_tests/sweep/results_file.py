@@ -31,7 +31,7 @@ _PACKAGES = ("gradparity", "torch", "jax", "jaxlib", "numpy")
 
 @dataclass(frozen=True)
 class Header:
-    """What the results of a sweep depend on.
+    """The versions, options and environment that the results of a sweep depend on.
 
     Attributes:
         versions: of the packages.
@@ -86,7 +86,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Results:
-    """What a file of results has: its header, and the lines of each operator."""
+    """The contents of a file of results: its header, and the lines of each operator."""
 
     header: Header
     lines: Mapping[str, Sequence[Line]]
@@ -196,7 +196,7 @@ class ResultsFile:
         self.lines[operator] = list(lines)
 
     def results(self) -> Results:
-        """What the file has now."""
+        """The results that the file has now."""
         return Results(self.header, dict(self.lines))
 
 

@@ -28,7 +28,7 @@ _SAME = 2.0**-60  # relative: one-sided slopes of a smooth function with extende
 
 @dataclass(frozen=True)
 class Slopes:
-    """What differences say of a derivative.
+    """The slopes of a function on both sides of a point, and how they were found.
 
     Attributes:
         behind, ahead: the slopes on both sides; NaN where the function is not finite on that side, infinite where its

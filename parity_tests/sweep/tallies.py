@@ -1,4 +1,4 @@
-"""What came of a derivative on all calls so far."""
+"""The verdict on a derivative over all calls so far."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Judged = Callable[[], tuple[Verdict, str, Callable[[], Finding]]]
 
 @dataclass
 class Tally:
-    """What came of one derivative so far."""
+    """The worst verdict on one derivative so far, and why calls could not be compared."""
 
     verdict: Verdict = Verdict.UNREACHED
     calls: int = 0

@@ -1,4 +1,4 @@
-"""Who is right about one number of a derivative: the slopes of the map that is differentiated."""
+"""The slopes of a differentiated map, which tell which framework is right about one number of its derivative."""
 
 from __future__ import annotations
 
