@@ -122,7 +122,7 @@ def judging(
     sizes: Annotated[str | None, typer.Option(help="n = m, such as 5,60; by default 5,20,60,256,1024.")] = None,
     out: Annotated[Path, typer.Option(help="The results, .json; an .md beside it.")] = RESULTS / "judging.json",
 ) -> None:
-    """What one crosscheck costs beside gradcheck and check_grads, and which planted faults each catches; minutes.
+    """Measure the time of crosscheck beside gradcheck and check_grads, and which planted faults each catches; minutes.
 
     Exit codes: 0 crosscheck caught every fault and raised no false alarm, 1 it did not, 2 the run was interrupted.
     """

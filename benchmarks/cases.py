@@ -1,4 +1,4 @@
-"""What is measured: sizes, formats, directions, and the work that each of them asks for. Imports no framework."""
+"""The measured cases: sizes, formats, directions, and the work that each of them asks for. Imports no framework."""
 
 from __future__ import annotations
 

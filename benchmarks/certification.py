@@ -43,7 +43,7 @@ OF_ANOTHER = 4  # calls of an operator and a dtype that the OpInfo is not named 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of the samples of an OpInfo.
+    """The result of certifying the samples of an OpInfo.
 
     Attributes:
         ended: when, in UTC, as ISO 8601 has it.
@@ -66,7 +66,7 @@ class Outcome:
 
 @dataclass
 class Progress:
-    """What was certified so far, of all OpInfos."""
+    """The calls that were certified so far, of all OpInfos."""
 
     contents: set[bytes] = field(default_factory=set)
     signatures: set[Any] = field(default_factory=set)
@@ -158,7 +158,7 @@ def is_named_after(opinfo: str, operator: str) -> bool:
 
 
 def _digest(call: RecordedCall) -> bytes:
-    """What only calls with the same arguments share, bit for bit."""
+    """Return a digest that only calls with the same arguments share, bit for bit."""
     digest = hashlib.sha256(call.name.encode())
 
     def feed(value: Any) -> None:

@@ -176,7 +176,7 @@ def worst(mp: Any, exact: Callable[..., Any], args: Sequence[np.ndarray], result
 
 @dataclass(frozen=True)
 class Row:
-    """What both frameworks lose of a function's value, or of its derivative, in one format."""
+    """The worst losses of both frameworks in a function's value, or in its derivative, in one format."""
 
     format: str
     function: str

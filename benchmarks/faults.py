@@ -35,7 +35,7 @@ def _masked(index: Callable[[int, int], Any], factor: float) -> Mask:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong in a backward: its D, the cotangent of attn that it sees, a factor on a result or on A in (12)."""
+    """A planted fault of a backward: in D, in the cotangent of attn, or a factor on a result or on A in (12)."""
 
     name: str
     D: Callable[[Any], Any] = _right_D

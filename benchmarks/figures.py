@@ -1,4 +1,4 @@
-"""What a run has found, and the figures that follow from it: medians, speed-ups, fractions of the bound."""
+"""The results of a run, and the figures that follow from them: medians, speed-ups, fractions of the bound."""
 
 from __future__ import annotations
 

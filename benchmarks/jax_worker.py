@@ -68,7 +68,7 @@ def prepare(fields: dict[str, Any], names: list[str]) -> Prepared:
 
 
 def rates() -> dict[str, dict[str, float]]:
-    """What XLA reaches: see `roofline`."""
+    """Measure the rates that XLA reaches: see `roofline`."""
     found: dict[str, dict[str, float]] = {}
     matmul = jax.jit(jnp.matmul)
     repeated = jax.jit(lambda x: jax.lax.fori_loop(0, _TANHS, lambda _, y: jnp.tanh(y), x))

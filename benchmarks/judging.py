@@ -1,4 +1,4 @@
-"""What judging costs, and what it catches: `crosscheck` beside gradcheck and `jax.test_util.check_grads`.
+"""The cost of judging, and the faults that it catches: `crosscheck` beside gradcheck and `jax.test_util.check_grads`.
 
 Both frameworks are in one process here, since `crosscheck` needs both. Everything is float64, d = 16, as a user would
 call it; the time is CPU time, the median over rounds in which every method has its turn, on attn without a fault. Each
@@ -85,7 +85,7 @@ def methods_at(n: int) -> dict[str, Callable[[Fault, Arrays], bool]]:
 
 
 def measure(sizes: list[int]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What is being done, and the results so far."""
+    """Measure at these sizes; before each step, yield its name and the results so far."""
     torch.set_num_threads(1)
     results: dict[str, Any] = {
         "schema": 1,

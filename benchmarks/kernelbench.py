@@ -72,7 +72,7 @@ def _wrong(y):
 
 @dataclass(frozen=True)
 class Judged:
-    """What came of one command.
+    """The result of one command.
 
     Attributes:
         code: the exit code; minus a signal that has ended it, as after `SECONDS`.
@@ -91,7 +91,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a problem: of the right and of the wrong solution.
+    """The results on a problem: of the right and of the wrong solution.
 
     Attributes:
         problem: as "level1/19_ReLU".

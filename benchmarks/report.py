@@ -1,4 +1,4 @@
-"""What a run has found, to look at: tables for the terminal and for a Markdown page, and a plot."""
+"""The report of a run: tables for the terminal and for a Markdown page, and a plot."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Worker:
         return reply["answer"]
 
     def end(self, patience: float = 0.0) -> None:
-        """Whatever it is doing, and what it has started; where it does nothing, it has `patience` seconds to exit."""
+        """End the process and all that it has started; an idle one has `patience` seconds to exit by itself."""
         if patience and self.process.stdin is not None:
             with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
                 self.process.stdin.close()

@@ -47,7 +47,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @dataclass
 class Judged:
-    """What came of a version of an operator at a seed.
+    """The result of judging a version of an operator at a seed.
 
     Attributes:
         version: "right"; for attn an implementation's name; or a planted mistake's name.
@@ -72,7 +72,7 @@ class Judged:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What it is known by: operator, version, seed."""
+        """The key of the result: operator, version, seed."""
         return self.operator, self.version, self.seed
 
 

@@ -31,7 +31,7 @@ _INTERRUPTED, _NOTHING_COLLECTED = 2, 5  # exit codes of pytest
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of the soak tests of a file.
+    """The result of the soak tests of a file.
 
     Attributes:
         ended: when, in UTC, as ISO 8601 has it.

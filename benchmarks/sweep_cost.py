@@ -1,4 +1,4 @@
-"""What a sweep costs: CPU seconds against calls, and what a night of releases and formats would.
+"""The cost of a sweep: CPU seconds against calls, and the estimate for a night of releases and formats.
 
     python -m benchmarks.sweep_cost RESULTS.jsonl [RELEASES] [FORMATS]
 

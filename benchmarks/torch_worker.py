@@ -81,7 +81,7 @@ def prepare(fields: dict[str, Any], names: list[str]) -> Prepared:
 
 
 def rates() -> dict[str, dict[str, float]]:
-    """What PyTorch, and NumPy on the same memory, reach: see `roofline`."""
+    """Measure the rates that PyTorch, and NumPy on the same memory, reach: see `roofline`."""
     found: dict[str, dict[str, float]] = {}
     for dtype in (torch.float32, torch.float64):
         kind = str(dtype).removeprefix("torch.")

@@ -1,4 +1,4 @@
-"""What the pages check their equations with: J u by the complex step, Jᵀ w by the adjoint identity; see sin.md.
+"""The checks of the pages' equations: J u by the complex step, Jᵀ w by the adjoint identity; see sin.md.
 
 A map takes arrays and returns a list or tuple of arrays. It has to be holomorphic.
 """

@@ -53,7 +53,7 @@ def measure_all(console: Console, keys: Sequence[Key], rules: Sequence[str], pat
 
 
 def _about(judging: str | None) -> dict[str, Any]:
-    """What the results say of the run: when, where, with which versions, at which commit."""
+    """Return the facts of the run for the results: its date, machine, versions and commit."""
     measured = facts()
     return {key: measured[key] for key in ("date", "machine", "versions")} | {"commit": judging}
 

@@ -1,4 +1,4 @@
-"""What an operator of the fault benchmark is, and its versions as PyTorch functions: right ones, and with a fault."""
+"""The operators of the fault benchmark, and their versions as PyTorch functions: right ones, and with a fault."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def as_markdown(about: Mapping[str, Any], cells: Sequence[Cell]) -> str:
 
 
 def _not_measured(cells: Sequence[Cell]) -> list[str]:
-    """What a complete run has and these results do not have, by rule."""
+    """Return lines on the cells that a complete run has and these results do not have, by rule."""
     known: dict[Key, Cell] = {cell.key: cell for cell in cells}
     missing: dict[str, dict[tuple[str, str], int]] = {}
     for key in keys(tuple(OPERATORS), FORMATS, SIZES, VERSIONS):

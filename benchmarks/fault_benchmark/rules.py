@@ -17,7 +17,7 @@ from benchmarks.fault_benchmark.operator import Tensors
 
 @dataclass(frozen=True)
 class Results:
-    """What a rule for numbers sees.
+    """The results that a rule for numbers compares.
 
     Attributes:
         found: the outputs and gradients of the version that is judged, in the format.

@@ -40,7 +40,7 @@ Key = tuple[str, str, str, str]
 
 @dataclass
 class Cell:
-    """What the rules say of one version of an operator in a format at a size, without a fault and with each.
+    """The judgements of the rules on one version of an operator in a format at a size, without a fault and with each.
 
     Attributes:
         below_rounding: the faults, by their numbers, that change each exact result by less than half a unit in the last
@@ -63,7 +63,7 @@ class Cell:
 
     @property
     def key(self) -> Key:
-        """What it is known by."""
+        """The key of the cell: operator, format, size, version."""
         return self.operator, self.format, self.size, self.version
 
 
@@ -133,7 +133,7 @@ def measure(key: Key, rules: Sequence[str], cell: Cell | None, commit: str | Non
 
 @dataclass(frozen=True)
 class _Case:
-    """What the rules judge: a version without a fault, which is the first of the calls, and with each fault."""
+    """The calls that the rules judge: a version without a fault, which is the first, and with each fault."""
 
     operator: Operator
     inputs: Tensors

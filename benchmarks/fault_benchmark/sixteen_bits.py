@@ -42,7 +42,7 @@ MET, MISSED, INTERRUPTED = 0, 1, 2
 
 @dataclass(frozen=True)
 class Judged:
-    """What crosscheck says of an operator in a format at a size.
+    """The verdicts of crosscheck on an operator in a format at a size.
 
     Attributes:
         rejected: the right versions that are not PASS, with their verdicts.

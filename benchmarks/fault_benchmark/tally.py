@@ -1,4 +1,4 @@
-"""What the rules have caught and whom they have accused, counted over the cells of a run."""
+"""The faults that the rules have caught and the right versions they rejected, counted over the cells of a run."""
 
 from __future__ import annotations
 

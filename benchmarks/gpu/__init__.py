@@ -1,1 +1,1 @@
-"""What is done on the day a GPU is at hand: `python -m benchmarks gpu`, and everywhere else with `--dry-run`."""
+"""The run for the day a GPU is at hand: `python -m benchmarks gpu`, and everywhere else with `--dry-run`."""

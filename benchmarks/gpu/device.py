@@ -93,7 +93,7 @@ class Device:
 
 
 class StandIn:
-    """What `Device` asks of `torch.cuda`, for devices without such things: one stream, no graphs, the host's clock.
+    """A stand-in for `torch.cuda`, for devices that lack its functions: one stream, no graphs, the host's clock.
 
     Its `synchronize` and `device_count` are those of the module `torch.<kind>`, or of the CPU's.
     """

@@ -1,4 +1,4 @@
-"""What there is to do, in order. Imports no framework.
+"""The items of a run on a GPU, in order. Imports no framework.
 
 An item runs in one of the processes of `worker`. Those of the dry run are the same, at tiny sizes and in interpreters;
 those that the device "pretend" can do run there.

@@ -1,4 +1,4 @@
-"""What judging costs on a device, and whether the planted mistakes of `benchmarks.faults` are caught there."""
+"""The time that judging takes on a device, and whether the planted mistakes of `benchmarks.faults` are caught there."""
 
 from __future__ import annotations
 

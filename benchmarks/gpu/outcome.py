@@ -1,4 +1,4 @@
-"""What comes of an item, as plain data."""
+"""The outcome of an item, as plain data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LeftOut(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an item.
+    """The outcome of an item: how it ended, and its data.
 
     Attributes:
         ended: right or wrong by a verdict, or measured; left out, where it cannot be had; raised, with the reason: an

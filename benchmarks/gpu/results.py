@@ -1,4 +1,4 @@
-"""What was found so far: read at the start, written after each item."""
+"""The results so far: read at the start, written after each item."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ KINDS: dict[str, Callable[..., Outcome]] = {
 
 
 def facts(device: Device) -> dict[str, Any]:
-    """What the device is, and why it cannot be used, if it cannot."""
+    """Return the facts of the device: its name, versions and settings, and why it cannot be used, if it cannot."""
     missing = device.missing()
     installed = {each.name.lower() for each in importlib.metadata.distributions()}
     return {

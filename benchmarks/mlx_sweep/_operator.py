@@ -1,4 +1,4 @@
-"""What an operator of the sweep of MLX is: MLX's function, and what it should compute, said in JAX."""
+"""The operators of the sweep of MLX: MLX's function, and in JAX what it should compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of the operators that fail: the sections of docs/found/mlx*.md that say why."""
+"""The known failures of MLX's operators: the sections of docs/found/mlx*.md that say why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sweep of MLX has found, as README.md beside this file."""
+"""The results of the sweep of MLX as a page: README.md beside this file."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ VERSIONS = ("mlx", "mlx-cpu", "jax", "jaxlib", "numpy", "torch")
 
 @dataclass
 class Outcome:
-    """What came of one operator.
+    """The result of judging one operator of MLX.
 
     Attributes:
         name: the operator.

@@ -1,4 +1,4 @@
-"""What a case of the survey is: an operator of PyTorch, and what it should compute, said in JAX as a user would."""
+"""The cases of the survey: an operator of PyTorch, and in JAX, as a user would write it, what it should compute."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMPLEX = ("complex128", "complex64")
 
 @dataclass(frozen=True)
 class Defect:
-    """What is wrong in PyTorch: the failures that it explains, and no others.
+    """A defect of PyTorch: the failures that it explains, and no others.
 
     Attributes:
         title: of its section in docs/found/, with its number in docs/found.md.

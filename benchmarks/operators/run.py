@@ -23,7 +23,7 @@ CPU_SECONDS = 600  # that an operator may take
 
 @dataclass
 class Outcome:
-    """What came of one operator.
+    """The result of judging one operator of PyTorch.
 
     Attributes:
         name: the operator.

@@ -1,4 +1,4 @@
-"""What the survey has found: the bars, and a row for each operator, as a Markdown page."""
+"""The results of the survey: the bars, and a row for each operator, as a Markdown page."""
 
 from __future__ import annotations
 
