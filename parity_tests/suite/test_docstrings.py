@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,10 @@ FORMULAS = ROOT / "derivation" / "engine.py"  # fits on a page, whose text is in
 MOST_LINES, MOST_LINES_OF_A_FUNCTION = 400, 50
 # A summary that begins so is the rest of a sentence that is not there.
 FRAGMENTS = ("Of ", "Likewise", "With ", "By ", "As ", "Whether it ")
+# A summary that begins so is a clause, which does not name its subject.
+CLAUSES = ("What ", "Whatever ", "Who ", "Whoever ")
+# An entry of "Args:", as "x: ..." or "x, y: ..." or "*names: ..."; not a sentence with a colon.
+ENTRY = re.compile(r"(\*{0,2}[^\W\d]\w*(?:, \*{0,2}[^\W\d]\w*)*):(?: |$)")
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef
 
 
@@ -39,7 +44,41 @@ def complaints(source: str) -> list[str]:
             found.append(f"{name}: a question: {summary}")
         if summary.startswith(FRAGMENTS):
             found.append(f"{name}: a fragment: {summary}")
+        if summary.startswith(CLAUSES):
+            found.append(f"{name}: a clause: {summary}")
+        if (parameters := _parameters(node)) is not None:
+            strangers = [each for each in _described_parameters(text) if each not in parameters]
+            found += [f"{name} has no parameter {each}" for each in strangers]
     return found
+
+
+def _parameters(node: Documented) -> set[str] | None:
+    """The names of the parameters of a function, or of a class's `__init__`; None if there are none to look at."""
+    if isinstance(node, ast.ClassDef):
+        inits = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
+        return _parameters(inits[-1]) if inits else None
+    if not isinstance(node, ast.FunctionDef):
+        return None
+    given = node.args
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    return {each.arg for each in every if each is not None}
+
+
+def _described_parameters(docstring: str) -> Iterator[str]:
+    """The names that the section "Args:" describes: those of its entries, which have the indentation of the first."""
+    lines = iter(docstring.splitlines())
+    if "Args:" not in lines:  # which leaves the lines after it
+        return
+    entries = None
+    for line in lines:
+        if not line.strip():
+            continue
+        indentation = len(line) - len(line.lstrip())
+        if indentation == 0:
+            return
+        entries = indentation if entries is None else entries
+        if indentation == entries and (entry := ENTRY.match(line.lstrip())):
+            yield from (each.lstrip("*") for each in entry[1].split(", "))
 
 
 def _documented(node: ast.AST, prefix: str, inherits: bool) -> Iterator[tuple[str, Documented, bool]]:
@@ -89,10 +128,44 @@ def test_docstrings_stand_alone(package: str) -> None:
         ('def f():\n    """Is it so?\n\n    Always.\n    """', "f: a question: Is it so?"),
         ('class A:\n    """An A."""\n\n    def f(self): ...', "A.f has no docstring"),
         ("class A: ...", "A has no docstring"),
+        ('def f():\n    """What f gives."""', "f: a clause: What f gives."),
+        ('def f():\n    """Whatever f gives."""', "f: a clause: Whatever f gives."),
+        ('"""Who is right."""', "the module: a clause: Who is right."),
+        ('def f():\n    """Whoever is right."""', "f: a clause: Whoever is right."),
+        ('def f(x):\n    """F of x.\n\n    Args:\n        x: one.\n        y: two.\n    """', "f has no parameter y"),
+        ('def f(x, *, z):\n    """F.\n\n    Args:\n        x, y, z: all.\n    """', "f has no parameter y"),
+        (
+            'def f(*xs):\n    """F.\n\n    Args:\n        *xs: all.\n        **ys: none.\n    """',
+            "f has no parameter ys",
+        ),
+        (
+            'class A:\n    """An A.\n\n    Args:\n        y: none.\n    """\n\n    def __init__(self, x): ...',
+            "A has no parameter y",
+        ),
     ],
 )
 def test_a_docstring_that_does_not_stand_alone_is_noticed(source: str, wrong: str) -> None:
     assert complaints(source) == [wrong]
+
+
+def test_what_is_not_an_entry_of_args_names_no_parameter() -> None:
+    text = """
+def f(x: int, *args: int, **options: int) -> int:
+    '''Return x.
+
+    Whoever calls it, note: x is kept.
+
+    Args:
+        x: a number,
+            y: this is the number's second line.
+        or a sentence with a colon: it has no name.
+        args, options: the others.
+
+    Returns:
+        z: x.
+    '''
+"""
+    assert complaints(text) == []
 
 
 def test_functions_and_files_are_short() -> None:
