@@ -105,7 +105,9 @@ def _by_name(terms: list[Term], named: Sequence[Term]) -> list[Term]:
     if len(terms) > 1:
         return terms
     (term,) = terms
-    names = [known.text for known in named if term.value.size > 1 and np.array_equal(term.value, known.value)]
+    if term.value.size <= 1 or term.value.dtype.kind == "V":  # the tangent of integers is none
+        return terms
+    names = [known.text for known in named if np.array_equal(term.value, known.value)]
     return [Term(names[0], term.value, (names[0],))] if names else terms
 
 
