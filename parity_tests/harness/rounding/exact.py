@@ -16,12 +16,13 @@ from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.registry import Kind, has
 
 MAY_BE = Kind.SUM | Kind.PRODUCT | Kind.ADDS
+MAY_BE_BY_NAME = frozenset({"div", "one_minus_square"})
 
 
 def exact(eqn, x: list[np.ndarray], e: list[np.ndarray], y: np.ndarray, precision: Precision) -> bool:
     """True if an operation on these values, with these errors, makes no rounding error, however it is ordered."""
     name = eqn.primitive.name
-    if any(map(np.count_nonzero, e)) or not (name == "div" or has(name, MAY_BE)):
+    if any(map(np.count_nonzero, e)) or not (name in MAY_BE_BY_NAME or has(name, MAY_BE)):
         return False
     if not (np.isfinite(y).all() and _integers(y)):
         return False
@@ -34,6 +35,8 @@ def exact(eqn, x: list[np.ndarray], e: list[np.ndarray], y: np.ndarray, precisio
             return _fits(y, precision)
     if not all(map(_integers, operands)):
         return False
+    if name == "one_minus_square":
+        return _fits(1 + operands[0] ** 2, precision)
     if has(name, Kind.ADDS):
         return _fits(np.abs(operands[0]) + np.abs(operands[1]), precision)
     if has(name, Kind.PRODUCT):

@@ -354,6 +354,12 @@ def test_integers_are_exact_and_constants_too():
     assert (bound[1:] > 0).all()
 
 
+def test_the_derivative_of_tanh_is_exact_where_its_result_is_an_integer():
+    x = np.array([0.0])
+    _, bound = bound_of(lambda x: jax.vjp(jnp.tanh, x)[1](jnp.ones(1))[0], [x], FLOAT64)
+    np.testing.assert_array_equal(bound, [0.0])
+
+
 # What cannot be judged.
 
 
