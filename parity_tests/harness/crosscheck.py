@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks import CHECKS
@@ -86,7 +88,7 @@ def crosscheck(
     inputs: str | Sequence[ArrayLike] | None = None,
     checks: Iterable[str] | None = None,
     dtypes: Iterable[str] | None = None,
-    device: str = "cpu",
+    device: str | torch.device = "cpu",
     seed: int = 0,
     limits: Mapping[str, str] | None = None,
     name: str | None = None,
@@ -110,7 +112,8 @@ def crosscheck(
             also the names and axes of its inputs, "x: (n,d), w: (d)", to judge at many sizes.
         checks, dtypes: which ones (see `gradparity checks`, and `OpSpec.dtypes`); by default all checks but those that
             are run on request only, and the spec's dtypes.
-        device: on which the candidate runs, "cpu", "cuda:1", "mps" or any other of PyTorch; the oracle is on the CPU.
+        device: on which the candidate runs, "cpu", "cuda:1", "mps" or any other of PyTorch, or a torch.device; the
+            oracle is on the CPU.
         seed: of the random inputs, cotangents and tangents.
         limits: checks that every candidate is known to fail, each with the reason; they must fail. By default what its
             author declared by PyTorch's own means (no `jvp`, no vmap rule, `once_differentiable`) and what PyTorch
@@ -138,7 +141,8 @@ def crosscheck(
     candidates = _candidates(candidate, name, limits)
     spec = _spec(spec, inputs)
     hints.check_contracts(spec, [each.name for each in candidates])
-    _check_where_and_how_long(device, budget)
+    device = _checked(device)
+    _check_how_long(budget)
     plan = Plan(
         spec=spec,
         candidates=candidates,
@@ -168,13 +172,21 @@ def crosscheck(
     return report
 
 
-def _check_where_and_how_long(device: str, budget: float | None) -> None:
+def _check_how_long(budget: float | None) -> None:
     if budget is not None and not budget >= 0:
         raise ValueError(f"crosscheck: budget must be a number of seconds, got {budget!r}")
+
+
+def _checked(device: str | torch.device) -> str:
+    """A device by its name, if candidates can be judged there."""
+    if not isinstance(device, str | torch.device):
+        raise TypeError(f'crosscheck: device must be a name, such as "cuda:1", or a torch.device, got {device!r}')
+    name = str(device)
     try:
-        devices.check(device)
+        devices.check(name)
     except ValueError as error:
         raise ValueError(f"crosscheck: {error}") from None
+    return name
 
 
 def _collect(rows: Iterable[Row | None], report: Report, move_on: Callable[[Row], None], check_time: Check) -> None:

@@ -359,3 +359,10 @@ def test_progress_is_shown_on_a_terminal_only(terminal, wanted, monkeypatch, cap
     captured = capsys.readouterr()
     assert captured.out == ""
     assert ("certifying the oracle" in captured.err) == (terminal and wanted)
+
+
+def test_a_device_may_be_given_as_pytorch_has_it():
+    report = crosscheck(torch.square, SQUARE, checks=["forward"], dtypes=["float64"], device=torch.device("cpu"))
+    assert {row.device for row in report.rows} == {"cpu"}
+    with pytest.raises(TypeError, match=r"device must be a name, such as \"cuda:1\", or a torch.device, got None"):
+        crosscheck(torch.square, SQUARE, device=None)
