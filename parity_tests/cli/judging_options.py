@@ -138,7 +138,7 @@ def judging_options(
         failed_first=failed_first,
         watch=watch,
         dtypes=tuple(dtype or ()),
-        devices=tuple(device or ()),
+        devices=tuple(dict.fromkeys(device or ())),
         quick=quick,
         seed=seed,
         json=json,

@@ -59,6 +59,14 @@ def test_run_of_another_operator():
 # check
 
 
+def test_a_device_that_is_named_twice_is_judged_once(case):
+    options = ("--device", "cpu", "--device", "cpu", "--only", "forward", "--dtype", "float64")
+    result = gradparity("check", case(RIGHT), *options)
+    assert result.exit_code == 0, result.output
+    assert "was not asked for" not in result.output
+    assert result.stdout.count("forward, float64, cpu: PASS") == 1
+
+
 @pytest.mark.slow
 def test_check_of_a_right_function(case):
     result = gradparity("check", case(RIGHT), "--device", "cpu")
