@@ -141,8 +141,7 @@ def crosscheck(
     candidates = _candidates(candidate, name, limits)
     spec = _spec(spec, inputs)
     hints.check_contracts(spec, [each.name for each in candidates])
-    device = _checked(device)
-    _check_how_long(budget)
+    device = _device_to_judge_on(device, budget)
     plan = Plan(
         spec=spec,
         candidates=candidates,
@@ -172,13 +171,10 @@ def crosscheck(
     return report
 
 
-def _check_how_long(budget: float | None) -> None:
+def _device_to_judge_on(device: str | torch.device, budget: float | None) -> str:
+    """The name of a device on which candidates can be judged, in that many seconds."""
     if budget is not None and not budget >= 0:
         raise ValueError(f"crosscheck: budget must be a number of seconds, got {budget!r}")
-
-
-def _checked(device: str | torch.device) -> str:
-    """A device by its name, if candidates can be judged there."""
     if not isinstance(device, str | torch.device):
         raise TypeError(f'crosscheck: device must be a name, such as "cuda:1", or a torch.device, got {device!r}')
     name = str(device)
