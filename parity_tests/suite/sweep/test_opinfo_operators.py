@@ -62,6 +62,7 @@ def test_an_opinfo_that_is_not_listed_is_not_known():
 
 
 @OF_THIS_VERSION
+@pytest.mark.slow
 def test_only_what_calls_an_operator_is_recorded(monkeypatch):
     """No OpInfo has a name like that of `rsub.Scalar`, so that all of them are looked through."""
     recorded = []

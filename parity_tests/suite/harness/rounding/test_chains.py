@@ -178,7 +178,7 @@ def _wrong(chain: Chain, name: str, dtype: str) -> bool:
     return False
 
 
-@fast("power_iteration-float32")
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", SPECS)
 def test_right_code_is_within_its_bounds(name, dtype):

@@ -14,7 +14,6 @@ from parity_tests.harness.specs.domains import EmptyDomain
 from parity_tests.harness.specs.samples import Sample, at_sizes, samples
 from parity_tests.harness.specs.size_rules import SizeRules, resolved
 from parity_tests.suite.harness._ops import judged
-from parity_tests.suite.marks import fast
 
 AXES = ("n", "d", "m")
 
@@ -215,7 +214,7 @@ def test_both_sides_are_given_the_size(eps, verdict):
     assert judged(candidate, spec, "forward").verdict is verdict
 
 
-@fast("wrong")
+@pytest.mark.slow
 @pytest.mark.parametrize("right", [True, False], ids=["right", "wrong"])
 def test_a_list_that_follows_from_the_sizes(right: bool) -> None:
     def halves(x: torch.Tensor, sections: list[int]) -> torch.Tensor:
