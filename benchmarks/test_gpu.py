@@ -288,6 +288,7 @@ def test_kernels_run_on_one_kind_of_device() -> None:
         correctness.callable_of("attn_pallas", Device("mps"))
 
 
+@pytest.mark.slow
 def test_a_candidate_is_judged_at_the_sizes_of_a_gpu() -> None:
     assert correctness.candidate(CPU, False, "attn_function", ["bfloat16"]).ended == RIGHT
 

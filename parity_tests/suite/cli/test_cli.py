@@ -41,6 +41,7 @@ def test_run():
     assert result.stderr == ""
 
 
+@pytest.mark.slow
 def test_run_of_one_implementation():
     result = gradparity("run", "--candidate", "attn_function", "--device", "cpu", *QUICK)
     assert result.exit_code == 0, result.output

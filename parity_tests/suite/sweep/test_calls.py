@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from parity_tests.suite.marks import fast
 from parity_tests.suite.rotation import rotating
 from parity_tests.sweep.calls import DTYPES, calls_of, record_opinfo, select, units
 from parity_tests.sweep.recorded_calls import RecordedCall, as_torch, calls_made_by
@@ -17,6 +18,7 @@ def call(**arguments: object) -> RecordedCall:
     return RecordedCall("aten::f", arguments, (), "by hand")
 
 
+@fast("_foreach_div.List-complex128")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("operator", ["tanh", "tanh_backward", "logsumexp", "_foreach_div.List"])
 def test_every_result_is_what_pytorch_computes(operator, dtype):
@@ -75,6 +77,7 @@ def test_calls_with_finite_results_come_first(name):
     assert np.isfinite(first.results[0]).all()
 
 
+@pytest.mark.slow
 def test_complex_calls_are_complex():
     for dtype in DTYPES:
         for each in calls_of("mul.Tensor", dtype):

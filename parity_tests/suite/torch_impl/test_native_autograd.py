@@ -293,6 +293,7 @@ def test_one_graph_in_two_threads(attn: Attn):
     assert_same(rounds, [expected] * 20)
 
 
+@pytest.mark.slow
 @native_implementations
 def test_deterministic(attn: Attn):
     """Values, gradients, second order and tangents, to the bit in every run, and with deterministic algorithms only."""

@@ -176,6 +176,7 @@ def test_a_model_of_many_parameters_is_made_with_fewer(tmp_path: Path) -> None:
     assert (sizes.name, sizes.signature) == ("problem, Model(8, 16, 4, (16,))", "(n,8),(16),(16,8)->(n,16)")
 
 
+@pytest.mark.slow
 def test_a_solution_for_the_given_arguments_is_judged_with_these_if_it_can_be(tmp_path: Path) -> None:
     _wide(tmp_path, _RIGHT, first="assert features == 2048")
     sizes = _loaded(tmp_path, False)
@@ -200,6 +201,7 @@ def test_the_verdict_is_that_of_the_smaller_model(
     assert "Model(8, 16, 4, (16,))" in ran.output
 
 
+@pytest.mark.slow
 def test_what_is_refused_at_other_sizes_is_judged_at_the_given_ones(tmp_path: Path) -> None:
     text = (
         "import torch\n\nclass {}(torch.nn.Module):\n"

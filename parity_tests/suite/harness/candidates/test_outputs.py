@@ -96,6 +96,7 @@ def test_without_an_output_that_is_differentiable_there_is_nothing_to_judge():
         crosscheck(torch.argmax, OpSpec("argmax", lambda x: jnp.argmax(x), "(n)->()"), checks=["forward"])
 
 
+@pytest.mark.slow
 def test_a_number_of_outputs_that_differs_is_caught():
     row = judged(lambda x: top_k(x)[0], TOP_K, "vjp")
     assert row.verdict is Verdict.MISMATCH

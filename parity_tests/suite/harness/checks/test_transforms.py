@@ -125,6 +125,7 @@ def test_what_cannot_be_traced_may_still_be_right(call, spec, check):
     assert judged(call, spec, check).verdict is Verdict.PASS
 
 
+@pytest.mark.slow
 def test_integers_and_parameters_go_along():
     spec = OpSpec(
         "scaled_rows",
@@ -156,6 +157,7 @@ def test_what_an_operator_has_no_rule_for(check):
     assert row.reason.startswith("has no jvp" if check == "jvp" else "has no fake kernel")
 
 
+@pytest.mark.slow
 def test_opcheck_is_for_operators():
     for call, reason in ((torch.square, "not an operator of torch.ops"), (torch.ops.aten.square.default, "")):
         row = judged(call, SQUARE, "opcheck")
@@ -273,6 +275,7 @@ def test_a_candidate_that_writes_to_what_its_compiled_part_has_saved():
     assert "has been modified by an inplace operation" in str(row.failure)
 
 
+@pytest.mark.slow
 def test_a_compiled_candidate_that_is_wrong():
     wrong = torch.compile(lambda x, y: pair(x, 2 * y), backend="aot_eager")
     assert judged(wrong, PAIR, "vjp").verdict is Verdict.MISMATCH

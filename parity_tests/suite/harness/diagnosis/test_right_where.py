@@ -17,6 +17,7 @@ from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.addends import addends
 from parity_tests.suite.collection._case import function
 from parity_tests.suite.harness._ops import judged, unary_function
+from parity_tests.suite.marks import fast
 
 pytestmark = pytest.mark.usefixtures("certified_once")
 
@@ -116,6 +117,7 @@ MEANS_OF_LAYER_NORM = {
 }
 
 
+@fast("of output_bar * x_hat")
 @pytest.mark.parametrize("which", MEANS_OF_LAYER_NORM)
 def test_a_mean_of_layer_norm_forgets_w(which):
     text = said(layer_norm(*MEANS_OF_LAYER_NORM[which]), LAYER_NORM)

@@ -288,6 +288,7 @@ def test_where_no_axis_is_empty_they_refuse_nothing(backward):
     assert not crosscheck(call, MATRIX, checks=["vjp"], dtypes=["float64"]).passed
 
 
+@pytest.mark.slow
 def test_the_same_refusal_is_told_once():
     report = crosscheck(unary_function(torch.square, _reshapes), MATRIX, checks=["vjp", "vjp_of_vjp", "purity"])
     assert report.passed, str(report)

@@ -141,6 +141,7 @@ def test_keys_that_are_equal_nearby_too_are_told_apart_by_nobody(name):
     assert judged(_read, READ, name).verdict is Verdict.PASS
 
 
+@pytest.mark.slow
 def test_what_no_choice_gives_is_wrong_there():
     assert judged(lambda s, v: _read(s, v, beyond=100.0), READ, "forward").verdict is Verdict.MISMATCH
 

@@ -189,6 +189,7 @@ def _runs(words: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 @LINUX
 def test_a_process_that_it_leaves_ends_with_it(solution: Solution) -> None:
     if not protection().namespaces:

@@ -130,6 +130,7 @@ def _raises(x: Tensor) -> Tensor:
     raise ValueError("the author's own mistake")
 
 
+@pytest.mark.slow
 def test_a_refusal_leaves_the_settings_as_they_were() -> None:
     before = torch.get_default_dtype(), torch.is_grad_enabled(), torch.backends.cudnn.enabled
     for reference in (_branches, _writes_unrecorded, torch.tanh):

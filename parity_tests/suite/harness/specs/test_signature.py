@@ -30,6 +30,7 @@ def test_scalars_and_fixed_sizes():
     assert signature.input_shapes({"n": 5}) == ((), (3, 5))
 
 
+@pytest.mark.slow
 @given(_ARGUMENTS, _ARGUMENTS, st.data())
 @settings(max_examples=50, deadline=None)
 def test_what_is_written_is_read_back(inputs, outputs, data):

@@ -155,6 +155,7 @@ def _planted(calls: Mapping[str, Sequence[Call]]) -> tuple[Counter[str], list[st
     return number, missed
 
 
+@pytest.mark.slow
 def test_planted_mistakes_are_noticed() -> None:
     calls = {name: of for name, of in _few_calls().items() if name in ("acos", "mul.Tensor", "tanh", "tanh_backward")}
     number, missed = _planted(calls)
