@@ -4,9 +4,10 @@
 
 #include "rows.h"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
+
+#include <c10/util/bit_cast.h>
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
 #define LEVELS
@@ -25,7 +26,7 @@ namespace {
   // Adding 1.5 * 2^23 rounds to the integer k, and leaves it in the last bits.
   const float shifted = magnitude * 2.88539008f + 12582912.f; // 2 / log 2
   const float k = shifted - 12582912.f;
-  const float two_to_k = std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) << 23) + 0x3f800000u);
+  const float two_to_k = c10::bit_cast<float>((c10::bit_cast<uint32_t>(shifted) << 23) + 0x3f800000u);
   // log 2 in two parts, the first so short that k times it is exact.
   const float r = (2.f * magnitude - k * 0.693145752f) - k * 1.42860677e-6f;
   // exp r - 1 = r + r² Q(r), Q minimax: 0.04 u of exp r - 1 from it.
