@@ -99,7 +99,7 @@ def test_every_cited_equation_is_derived() -> None:
     csrc = _cited(*(ROOT / "torch_impl/native/csrc").glob("*.cpp"))
     assert csrc >= {*range(25, 33)}
     formulas = "jax_ref/_attn.py", "jax_ref/_masked.py", "torch_impl/_attn_function.py", "derivation/engine.py"
-    formulas = *formulas, "torch_impl/gpu/_attn_triton.py", "torch_impl/gpu/_kernels.py"
+    formulas = *formulas, "torch_impl/gpu/_attn_triton.py", "derivation/attn_kernels.py"
     for cited in (*(_cited(ROOT / path) for path in formulas), csrc):
         assert cited
         assert cited <= {*derived}

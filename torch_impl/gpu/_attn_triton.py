@@ -1,4 +1,4 @@
-"""attn by the kernels of `_kernels`, as `torch.autograd.Function`s: the operator, and its VJP as an operator.
+"""attn by `derivation.attn_kernels`, as `torch.autograd.Function`s: the operator, and its VJP as an operator.
 
 The VJP is a Function by itself, so that it, too, has a rule for vmap and derivatives: torch.func.grad, which always
 records, runs the kernels, and `vmap` of it, too. What comes after the VJP is plain differentiable PyTorch with n*m
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from derivation import attn_kernels
 from torch_impl._validate import product_dtype, validate
 from torch_impl.gpu import _launch
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-WIDEST = 128
-"""The most features, d or e, that a program can hold."""
-
 tanh_backward = torch.ops.aten.tanh_backward  # (G, A) -> G ∘ (1 - A²), differentiable
 
 
@@ -207,7 +205,7 @@ def attn_output_triton(
 
 
 def _checked(
-    name: str, q: Tensor, k: Tensor, v: Tensor, interpreted: bool = _launch.INTERPRETED
+    name: str, q: Tensor, k: Tensor, v: Tensor, interpreted: bool = attn_kernels.INTERPRETED
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The arguments, as autocast would have them.
 
@@ -229,9 +227,9 @@ def _checked(
             "move them with .cuda()"
         )
     for axis, x, of in (("d", q, "q and k"), ("e", v, "v")):
-        if x.shape[-1] > WIDEST:
+        if x.shape[-1] > attn_kernels.WIDEST:
             raise ValueError(
-                f"{name}: axis {axis} is {x.shape[-1]} in {of}, and the kernels hold at most {WIDEST} features; use "
-                "torch_impl.attn_composite"
+                f"{name}: axis {axis} is {x.shape[-1]} in {of}, and the kernels hold at most {attn_kernels.WIDEST} "
+                "features; use torch_impl.attn_composite"
             )
     return q, k, v

@@ -1,4 +1,4 @@
-"""Calls the kernels: allocates their results, passes strides, chooses the size of a block."""
+"""Calls the kernels of `derivation.attn_kernels`: allocates their results, passes strides, chooses sizes of blocks."""
 
 # Triton is not a requirement
 # pyright: reportMissingImports=false
@@ -9,16 +9,9 @@ import functools
 
 import torch
 import triton
-import triton.language as tl
 from torch import Tensor
 
-from torch_impl.gpu import _kernels
-
-INTERPRETED = not isinstance(_kernels.forward, triton.runtime.JITFunction)
-"""Do the kernels run in Triton's interpreter, and not on a GPU? Triton decides it when they are defined."""
-
-# Different, so that one in the other's place is noticed; small, so that small inputs have several blocks.
-INTERPRETED_BLOCKS = {"BLOCK_N": 16, "BLOCK_M": 32}
+from derivation import attn_kernels
 
 _KEY = ["work", "BLOCK_D", "BLOCK_E", "INDEX"]
 _FLAGS = {
@@ -26,32 +19,11 @@ _FLAGS = {
     "backward_of_rows": ["HAS_OUTPUT_BAR", "HAS_ATTN_BAR"],
     "backward_of_columns": ["HAS_OUTPUT_BAR", "HAS_ATTN_BAR", "WANTS_K", "WANTS_V"],
 }
-# BLOCK_N, BLOCK_M, warps, stages: those that ptxas gives Hopper's registers to with few spills or none, up to 128
-# features. Which is the fastest was not measured; Triton tries them out at the first call, and keeps the fastest for as
-# long as the process lives. 16-bit products are made by groups of 4 warps on tiles of 64 rows and more.
-_HOPPER = {
-    "forward": [(64, 64, 4, 3), (128, 64, 4, 3), (128, 64, 8, 3), (128, 128, 8, 2)],
-    "backward_of_rows": [(64, 64, 4, 3), (64, 32, 4, 4), (128, 64, 8, 2)],
-    "backward_of_columns": [(64, 64, 4, 2), (32, 64, 4, 3), (64, 128, 8, 2)],
-}
-_HOPPER_FLOAT32 = {
-    "forward": [(32, 32, 4, 2), (64, 32, 8, 2), (32, 64, 8, 2)],
-    "backward_of_rows": [(32, 32, 4, 2), (64, 32, 8, 2), (32, 64, 8, 2)],
-    "backward_of_columns": [(16, 32, 4, 2), (32, 32, 8, 2), (16, 64, 8, 2)],
-}
-
-
-def configurations(name: str, float32: bool) -> list[triton.Config]:
-    """The sizes of blocks that are tried out for a kernel."""
-    return [
-        triton.Config({"BLOCK_N": N, "BLOCK_M": M}, num_warps=warps, num_stages=stages)
-        for N, M, warps, stages in (_HOPPER_FLOAT32 if float32 else _HOPPER)[name]
-    ]
 
 
 @functools.cache
 def _tuned(kernel: triton.runtime.JITFunction, name: str, float32: bool):
-    return triton.autotune(configurations(name, float32), [*_KEY, *_FLAGS[name]])(kernel)
+    return triton.autotune(attn_kernels.configurations(name, float32), [*_KEY, *_FLAGS[name]])(kernel)
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, with_attn: bool) -> tuple[Tensor, ...]:
@@ -106,10 +78,10 @@ def _launch(name: str, block: str, tensors: tuple[Tensor | None, ...], flags: di
     # Where there is no tensor, its strides are never read.
     strides = [s for x in tensors for s in ((0, 0, 0) if x is None else (*(0,) * (3 - x.dim()), *x.stride()))]
     constants = flags | {
-        "INDEX": index_type(tensors),
-        "INTERPRETED": INTERPRETED,
-        "BLOCK_D": width(d),
-        "BLOCK_E": width(e),
+        "INDEX": attn_kernels.index_type((*x.shape[-2:], *x.stride()[-2:]) for x in tensors if x is not None),
+        "INTERPRETED": attn_kernels.INTERPRETED,
+        "BLOCK_D": attn_kernels.width(d),
+        "BLOCK_E": attn_kernels.width(e),
     }
     # What is best is found once for sizes within a factor of 2.
     work = triton.next_power_of_2(max(n, 1)) * triton.next_power_of_2(max(m, 1))
@@ -118,25 +90,10 @@ def _launch(name: str, block: str, tensors: tuple[Tensor | None, ...], flags: di
         return (examples * triton.cdiv(size, constants[block]),)
 
     with torch.cuda.device_of(q):  # Triton launches on the current device
-        kernel = getattr(_kernels, name)
-        if INTERPRETED:
-            constants |= INTERPRETED_BLOCKS
+        kernel = getattr(attn_kernels, name)
+        if attn_kernels.INTERPRETED:
+            constants |= attn_kernels.INTERPRETED_BLOCKS
         else:
             kernel = _tuned(kernel, name, q.dtype == torch.float32)
             constants["enable_fp_fusion"] = True  # said, since Triton's default is about to change
         kernel[grid](*tensors, n, m, d, e, *strides, work, **constants)
-
-
-def width(features: int) -> int:
-    """The size of a tile along features: a power of 2, and of no fewer than the 16 that a tensor core takes."""
-    return max(16, triton.next_power_of_2(max(features, 1)))
-
-
-def index_type(tensors: tuple[Tensor | None, ...]) -> tl.dtype:
-    """int64 if an entry of a tensor is so far from its first one, in its own example, that int32 does not hold it.
-
-    A block reaches beyond the edge, up to which masks are computed; hence twice as far.
-    """
-    there = (x for x in tensors if x is not None)
-    far = max(sum(2 * n * s for n, s in zip(x.shape[-2:], x.stride()[-2:], strict=True)) for x in there)
-    return tl.int64 if far >= 2**31 else tl.int32

@@ -1,5 +1,7 @@
-"""The kernels of torch_impl.gpu, compiled for Hopper, which needs no GPU. Not collected: test_triton.py runs it in a
-process of its own, in which Triton does not interpret."""
+"""derivation.attn_kernels, compiled for Hopper, which needs no GPU.
+
+Not collected: test_triton.py runs it in a process of its own, in which Triton does not interpret.
+"""
 
 # Triton is not a requirement
 # pyright: reportMissingImports=false
@@ -17,8 +19,8 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, CompiledKernel
 
+from derivation import attn_kernels
 from parity_tests.suite.torch_impl.with_triton_mistakes import kernels_with
-from torch_impl.gpu import _kernels, _launch
 
 SHARED = 227 * 1024  # bytes, of an sm_90
 FLAGS = {
@@ -30,7 +32,7 @@ CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuob
 
 
 def compiled(
-    name: str, dtype: str, features: int, config: triton.Config, kernels: ModuleType = _kernels, index=tl.int32
+    name: str, dtype: str, features: int, config: triton.Config, kernels: ModuleType = attn_kernels, index=tl.int32
 ) -> CompiledKernel:
     """For contiguous tensors at multiples of 16 bytes and entries, with every flag set."""
     kernel = getattr(kernels, name)
@@ -63,7 +65,7 @@ def stack(kernel: CompiledKernel, folder: Path) -> int:
 
 
 def test_it_is_not_interpreted() -> None:
-    assert not _launch.INTERPRETED
+    assert not attn_kernels.INTERPRETED
 
 
 SOME = {("bf16", 128), ("fp32", 64)}  # fp16 is compiled as bf16 is
@@ -81,7 +83,7 @@ SOME = {("bf16", 128), ("fp32", 64)}  # fp16 is compiled as bf16 is
 def test_every_configuration(name: str, dtype: str, features: int, tmp_path: Path) -> None:
     """It fits, sums are in float32 and no product in TF32, nothing is added up across programs."""
     stacks = []
-    for config in _launch.configurations(name, dtype == "fp32"):
+    for config in attn_kernels.configurations(name, dtype == "fp32"):
         kernel = compiled(name, dtype, features, config)
         assert kernel.metadata.shared <= SHARED
         ptx = kernel.asm["ptx"]
@@ -97,7 +99,7 @@ def test_every_configuration(name: str, dtype: str, features: int, tmp_path: Pat
 
 @pytest.mark.parametrize("name", FLAGS)
 def test_wide_indices(name: str) -> None:
-    compiled(name, "bf16", 64, _launch.configurations(name, False)[0], index=tl.int64)
+    compiled(name, "bf16", 64, attn_kernels.configurations(name, False)[0], index=tl.int64)
 
 
 def test_that_tf32_is_seen(tmp_path: Path) -> None:
@@ -106,7 +108,7 @@ def test_that_tf32_is_seen(tmp_path: Path) -> None:
         'return tl.dot(x, y, total, input_precision="tf32")',
         tmp_path,
     )
-    config = _launch.configurations("forward", False)[0]
+    config = attn_kernels.configurations("forward", False)[0]
     assert "tf32" in compiled("forward", "fp32", 64, config, wrong).asm["ptx"]
 
 
@@ -117,5 +119,5 @@ def test_that_atomics_are_seen(tmp_path: Path) -> None:
         "    tl.atomic_add(base + rows[:, None] * row_stride + columns[None, :] * column_stride, x, mask=inside)",
         tmp_path,
     )
-    config = _launch.configurations("forward", True)[0]
+    config = attn_kernels.configurations("forward", True)[0]
     assert re.search(r"\b(atom|red)\.", compiled("forward", "fp32", 64, config, wrong).asm["ptx"])

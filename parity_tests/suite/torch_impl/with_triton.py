@@ -21,6 +21,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from derivation import attn_kernels
 from parity_tests import crosscheck
 from parity_tests.catalog.attn import SPEC
 from parity_tests.suite.gpu_kernels import (
@@ -38,7 +39,7 @@ from parity_tests.suite.gpu_kernels import (
 from parity_tests.suite.torch_impl._common import COTANGENTS, PRIMALS, draw, only, pull, subsets
 from parity_tests.suite.torch_impl.test_memory import Memory
 from torch_impl import ATTN_FUNCTION_LIMITS, attn_composite
-from torch_impl.gpu import _kernels, _launch, attn_output_triton, attn_triton
+from torch_impl.gpu import _launch, attn_output_triton, attn_triton
 from torch_impl.gpu._attn_triton import _checked
 
 __all__ = [  # of every framework's kernels
@@ -51,7 +52,7 @@ __all__ = [  # of every framework's kernels
     "test_the_matrix_is_rounded_once",
 ]
 
-DEVICE = "cpu" if _launch.INTERPRETED else "cuda"
+DEVICE = "cpu" if attn_kernels.INTERPRETED else "cuda"
 ONE_BLOCK = (4, 3, 5, 2)
 # What is left out, and why. compile, fake, make_fx: they give the kernels tensors without values, and no operator is
 # registered that would stand for them. determinism: threads, of which the interpreter can have one.
@@ -155,7 +156,7 @@ def test_the_whole_spec(dtypes: Sequence[str]) -> None:
 @triton.jit
 def _both(scores, D, A, COUNT: tl.constexpr):
     at = tl.program_id(0) * COUNT + tl.arange(0, COUNT)
-    slope, tanh = _kernels.slope_and_tanh(tl.load(scores + at))
+    slope, tanh = attn_kernels.slope_and_tanh(tl.load(scores + at))
     tl.store(D + at, slope)
     tl.store(A + at, tanh)
 
@@ -174,11 +175,11 @@ def slope_and_tanh(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 # t is at most 1/3, 2 t r is at most 1/2 and relatively wrong by 3/4 of 5.2 + 2 + 1; A, at least 1/2, by half of that in
 # ulp, less than 4 with its own rounding. On a GPU exp is ex2.approx(x log2 e), 4 u, where x log2 e is rounded twice,
 # 4 |s| u more; 1 / x is div.full, 4 u.
-ULPS_OF_TANH = 4 if _launch.INTERPRETED else 6
+ULPS_OF_TANH = 4 if attn_kernels.INTERPRETED else 6
 
 
 def units_of_slope(s: np.ndarray) -> np.ndarray:
-    return np.full_like(s, 12) if _launch.INTERPRETED else 17 + 4 * np.abs(s)
+    return np.full_like(s, 12) if attn_kernels.INTERPRETED else 17 + 4 * np.abs(s)
 
 
 def test_tanh_and_its_slope_are_exact_to_some_ulp() -> None:
@@ -270,7 +271,7 @@ def test_wide_indices_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> Non
     given = arguments()
     expected = results(given[:3], given[3:])
     asked = []
-    monkeypatch.setattr(_launch, "index_type", lambda tensors: asked.append(len(tensors)) or tl.int64)
+    monkeypatch.setattr(attn_kernels, "index_type", lambda matrices: asked.append(matrices) or tl.int64)
     for x, y in zip(results(given[:3], given[3:]), expected, strict=True):
         assert torch.equal(x, y)
     assert len(asked) == 3
@@ -280,11 +281,11 @@ def test_when_indices_are_wide() -> None:
     """n*m entries beyond 2^30 are at offsets that, with a block beyond the edge, int32 may not hold."""
 
     def index(*shapes: tuple[int, int]) -> tl.dtype:
-        return _launch.index_type(tuple(torch.empty(shape, device="meta") for shape in shapes))
+        return attn_kernels.index_type((rows, columns, columns, 1) for rows, columns in shapes)
 
     assert index((2**15, 2**15 - 2)) == tl.int32
     assert index((64, 64), (2**16, 2**16)) == tl.int64
-    assert _launch.index_type((torch.empty(2**16, 2**16, device="meta").mT, None)) == tl.int64
+    assert attn_kernels.index_type([(2**16, 2**16, 1, 2**16)]) == tl.int64
 
 
 # What is not computed, and what is not held

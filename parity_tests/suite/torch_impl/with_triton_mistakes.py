@@ -8,31 +8,23 @@ Not collected: test_triton.py runs it in a process, with with_triton.py.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from derivation import attn_kernels
 from parity_tests.suite.gpu_kernels import failing, judged
+from parity_tests.suite.sources import module_with
 from parity_tests.suite.torch_impl import with_triton
 from parity_tests.suite.torch_impl.with_triton import ONE_BLOCK, SIZES, TritonKernels
-from torch_impl.gpu import _kernels, _launch
+from torch_impl.gpu import _launch
 
 
 def kernels_with(old: str, new: str, folder: Path) -> ModuleType:
-    """The module of the kernels with one piece of its source replaced; a file, since Triton reads the source itself."""
-    source = Path(_kernels.__file__).read_text(encoding="utf-8")
-    assert source.count(old) == 1, old
-    path = folder / "wrong_kernels.py"
-    path.write_text(source.replace(old, new), encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """The module of the kernels with one piece of its source replaced."""
+    return module_with(attn_kernels, old, new, folder)
 
 
 def _spec_in(*names: str, sizes: Sequence[int] = SIZES) -> Callable[[], set[str]]:
@@ -133,8 +125,8 @@ QUICK = ("1 + a² for 1 - a²", "attn's cotangent is forgotten", "no mask at the
 def test_a_wrong_kernel_is_noticed(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new, look, expected = WRONG_KERNELS[what]
     wrong = kernels_with(old, new, tmp_path)
-    monkeypatch.setattr(_launch, "_kernels", wrong)
-    monkeypatch.setattr(_kernels, "slope_and_tanh", wrong.slope_and_tanh)
+    monkeypatch.setattr(_launch, "attn_kernels", wrong)
+    monkeypatch.setattr(attn_kernels, "slope_and_tanh", wrong.slope_and_tanh)
     assert look() == expected
 
 
@@ -149,7 +141,7 @@ def test_a_kernel_made_anew_raises_no_alarm(
     looks: set[Callable[[], set[str]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = kernels_with("D = 4.0 * (t * r) * r", "D = 4.0 * (r * t) * r", tmp_path)
-    monkeypatch.setattr(_launch, "_kernels", right)
-    monkeypatch.setattr(_kernels, "slope_and_tanh", right.slope_and_tanh)
+    monkeypatch.setattr(_launch, "attn_kernels", right)
+    monkeypatch.setattr(attn_kernels, "slope_and_tanh", right.slope_and_tanh)
     for look in looks:
         assert look() == set()

@@ -1,4 +1,7 @@
-"""The Triton kernels of attn, forward and backward; no n*m matrix is written but attn itself, where it is asked for.
+"""attn.md as Triton kernels, forward and backward; no n*m matrix is written but attn itself, where it is asked for.
+
+They are of no framework: `torch_impl.gpu` launches them on PyTorch's tensors, `jax_ref.gpu` on JAX's arrays. Neither is
+an oracle: both are judged by `jax_ref.attn`, whose formulas have nothing from here.
 
 One program has a block of rows of its result and goes over the other axis in blocks: `forward` and `backward_of_rows`
 over keys, `backward_of_columns` over queries. Nothing is added up across programs, so no atomics, and the same launch
@@ -20,6 +23,8 @@ rounds to nearest; there, products are of float32, which holds bfloat16 exactly,
 
 # Triton is not a requirement
 # pyright: reportMissingImports=false
+
+from collections.abc import Iterable, Sequence
 
 import triton
 import triton.language as tl
@@ -200,3 +205,54 @@ def backward_of_columns(
     if WANTS_V:
         v_bar_rows = rounded(v_bar_rows, dtype, INTERPRETED)
         put(v_bar + example * v_bar_B, v_bar_rows, columns, es, v_bar_m, v_bar_e, m, e)
+
+
+INTERPRETED = not isinstance(forward, triton.runtime.JITFunction)
+"""Do the kernels run in Triton's interpreter, and not on a GPU? Triton decides it when they are defined."""
+
+WIDEST = 128
+"""The most features, d or e, that a program can hold."""
+
+# Different, so that one in the other's place is noticed; small, so that small inputs have several blocks.
+INTERPRETED_BLOCKS = {"BLOCK_N": 16, "BLOCK_M": 32}
+
+# BLOCK_N, BLOCK_M, warps, stages: those that ptxas gives Hopper's registers to with few spills or none, up to 128
+# features. Which is the fastest was not measured; Triton tries them out at the first call, and keeps the fastest for as
+# long as the process lives. 16-bit products are made by groups of 4 warps on tiles of 64 rows and more.
+_HOPPER = {
+    "forward": [(64, 64, 4, 3), (128, 64, 4, 3), (128, 64, 8, 3), (128, 128, 8, 2)],
+    "backward_of_rows": [(64, 64, 4, 3), (64, 32, 4, 4), (128, 64, 8, 2)],
+    "backward_of_columns": [(64, 64, 4, 2), (32, 64, 4, 3), (64, 128, 8, 2)],
+}
+_HOPPER_FLOAT32 = {
+    "forward": [(32, 32, 4, 2), (64, 32, 8, 2), (32, 64, 8, 2)],
+    "backward_of_rows": [(32, 32, 4, 2), (64, 32, 8, 2), (32, 64, 8, 2)],
+    "backward_of_columns": [(16, 32, 4, 2), (32, 32, 8, 2), (16, 64, 8, 2)],
+}
+
+
+def configurations(name: str, float32: bool) -> list[triton.Config]:
+    """The sizes of blocks that are tried out for a kernel."""
+    return [
+        triton.Config({"BLOCK_N": N, "BLOCK_M": M}, num_warps=warps, num_stages=stages)
+        for N, M, warps, stages in (_HOPPER_FLOAT32 if float32 else _HOPPER)[name]
+    ]
+
+
+def width(features: int) -> int:
+    """The size of a tile along features: a power of 2, and of no fewer than the 16 that a tensor core takes."""
+    return max(16, triton.next_power_of_2(max(features, 1)))
+
+
+def index_type(matrices: Iterable[Sequence[int]]) -> tl.dtype:
+    """int64 if an entry of a matrix is so far from its first one that int32 does not hold it.
+
+    A block reaches beyond the edge, up to which masks are computed; hence twice as far.
+
+    Args:
+        matrices: rows, columns, and their strides, of an example.
+    """
+    far = max(
+        2 * rows * row_stride + 2 * columns * column_stride for rows, columns, row_stride, column_stride in matrices
+    )
+    return tl.int64 if far >= 2**31 else tl.int32
