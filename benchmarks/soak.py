@@ -25,7 +25,7 @@ from parity_tests.harness.report.atomic_file import write_text
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "soak.json"
-PACKAGES = ("torch", "jax", "jaxlib", "numpy", "scipy", "triton")
+PACKAGES = ("torch", "jax", "jaxlib", "numpy", "scipy", "triton", "jax-triton")
 _INTERRUPTED, _NOTHING_COLLECTED = 2, 5  # exit codes of pytest
 
 

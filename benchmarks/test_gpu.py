@@ -263,10 +263,14 @@ def test_more_memory_than_the_bar_is_wrong(monkeypatch) -> None:
 
 def test_what_is_not_to_be_had_is_left_out(monkeypatch) -> None:
     with pytest.raises(LeftOut, match=r"JAX runs on .* here, and not on c"):
-        correctness.callable_of("attn_pallas", Device("cuda") if jax_kernels.INTERPRET else CPU)
+        correctness.callable_of("attn_triton_in_jax", CPU if jax_kernels.HAS_GPU else Device("cuda"))
     monkeypatch.setattr(correctness.catalog, "candidate", lambda of: NotBuilt(of, "no compiler"))
     with pytest.raises(LeftOut, match="no compiler"):
         correctness.callable_of("attn_native", CPU)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "triton" or None)
+    monkeypatch.setattr(correctness.jax, "default_backend", lambda: "gpu")
+    with pytest.raises(LeftOut, match="jax-triton is not installed"):
+        correctness.callable_of("attn_triton_in_jax", Device("cuda"))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(LeftOut, match="Triton is not installed"):
         correctness.callable_of("attn_triton", CPU)
@@ -285,7 +289,7 @@ def test_kernels_run_on_one_kind_of_device() -> None:
     with pytest.raises(LeftOut, match=r"Triton's kernels run on .* and not on mps|Triton is not installed"):
         correctness.callable_of("attn_triton", Device("mps"))
     with pytest.raises(LeftOut, match=r"JAX runs on .* here, and not on mps"):
-        correctness.callable_of("attn_pallas", Device("mps"))
+        correctness.callable_of("attn_triton_in_jax", Device("mps"))
 
 
 @pytest.mark.slow
@@ -311,10 +315,10 @@ def test_a_version_that_computes_elsewhere_is_left_out(monkeypatch) -> None:
 
 
 def test_the_jax_versions_are_left_out_where_jax_is_not(monkeypatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["", "cuda" if jax_kernels.INTERPRET else "cpu"])
-    found = jax_kernels.prepare(dataclasses.asdict(GpuCase(4, 4, 4)), ["pallas"])
+    monkeypatch.setattr(sys, "argv", ["", "cpu" if jax_kernels.HAS_GPU else "cuda"])
+    found = jax_kernels.prepare(dataclasses.asdict(GpuCase(4, 4, 4)), ["triton_in_jax"])
     assert not found.calls
-    assert found.left_out["pallas"].startswith("JAX runs on ")
+    assert found.left_out["triton_in_jax"].startswith("JAX runs on ")
 
 
 @pytest.mark.slow
@@ -459,4 +463,10 @@ def test_the_dry_run(part: str, tmp_path: Path) -> None:
         versions = {name for names in kernels.VERSIONS[case.with_attn].values() for name in names}
         assert versions == {*data["versions"], *data["left_out"]}
         refused = {name for name in versions if kernels.refusal(name, case, True) is not None}
-        assert {*data["left_out"]} <= refused | {"triton", "cudnn", "jax_cudnn", "flex"}  # of FlexAttention a backward
+        assert {*data["left_out"]} <= refused | {
+            "triton",
+            "triton_in_jax",
+            "cudnn",
+            "jax_cudnn",
+            "flex",
+        }  # of FlexAttention a backward

@@ -16,7 +16,7 @@ from parity_tests.harness.checks import CHECKS
 
 ROOT = Path(__file__).resolve().parent.parent
 LISTED = {"jax_ref.aten"}  # on docs/aten.md
-NEEDS = {"torch_impl.gpu": "triton"}
+NEEDS = {"jax_ref.gpu": "triton", "torch_impl.gpu": "triton"}
 NOT_PUBLIC = ("jax_ref.examples", "torch_impl.derivatives.functions", "torch_impl.examples", "torch_impl.native")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,11 +12,11 @@ import jax
 import torch
 from torch import Tensor
 
-import jax_ref.gpu
 import torch_impl
 from benchmarks import soak
 from benchmarks.cases import WHATS, Case, What
 from benchmarks.gpu.device import Device, Results, float32_as_tf32
+from benchmarks.gpu.items import IN_JAX
 from benchmarks.gpu.outcome import LEFT_OUT, RAISED, RIGHT, WRONG, LeftOut, Outcome
 from benchmarks.torch_worker import call_of
 from parity_tests import JaxCandidate, OpSpec, crosscheck
@@ -25,6 +25,7 @@ from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.report.report import Report
 from parity_tests.suite.gpu_kernels import FIRST_ORDER, spec_at
+from parity_tests.suite.interpreted_jax_triton import interpreted
 
 AT, TINY = (200, 64, 300, 40), (4, 3, 5, 2)  # n, d, m, e of the fused kernels: blocks, and a part of one
 # The most that is held at once, in n x m matrices: in a forward, and in a forward with its backward.
@@ -43,8 +44,8 @@ def callable_of(of: str, device: Device) -> Callable[..., Any] | JaxCandidate:
     Raises:
         LeftOut: it is not to be had here.
     """
-    if of.endswith("_pallas"):
-        return _pallas(of.removesuffix("_pallas"), device)
+    if of.endswith(IN_JAX):
+        return JaxCandidate(in_jax(of, device), name=of)
     if of.endswith("_triton"):
         return _triton(of, device)
     found = catalog.candidate(of)
@@ -54,22 +55,42 @@ def callable_of(of: str, device: Device) -> Callable[..., Any] | JaxCandidate:
 
 
 def _triton(of: str, device: Device) -> Callable[..., Any]:
-    if importlib.util.find_spec("triton") is None:
-        raise LeftOut("Triton is not installed")
+    _needs("triton", "Triton")
+    from derivation.attn_kernels import INTERPRETED
     from torch_impl import gpu
-    from torch_impl.gpu import _launch
 
-    where = "cpu" if _launch.INTERPRETED else "cuda"
+    where = "cpu" if INTERPRETED else "cuda"
     if device.kind != where:
         raise LeftOut(f"Triton's kernels run on {where} here, and not on {device.kind}")
     return getattr(gpu, of)
 
 
-def _pallas(face: str, device: Device) -> JaxCandidate:
+def in_jax(of: str, device: Device) -> Callable[..., Any]:
+    """The function of JAX arrays, as of "attn_triton_in_jax". It is called, and pulled back, inside `interpreting`.
+
+    Raises:
+        LeftOut: it is not to be had here.
+    """
     has_gpu = jax.default_backend() == "gpu"
     if device.kind != ("cuda" if has_gpu else "cpu"):
         raise LeftOut(f"JAX runs on {'a GPU' if has_gpu else 'the CPU'} here, and not on {device.kind}")
-    return JaxCandidate(functools.partial(getattr(jax_ref.gpu, face), interpret=not has_gpu), name=face)
+    _needs("triton", "Triton")
+    if has_gpu:
+        _needs("jax_triton", "jax-triton")
+    from jax_ref import gpu
+
+    return getattr(gpu, of.removesuffix(IN_JAX))
+
+
+def interpreting(of: str) -> contextlib.AbstractContextManager[None]:
+    """A block in which Triton's kernels in JAX run in its interpreter, where JAX has no GPU."""
+    plain = not of.endswith(IN_JAX) or jax.default_backend() == "gpu"
+    return contextlib.nullcontext() if plain else interpreted()
+
+
+def _needs(module: str, name: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        raise LeftOut(f"{name} is not installed")
 
 
 def report_there(device: Device, f: Callable[..., Any] | JaxCandidate, spec: OpSpec, **options: Any) -> Report:
@@ -97,7 +118,8 @@ def candidate(device: Device, tiny: bool, of: str, dtypes: Sequence[str], every:
             options |= {"quick": True, "checks": ["vjp_of_vjp"] if every else ["vjp"]}
         return of_report(report_there(device, f, catalog.SPEC, name=of, dtypes=dtypes, **options))
     spec = spec_at("attn_output" if output_only else "attn", TINY if tiny else AT)
-    return of_report(report_there(device, f, spec, name=of, dtypes=dtypes, checks=["vjp"] if tiny else FIRST_ORDER))
+    with interpreting(of):
+        return of_report(report_there(device, f, spec, name=of, dtypes=dtypes, checks=["vjp"] if tiny else FIRST_ORDER))
 
 
 def placed(device: Device, tiny: bool, of: str, how: str) -> Outcome:
@@ -178,8 +200,8 @@ def matrices(device: Device, f: Callable[..., Any], n: int, what: What, of: str)
 
 def tests(device: Device, tiny: bool, file: str, marks: str, some: str | None) -> Outcome:
     """Run the suite's tests of a file; on a GPU they run there."""
-    if "with_triton" in file and importlib.util.find_spec("triton") is None:
-        raise LeftOut("Triton is not installed")
+    if "triton" in file:
+        _needs("triton", "Triton")
     path = Path("parity_tests/suite") / file
     done = soak.run(str(path), marks=marks, options=["-q", "-p", "no:cacheprovider", *(["-k", some] if some else [])])
     data = {"passed": done.passed, "skipped": done.skips, "failed": done.failures}

@@ -18,14 +18,15 @@ Part = Literal["correctness", "kernels", "judging"]
 PARTS: tuple[Part, ...] = ("correctness", "kernels", "judging")
 FORMATS = ("float32", "bfloat16", "float16")
 IN_TORCH = ("attn_composite", "attn_function", "attn_native_implicit", "attn_native")
-FUSED = ("attn_triton", "attn_output_triton", "attn_pallas", "attn_output_pallas")
+IN_JAX = "_triton_in_jax"
+FUSED = ("attn_triton", "attn_output_triton", f"attn{IN_JAX}", f"attn_output{IN_JAX}")
 PLACED = ("attn_function", "attn_native", "attn_triton", "attn_output_triton")  # on a stream, in a graph, elsewhere
 # Of the tests that run where there is a GPU: file -> marks, and the tests of a dry run.
 TESTS = {
     "torch_impl/test_native_cuda.py": ("not soak", "test_two_devices"),
     "torch_impl/with_triton.py": ("not soak", "test_tanh_at_the_ends"),
     "torch_impl/with_triton_mistakes.py": ("not soak", "forgotten and not output"),
-    "jax_ref/test_pallas_attn.py": ("not soak", "test_an_empty_axis and n"),
+    "jax_ref/with_jax_triton.py": ("not soak", "test_an_empty_axis and n"),
 }
 SIZES = (1024, 4096, 16384, 2048, 8192)  # the ends and the middle first
 FEATURES = (64, 128)

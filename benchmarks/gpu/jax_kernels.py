@@ -1,6 +1,6 @@
 """The JAX versions: `python -m benchmarks.gpu.jax_kernels DEVICE`, started by `benchmarks.gpu.command`.
 
-They run on a GPU where DEVICE is "cuda", and on the CPU otherwise, the kernels then in Pallas' interpreter.
+They run on a GPU where DEVICE is "cuda", and on the CPU otherwise, the kernels then in Triton's interpreter.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from typing import Any
 import jax
 
 import jax_ref
-import jax_ref.gpu
-from benchmarks.gpu.items import GpuCase
+from benchmarks.gpu.correctness import in_jax, interpreting
+from benchmarks.gpu.device import Device
+from benchmarks.gpu.items import IN_JAX, GpuCase
 from benchmarks.gpu.outcome import raised
 from benchmarks.jax_worker import blockwise, jitted
 from benchmarks.roofline import Rates
 from benchmarks.worker import Call, Prepared, serve
 
-INTERPRET = jax.default_backend() != "gpu"
+HAS_GPU = jax.default_backend() == "gpu"
 
 
 def _cudnn(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array]:
@@ -30,13 +31,17 @@ def _cudnn(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array]:
 
 
 def version(name: str, with_attn: bool) -> Callable[..., tuple[jax.Array, ...]]:
-    """(q, k, v) -> (output, attn), or (output,)."""
-    if name == "pallas" and not with_attn:
-        return lambda q, k, v: (jax_ref.gpu.attn_output(q, k, v, interpret=INTERPRET),)
+    """(q, k, v) -> (output, attn), or (output,).
+
+    Raises:
+        LeftOut: it is not to be had here.
+    """
+    if name == "triton_in_jax":
+        f = in_jax(f"attn{IN_JAX}" if with_attn else f"attn_output{IN_JAX}", Device(sys.argv[1]))
+        return f if with_attn else lambda q, k, v: (f(q, k, v),)
     f = {
         "jax_jit": jax_ref.attn_primal,
         "jax_attn": jax_ref.attn,
-        "pallas": functools.partial(jax_ref.gpu.attn, interpret=INTERPRET),
         "blockwise": blockwise,
         "jax_cudnn": _cudnn,
     }[name]
@@ -49,7 +54,7 @@ def prepare(fields: dict[str, Any], names: list[str]) -> Prepared:
     Float32 is float32, as when it is judged.
     """
     case, prepared = GpuCase(**fields), Prepared()
-    if (sys.argv[1] == "cuda") == INTERPRET:
+    if (sys.argv[1] == "cuda") != HAS_GPU:
         missing = f"JAX runs on {jax.default_backend()} here, and not on {sys.argv[1]}"
         return Prepared(left_out=dict.fromkeys(names, missing))
     jax.clear_caches()
@@ -60,7 +65,8 @@ def prepare(fields: dict[str, Any], names: list[str]) -> Prepared:
     args = [(s * jax.random.normal(key, x)).astype(case.dtype) for key, x, s in zip(keys, made, scales, strict=True)]
     for name in names:
         try:
-            with jax.default_matmul_precision("highest" if case.dtype == "float32" else "default"):
+            precision = jax.default_matmul_precision("highest" if case.dtype == "float32" else "default")
+            with precision, interpreting(f"_{name}"):
                 compiled = jitted(version(name, case.with_attn), case.what).lower(*args).compile()
             call = functools.partial(compiled, *args)
             seconds(call, 1, 1)

@@ -17,10 +17,10 @@ from benchmarks.run import ROUNDS, Worker, take_turns
 TORCH, JAX = "benchmarks.gpu.torch_kernels", "benchmarks.gpu.jax_kernels"
 # The versions by their processes, for cases with attn and without it.
 VERSIONS: Mapping[bool, Mapping[str, tuple[str, ...]]] = {
-    True: {TORCH: ("eager", "function", "native", "compile", "triton"), JAX: ("jax_jit", "jax_attn", "pallas")},
+    True: {TORCH: ("eager", "function", "native", "compile", "triton"), JAX: ("jax_jit", "jax_attn", "triton_in_jax")},
     False: {
         TORCH: ("eager", "compile", "triton", "sdpa", "cudnn", "flex"),
-        JAX: ("jax_jit", "pallas", "blockwise", "jax_cudnn"),
+        JAX: ("jax_jit", "triton_in_jax", "blockwise", "jax_cudnn"),
     },
 }
 SOFTMAX = ("sdpa", "cudnn", "flex", "jax_cudnn")  # yardsticks that compute a softmax, of tanh in flex

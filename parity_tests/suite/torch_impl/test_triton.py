@@ -1,5 +1,5 @@
-"""torch_impl.gpu, and that torch_impl does without. Triton chooses its interpreter when the kernels are imported, so
-with_triton.py and with_triton_mistakes.py are run in a process of their own."""
+"""torch_impl.gpu and jax_ref.gpu, and that torch_impl does without. Triton chooses its interpreter when the kernels are
+imported, so that the files with their tests are run in processes of their own."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from parity_tests.suite.rotation import rotating
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install triton"
 )
-HERE = Path(__file__).parent
-WITH_TRITON = ("with_triton.py", "with_triton_mistakes.py")
+SUITE = Path(__file__).parents[1]
+WITH_TRITON = ("torch_impl/with_triton.py", "torch_impl/with_triton_mistakes.py", "jax_ref/with_jax_triton.py")
 # Where there is a GPU, the kernels run there.
 INTERPRET = {"TRITON_INTERPRET": "0" if torch.cuda.is_available() else "1"}
 
 
 def run_pytest(files: Sequence[str], marks: str, environment: Mapping[str, str], seconds: float) -> None:
     """The tests of files that are not collected; none may fail, none may be skipped."""
-    paths = [str(HERE / file) for file in files]
+    paths = [str(SUITE / file) for file in files]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", marks, *paths],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environment},
@@ -68,7 +68,18 @@ def test_with_triton_for_hours() -> None:
     "marks", [pytest.param("not soak", marks=pytest.mark.slow), pytest.param("soak", marks=pytest.mark.soak)]
 )
 def test_for_hopper(marks: str, tmp_path: Path) -> None:
-    run_pytest(["for_hopper.py"], marks, {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}, 1200)
+    run_pytest(["torch_impl/for_hopper.py"], marks, {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}, 1200)
+
+
+@needs_triton
+@rotating(2, turn=0)
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not all(importlib.util.find_spec(name) for name in ("jax_triton", "jax_cuda13_plugin")),
+    reason="jax-triton, or JAX's part for CUDA, is not installed: pip install jax-triton jax-cuda13-plugin",
+)
+def test_for_hopper_in_jax() -> None:
+    run_pytest(["jax_ref/for_hopper_in_jax.py"], "not soak", {"TRITON_INTERPRET": "0"}, 1200)
 
 
 def run_python(source: str) -> subprocess.CompletedProcess[str]:
