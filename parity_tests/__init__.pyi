@@ -15,6 +15,8 @@ from parity_tests.harness.report.report import ParityError as ParityError
 from parity_tests.harness.report.report import Report as Report
 from parity_tests.harness.specs.domains import Domain as Domain
 from parity_tests.harness.specs.domains import integer as integer
+from parity_tests.harness.specs.records import Input as Input
+from parity_tests.harness.specs.records import Output as Output
 from parity_tests.harness.specs.size_rules import AxisSize as AxisSize
 from parity_tests.harness.specs.spec import OpSpec as OpSpec
 

@@ -28,6 +28,7 @@ from parity_tests.harness.specs.domains import (
     is_sampler,
     undifferentiated,
 )
+from parity_tests.harness.specs.records import Input, Output, names_in, without_records
 from parity_tests.harness.specs.signature import Signature
 from parity_tests.harness.specs.size_rules import SizeRules, axis_sizes, resolved
 from parity_tests.harness.specs.spec_kinds import (
@@ -83,11 +84,12 @@ class OpSpec:
         surrogate: instead of vjp and jvp, a gradient that is a choice and no derivative of the primal, as that of a
             straight-through estimator; with the arguments and results of `vjp`. It must be linear in the cotangents. It
             is compared with as it is, at kinks, too; so is its transpose, as the JVP; second order is its derivative.
-            If the candidate's values are x + (q - x).detach(), write that into the primal: it rounds more than q.
+            If the candidate's values are x + (q - x).detach(), write that into the primal: it rounds more.
         vjp_of_vjp, jvp_of_vjp, vjp_of_jvp, jvp_of_jvp: optional explicit formulas of second order; each takes the
             arguments of the inner formula, then the outer one's cotangents or tangents.
         input_names, output_names: names for messages; by default the parameters of `primal`, and the keys of what it
-            returns, or output0, output1, ...
+            returns, or output0, output1, ... In place of a name an `Input` or `Output` says all of one at once:
+            `[Input("x", "positive", kinks=(1.0,)), Input("mask", constant=True), "w"]`.
         domains: where an input lies, by its name: "real" (the default), "extended" (and infinite, as a mask of -inf: at
             special points a difference at an infinity fails, and is only reported of other domains), "positive", "unit"
             (the open interval from 0 to 1), "nonzero", "distinct" (entries), "sorted" (in ascending order along the
@@ -139,8 +141,8 @@ class OpSpec:
     jvp_of_vjp: Callable | None = None
     vjp_of_jvp: Callable | None = None
     jvp_of_jvp: Callable | None = None
-    input_names: Sequence[str] | None = None
-    output_names: Sequence[str] | None = None
+    input_names: Sequence[str | Input] | None = None
+    output_names: Sequence[str | Output] | None = None
     domains: Mapping[str, str | Domain | Sampler] = field(default_factory=dict)
     constants: Sequence[str] = ()
     dtypes: Sequence[str] | None = None
@@ -160,6 +162,8 @@ class OpSpec:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise TypeError(f"OpSpec: name must be a non-empty string, got {self.name!r}")
+        for field_name, value in without_records(self).items():
+            object.__setattr__(self, field_name, value)
         check_formulas(self)
         check_kinds(self)
         if (self.signature is None) == (self.inputs is None):
@@ -168,13 +172,12 @@ class OpSpec:
                 + ("both" if self.inputs is not None else "neither")
             )
         self._arrange()
-        count = self.count
-        if count == 0:
+        if self.count == 0:
             raise ValueError(f"OpSpec {self.name}: inputs is empty; an operator without inputs has no derivative")
-        if self.input_names is not None and len(self.input_names) != count:
-            raise ValueError(f"OpSpec {self.name}: {len(self.input_names)} input_names for {count} inputs")
+        if self.input_names is not None and len(self.input_names) != self.count:
+            raise ValueError(f"OpSpec {self.name}: {len(self.input_names)} input_names for {self.count} inputs")
         names = self.names
-        check_distinct(self.name, names, self.output_names, self.parsed)
+        check_distinct(self.name, names, names_in(self.output_names or ()), self.parsed)
         for field_name in ("domains", "constants", "detached", "kinks", "optional"):
             unknown = [name for name in getattr(self, field_name) if name not in names]
             if unknown:
@@ -240,7 +243,7 @@ class OpSpec:
         if self.input_names is None:
             object.__setattr__(self, "input_names", tuple(dict.fromkeys(name for _, name in leaves(self.arguments))))
         try:
-            check_names(self.arguments, tuple(self.input_names or ()))
+            check_names(self.arguments, names_in(self.input_names or ()))
         except (TypeError, ValueError) as error:
             raise type(error)(f"OpSpec {self.name}: {error}") from error
 
@@ -376,7 +379,7 @@ class OpSpec:
     def names(self) -> tuple[str, ...]:
         """The name of each input."""
         if self.input_names is not None:
-            return tuple(self.input_names)
+            return names_in(self.input_names)
         names, count = self._parameters(), self.count
         return names[:count] if len(names) >= count else tuple(f"input{i}" for i in range(count))
 
@@ -391,7 +394,7 @@ class OpSpec:
     def names_of_outputs(self, count: int) -> tuple[str, ...]:
         """Return a name for each output."""
         if self.output_names is not None and len(self.output_names) == count:
-            return tuple(self.output_names)
+            return names_in(self.output_names)
         taken = self.names
         base = next(base for base in _OUTPUT if not any(re.match(rf"{base}\d*(_bar|_dot)*$", name) for name in taken))
         return (base,) if count == 1 else tuple(f"{base}{i}" for i in range(count))

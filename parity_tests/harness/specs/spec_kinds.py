@@ -128,11 +128,9 @@ def check_dtypes(spec: Any) -> None:
         spec.check_dtype(name)
 
 
-def check_distinct(
-    name: str, inputs: Sequence[str], outputs: Sequence[str] | None, signature: Signature | None
-) -> None:
+def check_distinct(name: str, inputs: Sequence[str], outputs: Sequence[str], signature: Signature | None) -> None:
     """Raise a ValueError if names are empty or repeated, or if `outputs` has another length than the signature."""
-    for field, names in (("input_names", inputs), ("output_names", outputs or ())):
+    for field, names in (("input_names", inputs), ("output_names", outputs)):
         if "" in names:
             raise ValueError(f"OpSpec {name}: {field} has an empty name; name each, such as ('x', 'y')")
         twice = next((one for one, count in Counter(names).items() if count > 1), None)
