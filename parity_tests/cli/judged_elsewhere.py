@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
-from parity_tests.harness.findings import Verdict
+from parity_tests.harness.findings import AGREE, Verdict
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import ORACLE, Row
 
@@ -19,7 +19,7 @@ def judged_elsewhere(report: Report, problems: Mapping[str, Hashable]) -> None:
         report: its rows are changed.
         problems: of operators by their names; those of one problem are the same code at different inputs.
     """
-    passed = {_key(row, problems): row.op for row in report.rows if row.verdict is Verdict.PASS and row.op in problems}
+    passed = {_key(row, problems): row.op for row in report.rows if row.verdict in AGREE and row.op in problems}
     for i, row in enumerate(report.rows):
         other = passed.get(_key(row, problems)) if row.op in problems and row.candidate != ORACLE else None
         if row.verdict is Verdict.UNRESOLVED and other is not None:

@@ -16,12 +16,16 @@ class Verdict(StrEnum):
     """The verdict on one candidate under one check."""
 
     PASS = "PASS"
+    PROVED = "PROVED"  # the candidate's program and the oracle's are the same formula, see `harness.proof`
     MISMATCH = "MISMATCH"  # it disagrees with the oracle, or raises where the oracle has a value
     SUSPECT = "SUSPECT"  # its errors are within their bounds and do not look like rounding
     UNRESOLVED = "UNRESOLVED"  # the witnesses cannot tell, or nothing could be compared
     UNSUPPORTED = "UNSUPPORTED"  # the candidate refuses with a clear error
     ERROR = "ERROR"  # the oracle or the harness raised
     SKIPPED = "SKIPPED"  # the check does not apply to the operator or the candidate, for the reason given
+
+
+AGREE = (Verdict.PASS, Verdict.PROVED)
 
 
 class NotApplicable(Exception):
@@ -150,4 +154,27 @@ class Suspicion:
     evidence: int = 0
 
 
-Finding = Explanation | Suspicion | Comparison | Fact | Convention | LostDigits
+@dataclass(frozen=True)
+class Proof:
+    """The candidate's program for a map beside the oracle's, at a random point of a finite field.
+
+    Attributes:
+        label: the map's name.
+        text: what is proved, and on what it rests; or which entries differ; or which operation was not modelled.
+        same: True if all results are the same, False if some differ, None if that cannot be told.
+    """
+
+    label: str
+    text: str
+    same: bool | None
+    circumstance: str = ""
+    violation: str = ""  # it has none: a difference accuses, and the numbers decide
+    holds: bool = True
+
+    @property
+    def evidence(self) -> int:
+        """1 if it proves something."""
+        return int(bool(self.same))
+
+
+Finding = Proof | Explanation | Suspicion | Comparison | Fact | Convention | LostDigits

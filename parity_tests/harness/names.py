@@ -52,12 +52,15 @@ MAPS: dict[str, tuple[str, ...]] = {
     "raises": (),
     "shortcuts": ("vjp",),
     "race": (),
+    "proof": ("vjp",),
     "third_order": ("vjp_of_vjp_of_vjp",),
     "given_size": ("vjp",),
 }
 CHECKS = tuple(MAPS)
 # Those with `Check.on_request`, and those with `Check.costly`; a test holds them together.
-ON_REQUEST = frozenset({"given_size", "int32_offsets", "large_sizes", "raises", "race", "shortcuts", "third_order"})
+ON_REQUEST = frozenset(
+    {"given_size", "int32_offsets", "large_sizes", "proof", "raises", "race", "shortcuts", "third_order"}
+)
 COSTLY = frozenset({"determinism", "vmap"})
 # The keys of `formats.FORMATS`, in their order; a test holds them together.
 FORMATS = ("float64", "float32", "bfloat16", "float16", "complex128", "complex64")

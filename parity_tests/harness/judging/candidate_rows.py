@@ -23,7 +23,7 @@ from parity_tests.harness.diagnosis.suspicions import suspected
 from parity_tests.harness.exceptions.errors import first_line, map_of, where_of
 from parity_tests.harness.exceptions.explaining import Explained, explain, unexplained
 from parity_tests.harness.exceptions.from_solution import REFUSALS
-from parity_tests.harness.findings import Comparison, Finding, Verdict
+from parity_tests.harness.findings import Comparison, Finding, Proof, Verdict
 from parity_tests.harness.judging.certified import not_a_function, overflows_everywhere
 from parity_tests.harness.judging.limits import held_to_limit
 from parity_tests.harness.judging.outcome import End, Outcome, is_beyond_first_order, outcome_of, raised
@@ -168,7 +168,7 @@ class CandidateRows:
         if inapplicable:
             return replace(row, verdict=Verdict.SKIPPED, reason=inapplicable), []
         outcomes: list[Outcome] = []
-        bounded, sizes, log = False, set[bool](), TorchLog()
+        bounded, sizes, log, proofs = False, set[bool](), TorchLog(), list[Proof]()
         for sample in check.chosen(list(cases)):
             with log:
                 outcome = outcome_of(check, self.trial_at(check.name, sample))
@@ -177,13 +177,15 @@ class CandidateRows:
             row = self._with_extent(with_findings(row, outcome.findings), sample, outcome)
             bounded |= any(not isinstance(f, Comparison) or np.isfinite(f.bound).any() for f in outcome.findings)
             sizes |= _are_zero(outcome.findings)
+            proofs += [f for f in outcome.findings if isinstance(f, Proof)]
             telling = outcome.wrong or outcome.suspicions
             outcomes.append(outcome if telling else replace(outcome, findings=()))  # which may be large
             if outcome.is_final:
                 break
         notes = [note for outcome in outcomes if (note := self._note_of(outcome)) is not None]
         zero, short = all(sizes) if sizes else None, self.precision.name if self.precision.is_short else ""
-        conclusion = verdict_of(Judged(outcomes, row.comparisons, bounded, zero, short))
+        unproved = next((f"{f.label} {f.text}" for f in proofs if f.same is False), "")
+        conclusion = verdict_of(Judged(outcomes, row.comparisons, bounded, zero, short, bool(proofs), unproved))
         row = replace(self._concluded(row, conclusion), seconds=time.perf_counter() - start)
         decider = conclusion.outcome
         if decider is None or conclusion.verdict not in (Verdict.MISMATCH, Verdict.SUSPECT):

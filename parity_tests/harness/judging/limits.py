@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from parity_tests.harness.findings import Verdict
+from parity_tests.harness.findings import AGREE, Verdict
 from parity_tests.harness.report.results import Row
 
 
@@ -12,7 +12,7 @@ def held_to_limit(row: Row, reason: str | None) -> Row:
     """A check that is listed as a limit, for this reason, must fail; what fails must not be excused otherwise."""
     if reason is None:
         return row
-    if row.verdict is Verdict.PASS:
+    if row.verdict in AGREE:
         return replace(row, verdict=Verdict.MISMATCH, reason=f"listed as a limit ({reason}), but it passes: unlist it")
     if row.verdict in (Verdict.UNRESOLVED, Verdict.SKIPPED):
         return row

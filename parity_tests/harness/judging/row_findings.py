@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from parity_tests.harness.findings import Comparison, Convention, Explanation, Finding, LostDigits
+from parity_tests.harness.findings import Comparison, Convention, Explanation, Finding, LostDigits, Proof
 from parity_tests.harness.numbers.contracts import INSIDE_FLOAT32, THROUGHOUT
 from parity_tests.harness.report.results import Row
 
@@ -27,6 +27,7 @@ def with_findings(row: Row, findings: Sequence[Finding]) -> Row:
         comparisons=row.comparisons + count,
         conventions=(*row.conventions, *texts),
         lost_digits=(*row.lost_digits, *lost),
+        proofs=(*row.proofs, *(f"{f.label} {f.text}" for f in findings if isinstance(f, Proof))),
         linearized=tuple(dict.fromkeys((*row.linearized, *linearized))),
         arithmetic=_arithmetic(row, [f for f in findings if isinstance(f, Explanation)]),
     )

@@ -34,6 +34,8 @@ class Judged:
         bounded: whether anything that was compared has an error bound.
         zero: whether every number of the oracle's that was compared is 0; None if there is none.
         short: the name of the format, if it is one of 16 bits.
+        proofs: whether programs were proved to be the same, of a check that compares programs.
+        unproved: a difference between programs, which no number has shown; empty if there is none.
     """
 
     outcomes: Sequence[Outcome]
@@ -41,6 +43,8 @@ class Judged:
     bounded: bool
     zero: bool | None = None
     short: str = ""
+    proofs: bool = False
+    unproved: str = ""
 
     def first(self, holds: Callable[[Outcome], bool]) -> Outcome | None:
         """The first outcome for which a condition holds; None if there is none."""
@@ -83,9 +87,11 @@ def verdict_of(judged: Judged) -> Conclusion:
         outcome = deciding(judged)
         if outcome is not None:
             return Conclusion(verdict, outcome)
+    if judged.unproved:
+        return Conclusion(Verdict.UNRESOLVED, reason=judged.unproved)
     if judged.comparisons == 0:
         return Conclusion(Verdict.UNRESOLVED, reason=_without_evidence(judged))
-    return Conclusion(Verdict.PASS)
+    return Conclusion(Verdict.PROVED if judged.proofs else Verdict.PASS)
 
 
 def _without_evidence(judged: Judged) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from rich.text import Text
 
-from parity_tests.harness.findings import Verdict
+from parity_tests.harness.findings import AGREE
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Row
 
@@ -38,7 +38,7 @@ def compare(before: Report, after: Report) -> Comparison:
     failed_before = {_key(row): row for row in before.failed}
     failed_after = {_key(row): row for row in after.failed}
     judged_after = {_key(row): row for row in after.rows}
-    agreed_before = {_key(row) for row in before.rows if row.verdict is Verdict.PASS}
+    agreed_before = {_key(row) for row in before.rows if row.verdict in AGREE}
     return Comparison(
         new=tuple(row for key, row in failed_after.items() if key not in failed_before),
         mended=tuple(judged_after[key] for key in failed_before if key in judged_after and key not in failed_after),
@@ -47,7 +47,7 @@ def compare(before: Report, after: Report) -> Comparison:
         lost=tuple(
             row
             for key, row in judged_after.items()
-            if key in agreed_before and key not in failed_after and row.verdict is not Verdict.PASS
+            if key in agreed_before and key not in failed_after and row.verdict not in AGREE
         ),
     )
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from parity_tests.harness.findings import Verdict
+from parity_tests.harness.findings import AGREE, Verdict
 from parity_tests.harness.report.extent import by_candidate, extent
 from parity_tests.harness.report.first_order import right_to_first_order
 from parity_tests.harness.report.judged import unjudged, why_unjudged
@@ -46,7 +46,7 @@ def _conclusion(
         facts = {"check": without[0].check, "dtype": without[0].dtype, "reason": why_unjudged(key[1], without)}
         return _record(key, Verdict.UNSUPPORTED, **facts)
     if not failed:
-        agrees = any(row.verdict is Verdict.PASS for row in rows)
+        agrees = any(row.verdict in AGREE for row in rows)
         return _record(key, Verdict.PASS if agrees else Verdict.SKIPPED)
     facts: dict[str, Any]
     row = min(

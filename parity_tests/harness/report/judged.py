@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from parity_tests.harness.findings import Verdict
+from parity_tests.harness.findings import AGREE, Verdict
 from parity_tests.harness.names import MAPS
 from parity_tests.harness.report.results import ORACLE, Row
 
-_JUDGED = (Verdict.PASS, Verdict.MISMATCH, Verdict.SUSPECT)
+_JUDGED = (*AGREE, Verdict.MISMATCH, Verdict.SUSPECT)
 
 
 def is_of_a_derivative(row: Row) -> bool:

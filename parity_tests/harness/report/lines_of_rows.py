@@ -52,6 +52,7 @@ def _said_of(row: Row) -> Iterator[str]:
     for wrong in row.failure.wrong if row.failure is not None and not row.reason else ():
         yield f"{wrong.label} {wrong.pattern}"
     yield from (f"a convention: {line}" for line in row.conventions)
+    yield from row.proofs
     yield from (f"loses digits: {line}" for line in row.lost_digits)
     if row.linearized:
         yield f"linearized bounds: {', '.join(row.linearized)}"

@@ -17,7 +17,7 @@ from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.data_files import Malformed, built
 from parity_tests.harness.data_files import field as field_of
 from parity_tests.harness.exceptions.explaining import explain
-from parity_tests.harness.findings import Verdict
+from parity_tests.harness.findings import AGREE, Verdict
 from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.conclusions import conclusions
 from parity_tests.harness.report.html import as_fragment, to_html
@@ -110,7 +110,7 @@ class Report:
         A candidate that refuses every derivative that was asked of it has not been judged: see `report.judged`.
         """
         judged = [row for row in self.rows if row.candidate != ORACLE]
-        agree = any(row.verdict is Verdict.PASS for row in judged) and not self.failed and not unjudged(self.rows)
+        agree = any(row.verdict in AGREE for row in judged) and not self.failed and not unjudged(self.rows)
         return agree and self.error is None and all(candidate.expected for candidate in self.not_built)
 
     @property

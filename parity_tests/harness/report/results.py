@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from parity_tests.harness.candidates.not_built import NotBuilt
-from parity_tests.harness.findings import Verdict
+from parity_tests.harness.findings import AGREE, Verdict
 from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.reproducer_files import ReproducerFiles
 
@@ -151,6 +151,7 @@ class Row:
     failure: Failure | None = None
     declared: bool = False
     lost_digits: tuple[str, ...] = ()
+    proofs: tuple[str, ...] = ()
     arithmetic: Mapping[str, str] = field(default_factory=dict)
     limit_of: str = ""
     largest: str = ""
@@ -161,16 +162,16 @@ class Row:
 
     @property
     def passed(self) -> bool:
-        """PASS, or a limit that is listed, or a check that does not apply."""
-        return self.verdict in (Verdict.PASS, Verdict.SKIPPED) or (self.verdict is Verdict.UNSUPPORTED and self.listed)
+        """PASS or PROVED, or a limit that is listed, or a check that does not apply."""
+        return self.verdict in (*AGREE, Verdict.SKIPPED) or (self.verdict is Verdict.UNSUPPORTED and self.listed)
 
 
 def contradiction(row: Row) -> tuple[str, str] | None:
-    """Return the field of a row that contradicts its PASS, and a text: which values it may have; None if none does.
+    """Return the field of a row that contradicts its PASS, or PROVED, and a text: which values it may have; else None.
 
     Rows of another verdict have nothing to contradict: one that was not judged may have compared nothing.
     """
-    if row.verdict is not Verdict.PASS:
+    if row.verdict not in AGREE:
         return None
     if not 0 <= row.error_over_bound <= 1:  # NaN is not, either
         return "error_over_bound", "a number from 0 to 1"

@@ -26,6 +26,7 @@ from parity_tests.harness.report.results import ORACLE, Failure, Results, Row, W
 
 _STYLE = {
     Verdict.PASS: "green",
+    Verdict.PROVED: "bold green",
     Verdict.MISMATCH: "bold red",
     Verdict.SUSPECT: "bold magenta",
     Verdict.UNRESOLVED: "bold yellow",
@@ -40,6 +41,7 @@ _WORST_FIRST = (
     Verdict.UNRESOLVED,
     Verdict.UNSUPPORTED,
     Verdict.PASS,
+    Verdict.PROVED,
     Verdict.SKIPPED,
 )
 _CELL = 10  # "PASS 0.23" has 9
@@ -164,6 +166,7 @@ def explanations(report: Results) -> list[Text]:
             conventions.setdefault(row.candidate, {}).setdefault(key, f"{row.check}: {line}")
     for candidate, found in conventions.items():
         parts.extend(Text(f"{candidate}, a convention in {line}", style="dim") for line in found.values())
+    parts.extend(_proofs(report.rows))
     parts.extend(_lost_digits(report.rows))
     parts.extend(_arithmetics(report.rows))
     for candidate in report.not_built:
@@ -174,6 +177,12 @@ def explanations(report: Results) -> list[Text]:
     lines = (line for line in report.skipped if not _is_repeated(line, raised))
     parts.extend(Text(f"skipped: {line}", style="dim") for line in lines)
     return parts
+
+
+def _proofs(rows: Sequence[Row]) -> Iterator[Text]:
+    """A line for each map of a candidate whose program was compared with the oracle's."""
+    for row in rows:
+        yield from (Text(f"{row.candidate}: {line}", style="dim") for line in row.proofs)
 
 
 def _lost_digits(rows: Sequence[Row]) -> Iterator[Text]:

@@ -7,6 +7,7 @@ The graph is that of an exact function: all its real numbers are float64, whatev
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import logging
 import sys
@@ -78,7 +79,7 @@ def exported(
         stack.enter_context(fx_traceback.preserve_node_meta())
         try:
             program = torch.export.export(module, tuple(inputs), strict=False)
-            program = program.run_decompositions(_decompositions(kept))
+            program = program.run_decompositions(decompositions(kept))
         except CannotConvert:
             raise
         except Exception as error:
@@ -226,7 +227,9 @@ def _is_of_the_reference(traceback: TracebackType) -> bool:
     return not name.startswith((_TORCH, "<")) and Path(name).parent != Path(__file__).parent
 
 
-def _decompositions(kept: Callable[[str], bool]) -> dict[Any, Callable]:
+@functools.cache
+def decompositions(kept: Callable[[str], bool]) -> dict[Any, Callable]:
+    """Return PyTorch's own decompositions, but those of operators that are kept."""
     table: Any = torch.export.default_decompositions()
     for operator in list(table):
         if kept(operator.name()):

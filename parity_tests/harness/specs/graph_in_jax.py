@@ -15,13 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 from jax import lax
+from jax.extend.core import ClosedJaxpr
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
 from jax_ref import aten
-from parity_tests.harness.specs.exported import LINE, CannotConvert
+from parity_tests.harness.exceptions.errors import first_line
+from parity_tests.harness.specs.exported import LINE, CannotConvert, decompositions
 
 _WHERE_IT_LIES = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
 _NO_NUMBERS = ("condition", "mask", "index", "indices")  # arguments that stay integers, or booleans
@@ -69,6 +72,33 @@ def evaluated(program: ExportedProgram, inputs: Sequence[jax.Array], detaches: b
     found = graph.run([given[node.name] for node in program.graph.nodes if node.op == "placeholder"])
     kinds = [spec.kind for spec in program.graph_signature.output_specs]
     return [y for y, kind in zip(found, kinds, strict=True) if kind is OutputKind.USER_OUTPUT]
+
+
+def traced(f: Callable[..., Sequence[torch.Tensor]], tensors: Sequence[torch.Tensor]) -> ClosedJaxpr:
+    """Return the program of a function at tensors of these shapes, derivatives in it included, in JAX's primitives.
+
+    Python's branches are those that these tensors take. All real numbers are float64.
+
+    Raises:
+        CannotConvert: an operator has no counterpart in JAX, or PyTorch cannot trace the function.
+    """
+    table = decompositions(is_known)
+    module = _made(f, tensors, table)
+    module = _made(torch.func.functionalize(module, remove="mutations_and_views"), tensors, table)
+    module.graph.eliminate_dead_code()
+    graph = _Graph(module, np.dtype(np.float64), detaches=True)
+    arrays = [x.detach().cpu().numpy() for x in tensors]
+    try:
+        return jax.make_jaxpr(lambda *inputs: graph.run(inputs))(*arrays)
+    except TypeError as error:  # what an operator of PyTorch keeps for its own backward may be another array in JAX
+        raise CannotConvert(first_line(error)) from error
+
+
+def _made(f: Callable, tensors: Sequence[torch.Tensor], table: Mapping[Any, Callable]) -> GraphModule:
+    try:
+        return make_fx(f, decomposition_table=table)(*tensors)
+    except Exception as error:
+        raise CannotConvert(f"PyTorch cannot trace it: {type(error).__name__}: {first_line(error)}") from error
 
 
 def depends_on_inputs(program: ExportedProgram) -> bool:
@@ -130,6 +160,9 @@ class _Graph:
         """A tensor that the reference has closed over."""
         tensor = program.state_dict.get(name, program.constants.get(name))
         assert isinstance(tensor, torch.Tensor)
+        return self._array(tensor)
+
+    def _array(self, tensor: torch.Tensor) -> jax.Array:
         array = tensor.detach().resolve_conj().resolve_neg().cpu()
         wide = {torch.bfloat16: torch.float64, torch.float16: torch.float64}.get(array.dtype, array.dtype)
         return jnp.asarray(array.to(wide).numpy(), self._dtype(tensor.dtype))
@@ -140,7 +173,8 @@ class _Graph:
             if node.op == "placeholder":
                 values[node] = next(remaining)
             elif node.op == "get_attr":
-                values[node] = getattr(self._module, node.target)
+                found = getattr(self._module, node.target)
+                values[node] = self._array(found) if isinstance(found, torch.Tensor) else found
             elif node.op == "output":
                 return [values.get(y) if isinstance(y, Node) else y for y in node.args[0]]
             else:
@@ -161,6 +195,8 @@ class _Graph:
         if not node.target._schema.returns:
             return None  # an assertion about shapes or dtypes
         self._check_shape(node)
+        if node.target is torch.ops.aten.lift_fresh_copy.default:  # of a constant, in a graph of make_fx
+            return args[0]
         if node.target in _DETACHING:
             return lax.stop_gradient(args[0]) if self._detaches else args[0]
         return self._checked(node, self._operator(node, node.target)(**self._arguments(node, args, kwargs)))

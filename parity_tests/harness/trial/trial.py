@@ -88,7 +88,15 @@ class Trial:
         Raises:
             BadOutput: a wrong number of results.
         """
-        tensors, count, split = self.tensors(args), len(self.oracle.inputs), self.oracle.map(name).base
+        return self.evaluate_at(name, self.tensors(args))
+
+    def evaluate_at(self, name: str, tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor | None]:
+        """Return a map of the candidate at these tensors.
+
+        Raises:
+            BadOutput: a wrong number of results.
+        """
+        count, split = len(self.oracle.inputs), self.oracle.map(name).base
         f = getattr(self.candidate, name)
         if name == "forward":
             return self.counted(name, f(tensors))

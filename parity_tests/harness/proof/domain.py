@@ -1,0 +1,103 @@
+"""Finite fields as a domain of `language.interpret`.
+
+Comparisons, and with them branches, maxima, masks and orders, are those of a run at ordinary numbers: what is proved
+holds on the branches of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jax.extend import core
+
+from parity_tests.harness.language.interpret import Domain
+from parity_tests.harness.language.moves import places
+from parity_tests.harness.language.steps import Step
+from parity_tests.harness.language.values.primitives import evaluated
+from parity_tests.harness.proof.fields import Residues
+from parity_tests.harness.proof.numbers import Model, Number, Operand, Unmodelled
+from parity_tests.harness.proof.rules import HAVE_LIMITS, chosen, moves, rule_of
+
+
+class Fields(Domain[Operand, Step]):
+    """The domain of a model's numbers; integers and booleans are NumPy's."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def constant(self, x: Any) -> Operand:
+        """The numbers that floats stand for."""
+        return self.model.constant(x)
+
+    def apply(self, step: Step, operands: list[Operand]) -> Sequence[Operand]:
+        """The results of an equation.
+
+        Raises:
+            Unmodelled: there is no rule for it.
+            NoInverse: it divides by zero, or takes the root of what is no square, at this point.
+        """
+        eqn, name = step.eqn, step.name
+        y = evaluated(eqn, *(x.real if isinstance(x, Number) else x for x in operands))
+        results = [np.asarray(a) for a in (y if step.many else [y])]
+        if not any(isinstance(x, Number) for x in operands) or all(a.dtype.kind in "iub" for a in results):
+            return [self.constant(a) for a in results]
+        if any(a.dtype.kind == "c" for a in results):
+            raise Unmodelled("complex numbers")
+        if moves(name):
+            return self._moved(eqn, operands, results)
+        pairs = zip(rule_of(name)(self.model, eqn, *operands), results, strict=True)
+        made = [Number(pair, real) if real.dtype.kind == "f" else real for pair, real in pairs]
+        if any(isinstance(y, Number) and y.residues[0] is None and y.residues[1] is None for y in made):
+            raise Unmodelled(f"{name} of a root and a logarithm")
+        return [self._at_infinity(operands, y) for y in made] if name in HAVE_LIMITS else made
+
+    def _at_infinity(self, operands: Sequence[Operand], y: Operand) -> Operand:
+        """The limit is a number of the run: exp(-∞) is 0."""
+        assert isinstance(y, Number)
+        beyond = np.zeros(y.real.shape, bool)
+        for x in operands:
+            if isinstance(x, Number) and x.real.shape == y.real.shape:
+                beyond |= ~np.isfinite(x.real)
+        if not (beyond & np.isfinite(y.real)).any():
+            return y
+        return chosen(beyond, [y, self.constant(np.where(beyond, y.real, 0))], y.real)
+
+    def _moved(self, eqn: core.JaxprEqn, operands: list[Operand], reals: list[np.ndarray]) -> list[Operand]:
+        moved = [isinstance(x, Number) for x in operands]
+        found = places(eqn, [x.real if isinstance(x, Number) else x for x in operands], moved)
+        if any(np.isnan(at).any() for at in found):
+            raise Unmodelled("an index outside of an array")
+
+        def together(i: int) -> Residues | None:
+            parts = [x.residues[i] for x in operands if isinstance(x, Number)]
+            known = [r.ravel() for r in parts if r is not None]
+            return np.concatenate(known) if len(known) == len(parts) else None
+
+        every = together(0), together(1)
+        taken = [tuple(None if r is None else r[at.astype(int)] for r in every) for at in found]
+        return [Number((p, q), real) for (p, q), real in zip(taken, reals, strict=True)]
+
+    def stacked(self, rows: Sequence[Operand], result: core.Var) -> Operand:
+        """The entries of all steps of a loop."""
+        if not rows:
+            aval: Any = result.aval
+            return self.constant(np.zeros(aval.shape, aval.dtype))
+        numbers = [x for x in rows if isinstance(x, Number)]
+        if not numbers:
+            return np.stack([np.asarray(x) for x in rows])
+
+        def together(i: int) -> Residues | None:
+            known = [r for x in numbers if (r := x.residues[i]) is not None]
+            return np.stack(known) if len(known) == len(rows) else None
+
+        return Number((together(0), together(1)), np.stack([x.real for x in numbers]))
+
+    def where(self, which: np.ndarray, yes: Operand, no: Operand) -> Operand:
+        """The entries of `yes` where the condition of their example holds, else of `no`."""
+        if not isinstance(yes, Number) or not isinstance(no, Number):
+            return super().where(which, yes, no)
+        of_example = np.expand_dims(which, tuple(range(np.ndim(which), yes.real.ndim)))
+        of_entry = np.broadcast_to(of_example, yes.real.shape)
+        return chosen(of_entry, [no, yes], np.where(of_entry, yes.real, no.real))

@@ -1,0 +1,131 @@
+"""Numbers of a finite field.
+
+A number is an integer that nobody knows, by its residues modulo p and q = (p - 1) / 2, beside the float64 that it is in
+a run at ordinary numbers: comparisons are those of the run.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from parity_tests.harness.proof.constants import Constant, recognized
+from parity_tests.harness.proof.fields import Field, NoInverse, Residues
+
+Pair: TypeAlias = "tuple[Residues | None, Residues | None]"
+
+
+class Unmodelled(NotImplementedError):
+    """A program has an operation that fields do not have; the message names it."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """An array of numbers.
+
+    Attributes:
+        residues: modulo p, and modulo q; None where a number has none: a root modulo q, a logarithm modulo p.
+        real: the float64 of the run.
+    """
+
+    residues: Pair
+    real: np.ndarray
+
+    def each(self, f: Callable[[Residues], Residues]) -> Pair:
+        """The residues after the same movement in both fields."""
+        p, q = self.residues
+        return None if p is None else f(p), None if q is None else f(q)
+
+    def __getitem__(self, i: Any) -> Number:
+        """Entries of it."""
+        return Number(self.each(lambda r: r[i]), self.real[i])
+
+
+Operand: TypeAlias = "Number | np.ndarray"  # integers and booleans are NumPy's
+
+
+class Model:
+    """The numbers of one prime.
+
+    Args:
+        p: the prime.
+        seed: of the random root of π, and of random functions.
+        signed: False if log(-x) may be log(x), so that every number has one; see `Field.log`.
+
+    Attributes:
+        fields: of p, and of q.
+        read_as: the floats that were taken for a fraction times roots, and this.
+    """
+
+    def __init__(self, p: int, seed: int, signed: bool = True) -> None:
+        self.fields, self.signed = (Field(p), Field((p - 1) // 2)), signed
+        self.read_as: dict[float, Constant] = {}
+        rng = np.random.default_rng((p, seed))
+        self._root_of_pi = int(rng.integers(2, p))
+        self._salt = rng.integers(0, 2**63, dtype=np.uint64)
+
+    def random(self, rng: np.random.Generator, real: np.ndarray) -> Number:
+        """A random number for each float of a run."""
+        p, q = (field.random(rng, np.shape(real)) for field in self.fields)
+        return Number((p, q), np.asarray(real, np.float64))
+
+    def constant(self, x: Any) -> Operand:
+        """The numbers that floats stand for; see `constants`. An infinity is none, and has residues of 0."""
+        x = np.asarray(x)
+        if x.dtype.kind != "f":
+            if x.dtype.kind == "c":
+                raise Unmodelled("complex numbers")
+            return x
+        unique, places = np.unique(x, return_inverse=True)
+        every = [self._residues(float(value)) for value in unique]
+
+        def array(residues: list[int | None]) -> Residues | None:
+            return None if None in residues else np.array(residues, np.uint64)[places].reshape(x.shape)
+
+        return Number((array([p for p, _ in every]), array([q for _, q in every])), x.astype(np.float64))
+
+    def _residues(self, x: float) -> tuple[int | None, int | None]:
+        if not np.isfinite(x):
+            return 0, 0
+        found, (of_p, of_q) = recognized(x), self.fields
+        if not found.is_rational:
+            self.read_as[x] = found
+        p = _root(of_p, found)
+        if p is None:
+            raise NoInverse
+        p = p * pow(self._root_of_pi, found.pis, of_p.p) % of_p.p
+        return p, None if found.pis else _root(of_q, found)
+
+    def random_function(self, name: str, *operands: Number) -> Pair:
+        """A function of which nothing is known but that it is one."""
+        mixed = np.zeros(np.broadcast_shapes(*(x.real.shape for x in operands)), np.uint64)
+        mixed = mixed + (self._salt ^ np.uint64(zlib.crc32(name.encode())))
+        for x in operands:
+            p, q = x.residues
+            known = p if p is not None else q
+            assert known is not None
+            mixed = _scrambled(mixed + known)
+        return mixed % self.fields[0].p, _scrambled(mixed) % self.fields[1].p
+
+
+def _root(field: Field, constant: Constant) -> int | None:
+    """± the root of a fraction in a field; None if it has none."""
+    root = field.number(constant.rational.numerator, constant.rational.denominator)
+    try:
+        for _ in range(constant.order.bit_length() - 1):
+            root = field.root(root)
+    except NoInverse:
+        return None
+    return -int(root) % field.p if constant.negative else int(root)
+
+
+def _scrambled(x: np.ndarray) -> np.ndarray:
+    """The function of splitmix64, a permutation of 64 bits that looks random."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

@@ -1,0 +1,159 @@
+"""What is proved, and what must not be: programs that agree at many numbers and are not the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from parity_tests.harness.proof.fields import PRIMES
+from parity_tests.harness.proof.numbers import Unmodelled
+from parity_tests.harness.proof.proof import sameness
+
+X = np.random.default_rng(0).standard_normal((3, 4))
+POSITIVE = np.abs(X) + 0.5
+
+
+@pytest.fixture(autouse=True)
+def in_float64() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+def compared(one: Callable, other: Callable, *args: np.ndarray) -> list[int]:
+    """The number of entries that differ, of each result."""
+    programs = [jax.make_jaxpr(lambda *a, f=f: jax.tree.leaves(f(*a)))(*args) for f in (one, other)]
+    return [int(differs.sum()) for differs in sameness(*programs, args).differs]
+
+
+SAME: dict[str, tuple[Callable, Callable, np.ndarray]] = {
+    "softmax, shifted or not": (
+        lambda x: jnp.exp(x) / jnp.exp(x).sum(-1, keepdims=True), lambda x: jax.nn.softmax(x, -1), X,
+    ),
+    "log-sum-exp, shifted or not": (
+        lambda x: x - jnp.log(jnp.exp(x).sum(-1, keepdims=True)), lambda x: jax.nn.log_softmax(x, -1), X[:, :2],
+    ),
+    "tanh by exp": (lambda x: (jnp.exp(2 * x) - 1) / (jnp.exp(2 * x) + 1), jnp.tanh, X),
+    "sigmoid by tanh": (lambda x: (1 + jnp.tanh(x / 2)) / 2, jax.nn.sigmoid, X),
+    "a double angle": (lambda x: jnp.cos(x) ** 2 - jnp.sin(x) ** 2, lambda x: 1 - 2 * jnp.sin(x) ** 2, X),
+    "a variance": (lambda x: (x * x).mean(-1) - x.mean(-1) ** 2, lambda x: x.var(-1), X),
+    "powers and roots": (lambda x: x**1.5 * lax.rsqrt(x), lambda x: x, POSITIVE[0, :3]),
+    "a cube root": (lambda x: jnp.cbrt(x) ** 3, lambda x: x, POSITIVE[0, :3]),
+    "a power by exp and log": (lambda x: x**0.3, lambda x: jnp.exp(0.3 * jnp.log(x)), POSITIVE[0, :3]),
+    "the root of a product": (lambda x: jnp.sqrt(2 * x), lambda x: jnp.sqrt(2.0) * jnp.sqrt(x), POSITIVE[0, :3]),
+    "a masked softmax": (
+        lambda x: jax.nn.softmax(jnp.where(x > 0.2, x, -jnp.inf), -1),
+        lambda x: jnp.where(x > 0.2, jnp.exp(x), 0) / jnp.where(x > 0.2, jnp.exp(x), 0).sum(-1, keepdims=True),
+        np.abs(X),
+    ),
+    "a convolution": (
+        lambda x: lax.conv_general_dilated(x[None], x[:, None, :2], (1,), [(0, 0)], feature_group_count=3)[0],
+        lambda x: x[:, :-1] * x[:, :1] + x[:, 1:] * x[:, 1:2], X,
+    ),
+    "a loop": (lambda x: lax.scan(lambda c, r: (c * r, c + r), x[0], x)[1], lambda x: jnp.stack(
+        [2 * x[0], x[0] ** 2 + x[1], x[0] ** 2 * x[1] + x[2]]), X,
+    ),
+    "sorted rows": (lambda x: jnp.sort(x, -1)[:, ::-1].sum(0), lambda x: -jnp.sort(-x, -1).sum(0), X),
+    "a gather and its scatter": (lambda x: x[np.array([0, 2, 2])], lambda x: jnp.stack([x[0], x[2], x[2]]), X),
+    "0/0 that is not taken": (lambda x: jnp.where(x == x, x, (x - x) / (x - x)), lambda x: x, X),
+    "a limit at infinity": (lambda x: x / (1 + jnp.exp(jnp.where(x < 9, -jnp.inf, x))), lambda x: x, X),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_same_formulas_are_proved(name: str) -> None:
+    one, other, x = SAME[name]
+    assert set(compared(one, other, x)) == {0}
+
+
+GRADIENTS = ("softmax, shifted or not", "tanh by exp", "a double angle", "a convolution", "sorted rows")
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_their_gradients_are_proved(name: str) -> None:
+    one, other, x = SAME[name]
+    bar = np.random.default_rng(1).standard_normal(jax.eval_shape(one, x).shape)
+    pulled = [lambda x, bar, f=f: jax.vjp(f, x)[1](bar) for f in (one, other)]
+    assert compared(*pulled, x, bar) == [0]
+
+
+def _agrees_at_integers(x):
+    product = x
+    for k in range(1, 60):
+        product = product * (x - k) * (x + k)
+    return x + product
+
+
+# Not the same: by how much, or where they agree, is told by the name.
+DIFFERENT: dict[str, tuple[Callable, Callable, np.ndarray, list[int]]] = {
+    "at integers only": (_agrees_at_integers, lambda x: x, X[0], [4]),
+    "modulo one of the primes": (lambda x: lax.integer_pow(x, PRIMES[0]), lambda x: x, X[0] / 4, [4]),
+    "on a subspace": (lambda x: x + (x[0] - x[1]) * 1e-30, lambda x: x, X, [12]),
+    "by a constant nearly another": (lambda x: x * float(np.nextafter(1 / 3, 1)), lambda x: x / 3, X, [12]),
+    "by a last digit of a decimal": (lambda x: x * 0.0447151, lambda x: x * 0.044715, X, [12]),
+    "by a root nearly another": (lambda x: x * math.sqrt(2) * (1 + 2**-49), lambda x: x * math.sqrt(2), X, [12]),
+    "by a term of 1e-300": (lambda x: x + 1e-300, lambda x: x, X, [12]),
+    "by n - 1 for n": (lambda x: x.var(-1), lambda x: x.var(-1, ddof=1), X, [3]),
+    "by a last row": (lambda x: x[:-1].sum(0), lambda x: x.sum(0), X, [4]),
+    "in one entry": (lambda x: x.at[1, 2].set(x[1, 2] * 1.001), lambda x: x, X, [1]),
+    "by a sign that cancels in the run": (lambda x: x * x, lambda x: x * -x, 0 * X, [12]),
+    "by exp of twice": (lambda x: jnp.exp(2 * x), lambda x: jnp.exp(x) * 2, X, [12]),
+    "by the base of a logarithm": (lambda x: jnp.log(x * x), jnp.log, POSITIVE[0, :2], [2]),
+    "by sin for cos": (jnp.sin, jnp.cos, X, [12]),
+    "by a function of a function": (lax.lgamma, lambda x: lax.lgamma(x + 1), POSITIVE, [12]),
+    "by an exponent that is data": (lambda x: x**x, lambda x: x ** (x + 1), POSITIVE[0, :3], [3]),
+    "by order": (lambda x: x[:, ::-1], lambda x: x, X, [12]),
+    "by the order of a product": (lambda x: x @ x.T, lambda x: (x @ x.T)[::-1], X, [9]),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_others_are_not(name: str) -> None:
+    one, other, x, entries = DIFFERENT[name]
+    found = compared(one, other, x)
+    assert [*map(bool, found)] == [*map(bool, entries)]
+    assert found == entries or name == "by the order of a product"  # whose middle row is the same
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "reason"),
+    [
+        (lambda x: jnp.linalg.inv(x[:, :3]), X, "the JAX primitive 'lu'"),
+        (lambda x: x / (x - x), X, "roots or logarithms|infinity"),
+        (lambda x: jnp.where(x > 9, x, jnp.inf), X, "an infinity or NaN among the results"),
+        (lambda x: jnp.sqrt(-1 - x * x) * 0 + 1, X, "an infinity or NaN|roots"),
+        (lambda x: (x + 1j * x).real, X, "complex numbers"),
+        (lambda x: jnp.fft.rfft(x).real, X, "complex numbers"),
+        (lambda x: jnp.sqrt(x) + jnp.log(x), POSITIVE[0, :2], "add of a root and a logarithm"),
+        (lambda x: jnp.sqrt(jnp.arange(1.0, 60.0) + x[0]), POSITIVE[0], "roots or logarithms"),
+    ],
+)
+def test_what_is_not_modelled_is_not_proved(f: Callable, x: np.ndarray, reason: str) -> None:
+    with pytest.raises(Unmodelled, match=reason):
+        compared(f, f, x)
+
+
+def test_constants_that_stand_for_others_are_told() -> None:
+    program = jax.make_jaxpr(lambda x: x * math.sqrt(2 / math.pi))(X)
+    found = sameness(program, program, [X])
+    assert found.proved
+    assert {x: str(constant) for x, constant in found.read_as.items()} == {math.sqrt(2 / math.pi): "sqrt(2) / sqrt(π)"}
+
+
+def test_branches_are_those_of_the_run() -> None:
+    """Of positive numbers abs is x, of others it is not: the sample says for which it is proved."""
+    assert compared(jnp.abs, lambda x: x, POSITIVE) == [0]
+    assert compared(jnp.abs, lambda x: x, X) == [int((X < 0).sum())]
+
+
+@pytest.mark.parametrize("shapes", [[(4, 5), (5, 3)], [(2, 3, 4), (4,)]])
+def test_large_residues_are_multiplied_exactly(shapes: Sequence[tuple[int, ...]]) -> None:
+    """A product of matrices against sums of products, at residues of 31 bits."""
+    x, y = (np.random.default_rng(2).standard_normal(shape) for shape in shapes)
+    by_sums = lambda x, y: (x[..., None] * y.reshape(5, 3)).sum(-2) if y.ndim == 2 else (x * y).sum(-1)  # noqa: E731
+    assert compared(jnp.matmul, by_sums, x, y) == [0]
