@@ -60,6 +60,7 @@ class Reason(Enum):
     JVP_IN_PLACE = (PYTORCH, frozenset({"vjp_of_jvp", "functorch"}))
     UNBATCHED_OUTPUT = (PYTORCH, BATCHES)
     SHARED_LEVEL = (PYTORCH, frozenset({"determinism"}))  # of threads; runs one after the other are compared
+    NO_INFERENCE_MODE = (PYTORCH, frozenset({"modes"}))  # of torch.func, in PyTorch 2.11; the other modes are compared
     # Lacking in JAX, in the framework of a candidate, or in how this candidate was made.
     UNBATCHED_OUTPUT_IN_JAX = (JAX, BATCHES)
     NOT_INTERPRETED = (JAX, frozenset({"race"}))

@@ -3,21 +3,28 @@
 Without gradients, as in every inference: under `torch.no_grad()` and `torch.inference_mode()`, twice in a row. Under
 `torch.use_deterministic_algorithms(True)`. With an `nn.Parameter` for an input, as weights are, and for each of them.
 And in `eval()`, where it has modules that mean the same function there; see `AnyCandidate.evaluating`.
+
+Of PyTorch 2.11 the derivatives by `torch.func` are silently zero under `inference_mode`, which no candidate can help.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
+import numpy as np
 import torch
+from torch._C._functorch import TransformType, get_interpreter_stack
 
+from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_modules import has_another_function
-from parity_tests.harness.candidates.torch_refusals import says
+from parity_tests.harness.candidates.torch_refusals import Refused, says
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Finding
+from parity_tests.harness.solutions.guest.stepping import InStep
 from parity_tests.harness.trial.reference_calls import reference_of
 from parity_tests.harness.trial.trial import Trial
 
@@ -28,10 +35,11 @@ _WITHOUT_GRADIENTS: dict[str, Callable[[], contextlib.AbstractContextManager]] =
 
 # PyTorch's words where code asks for gradients in inference mode, which `enable_grad` cannot turn on again.
 _RECORDS_NOTHING = r"does not require grad and does not have a grad_fn|Inference tensors cannot be saved for backward"
+_ZEROS = "goes through torch.func, whose derivatives are zero under torch.inference_mode() in this PyTorch"
 
 
 def _run(trial: Trial) -> Iterator[Finding]:
-    yield from _values_without_gradients(trial)
+    zeros = yield from _values_without_gradients(trial)
     yield from _recorded(trial, "under torch.use_deterministic_algorithms(True)", _deterministic)
     names = trial.oracle.inputs
     for i, name in enumerate(names):
@@ -42,7 +50,9 @@ def _run(trial: Trial) -> Iterator[Finding]:
     with trial.candidate.evaluating() as changed:  # at last: it asks for buffers that the calls before wrote to
         if changed and not _reference_changes(trial):
             yield from _recorded(trial, "in eval()", contextlib.nullcontext)
-            yield from _values_without_gradients(trial, "in eval() ")
+            zeros = (yield from _values_without_gradients(trial, "in eval() ")) or zeros
+    if zeros:  # at last: everything else is judged
+        raise Refused(_ZEROS, Reason.NO_INFERENCE_MODE)
 
 
 def _reference_changes(trial: Trial) -> bool:
@@ -51,7 +61,8 @@ def _reference_changes(trial: Trial) -> bool:
     return isinstance(reference, torch.nn.Module) and any(map(has_another_function, reference.modules()))
 
 
-def _values_without_gradients(trial: Trial, mode: str = "") -> Iterator[Finding]:
+def _values_without_gradients(trial: Trial, mode: str = "") -> Generator[Finding, None, bool]:
+    """Compare the values; returns whether they are wrong in inference mode because PyTorch's derivatives are."""
     args = [trial.arguments("forward", example) for example in range(2)]
     calls = (args[0], ", before a call on other inputs"), (args[1], ", after a call on other inputs")
     calls = (*calls, (args[1], ", after a call on other numbers in the same memory"))
@@ -69,8 +80,32 @@ def _values_without_gradients(trial: Trial, mode: str = "") -> Iterator[Finding]
             if without_gradients is torch.inference_mode and says(error, _RECORDS_NOTHING):
                 continue  # a forward that differentiates, as of a force, runs under no_grad alone
             raise
+        findings: list[Finding] = []
         for (primals, after), found in zip(calls, values, strict=True):
-            yield from trial.compare("forward", primals, found, f"{mode}{where}{after}")
+            findings += trial.compare("forward", primals, found, f"{mode}{where}{after}")
+        if without_gradients is torch.inference_mode and not all(finding.holds for finding in findings):
+            if not _torch_func_works_in_inference_mode() and _differentiates_by_torch_func(trial, args[0]):
+                return True
+        yield from findings
+    return False
+
+
+@functools.cache
+def _torch_func_works_in_inference_mode() -> bool:
+    with torch.inference_mode():
+        return bool(torch.func.grad(torch.exp)(torch.zeros(())) == 1)
+
+
+def _differentiates_by_torch_func(trial: Trial, args: Sequence[np.ndarray | None]) -> bool:
+    """Whether the forward calls `grad`, `vjp`, `jvp` or what is made of them; `vmap` alone differentiates nothing."""
+    seen: set[TransformType] = set()
+
+    def note() -> None:
+        seen.update(level.key() for level in get_interpreter_stack() or ())
+
+    with torch.inference_mode(), InStep().running(note):
+        trial.candidate.forward(trial.tensors(args))
+    return bool(seen & {TransformType.Grad, TransformType.Jvp})
 
 
 def _recorded(

@@ -326,6 +326,7 @@ def test_no_reason_excuses_values_or_gradients():
         Reason.DONATED_BUFFERS: {"retain_graph", "purity"},
         Reason.SAVED_TENSOR_HOOKS: {"saved_tensors", "checkpoint"},
         Reason.SHARED_LEVEL: {"determinism"},
+        Reason.NO_INFERENCE_MODE: {"modes"},
         Reason.NOT_INTERPRETED: {"race"},
     }
     for reason in set(Reason) - excusing:

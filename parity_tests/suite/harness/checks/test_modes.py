@@ -14,6 +14,7 @@ from parity_tests import JaxCandidate, OpSpec, Verdict
 from parity_tests.cli.sources.evaluated import Evaluated
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.candidates.torch_modules import with_parameters
+from parity_tests.harness.checks import modes
 from parity_tests.suite.harness._ops import PAIR, Pair, judged, normal, pair
 from parity_tests.suite.harness.checks.planted.mixed_dtypes import LAYER_NORM
 from parity_tests.suite.harness.checks.planted.modes import CENTRED, PairModule, ReplacedMean, RunningMean, Scaled
@@ -120,6 +121,57 @@ def test_what_pytorch_runs_in_some_modes_only_is_no_mistake(call):
     row = judged(call, spec, "modes", limits={})
     assert (row.verdict, row.reason) == (Verdict.PASS, "")
     assert row.comparisons > 0
+
+
+def _by_grad(x):
+    return torch.func.grad(lambda z: (z**4).sum())(x)
+
+
+def _by_jvp(x):
+    return torch.func.jvp(lambda z: z**4, (x,), (torch.ones_like(x),))[1]
+
+
+def _by_vmap(x):
+    return torch.func.vmap(lambda z: 4 * z**3)(x)
+
+
+def _wrong_if_inferred(call: Callable) -> Callable:
+    return lambda x: call(x) * (0 if torch.is_inference_mode_enabled() else 1)
+
+
+def _wrong_without_gradients(call: Callable) -> Callable:
+    return lambda x: call(x) * (1 if torch.is_grad_enabled() else 2)
+
+
+FORCE = OpSpec("force", primal=lambda x: 4 * x**3, inputs=(normal(3),))
+OF_TORCH_FUNC = (
+    "goes through torch.func, whose derivatives are zero under torch.inference_mode() in this PyTorch",
+    "PyTorch",
+)
+
+
+@pytest.mark.parametrize("call", [_by_grad, _by_jvp])
+def test_a_forward_by_torch_func_is_not_charged_with_inference_mode(call: Callable):
+    """Where PyTorch, as 2.11, has no derivatives there."""
+    with torch.inference_mode():
+        works = bool(call(torch.ones(3)).all())
+    row = judged(call, FORCE, "modes")
+    assert row.verdict is (Verdict.PASS if works else Verdict.UNSUPPORTED)
+    assert (row.reason, row.limit_of) == (("", "") if works else OF_TORCH_FUNC)
+    assert row.comparisons > 0
+
+
+@pytest.mark.parametrize("call", [_by_grad, _by_jvp])
+def test_inference_mode_where_torch_func_has_no_derivatives_there(call: Callable, monkeypatch: pytest.MonkeyPatch):
+    """As in PyTorch 2.11, whichever is installed."""
+    monkeypatch.setattr(modes, "_torch_func_works_in_inference_mode", lambda: False)
+    row = judged(_wrong_if_inferred(call), FORCE, "modes")
+    assert (row.verdict, row.reason, row.limit_of) == (Verdict.UNSUPPORTED, *OF_TORCH_FUNC)
+    assert judged(_wrong_without_gradients(call), FORCE, "modes").verdict is Verdict.MISMATCH
+    # Nothing of these goes through its derivatives.
+    for plain in (lambda x: 4 * x**3, _by_vmap):
+        assert judged(plain, FORCE, "modes").verdict is Verdict.PASS
+        assert judged(_wrong_if_inferred(plain), FORCE, "modes").verdict is Verdict.MISMATCH
 
 
 def _in_one_dtype(x, y):

@@ -133,7 +133,9 @@ def _jvp_inside(x):
 def test_what_pytorch_cannot_do_is_not_charged(call, refused):
     report = crosscheck(call, SQUARE, checks=OF_CALLS, dtypes=["float64"])
     assert report.passed, str(report)
-    assert {row.check for row in rows(report) if row.verdict is Verdict.UNSUPPORTED} == refused
+    with torch.inference_mode():
+        lost = set() if call(torch.ones(3)).all() else {"modes"}  # in PyTorch 2.11 such derivatives are zero there
+    assert {row.check for row in rows(report) if row.verdict is Verdict.UNSUPPORTED} == refused | lost
 
 
 def test_linearity_is_exact_where_the_bound_of_rounding_is_not():
