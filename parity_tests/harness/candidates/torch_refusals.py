@@ -7,7 +7,8 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType
+from traceback import walk_tb
+from types import CodeType, GeneratorType, TracebackType
 
 import torch
 
@@ -150,6 +151,7 @@ _OF_FAKE_TENSORS = r"on device \"meta\"|[Ff]ake ?[Tt]ensor"
 # Of a batch that is not one any more.
 _ESCAPED = r"escaped from inside a function being vmapped"
 _CHECKPOINT = "utils/checkpoint.py"
+_CHECKPOINTS = str(Path(torch.__file__).parent / _CHECKPOINT)
 _NAMES_GRAD_AND_BACKWARD = r"(?s)\A(?=.*\bgrad\b).*\.backward\(\)"
 CHECKPOINTED = "goes through torch.utils.checkpoint, which runs the forward again without tangents and batches"
 NESTED_FORWARD = (
@@ -198,9 +200,23 @@ class refusals:
     def __exit__(self, kind, error: BaseException | None, traceback) -> None:
         if os.getpid() != self._process:  # a child that the call has forked, which would judge everything again
             os._exit(1)
+        _leave_checkpoints(traceback)
         refusal = None if error is None else refusal_of(error, self._without_values)
         if refusal is not None:
             raise refusal from error
+
+
+def _leave_checkpoints(traceback: TracebackType | None) -> None:
+    """Leave each `torch.utils.checkpoint` of which an error has come out, the innermost first.
+
+    PyTorch 2.11 leaves it when its generator is collected, which the error keeps alive. Until then its saved-tensor
+    hooks are on, and afterwards it takes off those of whatever runs.
+    """
+    frames = [frame for frame, _ in walk_tb(traceback) if frame.f_code.co_filename == _CHECKPOINTS]
+    for frame in reversed(frames):
+        opened = frame.f_locals.get("gen")
+        if isinstance(opened, GeneratorType):
+            opened.close()
 
 
 def has_two_dtypes(error: BaseException) -> bool:

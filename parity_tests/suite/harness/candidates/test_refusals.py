@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import gc
+
 import jax.numpy as jnp
 import pytest
 import torch
+from torch._C import _autograd
 from torch.autograd.function import once_differentiable
+from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD
+from parity_tests.harness.candidates.torch_candidate import Candidate
+from parity_tests.harness.candidates.torch_refusals import NESTED_FORWARD, Refused
 from parity_tests.suite.harness._ops import SQUARE, Square, judged, normal, rows, unary_function
 from parity_tests.suite.marks import fast
 
@@ -74,6 +80,23 @@ def test_without_limits_it_is_a_failure(call, check, reason):
 
 def _refuses(x):
     raise NotImplementedError("no kernel for this")
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_checkpoint_that_an_error_comes_out_of_is_left(depth):
+    """In PyTorch 2.11 its hooks would be on as long as anybody has the error, and then take off those of others."""
+    call = _refuses
+    for _ in range(depth):
+        call = functools.partial(checkpoint, call, use_reentrant=False)
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(Refused) as refused:
+        Candidate(call, "it").forward([x])
+    assert _autograd._top_saved_tensors_default_hooks(True) is None
+    with saved_tensors_hooks(lambda y: y, lambda y: 2 * y):
+        del refused
+        gc.collect()
+        y = x.sin()
+    assert torch.equal(y.grad_fn._saved_self, 2 * x)
 
 
 def test_a_candidate_that_refuses_is_unsupported_but_not_excused():
