@@ -11,7 +11,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from parity_tests.sweep.drawn import fixed_seed
-from parity_tests.sweep.operators import operator_of
+from parity_tests.sweep.operators import is_operator, operator_of
 from parity_tests.sweep.own_calls import SOURCE, own_calls
 from parity_tests.sweep.recorded_calls import RecordedCall, as_numpy, as_torch, calls_made_by, differentiate
 from parity_tests.sweep.written_calls import NAMED, WRITTEN, Arguments
@@ -59,7 +59,9 @@ def _as_complex(x: torch.Tensor) -> torch.Tensor:
 
 
 def _call(name: str, args: Arguments, kwargs: Mapping[str, Any]) -> RecordedCall | None:
-    """The call of an operator with PyTorch's results; None if it refuses, or NumPy has no such values."""
+    """The call of an operator with PyTorch's results; None if there is none, it refuses, or NumPy has no such values."""
+    if not is_operator(name):
+        return None
     operator = operator_of(name)
     named = {a.name: value for a, value in zip(operator._schema.arguments, args, strict=False)} | dict(kwargs)
     with fixed_seed(), contextlib.suppress(RuntimeError, TypeError):

@@ -8,9 +8,12 @@ import torch
 
 from parity_tests.suite.marks import fast
 from parity_tests.suite.rotation import rotating
+from parity_tests.sweep import own_calls
 from parity_tests.sweep.calls import DTYPES, calls_of, record_opinfo, select, units
+from parity_tests.sweep.operators import is_operator
 from parity_tests.sweep.recorded_calls import RecordedCall, as_torch, calls_made_by
 from parity_tests.sweep.unreached import WITHOUT_CALLS, reason_without_calls
+from parity_tests.sweep.written_calls import WRITTEN
 from torch_impl.derivatives import entries
 
 
@@ -84,6 +87,12 @@ def test_complex_calls_are_complex():
             assert dtype in {x.dtype.name for x in each.arguments.values() if isinstance(x, np.ndarray)}
     with pytest.raises(ValueError, match="float32 is none of float64, complex128"):
         calls_of("tanh", "float32")
+
+
+def test_what_is_called_is_an_operator_of_some_pytorch():
+    """A name that PyTorch does not have is passed over, so that a misspelt one would be."""
+    not_in_every_pytorch = {"_foreach_mm", "_upsample_lanczos2d_aa", "_upsample_lanczos2d_aa_backward"}
+    assert {name for name in (*own_calls._calls(), *WRITTEN) if not is_operator(name)} <= not_in_every_pytorch
 
 
 def test_every_unit_can_be_recorded_by_itself():
