@@ -56,12 +56,12 @@ class WithAWrongVmapRule(MappedSquare):
 @pytest.mark.skipif(torch.__version__ >= "2.14", reason="PyTorch compiles such a backward")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Dynamo's own
 def test_a_backward_that_calls_its_parents_cannot_be_compiled_by_anybody():
-    with pytest.raises(AssertionError, match="Expected FakeBackwardCFunction"):
+    with pytest.raises(AssertionError) as refused:
         torch.compile(lambda x: CallsItsParent.apply(x), backend="eager")(torch.ones(3, requires_grad=True))
     row = judged(CallsItsParent.apply, SQUARE, "compile")
     assert (row.verdict, row.listed) == (Verdict.UNSUPPORTED, True)
     assert row.reason.startswith("PyTorch's tracer gives up (torch/_dynamo/"), row.reason
-    assert "Expected FakeBackwardCFunction" in row.reason
+    assert row.reason.endswith(f"AssertionError: {str(refused.value).splitlines()[0]}")  # empty in PyTorch 2.11
 
 
 def test_a_backward_that_calls_its_parents_is_judged_where_it_can_be():
