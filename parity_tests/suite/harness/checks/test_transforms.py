@@ -48,7 +48,7 @@ class Numpy(torch.autograd.Function):
 
     @staticmethod
     def forward(x):
-        return torch.from_numpy(np.sin(x.detach().numpy()))
+        return torch.from_numpy(np.sin(x.detach().numpy())).clone()  # a copy, for PyTorch 2.11: see `InPlace`
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -57,6 +57,28 @@ class Numpy(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *cotangents):
         return cotangents[0] * torch.from_numpy(np.cos(ctx.saved_tensors[0].detach().numpy()))
+
+
+class InPlace(torch.autograd.Function):
+    """Returns what an operation has returned of its own argument, of which PyTorch 2.11 compiles a gradient of zero."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.empty_like(x).copy_(x.sin())
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        return cotangents[0] * torch.cos(ctx.saved_tensors[0])
+
+
+class InPlaceAndViewed(InPlace):
+    """The same, as `gradparity explain compile` has it."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = InPlace.forward(ctx, x)
+        return y.view_as(y)
 
 
 class TwoDtypes(torch.autograd.Function):
@@ -123,6 +145,19 @@ def test_a_refusal_is_told_in_pytorchs_words(call, spec, check, reason):
 @pytest.mark.parametrize(("call", "spec"), [(Numpy.apply, SINE), (_branch, SQUARE)], ids=["numpy", "branch"])
 def test_what_cannot_be_traced_may_still_be_right(call, spec, check):
     assert judged(call, spec, check).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("function", [InPlace, InPlaceAndViewed])
+def test_a_gradient_that_pytorch_compiles_to_zero_is_told(function):
+    """It is right where nothing is compiled, and wrong for whoever compiles it with such a PyTorch."""
+    torch._dynamo.reset()
+    x = torch.ones(3, requires_grad=True)
+    (gradient,) = torch.autograd.grad(torch.compile(lambda x: function.apply(x), backend="eager")(x).sum(), x)
+    torch._dynamo.reset()
+    lost = not gradient.any()
+    assert not (lost and function is InPlaceAndViewed)
+    assert judged(function.apply, SINE, "compile").verdict is (Verdict.MISMATCH if lost else Verdict.PASS)
+    assert judged(function.apply, SINE, "vjp").verdict is Verdict.PASS
 
 
 @pytest.mark.slow
