@@ -78,7 +78,8 @@ def _distance(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _as_float64(x: np.ndarray) -> np.ndarray:
-    return np.asarray(x, np.float64)
+    with np.errstate(invalid="ignore"):  # NumPy 2.0 warns of a NaN among Python's numbers
+        return np.asarray(x, np.float64)
 
 
 def exact_values(program: core.ClosedJaxpr, args: Sequence[np.ndarray]) -> list[Any]:
