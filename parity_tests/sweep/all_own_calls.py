@@ -59,7 +59,7 @@ def _as_complex(x: torch.Tensor) -> torch.Tensor:
 
 
 def _call(name: str, args: Arguments, kwargs: Mapping[str, Any]) -> RecordedCall | None:
-    """The call of an operator with PyTorch's results; None if there is none, it refuses, or NumPy has no such values."""
+    """The call of an operator with its results; None if PyTorch has none, or refuses, or NumPy has no such values."""
     if not is_operator(name):
         return None
     operator = operator_of(name)
