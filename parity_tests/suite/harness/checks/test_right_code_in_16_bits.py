@@ -89,7 +89,8 @@ def test_a_single_number_may_be_the_other_neighbor():
 
     def up(x):
         y = reference(x.double())
-        return torch.where(y.half() < y, torch.nextafter(y.half(), y.half() + 1), y.half())
+        rounded, above = y.half().detach(), torch.nextafter(y.half().detach(), y.half().detach() + 1)
+        return y.half() + torch.where(rounded < y, above - rounded, 0)  # PyTorch 2.11 has no derivative of nextafter
 
     assert _judged(up, reference, inputs, "float16").exit_code == 0
 
