@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
 
 from jax.extend import core
 
+from parity_tests.harness.candidates.reasons import Reason, Refused
 from parity_tests.harness.language.jaxprs import equations
 
 _CORES = 2
@@ -66,8 +70,8 @@ def _detected_on_tpu() -> Iterator[Races]:
     races, printed = Races(), io.StringIO()
     pltpu.reset_tpu_interpret_mode_state()
     try:
-        params = pltpu.InterpretParams(detect_races=True, num_cores_or_threads=_CORES)
-        with pltpu.force_tpu_interpret_mode(params), contextlib.redirect_stdout(printed):
+        params = _noting(pltpu.InterpretParams, num_cores_or_threads=_CORES)
+        with pltpu.force_tpu_interpret_mode(params), _told(printed):
             yield races
     finally:
         state = interpreter.races
@@ -80,21 +84,51 @@ def _detected_on_tpu() -> Iterator[Races]:
 
 @contextlib.contextmanager
 def _detected_on_gpu() -> Iterator[Races]:
-    from jax._src.pallas.mosaic_gpu.interpret import gpu_callbacks, params
+    from jax._src.pallas.mosaic_gpu.interpret import gpu_callbacks, params, shared_memory
 
+    if not hasattr(params, "force_gpu_interpret_mode"):
+        text = "this JAX, as 0.10.0, has no force_gpu_interpret_mode, by which kernels for Mosaic GPU run on a CPU"
+        raise Refused(text, Reason.NOT_INTERPRETED)
     races, printed = Races(), io.StringIO()
+    states: list[Any] = []  # each kernel has a state of its own
+    # JAX 0.10 has the class under the first name, JAX 0.11 under the second one.
+    kind = next(name for name in ("RaceDetectionState", "GPURaceDetectionState") if hasattr(gpu_callbacks, name))
+    make = getattr(gpu_callbacks, kind)
+
+    def made(*args: Any, **options: Any) -> Any:
+        states.append(make(*args, **options))
+        return states[-1]
+
     gpu_callbacks.reset_gpu_interpret_mode_state()
     try:
-        mode = params.force_gpu_interpret_mode(params.InterpretGPUParams(detect_races=True))
-        with mode, contextlib.redirect_stdout(printed):
+        mode = params.force_gpu_interpret_mode(_noting(params.InterpretGPUParams))
+        with mode, mock.patch.object(gpu_callbacks, kind, made), _told(printed):
             yield races
     finally:
-        races.ran = gpu_callbacks._races is not None
         gpu_callbacks.reset_gpu_interpret_mode_state()
-    text = printed.getvalue()  # each kernel has a state of its own, so that what was printed is all of it
-    places = gpu_callbacks.GPU_MEMORY_SPACE_BY_IDX
+    races.ran = bool(states)
+    home: Any = gpu_callbacks if hasattr(gpu_callbacks, "IDX_BY_GPU_MEMORY_SPACE") else shared_memory  # JAX 0.10, 0.11
+    places = {str(number): space.name for space, number in home.IDX_BY_GPU_MEMORY_SPACE.items()}
     told = [
-        f"{one} and {other} of {places[int(space)].name} (buffer {buffer})"
-        for one, space, buffer, other in _RACE_ON_GPU.findall(text)
+        f"{one} and {other} of {places[space]} (buffer {buffer})"
+        for one, space, buffer, other in _RACE_ON_GPU.findall(printed.getvalue())
     ]
-    races.found = list(dict.fromkeys(told)) or ["two accesses"] * ("RACE DETECTED" in text)
+    races.found = list(dict.fromkeys(told)) or ["two accesses"] * any(state.races_found for state in states)
+
+
+def _noting(params: type[Any], **options: Any) -> Any:
+    """The parameters of an interpret mode that notes races and goes on; JAX 0.12 would raise an error."""
+    goes_on = {"on_race": "warn"} if "on_race" in params.__dataclass_fields__ else {}
+    return params(detect_races=True, **goes_on, **options)
+
+
+@contextlib.contextmanager
+def _told(text: io.StringIO) -> Iterator[None]:
+    """Take what the interpreter tells: JAX 0.10 prints it, JAX 0.12 logs it."""
+    handler, root = logging.StreamHandler(text), logging.getLogger()
+    root.addHandler(handler)
+    try:
+        with contextlib.redirect_stdout(text):
+            yield
+    finally:
+        root.removeHandler(handler)

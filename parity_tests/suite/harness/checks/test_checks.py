@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 import torch
+from jax._src.pallas.mosaic_gpu.interpret import params
 
 from parity_tests import JaxCandidate, OpSpec, Verdict
 from parity_tests.harness import checks as package
@@ -18,6 +19,7 @@ from parity_tests.suite.harness._ops import PAIR, SQUARE, normal, pair_function,
 from parity_tests.suite.harness._ops import judged as row_of
 from parity_tests.suite.harness.checks import planted
 from parity_tests.suite.harness.checks.planted import cases_of, mistake_of
+from parity_tests.suite.harness.checks.planted.race import ON_GPU, RUNS_ON_GPU
 from parity_tests.suite.harness.checks.planted.vjp import DOUBLE, NONLINEAR
 from parity_tests.suite.mistakes import assert_caught, judged, verdicts
 
@@ -255,6 +257,18 @@ def test_a_shortcut_by_functions_put_in_the_place_of_pytorchs(monkeypatch):
 
     report = str(judged(here, PAIR, ["shortcuts"], ["float64"]))
     assert "replaces torch.Tensor.equal, torch.allclose by functions of its own" in report
+
+
+@pytest.mark.skipif(not RUNS_ON_GPU, reason="this JAX has no force_gpu_interpret_mode, and cannot run them on a CPU")
+def test_kernels_for_mosaic_gpu_are_among_the_cases():
+    assert ON_GPU in cases_of("race")
+
+
+def test_kernels_that_this_jax_cannot_interpret_are_no_mistake(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(params, "force_gpu_interpret_mode", raising=False)  # as in JAX 0.10.0
+    row = row_of(ON_GPU.right, ON_GPU.spec, "race", "float32")
+    assert (row.verdict, row.limit_of) == (Verdict.UNSUPPORTED, "JAX")
+    assert "no force_gpu_interpret_mode" in row.reason
 
 
 def test_what_has_no_race_detector_is_skipped_with_the_reason():
