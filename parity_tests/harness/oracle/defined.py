@@ -6,12 +6,13 @@ have values of which there are many others: the oracle's have no error bound, as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
+from parity_tests.harness.numbers.fingerprint import fingerprint
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.oracle.oracle import Arrays, Oracle
 from parity_tests.harness.oracle.truth import Truth
@@ -43,7 +44,7 @@ class OracleAtSample(Protocol):
 
 def has_one_value(oracle: Oracle, inputs: Sequence[np.ndarray]) -> bool:
     """Return whether every entry of the operator's value is a unique number; an infinity, as at a pole, is one."""
-    return not _any_nan(oracle.values("forward", inputs)) and not _ambiguous(oracle.ask("forward", inputs, FLOAT64))
+    return not _without_value(oracle, inputs) and not _ambiguous(oracle.ask("forward", inputs, FLOAT64))
 
 
 def why_undefined(oracle: Oracle, sample: Sample) -> str | None:
@@ -73,8 +74,8 @@ def where_defined(oracle: Oracle, name: str, args: Arrays, precision: Precision)
         return truths
     if _only_zeros_known(truths) and _only_zeros_known(oracle.ask(name, args, FLOAT64)):
         return [replace(y, bound=np.full(y.value.shape, np.inf)) for y in truths]
-    nans = {label: np.isnan(y) for label, y in oracle.outputs_by_name(args).items()}
-    if not any(nan.any() for nan in nans.values()):
+    nans = _without_value(oracle, args[: len(oracle.inputs)])
+    if not nans:
         return truths
     spoilt = [
         np.where(nans[slot.like], np.nan, x) if slot.like in nans and x is not None else x
@@ -93,16 +94,21 @@ def _only_zeros_known(truths: Sequence[Truth]) -> bool:
     infinite derivative, that of a pole or an overflow, counts as a derivative: a zero next to it is a zero.
     """
     unknown = [~np.isfinite(y.bound) for y in truths]
+    if not any(u.any() for u in unknown):
+        return False
     zeros = [(y.value == 0) & (y.bound == 0) for y in truths]
-    return (
-        any(u.any() for u in unknown)
-        and all((u | z).all() for u, z in zip(unknown, zeros, strict=True))
-        and not any(np.isinf(y.value).any() for y in truths)
+    return all((u | z).all() for u, z in zip(unknown, zeros, strict=True)) and not any(
+        np.isinf(y.value).any() for y in truths
     )
 
 
-def _any_nan(values: Sequence[np.ndarray]) -> bool:
-    return any(np.isnan(y).any() for y in values)
+def _without_value(oracle: Oracle, inputs: Arrays) -> Mapping[str, np.ndarray]:
+    """Where each output is NaN, by its name; empty if none is. All maps in all formats share it, at the same inputs."""
+    key = ("without value", *map(fingerprint, inputs))
+    if key not in oracle.kept:
+        nans = {label: np.isnan(y) for label, y in oracle.outputs_by_name(inputs).items()}
+        oracle.kept[key] = nans if any(nan.any() for nan in nans.values()) else {}
+    return oracle.kept[key]
 
 
 def _ambiguous(truths: Sequence[Truth]) -> bool:

@@ -65,7 +65,7 @@ class Oracle:
         self.domains = dict(zip(self.inputs, sample.domains, strict=True))
         self._others, self._truths = dict[tuple, Oracle](), dict[tuple, list[Truth]]()
         self.programs = Programs()
-        self.kept: dict[tuple, Any] = {}  # what `oracle.arithmetics` and `oracle.shifts` have found out
+        self.kept: dict[tuple, Any] = {}  # what others have found out at its samples, by their own keys
         self._batched, self._returned = dict[core.ClosedJaxpr, Callable](), dict[tuple, tuple]()
         self.dtypes = dict(zip(self.inputs, map(np.dtype, sample.numbers), strict=True))
         self.returns = Outputs((), ())
