@@ -247,7 +247,7 @@ def _plain(
         integers = rounding_jumps.on_chosen_side(step.eqn, operands, y, precision.jumps)
         if integers is not None:
             return integers
-    bound = _rule_of(step, False)(step.eqn, x, e, y, precision)
+    bound = np.asarray(step.evaluate(*e)) if step.moves else _rule_of(step, False)(step.eqn, x, e, y, precision)
     if step.may_be_exact and not np.count_nonzero(e[0]) and rounding_exact.exact(step.eqn, x, e, y, precision):
         bound = np.zeros(y.shape)
     if step.kinds & _FUNCTION:

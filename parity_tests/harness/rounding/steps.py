@@ -7,15 +7,14 @@ arrays as small as those of most samples, asking an equation takes as long as co
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jax.extend import core
 
-from parity_tests.harness.language import steps
 from parity_tests.harness.language.jaxprs import constants_of
-from parity_tests.harness.language.values.primitives import evaluator
+from parity_tests.harness.language.values import steps
 from parity_tests.harness.rounding import exact
 from parity_tests.harness.rounding.registry import Kind, Primitive, Terms, edition, record_of
 
@@ -27,7 +26,6 @@ class Step(steps.Step):
     """An equation of a program, with what the error analysis asks of it.
 
     Attributes:
-        evaluate: (values of its operands) -> that of its result, or those of its results.
         record: of its primitive; None if that has none.
         kinds: what the primitive is, as a number; 0 without a record.
         terms: of a sum whose terms are followed; see `rounding.fused`.
@@ -38,9 +36,9 @@ class Step(steps.Step):
         has_logarithm: True if it divides by a number that the program has the logarithm of; see `rounding.bounds`.
         may_lose_more: True if these three may say that it loses more than its rule does.
         plain: True if it is real and has one result, which a rule bounds.
+        moves: True if it is plain, and the bounds are moved as the numbers are.
     """
 
-    evaluate: Callable[..., Any]
     record: Primitive | None
     kinds: int
     terms: Terms | None
@@ -51,6 +49,7 @@ class Step(steps.Step):
     has_logarithm: bool
     may_lose_more: bool
     plain: bool
+    moves: bool
 
     @classmethod
     def of(
@@ -64,9 +63,9 @@ class Step(steps.Step):
             return record is not None and record.is_any(kinds)
 
         followed, terms = is_any(_FOLLOWED), None if record is None else record.terms
+        plain = facts["real"] and not facts["many"] and facts["inner"] is None and record is not None
         return cls(
             **facts,
-            evaluate=evaluator(eqn, facts["real"]),
             record=record,
             kinds=0 if record is None else record.bits,
             terms=terms,
@@ -76,7 +75,8 @@ class Step(steps.Step):
             follows_sums=record is not None and (name in ("mul", "div") or followed),
             has_logarithm=name == "div" and any(eqn.invars[1] is x for x in logarithms),
             may_lose_more=name in ("mul", "div") or followed or terms is not None,
-            plain=facts["real"] and not facts["many"] and facts["inner"] is None and record is not None,
+            plain=plain,
+            moves=plain and is_any(Kind.MOVES),
         )
 
 

@@ -11,8 +11,7 @@ from jax.extend import core
 from parity_tests.harness.language.calls import CONTROL_FLOW
 from parity_tests.harness.language.interpret import Domain, interpret
 from parity_tests.harness.language.jaxprs import has_primitive
-from parity_tests.harness.language.steps import Step
-from parity_tests.harness.language.values.primitives import evaluated
+from parity_tests.harness.language.values.steps import Step, steps_of
 from parity_tests.harness.numbers.formats import Precision
 
 Seen = Callable[[core.JaxprEqn, Sequence[np.ndarray]], None]
@@ -29,13 +28,17 @@ class Values(Domain[np.ndarray, Step]):
     def __init__(self, stored: Callable[[Any], np.ndarray] = np.asarray, seen: Seen = lambda eqn, y: None) -> None:
         self._stored, self._seen = stored, seen
 
+    def steps(self, jaxpr: core.Jaxpr) -> Sequence[Step]:
+        """The equations of a program, with the functions that compute them."""
+        return steps_of(jaxpr)
+
     def constant(self, x: Any) -> np.ndarray:
         """A constant, as it is stored."""
         return self._stored(x)
 
     def apply(self, step: Step, operands: list[np.ndarray]) -> Sequence[np.ndarray]:
         """The results of an equation, as they are stored."""
-        y = evaluated(step.eqn, *operands)
+        y = step.evaluate(*operands)
         y = y if step.many else [y]
         self._seen(step.eqn, y)
         return [*map(self._stored, y)]
