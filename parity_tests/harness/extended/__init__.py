@@ -7,6 +7,7 @@ exact function. Constants of the program are part of the function, as they are i
     evaluation  runs a jaxpr in numbers of mpmath, which are kept in NumPy arrays of objects
     adaptive    with as many bits as the result needs: they are doubled until two results agree
     problem     how far one rounding of each input moves the exact results: the error that the problem forces
+    remembered  of all these evaluations each value of a function once
     registry    the primitives that can be evaluated, a record each; the other files are their families
 
 mpmath is written in Python, and takes microseconds for an operation: it is for dozens of entries, not for thousands.

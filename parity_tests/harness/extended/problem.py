@@ -11,6 +11,7 @@ from jax.extend import core
 
 from parity_tests.harness.extended.adaptive import context, exact
 from parity_tests.harness.extended.evaluation import evaluate, numbers_of
+from parity_tests.harness.extended.remembered import Remembered
 from parity_tests.harness.numbers.formats import Precision
 
 
@@ -52,6 +53,7 @@ class Problem:
             excuses: whether what has been summed so far is enough, so that the rest need not be known.
         """
         mp, u = context(), self.precision.u
+        near = Remembered(mp)
         with mp.workprec(self._bits):
             total = [_as_float64(_distance(y, np.zeros_like(y))) * u for y in self._exact]
             given = [numbers_of(mp, x) for x in self.args]
@@ -61,11 +63,11 @@ class Problem:
                         continue
                     moved = x.copy()
                     moved[place] = x[place] * (1 + mp.mpf(u))
-                    self._add(total, evaluate(mp, self.program, [*given[:number], moved, *given[number + 1 :]]))
+                    self._add(total, evaluate(near, self.program, [*given[:number], moved, *given[number + 1 :]]))
                     if excuses(total):
                         return total
             if self.precision is not self.precision.double:
-                self._add(total, evaluate(mp, self.program, given, self.precision.rounded))
+                self._add(total, evaluate(near, self.program, given, self.precision.rounded))
         return total
 
     def _add(self, total: list[np.ndarray], moved: list[np.ndarray]) -> None:
