@@ -65,6 +65,8 @@ def narrowed(
     """
     halves = [_half_of_the_digits(y, precision) for y, _ in running]
     weak = [np.isfinite(y) & (e > half) & (half > 0) for (y, e), half in zip(running, halves, strict=True)]
+    if not any(map(np.any, weak)):
+        return [(y, e, None) for y, e in running]
     powerless = [bool(each.any() and not (e < np.abs(y)).any()) for each, (y, e) in zip(weak, running, strict=True)]
     if precision.is_short:
         weak = [each & unable for each, unable in zip(weak, powerless, strict=True)]
@@ -82,9 +84,8 @@ def _half_of_the_digits(y: np.ndarray, precision: Precision) -> float:
     """√u times the largest entry of a result, or what the rounding of an exponent changes a power by; 0 of integers."""
     if y.dtype.kind != "f":
         return 0.0
-    return max(math.sqrt(precision.u), LARGEST_EXPONENT * precision.u) * np.max(
-        np.abs(y), initial=0.0, where=np.isfinite(y)
-    )
+    largest = np.maximum.reduce(np.abs(y), axis=None, initial=0.0, where=np.isfinite(y))
+    return max(math.sqrt(precision.u), LARGEST_EXPONENT * precision.u) * largest
 
 
 def _bounds(

@@ -54,9 +54,11 @@ def result(y: np.ndarray, bound: np.ndarray, precision: Precision) -> tuple[np.n
 
 def taken(step: Step, operands: Sequence[tuple]) -> list[np.ndarray]:
     """The bounds of a step's operands."""
-    bounds = [bound for _, bound in operands]
-    overflowing = [type(pair) is Overflowing for pair in operands]
-    if not any(overflowing):
+    bounds, overflowing = [], []
+    for pair in operands:
+        bounds.append(pair[1])
+        overflowing.append(type(pair) is Overflowing)
+    if True not in overflowing:
         return bounds
     if step.name == "mul":
         return [np.where(within(pair) == 0, 0.0, bound) for pair, bound in zip(operands, bounds, strict=True)]
@@ -76,7 +78,8 @@ def within(pair: tuple) -> np.ndarray:
 
 def of_sum(step: Step, operands: Sequence[tuple], y: np.ndarray, bound: np.ndarray, precision: Precision) -> np.ndarray:
     """The bound of a sum: none where it is not beyond the format, and an operand may be."""
-    overflowing = [pair for pair in operands if type(pair) is Overflowing] if step.kinds & _ADDS else []
-    for _, e in overflowing:
-        bound = np.where(np.isinf(e) & (np.abs(y) + bound <= precision.largest), np.inf, bound)
+    if step.kinds & _ADDS:
+        for pair in operands:
+            if type(pair) is Overflowing:
+                bound = np.where(np.isinf(pair[1]) & (np.abs(y) + bound <= precision.largest), np.inf, bound)
     return bound

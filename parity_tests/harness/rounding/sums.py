@@ -14,6 +14,7 @@ from parity_tests.harness.rounding.base import ELEMENTARY, largest_factor, unles
 from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, Terms, primitive
 from parity_tests.harness.rounding.terms import (
     equal_pairs,
+    pairs_along,
     pairs_of_contraction,
     pairs_of_convolution,
     unless_part_overflows,
@@ -25,8 +26,7 @@ def _along_axes(eqn, x):
 
 
 def _equal_along_axes(eqn, x, K, p):
-    axes = tuple(eqn.params["axes"])
-    return equal_pairs(x[0], axes, p.u_acc).squeeze(axes)
+    return pairs_along(x[0], eqn.params["axes"], p.u_acc)
 
 
 def _of_one_window(eqn, x):
@@ -74,10 +74,10 @@ def contraction(eqn, x, e, y, p):
 @primitive("reduce_sum", kinds=SUM, complex=BY_MODULUS, terms=_OF_SUM)
 def sum(eqn, x, e, y, p):
     axes = tuple(eqn.params["axes"])
-    K = math.prod(x[0].shape[axis] for axis in axes)
-    magnitude = np.abs(x[0]).sum(axes)
-    own = p.gamma(K, equal_pairs(x[0], axes, p.u_acc).squeeze(axes)) * magnitude
-    return unless_part_overflows(e[0].sum(axes) + own + p.u * np.abs(y), magnitude, y, p)
+    K = math.prod([x[0].shape[axis] for axis in axes])
+    magnitude = np.add.reduce(np.abs(x[0]), axes)
+    own = p.gamma(K, pairs_along(x[0], axes, p.u_acc)) * magnitude
+    return unless_part_overflows(np.add.reduce(e[0], axes) + own + p.u * np.abs(y), magnitude, y, p)
 
 
 @primitive("cumsum", kinds=SUM, complex=BY_MODULUS, terms=_OF_CUMULATIVE_SUM)

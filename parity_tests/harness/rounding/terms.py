@@ -54,6 +54,14 @@ def equal_pairs(x: np.ndarray, axes: Sequence[int], u: float) -> np.ndarray:
     return np.bincount(starts // terms, lengths**2, len(bins)).reshape(shape)
 
 
+def pairs_along(x: np.ndarray, axes: Sequence[int], u: float) -> np.ndarray | float:
+    """The same without these axes; a number where their terms are so few that K roundings are the smaller bound."""
+    terms = math.prod([x.shape[axis] for axis in axes])
+    if terms <= LAMBDA**2:
+        return float(terms)
+    return equal_pairs(x, axes, u).squeeze(tuple(axes))
+
+
 def most_equal(x: np.ndarray, u: float) -> int:
     """How many numbers of an array are as good as equal at most, by themselves."""
     numbers = np.ravel(real_rows(x, -1) if x.ndim else x)

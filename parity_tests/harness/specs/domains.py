@@ -57,7 +57,7 @@ class Domain:
     @property
     def unscaled(self) -> Domain:
         """The same domain without a spread of its own."""
-        return replace(self, spread=1.0)
+        return self if self.spread == 1.0 else replace(self, spread=1.0)
 
     @property
     def is_real(self) -> bool:
