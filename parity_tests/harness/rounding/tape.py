@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.language.values import evaluate
 from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.rounding.bounds import Bounds, Followed, constant_of
@@ -22,7 +21,7 @@ from parity_tests.harness.rounding.compared import compared, is_real
 from parity_tests.harness.rounding.fused import Sums
 from parity_tests.harness.rounding.overflow import Overflowing
 from parity_tests.harness.rounding.products import Products
-from parity_tests.harness.rounding.pullbacks import pullback
+from parity_tests.harness.rounding.pullbacks import pulled_back
 from parity_tests.harness.rounding.registry import Kind, has
 from parity_tests.harness.rounding.steps import plan_of
 from parity_tests.harness.rounding.unrolled import unrolled
@@ -151,7 +150,7 @@ class Tape:
             if eqn.primitive.name in _IDENTITIES:
                 pulled = of_results
             else:
-                pulled = evaluate(pullback(eqn, tuple(moved), rows), *map(self.value, eqn.invars), *of_results)
+                pulled = pulled_back(eqn, tuple(moved), [*map(self.value, eqn.invars)], of_results)
             for i, c in zip(moved, pulled, strict=True):
                 of(eqn.invars[i])[...] += c
         return found
