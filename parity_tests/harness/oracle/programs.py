@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jax.extend import core
 
+from parity_tests.harness.language import jaxprs
 from parity_tests.harness.language.digest import digest
 
 Array = tuple[tuple[int, ...], np.dtype]  # its shape and dtype
@@ -49,21 +50,22 @@ class Program(NamedTuple):
 
 
 class Programs:
-    """All programs that an oracle has traced so far."""
+    """All programs that an oracle has traced so far.
+
+    Attributes:
+        primitives: the names of all of their primitives.
+    """
 
     def __init__(self) -> None:
         self._traced: dict[Request, Program] = {}
+        self.primitives = set[str]()
 
     def get(self, request: Request, trace: Callable[[], Program]) -> Program:
         """The program of a request, which is traced once."""
         if request not in self._traced:
-            self._traced[request] = trace()
+            program = self._traced[request] = trace()
+            self.primitives |= {jaxprs.name_of(eqn) for eqn in jaxprs.equations(program.closed.jaxpr)}
         return self._traced[request]
 
     def __iter__(self) -> Iterator[Request]:
         return iter(self._traced)
-
-    @property
-    def jaxprs(self) -> Iterator[core.Jaxpr]:
-        """All of them, without their constants."""
-        return (program.closed.jaxpr for program in self._traced.values())
