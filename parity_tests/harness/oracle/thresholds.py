@@ -13,8 +13,8 @@ import numpy as np
 from jax.extend import core
 
 from parity_tests.harness.language.interpret import interpret
-from parity_tests.harness.language.steps import Step
 from parity_tests.harness.language.values import Values
+from parity_tests.harness.language.values.steps import Step
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.rounding.unrolled import NotUnrolled, unrolled
