@@ -53,6 +53,8 @@ class Comparison:
         """|candidate - oracle|; infinite where the candidate is NaN and the oracle is not, 0 where both are."""
         with np.errstate(invalid="ignore"):
             error = np.abs(self.candidate - self.oracle)
+        if np.isfinite(error).all():
+            return error
         same = (self.candidate == self.oracle) | (np.isnan(self.candidate) & np.isnan(self.oracle))
         return np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
 

@@ -287,7 +287,9 @@ def _around(oracle: Oracle, name: str, args: Arrays, sample: Sample, h: float = 
 
 def _in_question(point: OracleAtSample, f: Comparison) -> np.ndarray:
     """A mask of the entries that are wrong or, in float64, at which the candidate has a number and the oracle NaN."""
-    return f.wrong | (np.isnan(f.oracle) & np.isfinite(f.candidate) & (point.precision is FLOAT64))
+    if point.precision is not FLOAT64:
+        return f.wrong
+    return f.wrong | (np.isnan(f.oracle) & np.isfinite(f.candidate))
 
 
 def _directions(oracle: Oracle, sample: Sample) -> Iterator[list[np.ndarray]]:

@@ -48,7 +48,7 @@ class Truth:
 
     def bound_of(self, result: np.ndarray) -> np.ndarray:
         """The bound that a result is held to: infinite where it is no number, and a right one may be none."""
-        if self.overflows is None or result.shape != self.value.shape:
+        if self.overflows is None or result.shape != self.value.shape or np.isfinite(result).all():
             return self.bound
         no_number = ~np.isfinite(result) & np.isfinite(self.value) & np.isfinite(self.bound)
         return np.where(no_number & self.overflows(), np.inf, self.bound) if no_number.any() else self.bound
