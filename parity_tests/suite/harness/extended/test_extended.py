@@ -19,6 +19,7 @@ from parity_tests.harness.extended.adaptive import context, exact
 from parity_tests.harness.extended.evaluation import NoExtendedRule, evaluate, missing, work
 from parity_tests.harness.extended.problem import Problem
 from parity_tests.harness.extended.registry import elementwise
+from parity_tests.harness.extended.remembered import _FUNCTIONS, Remembered
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.numbers.tolerances import to_tolerance
@@ -228,6 +229,38 @@ def test_a_constant_that_the_format_must_round_counts():
     problem = Problem.of(traced(lambda x: (x * 0 + 0.1) * 3, x), [x], u)
     rounded = 3 * abs(float(u.rounded(np.array(0.1))) - 0.1)
     np.testing.assert_allclose(problem.forced()[0], rounded + u.u * 0.3, rtol=1e-6)
+
+
+def test_neighbours_have_the_values_of_an_evaluation_by_itself():
+    """Each program is evaluated at arguments of which one number after another is moved."""
+    x, mp = normal(3, 2), context()
+    for f in (lambda x: jnp.tanh(x) @ x.T, PROGRAMS["functions"], PROGRAMS["functions_of_positive_numbers"]):
+        with pinned():
+            program = jax.make_jaxpr(f)(x)
+        with mp.workprec(100):
+            near = Remembered(mp)
+            for place in np.ndindex(*x.shape):
+                moved = x.copy()
+                moved[place] *= 1 + 2.0**-30
+                for ours, theirs in zip(evaluate(near, program, [moved]), evaluate(mp, program, [moved]), strict=True):
+                    assert (ours == theirs).all()
+
+
+def test_a_value_of_a_function_is_computed_once():
+    calls: list[Any] = []
+
+    class Counted:
+        """A context with one function."""
+
+        @staticmethod
+        def tanh(x):
+            calls.append(x)
+            return mpmath.tanh(x)
+
+    near = Remembered(Counted())
+    assert [near.tanh(mpmath.mpf(x)) for x in (1, 2, 1, 2)] == [mpmath.tanh(x) for x in (1, 2, 1, 2)]
+    assert calls == [1, 2]
+    assert all(callable(getattr(context(), name)) for name in _FUNCTIONS)
 
 
 def test_the_context_of_everybody_is_left_alone():

@@ -16,7 +16,7 @@ from jax.extend import core
 
 from parity_tests.harness.language.calls import called
 from parity_tests.harness.language.values import evaluate
-from parity_tests.harness.language.values.primitives import evaluated
+from parity_tests.harness.language.values.primitives import _broadcaster, evaluated
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.suite.harness._ops import normal
 from parity_tests.suite.marks import fast
@@ -200,3 +200,14 @@ def test_infinity_less_infinity_warns_of_nothing():
         program = jax.make_jaxpr(lambda x, y: x + y)(jnp.ones(1), jnp.ones(1))
         (total,) = evaluate(program, np.array([np.inf]), np.array([-np.inf]))
     assert np.isnan(total).all()
+
+
+@pytest.mark.parametrize("x", [normal(4, 3), normal(4, 3) > 0, normal(3, 4).T, normal(4, 3)[:, ::-1], normal(1, 3)])
+@pytest.mark.parametrize(("shape", "axes"), [((4, 3), (0, 1)), ((2, 4, 3), (1, 2)), ((4, 5, 3), (0, 2))])
+def test_an_array_is_broadcast_as_by_numpy(x, shape, axes):
+    """Its strides, too: they decide in which order a sum of it is added up."""
+    ours = _broadcaster(x.shape, shape, axes)(x)
+    aligned = [x.shape[axes.index(axis)] if axis in axes else 1 for axis in range(len(shape))]
+    theirs = np.broadcast_to(x.reshape(aligned), shape)
+    assert np.array_equal(ours, theirs)
+    assert (ours.dtype, ours.strides, ours.flags.writeable) == (theirs.dtype, theirs.strides, False)

@@ -10,8 +10,12 @@ import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.maps import Slot
-from parity_tests.harness.oracle.defined import _only_zeros_known
+from parity_tests.harness.numbers.formats import FLOAT64, PRECISIONS
+from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.oracle.defined import _only_zeros_known, where_defined
+from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.oracle.truth import Truth
+from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.collection._case import function
 from parity_tests.suite.harness._ops import judged, rows
 from parity_tests.suite.marks import fast
@@ -131,3 +135,18 @@ def test_nothing_is_known_but_zeros(values, bounds, only_zeros):
     """Beside a pole, or what overflows, a zero is a zero: a NaN there is the mistake that people make."""
     truth = Truth(Slot("x_bar", "x"), np.array(values), np.array(bounds))
     assert _only_zeros_known([truth]) is only_zeros
+
+
+def test_where_an_output_has_no_value_is_found_once_for_all_maps_and_formats(monkeypatch):
+    found: list[str] = []
+    values = Oracle.values
+    monkeypatch.setattr(Oracle, "values", lambda self, name, args: found.append(name) or values(self, name, args))
+    with pinned():
+        (sample, *_) = samples(LOGARITHM, 0)
+        oracle = Oracle(LOGARITHM, sample)
+        x = np.array([-1.0, 2.0])
+        for precision in (FLOAT64, PRECISIONS["float32"]):
+            for name in ("vjp", "jvp"):
+                (truth,) = where_defined(oracle, name, [x, np.ones(2)], precision)
+                assert np.array_equal(np.isinf(truth.bound), [True, False])
+    assert found.count("forward") == 1
