@@ -34,7 +34,7 @@ def pulled_back(
 
 
 def _summed(eqn: core.JaxprEqn, c: np.ndarray) -> np.ndarray:
-    """Of what was broadcast."""
+    """Sum a cotangent over the entries that one was broadcast to."""
     old, axes = _shape(eqn.invars[0])[0], eqn.params["broadcast_dimensions"]
     kept = [axis for axis, size in zip(axes, old, strict=True) if size != 1]
     summed = tuple(axis + 1 for axis in range(c.ndim - 1) if axis not in kept)
@@ -42,7 +42,7 @@ def _summed(eqn: core.JaxprEqn, c: np.ndarray) -> np.ndarray:
 
 
 def _repeated(eqn: core.JaxprEqn, c: np.ndarray) -> np.ndarray:
-    """Of what was summed."""
+    """Repeat a cotangent for each of the entries that were summed."""
     old = _shape(eqn.invars[0])[0]
     kept = [1 if axis in eqn.params["axes"] else size for axis, size in enumerate(old)]
     return np.broadcast_to(c.reshape(len(c), *kept), (len(c), *old))
