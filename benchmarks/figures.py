@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from benchmarks.cases import NO_ATTN, Case, as_data
 from benchmarks.roofline import Rates, bound
+from parity_tests.harness.report.atomic_file import write_text
 
 Times = dict[str, list[float]]  # version -> seconds for a call, one number for each round
 
@@ -60,9 +60,7 @@ class Results:
             "peak_extra_matrices": [as_data(peak.case) | {"versions": peak.matrices} for peak in self.peaks],
         }
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".part")
-        partial.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-        os.replace(partial, path)
+        write_text(path, json.dumps(data, indent=1) + "\n")
 
     def _row_as_data(self, row: Row) -> dict[str, Any]:
         peer = best_peer(row.times)
