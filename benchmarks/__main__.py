@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from benchmarks.campaign import RESULTS, bar
 from benchmarks.cases import VERSIONS, Case, grid
 from benchmarks.figures import Results
 from benchmarks.gates import judged
@@ -19,7 +19,6 @@ from benchmarks.report import as_markdown, as_rich, plot, sections
 from benchmarks.run import AT_PEAK, THREAD_COUNTS, WorkerError, cores, facts, measure, on, steps
 
 MISSED, COULD_NOT_MEASURE = 1, 2
-RESULTS = Path(__file__).parent / "results"
 SIZES = (8, 64, 256, 1024, 4096, 8192)
 QUICK_SIZES = (8, 256, 1024)
 
@@ -74,7 +73,7 @@ def attn(
 
 def _run(console: Console, results: Results, cases: list[Case], versions: list[str], path: Path, budget: float) -> None:
     """Measure; what is known is written after each step, so that nothing is lost."""
-    progress = _progress(console)
+    progress = bar(console)
     task = progress.add_task("", total=steps(cases, AT_PEAK))
     first = True
     with progress:
@@ -91,11 +90,6 @@ def _run(console: Console, results: Results, cases: list[Case], versions: list[s
             results.error = "interrupted"
         finally:
             results.write(path)
-
-
-def _progress(console: Console) -> Progress:
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    return Progress(*columns, console=console)
 
 
 def _drawn(console: Console, results: Results, path: Path) -> Path | None:
@@ -132,7 +126,7 @@ def judging(
 
         console, chosen = Console(), [*(_numbers("--sizes", sizes) or judge.SIZES)]
         results: dict[str, Any] = {}
-        with _progress(console) as progress:
+        with bar(console) as progress:
             task = progress.add_task("", total=judge.steps(chosen))
             try:
                 for i, (doing, results) in enumerate(judge.measure(chosen)):
@@ -290,7 +284,7 @@ def mlx(
 ) -> None:
     """Judge operators of MLX by JAX, and write mlx_sweep/README.md; half an hour. Needs the extra mlx.
 
-    Exit codes: 0 a section of docs/found/ explains each failing row, 1 none does.
+    Exit codes: 0 a section of docs/found/ explains each failing row, 1 none does, 2 the run was interrupted.
     """
     os.environ.update(dict.fromkeys(THREAD_COUNTS, "1"))  # before the frameworks are imported
     from benchmarks.mlx_sweep.command import measure_all
@@ -319,7 +313,7 @@ def kernelbench(
 ) -> None:
     """Judge a right and a wrong solution of each of KernelBench's problems; an hour or two.
 
-    Exit codes: 0 the bar is met, 1 it is missed.
+    Exit codes: 0 the bar is met, 1 it is missed, 2 the run was interrupted.
     """
     from benchmarks.kernelbench import LEVELS, measure_all, problems
 

@@ -11,17 +11,15 @@ that have no result with the installed versions, so a run that was stopped goes 
 
 from __future__ import annotations
 
-import datetime
 import functools
 import hashlib
-import json
 import os
 import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,35 +27,27 @@ import jax
 import numpy as np
 import torch
 
-from benchmarks.soak import commit_of_code, versions
+from benchmarks.campaign import RESULTS, Campaign, Stamped, stamp, versions
 from jax_ref import aten
-from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.sweep.certification import certify
 from parity_tests.sweep.recorded_calls import RecordedCall, opinfo_names, recorded_calls
 
-RESULTS = Path(__file__).parent / "results" / "certification.json"
 DTYPES = (torch.float64, torch.complex128)
 WITH_DERIVATIVES = 3  # calls of an operator and a dtype
 OF_ANOTHER = 4  # calls of an operator and a dtype that the OpInfo is not named after
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Stamped):
     """The result of certifying the samples of an OpInfo.
 
     Attributes:
-        ended: when, in UTC, as ISO 8601 has it.
-        commit: of the working tree, with a plus sign if it was edited; None outside of a repository.
-        versions: of Python, the machine and the packages.
         seconds: of the processor.
         calls: how many were held against PyTorch, by operator.
         derivatives: of how many calls the derivatives were, too.
         wrong: of each disagreement the operator and what is wrong.
     """
 
-    ended: str
-    commit: str | None
-    versions: str
     seconds: float
     calls: dict[str, int]
     derivatives: int
@@ -106,30 +96,35 @@ def _is_wanted(name: str) -> bool:
     return not getattr(getattr(torch.ops.aten, packet), overload or "default")._schema.is_mutable
 
 
-def main(names: Sequence[str]) -> int:
-    """Certify the OpInfos and keep what came of each; 1 if anything is wrong."""
+def main(names: Sequence[str], results: Path = RESULTS / "certification.json") -> int:
+    """Certify the OpInfos and keep what came of each; 1 if anything is wrong, 2 if it was stopped."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # of PyTorch's own, about its samples
-    outcomes, progress, now = read(RESULTS), Progress(), versions()
-    for name in list(names) or [name for name in opinfo_names() if _is_due(outcomes.get(name), now)]:
-        outcomes[name] = outcome = certified(name, progress)
+    found = campaign(results)
+    found.keep(_certified(list(names) or found.due(opinfo_names())), _tell)
+    return found.exit_code(any(outcome.wrong for outcome in found.kept.values()))
+
+
+def campaign(path: Path) -> Campaign[str, Outcome]:
+    """The outcomes by OpInfo, of which those with other versions are out of date."""
+    return Campaign(
+        path,
+        Outcome,
+        lambda _, outcomes: page(outcomes, opinfo_names()),
+        order=str,
+        since=lambda outcome: None if outcome.versions == versions() else outcome.ended,
+    )
+
+
+def _certified(names: Sequence[str]) -> Iterator[tuple[str, Outcome]]:
+    progress = Progress()
+    for name in names:
+        yield name, certified(name, progress)
         jax.clear_caches()
-        kept = {each: asdict(outcomes[each]) for each in sorted(outcomes)}
-        write_text(RESULTS, json.dumps(kept, indent=1) + "\n")
-        write_text(RESULTS.with_suffix(".md"), page(outcomes, opinfo_names()))
-        print(name, sum(outcome.calls.values()), outcome.seconds, *outcome.wrong, sep="  ", flush=True)  # noqa: T201
-    return int(any(outcome.wrong for outcome in outcomes.values()))
 
 
-def read(path: Path) -> dict[str, Outcome]:
-    """The results that were kept; none if there is no file."""
-    if not path.exists():
-        return {}
-    return {name: Outcome(**outcome) for name, outcome in json.loads(path.read_text("utf-8")).items()}
-
-
-def _is_due(outcome: Outcome | None, now: str) -> bool:
-    return outcome is None or outcome.versions != now
+def _tell(name: str, outcome: Outcome) -> None:
+    print(name, sum(outcome.calls.values()), outcome.seconds, *outcome.wrong, sep="  ", flush=True)  # noqa: T201
 
 
 def certified(opinfo: str, progress: Progress, functions: Mapping[str, Callable[..., Any]] = aten.OPERATORS) -> Outcome:
@@ -145,9 +140,8 @@ def certified(opinfo: str, progress: Progress, functions: Mapping[str, Callable[
             derivatives += with_derivatives
             for each in certify(functions[call.name], call, with_derivatives, compiled):
                 wrong.append(f"{call.name} in {str(dtype).removeprefix('torch.')}: {each.kind}: {each.text}")
-    ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     seconds = round(time.process_time() - start, 1)
-    return Outcome(ended, commit_of_code(), versions(), seconds, dict(sorted(calls.items())), derivatives, wrong)
+    return Outcome(*stamp(), seconds, dict(sorted(calls.items())), derivatives, wrong)
 
 
 def is_named_after(opinfo: str, operator: str) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import functools
 import inspect
-import json
 import os
 import statistics
 import time
@@ -27,6 +26,7 @@ from jax.test_util import check_grads
 from torch.autograd import gradcheck
 
 import jax_ref
+from benchmarks.campaign import as_json, listed, save, table
 from benchmarks.faults import FAULTS, NONE, Fault, in_jax, in_torch
 from benchmarks.figures import rounded
 from gradparity import OpSpec, crosscheck
@@ -135,12 +135,8 @@ def steps(sizes: list[int]) -> int:
 
 
 def write(results: dict[str, Any], path: Path) -> None:
-    """Write the results as JSON, whole or not at all, and as a Markdown table beside it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".part")
-    partial.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    os.replace(partial, path)
-    path.with_suffix(".md").write_text(as_markdown(results), encoding="utf-8")
+    """Write the results, and a page beside them."""
+    save(path, as_json(results), as_markdown(results))
 
 
 def cells(results: dict[str, Any]) -> list[list[str]]:
@@ -179,18 +175,15 @@ def missed(results: dict[str, Any]) -> list[str]:
 def as_markdown(results: dict[str, Any]) -> str:
     """A page."""
     head, *rows = cells(results)
-    versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     lines = [
         "# Judging: its cost, and what it catches",
         "",
-        f"Written by `python -m benchmarks judging`; {results['date']}; {versions}; load {results['load']}. CPU time "
-        f"of one judgment of attn's VJP without a fault, float64, d = {results['d']}; and how many of the "
-        f"{len(results['faults'])} planted faults are caught.",
+        f"Written by `python -m benchmarks judging`; {results['date']}; {listed(results['versions'])}; load "
+        f"{results['load']}. CPU time of one judgment of attn's VJP without a fault, float64, d = {results['d']}; and "
+        f"how many of the {len(results['faults'])} planted faults are caught.",
         "",
         *([] if results["complete"] else ["**Not complete.**", ""]),
-        "| " + " | ".join(head) + " |",
-        "|---" * len(head) + "|",
-        *("| " + " | ".join(row) + " |" for row in rows),
+        *table(f"| {' | '.join(head)} |", rows),
         "",
         *(f"- {line}" for line in missed(results)),
     ]

@@ -12,7 +12,6 @@ came of a problem is written at once, so that a run that was stopped goes on whe
 
 from __future__ import annotations
 
-import datetime
 import json
 import multiprocessing
 import os
@@ -23,19 +22,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from benchmarks.campaign import Campaign, Stamped, say, stamp, table
 from benchmarks.run import THREAD_COUNTS
-from benchmarks.soak import commit_of_code, versions
 from parity_tests.harness.isolation.processes import end_of
-from parity_tests.harness.report.atomic_file import write_text
 
-RESULTS = Path(__file__).parent / "results" / "kernelbench.json"
 LEVELS = (1, 2)
 SEED = 0
 SECONDS = 120  # of the processor, for one command
@@ -90,23 +87,17 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Stamped):
     """The results on a problem: of the right and of the wrong solution.
 
     Attributes:
         problem: as "level1/19_ReLU".
-        ended: when, in UTC, as ISO 8601 has it.
-        commit: of the working tree, with a plus sign if it was edited.
-        versions: of Python, the machine and the packages.
         at: the last index at which the wrong solution is wrong.
     """
 
     problem: str
     right: Judged
     wrong: Judged
-    ended: str
-    commit: str | None
-    versions: str
     at: int = 0
 
     @property
@@ -140,8 +131,7 @@ def evaluated(name: str, file: Path) -> Outcome:
     right, wrong = _judged(file, solution(text)), _judged(file, solution(text, at))
     if wrong.code == 0 and wrong.errors == right.errors:
         wrong, at = _judged(file, solution(text, 1)), 1
-    ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return Outcome(name, right, wrong, ended, commit_of_code(), versions(), at)
+    return Outcome(*stamp(), name, right, wrong, at)
 
 
 def _judged(file: Path, text: str, limit: int = SECONDS) -> Judged:
@@ -194,48 +184,33 @@ def _reason(code: int, report: Mapping[str, Any], limit: int) -> str:
 
 
 def measure_all(console: Console, files: Mapping[str, Path], out: Path, resume: bool) -> int:
-    """Judge problems, show and keep what comes of each; 1 if the bar is missed."""
-    outcomes = read(out)
+    """Judge problems, show and keep what comes of each; 1 if the bar is missed, 2 if it was interrupted."""
+    its = campaign(out)
+    its.about = {"schema": 1}
+    names = its.due(files) if resume else files
     with tempfile.TemporaryDirectory() as folder:  # the wrong solution finds the right one's certificates there
         kept = {"JAX_COMPILATION_CACHE_DIR": folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
         # Read by the process from which the others are forked.
         os.environ.update(dict.fromkeys(THREAD_COUNTS, "1") | {"XLA_FLAGS": FASTER} | kept)
-        _measure(console, files, out, outcomes, resume)
-    found = [outcomes[name] for name in files]
-    for line in summary(found):
-        console.print(line, highlight=False, markup=False)
-    return 0 if sum(one.verdict == "right" for one in found) >= BAR * len(found) else 1
+        its.keep(
+            ((name, evaluated(name, files[name])) for name in names),
+            lambda name, x: say(
+                console,
+                f"{name}: {x.verdict} ({x.right.code}, {x.wrong.code}; {x.right.seconds} s, {x.wrong.seconds} s)",
+            ),
+        )
+    found = [its.kept[name] for name in files if name in its.kept]
+    say(console, *summary(found))
+    return its.exit_code(sum(one.verdict == "right" for one in found) < BAR * len(files))
 
 
-def _measure(
-    console: Console, files: Mapping[str, Path], out: Path, outcomes: dict[str, Outcome], resume: bool
-) -> None:
-    for name, file in files.items():
-        if resume and name in outcomes:
-            continue
-        outcomes[name] = outcome = evaluated(name, file)
-        write(outcomes.values(), out)
-        codes = f"{outcome.right.code}, {outcome.wrong.code}"
-        seconds = f"{outcome.right.seconds} s, {outcome.wrong.seconds} s"
-        console.print(f"{name}: {outcome.verdict} ({codes}; {seconds})", highlight=False, markup=False)
+def campaign(path: Path) -> Campaign[str, Outcome]:
+    """The outcomes by problem."""
+    return Campaign(path, _made, lambda _, found: page(found), "problems", ("problem",), order=_order)
 
 
-def read(path: Path) -> dict[str, Outcome]:
-    """The results of an earlier run, by problem."""
-    if not path.exists():
-        return {}
-    stored = json.loads(path.read_text(encoding="utf-8"))["problems"]
-    return {
-        one["problem"]: Outcome(**one | {kind: Judged(**one[kind]) for kind in ("right", "wrong")}) for one in stored
-    }
-
-
-def write(outcomes: Iterable[Outcome], path: Path) -> None:
-    """Write the results as JSON, and as a page beside it, each whole or not at all."""
-    found = sorted(outcomes, key=lambda one: _order(one.problem))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps({"schema": 1, "problems": [asdict(one) for one in found]}, indent=1) + "\n")
-    write_text(path.with_suffix(".md"), page(found))
+def _made(right: dict[str, Any], wrong: dict[str, Any], **more: Any) -> Outcome:
+    return Outcome(right=Judged(**right), wrong=Judged(**wrong), **more)
 
 
 def _order(problem: str) -> tuple[str, int]:
@@ -275,23 +250,17 @@ def page(found: Sequence[Outcome]) -> str:
         "",
         "## The others",
         "",
-        "| problem | | right | wrong | reason |",
-        "|---|---|---|---|---|",
-        *(_line(one) for one in others),
+        *table("| problem | | right | wrong | reason |", map(_line, others)),
         "",
         "## All",
         "",
-        "| problem | | right: exit code, s | wrong: exit code, s |",
-        "|---|---|---|---|",
-        *(
-            f"| {one.problem} | {one.verdict} | {one.right.code}, {one.right.seconds} "
-            f"| {one.wrong.code}, {one.wrong.seconds} |"
-            for one in found
+        *table(
+            "| problem | | right: exit code, s | wrong: exit code, s |",
+            ((x.problem, x.verdict, *(f"{of.code}, {of.seconds}" for of in (x.right, x.wrong))) for x in found),
         ),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _line(one: Outcome) -> str:
-    reason = (one.right.reason or one.wrong.reason).replace("|", "\\|").replace("\n", " ")
-    return f"| {one.problem} | {one.verdict} | {one.right.code} | {one.wrong.code} | {reason} |"
+def _line(one: Outcome) -> tuple[object, ...]:
+    return one.problem, one.verdict, one.right.code, one.wrong.code, one.right.reason or one.wrong.reason

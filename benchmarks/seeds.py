@@ -8,11 +8,10 @@ raises an alarm, and a mistake that is not caught, are defects of the harness.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +19,8 @@ import jax
 import typer
 from rich.console import Console
 
-from benchmarks.run import commit, facts
+from benchmarks.campaign import RESULTS, Campaign, about_run, listed, say, table
+from benchmarks.run import commit
 from parity_tests.catalog import attn
 from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.candidates.not_built import NotBuilt
@@ -29,7 +29,6 @@ from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.judging.certified import Oracles
 from parity_tests.harness.judging.judge import Plan, judge
-from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Row
 from parity_tests.harness.specs.spec import OpSpec
@@ -40,7 +39,7 @@ ALARMS = (Verdict.MISMATCH, Verdict.SUSPECT, Verdict.ERROR)
 RIGHT = "right"
 CASES: Mapping[str, Case] = COLLECTION | MORE
 OPERATORS = (*CASES, attn.SPEC.name)
-RESULTS = Path(__file__).parent / "results" / "seeds.json"
+Key = tuple[str, str, int]  # operator, version, seed
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -71,7 +70,7 @@ class Judged:
     commit: str | None = None
 
     @property
-    def key(self) -> tuple[str, str, int]:
+    def key(self) -> Key:
         """The key of the result: operator, version, seed."""
         return self.operator, self.version, self.seed
 
@@ -161,33 +160,47 @@ def main(
     names: Annotated[list[str] | None, typer.Argument(help="Operators of the collection; by default all.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many; the first is 0.")] = 5,
     resume: Annotated[bool, typer.Option("--resume", help="Keep what the results have, and judge the others.")] = False,
-    out: Annotated[Path, typer.Option(help="The results, .json; an .md beside it.")] = RESULTS,
+    out: Annotated[Path, typer.Option(help="The results, .json; an .md beside it.")] = RESULTS / "seeds.json",
 ) -> None:
     """Judge every right version and every mistake of the collection at many seeds.
 
-    Exit codes: 0 there is no alarm and every mistake is caught, 1 otherwise.
+    Exit codes: 0 there is no alarm and every mistake is caught, 1 otherwise, 2 the run was interrupted.
     """
     unknown = [name for name in names or () if name not in OPERATORS]
     if unknown:
         raise typer.BadParameter(f"unknown operator {unknown[0]!r}; there are {', '.join(OPERATORS)}")
-    console, known = Console(), read(out) if resume or names else {}
+    console, its = Console(), campaign(out, resume or bool(names))
     if names and not resume:  # the results of the others stay
-        known = {key: found for key, found in known.items() if found.operator not in names}
-    measured, judging = facts(), commit()
-    about = {key: measured[key] for key in ("date", "machine", "versions")} | {"schema": 1, "seeds": seeds}
-    for name in names or OPERATORS:
-        every = [(version, seed) for seed in range(seeds) for version in versions_of(name)]
-        for found in judge_seeds(
-            name, [(version, seed) for version, seed in every if (name, version, seed) not in known]
-        ):
+        its.kept = {key: found for key, found in its.kept.items() if found.operator not in names}
+    its.about = about_run(schema=1, seeds=seeds)
+    its.keep(its.keyed(_judged(names or OPERATORS, its)), lambda _, found: say(console, _progress(found)))
+    say(console, *summary(seeds, its.outcomes))
+    raise typer.Exit(its.exit_code(any(one.alarms for one in its.outcomes)))
+
+
+def campaign(path: Path, resume: bool = True) -> Campaign[Key, Judged]:
+    """The results by operator, version and seed."""
+    its = Campaign[Key, Judged](
+        path,
+        Judged,
+        as_markdown,
+        "judged",
+        ("operator", "version", "seed"),
+        order=lambda key: (OPERATORS.index(key[0]), key[1] in mistakes_of(key[0]), key[1:]),
+        resume=resume,
+    )
+    its.kept = {k: found for k, found in its.kept.items() if k[0] in OPERATORS and k[1] in versions_of(k[0])}
+    return its
+
+
+def _judged(names: Sequence[str], its: Campaign[Key, Judged]) -> Iterator[Judged]:
+    judging = commit()
+    for name in names:
+        every = [(name, version, seed) for seed in range(its.about["seeds"]) for version in versions_of(name)]
+        for found in judge_seeds(name, [key[1:] for key in its.due(every)]):
             found.commit = judging
-            known[found.key] = found
-            write(about, list(known.values()), out)
-            console.print(_progress(found), highlight=False, markup=False)
+            yield found
         jax.clear_caches()  # what is compiled for an operator serves no other, and adds up
-    for line in summary(seeds, list(known.values())):
-        console.print(line, highlight=False, markup=False)
-    raise typer.Exit(1 if any(found.alarms for found in known.values()) else 0)
 
 
 def _progress(found: Judged) -> str:
@@ -196,27 +209,6 @@ def _progress(found: Judged) -> str:
     else:
         text = f"{len(found.alarms)} alarms" if found.alarms else "no alarm"
     return f"{found.operator}, {found.version}, seed {found.seed}: {text}, {found.seconds} s"
-
-
-def read(path: Path) -> dict[tuple[str, str, int], Judged]:
-    """The results of an earlier run, by operator, version and seed."""
-    if not path.exists():
-        return {}
-    stored = [Judged(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))["judged"]]
-    return {
-        found.key: found
-        for found in stored
-        if found.operator in OPERATORS and found.version in versions_of(found.operator)
-    }
-
-
-def write(about: dict[str, Any], found: Sequence[Judged], path: Path) -> None:
-    """Write the results as JSON, and as a Markdown page beside it, each whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    order = {name: i for i, name in enumerate(OPERATORS)}
-    found = sorted(found, key=lambda one: (order[one.operator], one.is_mistake, one.version, one.seed))
-    write_text(path, json.dumps(about | {"judged": [asdict(one) for one in found]}, indent=1) + "\n")
-    write_text(path.with_suffix(".md"), as_markdown(about, found))
 
 
 def summary(seeds: int, found: Sequence[Judged]) -> list[str]:
@@ -241,7 +233,6 @@ def summary(seeds: int, found: Sequence[Judged]) -> list[str]:
 
 def as_markdown(about: dict[str, Any], found: Sequence[Judged]) -> str:
     """A page."""
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     commits = ", ".join(dict.fromkeys(one.commit or "unknown" for one in found))
     keys = {one.key for one in found}
     waiting = [
@@ -259,7 +250,7 @@ def as_markdown(about: dict[str, Any], found: Sequence[Judged]) -> str:
     lines = [
         "# Right and wrong versions at many seeds",
         "",
-        f"Written by `python -m benchmarks.seeds`; {about['date']}; commit {commits}; {versions}; "
+        f"Written by `python -m benchmarks.seeds`; {about['date']}; commit {commits}; {listed(about['versions'])}; "
         f"{about['machine']['cpu']}; right versions under all checks in all formats, mistakes under the check "
         f"that must catch them; seeds 0 to {about['seeds'] - 1}.",
         "",
@@ -267,38 +258,39 @@ def as_markdown(about: dict[str, Any], found: Sequence[Judged]) -> str:
         *([f"**Not complete.** Seeds are missing of: {', '.join(waiting)}.", ""] if waiting else []),
         "## Right versions",
         "",
-        "| operator | version | seeds | rows | CPU s | alarms |",
-        "|---|---|---|---|---|---|",
-        *(_line(name, version, of) for (name, version), of in right.items()),
+        *table(
+            "| operator | version | seeds | rows | CPU s | alarms |",
+            (_line(name, version, of) for (name, version), of in right.items()),
+        ),
         "",
         "## Planted mistakes",
         "",
-        "| operator | mistakes | seeds | caught | CPU s | not caught |",
-        "|---|---|---|---|---|---|",
-        *(_line_of_mistakes(name, of) for name, of in wrong.items()),
+        *table(
+            "| operator | mistakes | seeds | caught | CPU s | not caught |",
+            (_line_of_mistakes(name, of) for name, of in wrong.items()),
+        ),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _line(name: str, version: str, found: Sequence[Judged]) -> str:
+def _line(name: str, version: str, found: Sequence[Judged]) -> tuple[object, ...]:
     rows: Counter[str] = Counter()
     for one in found:
         rows.update(one.rows)
-    text = "; ".join(f"seed {one.seed}: {alarm}" for one in found for alarm in one.alarms).replace("|", "\\|")
+    text = "; ".join(f"seed {one.seed}: {alarm}" for one in found for alarm in one.alarms)
     counts = ", ".join(f"{count} {verdict}" for verdict, count in rows.items())
-    at = ", ".join(str(one.seed) for one in found)
-    return f"| {name} | {version} | {at} | {counts} | {sum(one.seconds for one in found):.0f} | {text} |"
+    return name, version, _seeds(found), counts, f"{sum(one.seconds for one in found):.0f}", text
 
 
-def _line_of_mistakes(name: str, found: Sequence[Judged]) -> str:
+def _line_of_mistakes(name: str, found: Sequence[Judged]) -> tuple[object, ...]:
     caught = sum(not one.alarms for one in found)
     missed = "; ".join(f"{one.version}, seed {one.seed}: {one.alarms[0]}" for one in found if one.alarms)
-    at = ", ".join(str(seed) for seed in sorted({one.seed for one in found}))
-    seconds = sum(one.seconds for one in found)
-    count = len({one.version for one in found})
-    return (
-        f"| {name} | {count} | {at} | {caught} of {len(found)} | {seconds:.0f} | {missed.replace('|', chr(92) + '|')} |"
-    )
+    seconds = f"{sum(one.seconds for one in found):.0f}"
+    return name, len({one.version for one in found}), _seeds(found), f"{caught} of {len(found)}", seconds, missed
+
+
+def _seeds(found: Sequence[Judged]) -> str:
+    return ", ".join(str(seed) for seed in sorted({one.seed for one in found}))
 
 
 if __name__ == "__main__":

@@ -7,45 +7,31 @@ oldest. So a run that was stopped goes on where it was.
 
 from __future__ import annotations
 
-import datetime
-import json
-import platform
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-from benchmarks.run import commit
-from parity_tests.harness.report.atomic_file import write_text
+from benchmarks.campaign import RESULTS, ROOT, Campaign, Stamped, is_of_this_tree, stamp, table
 
-ROOT = Path(__file__).parents[1]
-RESULTS = Path(__file__).parent / "results" / "soak.json"
-PACKAGES = ("torch", "jax", "jaxlib", "numpy", "scipy", "triton", "jax-triton")
 _INTERRUPTED, _NOTHING_COLLECTED = 2, 5  # exit codes of pytest
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Stamped):
     """The result of the soak tests of a file.
 
     Attributes:
-        ended: when, in UTC, as ISO 8601 has it.
-        commit: of the working tree, with a plus sign if it was edited; None outside of a repository.
-        versions: of Python, the machine and the packages.
         seconds: wall time, with the start of the process.
         code: pytest's exit code, or minus the signal that has ended it.
         failures: the tests that failed.
         skips: the reasons of those that were skipped.
     """
 
-    ended: str
-    commit: str | None
-    versions: str
     seconds: float
     code: int
     passed: int = 0
@@ -53,44 +39,23 @@ class Outcome:
     skips: list[str] = field(default_factory=list)
 
 
-def main(files: Sequence[str], results: Path = RESULTS) -> int:
-    """Run the files, show pytest's output as it comes, and keep what came of each; 1 if one has failed."""
-    outcomes = read(results)
-    chosen = list(files) or order(collected(), outcomes, is_of_this_tree)
-    for file in chosen:
-        outcome = run(file)
-        outcomes[file] = outcome
-        write_text(results, json.dumps({file: asdict(outcomes[file]) for file in sorted(outcomes)}, indent=1) + "\n")
-        write_text(results.with_suffix(".md"), page(outcomes))
-    return int(any(outcomes[file].code for file in chosen))
+def main(files: Sequence[str], results: Path = RESULTS / "soak.json") -> int:
+    """Run the files, show pytest's output, and keep what came of each; 1 if one has failed, 2 if it was stopped."""
+    soak = campaign(results)
+    chosen = list(files) or soak.due(collected())
+    soak.keep(((file, run(file)) for file in chosen), lambda file, outcome: None)
+    return soak.exit_code(any(soak.kept[file].code for file in chosen if file in soak.kept))
 
 
-def read(path: Path) -> dict[str, Outcome]:
-    """The results that were kept; none if there is no file."""
-    if not path.exists():
-        return {}
-    return {file: Outcome(**outcome) for file, outcome in json.loads(path.read_text("utf-8")).items()}
-
-
-def order(files: Sequence[str], outcomes: Mapping[str, Outcome], is_current: Callable[[str | None], bool]) -> list[str]:
-    """The files to run: those without a result, then those of another tree, the oldest first."""
-    due = [file for file in files if file not in outcomes or not is_current(outcomes[file].commit)]
-    return sorted(due, key=lambda file: outcomes[file].ended if file in outcomes else "")
-
-
-def is_of_this_tree(of: str | None, root: Path = ROOT) -> bool:
-    """True if nothing but results has changed since that commit in the repository with this root."""
-    if of is None or of.endswith("+"):
-        return False
-    command = ["git", "diff", "--quiet", of, "--", ".", ":!benchmarks/results"]
-    return subprocess.run(command, cwd=root, capture_output=True, check=False).returncode == 0
-
-
-def commit_of_code(root: Path = ROOT) -> str | None:
-    """The commit as `benchmarks.run.commit` has it, but results that are written are no edit."""
-    found = commit(root)
-    clean = found.removesuffix("+") if found else None
-    return clean if is_of_this_tree(clean, root) else found
+def campaign(path: Path) -> Campaign[str, Outcome]:
+    """The outcomes by file, of which those of another tree are out of date."""
+    return Campaign(
+        path,
+        Outcome,
+        lambda _, outcomes: page(outcomes),
+        order=str,
+        since=lambda outcome: None if is_of_this_tree(outcome.commit) else outcome.ended,
+    )
 
 
 def collected() -> list[str]:
@@ -125,8 +90,7 @@ def run(file: str, root: Path = ROOT, marks: str = "soak", options: Sequence[str
             raise ValueError(f"{file} has no {marks} tests")
         if code == _INTERRUPTED:
             raise KeyboardInterrupt
-        ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        return Outcome(ended, commit_of_code(root), versions(), round(seconds, 1), code, *_cases(xml))
+        return Outcome(*stamp(root), round(seconds, 1), code, *_cases(xml))
 
 
 def _cases(xml: Path) -> tuple[int, list[str], list[str]]:
@@ -146,7 +110,7 @@ def _cases(xml: Path) -> tuple[int, list[str], list[str]]:
 def page(outcomes: Mapping[str, Outcome]) -> str:
     """The results as text: a row for each file, then what failed, and why tests were skipped."""
     rows = [
-        f"| `{file}` | {o.ended[:10]} | {o.commit} | {o.passed} | {_failed(o)} | {len(o.skips)} | {o.seconds:.0f} |"
+        (f"`{file}`", o.ended[:10], o.commit, o.passed, _failed(o), len(o.skips), f"{o.seconds:.0f}")
         for file, o in sorted(outcomes.items())
     ]
     failures = [f"- `{file}`: `{name}`" for file, o in sorted(outcomes.items()) for name in o.failures]
@@ -166,9 +130,7 @@ def page(outcomes: Mapping[str, Outcome]) -> str:
             "",
             *ran_on,
             "",
-            "| file | day | commit | passed | failed | skipped | s |",
-            "|---|---|---|---|---|---|---|",
-            *rows,
+            *table("| file | day | commit | passed | failed | skipped | s |", rows),
             *(["", "## Failed", "", *failures] if failures else []),
             *(["", "## Skipped", "", *skips] if skips else []),
             "",
@@ -180,17 +142,6 @@ def _failed(outcome: Outcome) -> str:
     """How many tests; of a process that has ended otherwise its exit code."""
     count = len(outcome.failures)
     return str(count) if outcome.code == 0 or count else f"pytest ended with {outcome.code}"
-
-
-def versions() -> str:
-    """The versions of Python, the machine and the packages."""
-    found = []
-    for package in PACKAGES:
-        try:
-            found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            found.append(f"no {package}")
-    return f"Python {platform.python_version()}, {platform.system()} {platform.machine()}; {', '.join(found)}"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ appended to a file at once, so that a run that was stopped goes on where it was.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +16,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from benchmarks.campaign import MET, MISSED, RESULTS, as_json, bar, listed, save, say, table
 from benchmarks.run import commit
-from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.sweep import mutant_judgement
 from parity_tests.sweep.formula_mutants import KINDS, planted
 from parity_tests.sweep.guard import WHOLE, Limits
@@ -34,8 +32,6 @@ JUDGE = "parity_tests.sweep.mutant_judgement:judge_mutants"
 MODES, DTYPES = ("vjp", "jvp"), ("float64", "complex128")
 BAR = 0.95
 _PARTS = 10  # each from everywhere in the file, so that what a run that was stopped has judged is a sample
-MISSED = 1
-RESULTS = Path(__file__).parent / "results" / "sweep_mutants.json"
 # What came of a mistake, from what counts most: of its dtypes the first of these counts.
 CONVICTED = "convicted"
 SURVIVORS = (mutant_judgement.SURVIVES, mutant_judgement.SURVIVES_ELSEWHERE)
@@ -120,11 +116,10 @@ def main(
     """
     console, limits = Console(), Limits(operators=100)  # each new process takes seconds to import what it needs
     chosen = _with_mistakes(names)
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with (
         ResultsFile(resume, Header.of(MODES, DTYPES, limits)) as file,
         ThreadPoolExecutor(jobs) as threads,
-        Progress(*columns, console=console) as progress,
+        bar(console) as progress,
     ):
         task = progress.add_task("", total=len(chosen), completed=sum(name in file.lines for name in chosen))
         for operator, _ in run(chosen, file, threads, JUDGE, limits):
@@ -132,16 +127,13 @@ def main(
         results = file.results()
     results = Results(results.header, {name: results.lines[name] for name in chosen})
     mutants = mutants_of(results.all_lines)
-    path = out or (None if names else RESULTS)
+    path = out or (None if names else RESULTS / "sweep_mutants.json")
     if path is not None:
         write(results, mutants, path)
-    for line in summary(mutants):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-    for mutant in mutants if names else ():
-        text = f"{mutant.outcome}: {mutant.operator}, {mutant.mode}, {mutant.kind}, {mutant.text}"
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
+    say(console, *summary(mutants))
+    say(console, *(f"{m.outcome}: {m.operator}, {m.mode}, {m.kind}, {m.text}" for m in (mutants if names else ())))
     convicted, changing = share(mutants)
-    raise typer.Exit(0 if convicted >= BAR * changing else MISSED)
+    raise typer.Exit(MET if convicted >= BAR * changing else MISSED)
 
 
 def _with_mistakes(names: Sequence[str] | None) -> list[str]:
@@ -167,8 +159,7 @@ def write(results: Results, mutants: Sequence[Mutant], path: Path) -> None:
         "not_judged": {line.operator: line.reason for line in whole},
         "mutants": [vars(m) for m in mutants if m.outcome != CONVICTED],
     }
-    write_text(path, json.dumps(data, indent=1) + "\n")
-    write_text(path.with_suffix(".md"), page(data, mutants))
+    save(path, as_json(data), page(data, mutants))
 
 
 def summary(mutants: Sequence[Mutant]) -> list[str]:
@@ -193,28 +184,27 @@ def _percent(part: int, whole: int) -> str:
 
 def page(data: Mapping[str, Any], mutants: Sequence[Mutant]) -> str:
     """The results as text: the share by kind, and the survivors with their reasons."""
-    environment, versions = data["environment"], data["versions"]
-    versions_text = ", ".join(f"{name} {version}" for name, version in versions.items())
+    environment, versions = data["environment"], listed(data["versions"])
     rows = []
     for kind in KINDS:
         of_kind = [mutant for mutant in mutants if mutant.kind == kind]
         convicted, changing = share(of_kind)
         others = Counter(mutant.outcome for mutant in of_kind)
-        rest = " | ".join(str(others[outcome]) for outcome in OUTCOMES[len(SURVIVORS) + 1 :])
-        rows.append(f"| {kind} | {changing} | {convicted} | {_percent(convicted, changing)} | {rest} |")
+        rest = (others[outcome] for outcome in OUTCOMES[len(SURVIVORS) + 1 :])
+        rows.append((kind, changing, convicted, _percent(convicted, changing), *rest))
     survivors = [mutant for mutant in mutants if mutant.outcome in SURVIVORS]
     return "\n".join(
         [
             "# Planted mistakes in PyTorch's formulas",
             "",
             f"Made by `python -m benchmarks.sweep_mutants`; {environment['date']}, commit {environment['commit']}; "
-            f"{versions_text}; Python {environment['python']}; {data['cpu_seconds']} s of CPU time. What it means: "
+            f"{versions}; Python {environment['python']}; {data['cpu_seconds']} s of CPU time. What it means: "
             "[docs/sweep.md](../../docs/sweep.md).",
             "",
             *(f"{line}\n" for line in summary(mutants)),
-            "| kind | change a value | convicted | share | stop | change nothing | not evaluated | no call |",
-            "|---|---|---|---|---|---|---|---|",
-            *rows,
+            *table(
+                "| kind | change a value | convicted | share | stop | change nothing | not evaluated | no call |", rows
+            ),
             "",
             "## Survivors",
             "",

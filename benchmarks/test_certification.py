@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.certification import Outcome, is_named_after, page, read
+from benchmarks import certification
+from benchmarks.certification import Outcome, is_named_after, page
 
 
 @pytest.mark.parametrize(
@@ -31,5 +32,8 @@ def test_the_page_says_how_far_it_came_and_what_is_wrong():
     assert "## Not run so far\n\n`acos`" in text
 
 
-def test_without_a_file_nothing_is_known(tmp_path):
-    assert read(tmp_path / "none.json") == {}
+def test_a_result_with_other_versions_is_out_of_date(tmp_path, monkeypatch):
+    its = certification.campaign(tmp_path / "x.json")
+    its.kept = {name: Outcome("2026", "abc", of, 1.0, {}, 0, []) for name, of in (("a", "old"), ("b", "new"))}
+    monkeypatch.setattr(certification, "versions", lambda: "new")
+    assert its.due(["a", "b", "c"]) == ["c", "a"]

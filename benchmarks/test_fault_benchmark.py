@@ -15,9 +15,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
+from benchmarks.campaign import MET, MISSED
 from benchmarks.fault_benchmark import differences, page, parity, right_versions, run
 from benchmarks.fault_benchmark.catalog import OPERATORS
-from benchmarks.fault_benchmark.command import measure_all
+from benchmarks.fault_benchmark.command import Cells, measure_all
 from benchmarks.fault_benchmark.kinds import right
 from benchmarks.fault_benchmark.operator import (
     FORMATS,
@@ -240,11 +241,11 @@ def test_a_run_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     keys = run.keys(["softmax"], ["float32"], ["small"], ["float32 inside"])
     (key,) = keys
     assert measure_all(console, keys, ["correlation 0.99"], path, resume=False) == 0
-    first = run.read(path)[key]
+    first = Cells(path).kept[key]
     assert set(first.rules) == {"correlation 0.99"}
     assert run.waiting(key, ["correlation 0.99", "assert_close"], {key: first}) == ["assert_close"]
     assert measure_all(console, keys, ["correlation 0.99", "assert_close"], path, resume=True) == 0
-    second = run.read(path)[key]
+    second = Cells(path).kept[key]
     assert second.rules["correlation 0.99"] == first.rules["correlation 0.99"]
     assert set(second.rules) == {"correlation 0.99", "assert_close"}
     written = path.read_text()
@@ -253,21 +254,7 @@ def test_a_run_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert path.read_text() == written
     shorter = run.described(tuple(OPERATORS)) | {"softmax": {"sizes": {}, "faults": {}}}
     monkeypatch.setattr(run, "described", lambda names: shorter)
-    assert run.read(path) == {}  # its numbers mean other faults now
-
-
-def test_a_run_that_is_interrupted_keeps_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = run.keys(["softmax"], ["float32"], ["small", "medium"], ["float32 inside"])
-    measured = [run.measure(keys[0], ["correlation 0.99"], None, "abc")]
-
-    def measure(key, *others):
-        if key == keys[1]:
-            raise KeyboardInterrupt
-        return measured[0]
-
-    monkeypatch.setattr("benchmarks.fault_benchmark.command.measure", measure)
-    assert measure_all(Console(quiet=True), keys, ["correlation 0.99"], tmp_path / "x.json", resume=False) == 2
-    assert run.read(tmp_path / "x.json") == {keys[0]: measured[0]}
+    assert Cells(path).kept == {}  # its numbers mean other faults now
 
 
 def test_which_rules_and_versions_there_are() -> None:
@@ -311,7 +298,7 @@ def test_gradcheck_is_run_where_its_jacobian_is_small() -> None:
 def test_right_versions_at_two_seeds(tmp_path):
     path = tmp_path / "right.json"
     ran = CliRunner().invoke(app, ["right-versions", "--operators", "RMS norm", "--seeds", "2", "--out", str(path)])
-    assert ran.exit_code == right_versions.CLEAN, ran.output
+    assert ran.exit_code == MET, ran.output
     assert "16 right versions of 1 operators: PASS 16" in ran.output
     assert len(json.loads(path.read_text())["judged"]) == 6
     assert "PASS 16" in path.with_suffix(".md").read_text()
@@ -327,7 +314,7 @@ def test_a_wrong_version_among_the_right_ones_is_an_alarm(tmp_path):
     path = tmp_path / "right.json"
     with mock.patch.object(right_versions, "version", planted):
         code = right_versions.measure_all(Console(quiet=True), ["attn"], 1, "small", path, ["float16"])
-    assert code == right_versions.ALARMS
+    assert code == MISSED
     (found,) = json.loads(path.read_text())["judged"]
     assert {name: bool({"MISMATCH", "SUSPECT"} & {*verdicts}) for name, verdicts in found["verdicts"].items()} == {
         "float32 inside": True,
@@ -337,5 +324,5 @@ def test_a_wrong_version_among_the_right_ones_is_an_alarm(tmp_path):
 
 
 def test_the_table_of_the_guide_is_that_of_the_results():
-    cells = list(run.read(ROOT / "benchmarks/results/faults.json").values())
+    cells = list(Cells(ROOT / "benchmarks/results/faults.json").kept.values())
     assert page.guide_table(cells) in (ROOT / "docs/judge_kernel.md").read_text(encoding="utf-8")

@@ -183,19 +183,22 @@ def test_a_worker_that_takes_too_long_is_an_error() -> None:
         starting.end()
 
 
-def test_what_is_due(tmp_path) -> None:
+def test_what_is_due(tmp_path, monkeypatch) -> None:
     path, (a, b, c) = tmp_path / "gpu.json", named("a", "b", "c")
+    names = [item.name for item in (a, b, c)]
     found = results.Results(path, DRY_RUN_FACTS)
     found.add(a, Outcome(RIGHT), 1.0)
     found.add(b, Outcome(WRONG, "reason"), 1.0)
     again = results.Results(path, {**DRY_RUN_FACTS, "date": "2026-01-02"})
-    assert again.due([a, b, c], lambda commit: True) == [c]
-    assert again.due([a, b, c], lambda commit: False) == [c, b]  # the code has changed: the wrong one is tried again
+    monkeypatch.setattr(results, "is_of_this_tree", lambda commit: commit == "c")
+    assert again.due(names) == [c.name]
+    monkeypatch.setattr(results, "is_of_this_tree", lambda commit: False)
+    assert again.due(names) == [c.name, b.name]  # the code has changed: the wrong one is tried again
     for other in ({"device": "e"}, {"versions": {"torch": "2"}}, {"dry run": False}):
-        assert results.Results(path, DRY_RUN_FACTS | other).due([a, b, c], lambda commit: True) == [a, b, c]
-    assert found.exit_code([a], 0) == results.DONE
-    assert found.exit_code([a, c], 1) == results.NOT_DONE
-    assert found.exit_code([a, b], 0) == results.BAD_FOUND
+        assert results.Results(path, DRY_RUN_FACTS | other).due(names) == names
+    assert found.code([a.name], 0) == results.DONE
+    assert found.code([a.name, c.name], 1) == results.NOT_DONE
+    assert found.code([a.name, b.name], 0) == results.BAD_FOUND
     again.add(c, Outcome(MEASURED, data={"bound_ms": 1.0, "versions": {"v": {"ms": 2.0, "fraction_of_bound": 0.5}}}), 1)
     page = path.with_suffix(".md").read_text()
     assert "## Wrong: 1" in page

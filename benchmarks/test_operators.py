@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from unittest import mock
 
@@ -12,7 +11,7 @@ import torch
 from typer.testing import CliRunner
 
 from benchmarks.operators import run
-from benchmarks.operators.__main__ import app, read, write
+from benchmarks.operators.__main__ import app, campaign
 from benchmarks.operators._case import Defect
 from benchmarks.operators.rule import PASSED_OVER, chosen
 from benchmarks.operators.run import Outcome, judge_apart
@@ -123,14 +122,6 @@ def test_the_costly_operators_have_bars_of_time_and_memory(fields: dict[str, flo
     assert "`python -m benchmarks.operators --costly`" in page
 
 
-def test_the_files(tmp_path: Path) -> None:
-    path = tmp_path / "operators.json"
-    write(FACTS, {"neg": outcome("neg")}, path)
-    assert read(path) == {"neg": outcome("neg")}
-    assert not json.loads(path.read_text())["complete"]
-    assert "| neg | right | 99 PASS |" in path.with_suffix(".md").read_text()
-
-
 def test_a_process_that_ends_without_a_report_is_lost() -> None:
     with mock.patch.object(run.sys, "executable", "/bin/false"):
         lost = judge_apart("neg", 0)
@@ -177,4 +168,4 @@ def test_an_unknown_operator_is_refused() -> None:
 def test_from_end_to_end(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["neg", "--out", str(tmp_path / "x.json")])
     assert result.exit_code == 0, result.output
-    assert read(tmp_path / "x.json")["neg"].verdict == "right"
+    assert campaign(tmp_path / "x.json").kept["neg"].verdict == "right"

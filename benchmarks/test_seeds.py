@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks import seeds
-from benchmarks.seeds import OPERATORS, Judged, app, as_markdown, mistakes_of, read, versions_of, write
+from benchmarks.seeds import OPERATORS, Judged, app, as_markdown, campaign, mistakes_of, versions_of
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.judging.certified import Oracles
 
@@ -23,10 +23,16 @@ MISSED = Judged(
 )
 
 
+def write(found: list[Judged], path: Path) -> None:
+    its = campaign(path)
+    its.about = FACTS
+    its.keep(its.keyed(found), lambda *_: None)
+
+
 def test_the_files(tmp_path: Path) -> None:
     path = tmp_path / "seeds.json"
-    write(FACTS, [MISSED, ACCUSED, RIGHT], path)
-    assert list(read(path).values()) == [RIGHT, ACCUSED, MISSED]
+    write([MISSED, ACCUSED, RIGHT], path)
+    assert list(campaign(path).kept.values()) == [RIGHT, ACCUSED, MISSED]
     page = path.with_suffix(".md").read_text()
     assert "| tanh | right | 0, 1 | 197 PASS, 1 MISMATCH | 2 | seed 1: MISMATCH vjp float16: wrong |" in page
     assert "1 alarms: tanh, right (seed 1)." in page
@@ -43,35 +49,25 @@ def test_the_page_says_what_was_not_judged() -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_is_resumed_judges_what_is_missing(tmp_path: Path) -> None:
-    path = tmp_path / "seeds.json"
-    write(FACTS, [RIGHT, MISSED], path)
-    with (
-        mock.patch.object(seeds, "judged", lambda name, version, oracles, seed: Judged(name, seed, version)),
-        mock.patch.object(seeds, "Oracles"),
-    ):
-        result = CliRunner().invoke(app, ["tanh", "--seeds", "2", "--resume", "--out", str(path)])
-    assert result.exit_code == 1, result.output  # for the mistake that is kept, and was not caught
-    assert "tanh, right, seed 0" not in result.output
-    assert "tanh, right, seed 1" in result.output
-    kept = read(path)
-    assert kept[RIGHT.key] == RIGHT
-    assert kept[MISSED.key] == MISSED
-    assert set(kept) == {("tanh", version, seed) for version in versions_of("tanh") for seed in (0, 1)}
-
-
-@pytest.mark.slow
-def test_operators_that_are_named_are_judged_again_and_the_others_kept(tmp_path: Path) -> None:
+def test_what_is_judged_again_and_what_stays(tmp_path: Path) -> None:
     path, other = tmp_path / "seeds.json", Judged("softplus", 0)
-    write(FACTS, [RIGHT, other], path)
-    with (
-        mock.patch.object(seeds, "judged", lambda name, version, oracles, seed: Judged(name, seed, version)),
-        mock.patch.object(seeds, "Oracles"),
-    ):
-        CliRunner().invoke(app, ["tanh", "--seeds", "1", "--out", str(path)])
-    kept = read(path)
-    assert kept[other.key] == other
-    assert kept[RIGHT.key] == Judged("tanh", 0, "right", commit=kept[RIGHT.key].commit)  # not RIGHT, which has rows
+
+    def judged_again(*options: str) -> dict[seeds.Key, Judged]:
+        write([RIGHT, MISSED, other], path)
+        with (
+            mock.patch.object(seeds, "judged", lambda name, version, oracles, seed: Judged(name, seed, version)),
+            mock.patch.object(seeds, "Oracles"),
+        ):
+            result = CliRunner().invoke(app, ["tanh", *options, "--out", str(path)])
+        kept = campaign(path).kept
+        assert result.exit_code == int(kept[MISSED.key] == MISSED), result.output
+        assert kept.pop(other.key) == other
+        assert set(kept) == {("tanh", version, seed) for version in versions_of("tanh") for seed in (0, 1)}
+        return kept
+
+    resumed, anew = judged_again("--seeds", "2", "--resume"), judged_again("--seeds", "2")
+    assert [resumed[one.key] == one for one in (RIGHT, MISSED)] == [True, True]
+    assert [anew[one.key] == one for one in (RIGHT, MISSED)] == [False, False]
 
 
 @pytest.mark.slow

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks import soak
-from benchmarks.run import commit
-from benchmarks.soak import Outcome, order, page, read, run
+from benchmarks.soak import Outcome, page, run
 
 TESTS = """
 import os, signal
@@ -39,38 +37,6 @@ def written(folder: Path, tests: str) -> Path:
     return folder
 
 
-def test_those_without_a_result_come_first_then_the_oldest():
-    outcomes = {
-        "old": outcome("2026-01-01", "another"),
-        "older": outcome("2025-01-01", None),
-        "new": outcome("2026-02"),
-    }
-    assert order(["old", "new", "older", "none"], outcomes, lambda of: of == "of now") == ["none", "older", "old"]
-
-
-def test_a_result_that_is_written_is_no_edit(tmp_path):
-    def git(*command: str) -> str:
-        done = subprocess.run(["git", *command], cwd=tmp_path, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
-    result, code = tmp_path / "benchmarks" / "results" / "soak.md", tmp_path / "code.py"
-    result.parent.mkdir(parents=True)
-    result.write_text("")
-    code.write_text("")
-    git("init", "-q")
-    git("add", ".")
-    git("-c", "user.name=x", "-c", "user.email=x", "commit", "-qm", "x")
-    first = git("rev-parse", "--short=10", "HEAD")
-    assert soak.commit_of_code(tmp_path) == first
-    result.write_text("a result")
-    assert commit(tmp_path) == first + "+"
-    assert soak.commit_of_code(tmp_path) == first
-    code.write_text("an edit")
-    assert soak.commit_of_code(tmp_path) == first + "+"
-    assert not soak.is_of_this_tree(first, tmp_path)
-    assert not soak.is_of_this_tree(first + "+", tmp_path)
-
-
 @pytest.mark.slow
 def test_what_came_of_a_file(tmp_path):
     done = run("test_it.py", written(tmp_path, TESTS.format(wrong="True")))
@@ -92,11 +58,10 @@ def test_a_file_without_soak_tests_is_an_error(tmp_path):
         run("test_it.py", written(tmp_path, "def test_fast(): pass"))
 
 
-def test_a_stopped_run_keeps_what_it_has_and_goes_on(tmp_path, monkeypatch):
-    results = tmp_path / "soak.json"
+def test_what_has_no_result_and_what_is_of_another_tree_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(soak, "collected", lambda: ["a", "b", "c"])
     monkeypatch.setattr(soak, "is_of_this_tree", lambda of: of == "of now")
-    ran = []
+    ran: list[str] = []
 
     def stopped_at_b(file: str) -> Outcome:
         ran.append(file)
@@ -105,15 +70,11 @@ def test_a_stopped_run_keeps_what_it_has_and_goes_on(tmp_path, monkeypatch):
         return outcome("2026-01-01", code=int(file == "c"))
 
     monkeypatch.setattr(soak, "run", stopped_at_b)
-    with pytest.raises(KeyboardInterrupt):
-        soak.main([], results)
-    assert list(read(results)) == ["a"]
-    assert soak.main([], results) == 1  # c has failed
-    assert ran == ["a", "b", "b", "c"]
-    assert list(read(results)) == ["a", "b", "c"]
-    assert soak.main([], results) == 0  # nothing is left to do
-    assert soak.main(["a"], results) == 0
-    assert ran[-1] == "a"
+    results = tmp_path / "soak.json"
+    assert [soak.main(files, results) for files in ([], [], [], ["a"])] == [2, 1, 0, 0]  # c fails; nothing is left
+    assert ran == ["a", "b", "b", "c", "a"]
+    monkeypatch.setattr(soak, "is_of_this_tree", lambda of: False)
+    assert soak.campaign(results).due("abc") == ["a", "b", "c"]
 
 
 def test_the_page():

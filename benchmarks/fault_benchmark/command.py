@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,62 +13,73 @@ import jax
 import torch
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from benchmarks.campaign import Campaign, about_run, as_json, bar, say, say_bars
+from benchmarks.fault_benchmark import run
+from benchmarks.fault_benchmark.catalog import OPERATORS
+from benchmarks.fault_benchmark.operator import FORMATS, SIZES, VERSIONS
 from benchmarks.fault_benchmark.page import as_markdown, plot, summary
-from benchmarks.fault_benchmark.run import Cell, Key, measure, read, read_about, waiting, write
+from benchmarks.fault_benchmark.run import Cell, Key, measure, waiting
 from benchmarks.fault_benchmark.tally import bars
-from benchmarks.run import commit, facts
+from benchmarks.run import commit
 from parity_tests.harness.report.atomic_file import write_text
-
-MET, MISSED, INTERRUPTED = 0, 1, 2
 
 
 def measure_all(console: Console, keys: Sequence[Key], rules: Sequence[str], path: Path, resume: bool) -> int:
     """Measure what the results at `path` do not have, if they are resumed, and write them; the exit code."""
-    judging = commit()
-    cells = read(path) if resume else {}
-    work = [(key, wanted) for key in keys if (wanted := waiting(key, rules, cells))]
-    about = _about(judging) if work else read_about(path)
-    interrupted = False
+    its = Cells(path, resume)
+    work = [(key, wanted) for key in keys if (wanted := waiting(key, rules, its.kept))]
+    if work:
+        its.about = {"schema": 1, **about_run(commit=commit()), "operators": run.described(tuple(OPERATORS))}
+    keep(console, its, _measured(work, its), len(work))
+    write_text(path.with_suffix(".md"), as_markdown(its.about, its.outcomes))
+    try:
+        plot(its.outcomes, path.with_suffix(".svg"))
+    except ImportError as error:
+        say(console, f"no plot: {error}; pip install matplotlib")
+    say(console, *summary(its.outcomes))
+    missed = say_bars(console, bars(its.outcomes))
+    say(console, f"written: {path}, and beside it .md and .svg")
+    return its.exit_code(missed)
+
+
+class Cells(Campaign[Key, Cell]):
+    """The cells, but for those of operators whose faults or sizes have changed since."""
+
+    def __init__(self, path: Path, resume: bool = True) -> None:
+        """Read them, if they are resumed."""
+        fields = "operator", "format", "size", "version"
+        order = run.keys(tuple(OPERATORS), FORMATS, SIZES, VERSIONS).index
+        super().__init__(path, Cell, None, "cells", fields, order=order, resume=resume)
+        stored = self.about.get("operators", {})
+        same = {name for name, now in run.described(tuple(OPERATORS)).items() if stored.get(name) == now}
+        self.kept = {key: cell for key, cell in self.kept.items() if key[0] in same}
+
+    def text(self) -> str:
+        """A line for each cell."""
+        lines = ",\n  ".join(json.dumps(asdict(cell)) for cell in self.outcomes)
+        return f'{as_json(self.about)[:-3]},\n "cells": [\n  {lines}\n ]\n}}\n'
+
+
+def keep(console: Console, its: Campaign[Any, Any], found: Iterable[tuple[Any, Any]], total: int) -> None:
+    """Keep what comes, and show it in a bar; PyTorch has one thread meanwhile, and gives no warnings."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=console) as progress, warnings.catch_warnings():
+    with bar(console) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the frameworks, in versions that are wrong on purpose
-        task = progress.add_task("", total=len(work))
+        task = progress.add_task("", total=total)
         try:
-            for (key, wanted), (previous, _) in zip(work, [*work[:1], *work], strict=False):
-                if key[0] != previous[0]:
-                    jax.clear_caches()  # what is compiled for an operator serves no other, and adds up
-                progress.update(task, description=escape(", ".join(key)))
-                cells[key] = measure(key, wanted, cells.get(key), judging)
-                write(about, list(cells.values()), path)
-                progress.advance(task)
-        except KeyboardInterrupt:
-            interrupted = True
+            its.keep(
+                found, lambda key, _: progress.update(task, advance=1, description=escape(", ".join(map(str, key))))
+            )
         finally:
             torch.set_num_threads(threads)
-    _conclude(console, about, list(cells.values()), path)
-    missed = any(not met for *_, met in bars(list(cells.values())))
-    return INTERRUPTED if interrupted else MISSED if missed else MET
 
 
-def _about(judging: str | None) -> dict[str, Any]:
-    """Return the facts of the run for the results: its date, machine, versions and commit."""
-    measured = facts()
-    return {key: measured[key] for key in ("date", "machine", "versions")} | {"commit": judging}
-
-
-def _conclude(console: Console, about: Mapping[str, Any], cells: Sequence[Cell], path: Path) -> None:
-    """Write the page and the picture, and show the counts."""
-    write_text(path.with_suffix(".md"), as_markdown(about, cells))
-    try:
-        plot(cells, path.with_suffix(".svg"))
-    except ImportError as error:
-        console.print(f"no plot: {error}; pip install matplotlib", highlight=False, markup=False)
-    for line in summary(cells):
-        console.print(line, highlight=False, markup=False)
-    for bar, text, met in bars(cells):
-        console.print(f"{'met   ' if met else 'MISSED'} {bar}: {text}", highlight=False, markup=False)
-    console.print(f"written: {path}, and beside it .md and .svg", highlight=False)
+def _measured(work: Sequence[tuple[Key, Sequence[str]]], its: Cells) -> Iterator[tuple[Key, Cell]]:
+    before = None
+    for key, wanted in work:
+        if key[0] != before:
+            jax.clear_caches()  # what is compiled for an operator serves no other, and adds up
+        before = key[0]
+        yield key, measure(key, wanted, its.kept.get(key), its.about["commit"])

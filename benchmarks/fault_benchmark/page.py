@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.campaign import listed, table
 from benchmarks.fault_benchmark.catalog import OPERATORS
 from benchmarks.fault_benchmark.kinds import Kind
 from benchmarks.fault_benchmark.operator import FORMATS, SIZES, VERSIONS
@@ -23,14 +24,14 @@ gradcheck works in float64 only and is counted there, where code that exists in 
 
 def as_markdown(about: Mapping[str, Any], cells: Sequence[Cell]) -> str:
     """Return the page."""
-    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     commits = dict.fromkeys(str(outcome["commit"]) for cell in cells for outcome in cell.rules.values())
     faults = sum(len(operator.faults) for operator in OPERATORS.values())
     lines = [
         "# Which acceptance rules catch which faults",
         "",
-        f"Written by `python -m benchmarks faults`; {about['date']}; commit {', '.join(commits)}; {versions}; "
-        f"{about['machine']['cpu']}. {len(OPERATORS)} operators with {faults} faults of their backwards.",
+        f"Written by `python -m benchmarks faults`; {about['date']}; commit {', '.join(commits)}; "
+        f"{listed(about['versions'])}; {about['machine']['cpu']}. {len(OPERATORS)} operators with {faults} faults of "
+        "their backwards.",
         "",
         _NOTES,
         "",
@@ -169,8 +170,7 @@ def _of(count: int, of: int) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
-    return [lines[0], "|---" * len(head) + "|", *lines[1:], ""]
+    return [*table(f"| {' | '.join(head)} |", rows), ""]
 
 
 def summary(cells: Sequence[Cell]) -> list[str]:

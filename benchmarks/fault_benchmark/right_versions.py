@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jax
 import torch
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from benchmarks.campaign import Campaign, about_run, listed, say
 from benchmarks.fault_benchmark import parity
 from benchmarks.fault_benchmark.catalog import OPERATORS
+from benchmarks.fault_benchmark.command import keep
 from benchmarks.fault_benchmark.operator import version
 from benchmarks.fault_benchmark.run import versions_of
-from benchmarks.run import commit, facts
-from parity_tests.harness.report.atomic_file import write_text
+from benchmarks.run import commit
 
 FORMATS = ("float32", "bfloat16", "float16")
-CLEAN, ALARMS, INTERRUPTED = 0, 1, 2
 
 
 @dataclass(frozen=True)
@@ -68,29 +64,17 @@ def measure_all(
     formats: Sequence[str] = FORMATS,
 ) -> int:
     """Judge, write what was found after each operator, and show the counts; the exit code."""
-    measured = facts()
-    about = {key: measured[key] for key in ("date", "machine", "versions")} | {"commit": commit(), "size": size}
-    found: list[Judged] = []
-    interrupted, threads = False, torch.get_num_threads()
-    torch.set_num_threads(1)
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=console) as progress, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        task = progress.add_task("", total=len(operators) * len(formats) * seeds)
-        try:
-            for judged in judge(operators, seeds, size, formats):
-                found.append(judged)
-                progress.update(task, advance=1, description=escape(f"{judged.operator}, {judged.format}"))
-                if judged.seed == seeds - 1:
-                    write(about, found, path)
-        except KeyboardInterrupt:
-            interrupted = True
-        finally:
-            torch.set_num_threads(threads)
-            write(about, found, path)
-    console.print(summary(found), highlight=False, markup=False)
-    accused = any(judged.alarms for judged in found)
-    return INTERRUPTED if interrupted else ALARMS if accused else CLEAN
+    its = campaign(path, resume=False)
+    its.about = about_run(commit=commit(), size=size)
+    keep(console, its, its.keyed(judge(operators, seeds, size, formats)), len(operators) * len(formats) * seeds)
+    say(console, summary(its.outcomes))
+    return its.exit_code(any(judged.alarms for judged in its.outcomes))
+
+
+def campaign(path: Path, resume: bool = True) -> Campaign[tuple[str, str, int], Judged]:
+    """The verdicts by operator, format and seed."""
+    fields = "operator", "format", "seed"
+    return Campaign(path, Judged, page, "judged", fields, resume=resume)
 
 
 def summary(found: Sequence[Judged]) -> str:
@@ -103,18 +87,15 @@ def summary(found: Sequence[Judged]) -> str:
     return "\n".join([line, f"{len(accused)} alarms", *accused])
 
 
-def write(about: Mapping[str, Any], found: Sequence[Judged], path: Path) -> None:
-    """Write the results, and beside them a page with the summary."""
-    cells = [asdict(judged) for judged in found]
-    write_text(path, json.dumps({**about, "judged": cells}, indent=1, ensure_ascii=False) + "\n")
-    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
+def page(about: Mapping[str, Any], found: Sequence[Judged]) -> str:
+    """A page with the summary."""
     seeds = 1 + max((judged.seed for judged in found), default=-1)
     formats = ", ".join(dict.fromkeys(judged.format for judged in found))
-    page = (
+    return (
         "# Right versions at many seeds\n\n"
-        f"Written by `python -m benchmarks right-versions`; {about['date']}; commit {about['commit']}; {versions}.\n"
+        f"Written by `python -m benchmarks right-versions`; {about['date']}; commit {about['commit']}; "
+        f"{listed(about['versions'])}.\n"
         f"Each operator of the fault benchmark, {about['size']}, at {seeds} seeds in {formats}: float32 "
         "inside,\nthe format throughout, and `torch.compile`; their outputs, their VJP, and low_precision.\n\n"
         f"```\n{summary(found)}\n```\n"
     )
-    write_text(path.with_suffix(".md"), page)

@@ -1,13 +1,10 @@
-"""A run of the fault benchmark: which rules reject which versions, cell by cell, and the file that keeps them."""
+"""A run of the fault benchmark: which rules reject which versions, cell by cell."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -30,7 +27,6 @@ from benchmarks.fault_benchmark.operator import (
 )
 from benchmarks.fault_benchmark.rules import RULES as OF_NUMBERS
 from benchmarks.fault_benchmark.rules import Results
-from parity_tests.harness.report.atomic_file import write_text
 
 GRADCHECK = {"gradcheck fast": True, "gradcheck slow": False}
 CHECK_GRADS = "check_grads"
@@ -198,31 +194,6 @@ def described(operators: Sequence[str]) -> dict[str, Any]:
         }
         for name in operators
     }
-
-
-def write(about: Mapping[str, Any], cells: Sequence[Cell], path: Path) -> None:
-    """Write the results as JSON, a line for each cell, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    order = {key: i for i, key in enumerate(keys(tuple(OPERATORS), FORMATS, SIZES, VERSIONS))}
-    lines = [json.dumps(dataclasses.asdict(cell)) for cell in sorted(cells, key=lambda cell: order[cell.key])]
-    head = json.dumps({"schema": 1, **about, "operators": described(tuple(OPERATORS))}, indent=1)
-    write_text(path, head[:-2] + ',\n "cells": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n")
-
-
-def read(path: Path) -> dict[Key, Cell]:
-    """Return the cells of an earlier run, but for operators whose faults or sizes have changed since."""
-    if not path.exists():
-        return {}
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    same = {name for name, about in described(tuple(OPERATORS)).items() if stored["operators"].get(name) == about}
-    cells = [Cell(**cell) for cell in stored["cells"]]
-    return {cell.key: cell for cell in cells if cell.operator in same}
-
-
-def read_about(path: Path) -> dict[str, Any]:
-    """Return what results say of the run that wrote them last."""
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    return {key: stored[key] for key in ("date", "machine", "versions", "commit")}
 
 
 def faults_of(cell: Cell) -> tuple[Fault, ...]:

@@ -5,21 +5,19 @@ The run of `python -m benchmarks sixteen-bits`.
 
 from __future__ import annotations
 
-import json
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jax
 import torch
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from benchmarks.campaign import Campaign, about_run, listed, say
 from benchmarks.fault_benchmark import parity
 from benchmarks.fault_benchmark.catalog import SUBTLE
+from benchmarks.fault_benchmark.command import keep
 from benchmarks.fault_benchmark.operator import (
     MORE_VERSIONS,
     VERSIONS,
@@ -29,15 +27,13 @@ from benchmarks.fault_benchmark.operator import (
     reference,
     version,
 )
-from benchmarks.run import commit, facts
-from parity_tests.harness.report.atomic_file import write_text
+from benchmarks.run import commit
 
 FORMATS = ("bfloat16", "float16")
 WITH_MISTAKES = VERSIONS[:2]  # the others have PyTorch's own backward, or differ in what they round alone
 # Versions that are not right, and why.
 LEFT_OUT = {("capped attention, online softmax", "torch.compile"): "the compiled gradient is NaN where eager's is not"}
 CAUGHT = 0.95  # of the mistakes in float32 inside, in each format; of code that rounds everything no bar is set
-MET, MISSED, INTERRUPTED = 0, 1, 2
 
 
 @dataclass(frozen=True)
@@ -97,26 +93,17 @@ def judge_all(operators: Sequence[str], sizes: Sequence[str]) -> Iterator[Judged
 
 def measure_all(console: Console, operators: Sequence[str], sizes: Sequence[str], path: Path) -> int:
     """Judge, write what was found after each operator, and show the counts; the exit code."""
-    measured = facts()
-    about = {key: measured[key] for key in ("date", "machine", "versions")} | {"commit": commit()}
-    found: list[Judged] = []
-    interrupted, threads = False, torch.get_num_threads()
-    torch.set_num_threads(1)
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=console) as progress, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the frameworks, in versions that are wrong on purpose
-        task = progress.add_task("", total=len(operators) * len(sizes) * len(FORMATS))
-        try:
-            for judged in judge_all(operators, sizes):
-                found.append(judged)
-                write(about, found, path)
-                progress.update(task, advance=1, description=escape(f"{judged.operator}, {judged.format}"))
-        except KeyboardInterrupt:
-            interrupted = True
-        finally:
-            torch.set_num_threads(threads)
-    console.print(summary(found), highlight=False, markup=False)
-    return INTERRUPTED if interrupted else MET if is_met(found) else MISSED
+    its = campaign(path, resume=False)
+    its.about = about_run(commit=commit())
+    keep(console, its, its.keyed(judge_all(operators, sizes)), len(operators) * len(sizes) * len(FORMATS))
+    say(console, summary(its.outcomes))
+    return its.exit_code(not is_met(its.outcomes))
+
+
+def campaign(path: Path, resume: bool = True) -> Campaign[tuple[str, str, str], Judged]:
+    """The verdicts by operator, format and size."""
+    fields = "operator", "format", "size"
+    return Campaign(path, Judged, page, "judged", fields, resume=resume)
 
 
 def is_met(found: Sequence[Judged]) -> bool:
@@ -154,18 +141,15 @@ def summary(found: Sequence[Judged]) -> str:
     return "\n".join([*lines, "", f"below rounding, and not counted: {below}", *left_out])
 
 
-def write(about: Mapping[str, Any], found: Sequence[Judged], path: Path) -> None:
-    """Write the results, and beside them a page with the summary."""
-    cells = [asdict(judged) for judged in found]
-    write_text(path, json.dumps({**about, "judged": cells}, indent=1, ensure_ascii=False) + "\n")
-    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
-    page = (
+def page(about: Mapping[str, Any], found: Sequence[Judged]) -> str:
+    """A page with the summary."""
+    return (
         "# Mistakes near a rounding of 16 bits\n\n"
-        f"Written by `python -m benchmarks sixteen-bits`; {about['date']}; commit {about['commit']}; {versions}.\n"
+        f"Written by `python -m benchmarks sixteen-bits`; {about['date']}; commit {about['commit']}; "
+        f"{listed(about['versions'])}.\n"
         "Ten operators, one of them with an online softmax besides, with five mistakes each, judged by `crosscheck`\n"
         "at given arrays: outputs, VJP and low_precision; MISMATCH and SUSPECT count. Right versions: float32 inside,\n"
         "the format throughout, `torch.compile`, operands of products rounded, sums split, what is saved rounded,\n"
         "eager. A mistake below the noise of code that rounds every operation cannot be seen in such code.\n\n"
         f"```\n{summary(found)}\n```\n"
     )
-    write_text(path.with_suffix(".md"), page)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from benchmarks.campaign import stamp
 from benchmarks.gpu import kernels
 from benchmarks.gpu.items import Item, items, on_pretend
 from benchmarks.gpu.outcome import BAD, RAISED, Outcome
@@ -17,7 +17,6 @@ from benchmarks.gpu.processes import PRETEND, Processes
 from benchmarks.gpu.results import BAD_FOUND, DONE, NOT_DONE, Results
 from benchmarks.roofline import Rates
 from benchmarks.run import WorkerError
-from benchmarks.soak import commit_of_code, is_of_this_tree
 
 JUDGE = "benchmarks.gpu.worker"
 GRACE = 120.0  # seconds by which the last item may go beyond the minutes
@@ -64,7 +63,7 @@ def measure_all(
     Args:
         start: starts the processes for a device, tiny or not.
     """
-    end = time.monotonic() + 60 * minutes
+    end, by_name = time.monotonic() + 60 * minutes, {item.name: item for item in todo}
     with start(device, tiny) as processes:
         try:
             facts = processes[JUDGE].ask(do="facts", limit=START)
@@ -72,7 +71,7 @@ def measure_all(
                 console.print(f"nothing is done: {facts['missing']}; --dry-run needs no GPU", markup=False)
                 return NOT_DONE
             results = Results(path, {**_run(facts), "dry run": tiny})
-            left = _do(console, results.due(todo, is_of_this_tree), processes, results, end, tiny)
+            left = _do(console, [by_name[name] for name in results.due(by_name)], processes, results, end, tiny)
         except WorkerError as error:
             console.print(f"nothing is done: {error}", markup=False, highlight=False)
             return NOT_DONE
@@ -82,13 +81,13 @@ def measure_all(
     console.print(
         f"{len(todo) - left} of {len(todo)} items are done on {device}; written: {path}, and .md", markup=False
     )
-    return results.exit_code(todo, left)
+    return results.code(by_name, left)
 
 
 def _run(facts: dict[str, Any]) -> dict[str, Any]:
-    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    date, commit, _ = stamp()
     names = "device", "versions", "settings while judged"
-    return {"date": date, "commit": commit_of_code()} | {name: facts[name] for name in names}
+    return {"date": date, "commit": commit} | {name: facts[name] for name in names}
 
 
 def _do(console: Console, due: Sequence[Item], processes: Processes, results: Results, end: float, tiny: bool) -> int:

@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
+from benchmarks.campaign import PACKAGES
 from benchmarks.gpu import correctness, judging
 from benchmarks.gpu.device import Device
 from benchmarks.gpu.outcome import LEFT_OUT, LeftOut, Outcome, raised
-from benchmarks.soak import PACKAGES
 from benchmarks.worker import answer_orders
 from parity_tests.harness.numbers.numerics import settings
 

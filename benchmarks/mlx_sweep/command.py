@@ -7,27 +7,34 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.campaign import RESULTS, Campaign, say
 from benchmarks.mlx_sweep.page import page, unexplained, verdict
-from benchmarks.mlx_sweep.run import PAGE, about, judged, read, write
-from benchmarks.mlx_sweep.table import OPERATORS
+from benchmarks.mlx_sweep.run import Outcome, about, judged
 from benchmarks.run import commit
 from parity_tests.harness.report.atomic_file import write_text
+
+PAGE = Path(__file__).parent / "README.md"
+
+
+def campaign(
+    path: Path = RESULTS / "mlx.json", resume: bool = True, operators: Sequence[str] = ()
+) -> Campaign[str, Outcome]:
+    """The outcomes by operator."""
+    return Campaign(path, Outcome, None, "operators", ("name",), items=operators, resume=resume)
 
 
 def measure_all(console: Console, names: Sequence[str], jobs: int, resume: bool, out: Path) -> int:
     """Judge these operators, or all; return the exit code. Names keep what the results have of the others."""
-    outcomes = {name: x for name, x in read(out).items() if name in OPERATORS} if resume or names else {}
-    facts = about(commit())
-    for outcome in judged([x for x in names or OPERATORS if names or x not in outcomes], jobs):
-        outcomes[outcome.name] = outcome
-        write(out, facts, [outcomes[name] for name in OPERATORS if name in outcomes])
-        console.print(f"{outcome.name}: {verdict(outcome)}, {outcome.seconds} s", highlight=False, markup=False)
-    every = [outcomes[name] for name in OPERATORS if name in outcomes]
-    write(out, facts, every)
-    if len(every) == len(OPERATORS):
-        write_text(PAGE, page(facts, every))
-        console.print(f"written: {out} and {PAGE}", highlight=False)
-    left = {x.name: rows for x in every if (rows := unexplained(x))}
-    for name, rows in left.items():
-        console.print(f"no section of docs/found explains {name}: {', '.join(rows)}", highlight=False, markup=False)
-    return 1 if left else 0
+    from benchmarks.mlx_sweep.table import OPERATORS  # which needs MLX
+
+    its = campaign(out, resume or bool(names), list(OPERATORS))
+    its.about = about(commit())
+    found = its.keyed(judged(names or its.due(OPERATORS), jobs))
+    its.keep(found, lambda name, x: say(console, f"{name}: {verdict(x)}, {x.seconds} s"))
+    its.write()
+    if its.about["complete"]:
+        write_text(PAGE, page(its.about, its.outcomes))
+        say(console, f"written: {out} and {PAGE}")
+    left = {x.name: rows for x in its.outcomes if (rows := unexplained(x))}
+    say(console, *(f"no section of docs/found explains {name}: {', '.join(rows)}" for name, rows in left.items()))
+    return its.exit_code(bool(left))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.campaign import listed, table
 from benchmarks.mlx_sweep.found import FOUND, MEANT
 from benchmarks.mlx_sweep.run import SHORT, Outcome
 
@@ -27,8 +28,6 @@ table names. "No rule" names the checks of what MLX has not implemented, as its 
 
 No axis is empty where a function reduces: there a reduction of MLX was seen not to return.
 
-| operator | verdict | rows | what failed | no rule |
-|---|---|---|---|---|
 """
 
 
@@ -71,7 +70,7 @@ def page(facts: Mapping[str, Any], outcomes: Sequence[Outcome]) -> str:
     }
     text = _INTRODUCTION.format(
         date=facts["date"],
-        versions=", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
+        versions=listed(facts["versions"]),
         python=facts["python"],
         machine=facts["machine"],
         count=len(outcomes),
@@ -79,13 +78,12 @@ def page(facts: Mapping[str, Any], outcomes: Sequence[Outcome]) -> str:
         other=len(outcomes) - sum(counts.values()),
         **counts,
     )
-    return text + "".join(_line(x) for x in outcomes)
+    return text + "\n".join([*table("| operator | verdict | rows | what failed | no rule |", map(_line, outcomes)), ""])
 
 
-def _line(outcome: Outcome) -> str:
+def _line(outcome: Outcome) -> tuple[str, ...]:
     rows = ", ".join(f"{count} {name}" for name, count in outcome.rows.items())
-    cells = (outcome.name, verdict(outcome), rows, _what_failed(outcome), _no_rule(outcome))
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+    return outcome.name, verdict(outcome), rows, _what_failed(outcome), _no_rule(outcome)
 
 
 def _what_failed(outcome: Outcome) -> str:

@@ -1,25 +1,18 @@
-"""Judges operators of MLX, in a process that may crash, and writes what came of them."""
+"""Judges operators of MLX, in a process that may crash."""
 
 from __future__ import annotations
 
 import datetime
-import json
-import os
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import metadata
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
-from parity_tests.harness.report.atomic_file import write_text
-
-RESULTS = Path(__file__).parents[1] / "results" / "mlx.json"
-PAGE = Path(__file__).parent / "README.md"
 SHORT = ("forward", "vjp", "jvp", "low_precision")  # of float16 and bfloat16; float32 is judged by every check
 VERSIONS = ("mlx", "mlx-cpu", "jax", "jaxlib", "numpy", "torch")
 
@@ -110,17 +103,3 @@ def about(commit: str | None) -> dict[str, Any]:
         "machine": platform.machine(),
         "versions": {name: metadata.version(name) for name in VERSIONS},
     }
-
-
-def read(path: Path) -> dict[str, Outcome]:
-    """The outcomes of an earlier run, by operator."""
-    if not path.exists():
-        return {}
-    stored = json.loads(path.read_text(encoding="utf-8"))["operators"]
-    return {cells["name"]: Outcome(**cells) for cells in stored}
-
-
-def write(path: Path, facts: Mapping[str, Any], outcomes: Sequence[Outcome]) -> None:
-    """Write the results as JSON, whole or not at all."""
-    os.makedirs(path.parent, exist_ok=True)
-    write_text(path, json.dumps({**facts, "operators": [asdict(x) for x in outcomes]}, indent=1) + "\n")

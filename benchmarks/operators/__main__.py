@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from benchmarks.campaign import RESULTS, Campaign, about_run, say, say_bars
 from benchmarks.operators._case import Case
 from benchmarks.operators.costly import COSTLY
-from benchmarks.operators.run import Outcome, from_dict, judge_apart, judge_one
+from benchmarks.operators.run import Outcome, judge_apart, judge_one
 from benchmarks.operators.survey import CASES
 from benchmarks.operators.table import as_markdown, bars, times
-from benchmarks.run import commit, facts
-
-RESULTS = Path(__file__).parents[1] / "results" / "operators.json"
-RESULTS_OF_COSTLY = RESULTS.with_name("costly.json")
+from benchmarks.run import commit
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -38,53 +33,39 @@ def survey(
 ) -> None:
     """Judge a hundred operators of PyTorch at the default settings, each in a process of its own.
 
-    Exit codes: 0 all bars are met, 1 one is missed.
+    Exit codes: 0 all bars are met, 1 one is missed, 2 the run was interrupted.
     """
-    cases, path = (COSTLY if costly else CASES), out or (RESULTS_OF_COSTLY if costly else RESULTS)
+    cases, path = (COSTLY if costly else CASES), out or RESULTS / ("costly.json" if costly else "operators.json")
     unknown = [name for name in names or () if name not in cases]
     if unknown:
         raise typer.BadParameter(f"unknown operator {unknown[0]!r}; there are {', '.join(cases)}")
     if one:
         judge_one(cases[(names or [""])[0]], path, seed)
         return
-    console, outcomes = Console(), read(path, cases) if resume or names else {}
-    waiting = [name for name in names or cases if name in (names or ()) or name not in outcomes]
-    measured = facts()
-    about = {key: measured[key] for key in ("date", "machine", "versions")} | {"schema": 1, "seed": seed}
-    about |= {"costly": True} if costly else {}
+    console, its = Console(), campaign(path, resume or bool(names), cases)
+    its.about = about_run(schema=1, seed=seed) | ({"costly": True} if costly else {})
+    judged = its.keyed(_judged(names or its.due(cases), jobs, seed, costly))
+    its.keep(judged, lambda name, found: say(console, f"{name}: {found.verdict}, {found.seconds} s"))
+    say(console, times(its.outcomes))
+    raise typer.Exit(its.exit_code(say_bars(console, bars(its.outcomes, costly))))
+
+
+def campaign(path: Path, resume: bool = True, cases: Mapping[str, Case] = CASES) -> Campaign[str, Outcome]:
+    """The outcomes of these cases by operator."""
+    return Campaign(path, Outcome, as_markdown, "operators", ("name",), items=list(cases), resume=resume)
+
+
+def _judged(names: Sequence[str], jobs: int, seed: int, costly: bool) -> Iterator[Outcome]:
     judging = commit()
     with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(judge_apart, name, seed, costly) for name in waiting]
-        for future in as_completed(futures):
-            outcome = future.result()
-            outcome.commit = judging
-            outcomes[outcome.name] = outcome
-            write(about, outcomes, path, cases)
-            console.print(f"{outcome.name}: {outcome.verdict}, {outcome.seconds} s", highlight=False, markup=False)
-    console.print(times(list(outcomes.values())), highlight=False)
-    found = bars(list(outcomes.values()), costly)
-    for bar, value, met in found:
-        console.print(f"{'met   ' if met else 'MISSED'} {bar}: {value}", highlight=False, markup=False)
-    raise typer.Exit(0 if all(met for *_, met in found) else 1)
-
-
-def read(path: Path, cases: Mapping[str, Case] = CASES) -> dict[str, Outcome]:
-    """The outcomes of an earlier run, by operator."""
-    if not path.exists():
-        return {}
-    stored = map(from_dict, json.loads(path.read_text(encoding="utf-8"))["operators"])
-    return {outcome.name: outcome for outcome in stored if outcome.name in cases}
-
-
-def write(about: dict[str, Any], outcomes: dict[str, Outcome], path: Path, cases: Mapping[str, Case] = CASES) -> None:
-    """Write the results as JSON, whole or not at all, and as a Markdown table beside it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    in_order = [outcomes[name] for name in cases if name in outcomes]
-    about = about | {"complete": len(in_order) == len(cases)}
-    partial = path.with_name(path.name + ".part")
-    partial.write_text(json.dumps(about | {"operators": [asdict(x) for x in in_order]}, indent=1) + "\n", "utf-8")
-    os.replace(partial, path)
-    path.with_suffix(".md").write_text(as_markdown(about, in_order), encoding="utf-8")
+        futures = [pool.submit(judge_apart, name, seed, costly) for name in names]
+        try:
+            for future in as_completed(futures):
+                outcome = future.result()
+                outcome.commit = judging
+                yield outcome
+        finally:
+            pool.shutdown(cancel_futures=True)  # of a run that is interrupted
 
 
 if __name__ == "__main__":

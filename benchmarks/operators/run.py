@@ -130,8 +130,3 @@ def _cpu_seconds() -> float:
     """CPU time in seconds of this process and its children, user and system."""
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
-
-
-def from_dict(data: dict[str, Any]) -> Outcome:
-    """The outcome that `dataclasses.asdict` was asked of."""
-    return Outcome(**data)

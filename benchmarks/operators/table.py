@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.campaign import listed, table
 from benchmarks.operators.run import Outcome
 
 SECONDS, MEGABYTES = 20, 1000  # bars of CPU time and of memory, for each of the costly operators
@@ -53,7 +54,6 @@ def times(outcomes: Sequence[Outcome]) -> str:
 
 def as_markdown(facts: dict[str, Any], outcomes: Sequence[Outcome]) -> str:
     """A page."""
-    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     commits = ", ".join(dict.fromkeys(x.commit or "unknown" for x in outcomes))
     costly = facts.get("costly", False)
     title = "The operators whose judgment takes longest" if costly else "A hundred operators of PyTorch, judged"
@@ -62,28 +62,27 @@ def as_markdown(facts: dict[str, Any], outcomes: Sequence[Outcome]) -> str:
     lines = [
         f"# {title}",
         "",
-        f"Written by `{command}`; {facts['date']}; commit {commits}; {versions}; "
+        f"Written by `{command}`; {facts['date']}; commit {commits}; {listed(facts['versions'])}; "
         f"{facts['machine']['cpu']}, {facts['machine']['cores']} cores, load {facts['machine']['load']}; seed "
         f"{facts['seed']}; default settings. {whence}",
         "",
         *([] if facts["complete"] else ["**Not complete.**", ""]),
-        "| bar | measured | |",
-        "|---|---|---|",
-        *(f"| {bar} | {measured} | {'met' if met else 'MISSED'} |" for bar, measured, met in bars(outcomes, costly)),
+        *table(
+            "| bar | measured | |",
+            ((bar, measured, "met" if met else "MISSED") for bar, measured, met in bars(outcomes, costly)),
+        ),
         "",
         times(outcomes),
         "",
-        "| operator | verdict | rows | CPU s | MB | what failed |",
-        "|---|---|---|---|---|---|",
-        *(_line(x) for x in outcomes),
+        *table("| operator | verdict | rows | CPU s | MB | what failed |", map(_line, outcomes)),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _line(outcome: Outcome) -> str:
+def _line(outcome: Outcome) -> tuple[str, ...]:
     rows = ", ".join(f"{count} {verdict}" for verdict, count in outcome.rows.items())
-    cells = (outcome.name, outcome.verdict, rows, f"{outcome.seconds:.1f}", f"{outcome.megabytes:.0f}")
-    return "| " + " | ".join((*cells, _what_failed(outcome).replace("|", "\\|"))) + " |"
+    seconds, megabytes = f"{outcome.seconds:.1f}", f"{outcome.megabytes:.0f}"
+    return outcome.name, outcome.verdict, rows, seconds, megabytes, _what_failed(outcome)
 
 
 def _what_failed(outcome: Outcome) -> str:
