@@ -46,6 +46,9 @@ def sameness(one: core.ClosedJaxpr, other: core.ClosedJaxpr, reals: Sequence[np.
     Raises:
         Unmodelled: an operation has no counterpart in a field, or a result is not finite in the run.
     """
+    shapes = [[tuple(x.shape) for x in program.out_avals] for program in (one, other)]
+    if shapes[0] != shapes[1]:
+        raise Unmodelled(f"results of other shapes: {shapes[0]} and {shapes[1]}")
     differs: list[np.ndarray] | None = None
     read_as: dict[float, Constant] = {}
     points = itertools.islice(filter(None, (_at_a_point(one, other, reals, p, seed) for p in PRIMES)), POINTS)

@@ -138,6 +138,11 @@ def test_what_is_not_modelled_is_not_proved(f: Callable, x: np.ndarray, reason: 
         compared(f, f, x)
 
 
+def test_results_of_other_shapes_are_told() -> None:
+    with pytest.raises(Unmodelled, match=r"results of other shapes: \[\(4,\)\] and \[\(3,\)\]"):
+        compared(lambda x: x.sum(0), lambda x: x.sum(1), X)
+
+
 def test_constants_that_stand_for_others_are_told() -> None:
     program = jax.make_jaxpr(lambda x: x * math.sqrt(2 / math.pi))(X)
     found = sameness(program, program, [X])
