@@ -1,0 +1,95 @@
+"""No mistake of the collection is proved whose formula is another at the sample; and right versions are proved."""
+
+from __future__ import annotations
+
+import pytest
+
+from parity_tests.harness.findings import Verdict
+from parity_tests.suite.collection import COLLECTION, MORE, Case
+from parity_tests.suite.mistakes import judged, verdicts
+from parity_tests.suite.rotation import rotating
+
+CASES = COLLECTION | MORE
+
+# Mistakes whose formula is the oracle's at the sample, which the check proves, and why other checks are needed.
+ROUNDED = {  # it is computed in other steps, or in fewer digits
+    "cumsum: 16_bit_accumulator", "linear: weight_gradient_in_16_bits", "log1mexp: cancelling_backward",
+    "log1mexp: plain", "log1mexp: plain_in_low_precision", "log_softmax: logarithm_of_softmax", "logsumexp: overflows",
+    "mean: 16_bit_accumulator", "mish: half_precision_inside", "quotient: squared_in_bfloat16",
+    "quotient: squared_in_float16", "quotient: squared_in_float32", "rms_norm_of_rows: gain_in_low_precision",
+    "softplus_wide: overflows", "tanh: one_minus_square_in_low_precision", "tanh: output_saved_as_16_bits",
+    "var: one_pass", "bump: divided_by_an_exponential",
+}  # fmt: skip
+ELSEWHERE = {  # it is wrong at other numbers, sizes or absent inputs
+    "attention_head: bias_bar_averaged", "attention_head: bias_bar_of_one_row", "binarize: mask_without_its_ends",
+    "bump: nan_from_the_other_branch", "clamp: cotangent_clamped", "clip_by_norm: the_factor_is_detached",
+    "gated_scores: k_bar_never_assigned_without_gate", "gated_scores: twice_without_gate",
+    "head_sizes: one_size_for_all", "largest_of_twelve: all_of_the_largest", "logged_loss: another_threshold",
+    "mean_logit: a_mask_is_multiplied_by_zero", "normalize_held: projected_below_the_eps",
+    "scaled_rows: nan_for_no_rows", "sine: large_cotangents_clipped", "softplus_wide: nan_at_minus_infinity",
+    "softplus: threshold_too_low", "softplus_twice: curvature_lost_at_zero",
+}  # fmt: skip
+PROTOCOL = {  # it is right when it is called as a trace calls it
+    "attention: undefined_cotangent_dereferenced", "einsum: first_of_the_batch_under_vmap", "linear: cotangent_viewed",
+    "linear: input_viewed", "linear: mask_of_another_input", "mish: pointer_to_the_cotangent",
+    "scaled_rows: raises_without_a_cotangent", "silu: contiguous_buffer", "silu: vmap_along_the_first_axis",
+    "sine: output_on_ctx", "sine: saved_past_the_version_counter", "sine: saved_tensors_read_twice",
+}  # fmt: skip
+THE_SAME = ROUNDED | ELSEWHERE | PROTOCOL
+FAST = "softplus_wide", "rms_norm"
+
+
+def verdict(call: object, case: Case) -> Verdict:
+    return verdicts(judged(call, case.spec, ["proof"], ["float64"]))["proof"]  # type: ignore[arg-type]
+
+
+@rotating(5, by="case")
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [
+        pytest.param(case, f"{op}: {name}", id=f"{op}-{name}", marks=() if op in FAST else pytest.mark.slow)
+        for op, case in CASES.items()
+        for name in case.mistakes
+    ],
+)
+def test_a_mistake_is_proved_only_where_its_formula_is_right(case: Case, name: str) -> None:
+    found = verdict(case.mistakes[name.partition(": ")[2]].call, case)
+    assert (found is Verdict.PROVED) == (name in THE_SAME)
+    assert found in (Verdict.PROVED, Verdict.UNRESOLVED, Verdict.SKIPPED)
+
+
+# Right versions that are not proved: their operations are not modelled, or, of one, its logarithms have no sign.
+NOT_TOLD: dict[str, Verdict] = dict.fromkeys(
+    (
+        "batch_norm",
+        "cholesky",
+        "eigenvalues",
+        "expm",
+        "focal",
+        "general_inverse",
+        "logdet",
+        "matrix_root",
+        "max_pool",
+        "nuclear_norm",
+        "power_spectrum",
+        "relative_entropy",
+        "rfft",
+        "router",
+        "solve",
+        "solve_triangular",
+        "top_k_places",
+        "weighted_signal",
+    ),
+    Verdict.SKIPPED,
+) | {"bce": Verdict.UNRESOLVED}
+
+
+@rotating(5)
+@pytest.mark.parametrize("op", [pytest.param(op, marks=() if op in FAST else pytest.mark.slow) for op in CASES])
+def test_right_versions_are_proved(op: str) -> None:
+    assert verdict(CASES[op].right, CASES[op]) is NOT_TOLD.get(op, Verdict.PROVED)
+
+
+def test_the_lists_name_mistakes() -> None:
+    assert {f"{op}: {name}" for op, case in CASES.items() for name in case.mistakes} >= THE_SAME
+    assert NOT_TOLD.keys() <= CASES.keys()
