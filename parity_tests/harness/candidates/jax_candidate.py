@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,8 +45,12 @@ _REFUSED = (
     r"Unsupported dtype",
     r"^UNIMPLEMENTED: ",  # of XLA, as a product of bfloat16 numbers with a sum in float32, of some shapes on a CPU
 )
-UNBATCHED_OUTPUT = (
-    "JAX's VJP of a vmapped custom_vjp counts the cotangents of an output that is not batched once for every example"
+# Until JAX 0.12 its number was wrong; since then it raises an error, or is right by this argument of `defvjp`.
+_SAYS_SO = "generic_batching" in inspect.signature(jax.custom_vjp.defvjp).parameters
+UNBATCHED_OUTPUT = "JAX's VJP of a vmapped custom_vjp " + (
+    "refuses the cotangents of an output that is not batched, but for defvjp(..., generic_batching=True)"
+    if _SAYS_SO
+    else "counts the cotangents of an output that is not batched once for every example"
 )
 
 
@@ -180,10 +185,11 @@ class JaxCandidate(TransformedCandidate):
         """Return the gradients of a vmapped call; that of an unbatched input is the sum over the examples.
 
         Raises:
-            Refused: JAX's own answer would be wrong for a right rule.
+            Refused: JAX's own answer would be wrong for a right rule, or JAX says that it would.
         """
         with _pinned(args):
-            if self._meets_unbatched_output(in_dims, [conversion.to_jax(x) for x in args[: len(in_dims)]]):
+            inputs = [conversion.to_jax(x) for x in args[: len(in_dims)]]
+            if not _SAYS_SO and self._meets_unbatched_output(in_dims, inputs):
                 raise Refused(UNBATCHED_OUTPUT, Reason.UNBATCHED_OUTPUT_IN_JAX)
         return super().vjp_of_vmap(in_dims, args)
 
@@ -309,6 +315,8 @@ def _refusals(required: bool) -> Iterator[None]:
         for reason, pattern in () if own else _NO_RULE:
             if re.search(pattern, text):
                 raise Refused(reason, lacking) from error
+        if not own and "has a primal output that is shared across the batch" in text:
+            raise Refused(UNBATCHED_OUTPUT, Reason.UNBATCHED_OUTPUT_IN_JAX) from error
         where = traceback.extract_tb(error.__traceback__)[-1].filename.replace("\\", "/")
         if isinstance(error, AssertionError | NotImplementedError) and "/jax/_src/pallas/" in where:
             raise Refused("goes through a Pallas kernel without a rule", lacking) from error

@@ -27,8 +27,13 @@ def pair_jvp(x, y, x_dot, y_dot):
     return (1 - t * t) * y * x_dot + t * y_dot, y * y * x_dot + 2 * x * y * y_dot
 
 
-def custom_vjp(backward: Callable, forward: Callable = pair, residuals: Callable | None = None) -> Callable:
-    """`forward` with this VJP: backward(residuals..., cotangents...); the residuals are the inputs by default."""
+def custom_vjp(
+    backward: Callable, forward: Callable = pair, residuals: Callable | None = None, **options: bool
+) -> Callable:
+    """`forward` with this VJP: backward(residuals..., cotangents...); the residuals are the inputs by default.
+
+    `options` are those of `defvjp`.
+    """
     f = jax.custom_vjp(forward)
     keep = residuals or (lambda *inputs: inputs)
 
@@ -38,7 +43,7 @@ def custom_vjp(backward: Callable, forward: Callable = pair, residuals: Callable
     def bwd(saved, cotangents):
         return backward(*saved, *(cotangents if isinstance(cotangents, tuple) else (cotangents,)))
 
-    f.defvjp(fwd, bwd)
+    f.defvjp(fwd, bwd, **options)
     return f
 
 

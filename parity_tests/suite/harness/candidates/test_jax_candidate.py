@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable
 
@@ -300,20 +301,50 @@ def test_what_jax_itself_cannot_do_is_said():
     assert "Reverse-mode differentiation does not work for lax.while_loop" in row.reason
 
 
+def _second_of_x_alone(x, y):
+    return x * y, jnp.sin(x)
+
+
+def _second_of_x_alone_vjp(x, y, first_bar, second_bar):
+    return first_bar * y + second_bar * jnp.cos(x), first_bar * x
+
+
+SECOND_OF_X_ALONE = OpSpec("op", primal=_second_of_x_alone, inputs=(normal(3), normal(3, seed=1)))
+
+
 @pytest.mark.slow
 def test_jax_s_wrong_vjp_of_a_vmapped_custom_vjp_is_not_charged_to_it():
-    """And it still is wrong: where it is not any more, the refusal must go."""
+    """It is wrong, or, from JAX 0.12 on, an error; where it is neither any more, the refusal must go."""
+    rule = custom_vjp(_second_of_x_alone_vjp, _second_of_x_alone)
 
-    def f(x, y):
-        return x * y, jnp.sin(x)
+    def gradient(f: Callable) -> float:
+        x, y, w = jnp.float32(0.3), jnp.float32([1, 2]), (jnp.float32([1, 1]), jnp.float32([1, 10]))
+        return float(jax.vjp(jax.vmap(f, (None, 0)), x, y)[1](w)[0])
 
-    rule = custom_vjp(lambda x, y, first_bar, second_bar: (first_bar * y + second_bar * jnp.cos(x), first_bar * x), f)
-    x, y, w = jnp.float32(0.3), jnp.float32([1, 2]), (jnp.float32([1, 1]), jnp.float32([1, 10]))
-    right, wrong = (jax.vjp(jax.vmap(g, (None, 0)), x, y)[1](w)[0] for g in (f, rule))
-    assert float(right) == pytest.approx(3 + 11 * np.cos(0.3), rel=1e-5)
-    assert float(wrong) == pytest.approx(3 + 22 * np.cos(0.3), rel=1e-5)
+    assert gradient(_second_of_x_alone) == pytest.approx(3 + 11 * np.cos(0.3), rel=1e-5)
+    try:
+        wrong = gradient(rule)
+    except ValueError as error:
+        assert "has a primal output that is shared across the batch" in str(error)  # noqa: PT017 - from JAX 0.12 on
+    else:
+        assert wrong == pytest.approx(3 + 22 * np.cos(0.3), rel=1e-5)
 
-    spec = OpSpec("op", primal=f, inputs=(normal(3), normal(3, seed=1)))
-    row = judged(JaxCandidate(rule), spec, "vmap")
+    row = judged(JaxCandidate(rule), SECOND_OF_X_ALONE, "vmap")
     assert (row.verdict, row.listed, row.reason) == (Verdict.UNSUPPORTED, True, UNBATCHED_OUTPUT)
-    assert judged(JaxCandidate(f), spec, "vmap").verdict is Verdict.PASS
+    assert judged(JaxCandidate(_second_of_x_alone), SECOND_OF_X_ALONE, "vmap").verdict is Verdict.PASS
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    "generic_batching" not in inspect.signature(jax.custom_vjp.defvjp).parameters,
+    reason="defvjp of this JAX has no generic_batching",
+)
+def test_a_vmapped_custom_vjp_with_generic_batching_is_judged():
+    """A mistake that only the output of x alone shows is its own."""
+
+    def mistaken(x, y, first_bar, second_bar):
+        return first_bar * y + 1.1 * second_bar * jnp.cos(x), first_bar * x
+
+    for vjp, verdict in ((_second_of_x_alone_vjp, Verdict.PASS), (mistaken, Verdict.MISMATCH)):
+        candidate = JaxCandidate(custom_vjp(vjp, _second_of_x_alone, generic_batching=True))
+        assert judged(candidate, SECOND_OF_X_ALONE, "vmap").verdict is verdict
