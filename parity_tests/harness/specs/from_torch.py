@@ -240,7 +240,8 @@ def _described(
     spec = OpSpec(name, primal, f"{described.signature}->()", input_names=described.names, **known)
     of_module = isinstance(primal.reference, torch.nn.Module)
     call = primal.reference.forward if of_module else primal.reference
-    check_call(call, described.names[: len(described.names) - len(parameters)], spec.params, text)
+    given = [*map(str, spec.arranged(spec.names))]  # the parameters of a module come last
+    check_call(call, given[: len(given) - len(parameters)], spec.params, text)
     rules = _least_sizes(spec, primal)
     if rules:
         spec = replace(spec, sizes=", ".join([*([spec.sizes] if spec.sizes else []), *rules]))

@@ -129,3 +129,14 @@ def test_a_signature_in_place_of_a_line_of_inputs() -> None:
 )
 def test_what_can_be_called_is_not_refused(reference: Callable, inputs: str, params: dict) -> None:
     assert OpSpec.from_torch(reference, inputs=inputs, params=params).count >= 1
+
+
+def of_a_list(xs: list[torch.Tensor]) -> torch.Tensor:
+    return xs[0] * xs[1]
+
+
+def test_nested_arguments_are_counted_as_they_are_given() -> None:
+    spec = OpSpec.from_torch(of_a_list, inputs="x: (n), y: (n)", arguments=(["x", "y"],))
+    assert (spec.count, str(spec.signature)) == (2, "(n),(n)->(n)")
+    with pytest.raises(CannotConvert, match="of_a_list, takes 1 inputs, in order, and 2 are given"):
+        OpSpec.from_torch(of_a_list, inputs="x: (n), y: (n)", arguments=("x", ["y"]))
