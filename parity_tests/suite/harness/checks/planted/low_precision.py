@@ -134,7 +134,8 @@ CASES = (
             "one row": suspect(q_bar=_changed(100, 0.8)),
             "one column": suspect(q_bar=_changed((..., 30), 0.8)),
             "one tile": suspect(q_bar=_changed((slice(32, 64), slice(32, 64)), 0.8)),
-            "a tenth in float16": suspect("float16", q_bar=lambda x: 1.1 * x),
+            # Of 10 % it is vjp that sees some from JAX 0.11 on, whose bound of the derivative of tanh is narrower.
+            "3 % too large in float16": suspect("float16", q_bar=lambda x: 1.03 * x),
         },
     ),
     Case(
