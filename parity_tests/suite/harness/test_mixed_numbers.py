@@ -118,7 +118,13 @@ def test_a_real_output_where_a_complex_one_is_expected():
 
 @pytest.mark.slow
 def test_a_value_at_a_special_point_is_judged():
-    spec = OpSpec("sinc", lambda x: jnp.sinc(x) * (1 + 1j), "(n)->(n)", input_names=("x",))
+    """`sinc` is written out, since the derivative of torch.sinc loses digits that JAX's does not from 0.12 on."""
+
+    def sinc(x):
+        nonzero = jnp.pi * jnp.where(x == 0, 1.0, x)
+        return jnp.where(x == 0, 1.0, jnp.sin(nonzero) / nonzero) * (1 + 1j)
+
+    spec = OpSpec("sinc", sinc, "(n)->(n)", input_names=("x",))
     assert judged(lambda x: torch.sinc(x) * (1 + 1j), spec, "points").verdict is Verdict.PASS
     wrong = judged(lambda x: torch.sin(torch.pi * x) / (torch.pi * x) * (1 + 1j), spec, "points")
     assert wrong.verdict is Verdict.MISMATCH
