@@ -45,6 +45,8 @@ class Fields(Domain[Operand, Step]):
             return [self.constant(a) for a in results]
         if any(a.dtype.kind == "c" for a in results):
             raise Unmodelled("complex numbers")
+        if any(a.dtype.kind not in "iub" and a.dtype != np.float64 for a in results):
+            raise Unmodelled("numbers that are not float64")
         if moves(name):
             return self._moved(eqn, operands, results)
         pairs = zip(rule_of(name)(self.model, eqn, *operands), results, strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jax.extend import core
@@ -16,6 +17,7 @@ from parity_tests.harness.proof.fields import PRIMES, NoInverse
 from parity_tests.harness.proof.numbers import Model, Number, Operand, Unmodelled
 
 POINTS = 3  # primes, each with a point of its own
+_NEAR = 2.0**-16  # far above what rounding makes of a formula, far below another sign or branch
 _TRIES = 200  # points at which a root may not exist, of each field
 
 
@@ -49,22 +51,27 @@ def sameness(one: core.ClosedJaxpr, other: core.ClosedJaxpr, reals: Sequence[np.
     shapes = [[tuple(x.shape) for x in program.out_avals] for program in (one, other)]
     if shapes[0] != shapes[1]:
         raise Unmodelled(f"results of other shapes: {shapes[0]} and {shapes[1]}")
-    differs: list[np.ndarray] | None = None
-    read_as: dict[float, Constant] = {}
     points = itertools.islice(filter(None, (_at_a_point(one, other, reals, p, seed) for p in PRIMES)), POINTS)
-    found_at = [*points]
-    if len(found_at) < POINTS:
+    found = [*points]
+    if len(found) < POINTS:
         raise Unmodelled(f"roots or logarithms: at none of {_TRIES} points of a field all of them exist")
-    for found, constants in found_at:
-        differs = found if differs is None else [x | y for x, y in zip(differs, found, strict=True)]
-        read_as |= constants
-    assert differs is not None
-    return Sameness(differs, read_as)
+    differs = [np.logical_or.reduce([*at_points]) for at_points in zip(*(each.differs for each in found), strict=True)]
+    if any(each.far for each in found) and not any(x.any() for x in differs):
+        raise Unmodelled("the numbers of the run differ though the residues agree, as of a root with another sign")
+    return Sameness(differs, {x: constant for each in found for x, constant in each.read_as.items()})
+
+
+class _Point(NamedTuple):
+    """Where the residues of the results differ at a point, and whether the numbers of the run are far apart."""
+
+    differs: Sequence[np.ndarray]
+    far: bool
+    read_as: dict[float, Constant]
 
 
 def _at_a_point(
     one: core.ClosedJaxpr, other: core.ClosedJaxpr, reals: Sequence[np.ndarray], p: int, seed: int
-) -> tuple[list[np.ndarray], dict[float, Constant]] | None:
+) -> _Point | None:
     for attempt in range(_TRIES):
         # If not all numbers under a logarithm are squares at many points, there may be too many.
         model, rng = Model(p, seed, signed=attempt < _TRIES // 2), np.random.default_rng((p, seed, attempt))
@@ -74,7 +81,8 @@ def _at_a_point(
                 results = [interpret(program, args, Fields(model)) for program in (one, other)]
         except NoInverse:
             continue
-        return [_difference(*pair) for pair in zip(*results, strict=True)], model.read_as
+        pairs = [*zip(*results, strict=True)]
+        return _Point([_difference(*pair) for pair in pairs], any(_are_far(*pair) for pair in pairs), model.read_as)
     return None
 
 
@@ -87,3 +95,10 @@ def _difference(x: Operand, y: Operand) -> np.ndarray:
         if one is not None and other is not None:
             return one != other
     raise Unmodelled("a root beside a logarithm")
+
+
+def _are_far(x: Operand, y: Operand) -> bool:
+    if not isinstance(x, Number) or not isinstance(y, Number):
+        return False
+    a, b = x.real, y.real
+    return bool((np.abs(a - b) > _NEAR * max(np.abs(a).max(initial=0), np.abs(b).max(initial=0))).any())
