@@ -102,7 +102,7 @@ def test_they_look_at_one_sample():
     assert crosscheck(product, spec, checks=OF_CALLS, dtypes=["float64"]).passed
     assert len(shapes) == 1
     generic = {name for name, check in CHECKS.items() if check.generic}
-    on_request = ("int32_offsets", "large_sizes", "raises", "shortcuts", "race")
+    on_request = ("int32_offsets", "large_sizes", "proof", "raises", "shortcuts", "race")
     assert generic == {
         *OF_CALLS,
         *OF_TRANSFORMS,
