@@ -19,33 +19,45 @@ from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import first_line
 from parity_tests.harness.findings import NotApplicable, Proof
+from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.proof.numbers import Unmodelled
 from parity_tests.harness.proof.proof import POINTS, Sameness, sameness
 from parity_tests.harness.specs.exported import CannotConvert
 from parity_tests.harness.specs.graph_in_jax import traced
 from parity_tests.harness.trial.trial import Trial
 
-_MAPS = ("forward", "vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp")
+_FIRST_ORDER = ("forward", "vjp", "jvp")  # without which nothing is proved
+_MAPS = (*_FIRST_ORDER, "vjp_of_vjp", "jvp_of_vjp")
 
 
 def _run(trial: Trial) -> Iterator[Proof]:
-    trial = trial.widened()
+    _check_applies(trial)
+    compared = [*_compared(trial)]
+    first_order = [each for each in compared if each.name in _FIRST_ORDER]
+    unknown = next((each for each in first_order if isinstance(each.found, str) and not each.refused), None)
+    if unknown is not None and not any(each.differs for each in compared):
+        raise NotApplicable(f"{unknown.name} {unknown.found}")
+    yield from _told(trial, compared)
+
+
+def _check_applies(trial: Trial) -> None:
+    """Raise NotApplicable where a proof would not be one of all that the row names."""
+    if trial.precision is not FLOAT64:
+        raise NotApplicable("programs are compared in float64: --dtype float64, or dtypes=['float64']")
+    if trial.oracle.integers:
+        raise NotApplicable(f"{trial.oracle.integers[0]} is an output of integers or booleans, which is not compared")
     partial = [name for name, domain in trial.oracle.domains.items() if domain.project_errors is not None]
     if partial:
         raise NotApplicable(f"derivatives by {partial[0]} are compared in some directions only, and programs in all")
-    compared = [*_compared(trial)]
-    vjp = next((each for each in compared if each.name == "vjp"), None)
-    if vjp is not None and isinstance(vjp.found, str):
-        raise NotApplicable(f"no backward could be compared: {vjp.name} {vjp.found}")
-    yield from _told(trial, compared)
 
 
 @dataclass(frozen=True)
 class _Compared:
-    """A map's two programs: what their results say, or why they could not be compared."""
+    """A map's two programs: their comparison, or why there is none; `refused`: the candidate does not have the map."""
 
     name: str
     found: Sameness | str
+    refused: bool = False
 
     @property
     def differs(self) -> bool:
@@ -59,7 +71,10 @@ def _compared(trial: Trial) -> Iterator[_Compared]:
         try:
             programs = _of_oracle(trial, name, args), _of_candidate(trial, name, args)
             found = sameness(*programs, args, trial.sample.seed)
-        except (Unmodelled, CannotConvert, Refused) as error:
+        except Refused as error:
+            yield _Compared(name, f"is refused: {first_line(error)}", refused=name not in ("forward", "vjp"))
+            continue
+        except (Unmodelled, CannotConvert) as error:
             yield _Compared(name, f"cannot be told: {first_line(error)}")
             continue
         yield _Compared(name, found)
@@ -120,7 +135,12 @@ def _of_candidate(trial: Trial, name: str, args: Sequence[np.ndarray]) -> Closed
             for slot, y in zip(slots, results, strict=True)
         ]
 
-    return traced(every_result, trial.tensors(args))
+    try:
+        return traced(every_result, trial.tensors(args))
+    except (Refused, CannotConvert):
+        raise
+    except Exception as error:
+        raise CannotConvert(f"PyTorch cannot trace it: {type(error).__name__}: {first_line(error)}") from error
 
 
 CHECK = Check(

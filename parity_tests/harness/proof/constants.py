@@ -8,6 +8,7 @@ import math
 from typing import NamedTuple
 
 _DIGITS = 10  # of decimal numbers such as 0.044715 and 1e-5
+_LARGEST = 2.0**200  # of what is anything but itself
 _SMALL = 1000  # numerators and denominators
 
 
@@ -43,6 +44,8 @@ def recognized(x: float) -> Constant:
     units of the last place of a root of such a fraction, perhaps times a root of π, as a product of rounded constants
     is; else it is exactly the number that it is. Of random floats less than one in 10^7 is taken for another number.
     """
+    if not abs(x) < _LARGEST:
+        return Constant(fractions.Fraction(x))
     decimal = fractions.Fraction(f"{x:.{_DIGITS - 1}e}")
     near = fractions.Fraction(x).limit_denominator(_SMALL)
     for simple in (near, decimal):

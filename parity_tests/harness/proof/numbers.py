@@ -59,6 +59,7 @@ class Model:
     Attributes:
         fields: of p, and of q.
         read_as: the floats that were taken for a fraction times roots, and this.
+        log_of_e: the random logarithm, modulo q, of the number that stands for e, by the field's generator.
     """
 
     def __init__(self, p: int, seed: int, signed: bool = True) -> None:
@@ -66,6 +67,7 @@ class Model:
         self.read_as: dict[float, Constant] = {}
         rng = np.random.default_rng((p, seed))
         self._root_of_pi = int(rng.integers(2, p))
+        self.log_of_e = self.fields[1].random(rng, ())
         self._salt = rng.integers(0, 2**63, dtype=np.uint64)
 
     def random(self, rng: np.random.Generator, real: np.ndarray) -> Number:

@@ -1,9 +1,10 @@
 """The equations of a program in finite fields: the residues of their results.
 
-exp(x) is 4^x modulo p, x modulo q: so that exp(a + b) = exp(a) exp(b); log is its inverse. tanh and the like are made
-of it. Powers of squares are squares, so that the root of a product is the product of the roots. sin and cos are those
-of an angle whose half has a random tangent. Any other function is a random one: f(x) is f(x), and nothing more is known
-of it. What is linear, or bilinear, is added up by NumPy or JAX, exactly.
+exp(x) is e^x modulo p, x modulo q, and e a random square: so that exp(a + b) = exp(a) exp(b), and nothing is known of
+exp(1); log is its inverse. tanh and the like are made of it. Powers of squares are squares, so that the root of a
+product is the product of the roots. sin and cos are those of an angle whose half has a random tangent. Any other
+function is a random one: f(x) is f(x), and nothing more is known of it. What is linear, or bilinear, is added up by
+NumPy or JAX, exactly.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from jax.extend import core
 
 from parity_tests.harness.language.values.primitives import evaluated
-from parity_tests.harness.proof.fields import GENERATOR, Field, Residues
+from parity_tests.harness.proof.fields import GENERATOR, Field, NoInverse, Residues
 from parity_tests.harness.proof.numbers import Model, Number, Operand, Pair, Unmodelled
 from parity_tests.harness.rounding import analysis
 from parity_tests.harness.rounding.registry import Kind, has
@@ -43,7 +44,7 @@ def chosen(which: np.ndarray, cases: Sequence[Operand], real: np.ndarray) -> Num
 
     def of(i: int) -> Residues | None:
         known = [np.broadcast_to(r, index.shape) for x in numbers if (r := x.residues[i]) is not None]
-        return np.choose(index, known) if len(known) == len(cases) else None
+        return np.take_along_axis(np.stack(known), index[None], 0)[0] if len(known) == len(cases) else None
 
     return Number((of(0), of(1)), real)
 
@@ -121,6 +122,8 @@ def rule_of(name: str) -> Rule:
 def _function(name: str, model: Model, eqn: core.JaxprEqn, *operands: Number) -> Sequence[Pair]:
     if not all(isinstance(x, Number) for x in operands):
         raise Unmodelled(f"the JAX primitive {name!r} of integers")
+    if name not in HAVE_LIMITS and not all(np.isfinite(x.real).all() for x in operands):
+        raise Unmodelled(f"the JAX primitive {name!r} of an infinity or NaN")
     return [model.random_function(f"{name} {eqn.params}", *operands)]
 
 
@@ -137,7 +140,7 @@ def _extremum(largest: bool) -> Rule:
 
 
 def _clamped(model: Model, eqn: core.JaxprEqn, low: Number, x: Number, high: Number) -> Sequence[Pair]:
-    which = np.where(x.real < low.real, 0, np.where(x.real > high.real, 2, 1))
+    which = np.where(np.maximum(x.real, low.real) > high.real, 2, np.where(x.real < low.real, 0, 1))
     return [chosen(which, [low, x, high], x.real).residues]
 
 
@@ -187,11 +190,17 @@ def _power(model: Model, eqn: core.JaxprEqn, x: Number, y: Operand) -> Sequence[
     """x^y modulo p: of a square for every exponent that has a residue modulo q, of other numbers for integers."""
     exponent = eqn.invars[1]
     if isinstance(exponent, core.Literal) and float(exponent.val).is_integer():
+        _check_exponent(int(exponent.val))
         return _in_both(model, [x], lambda field, r: [field.power(r[0], int(exponent.val))])
     (p, _), q = x.residues, y.residues[1] if isinstance(y, Number) else None
     if p is None or q is None:
         raise Unmodelled("a power of a logarithm, or by a root")
     return [(model.fields[0].power(_square(model.fields[0], p), q), None)]
+
+
+def _check_exponent(n: int) -> None:
+    if abs(n) >= 2**63:
+        raise Unmodelled("a power of so many factors")
 
 
 def _square(field: Field, x: Residues) -> Residues:
@@ -211,6 +220,7 @@ def _quotient(model: Model, eqn: core.JaxprEqn, x: Number, y: Number) -> Sequenc
 
 def _integer_power(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
     n = eqn.params["y"]
+    _check_exponent(n)
     return _in_both(model, [_divisor(x) if n < 0 else x], lambda field, r: [field.power(r[0], n)])
 
 
@@ -226,14 +236,24 @@ def _of_p(f: Callable[[Field, Residues], Residues]) -> Rule:
     return rule
 
 
+def _square_root(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
+    """The root modulo p, and modulo q where all are squares, as of the constants under a root."""
+    ((p, _),), q = _of_p(Field.root)(model, eqn, x), x.residues[1]
+    try:
+        return [(p, None if q is None else model.fields[1].root(q))]
+    except NoInverse:
+        return [(p, None)]
+
+
 def _of_exp(f: Callable[[Field, Residues], Residues], factor: int) -> Rule:
-    """The rule of a rational function of exp(factor x), which is the power 4^(factor x)."""
+    """The rule of a rational function of exp(factor x), which is a power of e."""
 
     def rule(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
         of_p, of_q = model.fields
         p, q = x.residues
         if q is not None:
-            power = of_p.power(np.full(q.shape, GENERATOR, np.uint64), of_q.mul(q, of_q.number(factor)))
+            exponent = of_q.mul(of_q.mul(q, of_q.number(factor)), model.log_of_e)
+            power = of_p.power(np.full(q.shape, GENERATOR, np.uint64), exponent)
         else:
             assert p is not None
             scaled = Number((of_p.mul(p, of_p.number(factor)), None), x.real)
@@ -248,9 +268,10 @@ def _log(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
     """The exponent modulo q: log(a b) = log a + log b."""
     p, _ = x.residues
     if p is None:
-        return [model.random_function("log", x)]
-    of_p = model.fields[0]
-    return [(None, of_p.log(of_p.add(p, _ONE) if eqn.primitive.name == "log1p" else p, model.signed))]
+        return [model.random_function(eqn.primitive.name, x)]
+    of_p, of_q = model.fields
+    log = of_p.log(of_p.add(p, _ONE) if eqn.primitive.name == "log1p" else p, model.signed)
+    return [(None, of_q.mul(log, of_q.inverse(model.log_of_e)))]
 
 
 def _halves(f: Callable[[Field, Residues], Residues]) -> Rule:
@@ -299,7 +320,7 @@ _RULES: dict[str, Rule] = {
     "one_minus_square": _entrywise(lambda field, x: field.sub(_ONE, field.mul(x, x))),
     "integer_pow": _integer_power,
     "pow": _power,
-    "sqrt": _of_p(Field.root),
+    "sqrt": _square_root,
     "cbrt": _of_p(lambda field, x: field.power(_square(field, x), Field(field.p // 2).number(1, 3))),
     "rsqrt": _of_p(lambda field, x: field.inverse(field.root(x))),
     "exp": _of_exp(lambda field, e: e, 1),

@@ -182,7 +182,7 @@ def explanations(report: Results) -> list[Text]:
 def _proofs(rows: Sequence[Row]) -> Iterator[Text]:
     """A line for each map of a candidate whose program was compared with the oracle's."""
     for row in rows:
-        yield from (Text(f"{row.candidate}: {line}", style="dim") for line in row.proofs)
+        yield from (Text(f"{row.candidate}: {line}", style="dim") for line in row.proofs if line != row.reason)
 
 
 def _lost_digits(rows: Sequence[Row]) -> Iterator[Text]:

@@ -80,11 +80,14 @@ def traced(f: Callable[..., Sequence[torch.Tensor]], tensors: Sequence[torch.Ten
     Python's branches are those that these tensors take. All real numbers are float64.
 
     Raises:
-        CannotConvert: an operator has no counterpart in JAX, or PyTorch cannot trace the function.
+        CannotConvert: an operator has no counterpart in JAX.
+        Exception: the function raises, or PyTorch cannot trace it.
     """
     table = decompositions(is_known)
-    module = _made(f, tensors, table)
-    module = _made(torch.func.functionalize(module, remove="mutations_and_views"), tensors, table)
+    module = make_fx(f, decomposition_table=table)(*tensors)
+    module = make_fx(torch.func.functionalize(module, remove="mutations_and_views"), decomposition_table=table)(
+        *tensors
+    )
     module.graph.eliminate_dead_code()
     graph = _Graph(module, np.dtype(np.float64), detaches=True)
     arrays = [x.detach().cpu().numpy() for x in tensors]
@@ -92,13 +95,6 @@ def traced(f: Callable[..., Sequence[torch.Tensor]], tensors: Sequence[torch.Ten
         return jax.make_jaxpr(lambda *inputs: graph.run(inputs))(*arrays)
     except TypeError as error:  # what an operator of PyTorch keeps for its own backward may be another array in JAX
         raise CannotConvert(first_line(error)) from error
-
-
-def _made(f: Callable, tensors: Sequence[torch.Tensor], table: Mapping[Any, Callable]) -> GraphModule:
-    try:
-        return make_fx(f, decomposition_table=table)(*tensors)
-    except Exception as error:
-        raise CannotConvert(f"PyTorch cannot trace it: {type(error).__name__}: {first_line(error)}") from error
 
 
 def depends_on_inputs(program: ExportedProgram) -> bool:

@@ -107,6 +107,21 @@ DIFFERENT: dict[str, tuple[Callable, Callable, np.ndarray, list[int]]] = {
     "by sin for cos": (jnp.sin, jnp.cos, X, [12]),
     "by a function of a function": (lax.lgamma, lambda x: lax.lgamma(x + 1), POSITIVE, [12]),
     "by an exponent that is data": (lambda x: x**x, lambda x: x ** (x + 1), POSITIVE[0, :3], [3]),
+    "by e, which is no 4": (lambda x: x * 4, lambda x: x * jnp.exp(0 * x + 1), X, [12]),
+    "by a logarithm that is no 1": (lambda x: x, lambda x: x * jnp.log(4 + 0 * x), X[0, :2], [2]),
+    "by a tanh that is no 3/5": (lambda x: x * 0.6, lambda x: x * jnp.tanh(0 * x + 0.5), X, [12]),
+    "by log1p of a logarithm": (
+        lambda x: jnp.log(jnp.log(x)),
+        lambda x: jnp.log1p(jnp.log(x)),
+        3 + POSITIVE[0, :2],
+        [2],
+    ),
+    "by an empty interval": (
+        lambda x: jnp.where(x < 1, 1.0, -1.0) + 0 * x,
+        lambda x: lax.clamp(1.0, x, -1.0),
+        X / 4,
+        [12],
+    ),
     "by order": (lambda x: x[:, ::-1], lambda x: x, X, [12]),
     "by the order of a product": (lambda x: x @ x.T, lambda x: (x @ x.T)[::-1], X, [9]),
 }
@@ -132,6 +147,8 @@ def test_others_are_not(name: str) -> None:
         (lambda x: jnp.sqrt(x) + jnp.log(x), POSITIVE[0, :2], "add of a root and a logarithm"),
         (lambda x: jnp.sqrt(jnp.arange(1.0, 60.0) + x[0]), POSITIVE[0], "roots or logarithms"),
         (lambda x: x.astype("float32") * 2, X, "numbers that are not float64"),
+        (lambda x: lax.bessel_i0e(jnp.where(x > 0, jnp.inf, x)) * x, X, "'bessel_i0e' of an infinity or NaN"),
+        (lambda x: lax.integer_pow(x, 10**20), X, "a power of so many factors"),
     ],
 )
 def test_what_is_not_modelled_is_not_proved(f: Callable, x: np.ndarray, reason: str) -> None:
@@ -147,6 +164,26 @@ def test_a_root_with_another_sign_is_not_proved(seed: int) -> None:
         assert not sameness(*programs, [np.array(-0.5)], seed).proved
     except Unmodelled as error:
         assert "the numbers of the run differ though the residues agree" in str(error)  # noqa: PT017 - of some seeds
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (lambda x: jnp.where(x > 0, jnp.sqrt(x) ** 2, x), lambda x: jnp.sqrt(x * x)),
+        (lambda x: x.sum(), lambda x: jnp.sqrt(x.sum() ** 2)),
+    ],
+    ids=["by a branch", "by luck"],
+)
+def test_a_root_that_is_forced_to_have_a_sign_is_not_proved(one: Callable, other: Callable) -> None:
+    try:
+        assert any(compared(one, other, -POSITIVE[0, :2]))
+    except Unmodelled as error:
+        assert "the numbers of the run differ though the residues agree" in str(error)  # noqa: PT017 - if all are squares
+
+
+def test_the_largest_float_is_a_constant() -> None:
+    largest = float(np.finfo(np.float64).max)
+    assert compared(lambda x: jnp.where(x > 9, -largest, x), lambda x: x, X) == [0]
 
 
 def test_results_of_other_shapes_are_told() -> None:
