@@ -250,15 +250,14 @@ def _of_exp(f: Callable[[Field, Residues], Residues], factor: int) -> Rule:
 
     def rule(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
         of_p, of_q = model.fields
-        p, q = x.residues
+        _, q = x.residues
         if q is not None:
             exponent = of_q.mul(of_q.mul(q, of_q.number(factor)), model.log_of_e)
             power = of_p.power(np.full(q.shape, GENERATOR, np.uint64), exponent)
         else:
-            assert p is not None
-            scaled = Number((of_p.mul(p, of_p.number(factor)), None), x.real)
-            power, _ = model.random_function("exp", scaled)
-            assert power is not None
+            base, _ = model.random_function("exp", x)
+            assert base is not None
+            power = of_p.power(base, factor)
         return [(f(of_p, power), None)]
 
     return rule

@@ -44,6 +44,10 @@ _OF_PYTHON = {
 _DETACHING = (torch.ops.aten.detach.default, torch.ops.aten._local_scalar_dense.default)
 
 
+# Memory with no numbers yet: NaN, which is seen if somebody reads it.
+_UNWRITTEN = (torch.ops.aten.empty.memory_format, torch.ops.aten.empty_permuted.default)
+
+
 def is_known(name: str) -> bool:
     """Return whether there is a JAX function for an operator's name, such as "aten::std.correction"."""
     return _plain(name) in aten.OPERATORS
@@ -191,6 +195,8 @@ class _Graph:
         if not node.target._schema.returns:
             return None  # an assertion about shapes or dtypes
         self._check_shape(node)
+        if node.target in _UNWRITTEN and _is_inexact(node.meta.get("val")):
+            return jnp.full(node.meta["val"].shape, jnp.nan, self._dtype(node.meta["val"].dtype))
         if node.target is torch.ops.aten.lift_fresh_copy.default:  # of a constant, in a graph of make_fx
             return args[0]
         if node.target in _DETACHING:
