@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -27,7 +27,7 @@ class Input:
         convention: the reason why the oracle's choice at a kink is binding for its gradient; by default it is not.
 
     Raises:
-        TypeError: the name is not text.
+        TypeError: the name is not text, or another part is of a wrong kind.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Input:
     convention: str | None = None
 
     def __post_init__(self) -> None:
-        _check_name(self)
+        _check(self)
 
 
 @dataclass(frozen=True)
@@ -51,20 +51,37 @@ class Output:
         convention: the reason why the oracle's choice at a kink is binding for its tangent; by default it is not.
 
     Raises:
-        TypeError: the name is not text.
+        TypeError: the name is not text, or another part is of a wrong kind.
     """
 
     name: str
     convention: str | None = None
 
     def __post_init__(self) -> None:
-        _check_name(self)
+        _check(self)
 
 
-def _check_name(record: Input | Output) -> None:
+def _check(record: Input | Output) -> None:
     kind = type(record).__name__
     if not isinstance(record.name, str):
         raise TypeError(f'{kind}: name must be text, such as {kind}("x"), got {record.name!r}')
+    for part in NAMED:
+        if not isinstance(value := getattr(record, part, False), bool):
+            raise TypeError(f"{kind} {record.name}: {part} must be True or False, got {value!r}")
+    if record.convention is not None and (not isinstance(record.convention, str) or not record.convention):
+        raise TypeError(f"{kind} {record.name}: convention must be the reason, as text, got {record.convention!r}")
+
+
+def _check_fields(spec: Any) -> None:
+    """Check that the fields that records are added to are dictionaries, and sequences of names."""
+    for field, kind in (
+        *((field, Mapping) for field in BY_NAME.values()),
+        *((field, Collection) for field in NAMED.values()),
+    ):
+        value = getattr(spec, field)
+        if isinstance(value, str) or not isinstance(value, kind):
+            wanted = "a dictionary" if kind is Mapping else "a sequence of names"
+            raise TypeError(f"OpSpec {spec.name}: {field} must be {wanted}, got {value!r}")
 
 
 def names_in(records: Iterable[str | Input | Output]) -> tuple[str, ...]:
@@ -85,6 +102,7 @@ def without_records(spec: Any) -> dict[str, Any]:
             continue
         records = [x for x in given if isinstance(x, kind)]
         if records:
+            _check_fields(spec)
             changed[field] = tuple(x.name if isinstance(x, kind) else x for x in given)  # others are told of later
             _spread(spec, records, changed)
     return changed

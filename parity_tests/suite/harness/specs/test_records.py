@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -103,6 +104,36 @@ def test_a_name_is_text(record: type) -> None:
         TypeError, match=f'{record.__name__}: name must be text, such as {record.__name__}\\("x"\\), got 1'
     ):
         record(1)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: Input("x", constant="yes"), "Input x: constant must be True or False, got 'yes'"),
+        (lambda: Input("x", optional=1), "Input x: optional must be True or False, got 1"),
+        (lambda: Output("y", convention=""), "Output y: convention must be the reason, as text, got ''"),
+    ],
+    ids=["a word", "a number", "no reason"],
+)
+def test_parts_of_a_wrong_kind_are_told(make: Callable, text: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        make()
+    assert str(raised.value) == text
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"constants": "mask"}, "OpSpec mul: constants must be a sequence of names, got 'mask'"),
+        ({"optional": 5}, "OpSpec mul: optional must be a sequence of names, got 5"),
+        ({"domains": ["real"]}, "OpSpec mul: domains must be a dictionary, got ['real']"),
+    ],
+    ids=["a word", "a number", "a list"],
+)
+def test_fields_of_a_wrong_kind_are_told_beside_a_record(fields: dict, text: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        OpSpec("mul", lambda x, w: x * w, "(n),(n)->(n)", input_names=[Input("x", "positive"), "w"], **fields)
+    assert str(raised.value) == text
 
 
 def test_they_are_judged_by() -> None:
