@@ -14,20 +14,13 @@ from parity_tests.harness.extended.registry import rules
 from parity_tests.harness.language.calls import CONTROL_FLOW, called
 from parity_tests.harness.language.interpret import Domain, interpret
 from parity_tests.harness.language.jaxprs import subprograms
+from parity_tests.harness.language.moves import places
 from parity_tests.harness.language.steps import Step
 from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.rounding import analysis
-from parity_tests.harness.rounding.registry import Kind, has
+from parity_tests.harness.rounding.registry import moves
 
 FAMILIES = (arithmetic, elementary, sums, *analysis.FAMILIES)  # imported for their records
-
-# Operands of integers say where to; beside them, these move the numbers as what is of the kind MOVES does.
-_BY_INDICES = frozenset({"gather", "dynamic_slice", "dynamic_update_slice", "scatter"})
-
-
-def _moves(name: str) -> bool:
-    """True if a primitive only moves the numbers of its floating-point operands."""
-    return name in _BY_INDICES or has(name, Kind.MOVES | Kind.MOVES_UNFOLLOWED)
 
 
 class NoExtendedRule(NotImplementedError):
@@ -73,7 +66,7 @@ def _is_known(eqn: core.JaxprEqn) -> bool:
     if any(jnp.issubdtype(dtype, jnp.complexfloating) for dtype in every):
         return False
     real = any(jnp.issubdtype(_aval(x).dtype, jnp.inexact) for x in eqn.invars)
-    return not real or eqn.primitive.name in rules() or _moves(eqn.primitive.name)
+    return not real or eqn.primitive.name in rules() or moves(eqn.primitive.name)
 
 
 def work(program: core.ClosedJaxpr | core.Jaxpr) -> int:
@@ -145,7 +138,7 @@ def _applied(mp: Any, eqn: core.JaxprEqn, x: list[np.ndarray]) -> Any:
         y = evaluated(eqn, *x)
         many = eqn.primitive.multiple_results
         return [numbers_of(mp, np.asarray(a)) for a in y] if many else numbers_of(mp, np.asarray(y))
-    if _moves(name):
+    if moves(name):
         return _moved(mp, eqn, x)
     if name not in rules():
         raise NoExtendedRule(name)
@@ -154,19 +147,14 @@ def _applied(mp: Any, eqn: core.JaxprEqn, x: list[np.ndarray]) -> Any:
 
 def _moved(mp: Any, eqn: core.JaxprEqn, x: list[np.ndarray]) -> Any:
     """The result of what moves numbers: it is applied to their places, which then say where each comes from."""
-    every, operands = [], []
-    for a in x:
-        if a.dtype == object:
-            operands.append(len(every) + np.arange(a.size, dtype=float).reshape(a.shape))
-            every += a.ravel().tolist()
-        else:
-            operands.append(a)
+    moved = [a.dtype == object for a in x]
+    every = [number for a, is_moved in zip(x, moved, strict=True) if is_moved for number in a.ravel()]
 
-    def taken(places: np.ndarray) -> np.ndarray:
-        y = np.empty(np.shape(places), object)
-        for i, place in np.ndenumerate(places):  # NaN is what `gather` has outside of the array
+    def taken(at: np.ndarray) -> np.ndarray:
+        y = np.empty(at.shape, object)
+        for i, place in np.ndenumerate(at):  # NaN is what `gather` has outside of the array
             y[i] = mp.nan if np.isnan(place) else every[int(place)]
         return y
 
-    y = evaluated(eqn, *operands)
-    return [taken(a) for a in y] if eqn.primitive.multiple_results else taken(np.asarray(y))
+    results = [*map(taken, places(eqn, x, moved))]
+    return results if eqn.primitive.multiple_results else results[0]

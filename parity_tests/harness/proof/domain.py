@@ -18,7 +18,8 @@ from parity_tests.harness.language.steps import Step
 from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.proof.fields import Residues
 from parity_tests.harness.proof.numbers import Model, Number, Operand, Unmodelled
-from parity_tests.harness.proof.rules import HAVE_LIMITS, chosen, moves, rule_of
+from parity_tests.harness.proof.rules import HAVE_LIMITS, chosen, rule_of
+from parity_tests.harness.rounding.registry import moves
 
 
 class Fields(Domain[Operand, Step]):

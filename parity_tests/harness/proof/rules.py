@@ -25,16 +25,10 @@ FAMILIES = analysis.FAMILIES  # imported for their records
 _MOST = 2**21  # terms of a sum: with limbs of 16 bits it is exact in float64
 
 
-def moves(name: str) -> bool:
-    """Return whether a primitive only moves the numbers of its floating-point operands."""
-    return name in _BY_INDICES or has(name, Kind.MOVES | Kind.MOVES_UNFOLLOWED)
-
-
 # Functions that have a finite limit at an infinity.
 HAVE_LIMITS = frozenset(
     {"div", "exp", "expm1", "logistic", "tanh", "erf", "erfc", "rsqrt", "integer_pow", "pow", "atan"}
 )
-_BY_INDICES = frozenset({"gather", "dynamic_slice", "dynamic_update_slice", "scatter"})
 
 
 def chosen(which: np.ndarray, cases: Sequence[Operand], real: np.ndarray) -> Number:

@@ -212,6 +212,15 @@ def has(name: str, kinds: Kind) -> bool:
     return name in _RECORDS and _RECORDS[name].is_any(kinds)
 
 
+# Operands of integers say where to; beside them, these move the numbers as what is of the kind MOVES does.
+_BY_INDICES = frozenset({"gather", "dynamic_slice", "dynamic_update_slice", "scatter"})
+
+
+def moves(name: str) -> bool:
+    """Return whether a primitive only moves the numbers of its floating-point operands, in whatever number system."""
+    return name in _BY_INDICES or has(name, Kind.MOVES | Kind.MOVES_UNFOLLOWED)
+
+
 def records() -> Mapping[str, Primitive]:
     """All records by name. They are complete once `rounding.analysis` is imported, which imports every family."""
     return MappingProxyType(_RECORDS)

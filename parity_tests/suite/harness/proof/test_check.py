@@ -10,25 +10,7 @@ import torch
 
 from parity_tests import OpSpec
 from parity_tests.harness.findings import Verdict
-from parity_tests.suite.harness._ops import judged
-
-SQUARE = OpSpec("square", lambda x: x * x, "(n)->(n)")
-
-
-def function(forward: Callable, backward: Callable) -> Callable:
-    """A Function of one tensor, whose backward gets it and the cotangent."""
-
-    class Made(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return forward(x)
-
-        @staticmethod
-        def backward(ctx, y_bar):
-            return backward(*ctx.saved_tensors, y_bar)
-
-    return Made.apply
+from parity_tests.suite.harness._ops import SQUARE, judged, unary_function
 
 
 def complex_zero(x):
@@ -38,9 +20,9 @@ def complex_zero(x):
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (function(lambda x: 7 * x + complex_zero(x), lambda x, g: 2 * x * g), "forward cannot be told"),
-        (function(lambda x: x * 0 + torch.inf, lambda x, g: 2 * x * g), "forward cannot be told"),
-        (function(lambda x: x * x, lambda x, g: 2 * x * g + complex_zero(g)), "vjp cannot be told"),
+        (unary_function(lambda x: 7 * x + complex_zero(x), lambda x, g: 2 * x * g), "forward cannot be told"),
+        (unary_function(lambda x: x * 0 + torch.inf, lambda x, g: 2 * x * g), "forward cannot be told"),
+        (unary_function(lambda x: x * x, lambda x, g: 2 * x * g + complex_zero(g)), "vjp cannot be told"),
         (lambda x: x * x if x.sum() > 0 else x * x * 1.0, "forward is refused: PyTorch's tracer gives up"),
     ],
     ids=["the values", "infinite values", "the gradient", "a branch on data"],
@@ -52,7 +34,7 @@ def test_what_is_not_read_is_not_proved(call: Callable, reason: str) -> None:
 
 
 def test_a_map_that_the_candidate_refuses_is_told() -> None:
-    row = judged(function(lambda x: x * x, lambda x, g: 2 * x * g), SQUARE, "proof")
+    row = judged(unary_function(lambda x: x * x, lambda x, g: 2 * x * g), SQUARE, "proof")
     assert row.verdict is Verdict.PROVED
     assert any(line.startswith("jvp is refused: ") for line in row.proofs)
 
