@@ -145,7 +145,7 @@ def _of_candidate(trial: Trial, name: str, args: Sequence[np.ndarray]) -> Closed
 
 CHECK = Check(
     "proof",
-    "a formula that is not the oracle's, by however little: a term of 1e-12, an entry, a constant of another digit",
+    "a formula that is not the oracle's, by however little: a term of 1e-40, a factor of 1 - 2^-60",
     ("vjp",),
     _run,
     generic=True,

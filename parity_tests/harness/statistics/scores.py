@@ -291,7 +291,8 @@ def _chance_of_signs(x: np.ndarray) -> float:
 
     positive, negative = int((x > 0).sum()), int((x < 0).sum())
     most, count = max(positive, negative), positive + negative
-    return min(0.0, float(np.log(special.betainc(most, count - most + 1, 0.5))) + np.log(2)) if count else 0.0
+    with np.errstate(divide="ignore"):  # 2^-1075 and less is 0
+        return min(0.0, float(np.log(special.betainc(most, count - most + 1, 0.5))) + np.log(2)) if count else 0.0
 
 
 def _self_normalized(x: np.ndarray, s: np.ndarray, allowed: float = 0.0) -> float:

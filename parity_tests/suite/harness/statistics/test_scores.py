@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from parity_tests.harness.numbers.formats import PRECISIONS
-from parity_tests.harness.statistics.scores import RUNS, SIGN, Errors, Score, directions, scores, strangers
+from parity_tests.harness.statistics.scores import (
+    RUNS,
+    SIGN,
+    Errors,
+    Score,
+    _chance_of_signs,
+    directions,
+    scores,
+    strangers,
+)
 
 P = PRECISIONS["bfloat16"]
 SHAPES = [(64, 48), (3, 8, 40), (300,), (7,), ()]
@@ -178,3 +187,9 @@ def test_a_number_that_each_row_rounds_has_no_sign_of_its_own():
         found = scores(Errors.of(error, runs, P.spacing(s)), {}, P, 0)
         worst = max(worst, *(score.value for score in found if score.term == SIGN))
     assert worst < 1
+
+
+@pytest.mark.parametrize(("count", "chance"), [(1, 0.0), (100, -99 * np.log(2)), (1100, -np.inf)])
+def test_the_chance_of_one_sign(count, chance):
+    """Of more signs than float64 has a probability for, too, without a word of NumPy's."""
+    assert _chance_of_signs(-np.ones(count)) == pytest.approx(chance)
