@@ -1,13 +1,15 @@
 """proof: the candidate's program is the oracle's formula, entry by entry and without rounding, at one shape.
 
-Both programs are run at random points of finite fields, see `harness.proof`. A difference accuses only: two programs
-may be the same by a rule that the fields do not know. It is told, and other checks judge by numbers.
+Both programs are run in hundreds of digits and at random points of finite fields, see `harness.proof`. A difference is
+told, and accuses only: other checks judge by numbers. So does this one first, since PyTorch's trace of a candidate is
+not the candidate: memory that NumPy or another thread has written to is in none.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +20,9 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import first_line
-from parity_tests.harness.findings import NotApplicable, Proof
+from parity_tests.harness.findings import Comparison, Finding, NotApplicable, Proof
 from parity_tests.harness.numbers.formats import FLOAT64
+from parity_tests.harness.proof.constants import Constant
 from parity_tests.harness.proof.numbers import Unmodelled
 from parity_tests.harness.proof.proof import POINTS, Sameness, sameness
 from parity_tests.harness.specs.exported import CannotConvert
@@ -27,17 +30,34 @@ from parity_tests.harness.specs.graph_in_jax import traced
 from parity_tests.harness.trial.trial import Trial
 
 _FIRST_ORDER = ("forward", "vjp", "jvp")  # without which nothing is proved
+_EXAMPLES = 2
 _MAPS = (*_FIRST_ORDER, "vjp_of_vjp", "jvp_of_vjp")
 
 
-def _run(trial: Trial) -> Iterator[Proof]:
+def _run(trial: Trial) -> Iterator[Finding]:
     _check_applies(trial)
-    compared = [*_compared(trial)]
+    wrong, compared = [*_wrong(trial)], list[_Compared]()
+    if not wrong:
+        compared = [*_compared(trial)]
+    yield from wrong
     first_order = [each for each in compared if each.name in _FIRST_ORDER]
     unknown = next((each for each in first_order if isinstance(each.found, str) and not each.refused), None)
     if unknown is not None and not any(each.differs for each in compared):
         raise NotApplicable(f"{unknown.name} {unknown.found}")
     yield from _told(trial, compared)
+
+
+def _wrong(trial: Trial) -> Iterator[Finding]:
+    """The candidate's own results that its program could not make right: what is proved is of what it computes."""
+    for name, example in itertools.product(_MAPS, range(_EXAMPLES)):
+        args = trial.arguments(name, example)
+        try:
+            results = trial.evaluate(name, args)
+        except Refused:
+            continue  # which is told of its program
+        for f in trial.compare(name, args, results, f"example {example}"):
+            if not f.holds:
+                yield replace(f, call=(name, args)) if isinstance(f, Comparison) else f
 
 
 def _check_applies(trial: Trial) -> None:
@@ -67,49 +87,63 @@ class _Compared:
 def _compared(trial: Trial) -> Iterator[_Compared]:
     """Each map, up to the first one that differs: those above it differ for the same reason."""
     for name in _MAPS:
-        args = trial.arguments(name)
-        try:
-            programs = _of_oracle(trial, name, args), _of_candidate(trial, name, args)
-            found = sameness(*programs, args, trial.sample.seed)
-        except Refused as error:
-            yield _Compared(name, f"is refused: {first_line(error)}", refused=name not in ("forward", "vjp"))
-            continue
-        except (Unmodelled, CannotConvert) as error:
-            yield _Compared(name, f"cannot be told: {first_line(error)}")
-            continue
-        yield _Compared(name, found)
-        if not found.proved:
+        each = _Compared(name, *_sameness(trial, name))
+        yield each
+        if each.differs:
             return
 
 
+def _sameness(trial: Trial, name: str) -> tuple[Sameness | str, bool]:
+    """The difference between a map's programs, at both examples; or why there is none, and whether it is refused."""
+    constants: dict[float, Constant] = {}
+    try:
+        for example in range(_EXAMPLES):
+            args = trial.arguments(name, example)
+            found = sameness(_of_oracle(trial, name, args), _of_candidate(trial, name, args), args, trial.sample.seed)
+            constants |= found.read_as
+            if not found.proved:
+                break
+    except Refused as error:
+        return f"is refused: {first_line(error)}", name not in ("forward", "vjp")
+    except (Unmodelled, CannotConvert) as error:
+        return f"cannot be told: {first_line(error)}", False
+    return replace(found, read_as=constants), False
+
+
 def _told(trial: Trial, compared: Sequence[_Compared]) -> Iterator[Proof]:
-    sizes = ", ".join(f"{axis} = {size}" for axis, size in trial.sample.sizes.items())
-    where = f"at {sizes}" if sizes else "at the given shapes"
     proved = [each for each in compared if isinstance(each.found, Sameness) and each.found.proved]
     if proved:
         constants = {x: c for each in proved if isinstance(each.found, Sameness) for x, c in each.found.read_as.items()}
         read = "".join(f"; {x!r} is taken for {constant}" for x, constant in sorted(constants.items()))
         text = (
-            f"the oracle's formula {where}, on the branches of the sample: the programs agree at {POINTS} random "
-            f"points of finite fields{read}; rounding is judged by the other checks"
+            f"the oracle's formula {_where(trial)}: the programs agree at random points of {POINTS} finite "
+            f"fields{read}; rounding is judged by the other checks"
         )
         yield Proof(", ".join(each.name for each in proved), f"proved to be {text}", True)
     for each in compared:
         if each.differs and isinstance(each.found, Sameness):
-            yield Proof(each.name, _difference(trial, each.name, each.found, where), False)
+            yield Proof(each.name, _difference(trial, each.name, each.found), False)
         elif isinstance(each.found, str):
             yield Proof(each.name, each.found, None)
 
 
-def _difference(trial: Trial, name: str, found: Sameness, where: str) -> str:
+def _where(trial: Trial) -> str:
+    """Say at which sizes, branches, integers and inputs."""
+    sizes = ", ".join(f"{axis} = {size}" for axis, size in trial.sample.sizes.items())
+    where = f"at {sizes or 'the given shapes'}, on the branches of {_EXAMPLES} samples"
+    where += " and at their integers" if any(not d.differentiable for d in trial.oracle.spec.drawn_from) else ""
+    return where + (", with every optional input" if trial.oracle.spec.optional else "")
+
+
+def _difference(trial: Trial, name: str, found: Sameness) -> str:
     entries = [
         f"{int(differs.sum())} of {differs.size} entries of {slot.label}"
         for slot, differs in zip(trial.oracle.map(name).results, found.differs, strict=True)
         if differs.any()
     ]
     return (
-        f"differs {where} from the oracle's formula in {' and '.join(entries)}, at random points of finite fields: it "
-        "is another formula, or the same by a rule that the fields do not know; the other checks judge it by numbers"
+        f"differs {_where(trial)} from the oracle's formula in {' and '.join(entries)}: in 300 digits, which float64 "
+        "may not show; the other checks judge it by numbers"
     )
 
 

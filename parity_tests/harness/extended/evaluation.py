@@ -104,11 +104,16 @@ def evaluate(mp: Any, program: core.ClosedJaxpr, args: Sequence[np.ndarray], con
     """
     given = [numbers_of(mp, x) for x in args]
     with np.errstate(all="ignore"):
-        return interpret(program, given, _Extended(mp, constant or (lambda x: x)))
+        return interpret(program, given, Extended(mp, constant or (lambda x: x)))
 
 
-class _Extended(Domain[np.ndarray, Step]):
-    """Numbers of an mpmath context, in arrays of objects; integers and booleans as NumPy has them."""
+class Extended(Domain[np.ndarray, Step]):
+    """Numbers of an mpmath context, in arrays of objects; integers and booleans as NumPy has them.
+
+    Args:
+        mp: the context.
+        constant: what is to be made of the arrays of constants first.
+    """
 
     def __init__(self, mp: Any, constant: Callable[[np.ndarray], np.ndarray]) -> None:
         self._mp, self._constant = mp, constant

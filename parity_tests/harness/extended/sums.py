@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from parity_tests.harness.extended.registry import as_array, primitive
+from parity_tests.harness.language.values.convolutions import convolved
 from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.language.values.products import contracted
 
@@ -94,3 +95,16 @@ def _scattered_sum(mp, eqn, x, indices, updates):
         for place in np.argwhere(np.asarray(evaluated(eqn, none, indices, alone))):
             y[tuple(place)] = y[tuple(place)] + update
     return y
+
+
+@primitive("conv_general_dilated")
+def _convolution(mp, eqn, x, w):
+    return as_array(convolved(x, w, **eqn.params))
+
+
+@primitive("sort")
+def _sorted(mp, eqn, *x):
+    if eqn.params["num_keys"] != 1:
+        raise NotImplementedError("a sort by several keys in extended precision")
+    order = np.argsort(x[0], eqn.params["dimension"], kind="stable")
+    return [np.take_along_axis(a, order, eqn.params["dimension"]) for a in x]

@@ -1,8 +1,4 @@
-"""Finite fields as a domain of `language.interpret`.
-
-Comparisons, and with them branches, maxima, masks and orders, are those of a run at ordinary numbers: what is proved
-holds on the branches of the run.
-"""
+"""Finite fields as a domain of `language.interpret`: what is proved holds on the branches of a run."""
 
 from __future__ import annotations
 
@@ -15,22 +11,25 @@ from jax.extend import core
 from parity_tests.harness.language.interpret import Domain
 from parity_tests.harness.language.moves import places
 from parity_tests.harness.language.steps import Step
-from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.proof.fields import Residues
-from parity_tests.harness.proof.numbers import Model, Number, Operand, Unmodelled
+from parity_tests.harness.proof.numbers import Model, Number, Operand, Unmodelled, is_finite
 from parity_tests.harness.proof.rules import HAVE_LIMITS, chosen, rule_of
+from parity_tests.harness.proof.run import Run
 from parity_tests.harness.rounding.registry import moves
+
+_INTEGERS_OF_THE_RUN = frozenset({"sign", "floor", "ceil", "round"})
 
 
 class Fields(Domain[Operand, Step]):
-    """The domain of a model's numbers; integers and booleans are NumPy's."""
+    """The domain of a model's numbers, along a run of the same program; integers and booleans are NumPy's."""
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def __init__(self, model: Model, run: Run) -> None:
+        self._model, self._run, self._steps = model, run, iter(run.steps_taken)
 
     def constant(self, x: Any) -> Operand:
         """The numbers that floats stand for."""
-        return self.model.constant(x)
+        x = np.asarray(x)
+        return self._model.constants(x, self._run.constant(x)) if x.dtype.kind == "f" else x
 
     def apply(self, step: Step, operands: list[Operand]) -> Sequence[Operand]:
         """The results of an equation.
@@ -39,22 +38,24 @@ class Fields(Domain[Operand, Step]):
             Unmodelled: there is no rule for it.
             NoInverse: it divides by zero, or takes the root of what is no square, at this point.
         """
-        eqn, name = step.eqn, step.name
-        y = evaluated(eqn, *(x.real if isinstance(x, Number) else x for x in operands))
-        results = [np.asarray(a) for a in (y if step.many else [y])]
-        if not any(isinstance(x, Number) for x in operands) or all(a.dtype.kind in "iub" for a in results):
-            return [self.constant(a) for a in results]
-        if any(a.dtype.kind == "c" for a in results):
-            raise Unmodelled("complex numbers")
-        if any(a.dtype.kind not in "iub" and a.dtype != np.float64 for a in results):
-            raise Unmodelled("numbers that are not float64")
+        eqn, name, results = step.eqn, step.name, next(self._steps)
+        known = name in _INTEGERS_OF_THE_RUN or not any(isinstance(x, Number) for x in operands)
+        if known or all(a.dtype != object for a in results):
+            return [self._known(a) if a.dtype == object else a for a in results]
         if moves(name):
             return self._moved(eqn, operands, results)
-        pairs = zip(rule_of(name)(self.model, eqn, *operands), results, strict=True)
-        made = [Number(pair, real) if real.dtype.kind == "f" else real for pair, real in pairs]
+        pairs = zip(rule_of(name)(self._model, eqn, *operands), results, strict=True)
+        made = [Number(pair, real) if real.dtype == object else real for pair, real in pairs]
         if any(isinstance(y, Number) and y.residues[0] is None and y.residues[1] is None for y in made):
             raise Unmodelled(f"{name} of a root and a logarithm")
         return [self._at_infinity(operands, y) for y in made] if name in HAVE_LIMITS else made
+
+    def _known(self, real: np.ndarray) -> Number:
+        """Numbers of the run that are floats, as integers are."""
+        x = real.astype(float)
+        if any(a != b and a == a for a, b in zip(real.ravel(), x.ravel(), strict=True)):
+            raise Unmodelled("integers that no float64 is")
+        return self._model.constants(x, real)
 
     def _at_infinity(self, operands: Sequence[Operand], y: Operand) -> Operand:
         """The limit is a number of the run: exp(-∞) is 0."""
@@ -62,10 +63,11 @@ class Fields(Domain[Operand, Step]):
         beyond = np.zeros(y.real.shape, bool)
         for x in operands:
             if isinstance(x, Number) and x.real.shape == y.real.shape:
-                beyond |= ~np.isfinite(x.real)
-        if not (beyond & np.isfinite(y.real)).any():
+                beyond |= ~is_finite(x.real)
+        if not (beyond & is_finite(y.real)).any():
             return y
-        return chosen(beyond, [y, self.constant(np.where(beyond, y.real, 0))], y.real)
+        limit = np.where(beyond, y.real, 0)
+        return chosen(beyond, [y, self._known(limit)], y.real)
 
     def _moved(self, eqn: core.JaxprEqn, operands: list[Operand], reals: list[np.ndarray]) -> list[Operand]:
         moved = [isinstance(x, Number) for x in operands]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-# Primes p = 2 q + 1 with q prime: the squares modulo p have the order q, and 4 generates them; p and q are 3 modulo 4,
-# so that each square has one root that is a square; and 2, 3, 5 and 7 are squares modulo both.
-PRIMES = (2147471759, 2147441519, 2147372639, 2147365919, 2147364239, 2147335679, 2147256719, 2147204639)
 GENERATOR = 4
 Residues = np.ndarray
 _BABY_STEPS = 2**18
@@ -115,7 +113,36 @@ class Field:
         return rng.integers(1, self.p, shape, np.uint64)
 
 
-@functools.cache
+def primes(rng: np.random.Generator) -> Iterator[int]:
+    """Random primes p = 2 q + 1 below 2^31 with q prime.
+
+    The squares modulo p have the order q, and 4 generates them; p and q are 3 modulo 4, so that each square has one
+    root that is a square; and 2, 3, 5 and 7 are squares modulo both.
+    """
+    while True:
+        p = 16 * int(rng.integers(2**26 + 2**25, 2**27)) - 1
+        if all(_is_square(n, modulus) for modulus in (p, p // 2) for n in (2, 3, 5, 7)) and all(
+            map(_is_prime, (p // 2, p))
+        ):
+            yield p
+
+
+def _is_square(n: int, p: int) -> bool:
+    return pow(n, (p - 1) // 2, p) == 1
+
+
+def _is_prime(n: int) -> bool:
+    """Miller's test, which these bases decide below 3.2e9."""
+    odd, twos = n - 1, 0
+    while odd % 2 == 0:
+        odd, twos = odd // 2, twos + 1
+    return all(
+        (x := pow(base, odd, n)) in (1, n - 1) or any((x := x * x % n) == n - 1 for _ in range(twos - 1))
+        for base in (2, 3, 5, 7)
+    )
+
+
+@functools.lru_cache(maxsize=8)
 def _baby_steps(p: int) -> tuple[np.ndarray, np.ndarray]:
     """The powers of the generator in ascending order, and their exponents."""
     powers = Field(p).power(Field(p).number(GENERATOR), np.arange(_BABY_STEPS, dtype=np.uint64))

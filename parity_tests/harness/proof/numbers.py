@@ -1,7 +1,7 @@
 """Numbers of a finite field.
 
-A number is an integer that nobody knows, by its residues modulo p and q = (p - 1) / 2, beside the float64 that it is in
-a run at ordinary numbers: comparisons are those of the run.
+A number is an integer that nobody knows, by its residues modulo p and q = (p - 1) / 2, beside the number that it is in
+a run: see `run`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Number:
 
     Attributes:
         residues: modulo p, and modulo q; None where a number has none: a root modulo q, a logarithm modulo p.
-        real: the float64 of the run.
+        real: the numbers of the run, an array of objects.
     """
 
     residues: Pair
@@ -53,7 +53,7 @@ class Model:
 
     Args:
         p: the prime.
-        seed: of the random root of π, and of random functions.
+        rng: of the random root of π, of e, and of random functions.
         signed: False if log(-x) may be log(x), so that every number has one; see `Field.log`.
 
     Attributes:
@@ -62,33 +62,27 @@ class Model:
         log_of_e: the random logarithm, modulo q, of the number that stands for e, by the field's generator.
     """
 
-    def __init__(self, p: int, seed: int, signed: bool = True) -> None:
+    def __init__(self, p: int, rng: np.random.Generator, signed: bool = True) -> None:
         self.fields, self.signed = (Field(p), Field((p - 1) // 2)), signed
         self.read_as: dict[float, Constant] = {}
-        rng = np.random.default_rng((p, seed))
         self._root_of_pi = int(rng.integers(2, p))
         self.log_of_e = self.fields[1].random(rng, ())
         self._salt = rng.integers(0, 2**63, dtype=np.uint64)
 
     def random(self, rng: np.random.Generator, real: np.ndarray) -> Number:
-        """A random number for each float of a run."""
+        """A random number for each one of a run."""
         p, q = (field.random(rng, np.shape(real)) for field in self.fields)
-        return Number((p, q), np.asarray(real, np.float64))
+        return Number((p, q), real)
 
-    def constant(self, x: Any) -> Operand:
+    def constants(self, x: np.ndarray, real: np.ndarray) -> Number:
         """The numbers that floats stand for; see `constants`. An infinity is none, and has residues of 0."""
-        x = np.asarray(x)
-        if x.dtype.kind != "f":
-            if x.dtype.kind == "c":
-                raise Unmodelled("complex numbers")
-            return x
         unique, places = np.unique(x, return_inverse=True)
         every = [self._residues(float(value)) for value in unique]
 
         def array(residues: list[int | None]) -> Residues | None:
             return None if None in residues else np.array(residues, np.uint64)[places].reshape(x.shape)
 
-        return Number((array([p for p, _ in every]), array([q for _, q in every])), x.astype(np.float64))
+        return Number((array([p for p, _ in every]), array([q for _, q in every])), real)
 
     def _residues(self, x: float) -> tuple[int | None, int | None]:
         if not np.isfinite(x):
@@ -131,3 +125,8 @@ def _scrambled(x: np.ndarray) -> np.ndarray:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
+
+
+def is_finite(x: np.ndarray) -> np.ndarray:
+    """Which entries of an array of numbers are finite."""
+    return np.frompyfunc(lambda a: a - a == 0, 1, 1)(x).astype(bool)

@@ -1,11 +1,11 @@
-"""Whether two programs compute the same, at one shape: by their results at random points of several fields."""
+"""Whether two programs compute the same, at one shape: in a run, and at random points of several fields."""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from jax.extend import core
@@ -13,21 +13,22 @@ from jax.extend import core
 from parity_tests.harness.language.interpret import interpret
 from parity_tests.harness.proof.constants import Constant
 from parity_tests.harness.proof.domain import Fields
-from parity_tests.harness.proof.fields import PRIMES, NoInverse
-from parity_tests.harness.proof.numbers import Model, Number, Operand, Unmodelled
+from parity_tests.harness.proof.fields import NoInverse, primes
+from parity_tests.harness.proof.numbers import Model, Number, Operand, Unmodelled, is_finite
+from parity_tests.harness.proof.run import Run, context, differences
 
-POINTS = 3  # primes, each with a point of its own
-_NEAR = 2.0**-16  # far above what rounding makes of a formula, far below another sign or branch
+POINTS = 3  # fields, each with a point of its own
+_FIELDS = 8  # of which some may not have the roots of the constants
 _TRIES = 200  # points at which a root may not exist, of each field
 
 
 @dataclass(frozen=True)
 class Sameness:
-    """The difference between two programs, by their results at random points.
+    """The difference between two programs.
 
     Attributes:
-        differs: for each result, where it differs at one of the points.
-        read_as: constants that were taken for fractions times roots of 2 and π, and these.
+        differs: for each result, where the numbers of the run differ.
+        read_as: constants that were taken for fractions times roots, and these.
     """
 
     differs: Sequence[np.ndarray]
@@ -35,70 +36,75 @@ class Sameness:
 
     @property
     def proved(self) -> bool:
-        """True if no entry differs."""
+        """True if no entry differs, in the run and in the fields."""
         return not any(x.any() for x in self.differs)
 
 
-def sameness(one: core.ClosedJaxpr, other: core.ClosedJaxpr, reals: Sequence[np.ndarray], seed: int = 0) -> Sameness:
-    """Compare two programs with the same arguments, whose branches are those of a run at these numbers.
+def sameness(one: core.ClosedJaxpr, other: core.ClosedJaxpr, args: Sequence[np.ndarray], seed: int = 0) -> Sameness:
+    """Compare two programs: the numbers of a run at these arguments, then at random points of fields on its branches.
 
-    Two programs of sums, products, quotients and the functions of `numbers`, that are not the same, agree at all points
-    with a probability of at most (degree / 2^31)^3, the degree being that of their difference.
+    Two programs of sums, products, quotients and the functions of `rules` that are not the same agree at all points
+    with a probability of at most (degree / 2^30)^3, the degree being that of their difference. A root or logarithm has
+    no sign in a field, and has one in the run. Fields and points follow from the programs: none can know them.
 
     Raises:
-        Unmodelled: an operation has no counterpart in a field, or a result is not finite in the run.
+        Unmodelled: an operation has no counterpart in a field, a result is not finite in the run, or the numbers of the
+            run agree and those of the fields do not.
     """
     shapes = [[tuple(x.shape) for x in program.out_avals] for program in (one, other)]
     if shapes[0] != shapes[1]:
         raise Unmodelled(f"results of other shapes: {shapes[0]} and {shapes[1]}")
-    points = itertools.islice(filter(None, (_at_a_point(one, other, reals, p, seed) for p in PRIMES)), POINTS)
-    found = [*points]
+    mp = context()
+    runs = [Run(mp, program, args) for program in (one, other)]
+    if not all(is_finite(y).all() for run in runs for y in run.results if y.dtype == object):
+        raise Unmodelled("an infinity or NaN among the results")
+    differs = differences(mp, *runs)
+    if any(x.any() for x in differs):
+        return Sameness(differs, {})
+    rng = np.random.default_rng([*_digest(one, other), seed])
+    read_as: dict[float, Constant] = {}
+    points = filter(None, (_at_a_point((one, other), runs, p, rng) for p in itertools.islice(primes(rng), _FIELDS)))
+    found = [*itertools.islice(points, POINTS)]
     if len(found) < POINTS:
         raise Unmodelled(f"roots or logarithms: at none of {_TRIES} points of a field all of them exist")
-    differs = [np.logical_or.reduce([*at_points]) for at_points in zip(*(each.differs for each in found), strict=True)]
-    if any(each.far for each in found) and not any(x.any() for x in differs):
-        raise Unmodelled("the numbers of the run differ though the residues agree, as of a root with another sign")
-    return Sameness(differs, {x: constant for each in found for x, constant in each.read_as.items()})
+    for model, results in found:
+        if any(not _are_the_same(*pair) for pair in zip(*results, strict=True)):
+            raise Unmodelled("it agrees to 300 digits at the sample, by a rule that the fields do not know")
+        read_as |= model.read_as
+    return Sameness(differs, read_as)
 
 
-class _Point(NamedTuple):
-    """Where the residues of the results differ at a point, and whether the numbers of the run are far apart."""
-
-    differs: Sequence[np.ndarray]
-    far: bool
-    read_as: dict[float, Constant]
+def _digest(*programs: core.ClosedJaxpr) -> Iterator[int]:
+    """Numbers that follow from the programs with their constants."""
+    digest = hashlib.sha256()
+    for program in programs:
+        digest.update(str(program.jaxpr).encode())
+        for x in program.consts:
+            digest.update(np.asarray(x).tobytes())
+    return iter(digest.digest())
 
 
 def _at_a_point(
-    one: core.ClosedJaxpr, other: core.ClosedJaxpr, reals: Sequence[np.ndarray], p: int, seed: int
-) -> _Point | None:
+    programs: Sequence[core.ClosedJaxpr], runs: Sequence[Run], p: int, rng: np.random.Generator
+) -> tuple[Model, list[list[Operand]]] | None:
+    """The results of programs at the first point at which all roots exist; None if there is none."""
     for attempt in range(_TRIES):
         # If not all numbers under a logarithm are squares at many points, there may be too many.
-        model, rng = Model(p, seed, signed=attempt < _TRIES // 2), np.random.default_rng((p, seed, attempt))
-        args: list[Operand] = [model.random(rng, x) if x.dtype.kind == "f" else x for x in reals]
+        model = Model(p, rng, signed=attempt < _TRIES // 2)
+        args: list[Operand] = [model.random(rng, x) if x.dtype == object else x for x in runs[0].args]
         try:
             with np.errstate(all="ignore"):
-                results = [interpret(program, args, Fields(model)) for program in (one, other)]
+                pairs = zip(programs, runs, strict=True)
+                return model, [interpret(program, args, Fields(model, run)) for program, run in pairs]
         except NoInverse:
             continue
-        pairs = [*zip(*results, strict=True)]
-        return _Point([_difference(*pair) for pair in pairs], any(_are_far(*pair) for pair in pairs), model.read_as)
     return None
 
 
-def _difference(x: Operand, y: Operand) -> np.ndarray:
+def _are_the_same(x: Operand, y: Operand) -> bool:
     if not isinstance(x, Number) or not isinstance(y, Number):
-        return np.asarray(x != y)
-    if not (np.isfinite(x.real) & np.isfinite(y.real)).all():
-        raise Unmodelled("an infinity or NaN among the results")
+        return True  # of integers, which the run has
     for one, other in zip(x.residues, y.residues, strict=True):
         if one is not None and other is not None:
-            return one != other
+            return np.array_equal(one, other)
     raise Unmodelled("a root beside a logarithm")
-
-
-def _are_far(x: Operand, y: Operand) -> bool:
-    if not isinstance(x, Number) or not isinstance(y, Number):
-        return False
-    a, b = x.real, y.real
-    return bool((np.abs(a - b) > _NEAR * max(np.abs(a).max(initial=0), np.abs(b).max(initial=0))).any())

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import jax.numpy as jnp
 import pytest
 import torch
+import torch.nn.functional as F
 
-from parity_tests import OpSpec
+from parity_tests import Input, OpSpec, integer
 from parity_tests.harness.findings import Verdict
 from parity_tests.suite.harness._ops import SQUARE, judged, unary_function
 
@@ -20,17 +22,77 @@ def complex_zero(x):
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (unary_function(lambda x: 7 * x + complex_zero(x), lambda x, g: 2 * x * g), "forward cannot be told"),
-        (unary_function(lambda x: x * 0 + torch.inf, lambda x, g: 2 * x * g), "forward cannot be told"),
+        (unary_function(lambda x: x * x + complex_zero(x), lambda x, g: 2 * x * g), "forward cannot be told"),
+        (lambda x: x * x + torch.nan_to_num(torch.empty_like(x)) * 0, "forward cannot be told"),
         (unary_function(lambda x: x * x, lambda x, g: 2 * x * g + complex_zero(g)), "vjp cannot be told"),
         (lambda x: x * x if x.sum() > 0 else x * x * 1.0, "forward is refused: PyTorch's tracer gives up"),
     ],
-    ids=["the values", "infinite values", "the gradient", "a branch on data"],
+    ids=["the values", "memory that nobody has written", "the gradient", "a branch on data"],
 )
 def test_what_is_not_read_is_not_proved(call: Callable, reason: str) -> None:
     row = judged(call, SQUARE, "proof")
     assert row.verdict is Verdict.SKIPPED, row
     assert row.reason.startswith(reason)
+
+
+def of_data(x):
+    y = x * x
+    y.data = 2 * y.detach()
+    return y
+
+
+def by_numpy(x):
+    y = x * x
+    y.detach().numpy()[...] *= 2
+    return y
+
+
+def three_times(x, g):
+    g = 2 * x * g
+    g.detach().numpy()[...] *= 3
+    return g
+
+
+def by_a_thread(x):
+    y = x * x
+    thread = threading.Thread(target=lambda: y.detach().mul_(2))
+    thread.start()
+    thread.join()
+    return y
+
+
+def of_another_buffer(x, g):
+    return torch.ops.aten.log_sigmoid_backward(g, x, torch.zeros_like(x))
+
+
+LOG_SIGMOID = OpSpec("log_sigmoid", lambda x: -jnp.log1p(jnp.exp(-x)), "(n)->(n)")
+
+
+@pytest.mark.parametrize(
+    ("call", "spec"),
+    [
+        pytest.param(unary_function(lambda x: 7 * x, lambda x, g: 2 * x * g), SQUARE, id="another forward"),
+        pytest.param(of_data, SQUARE, id="by .data"),
+        pytest.param(by_numpy, SQUARE, id="by NumPy"),
+        pytest.param(unary_function(lambda x: x * x, three_times), SQUARE, id="a gradient by NumPy"),
+        pytest.param(by_a_thread, SQUARE, id="by a thread"),
+        pytest.param(
+            unary_function(F.logsigmoid, of_another_buffer), LOG_SIGMOID, id="a buffer that JAX does not read"
+        ),
+    ],
+)
+def test_what_no_trace_shows_is_a_mismatch(call: Callable, spec: OpSpec) -> None:
+    row = judged(call, spec, "proof")
+    assert row.verdict is Verdict.MISMATCH
+    assert row.failure is not None
+
+
+def test_the_row_says_at_which_integers_and_inputs() -> None:
+    names = [Input("x"), Input("i", integer(1, 3)), Input("b", optional=True)]
+    spec = OpSpec("f", lambda x, i, b=None: x * i if b is None else x * i + b, "(n),(n),(n)->(n)", input_names=names)
+    row = judged(lambda x, i, b=None: x * i if b is None else x * i + b, spec, "proof")
+    assert row.verdict is Verdict.PROVED
+    assert "of 2 samples and at their integers, with every optional input: the programs agree" in row.proofs[0]
 
 
 def test_a_map_that_the_candidate_refuses_is_told() -> None:

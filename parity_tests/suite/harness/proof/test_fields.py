@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
-from parity_tests.harness.proof.fields import GENERATOR, PRIMES, Field, NoInverse
+from parity_tests.harness.proof.fields import GENERATOR, Field, NoInverse, primes
 
 RNG = np.random.default_rng(0)
+PRIMES = [*itertools.islice(primes(RNG), 4)]
 
 
 def is_prime(n: int) -> bool:
     return n > 1 and all(n % k for k in range(2, math.isqrt(n) + 1))
 
 
-@pytest.mark.parametrize("p", PRIMES)
+@pytest.mark.parametrize("p", PRIMES, ids=range(4))
 def test_the_primes_are_what_is_said_of_them(p: int) -> None:
     q = (p - 1) // 2
-    assert p < 2**31
+    assert 2**30 < p < 2**31
     assert is_prime(p)
     assert is_prime(q)
     assert pow(GENERATOR, q, p) == 1
@@ -35,7 +37,7 @@ def numbers(field: Field, *shape: int) -> np.ndarray:
     return x
 
 
-@pytest.mark.parametrize("p", [PRIMES[0], (PRIMES[0] - 1) // 2])
+@pytest.mark.parametrize("p", [PRIMES[0], (PRIMES[0] - 1) // 2], ids=["p", "q"])
 def test_arithmetic_is_that_of_integers(p: int) -> None:
     field = Field(p)
     x, y = numbers(field, 5, 7), numbers(field, 5, 7)
@@ -78,3 +80,8 @@ def test_what_has_none_is_refused() -> None:
     ):
         with pytest.raises(NoInverse):
             refused()
+
+
+def test_primes_are_others_each_time() -> None:
+    found = [{*itertools.islice(primes(np.random.default_rng(seed)), 3)} for seed in range(3)]
+    assert len(set.union(*found)) == 9

@@ -1,0 +1,118 @@
+"""A run of a program at ordinary numbers, in so many digits that no branch of it is one of rounding.
+
+It decides comparisons, and with them branches, maxima, masks and orders; and it shows the signs of roots and
+logarithms, which fields do not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jax.extend import core
+from mpmath.ctx_mp import MPContext
+
+from parity_tests.harness.exceptions.errors import first_line
+from parity_tests.harness.extended.evaluation import Extended, NoExtendedRule, numbers_of
+from parity_tests.harness.language.interpret import interpret
+from parity_tests.harness.language.steps import Step
+from parity_tests.harness.proof.constants import recognized
+from parity_tests.harness.proof.numbers import Unmodelled
+
+BITS = 2048
+# Far more than rounding in so many bits makes of a formula, far less than another sign or branch makes of one whose
+# numbers are all float64's: of an entry beside the largest of its result, and beside the largest number of the run.
+_OF_A_RESULT, _OF_A_RUN = -1000, -1600
+
+
+def context() -> MPContext:
+    """Return an mpmath context of so many bits."""
+    mp = MPContext()
+    mp.prec = BITS
+    return mp
+
+
+def exact(mp: Any, x: np.ndarray) -> np.ndarray:
+    """Floats as the numbers that they stand for; see `constants`."""
+    y = np.empty(x.shape, object)
+    for place, value in np.ndenumerate(x):
+        y[place] = mp.mpf(value) if not np.isfinite(value) else _number(mp, float(value))
+    return y
+
+
+def _number(mp: Any, x: float) -> Any:
+    found = recognized(x)
+    number = mp.mpf(found.rational.numerator) / found.rational.denominator
+    for _ in range(found.order.bit_length() - 1):
+        number = mp.sqrt(number)
+    number *= mp.sqrt(mp.pi) ** found.pis
+    return -number if found.negative else number
+
+
+class Run(Extended):
+    """One run of one program.
+
+    Attributes:
+        args: its arguments.
+        steps_taken: the results of each equation, in the order in which they were computed.
+        largest: the largest finite number among them.
+        results: those of the program.
+    """
+
+    def __init__(self, mp: Any, program: core.ClosedJaxpr, args: Sequence[np.ndarray]) -> None:
+        """Run a program at these arguments, floats exactly as they are.
+
+        Raises:
+            Unmodelled: an operation has no rule in extended precision, is of complex numbers or of another dtype than
+                float64, or compares what is no number.
+        """
+        super().__init__(mp, lambda x: exact(mp, x))
+        self.steps_taken: list[list[np.ndarray]] = []
+        self.largest = mp.zero
+        self.args = [numbers_of(mp, x) for x in args]
+        with np.errstate(all="ignore"):
+            self.results = interpret(program, self.args, self)
+
+    def apply(self, step: Step, operands: list[np.ndarray]) -> Sequence[np.ndarray]:
+        """The results of an equation, which are kept."""
+        for atom in (*step.eqn.invars, *step.eqn.outvars):
+            _check_dtype(getattr(atom.aval, "dtype", None))
+        try:
+            results = [np.asarray(y) for y in super().apply(step, operands)]
+        except NoExtendedRule as error:
+            raise Unmodelled(f"the JAX primitive {error.primitive!r}") from error
+        except (TypeError, ValueError, ArithmeticError) as error:  # of mpmath, as of a Bessel function of an infinity
+            raise Unmodelled(f"the JAX primitive {step.name!r} of such numbers ({first_line(error)})") from error
+        if all(y.dtype != object for y in results) and any(x.dtype == object and (x != x).any() for x in operands):
+            raise Unmodelled(f"{step.name} of NaN")
+        for y in results:
+            if y.dtype == object and y.size:
+                self.largest = max(self.largest, _largest(y))
+        self.steps_taken.append(results)
+        return results
+
+
+def _check_dtype(dtype: Any) -> None:
+    kind = getattr(dtype, "kind", "V")
+    if kind == "c":
+        raise Unmodelled("complex numbers")
+    if kind not in "iub" and dtype != np.float64:
+        raise Unmodelled("numbers that are not float64")
+
+
+def _largest(x: np.ndarray) -> Any:
+    return max((abs(a) for a in x.ravel() if a - a == 0), default=0)
+
+
+def differences(mp: Any, one: Run, other: Run) -> list[np.ndarray]:
+    """Return where each result of two runs differs by more than rounding."""
+    least = mp.ldexp(max(one.largest, other.largest), _OF_A_RUN)
+
+    def differs(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        if x.dtype != object or y.dtype != object:
+            return np.asarray(x != y)
+        allowed = max(mp.ldexp(max(_largest(x), _largest(y)), _OF_A_RESULT), least)
+        return np.asarray(np.frompyfunc(lambda a, b: not abs(a - b) <= allowed, 2, 1)(x, y), bool)
+
+    return [differs(x, y) for x, y in zip(one.results, other.results, strict=True)]
