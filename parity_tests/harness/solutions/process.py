@@ -26,6 +26,7 @@ from parity_tests.harness.solutions.guest.launch import descendants
 from parity_tests.harness.solutions.guest.wire import Channel, Ended, Limits, TooLate, WireError
 from parity_tests.harness.solutions.numbers import Numbers
 from parity_tests.harness.solutions.protection import LAUNCH, START, configuration, protection
+from parity_tests.harness.solutions.results import Results, tensor_of
 
 MOST_ENDS = (
     8  # of a solution's processes, each of which costs the start of another, after which it is not called any more
@@ -95,6 +96,7 @@ class SolutionProcess:
         generation: of the process that runs: a call of an earlier one cannot be differentiated any more.
         training: whether a module is called in the mode of training.
         numbers: of the tensors that were sent.
+        results: the tensors of its answers.
     """
 
     solved: Solved
@@ -103,6 +105,7 @@ class SolutionProcess:
     generation: int = 0
     training: bool = True
     numbers: Numbers = field(default_factory=Numbers)
+    results: Results = field(default_factory=Results)
     _ends: int = 0
     _running: subprocess.Popen | None = None
     _channel: Channel | None = None
@@ -133,7 +136,12 @@ class SolutionProcess:
                 raise NoAnswer("its process has ended between the forward and the backward")
             self._started()
             asked = self._sent(header, buffers, self.solved.seconds)
-        return self._received(asked)
+        answer, received = self._received(asked)
+        try:
+            self.results.overwrite(answer.get("overwritten", []), received)
+        except Exception as error:  # whatever an answer that is none may raise
+            raise self.refuted(str(error)) from None
+        return answer, received
 
     def start(self) -> None:
         """Start the process, and load the solution, unless that is done; raises what `ask` does."""
@@ -168,6 +176,7 @@ class SolutionProcess:
         self._running, self._channel = _starter.submit(self._start).result()
         self.generation += 1
         self.released.clear()
+        self.results.clear()
         solved = self.solved
         reachable = not (protection().namespaces and solved.reference in solved.hidden)
         file = os.path.realpath(solved.reference) if solved.reference is not None and reachable else None
@@ -237,7 +246,8 @@ class SolutionProcess:
         self._number += 1
         released, self.released[:] = [n for generation, n in self.released if generation == self.generation], []
         main = threading.current_thread() is threading.main_thread()
-        facts = {"n": self._number, "release": released, "thread": 0 if main else threading.get_ident()}
+        facts = {"n": self._number, "release": released, "gone": self.results.gone()}
+        facts |= {"thread": 0 if main else threading.get_ident()}
         step = not main and sys.getprofile() is not None  # as the threads do that are to meet
         total = _ROOM + _TIMES * sum(map(len, buffers))
         asked = _Asked(self._channel, self._number, self.generation, total, seconds, time.monotonic() + seconds)
@@ -349,24 +359,6 @@ def _parameters(answer: Mapping[str, Any], buffers: Sequence[bytearray]) -> dict
             raise ValueError("a parameter's name")
         found[name] = tensor_of(dtype, shape, buffer)
     return found
-
-
-def tensor_of(dtype: Any, shape: Any, buffer: bytes | bytearray) -> Any:
-    """Return the tensor that an answer describes.
-
-    Raises:
-        ValueError: there is no such dtype or shape, or the bytes are not as many as it has.
-    """
-    if type(dtype) is not str or dtype not in values.DTYPES:
-        raise ValueError("no dtype")
-    if type(shape) is not list or len(shape) > 64 or not all(type(n) is int and 0 <= n < 2**40 for n in shape):
-        raise ValueError("no shape")
-    count = values.DTYPES[dtype].itemsize
-    for n in shape:
-        count *= n
-    if count != len(buffer):
-        raise ValueError(f"{len(buffer):,} bytes for a shape of {count:,}")
-    return values.tensor_from(buffer, values.DTYPES[dtype], shape)
 
 
 def _no_tensor(x: object) -> int:

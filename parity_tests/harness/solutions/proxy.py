@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,7 +16,8 @@ from torch.utils._pytree import tree_leaves
 from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused
 from parity_tests.harness.solutions.guest import values
-from parity_tests.harness.solutions.process import SolutionProcess, tensor_of
+from parity_tests.harness.solutions.process import SolutionProcess
+from parity_tests.harness.solutions.results import list_of, size_of, tensor_of, write
 
 FIRST_ORDER = "a solution in a process of its own is judged to first order only; --no-isolate judges it in this process"
 
@@ -87,7 +87,6 @@ class _Call:
     ambient: Mapping[str, Any]
     tree: Any = None
     handle: tuple[int, int] = (0, 0)  # of the process, and of the call
-    outputs: Sequence[weakref.ref] = field(default_factory=tuple)
 
     @property
     def process(self) -> SolutionProcess:
@@ -109,9 +108,10 @@ class _Call:
         header, buffers = answer
         inputs = self.packed.tensors
         _write(header["written"], buffers, inputs)
-        outputs = [self._output(one, buffers) for one in _list(header["outputs"])]
+        outputs = [self._output(one, buffers) for one in list_of(header["outputs"])]
         self.tree = header["tree"]
         values.from_data(self.tree, outputs)
+        self.process.results.keep(self.handle[1], outputs)
         fixed = [y for y, one in zip(outputs, header["outputs"], strict=True) if one["requires_grad"] is not True]
         return outputs, fixed
 
@@ -121,8 +121,8 @@ class _Call:
         if alias is None:
             return y
         place, strides, offset, conj, neg = alias
-        storage, strides = self.packed.storages[_size(place)], tuple(map(_size, _list(strides)))
-        last = _size(offset) + sum((n - 1) * stride for n, stride in zip(y.shape, strides, strict=True))
+        storage, strides = self.packed.storages[size_of(place)], tuple(map(size_of, list_of(strides)))
+        last = size_of(offset) + sum((n - 1) * stride for n, stride in zip(y.shape, strides, strict=True))
         if y.numel() and (last + 1) * y.itemsize > storage.nbytes():
             raise ValueError("a view beyond its memory")
         view = torch.empty(0, dtype=y.dtype, device=storage.device)
@@ -142,19 +142,20 @@ class _Call:
         header, buffers = answer
         inputs = self.packed.tensors
         try:
-            _write(header["written"], buffers, [*inputs, *(y() for y in self.outputs), *packed.tensors])
-            gradients = [None if one is None else self._result(one, buffers) for one in _list(header["gradients"])]
+            _write(header["written"], buffers, [*inputs, *packed.tensors])
+            gradients = [None if one is None else self._result(one, buffers) for one in list_of(header["gradients"])]
             if len(gradients) != len(inputs):
                 raise ValueError(f"{len(gradients)} gradients for {len(inputs)} tensors")
         except Exception as error:  # whatever an answer that is none may raise
             raise self.process.refuted(str(error)) from None
+        self.process.results.keep(header["n"], [g for g in gradients if g is not None])
         for x, gradient in zip(inputs, gradients, strict=True):
             if gradient is not None and (gradient.shape != x.shape or gradient.dtype != x.dtype):
                 raise BadOutput(f"returned a gradient {tuple(gradient.shape)} of {gradient.dtype} for {tuple(x.shape)}")
         return gradients
 
     def _result(self, one: Any, buffers: Sequence[bytearray]) -> torch.Tensor:
-        y = tensor_of(one["dtype"], one["shape"], buffers[_size(one["buffer"])])
+        y = tensor_of(one["dtype"], one["shape"], buffers[size_of(one["buffer"])])
         device = one["device"]
         if device not in {"cpu", *(x.device.type for x in self.packed.tensors)}:
             raise ValueError("a device where no input is")
@@ -186,7 +187,6 @@ class _Remote(torch.autograd.Function):
         ctx.mark_non_differentiable(*fixed)
         ctx.handle = _Handle(call)
         ctx.save_for_backward(torch.empty(0))  # so that a second backward is refused as ever
-        call.outputs = [weakref.ref(y) for y in outputs]
         return tuple(outputs)
 
     @staticmethod
@@ -234,23 +234,8 @@ def _reject_strange(answer: Answer) -> None:
         raise BadOutput(f"returned {strange}, where a tensor, or a tuple of tensors, is expected")
 
 
-def _write(written: Any, buffers: Sequence[bytearray], tensors: Sequence[torch.Tensor | None]) -> None:
-    """Write to the tensors to which the other process has written; None for one that nobody holds any more."""
-    with torch.no_grad():
-        for one in _list(written):
-            place, buffer = map(_size, _list(one))
-            x = tensors[place]
-            if x is not None:
-                x.detach().copy_(tensor_of(values.name_of(x.dtype), list(x.shape), buffers[buffer]))
-
-
-def _size(n: Any) -> int:
-    if type(n) is not int or not 0 <= n < 2**48:
-        raise ValueError("no number of things")
-    return n
-
-
-def _list(found: Any) -> list[Any]:
-    if type(found) is not list:
-        raise ValueError("no list")
-    return found
+def _write(written: Any, buffers: Sequence[bytearray], tensors: Sequence[torch.Tensor]) -> None:
+    """Write to the tensors to which the other process has written."""
+    for one in list_of(written):
+        place, buffer = map(size_of, list_of(one))
+        write(tensors[place], buffers[buffer])

@@ -47,7 +47,7 @@ class Record:
 
     arguments: Unpacked
     outputs: Sequence[torch.Tensor]
-    kept: _Kept
+    kept: _Kept  # the arguments
 
 
 class _Kept:
@@ -87,6 +87,8 @@ class Server:
     def __init__(self) -> None:
         self._loaded: Loaded | None = None
         self._records: dict[int, Record] = {}
+        self._results: dict[int, _Kept] = {}  # outputs and gradients that the other side still has
+        self._comparing = threading.Lock()
         self._watch = Watch(None, None)
         self._threads: dict[int, ThreadPoolExecutor] = {}
         self._in_step = InStep()
@@ -100,6 +102,8 @@ class Server:
         """
         for handle in header.get("release", ()):
             self._records.pop(handle, None)
+        for number in header.get("gone", ()):
+            self._results.pop(number, None)
         do: Mapping[str, Callable[[Header, Sequence[bytearray]], Answer]] = {
             "begin": self._begin,
             "load": self._load,
@@ -111,10 +115,11 @@ class Server:
         def answered() -> Answer:
             try:
                 if not header["step"]:
-                    return do[header["do"]](header, buffers)
+                    return self._and_results(header["n"], *do[header["do"]](header, buffers))
                 self._in_step.join(_MEETING, _MEETING_SECONDS)
                 with self._in_step.running():
-                    return do[header["do"]](header, buffers)
+                    answer = do[header["do"]](header, buffers)
+                return self._and_results(header["n"], *answer)
             except Strange as strange:
                 return {"strange": str(strange)[:300]}, []
             except BaseException as error:  # sys.exit(), too
@@ -127,6 +132,13 @@ class Server:
         if thread not in self._threads:
             self._threads[thread] = ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(1,))
         self._threads[thread].submit(lambda: send(answered()))
+
+    def _and_results(self, number: int, answer: dict[str, Any], sent: list[bytes]) -> Answer:
+        """An answer with those results of other requests, by request and place, to which was written."""
+        with self._comparing:
+            others = [(n, kept) for n, kept in self._results.items() if n != number]
+            found = [[n, *one] for n, kept in others for one in kept.written(0, sent)]
+        return answer | {"overwritten": found}, sent
 
     def _begin(self, header: Header, _: object) -> Answer:
         torch.set_num_threads(1)
@@ -165,9 +177,9 @@ class Server:
             own, sent = [s._cdata for s in arguments.storages], list[bytes]()
             written = kept.written(0, sent)
             outputs = [_output(y, own, sent) for y in found.tensors]
+            self._results[header["n"]] = _Kept(found.tensors)
             if any(y.requires_grad for y in found.tensors):
-                everything = [*arguments.tensors, *found.tensors]
-                self._records[header["n"]] = Record(arguments, found.tensors, _Kept(everything))
+                self._records[header["n"]] = Record(arguments, found.tensors, _Kept(arguments.tensors))
         return {"tree": tree, "outputs": outputs, "written": written}, sent
 
     def _backward(self, header: Header, buffers: Sequence[bytearray]) -> Answer:
@@ -181,6 +193,7 @@ class Server:
             sent = list[bytes]()
             written = record.kept.written(0, sent) + kept.written(len(record.kept), sent)
             found: list[Any] = [None if g is None else _result(_plain(g), sent) for g in gradients]
+            self._results[header["n"]] = _Kept([g for g in gradients if g is not None])
         if not header["keep"]:
             self._records.pop(header["handle"], None)
         return {"gradients": found, "written": written}, sent
@@ -188,8 +201,8 @@ class Server:
     def _unpacked(self, header: Header, buffers: Sequence[bytearray]) -> Unpacked:
         found = self._memory.unpacked(header, buffers)
         if found.rewritten:  # by the other side, and not by the solution
-            for record in [*self._records.values()]:
-                record.kept.refresh()
+            for kept in [*(record.kept for record in self._records.values()), *self._results.values()]:
+                kept.refresh()
         return found
 
     def _facts(self, header: Header, _: object) -> Answer:

@@ -51,6 +51,22 @@ def imported(x):
     return told(*(name in sys.modules for name in ("torch", "jax", "parity_tests", "gradparity")))
 
 
+class InOneMemory(torch.autograd.Function):
+    buffers = {"forward": torch.empty(3), "backward": torch.empty(3)}
+
+    @staticmethod
+    def forward(ctx, x):
+        return InOneMemory.buffers["forward"].data.copy_(2 * x)
+
+    @staticmethod
+    def backward(ctx, y_bar):
+        return InOneMemory.buffers["backward"].data.copy_(2 * y_bar)
+
+
+def in_one_memory(x):
+    return InOneMemory.apply(x)
+
+
 class Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, y):

@@ -133,6 +133,8 @@ _LIES = {
     "a strange device": _answer({}, {"device": "nowhere"}),
     "written": _answer({}, None, [[9, 0]]),
     "written badly": _answer({}, None, [[0, 0]]),
+    "overwritten": _answer({}) | {"overwritten": 7},
+    "overwritten badly": _answer({}) | {"overwritten": [["1", 0, 0]]},
     "a name": {"n": "N", "error": {"type": "a b", "message": 7, "kind": [], "place": {}}},
 }
 

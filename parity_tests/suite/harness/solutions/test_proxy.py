@@ -94,6 +94,22 @@ def test_the_same_tensor_and_the_same_memory_are_the_same_there(call: Callable) 
     assert _told(call("places", x.clone()))[0] != memory
 
 
+def test_a_result_that_is_overwritten_by_a_later_call(call: Callable) -> None:
+    """One memory for the results of all calls is seen here as it is in one process."""
+    x = X.clone().requires_grad_()
+    first = call("in_one_memory", x)
+    assert first.tolist() == (2 * X).tolist()
+    slope = torch.autograd.grad(first, x, X)[0]
+    assert slope.tolist() == (2 * X).tolist()
+    kept = slope.clone()
+    call("itself", X)
+    assert torch.equal(slope, kept)
+    second = call("in_one_memory", 2 * x)
+    assert first.tolist() == second.tolist() == (4 * X).tolist()
+    torch.autograd.grad(second, x, 10 * X)
+    assert slope.tolist() == (20 * X).tolist()
+
+
 def test_a_graph_whose_inputs_were_written_to(solution: Solution) -> None:
     """Refused as in this process; what this side writes is no write of the solution's."""
     x, y = X.clone().requires_grad_(), X.clone()
