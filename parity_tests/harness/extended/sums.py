@@ -47,6 +47,13 @@ def _minimum(mp, eqn, x):
     return _folded(x, tuple(eqn.params["axes"]), min, mp.inf)
 
 
+@primitive("argmax", "argmin")
+def _place(mp, eqn, x):
+    (axis,) = eqn.params["axes"]
+    place = np.argmax if eqn.primitive.name == "argmax" else np.argmin
+    return as_array(place(x, axis)).astype(eqn.params["index_dtype"])
+
+
 def _cumulative(x: np.ndarray, eqn: Any, combine: Callable[[Any, Any], Any]) -> np.ndarray:
     axis, y = eqn.params["axis"], x.copy()
     order = range(x.shape[axis])

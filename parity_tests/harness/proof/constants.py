@@ -10,6 +10,7 @@ from typing import NamedTuple
 _DIGITS = 10  # of decimal numbers such as 0.044715 and 1e-5
 _LARGEST = 2.0**200  # of what is anything but itself
 _SMALL = 1000  # numerators and denominators
+_SHORT = 32  # bits of a number that was hardly rounded to float64: float32's, a sum of few powers of two
 
 
 class Constant(NamedTuple):
@@ -62,6 +63,13 @@ def recognized(x: float) -> Constant:
             if is_a_root and found.numerator <= _SMALL and abs(value - abs(x)) <= 2 * math.ulp(x):
                 return Constant(found, order, pis, x < 0)
     return Constant(fractions.Fraction(x))
+
+
+def may_be_rounded(x: float) -> bool:
+    """True of a float that stands for itself, in more digits than a short number has: another formula may round so."""
+    exact = fractions.Fraction(x)
+    odd = abs(exact.numerator) // (exact.numerator & -exact.numerator or 1)
+    return odd.bit_length() > _SHORT and recognized(x) == Constant(exact)
 
 
 def _is_square(x: fractions.Fraction) -> bool:

@@ -25,6 +25,7 @@ class Fields(Domain[Operand, Step]):
 
     def __init__(self, model: Model, run: Run) -> None:
         self._model, self._run, self._steps = model, run, iter(run.steps_taken)
+        self.count = 0  # of equations
 
     def constant(self, x: Any) -> Operand:
         """The numbers that floats stand for."""
@@ -39,6 +40,7 @@ class Fields(Domain[Operand, Step]):
             NoInverse: it divides by zero, or takes the root of what is no square, at this point.
         """
         eqn, name, results = step.eqn, step.name, next(self._steps)
+        self.count += 1
         known = name in _INTEGERS_OF_THE_RUN or not any(isinstance(x, Number) for x in operands)
         if known or all(a.dtype != object for a in results):
             return [self._known(a) if a.dtype == object else a for a in results]

@@ -14,7 +14,21 @@ _BABY_STEPS = 2**18
 
 
 class NoInverse(ArithmeticError):
-    """A number is zero in the field, or has no root or logarithm there: another point of the field may do."""
+    """Numbers are zero in the field, or have no root or logarithm there: another point of the field may do.
+
+    Attributes:
+        count: how many.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        super().__init__(f"{count} numbers have no inverse, root or logarithm")
+
+
+def _check(exist: Residues) -> None:
+    """Raise NoInverse for the entries of which this is false."""
+    if not np.all(exist):
+        raise NoInverse(int(np.sum(np.logical_not(exist))))
 
 
 @dataclass(frozen=True)
@@ -33,8 +47,7 @@ class Field:
         Raises:
             NoInverse: the denominator is a multiple of p.
         """
-        if denominator % self.p == 0:
-            raise NoInverse
+        _check(np.array(denominator % self.p))
         return np.array(numerator * pow(denominator, -1, self.p) % self.p, np.uint64)
 
     def add(self, x: Residues, y: Residues) -> Residues:
@@ -70,8 +83,7 @@ class Field:
         Raises:
             NoInverse: an entry is 0.
         """
-        if not np.all(x):
-            raise NoInverse
+        _check(x)
         return self.power(x, self.p - 2)
 
     def root(self, x: Residues) -> Residues:
@@ -81,8 +93,7 @@ class Field:
             NoInverse: an entry is no square.
         """
         root = self.power(x, (self.p + 1) // 4)
-        if not np.array_equal(self.mul(root, root), x):
-            raise NoInverse
+        _check(self.mul(root, root) == x)
         return root
 
     def log(self, x: Residues, signed: bool = True) -> Residues:
@@ -94,8 +105,7 @@ class Field:
             NoInverse: an entry is 0, or no square though signed.
         """
         is_square = self.power(x, (self.p - 1) // 2) == 1
-        if not np.all(is_square if signed else x):
-            raise NoInverse
+        _check(is_square if signed else x)
         x = np.where(is_square, x, self.p - x)
         steps, order = _baby_steps(self.p)
         found, left = np.full(x.shape, -1, np.int64), x

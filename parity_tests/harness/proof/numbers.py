@@ -74,6 +74,12 @@ class Model:
         p, q = (field.random(rng, np.shape(real)) for field in self.fields)
         return Number((p, q), real)
 
+    def changed(self, rng: np.random.Generator, x: Number, share: float) -> Number:
+        """The same numbers, but about so many of them others."""
+        new, old = self.random(rng, x.real), rng.random(x.real.shape) >= share
+        p, q = (np.where(old, one, other) for one, other in zip(x.residues, new.residues, strict=True))
+        return Number((p, q), x.real)
+
     def constants(self, x: np.ndarray, real: np.ndarray) -> Number:
         """The numbers that floats stand for; see `constants`. An infinity is none, and has residues of 0."""
         unique, places = np.unique(x, return_inverse=True)
@@ -92,7 +98,7 @@ class Model:
             self.read_as[x] = found
         p = _root(of_p, found)
         if p is None:
-            raise NoInverse
+            raise NoInverse(1)
         p = p * pow(self._root_of_pi, found.pis, of_p.p) % of_p.p
         return p, None if found.pis else _root(of_q, found)
 
@@ -129,4 +135,4 @@ def _scrambled(x: np.ndarray) -> np.ndarray:
 
 def is_finite(x: np.ndarray) -> np.ndarray:
     """Which entries of an array of numbers are finite."""
-    return np.frompyfunc(lambda a: a - a == 0, 1, 1)(x).astype(bool)
+    return np.asarray(np.frompyfunc(lambda a: a - a == 0, 1, 1)(x), bool)

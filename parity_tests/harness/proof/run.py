@@ -17,7 +17,7 @@ from parity_tests.harness.exceptions.errors import first_line
 from parity_tests.harness.extended.evaluation import Extended, NoExtendedRule, numbers_of
 from parity_tests.harness.language.interpret import interpret
 from parity_tests.harness.language.steps import Step
-from parity_tests.harness.proof.constants import recognized
+from parity_tests.harness.proof.constants import may_be_rounded, recognized
 from parity_tests.harness.proof.numbers import Unmodelled
 
 BITS = 2048
@@ -31,14 +31,6 @@ def context() -> MPContext:
     mp = MPContext()
     mp.prec = BITS
     return mp
-
-
-def exact(mp: Any, x: np.ndarray) -> np.ndarray:
-    """Floats as the numbers that they stand for; see `constants`."""
-    y = np.empty(x.shape, object)
-    for place, value in np.ndenumerate(x):
-        y[place] = mp.mpf(value) if not np.isfinite(value) else _number(mp, float(value))
-    return y
 
 
 def _number(mp: Any, x: float) -> Any:
@@ -55,6 +47,7 @@ class Run(Extended):
 
     Attributes:
         args: its arguments.
+        rounded: constants that may be rounded results of another formula.
         steps_taken: the results of each equation, in the order in which they were computed.
         largest: the largest finite number among them.
         results: those of the program.
@@ -67,17 +60,33 @@ class Run(Extended):
             Unmodelled: an operation has no rule in extended precision, is of complex numbers or of another dtype than
                 float64, or compares what is no number.
         """
-        super().__init__(mp, lambda x: exact(mp, x))
+        super().__init__(mp, self._exact)
+        for x in program.jaxpr.invars:
+            _check_dtype(x.aval)
+        self.rounded = set[float]()
         self.steps_taken: list[list[np.ndarray]] = []
         self.largest = mp.zero
         self.args = [numbers_of(mp, x) for x in args]
         with np.errstate(all="ignore"):
             self.results = interpret(program, self.args, self)
 
+    def constant(self, x: Any) -> np.ndarray:
+        """The numbers that floats stand for; see `constants`."""
+        x = np.asarray(x)
+        _check_dtype(x)
+        return super().constant(x)
+
+    def _exact(self, x: np.ndarray) -> np.ndarray:
+        y = np.empty(x.shape, object)
+        for place, value in np.ndenumerate(x):
+            y[place] = self._mp.mpf(value) if not np.isfinite(value) else _number(self._mp, float(value))
+        self.rounded |= {value for value in x.ravel().tolist() if np.isfinite(value) and may_be_rounded(value)}
+        return y
+
     def apply(self, step: Step, operands: list[np.ndarray]) -> Sequence[np.ndarray]:
         """The results of an equation, which are kept."""
         for atom in (*step.eqn.invars, *step.eqn.outvars):
-            _check_dtype(getattr(atom.aval, "dtype", None))
+            _check_dtype(atom.aval)
         try:
             results = [np.asarray(y) for y in super().apply(step, operands)]
         except NoExtendedRule as error:
@@ -93,7 +102,8 @@ class Run(Extended):
         return results
 
 
-def _check_dtype(dtype: Any) -> None:
+def _check_dtype(x: Any) -> None:
+    dtype = getattr(x, "dtype", None)
     kind = getattr(dtype, "kind", "V")
     if kind == "c":
         raise Unmodelled("complex numbers")
@@ -105,14 +115,14 @@ def _largest(x: np.ndarray) -> Any:
     return max((abs(a) for a in x.ravel() if a - a == 0), default=0)
 
 
-def differences(mp: Any, one: Run, other: Run) -> list[np.ndarray]:
-    """Return where each result of two runs differs by more than rounding."""
+def differences(mp: Any, one: Run, other: Run, of_a_result: int = _OF_A_RESULT) -> list[np.ndarray]:
+    """Return where each result of two runs differs by more than a power of two, beside the largest of this result."""
     least = mp.ldexp(max(one.largest, other.largest), _OF_A_RUN)
 
     def differs(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype != object or y.dtype != object:
             return np.asarray(x != y)
-        allowed = max(mp.ldexp(max(_largest(x), _largest(y)), _OF_A_RESULT), least)
+        allowed = max(mp.ldexp(max(_largest(x), _largest(y)), of_a_result), least)
         return np.asarray(np.frompyfunc(lambda a, b: not abs(a - b) <= allowed, 2, 1)(x, y), bool)
 
     return [differs(x, y) for x, y in zip(one.results, other.results, strict=True)]

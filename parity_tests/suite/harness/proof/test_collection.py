@@ -13,16 +13,16 @@ CASES = COLLECTION | MORE
 
 # Mistakes whose formula is the oracle's at the sample, which the check proves, and why other checks are needed.
 ROUNDED = {  # it is computed in other steps, or in fewer digits
-    "cumsum: 16_bit_accumulator", "linear: weight_gradient_in_16_bits", "log1mexp: cancelling_backward",
-    "log1mexp: plain", "log1mexp: plain_in_low_precision", "log_softmax: logarithm_of_softmax", "logsumexp: overflows",
-    "mean: 16_bit_accumulator", "mish: half_precision_inside", "quotient: squared_in_bfloat16",
-    "quotient: squared_in_float16", "quotient: squared_in_float32", "rms_norm_of_rows: gain_in_low_precision",
-    "softplus_wide: overflows", "tanh: one_minus_square_in_low_precision", "tanh: output_saved_as_16_bits",
-    "var: one_pass", "bump: divided_by_an_exponential",
+    "cumsum: 16_bit_accumulator", "log1mexp: cancelling_backward",
+    "log1mexp: plain", "log1mexp: plain_in_low_precision", "logsumexp: overflows",
+    "mean: 16_bit_accumulator", "quotient: squared_in_bfloat16",
+    "quotient: squared_in_float16", "quotient: squared_in_float32",
+    "softplus_wide: overflows",
+    "bump: divided_by_an_exponential",
 }  # fmt: skip
 ELSEWHERE = {  # it is wrong at other numbers, sizes or absent inputs
     "attention_head: bias_bar_averaged", "attention_head: bias_bar_of_one_row", "binarize: mask_without_its_ends",
-    "bump: nan_from_the_other_branch", "clamp: cotangent_clamped", "clip_by_norm: the_factor_is_detached",
+    "bump: nan_from_the_other_branch", "clip_by_norm: the_factor_is_detached",
     "gated_scores: k_bar_never_assigned_without_gate", "gated_scores: twice_without_gate",
     "head_sizes: one_size_for_all", "largest_of_twelve: all_of_the_largest",
     "mean_logit: a_mask_is_multiplied_by_zero", "normalize_held: projected_below_the_eps",
@@ -58,9 +58,9 @@ def test_a_mistake_is_proved_only_where_its_formula_is_right(case: Case, name: s
     assert found not in (Verdict.PASS, Verdict.ERROR)
 
 
-# Right versions that are not proved: their operations are not modelled, or, of one, its logarithms have no sign.
-NOT_TOLD: dict[str, Verdict] = dict.fromkeys(
-    (
+# Right versions whose operations are not modelled; of one a constant may be rounded.
+NOT_TOLD = frozenset(
+    {
         "batch_norm",
         "cholesky",
         "cumprod",
@@ -83,17 +83,16 @@ NOT_TOLD: dict[str, Verdict] = dict.fromkeys(
         "solve_triangular",
         "top_k_places",
         "weighted_signal",
-    ),
-    Verdict.SKIPPED,
-) | {"bce": Verdict.UNRESOLVED}
+    }
+)
 
 
 @rotating(5)
 @pytest.mark.parametrize("op", [pytest.param(op, marks=() if op in FAST else pytest.mark.slow) for op in CASES])
 def test_right_versions_are_proved(op: str) -> None:
-    assert verdict(CASES[op].right, CASES[op]) is NOT_TOLD.get(op, Verdict.PROVED)
+    assert verdict(CASES[op].right, CASES[op]) is (Verdict.SKIPPED if op in NOT_TOLD else Verdict.PROVED)
 
 
 def test_the_lists_name_mistakes() -> None:
     assert {f"{op}: {name}" for op, case in CASES.items() for name in case.mistakes} >= THE_SAME
-    assert NOT_TOLD.keys() <= CASES.keys()
+    assert CASES.keys() >= NOT_TOLD
