@@ -124,8 +124,8 @@ def view_of(x: torch.Tensor) -> tuple[list[int], int, bool, bool]:
 
 def bytes_of_tensor(x: torch.Tensor) -> bytes:
     """Return the numbers of a tensor one after the other, without what else its memory holds."""
-    plain = torch.empty(x.shape, dtype=x.dtype)
-    with torch.no_grad():
+    with torch.no_grad(), torch._C._DisableTorchDispatch():  # type: ignore[attr-defined]
+        plain = torch.empty(x.shape, dtype=x.dtype)
         _BASE.copy_(plain, _BASE.resolve_neg(_BASE.resolve_conj(_BASE.detach(x))))
     return bytes_of(plain.untyped_storage())[: plain.numel() * plain.itemsize]
 

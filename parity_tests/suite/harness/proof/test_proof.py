@@ -179,7 +179,7 @@ def test_what_is_not_modelled_is_not_proved(f: Callable, x: np.ndarray, reason: 
     [
         (lambda x: -jnp.sin(-x), jnp.sin),
         (jnp.abs, lambda x: jnp.sqrt(x * x)),
-        (jnp.atanh, lambda x: (jnp.log1p(x) - jnp.log1p(-x)) / 2),
+        pytest.param(jnp.atanh, lambda x: (jnp.log1p(x) - jnp.log1p(-x)) / 2, marks=pytest.mark.slow),
     ],
     ids=["an odd function", "a root without a sign", "another function"],
 )
