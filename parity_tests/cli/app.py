@@ -205,6 +205,7 @@ def formula(
     spec: Annotated[
         Path | None, typer.Option("--spec", help="Of one operator of a file: a case file with the spec to judge by.")
     ] = None,
+    proof: Annotated[bool, typer.Option("--proof", help="Of a file: prove them, too, in finite fields.")] = False,
 ) -> None:
     """Show PyTorch's derivative formulas of an operator; or judge the entries of a derivatives.yaml, uncompiled.
 
@@ -216,7 +217,10 @@ def formula(
     from torch_impl.derivatives import DerivativesFileError
 
     try:
-        code = judge_formulas(Path(name), op, spec) if name.endswith((".yaml", ".yml")) else show_formulas(name)
+        is_file = name.endswith((".yaml", ".yml"))
+        if not is_file and (op or spec or proof):
+            raise ValueError(f"--op, --spec and --proof are for a file of formulas, and {name!r} is no .yaml")
+        code = judge_formulas(Path(name), op, spec, proof) if is_file else show_formulas(name)
     except (CannotLoad, DerivativesFileError, LookupError, ValueError) as error:
         raise _unusable(error) from error
     raise typer.Exit(code)

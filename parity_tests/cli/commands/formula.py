@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
+from parity_tests.harness.findings import Verdict
 from parity_tests.harness.report.printable import PrintableConsole
 from torch_impl.derivatives import Entry, Formula, entries, lookup
 
@@ -56,13 +57,14 @@ def _table(entry: Entry) -> Table:
     return grid
 
 
-def judge_formulas(path: Path, op: str | None, spec: Path | None) -> int:
+def judge_formulas(path: Path, op: str | None, spec: Path | None, proof: bool = False) -> int:
     """Judge the entries of a derivatives.yaml, or one of them, by crosscheck; nothing is compiled.
 
     Args:
         path: the file.
         op: the operator, with its overload if it has one; None: every entry.
         spec: a case file with the `spec` that the entry is judged against, for one operator; None: `jax_ref.aten`.
+        proof: judge by the check `proof`, too.
 
     Returns:
         The exit code: 0 all agree, but for formulas that are PyTorch's own, 1 one disagrees, 2 one could not be judged.
@@ -82,11 +84,11 @@ def judge_formulas(path: Path, op: str | None, spec: Path | None) -> int:
     if not chosen:
         raise ValueError(f"{path}: has no entries with formulas; write one: - name: sin(Tensor self) -> Tensor")
     console = PrintableConsole()
-    codes = [_judge(entry, spec, console) for entry in chosen]
+    codes = [_judge(entry, spec, console, ("proof",) if proof else ()) for entry in chosen]
     return 1 if 1 in codes else max(codes)
 
 
-def _judge(entry: Entry, spec: Path | None, console: PrintableConsole) -> int:
+def _judge(entry: Entry, spec: Path | None, console: PrintableConsole, more: tuple[str, ...]) -> int:
     from parity_tests.harness.crosscheck import crosscheck
     from parity_tests.sweep.formula_baseline import Baseline
     from parity_tests.sweep.formula_cases import NoCase, checks_of
@@ -108,11 +110,14 @@ def _judge(entry: Entry, spec: Path | None, console: PrintableConsole) -> int:
         settled = 1 in codes.setdefault(kind, set()) or (kind in known and not (baseline and baseline.changed))
         if settled:  # the verdict is certain; what further samples tell costs seconds each
             continue
-        report = crosscheck({entry.name: case.call}, case.spec, checks=checks_of(entry), progress=False)
+        report = crosscheck({entry.name: case.call}, case.spec, checks=(*checks_of(entry), *more), progress=False)
         new = report if baseline is None else _without(report, baseline.own(report.rows))
         codes[kind].add(new.exit_code)
         if report.exit_code == 1 and new.exit_code != 1:
             known.add(kind)
+        for row in report.rows:
+            if row.verdict is Verdict.PROVED:
+                say(f"{entry.name}, at {case.where}: {'; '.join(row.proofs)}")
         wrong = _largest_errors(report.failed).keys()
         if report.exit_code == 2:
             reason = next((row.reason for row in report.failed if row.reason), "")

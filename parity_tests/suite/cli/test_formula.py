@@ -230,6 +230,20 @@ def test_a_changed_formula_that_is_as_wrong_as_pytorch_s_is_told_to_be(written):
 
 
 @pytest.mark.slow
+def test_a_formula_is_proved_on_request(written):
+    right = written(MENDED)
+    result = gradparity("formula", str(right), "--proof")
+    assert "expm1, at inputs that are made for it: forward, vjp, jvp, vjp_of_vjp, jvp_of_vjp proved" in result.output
+    assert (result.exit_code, "expm1 agrees with its reference" in result.output) == (0, True)
+    assert "finite fields" not in gradparity("formula", str(right)).output
+
+
+def test_options_of_a_file_are_refused_without_one():
+    result = gradparity("formula", "tanh", "--proof")
+    assert (result.exit_code, "are for a file of formulas, and 'tanh' is no .yaml" in result.output) == (2, True)
+
+
+@pytest.mark.slow
 def test_an_entry_is_judged_by_a_spec(written):
     spec = written(SPEC, "my_case.py")
     wrong = gradparity("formula", str(written(WRONG_SIGN)), "--op", "sin", "--spec", str(spec))

@@ -1,0 +1,151 @@
+"""Proves PyTorch's derivative formulas: `python -m benchmarks.proofs [OPERATOR ...]`.
+
+Each entry of the installed derivatives.yaml is judged by the check `proof` against the derivative of `jax_ref.aten`'s
+operator, in float64, at inputs that are made for it and at a sample of PyTorch's own. What came of an entry is written
+to `results/proofs.json` and `.md` when it has ended. Without OPERATOR those run that have no result with the installed
+versions, so a run that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import numpy as np
+import torch
+
+from benchmarks.campaign import RESULTS, Campaign, Stamped, stamp, table, versions
+from parity_tests.harness.crosscheck import crosscheck
+from parity_tests.harness.findings import Verdict
+from parity_tests.sweep.formula_cases import FormulaCase, NoCase, cases
+from torch_impl.derivatives import Entry, entries
+
+PROVED, NO_CASE = str(Verdict.PROVED), "NO CASE"
+_BEST_FIRST = (str(Verdict.MISMATCH), str(Verdict.ERROR), str(Verdict.UNRESOLVED), PROVED, str(Verdict.SKIPPED))
+
+
+@dataclass(frozen=True)
+class Outcome(Stamped):
+    """The result of proving the formulas of an entry.
+
+    Attributes:
+        seconds: of the processor.
+        verdict: that of its cases: one that fails, else PROVED if one is proved, else SKIPPED; or NO CASE.
+        where: the inputs of the case that has the verdict.
+        text: its proof, or the reason why there is none.
+    """
+
+    seconds: float
+    verdict: str
+    where: str
+    text: str
+
+
+def main(names: Sequence[str], results: Path = RESULTS / "proofs.json") -> int:
+    """Prove the entries and keep what came of each; 1 if a formula differs, 2 if it was stopped."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")  # of PyTorch's own, about its samples
+    every = {entry.name: entry for entry in entries() if entry.key == "Default" and (entry.vjps or entry.jvps)}
+    unknown = [name for name in names if name not in every]
+    if unknown:
+        raise SystemExit(f"the installed derivatives.yaml has no entry {unknown[0]!r} with a formula")
+    found = campaign(results, [*every])
+    found.keep(((name, proved(every[name])) for name in names or found.due(every)), _tell)
+    return found.exit_code(any(each.verdict in _BEST_FIRST[:3] for each in found.kept.values()))
+
+
+def campaign(path: Path, names: Sequence[str]) -> Campaign[str, Outcome]:
+    """The outcomes by entry, of which those with other versions are out of date."""
+    return Campaign(
+        path,
+        Outcome,
+        lambda _, outcomes: page(outcomes, names),
+        order=str,
+        since=lambda outcome: None if outcome.versions == versions() else outcome.ended,
+    )
+
+
+def _tell(name: str, outcome: Outcome) -> None:
+    print(name, outcome.verdict, outcome.seconds, outcome.text, sep="  ", flush=True)  # noqa: T201
+
+
+def proved(entry: Entry) -> Outcome:
+    """Prove an entry at two cases of real numbers at most."""
+    start = time.process_time()
+    try:
+        found = [*_judged(entry)]
+    except NoCase as reason:
+        found = [(NO_CASE, "", str(reason))]
+    jax.clear_caches()
+    of = min(found, key=lambda one: _BEST_FIRST.index(one[0]) if one[0] in _BEST_FIRST else len(_BEST_FIRST))
+    return Outcome(*stamp(), round(time.process_time() - start, 1), *of)
+
+
+def _judged(entry: Entry) -> Iterator[tuple[str, str, str]]:
+    real = [case for case in cases(entry, most=1) if case.spec.formats[0] == "float64"]
+    if not real:
+        raise NoCase("its samples are complex")
+    for case in real:
+        yield _of_case(entry, case)
+
+
+def _of_case(entry: Entry, case: FormulaCase) -> tuple[str, str, str]:
+    report = crosscheck({entry.name: case.call}, case.spec, checks=["proof"], dtypes=["float64"], progress=False)
+    (row,) = (row for row in report.rows if row.candidate == entry.name)
+    text = "; ".join(row.proofs) or row.reason or str(row.failure)
+    return str(row.verdict), case.where, text
+
+
+def page(outcomes: Mapping[str, Outcome], names: Sequence[str]) -> str:
+    """The results as text: how many are proved, which differ, and which are not told and why."""
+    done = {name: outcomes[name] for name in names if name in outcomes}
+    counts = Counter(each.verdict for each in done.values())
+    seconds = sorted(each.seconds for each in done.values() if each.verdict != NO_CASE)
+    by_reason: dict[str, list[str]] = {}
+    for name, each in done.items():
+        if each.verdict in (str(Verdict.SKIPPED), NO_CASE):
+            by_reason.setdefault(each.text.splitlines()[0], []).append(f"`{name}`")
+    differ = [(name, each) for name, each in done.items() if each.verdict in _BEST_FIRST[:3]]
+    days = sorted({each.ended[:10] for each in done.values()})
+    return "\n".join(
+        [
+            "# PyTorch's derivative formulas, proved",
+            "",
+            "Made by `python -m benchmarks.proofs`, whose docstring says how. `docs/verdict.md` says what a proof is.",
+            "",
+            f"{len(done)} of {len(names)} entries with a formula: "
+            + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+            + f". Median {np.median(seconds) if seconds else 0:.1f} s of a processor, with tracing; "
+            + f"{' to '.join(dict.fromkeys((days[0], days[-1]))) if days else 'never'}.",
+            "",
+            *sorted({each.versions for each in done.values()}),
+            "",
+            "## Not proved, by reason",
+            "",
+            *table(
+                "| reason | entries |",
+                ((reason, ", ".join(of)) for reason, of in sorted(by_reason.items(), key=lambda one: -len(one[1]))),
+            ),
+            "",
+            "## Failing",
+            "",
+            *[f"- `{name}`, {each.where}: {each.verdict}: {each.text}" for name, each in differ],
+            "",
+            "## Proved",
+            "",
+            ", ".join(f"`{name}`" for name, each in done.items() if each.verdict == PROVED) or "none",
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    raise SystemExit(main(sys.argv[1:]))
