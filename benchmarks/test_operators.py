@@ -95,6 +95,7 @@ def test_the_size_of_every_axis_is_known(subtests: pytest.Subtests) -> None:
         ({"failures": [failing("vmap")], "explained": {"vmap float64": "1"}}, "defect found"),
         ({"explained": {"vmap float64": "1"}}, "right"),
         ({"failures": [failing("vjp", "UNRESOLVED")]}, "unresolved"),
+        ({"failures": [failing("vjp", "UNSUPPORTED")]}, "refuses"),
     ],
 )
 def test_what_an_outcome_is_called(fields, verdict: str) -> None:

@@ -75,5 +75,5 @@ def case(
 FIRST_ORDER = ("vjp", "vjp_partial", "jvp", "points", "layouts", "linearity", "vmap")
 SECOND_ORDER = ("vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp", "points_second_order")
 # One order and one format are enough for these; they differ in how the derivative is asked for.
-WAYS = ("input_subsets", "in_place", "retain_graph", "interleaved", "saved_tensors", "checkpoint")
+WAYS = ("input_subsets", "in_place", "retain_graph", "interleaved", "modes", "saved_tensors", "checkpoint")
 TRANSFORMS = ("functorch", "make_fx", "compile")

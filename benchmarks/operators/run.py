@@ -19,6 +19,7 @@ from benchmarks.run import THREAD_COUNTS
 from parity_tests.harness.report.results import Row
 
 CPU_SECONDS = 600  # that an operator may take
+_NO_VERDICT = ("UNRESOLVED", "UNSUPPORTED")  # on the numbers of a row that does not pass
 
 
 @dataclass
@@ -50,7 +51,7 @@ class Outcome:
     @property
     def convicted(self) -> list[str]:
         """The rows that found the operator wrong, such as "vjp float64"."""
-        return [f"{x['check']} {x['dtype']}" for x in self.failures if x["verdict"] != "UNRESOLVED"]
+        return [f"{x['check']} {x['dtype']}" for x in self.failures if x["verdict"] not in _NO_VERDICT]
 
     @property
     def verdict(self) -> str:
@@ -61,6 +62,8 @@ class Outcome:
             return "FALSE ALARM"
         if self.convicted:
             return "defect found"
+        if any(x["verdict"] == "UNSUPPORTED" for x in self.failures):
+            return "refuses"
         return "unresolved" if self.failures else "right"
 
 

@@ -5,6 +5,8 @@ The bound of a boolean is 1 where rounding may change it, and 0 elsewhere; that 
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from parity_tests.harness.rounding.base import change
@@ -95,7 +97,7 @@ def logic(eqn, x, e, y, p):
     if name.startswith("reduce_"):
         axes = tuple(eqn.params["axes"])
         return (may[0].any(axes) & ~settled[0].any(axes)).astype(float)
-    return (np.logical_or.reduce(may) & ~np.logical_or.reduce(settled)).astype(float)
+    return (functools.reduce(np.logical_or, may) & ~functools.reduce(np.logical_or, settled)).astype(float)
 
 
 def _of_integers(name, x, e, y):

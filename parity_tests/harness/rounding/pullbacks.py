@@ -17,12 +17,19 @@ from jax.extend import core
 from parity_tests.harness.language.values import evaluate
 
 
+class NoDerivative(Exception):
+    """Raised where JAX has no derivative of a primitive by an operand, as of the order of a polygamma function."""
+
+
 def pulled_back(
     eqn: core.JaxprEqn, moved: tuple[int, ...], operands: Sequence[np.ndarray], cotangents: Sequence[np.ndarray]
 ) -> Sequence[np.ndarray]:
     """The cotangents of these operands of an equation, by the cotangents of its results, which have a first axis.
 
     Must run inside `np.errstate(all="ignore")`.
+
+    Raises:
+        NoDerivative: there is none by one of these operands.
     """
     name = eqn.primitive.name
     if name in _MOVING:
@@ -85,7 +92,10 @@ def _traced_pullback(
             there = dict(zip(moved, x, strict=True))
             return primitive.bind(*(there.get(i, operand) for i, operand in enumerate(operands)), **dict(params))
 
-        _, pullback = jax.vjp(of_moved, *(operands[i] for i in moved))
+        try:
+            _, pullback = jax.vjp(of_moved, *(operands[i] for i in moved))
+        except (ValueError, NotImplementedError) as error:  # which its rule raises
+            raise NoDerivative(f"{primitive.name}: {error}") from error
         return jax.vmap(pullback)(list(cotangents) if primitive.multiple_results else cotangents[0])
 
     operands = [jax.ShapeDtypeStruct(*each) for each in of_operands]

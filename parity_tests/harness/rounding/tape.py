@@ -21,7 +21,7 @@ from parity_tests.harness.rounding.compared import compared, is_real
 from parity_tests.harness.rounding.fused import Sums
 from parity_tests.harness.rounding.overflow import Overflowing
 from parity_tests.harness.rounding.products import Products
-from parity_tests.harness.rounding.pullbacks import pulled_back
+from parity_tests.harness.rounding.pullbacks import NoDerivative, pulled_back
 from parity_tests.harness.rounding.registry import Kind, has
 from parity_tests.harness.rounding.steps import plan_of
 from parity_tests.harness.rounding.unrolled import unrolled
@@ -129,7 +129,11 @@ class Tape:
         return self.own_of(atom) if isinstance(atom, core.Literal) else self.running[atom]
 
     def derivatives(self, asked: Sequence[Asked]) -> dict[core.Var, np.ndarray]:
-        """Return the derivatives of all that is asked by each variable, with a first axis for what is asked."""
+        """Return the derivatives of all that is asked by each variable, with a first axis for what is asked.
+
+        Raises:
+            NotFollowed: an operand that may be off has no derivative.
+        """
         found: dict[core.Var, np.ndarray] = {}
         rows = sum(each.rows for each in asked)
 
@@ -143,14 +147,18 @@ class Tape:
                     of(x).reshape(rows, -1)[np.arange(start, start + each.rows), places] += sign
             start += each.rows
         for eqn in reversed(self.jaxpr.eqns):
-            moved = [i for i, x in enumerate(eqn.invars) if is_real(x) and not isinstance(x, core.Literal)]
+            variables = [i for i, x in enumerate(eqn.invars) if is_real(x) and not isinstance(x, core.Literal)]
+            moved = [i for i in variables if self.running[eqn.invars[i]].any()]  # of no other is an error charged
             if not moved or not any(y in found for y in eqn.outvars):
                 continue
             of_results = [of(y) for y in eqn.outvars]
             if eqn.primitive.name in _IDENTITIES:
                 pulled = of_results
             else:
-                pulled = pulled_back(eqn, tuple(moved), [*map(self.value, eqn.invars)], of_results)
+                try:
+                    pulled = pulled_back(eqn, tuple(moved), [*map(self.value, eqn.invars)], of_results)
+                except NoDerivative as error:
+                    raise NotFollowed from error
             for i, c in zip(moved, pulled, strict=True):
                 of(eqn.invars[i])[...] += c
         return found

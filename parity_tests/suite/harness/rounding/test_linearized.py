@@ -239,3 +239,20 @@ def test_where_the_choices_alone_take_too_many_numbers_there_is_none(monkeypatch
     assert not (e < np.abs(y)).any()
     assert before is None
     assert np.array_equal(same, e)
+
+
+def test_an_operand_that_has_no_derivative():
+    """The order of a polygamma function is exact, or there is no bound by derivatives."""
+
+    def in_terms_of(order):
+        return jax.make_jaxpr(lambda x: jax.lax.polygamma(order(x), jnp.exp(x)))(np.abs(X[0]))
+
+    tapes = [
+        Tape.of(in_terms_of(order), [np.abs(X[0])], FLOAT32, 1)
+        for order in (lambda x: jnp.full_like(x, 2.0), lambda x: 2 + x / 3)
+    ]
+    with np.errstate(all="ignore"):
+        ((_, e),) = bounded_by_derivatives(tapes[0], [np.arange(3)], [False])
+        assert (e > 0).all()
+        with pytest.raises(NotFollowed):
+            bounded_by_derivatives(tapes[1], [np.arange(3)], [False])

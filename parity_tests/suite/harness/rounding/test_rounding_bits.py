@@ -262,3 +262,10 @@ def test_the_next_number_is_one_spacing_of_the_format_away():
     in_float32 = np.nextafter(x.astype(np.float32), np.float32(9)).astype(float)
     assert Comparison("y", in_float32, value, bound).holds
     assert not Comparison("y", x + 1e-5, value, bound).holds
+
+
+def test_masks_of_which_one_is_broadcast():
+    """As in jnp.fmax of a column beside a matrix, each with a number that may or may not be NaN."""
+    x, y = np.array([[1.0, -1.0, 0.5]] * 2), np.array([[0.25, -0.25, 0.5]])
+    value, bound = bound_of(lambda x, y: jnp.where(lax.bitwise_or(x > 0, (y > 0)), x, y), x, y)
+    assert (value.shape, bound.shape, bool(np.isfinite(bound).all())) == ((2, 3), (2, 3), True)
