@@ -83,18 +83,20 @@ def _integer_power(mp, eqn, x):
 
 
 @elementwise("max")
-def _larger(mp, x, y):
+def larger(mp, x, y):
+    """The larger one, or NaN where one is NaN."""
     return x + y if mp.isnan(x) or mp.isnan(y) else max(x, y)
 
 
 @elementwise("min")
-def _smaller(mp, x, y):
+def smaller(mp, x, y):
+    """The smaller one, or NaN where one is NaN."""
     return x + y if mp.isnan(x) or mp.isnan(y) else min(x, y)
 
 
 @elementwise("clamp")
 def _clamped(mp, low, x, high):
-    return x if mp.isnan(x) else min(max(x, low), high)
+    return smaller(mp, larger(mp, x, low), high)
 
 
 @elementwise("eq")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from parity_tests.harness.extended.arithmetic import larger, smaller
 from parity_tests.harness.extended.registry import as_array, primitive
 from parity_tests.harness.language.values.convolutions import convolved
 from parity_tests.harness.language.values.primitives import evaluated
@@ -39,12 +40,12 @@ def _product(mp, eqn, x):
 
 @primitive("reduce_max")
 def _maximum(mp, eqn, x):
-    return _folded(x, tuple(eqn.params["axes"]), max, -mp.inf)
+    return _folded(x, tuple(eqn.params["axes"]), functools.partial(larger, mp), -mp.inf)
 
 
 @primitive("reduce_min")
 def _minimum(mp, eqn, x):
-    return _folded(x, tuple(eqn.params["axes"]), min, mp.inf)
+    return _folded(x, tuple(eqn.params["axes"]), functools.partial(smaller, mp), mp.inf)
 
 
 @primitive("argmax", "argmin")
@@ -76,12 +77,12 @@ def _cumulative_product(mp, eqn, x):
 
 @primitive("cummax")
 def _cumulative_maximum(mp, eqn, x):
-    return _cumulative(x, eqn, max)
+    return _cumulative(x, eqn, functools.partial(larger, mp))
 
 
 @primitive("cummin")
 def _cumulative_minimum(mp, eqn, x):
-    return _cumulative(x, eqn, min)
+    return _cumulative(x, eqn, functools.partial(smaller, mp))
 
 
 @primitive("dot_general")
@@ -113,5 +114,7 @@ def _convolution(mp, eqn, x, w):
 def _sorted(mp, eqn, *x):
     if eqn.params["num_keys"] != 1:
         raise NotImplementedError("a sort by several keys in extended precision")
+    if x[0].dtype == object and (x[0] != x[0]).any():
+        raise NotImplementedError("a sort of NaN in extended precision")
     order = np.argsort(x[0], eqn.params["dimension"], kind="stable")
     return [np.take_along_axis(a, order, eqn.params["dimension"]) for a in x]

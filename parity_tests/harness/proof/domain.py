@@ -48,8 +48,6 @@ class Fields(Domain[Operand, Step]):
             return self._moved(eqn, operands, results)
         pairs = zip(rule_of(name)(self._model, eqn, *operands), results, strict=True)
         made = [Number(pair, real) if real.dtype == object else real for pair, real in pairs]
-        if any(isinstance(y, Number) and y.residues[0] is None and y.residues[1] is None for y in made):
-            raise Unmodelled(f"{name} of a root and a logarithm")
         return [self._at_infinity(operands, y) for y in made] if name in HAVE_LIMITS else made
 
     def _known(self, real: np.ndarray) -> Number:

@@ -17,18 +17,18 @@ class NoInverse(ArithmeticError):
     """Numbers are zero in the field, or have no root or logarithm there: another point of the field may do.
 
     Attributes:
-        count: how many.
+        missing: which.
     """
 
-    def __init__(self, count: int) -> None:
-        self.count = count
-        super().__init__(f"{count} numbers have no inverse, root or logarithm")
+    def __init__(self, missing: np.ndarray) -> None:
+        self.missing = missing
+        super().__init__(f"{missing.sum()} numbers have no inverse, root or logarithm")
 
 
 def _check(exist: Residues) -> None:
     """Raise NoInverse for the entries of which this is false."""
     if not np.all(exist):
-        raise NoInverse(int(np.sum(np.logical_not(exist))))
+        raise NoInverse(np.logical_not(exist))
 
 
 @dataclass(frozen=True)

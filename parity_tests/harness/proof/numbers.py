@@ -35,6 +35,11 @@ class Number:
     residues: Pair
     real: np.ndarray
 
+    def __post_init__(self) -> None:
+        """Raise Unmodelled where there are no residues: of a root beside a logarithm."""
+        if self.residues[0] is None and self.residues[1] is None:
+            raise Unmodelled("a root beside a logarithm")
+
     def each(self, f: Callable[[Residues], Residues]) -> Pair:
         """The residues after the same movement in both fields."""
         p, q = self.residues
@@ -74,9 +79,13 @@ class Model:
         p, q = (field.random(rng, np.shape(real)) for field in self.fields)
         return Number((p, q), real)
 
-    def changed(self, rng: np.random.Generator, x: Number, share: float) -> Number:
-        """The same numbers, but about so many of them others."""
-        new, old = self.random(rng, x.real), rng.random(x.real.shape) >= share
+    def changed(self, rng: np.random.Generator, x: Number, share: float, missing: np.ndarray) -> Number:
+        """The same numbers, but about so many of them others, at places that look like those of missing roots."""
+        shape, axes = x.real.shape, missing.ndim
+        near = missing.any() and missing.shape == shape[:axes]
+        old = rng.random(shape) >= share
+        old |= ~np.broadcast_to(missing.reshape(missing.shape + (1,) * (len(shape) - axes)), shape) if near else False
+        new = self.random(rng, x.real)
         p, q = (np.where(old, one, other) for one, other in zip(x.residues, new.residues, strict=True))
         return Number((p, q), x.real)
 
@@ -98,7 +107,7 @@ class Model:
             self.read_as[x] = found
         p = _root(of_p, found)
         if p is None:
-            raise NoInverse(1)
+            raise NoInverse(np.array(True))
         p = p * pow(self._root_of_pi, found.pis, of_p.p) % of_p.p
         return p, None if found.pis else _root(of_q, found)
 

@@ -21,6 +21,8 @@ from parity_tests.harness.proof.run import Run, context, differences
 POINTS = 3  # fields, each with a point of its own
 _FIELDS = 8  # of which some may not have the roots of the constants
 _OF_FLOAT64 = -40  # the power of two that is above rounded constants' part of a result
+_SIGNS = 13  # points more where there are roots
+_DIRECTED = 0.75  # of the tries, at places that look like those of the missing roots
 _TRIES = 100  # points in a row of which none has more of the roots than those before
 
 
@@ -66,15 +68,36 @@ def sameness(one: core.ClosedJaxpr, other: core.ClosedJaxpr, args: Sequence[np.n
         return Sameness(differs, {})
     rng = np.random.default_rng([*_digest(one, other), seed])
     read_as: dict[float, Constant] = {}
-    points = filter(None, (_at_a_point((one, other), runs, p, rng) for p in itertools.islice(primes(rng), _FIELDS)))
-    found = [*itertools.islice(points, POINTS)]
-    if len(found) < POINTS:
-        raise Unmodelled("roots or logarithms: at no point that was tried all of them exist")
-    for model, results in found:
+    for model, results in _at_points((one, other), runs, rng):
         if any(not _are_the_same(*pair) for pair in zip(*results, strict=True)):
             raise Unmodelled("it agrees to 300 digits at the sample, by a rule that the fields do not know")
         read_as |= model.read_as
     return Sameness(differs, read_as)
+
+
+def _at_points(
+    programs: Sequence[core.ClosedJaxpr], runs: Sequence[Run], rng: np.random.Generator
+) -> Iterator[tuple[Model, list[list[Operand]]]]:
+    """Yield the results of programs at a point of each of several fields, and at more points where there are roots.
+
+    At each of these the root of x² may be x or -x, whichever is a square: a wrong sign shows at half of them.
+
+    Raises:
+        Unmodelled: there are too few fields with all the roots of the constants, or points with those of the numbers.
+    """
+    found = list[int]()
+    for p in itertools.islice(primes(rng), _FIELDS):
+        at_a_point = _at_a_point(programs, runs, p, rng)
+        if at_a_point is not None:
+            found.append(p)
+            yield at_a_point
+        if len(found) == POINTS:
+            break
+    more = itertools.islice(itertools.cycle(found), _SIGNS) if any(run.has_roots for run in runs) else ()
+    further = [_at_a_point(programs, runs, p, rng) for p in more] if len(found) == POINTS else [None]
+    if None in further:
+        raise Unmodelled("roots or logarithms: at no point that was tried all of them exist")
+    yield from filter(None, further)
 
 
 def _check_constants(mp: Any, one: Run, other: Run) -> None:
@@ -104,23 +127,25 @@ def _at_a_point(
 
     Each point has some numbers of the one with the most roots so far: of random points hardly any has twenty.
     """
-    for signed in (True, True, False):  # if not all numbers under logarithms are squares, there may be too many
+    for signed in (True, False):  # if not all numbers under logarithms are squares, there may be too many
         model = Model(p, rng, signed)
         args: list[Operand] = [model.random(rng, x) if x.dtype == object else x for x in runs[0].args]
         halvings = 2 + sum(x.real.size for x in args if isinstance(x, Number)).bit_length()
-        reached, since = (-1, 0), 0
+        reached, since, missing = (-1, 0), 0, np.array(False)
         while since < _TRIES:
-            share = 2.0 ** -rng.integers(0, halvings)
-            point = [model.changed(rng, x, share) if isinstance(x, Number) else x for x in args]
+            directed = rng.random() < _DIRECTED
+            share = 2.0 ** -rng.integers(0, 3 if directed else halvings)
+            where = missing if directed else np.array(False)
+            point = [model.changed(rng, x, share, where) if isinstance(x, Number) else x for x in args]
             fields = [Fields(model, run) for run in runs]
             try:
                 with np.errstate(all="ignore"):
                     return model, [interpret(program, point, f) for program, f in zip(programs, fields, strict=True)]
             except NoInverse as error:
-                so_far, since = (sum(f.count for f in fields), -error.count), since + 1
+                so_far, since = (sum(f.count for f in fields), -int(error.missing.sum())), since + 1
                 if so_far >= reached:
                     since = since if so_far == reached else 0
-                    reached, args = so_far, point
+                    reached, args, missing = so_far, point, error.missing
     return None
 
 
@@ -130,4 +155,4 @@ def _are_the_same(x: Operand, y: Operand) -> bool:
     for one, other in zip(x.residues, y.residues, strict=True):
         if one is not None and other is not None:
             return np.array_equal(one, other)
-    raise Unmodelled("a root beside a logarithm")
+    raise Unmodelled("a root in the place of a logarithm")

@@ -179,7 +179,9 @@ def _power(model: Model, eqn: core.JaxprEqn, x: Number, y: Operand) -> Sequence[
     if isinstance(exponent, core.Literal) and float(exponent.val).is_integer():
         _check_exponent(int(exponent.val))
         return _in_both(model, [x], lambda field, r: [field.power(r[0], int(exponent.val))])
-    (p, _), q = x.residues, y.residues[1] if isinstance(y, Number) else None
+    if (x.real < 0).any():
+        raise Unmodelled("a power of a negative number")
+    (p, _), q = _where_defined(x).residues, y.residues[1] if isinstance(y, Number) else None
     if p is None or q is None:
         raise Unmodelled("a power of a logarithm, or by a root")
     return [(model.fields[0].power(_square(model.fields[0], p), q), None)]
@@ -223,8 +225,29 @@ def _of_p(f: Callable[[Field, Residues], Residues]) -> Rule:
     return rule
 
 
+def _where_defined(x: Number, least: int = 0) -> Number:
+    """The numbers, but 1 in place of those of which the run has no root or logarithm: nobody may ask for one there.
+
+    Else a number that is negative in the run would be a square wherever its root, which is NaN, is computed.
+    """
+    undefined = ~np.asarray(x.real >= least, bool)
+    return Number(x.each(lambda r: np.where(undefined, _ONE, r)), x.real)
+
+
+def _cube_root(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
+    if (x.real < 0).any():
+        raise Unmodelled("a cube root of a negative number")
+    third = model.fields[1].number(1, 3)
+    return _of_p(lambda field, r: field.power(_square(field, r), third))(model, eqn, _where_defined(x))
+
+
+def _inverse_root(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
+    return _of_p(lambda field, r: field.inverse(field.root(r)))(model, eqn, _where_defined(x))
+
+
 def _square_root(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
     """The root modulo p, and modulo q where all are squares, as of the constants under a root."""
+    x = _where_defined(x)
     ((p, _),), q = _of_p(Field.root)(model, eqn, x), x.residues[1]
     try:
         return [(p, None if q is None else model.fields[1].root(q))]
@@ -252,7 +275,7 @@ def _of_exp(f: Callable[[Field, Residues], Residues], factor: int) -> Rule:
 
 def _log(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
     """The exponent modulo q: log(a b) = log a + log b."""
-    p, _ = x.residues
+    p, _ = _where_defined(x, -1 if eqn.primitive.name == "log1p" else 0).residues
     if p is None:
         return [model.random_function(eqn.primitive.name, x)]
     of_p, of_q = model.fields
@@ -307,8 +330,8 @@ _RULES: dict[str, Rule] = {
     "integer_pow": _integer_power,
     "pow": _power,
     "sqrt": _square_root,
-    "cbrt": _of_p(lambda field, x: field.power(_square(field, x), Field(field.p // 2).number(1, 3))),
-    "rsqrt": _of_p(lambda field, x: field.inverse(field.root(x))),
+    "cbrt": _cube_root,
+    "rsqrt": _inverse_root,
     "exp": _of_exp(lambda field, e: e, 1),
     "expm1": _of_exp(lambda field, e: field.sub(e, _ONE), 1),
     "logistic": _of_exp(lambda field, e: field.inverse(field.add(_ONE, e)), -1),

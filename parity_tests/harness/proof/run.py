@@ -24,6 +24,7 @@ BITS = 2048
 # Far more than rounding in so many bits makes of a formula, far less than another sign or branch makes of one whose
 # numbers are all float64's: of an entry beside the largest of its result, and beside the largest number of the run.
 _OF_A_RESULT, _OF_A_RUN = -1000, -1600
+_WITHOUT_A_SIGN = frozenset({"sqrt", "rsqrt", "cbrt", "pow"})
 
 
 def context() -> MPContext:
@@ -49,6 +50,7 @@ class Run(Extended):
         args: its arguments.
         rounded: constants that may be rounded results of another formula.
         steps_taken: the results of each equation, in the order in which they were computed.
+        has_roots: whether there are roots, which may have the other sign in a field.
         largest: the largest finite number among them.
         results: those of the program.
     """
@@ -64,6 +66,7 @@ class Run(Extended):
         for x in program.jaxpr.invars:
             _check_dtype(x.aval)
         self.rounded = set[float]()
+        self.has_roots = False
         self.steps_taken: list[list[np.ndarray]] = []
         self.largest = mp.zero
         self.args = [numbers_of(mp, x) for x in args]
@@ -91,13 +94,19 @@ class Run(Extended):
             results = [np.asarray(y) for y in super().apply(step, operands)]
         except NoExtendedRule as error:
             raise Unmodelled(f"the JAX primitive {error.primitive!r}") from error
-        except (TypeError, ValueError, ArithmeticError) as error:  # of mpmath, as of a Bessel function of an infinity
+        except (
+            NotImplementedError,
+            TypeError,
+            ValueError,
+            ArithmeticError,
+        ) as error:  # of mpmath, as of a Bessel function of an infinity
             raise Unmodelled(f"the JAX primitive {step.name!r} of such numbers ({first_line(error)})") from error
         if all(y.dtype != object for y in results) and any(x.dtype == object and (x != x).any() for x in operands):
             raise Unmodelled(f"{step.name} of NaN")
         for y in results:
             if y.dtype == object and y.size:
                 self.largest = max(self.largest, _largest(y))
+        self.has_roots |= step.name in _WITHOUT_A_SIGN
         self.steps_taken.append(results)
         return results
 

@@ -78,17 +78,25 @@ def evaluated(program: ExportedProgram, inputs: Sequence[jax.Array], detaches: b
     return [y for y, kind in zip(found, kinds, strict=True) if kind is OutputKind.USER_OUTPUT]
 
 
-def traced(f: Callable[..., Sequence[torch.Tensor]], tensors: Sequence[torch.Tensor]) -> ClosedJaxpr:
-    """Return the program of a function at tensors of these shapes, derivatives in it included, in JAX's primitives.
+def traced(f: Callable[..., Sequence[torch.Tensor]], tensors: Sequence[torch.Tensor]) -> GraphModule:
+    """Return the program of a function at tensors of these shapes, derivatives in it included, in PyTorch's operators.
 
-    Python's branches are those that these tensors take. All real numbers are float64.
+    Python's branches are those that these tensors take.
+
+    Raises:
+        Exception: the function raises, or PyTorch cannot trace it.
+    """
+    return make_fx(f)(*tensors)
+
+
+def in_jax(module: GraphModule, tensors: Sequence[torch.Tensor]) -> ClosedJaxpr:
+    """Return a traced program in JAX's primitives, at tensors of these shapes. All real numbers are float64.
 
     Raises:
         CannotConvert: an operator has no counterpart in JAX.
-        Exception: the function raises, or PyTorch cannot trace it.
     """
     table = decompositions(is_known)
-    module = make_fx(f, decomposition_table=table)(*tensors)
+    module = make_fx(module, decomposition_table=table)(*tensors)
     module = make_fx(torch.func.functionalize(module, remove="mutations_and_views"), decomposition_table=table)(
         *tensors
     )

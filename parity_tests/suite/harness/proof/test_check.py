@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.autograd.function import once_differentiable
 
 from parity_tests import Input, OpSpec, integer
 from parity_tests.harness.findings import Verdict
@@ -19,6 +20,33 @@ def complex_zero(x):
     return torch.fft.fft(x).real * 0
 
 
+def replaced(x, g):
+    slope = 2 * x * g
+    slope.data = slope.data * (1 + 2**-52)
+    return slope
+
+
+class WithJvp(torch.autograd.Function):
+    """It has a tangent, which PyTorch's tracer cannot read."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return x * x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, y_bar):
+        (x,) = ctx.saved_tensors
+        return 2 * x * y_bar
+
+    @staticmethod
+    def jvp(ctx, x_dot):
+        (x,) = ctx.saved_tensors
+        return 0 * x_dot if x_dot.abs().max() > 1e9 else 2 * x * x_dot
+
+
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
@@ -26,8 +54,17 @@ def complex_zero(x):
         (lambda x: x * x + torch.nan_to_num(torch.empty_like(x)) * 0, "forward cannot be told"),
         (unary_function(lambda x: x * x, lambda x, g: 2 * x * g + complex_zero(g)), "vjp cannot be told"),
         (lambda x: x * x if x.sum() > 0 else x * x * 1.0, "forward is refused: PyTorch's tracer gives up"),
+        (unary_function(lambda x: x * x, replaced), "vjp cannot be told: PyTorch's trace of it computes other numbers"),
+        (WithJvp.apply, "jvp is refused: PyTorch's tracer gives up"),
     ],
-    ids=["the values", "memory that nobody has written", "the gradient", "a branch on data"],
+    ids=[
+        "the values",
+        "memory that nobody has written",
+        "the gradient",
+        "a branch on data",
+        "memory that is replaced",
+        "the tangent",
+    ],
 )
 def test_what_is_not_read_is_not_proved(call: Callable, reason: str) -> None:
     row = judged(call, SQUARE, "proof")

@@ -160,13 +160,18 @@ def test_others_are_not(name: str) -> None:
         (lambda x: jnp.where(jnp.isnan(x / 0 * 0), x, 2 * x), X, "of NaN"),
         (lambda x: (x + 1j * x).real, X, "complex numbers"),
         (lambda x: jnp.fft.rfft(x).real, X, "complex numbers"),
-        (lambda x: jnp.sqrt(x) + jnp.log(x), POSITIVE[0, :2], "add of a root and a logarithm"),
+        (lambda x: jnp.sqrt(x) + jnp.log(x), POSITIVE[0, :2], "a root beside a logarithm"),
         pytest.param(
             lambda x: jnp.sqrt(jnp.arange(1.0, 60.0) + x[0]), POSITIVE[0], "roots or logarithms", marks=pytest.mark.slow
         ),
         (lambda x: x.astype("float32") * 2, X, "numbers that are not float64"),
         (lambda x: lax.bessel_i0e(jnp.where(x > 0, jnp.inf, x)) * x, X, "'bessel_i0e' of such numbers"),
         (lambda x: lax.integer_pow(x, 10**20), X, "a power of so many factors"),
+        (lambda x: jnp.cos(jnp.concatenate([jnp.sqrt(x), jnp.log(x)])), POSITIVE[0], "a root beside a logarithm"),
+        (lambda x: x ** jnp.full_like(x, 3.0), X, "a power of a negative number"),
+        (lambda x: jnp.cbrt(x), X, "a cube root of a negative number"),
+        (lambda x: jnp.where(jnp.max(jnp.stack([x, jnp.sqrt(-1 - x * x)]), 0) > 0, x, 0), X, "gt of NaN"),
+        (lambda x: jnp.sort(jnp.stack([x, jnp.sqrt(-1 - x * x)]), 0), X, "'sort' of such numbers"),
     ],
 )
 def test_what_is_not_modelled_is_not_proved(f: Callable, x: np.ndarray, reason: str) -> None:
@@ -186,6 +191,25 @@ def test_what_is_not_modelled_is_not_proved(f: Callable, x: np.ndarray, reason: 
 def test_what_fields_do_not_know_is_neither_proved_nor_accused(one: Callable, other: Callable) -> None:
     with pytest.raises(Unmodelled, match="agrees to 300 digits at the sample, by a rule that the fields do not know"):
         compared(one, other, X[:1] / 4)
+
+
+BLIND = {
+    "below the digits of the run": lambda x: 1e-305 * (jnp.sqrt(x * x) - x),
+    "beside a number that is not selected": lambda x: (
+        (jnp.sqrt(x * x) - x) * 1e-200 * jnp.where(x * x >= 0, 1.0, jnp.finfo(x.dtype).min)
+    ),
+    "where roots that nobody selects make squares": lambda x: (
+        1e-305 * (jnp.sqrt(x * x) - x) + 0 * jnp.where(x > 0, jnp.sqrt(x), 0)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BLIND)
+def test_the_sign_of_a_root_that_the_run_does_not_show_is_not_proved(name: str) -> None:
+    """Of one number, at which a field has the wrong sign at every second point."""
+    for x in (-0.25, -1.5, -2.0):
+        with pytest.raises(Unmodelled, match="by a rule that the fields do not know"):
+            compared(lambda x: x + BLIND[name](x), lambda x: x, np.array([x]))
 
 
 @pytest.mark.parametrize(
