@@ -2,7 +2,8 @@
 
 Without gradients, as in every inference: under `torch.no_grad()` and `torch.inference_mode()`, twice in a row. Under
 `torch.use_deterministic_algorithms(True)`. With an `nn.Parameter` for an input, as weights are, and for each of them.
-And in `eval()`, where it has modules that mean the same function there; see `AnyCandidate.evaluating`.
+Of inputs that are results of other operations, as in a network: of no leaf, and of one result among parameters. And in
+`eval()`, where it has modules that mean the same function there; see `AnyCandidate.evaluating`.
 
 Of PyTorch 2.11 the derivatives by `torch.func` are silently zero under `inference_mode`, which no candidate can help.
 """
@@ -12,13 +13,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
 from torch._C._functorch import TransformType, get_interpreter_stack
 
+from parity_tests.harness.candidates.base import AnyCandidate, Tensors
 from parity_tests.harness.candidates.reasons import Reason
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.candidates.torch_modules import has_another_function
 from parity_tests.harness.candidates.torch_refusals import Refused, says
 from parity_tests.harness.checks.check import Check
@@ -41,18 +44,27 @@ _ZEROS = "goes through torch.func, whose derivatives are zero under torch.infere
 def _run(trial: Trial) -> Iterator[Finding]:
     zeros = yield from _values_without_gradients(trial)
     yield from _recorded(trial, "under torch.use_deterministic_algorithms(True)", _deterministic)
-    names = trial.oracle.inputs
-    for i, name in enumerate(names):
-        yield from _recorded(trial, f"{name} is an nn.Parameter", contextlib.nullcontext, parameters=[i])
-    if len(names) > 1:
-        where = "each input is an nn.Parameter"
-        yield from _recorded(trial, where, contextlib.nullcontext, parameters=range(len(names)))
+    yield from _of_parameters_and_results(trial)
     with trial.candidate.evaluating() as changed:  # at last: it asks for buffers that the calls before wrote to
         if changed and not _reference_changes(trial):
-            yield from _recorded(trial, "in eval()", contextlib.nullcontext)
+            yield from _recorded(trial, "in eval()")
             zeros = (yield from _values_without_gradients(trial, "in eval() ")) or zeros
     if zeros:  # at last: everything else is judged
         raise Refused(_ZEROS, Reason.NO_INFERENCE_MODE)
+
+
+def _of_parameters_and_results(trial: Trial) -> Iterator[Finding]:
+    """Judge calls of which some inputs are parameters, or results of other operations, which are no leaves."""
+    names = trial.oracle.inputs
+    everywhere = range(len(names))
+    for i, name in enumerate(names):
+        yield from _recorded(trial, f"{name} is an nn.Parameter", parameters=[i])
+    yield from _recorded(trial, "each input is the result of an operation", results=everywhere)
+    if len(names) > 1:
+        yield from _recorded(trial, "each input is an nn.Parameter", parameters=everywhere)
+        for i, name in enumerate(names):
+            where = f"{name} is the result of an operation, each other input an nn.Parameter"
+            yield from _recorded(trial, where, parameters=[j for j in everywhere if j != i], results=[i])
 
 
 def _reference_changes(trial: Trial) -> bool:
@@ -110,18 +122,37 @@ def _differentiates_by_torch_func(trial: Trial, args: Sequence[np.ndarray | None
 
 
 def _recorded(
-    trial: Trial, where: str, mode: Callable[[], contextlib.AbstractContextManager], parameters: Iterable[int] = ()
+    trial: Trial,
+    where: str,
+    mode: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext,
+    *,
+    parameters: Iterable[int] = (),
+    results: Collection[int] = (),
 ) -> Iterator[Finding]:
-    """Values and gradients of one call in a mode; `parameters`: the inputs that are an `nn.Parameter`."""
+    """Values and gradients of one call in a mode.
+
+    `parameters`: the inputs that are an `nn.Parameter`; `results`: those that are results of another operation.
+    """
     args, count = trial.arguments("vjp"), len(trial.primals)
     tensors = trial.tensors(args)
     for i in parameters:
         tensors[i] = torch.nn.Parameter(tensors[i])
+    candidate = _after_operations(trial.candidate, results) if results else trial.candidate
     with mode(), under(where):
-        values = trial.counted("forward", trial.candidate.record(tensors[:count]).outputs)
-        gradients = trial.candidate.vjp(tensors[:count], tensors[count:])
+        values = trial.counted("forward", candidate.record(tensors[:count]).outputs)
+        gradients = candidate.vjp(tensors[:count], tensors[count:])
     yield from trial.compare("forward", args[:count], values, where)
     yield from trial.compare("vjp", args, gradients, where)
+
+
+def _after_operations(candidate: AnyCandidate, results: Collection[int]) -> Candidate:
+    """The same function, which gets copies of some inputs: with their numbers, and autograd knows whence they come."""
+    assert isinstance(candidate, Candidate)
+
+    def call(*inputs: torch.Tensor) -> Tensors:
+        return candidate.forward([x.clone() if i in results else x for i, x in enumerate(inputs)])
+
+    return candidate.through(call)
 
 
 @contextlib.contextmanager
@@ -139,7 +170,7 @@ def _deterministic() -> Iterator[None]:
 
 CHECK = Check(
     "modes",
-    "another function under no_grad, inference_mode or deterministic algorithms, in eval(), or of an nn.Parameter",
+    "another function under no_grad, inference_mode or deterministic algorithms, in eval(), of parameters, of no leaf",
     ("vjp",),
     _run,
     generic=True,

@@ -90,6 +90,26 @@ class FrozenTogether(Pair):
         return x_bar, 0 * y_bar if all(isinstance(z, torch.nn.Parameter) for z in (x, y)) else y_bar
 
 
+def _right_at_the_start(x, y):
+    """Takes an input with a history for one that another kernel has scaled already."""
+    return pair(x if x.grad_fn is None else 1.5 * x, y)
+
+
+def _folded(x, y):
+    """Has a path of its own for an activation beside a weight, and only for these."""
+    return pair(x if x.is_leaf or not y.is_leaf else x.detach(), y)
+
+
+class LeafAlone(Pair):
+    """Passes on a gradient that another node of the graph receives with a factor."""
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x_bar, y_bar = Pair.backward(ctx, *cotangents)
+        to_a_leaf = type(ctx.next_functions[0][0]).__name__ == "AccumulateGrad"
+        return x_bar if to_a_leaf else 2 * x_bar, y_bar
+
+
 class PairModule(torch.nn.Module):
     """The operator as a module."""
 
@@ -200,6 +220,9 @@ CASES = (
             "another backward if deterministic": Mistake(NotDeterministic.apply, "modes", passes=_PASSES),
             "a parameter's gradient counted again": Mistake(FusedAccumulation.apply, "modes", passes=_PASSES),
             "no gradient of parameters alone": Mistake(FrozenTogether.apply, "modes", passes=_PASSES),
+            "another function of no leaf": Mistake(_right_at_the_start, "modes", passes=_PASSES),
+            "no gradient of an activation": Mistake(_folded, "modes", passes=_PASSES),
+            "a gradient doubled on its way": Mistake(LeafAlone.apply, "modes", passes=_PASSES),
         },
     ),
     Case(
