@@ -19,11 +19,14 @@ class Baseline:
     """An entry beside PyTorch's installed one.
 
     `changed`: whether the formulas of the VJP, and those of the JVP, are other ones; all of them if PyTorch has no such
-    entry.
+    entry. `left_out`: the inputs of which the installed entry has a formula, and this one says nothing: PyTorch's
+    codegen makes them non-differentiable. `declared`: those of which this one says so.
     """
 
     changed: frozenset[Mode]
     exists: bool = True
+    left_out: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, entry: Entry) -> Baseline:
@@ -35,7 +38,11 @@ class Baseline:
         same = own.schema == entry.schema and own.differentiable_outputs == entry.differentiable_outputs
         same &= own.condition == entry.condition
         pairs = {"vjp": (entry.vjps, own.vjps), "jvp": (entry.jvps, own.jvps)}
-        return cls(frozenset(mode for mode, (a, b) in pairs.items() if not same or _read(a) != _read(b)))
+        changed = frozenset(mode for mode, (a, b) in pairs.items() if not same or _read(a) != _read(b))
+        without = [name for name in _read(own.vjps) if name not in _read(entry.vjps)]
+        declared = tuple(name for name in without if name in entry.non_differentiable)
+        left_out = tuple(name for name in without if name not in declared)
+        return cls(changed, left_out=left_out, declared=declared)
 
     def own(self, rows: Sequence[Row]) -> list[Row]:
         """Return the rows that disagree by PyTorch's own formulas, since those that they rest on were not changed.

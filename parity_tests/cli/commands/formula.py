@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -96,12 +96,15 @@ def _judge(entry: Entry, spec: Path | None, console: PrintableConsole, more: tup
     def say(text: str) -> None:
         console.print(f"{entry.path}:{entry.line}: {text}", soft_wrap=True, highlight=False, markup=False)
 
+    baseline = Baseline.of(entry) if spec is None else None
+    for line in () if baseline is None else _without_formula(entry, baseline):
+        say(line)
+    left_out = baseline is not None and bool(baseline.left_out)
     try:
         chosen = _cases(entry, spec)
     except NoCase as reason:
-        say(f"{entry.name} is not judged: {reason}")
-        return 2
-    baseline = Baseline.of(entry) if spec is None else None
+        say(f"{entry.name} {'DISAGREES, and ' if left_out else ''}is not judged: {reason}")
+        return 1 if left_out else 2
     codes: dict[str, set[int]] = {}  # by the kind of numbers
     told: set[tuple[str, str]] = set()
     known: set[str] = set()  # the kinds of numbers of which formulas disagree that are PyTorch's own
@@ -132,9 +135,22 @@ def _judge(entry: Entry, spec: Path | None, console: PrintableConsole, more: tup
             if new.exit_code == 1 and baseline is not None and baseline.exists:
                 say(_beside_pytorch(entry, case, new.failed))
     # One sample may tell nothing, as one at which all derivatives are zero, if another of the same numbers does.
-    code = max((1 if 1 in found else min(found) for found in codes.values()), key=_severity)
+    code = 1 if left_out else max((1 if 1 in found else min(found) for found in codes.values()), key=_severity)
     say(f"{entry.name} {_verdict(code, baseline if known else None)}")
     return code
+
+
+def _without_formula(entry: Entry, baseline: Baseline) -> Iterator[str]:
+    """A line on each input of which PyTorch's own entry has a formula, and this one has none."""
+    for name in baseline.left_out:
+        yield (
+            f"{entry.name} has no formula for {name}, and {_installed()}'s own entry has one: without it PyTorch's "
+            f"codegen makes {name} non-differentiable; write the formula or, if that is meant, "
+            f"`{name}: non_differentiable`"
+        )
+    for name in baseline.declared:
+        own = f"{_installed()}'s own entry has a formula for it"
+        yield f"{entry.name} declares {name} to be non_differentiable, and {own}; it does not count for the exit code"
 
 
 def _without(report: Report, rows: Sequence[Row]) -> Report:

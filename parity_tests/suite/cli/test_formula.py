@@ -137,6 +137,35 @@ def test_a_sample_of_pytorch_s_own_is_shrunk(written):
     assert "," not in smallest.partition("mat1 = ")[2].partition("]]")[0]  # one number
 
 
+WITHOUT_OTHER = """
+- name: mul.Tensor(Tensor self, Tensor other) -> Tensor
+  self: grad * other.conj()
+"""
+LEFT_OUT = "mul.Tensor has no formula for other, and PyTorch "
+
+
+@pytest.mark.slow
+def test_an_input_that_has_no_formula_must_be_meant(written):
+    """PyTorch's own entry differentiates it, and codegen would say nothing."""
+    path = written(WITHOUT_OTHER)
+    told = gradparity("formula", str(path))
+    assert told.exit_code == 1, told.output
+    assert f"{path}:2: {LEFT_OUT}" in told.output
+    assert "write the formula or, if that is meant, `other: non_differentiable`\n" in told.output
+    assert told.output.endswith("mul.Tensor DISAGREES\n")
+    meant = gradparity("formula", str(written(WITHOUT_OTHER + "  other: non_differentiable\n")))
+    assert meant.exit_code == 0, meant.output
+    assert "mul.Tensor declares other to be non_differentiable, and PyTorch " in meant.output
+    assert meant.output.endswith("mul.Tensor agrees with its reference\n")
+
+
+def test_an_entry_with_no_formula_at_all_has_left_them_out(written):
+    told = gradparity("formula", str(written("- name: sin(Tensor self) -> Tensor\n")))
+    assert told.exit_code == 1, told.output
+    assert "sin has no formula for self" in told.output
+    assert "sin DISAGREES, and is not judged: " in told.output
+
+
 MALFORMED = {  # the formula, of sin, and what is told
     "a bracket that is left open": ("grad * (self.cos()", ["expected `)` at position 18", "  grad * (self.cos()\n"]),
     "another arity": (
