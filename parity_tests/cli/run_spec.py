@@ -93,6 +93,14 @@ class RunSpec:
         """The folder in which failures are written."""
         return self.start / self.failures
 
+    @property
+    def named(self) -> str:
+        """The user's files that are judged, as messages name them."""
+        start = self.start.absolute()
+        files = [start / file for file in self.source.files]
+        names = [str(file.relative_to(start) if file.is_relative_to(start) else file) for file in files]
+        return " and ".join(names) or "what is to be judged"
+
     def load(self) -> tuple[OpSpec, Candidates]:
         """The spec and all candidates, those of other orders included.
 

@@ -25,6 +25,7 @@ from parity_tests.cli.report_files import ReportFiles
 from parity_tests.cli.run_spec import RunSpec, Survey
 from parity_tests.cli.sources.source import Source
 from parity_tests.cli.terminal import Output, OutputLost, complain
+from parity_tests.cli.usable import usable
 from parity_tests.harness.exceptions.defects import one_line_description
 from parity_tests.harness.isolation.budget import TRIAL_SECONDS, Check, Spent, budget, clock
 from parity_tests.harness.isolation.guard import Guarded, Surveying
@@ -146,12 +147,14 @@ class Session:
         with budget(self._options.budget, self._hangs, COULD_NOT_RUN) as (deadline, check_time):
             self._count("starting")
             loaded: list[tuple[OpSpec, Candidates]] = []
-            found: list[tuple[Survey, list[RunSpec]]] = []
-            for source in self._sources:
-                orders = self._orders(source)
-                loaded.append(orders[0].load())
-                survey = orders[0].surveyed(*loaded[-1])
-                found.append((survey, self._present(survey, orders)))
+
+            def surveyed(order: RunSpec) -> Survey:
+                parts = order.load()
+                survey = order.surveyed(*parts)
+                loaded.append(parts)
+                return survey
+
+            found = self._surveyed(surveyed)
             rows: list[Iterator[Row]] = []
             for (spec, candidates), orders in zip(loaded, self._arranged(found), strict=True):
                 dated = [replace(order, deadline=deadline) for order in orders]
@@ -164,14 +167,13 @@ class Session:
         pool.prepare(self._interruption.check)
         self._count("starting")
         deadline, check_time = clock(self._options.budget)
-        found: list[tuple[Survey, list[RunSpec]]] = []
-        for source in self._sources:
-            orders = self._orders(source)
-            survey = self._wait(Surveying(orders[0], pool, self._seconds), check_time)
+
+        def surveyed(order: RunSpec) -> Survey:
+            survey = self._wait(Surveying(order, pool, self._seconds), check_time)
             assert isinstance(survey, Survey)
-            found.append((survey, self._present(survey, orders)))
-            for candidate in survey.not_built:
-                self._report.add(candidate)
+            return survey
+
+        found = self._surveyed(surveyed)
         shared: list[RunSpec] = []
         alone: list[RunSpec] = []
         for (survey, _), orders in zip(found, self._arranged(found), strict=True):
@@ -185,6 +187,18 @@ class Session:
             wrong = incomplete(self._report.rows, [(survey.op, survey.planned) for survey, _ in found])
             if wrong is not None and not self._options.last_failed:
                 raise WorkerError(wrong)
+
+    def _surveyed(self, surveyed: Callable[[RunSpec], Survey]) -> list[tuple[Survey, list[RunSpec]]]:
+        """Return the survey and the orders of each source; one of several that cannot be loaded costs its own rows.
+
+        Raises:
+            CannotLoad: none can be loaded.
+        """
+        result = usable(self._sources, self._orders, surveyed)
+        for candidate in (*result.not_built, *(each for survey, _ in result.found for each in survey.not_built)):
+            self._report.add(candidate)
+        self._sources = result.sources
+        return [(survey, self._present(survey, orders)) for survey, orders in result.found]
 
     @property
     def _seconds(self) -> float:

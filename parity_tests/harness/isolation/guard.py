@@ -179,13 +179,13 @@ class Surveying:
                 worker.stop()
                 how = f"gave no answer for {self._seconds:g} s"
             if how:
-                raise CannotLoad(f"what is to be judged {how} while it was loaded{_where(worker)}")
+                raise CannotLoad(f"{self._work.named} {how} while it was loaded{_where(worker)}")
             try:
                 if not wait([worker.connection, worker.process.sentinel], timeout=POLL):
                     yield
             except GeneratorExit:
                 worker.stop()
-                self._at_the_end.append(Note(f"what is to be judged was being loaded{_where(worker)}"))
+                self._at_the_end.append(Note(f"{self._work.named} was being loaded{_where(worker)}"))
                 raise
 
     def remaining(self) -> Iterator[Event]:

@@ -73,7 +73,14 @@ class Work(Protocol):
 
 
 class Surveyable(Work, Protocol):
-    """Work that is surveyed before it is carried out."""
+    """Work that is surveyed before it is carried out.
+
+    Attributes:
+        named: the files that it loads, as messages name them.
+    """
+
+    @property
+    def named(self) -> str: ...
 
     def surveyed(self, spec: OpSpec, candidates: Candidates) -> object:
         """Return the facts that the run must know beforehand, as plain data.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -91,6 +92,27 @@ def test_json_is_written_whatever_the_verdict(case, tmp_path, text, code):
     assert data["passed"] is (code == 0)
     assert len(data["rows"]) == 2
     assert len(data["failures"]) == code
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("import sys; sys.exit(0)\n", ", line 1: SystemExit: 0"), ("def (\n", ", line 1: SyntaxError: invalid syntax")],
+)
+def test_a_case_file_that_cannot_be_loaded_costs_its_own_rows(case, tmp_path, text, why):
+    """A right file beside it is judged, and a run of broken files alone is refused in a line."""
+    right, broken, path = case(RIGHT, "right.py"), case("", "broken.py"), tmp_path / "report.json"
+    Path(broken).write_text(text)
+    for files in ((broken, right), (right, broken)):
+        result = gradparity("check", *files, "--device", "cpu", "--json", str(path), *QUICK)
+        assert result.exit_code == 2, result.output
+        assert "square, Square, vjp, float64, cpu: PASS" in result.stdout
+        assert f"{broken}, not built: {broken}{why}\n" in result.stdout
+        assert result.stdout.endswith(f"\n{broken} should have been judged\n")
+        data = json.loads(path.read_text(encoding="utf-8"))
+        assert (data["passed"], len(data["rows"])) == (False, 2)
+        assert [(record["op"], record["verdict"]) for record in data["summary"]][-1] == (str(broken), "ERROR")
+    result = gradparity("check", broken, "--device", "cpu", *QUICK)
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"gradparity: {broken}{why}\n")
 
 
 def test_several_case_files(case, tmp_path):

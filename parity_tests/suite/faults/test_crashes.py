@@ -135,8 +135,8 @@ def test_a_hanging_oracle_is_not_called_the_candidate(files: list[str | Path], w
 # A case that ends its process, or hangs, while it is loaded. Each starts a process.
 
 LOADING = {
-    "os._exit(0)": "what is to be judged ended the process (exit code 0) while it was loaded",
-    "os.kill(os.getpid(), signal.SIGSEGV)": "what is to be judged crashed (SIGSEGV) while it was loaded at case.py:11",
+    "os._exit(0)": "ended the process (exit code 0) while it was loaded",
+    "os.kill(os.getpid(), signal.SIGSEGV)": "crashed (SIGSEGV) while it was loaded at case.py:11",
 }
 
 
@@ -144,11 +144,27 @@ LOADING = {
 @pytest.mark.parametrize("statement", LOADING)
 def test_a_case_that_ends_its_process(tmp_path: Path, statement: str) -> None:
     """Not with exit code 0 and no output, which would be a pass."""
-    result = here("check", case(tmp_path, f"{SPEC}{statement}\n"), "--json", tmp_path / "report.json")
+    file = case(tmp_path, f"{SPEC}{statement}\n")
+    result = here("check", file, "--json", tmp_path / "report.json")
+    told = f"{file} {LOADING[statement]}"
     assert result.exit_code == 2, result.output
-    assert result.stderr.startswith(f"gradparity: {LOADING[statement]}"), result.stderr
+    assert result.stderr.startswith(f"gradparity: {told}"), result.stderr
     assert len(result.stderr.splitlines()) == 1
-    assert json.loads((tmp_path / "report.json").read_text())["error"].startswith(LOADING[statement])
+    assert json.loads((tmp_path / "report.json").read_text())["error"].startswith(told)
+
+
+@pytest.mark.slow
+def test_a_case_that_ends_its_process_beside_another(tmp_path: Path) -> None:
+    """It costs its own rows, and is told by name."""
+    right = case(tmp_path, RIGHT).rename(tmp_path / "right.py")
+    ends = case(tmp_path, f"{SPEC}os._exit(0)\n")
+    result = here("check", ends, right, *FEW, "--json", tmp_path / "report.json")
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (result.exit_code, report["passed"], report["error"]) == (2, False, None), result.output
+    assert {row["verdict"] for row in report["rows"]} == {"PASS"}
+    (broken,) = report["not_built"]
+    assert broken["reason"] == f"{ends} ended the process (exit code 0) while it was loaded"
+    assert f"{ends}, not built: {broken['reason']}" in result.output
 
 
 # The interpreter's lock is held all the while, so that no thread of the process can end it.
@@ -159,7 +175,7 @@ REGEX = "    re.match('(a+)+b', 64 * 'a')\n"
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        pytest.param(SPEC + REGEX.strip() + "\n", "what is to be judged was being loaded at", id="the case"),
+        pytest.param(SPEC + REGEX.strip() + "\n", "{case} was being loaded at", id="the case"),
         pytest.param(
             SPEC + f"def candidate(x):\n{REGEX}    return x\n",
             "square: candidate, forward, float64, which was being judged at sample",
@@ -168,11 +184,12 @@ REGEX = "    re.match('(a+)+b', 64 * 'a')\n"
     ],
 )
 def test_a_budget_holds_whoever_keeps_the_lock(tmp_path: Path, text: str, told: str) -> None:
-    result = here("check", case(tmp_path, text), *FEW, "--budget", "1", "--json", tmp_path / "report.json")
+    file = case(tmp_path, text)
+    result = here("check", file, *FEW, "--budget", "1", "--json", tmp_path / "report.json")
     report = json.loads((tmp_path / "report.json").read_text())
     assert result.exit_code == 2, result.output
     assert report["error"] == "the budget of 1 s is spent"
-    (line,) = [line for line in report["skipped"] if line.startswith(told)]
+    (line,) = [line for line in report["skipped"] if line.startswith(told.format(case=file))]
     assert "in match" in line
     assert "case.py" in line
 
