@@ -224,7 +224,7 @@ class Report:
             "catches": (dict[str, str], {}),
             "allow_suspect": (bool, False),
         }
-        return cls(
+        report = cls(
             environment=field_of(data, "environment", dict[str, Any]),
             rows=rows,
             skipped=list(dict.fromkeys([*field_of(data, "skipped", list[str]), *_repeated(rows)])),
@@ -232,6 +232,9 @@ class Report:
             error=field_of(data, "error", str | None),
             **{name: field_of({name: default} | data, name, kind) for name, (kind, default) in optional.items()},
         )
+        if not field_of(data, "passed", bool) and report.passed:
+            raise Malformed("says that it did not pass, and no row of it fails: rows are missing")
+        return report
 
     @classmethod
     def merged(cls, reports: Sequence[Report]) -> Report:

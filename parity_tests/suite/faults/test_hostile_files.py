@@ -77,6 +77,12 @@ def without(*path: str | int) -> Callable[[], str]:
     return make
 
 
+def failures_left_out() -> str:
+    """The report of a run that did not pass, without what failed."""
+    data = a_report()
+    return json.dumps(data | {"rows": data["rows"][:1], "failures": []})
+
+
 WRONG: tuple[str | int, ...] = ("failures", 0, "wrong", 0)
 HOSTILE_REPORTS: dict[str, tuple[Callable[[], str | bytes], str]] = {
     "empty": (lambda: "", "no JSON at line 1"),
@@ -177,6 +183,13 @@ HOSTILE_REPORTS: dict[str, tuple[Callable[[], str | bytes], str]] = {
     "a pass that is not finite": (
         changed("rows", 0, "error_over_bound", to=float("nan")),
         "rows[0].error_over_bound must be a number from 0 to 1 in a row that passes, and is nan",
+    ),
+    "passed: text": (changed("passed", to="yes"), "passed must be true or false, and is 'yes'"),
+    "passed: no number": (changed("passed", to=float("nan")), "passed must be true or false, and is nan"),
+    "no word on whether it passed": (without("passed"), "passed is missing"),
+    "a report without what failed": (
+        failures_left_out,
+        "says that it did not pass, and no row of it fails: rows are missing",
     ),
     "allow_suspect: text": (changed("allow_suspect", to="no"), "allow_suspect must be true or false"),
 }
