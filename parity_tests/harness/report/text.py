@@ -352,14 +352,25 @@ def verdict_line(report: Results) -> Text:
         lines = (why_unjudged(candidate, refused) for (_, candidate), refused in without.items())
         text = "; ".join(lines)
         return Text(text[0].upper() + text[1:], style="bold red")
-    if not failed and judged:
-        return Text(f"{', '.join(a.name for a in report.not_built)} should have been judged", style="bold red")
     if not failed:
-        return Text("Nothing was judged", style="bold red")
+        return Text(_why_nothing_failed(report, judged), style="bold red")
     text = f"{len(failed)} of {len(report.rows)} rows do not pass, {compared:,} comparisons"
     if first_order.only_higher_order_fails(report):
         text = f"First order agrees, second order does not: {text}"
     return Text(text, style="bold red")
+
+
+def _why_nothing_failed(report: Results, judged: Sequence[Row]) -> str:
+    """Why a report does not pass although none of its rows fails."""
+    broken = [candidate for candidate in report.not_built if not candidate.expected]
+    if judged and broken:
+        return f"{'; '.join(dict.fromkeys(map(_with_operator, broken)))} should have been judged"
+    verdicts = " or ".join(dict.fromkeys(row.verdict.value for row in judged))
+    return f"Nothing was judged: each row is {verdicts}" if judged else "Nothing was judged"
+
+
+def _with_operator(candidate: NotBuilt) -> str:
+    return f"{candidate.op}, {candidate.name}" if candidate.op not in ("", candidate.name) else candidate.name
 
 
 def as_text(report: Results, width: int = 120) -> str:

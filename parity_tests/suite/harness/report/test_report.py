@@ -428,6 +428,24 @@ def test_who_is_not_built_has_a_column_and_a_reason(expected, code):
     assert last.startswith("All agree: 1 rows") if expected else last == "fast_kernel should have been judged"
 
 
+def test_who_should_have_been_judged_is_named_once_with_the_operator():
+    """A candidate that the machine cannot build is not among them."""
+    broken = [NotBuilt("impl", reason, expected=False, op=op) for op in ("add", "mul") for reason in ("why", "also")]
+    report = report_of(row(), not_built=[NotBuilt("fast_kernel", "no compiler"), *broken])
+    assert as_text(report).splitlines()[-2] == "add, impl; mul, impl should have been judged"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "told"),
+    [(["SKIPPED"], "SKIPPED"), (["SKIPPED", "UNSUPPORTED", "SKIPPED"], "SKIPPED or UNSUPPORTED")],
+)
+def test_rows_that_judge_nothing(verdicts, told):
+    rows = [row(Verdict(verdict), listed=verdict == "UNSUPPORTED") for verdict in verdicts]
+    report = report_of(*(dataclasses.replace(each, check="forward") for each in rows))
+    assert (report.passed, report.exit_code) == (False, 2)
+    assert as_text(report).splitlines()[-2] == f"Nothing was judged: each row is {told}"
+
+
 def test_nobody_built_is_nothing_judged():
     report = report_of(not_built=[NotBuilt("fast_kernel", "no compiler")])
     assert report.exit_code == 2
