@@ -22,7 +22,7 @@ def _run(trial):
     for i, name in enumerate((*trial.oracle.inputs, *trial.oracle.outputs)):
         tensors = trial.tensors(args)
         graph = trial.candidate.record(tensors[:count])
-        edited = (*graph.inputs, *graph.outputs)[i]
+        edited = (*graph.inputs, *trial.counted("forward", graph.outputs))[i]
         if not may_be_written(edited):
             continue
         others = [x for x in (*graph.inputs, *graph.outputs) if x is not edited]

@@ -17,6 +17,7 @@ from parity_tests.harness.checks import CHECKS, Check
 from parity_tests.harness.crosscheck import select_precisions
 from parity_tests.harness.findings import Fact, NotApplicable
 from parity_tests.harness.judging.judge import Plan, judge
+from parity_tests.harness.names import COSTLY, ON_REQUEST
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Row
 from parity_tests.harness.specs.domains import integer
@@ -332,7 +333,7 @@ def test_what_is_wrong_is_not_excused_by_a_later_refusal():
         pytest.param(lambda x: None, "returned NoneType where a tensor, or a tuple of tensors, is expected", id="none"),
     ],
 )
-@pytest.mark.parametrize("check", ["forward", "vjp"])
+@pytest.mark.parametrize("check", ["forward", "vjp", "in_place"])
 def test_a_candidate_that_raises_or_returns_no_tensors_disagrees(check, call, reason):
     report = crosscheck(call, SQUARE, checks=[check], dtypes=["float64"])
     (row,) = rows(report)
@@ -342,6 +343,16 @@ def test_a_candidate_that_raises_or_returns_no_tensors_disagrees(check, call, re
     assert wrong.label in ("forward", check)
     assert wrong.pattern.startswith(reason)
     assert row.failure.judge is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", [lambda x, y: [*pair(x, y), x * y], lambda x, y: pair(x, y)[0]], ids=["many", "few"])
+def test_no_check_takes_a_wrong_number_of_results_for_a_defect_of_its_own(call):
+    usual = [name for name in CHECKS if name not in COSTLY | ON_REQUEST]
+    report = crosscheck(call, PAIR, checks=usual, dtypes=["float64"])
+    of_verdicts = {row.check: row.verdict for row in rows(report)}
+    assert of_verdicts["in_place"] is Verdict.MISMATCH
+    assert [check for check, verdict in of_verdicts.items() if verdict is Verdict.ERROR] == []
 
 
 @pytest.mark.parametrize(
