@@ -237,13 +237,16 @@ def _means(row: Row) -> str:
 
 
 def _which(checks: Mapping[str, Sequence[str]], verdict: Verdict) -> str:
-    """The checks, with the formats unless each of many is skipped: "vjp, jvp, f64 f32", "vjp (f64 f32), jvp (f64)"."""
-    formats = {" ".join(dtypes) for dtypes in checks.values()}
+    """The checks, with the formats unless each of many is skipped: "vjp, jvp, f64 f32", "vjp (f64 f32), jvp (f64)".
+
+    Several operators or devices may have a row of one check and format.
+    """
+    formats = {check: " ".join(dict.fromkeys(dtypes)) for check, dtypes in checks.items()}
     if len(checks) > 1 and verdict is Verdict.SKIPPED:
         return ", ".join(checks)
-    if len(formats) == 1:
-        return f"{', '.join(checks)}, {formats.pop()}"
-    return ", ".join(f"{check} ({' '.join(dtypes)})" for check, dtypes in checks.items())
+    if len({*formats.values()}) == 1:
+        return f"{', '.join(checks)}, {next(iter(formats.values()))}"
+    return ", ".join(f"{check} ({dtypes})" for check, dtypes in formats.items())
 
 
 def grouped_failures(failures: Sequence[Failure]) -> tuple[list[list[Failure]], list[list[Failure]]]:

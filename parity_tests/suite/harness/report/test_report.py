@@ -428,6 +428,15 @@ def test_who_is_not_built_has_a_column_and_a_reason(expected, code):
     assert last.startswith("All agree: 1 rows") if expected else last == "fast_kernel should have been judged"
 
 
+def test_a_format_is_named_once_for_several_operators():
+    of_one = [row(Verdict.UNSUPPORTED, reason="why"), row(Verdict.UNSUPPORTED, reason="why", candidate="other")]
+    also = [dataclasses.replace(each, op="another") for each in of_one]
+    wide = dataclasses.replace(of_one[1], check="forward", dtype="float64")
+    text = as_text(report_of(*of_one, *also, wide))
+    assert "\nmine, vjp, f32: UNSUPPORTED: why\n" in text
+    assert "\nother, vjp (f32), forward (f64): UNSUPPORTED: why\n" in text
+
+
 def test_who_should_have_been_judged_is_named_once_with_the_operator():
     """A candidate that the machine cannot build is not among them."""
     broken = [NotBuilt("impl", reason, expected=False, op=op) for op in ("add", "mul") for reason in ("why", "also")]
