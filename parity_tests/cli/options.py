@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,4 +93,6 @@ class Options:
             matching(self.match, self._selectable)
         if self.dtypes:
             selected("dtype", self.dtypes, FORMATS)
+        if os.path.exists(self.failures) and not os.path.isdir(self.failures):
+            raise ValueError(f"--failures {self.failures}: is no folder; give another name, or remove it")
         return report_files(self.json, self.html, self.markdown, self.junit)

@@ -76,6 +76,16 @@ def test_json_into_a_folder_that_is_not_there(case, tmp_path):
     assert result.stdout == ""
 
 
+def test_a_folder_for_failures_that_is_a_file(case, tmp_path):
+    """Nothing of the case is run, and the file stays."""
+    file = tmp_path / "failures"
+    file.write_text("mine")
+    result = gradparity("check", case("print(1 / 0)\n"), "--failures", str(file))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"gradparity: --failures {file}: is no folder; give another name, or remove it\n"
+    assert file.read_text() == "mine"
+
+
 def test_json_that_is_a_folder(case, tmp_path):
     result = gradparity("check", case(RIGHT), "--device", "cpu", "--json", str(tmp_path), *QUICK)
     assert result.exit_code == 2, result.exception
