@@ -12,7 +12,7 @@ from parity_tests.harness.report.text import grouped_failures, summary
 
 
 def as_annotations(report: Results, files: Mapping[str, str] | None = None) -> list[str]:
-    """Return a line for each failure that is told in full, for those that follow from it, and for an error.
+    """Return a line for each failure that is told in full, for those that follow, for broken candidates, for an error.
 
     Args:
         report: what a run has found.
@@ -27,6 +27,10 @@ def as_annotations(report: Results, files: Mapping[str, str] | None = None) -> l
     lines += [_line(files.get(op), "gradparity", line) for (op, _, _), line in summary(consequences).items()]
     for (op, candidate), refused in unjudged(report.rows).items():
         lines.append(_line(files.get(op), "gradparity", why_unjudged(candidate, refused)))
+    for broken in report.not_built:
+        if not broken.expected:
+            text = f"{broken.name}, not built: {broken.reason}"
+            lines.append(_line(files.get(broken.op), "gradparity", text))
     if report.error:
         lines.append(_line(next(iter(files.values())) if len(files) == 1 else None, "gradparity", report.error))
     return lines

@@ -19,7 +19,7 @@ def as_junit(report: Results) -> str:
     """Return the report as XML.
 
     A row that does not pass is a failure, or an error if it could not be judged; a check that does not apply, and a
-    limit that is expected, are skipped. A run that ended early has an error of its own.
+    limit that is expected, are skipped. A broken candidate, and a run that ended early, have errors of their own.
     """
     root = ElementTree.Element("testsuites", name="gradparity")
     failed = {id(row) for row in report.failed}
@@ -29,6 +29,12 @@ def as_junit(report: Results) -> str:
         suite = ElementTree.SubElement(root, "testsuite", name=printable(op), tests="1", failures="1", errors="0")
         case = ElementTree.SubElement(suite, "testcase", classname=printable(f"{op}.{candidate}"), name="a derivative")
         ElementTree.SubElement(case, "failure", message=printable(why_unjudged(candidate, refused)))
+    for broken in report.not_built:
+        if not broken.expected:
+            op, name = printable(broken.op or "gradparity"), printable(broken.name)
+            suite = ElementTree.SubElement(root, "testsuite", name=op, tests="1", failures="0", errors="1")
+            case = ElementTree.SubElement(suite, "testcase", classname=f"{op}.{name}", name="it is built")
+            ElementTree.SubElement(case, "error", message=printable(f"not built: {broken.reason}"))
     if report.error:
         suite = ElementTree.SubElement(root, "testsuite", name="gradparity", tests="1", failures="0", errors="1")
         case = ElementTree.SubElement(suite, "testcase", classname="gradparity", name="the run")

@@ -11,6 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from parity_tests import Report, Verdict
+from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.report.annotations import as_annotations
 from parity_tests.harness.report.junit import as_junit
 from parity_tests.harness.report.markdown import BEGINNING, as_markdown
@@ -116,6 +117,16 @@ def test_junit_of_a_run_that_ended_early():
     error = root.find("testsuite/testcase/error")
     assert error is not None
     assert error.get("message") == "interrupted"
+
+
+def test_a_broken_candidate_is_an_error_beside_rows_that_pass():
+    """One that the machine cannot build is none."""
+    broken = NotBuilt("case.py", "case.py, line 3: SystemExit: 0", expected=False, op="case.py")
+    report = Report({}, [row(Verdict.PASS)], not_built=[NotBuilt("kernel", "no compiler"), broken])
+    assert not report.passed
+    found = ElementTree.fromstring(as_junit(report).encode()).findall("testsuite/testcase/error")
+    assert [error.get("message") for error in found] == [f"not built: {broken.reason}"]
+    assert as_annotations(report) == [f"::error title=gradparity::case.py, not built: {broken.reason}"]
 
 
 def test_annotations_are_lines_of_their_own(failed):
