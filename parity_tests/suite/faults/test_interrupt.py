@@ -17,7 +17,7 @@ import pytest
 from parity_tests.cli import session
 from parity_tests.cli.interruption import INTERRUPTED, SIGNALS, Interruption
 
-from ._program import FEW, RIGHT, SPEC, case, environment, here, started
+from ._program import FEW, RIGHT, SPEC, case, environment, here, program, started
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="this system has no such signals")
 
@@ -306,3 +306,13 @@ def test_in_this_process_an_interrupt_of_a_row_is_found_after_it(tmp_path: Path)
     result = here("check", case(tmp_path, text), *FEW, "--no-isolate", "--json", tmp_path / "report.json")
     assert result.exit_code == INTERRUPTED
     assert json.loads((tmp_path / "report.json").read_text())["error"] == "interrupted"
+
+
+@pytest.mark.slow
+def test_a_candidate_that_ends_the_run_is_no_pass(tmp_path: Path) -> None:
+    """A signal does not say who has sent it, so that it is the user's."""
+    body = "    os.kill(os.getppid(), signal.SIGTERM)\n    time.sleep(60)\n"
+    case(tmp_path, f"{SPEC}def candidate(x):\n{body}    return x * x\n")
+    ran = program(tmp_path, "check", "case.py", *FEW, "--json", "report.json")
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (ran.returncode, report["passed"], report["error"]) == (130, False, "interrupted"), ran.stdout + ran.stderr
