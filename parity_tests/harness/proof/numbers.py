@@ -86,7 +86,8 @@ class Model:
         old = rng.random(shape) >= share
         old |= ~np.broadcast_to(missing.reshape(missing.shape + (1,) * (len(shape) - axes)), shape) if near else False
         new = self.random(rng, x.real)
-        p, q = (np.where(old, one, other) for one, other in zip(x.residues, new.residues, strict=True))
+        pairs = zip(x.residues, new.residues, strict=True)
+        p, q = (None if one is None or other is None else np.where(old, one, other) for one, other in pairs)
         return Number((p, q), x.real)
 
     def constants(self, x: np.ndarray, real: np.ndarray) -> Number:

@@ -62,9 +62,9 @@ def sameness(one: core.ClosedJaxpr, other: core.ClosedJaxpr, args: Sequence[np.n
     runs = [Run(mp, program, args) for program in (one, other)]
     if not all(is_finite(y).all() for run in runs for y in run.results if y.dtype == object):
         raise Unmodelled("an infinity or NaN among the results")
-    differs = differences(mp, *runs)
+    differs = differences(mp, runs[0], runs[1])
     if any(x.any() for x in differs):
-        _check_constants(mp, *runs)
+        _check_constants(mp, runs[0], runs[1])
         return Sameness(differs, {})
     rng = np.random.default_rng([*_digest(one, other), seed])
     read_as: dict[float, Constant] = {}

@@ -148,7 +148,7 @@ class Tape:
             start += each.rows
         for eqn in reversed(self.jaxpr.eqns):
             variables = [i for i, x in enumerate(eqn.invars) if is_real(x) and not isinstance(x, core.Literal)]
-            moved = [i for i in variables if self.running[eqn.invars[i]].any()]  # of no other is an error charged
+            moved = [i for i in variables if self.running_of(eqn.invars[i]).any()]  # of no other is an error charged
             if not moved or not any(y in found for y in eqn.outvars):
                 continue
             of_results = [of(y) for y in eqn.outvars]
