@@ -34,21 +34,17 @@ PROTOCOL = {  # it is right when it is called as a trace calls it
     "sine: output_on_ctx", "sine: saved_past_the_version_counter", "sine: saved_tensors_read_twice",
 }  # fmt: skip
 THE_SAME = ROUNDED | ELSEWHERE | PROTOCOL
-FAST = "softplus_wide", "rms_norm"
 
 
 def verdict(call: object, case: Case) -> Verdict:
     return verdicts(judged(call, case.spec, ["proof"], ["float64"]))["proof"]  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @rotating(5, by="case")
 @pytest.mark.parametrize(
     ("case", "name"),
-    [
-        pytest.param(case, f"{op}: {name}", id=f"{op}-{name}", marks=() if op in FAST else pytest.mark.slow)
-        for op, case in CASES.items()
-        for name in case.mistakes
-    ],
+    [pytest.param(case, f"{op}: {name}", id=f"{op}-{name}") for op, case in CASES.items() for name in case.mistakes],
 )
 def test_a_mistake_is_proved_only_where_its_formula_is_right(case: Case, name: str) -> None:
     found = verdict(case.mistakes[name.partition(": ")[2]].call, case)
@@ -85,8 +81,9 @@ NOT_TOLD = frozenset(
 )
 
 
+@pytest.mark.slow
 @rotating(5)
-@pytest.mark.parametrize("op", [pytest.param(op, marks=() if op in FAST else pytest.mark.slow) for op in CASES])
+@pytest.mark.parametrize("op", CASES)
 def test_right_versions_are_proved(op: str) -> None:
     assert verdict(CASES[op].right, CASES[op]) is (Verdict.SKIPPED if op in NOT_TOLD else Verdict.PROVED)
 
