@@ -2,7 +2,8 @@
 
 Both programs are run in hundreds of digits and at random points of finite fields, see `harness.proof`. A difference is
 told, and accuses only: other checks judge by numbers. So does this one first, since PyTorch's trace of a candidate is
-not the candidate: memory that NumPy or another thread has written to is in none.
+not the candidate: memory that NumPy or another thread has written to is in none. Nor is anything proved of a trace that
+computes other numbers than the candidate, by a single bit.
 """
 
 from __future__ import annotations

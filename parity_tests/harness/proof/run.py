@@ -94,12 +94,8 @@ class Run(Extended):
             results = [np.asarray(y) for y in super().apply(step, operands)]
         except NoExtendedRule as error:
             raise Unmodelled(f"the JAX primitive {error.primitive!r}") from error
-        except (
-            NotImplementedError,
-            TypeError,
-            ValueError,
-            ArithmeticError,
-        ) as error:  # of mpmath, as of a Bessel function of an infinity
+        except (NotImplementedError, TypeError, ValueError, ArithmeticError) as error:
+            # As mpmath raises for a Bessel function of an infinity, and a record for what it does not take.
             raise Unmodelled(f"the JAX primitive {step.name!r} of such numbers ({first_line(error)})") from error
         if all(y.dtype != object for y in results) and any(x.dtype == object and (x != x).any() for x in operands):
             raise Unmodelled(f"{step.name} of NaN")
