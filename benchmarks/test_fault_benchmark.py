@@ -36,7 +36,7 @@ from benchmarks.fault_benchmark.rules import RULES, Results
 from benchmarks.fault_benchmark.run import Cell
 from benchmarks.fault_benchmark.tally import Tally, bars, caught_by_any, missed_by_ours, tally
 from parity_tests.harness.judging.candidate_rows import CandidateRows
-from parity_tests.suite.marks import fast, marks
+from parity_tests.suite.marks import fast
 from parity_tests.suite.rotation import rotating
 
 ROOT = Path(__file__).parents[1]
@@ -53,7 +53,7 @@ def test_there_are_operators_and_faults_enough() -> None:
 
 @fast("embedding")
 @rotating(4)
-@pytest.mark.parametrize("name", marks(["attn", "embedding"], OPERATORS))
+@pytest.mark.parametrize("name", OPERATORS)
 def test_the_versions_of_an_operator_compute_what_its_oracle_does(name: str) -> None:
     operator = OPERATORS[name]
     inputs = operator.arguments("small", "float64")

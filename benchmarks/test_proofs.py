@@ -23,6 +23,7 @@ def test_a_formula_is_proved_only_if_it_is_right(formula: str, verdict: str, tmp
     assert (found.verdict, found.where) == (verdict, "inputs that are made for it")
 
 
+@pytest.mark.slow
 def test_an_operator_without_a_reference_is_no_case() -> None:
     assert proved(lookup("_cudnn_rnn")).verdict == NO_CASE
 

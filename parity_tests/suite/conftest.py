@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -19,7 +18,6 @@ from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.judging.plan import shrinking_for
 from parity_tests.harness.report.report import Report
 from parity_tests.suite.collection import Case
-from parity_tests.suite.marks import mark_slow
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,15 +33,6 @@ def _no_certificate_is_kept() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kept_certificates, "folder", lambda: None)
         yield
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
-    """The cases of a test that its `fast` does not name are slow."""
-    made = yield
-    if isinstance(made, list):
-        mark_slow([item for item in made if isinstance(item, pytest.Function)])
-    return made
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,15 @@ def fast(*ids: str) -> pytest.MarkDecorator:
     it less directly.
     """
     return pytest.mark.fast(*ids)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
+    """The cases of a test that its `fast` does not name are slow."""
+    made = yield
+    if isinstance(made, list):
+        mark_slow([item for item in made if isinstance(item, pytest.Function)])
+    return made
 
 
 def mark_slow(cases: Sequence[pytest.Function]) -> None:

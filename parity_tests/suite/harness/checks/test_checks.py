@@ -28,13 +28,13 @@ pytestmark = pytest.mark.usefixtures("certified_once")
 CASES = [(check, case) for check in CHECKS for case in cases_of(check)]
 
 
-# What takes seconds: the interpreter of Pallas kernels, modules in all their modes, many invalid inputs.
+# What takes seconds: the interpreter of Pallas kernels, modules in all their modes, many invalid inputs, proofs.
 _LONG = ("halved in eval", "halved where it is deployed", "a part halved in eval", "no gradient in eval")
 
 
 def _slow(check: str, name: str, dtype: str = "float64") -> Sequence[pytest.MarkDecorator]:
     """Of the formats one is fast, and of the mistakes in each operator one."""
-    long = check in ("race", "raises") or name in _LONG
+    long = check in ("race", "raises", "proof") or name in _LONG
     return [pytest.mark.slow] if long or dtype != ("bfloat16" if check == "low_precision" else "float64") else []
 
 
@@ -84,7 +84,12 @@ def test_a_right_operator_passes(check, case, dtype):
 
 
 @pytest.mark.parametrize(
-    "check", [name for name in CHECKS if name not in ("captured", "jvp_of_jvp", "opcheck", "low_precision", "race")]
+    "check",
+    [
+        pytest.param(name, marks=_slow(name, ""))
+        for name in CHECKS
+        if name not in ("captured", "jvp_of_jvp", "opcheck", "low_precision", "race")
+    ],
 )
 def test_a_right_function_passes(check):
     assert row_of(pair_function().apply, cases_of(check)[0].spec, check, limits={}).verdict in AGREE

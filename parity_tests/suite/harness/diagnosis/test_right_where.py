@@ -306,6 +306,7 @@ def test_a_sampler_that_is_called_like_a_domain_is_not_left():
     assert all(bool((x >= 1).all()) and len(x.unique()) == x.numel() for x in asked if x.numel())
 
 
+@pytest.mark.slow
 def test_after_its_time_nothing_more_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = rms_norm(lambda x_hat, w, w_bar: (x_hat * w_bar / w).mean(-1, keepdim=True))
     assert "x_bar is right where" in (said(wrong, RMS_NORM) or "")

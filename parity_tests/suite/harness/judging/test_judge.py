@@ -230,7 +230,14 @@ def test_a_format_whose_rounding_is_as_large_as_the_results_is_named(check: str)
     assert judged(there_and_back, spec, "forward", "float32").verdict is Verdict.PASS
 
 
-@pytest.mark.parametrize("check", [name for name, check in CHECKS.items() if check.maps and name != "vjp_partial"])
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name == "proof" else ())
+        for name, check in CHECKS.items()
+        if check.maps and name != "vjp_partial"
+    ],
+)
 def test_no_check_passes_where_every_derivative_is_zero(check):
     """A check whose maps all vanish has no evidence: whatever it found, it is not PASS.
 

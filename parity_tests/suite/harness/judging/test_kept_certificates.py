@@ -67,6 +67,7 @@ def test_other_maps_are_kept_too(folder: Path, name: str):
     assert not is_kept(RIGHT, folder)  # each has its own
 
 
+@pytest.mark.slow
 def test_constants_of_a_sample_are_kept_too(folder: Path):
     """Such a sample has an oracle of its own."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import torch
 
 from parity_tests import crosscheck
@@ -37,6 +38,7 @@ def test_terms_of_one_name_are_numbered_and_none_is_lost():
     np.testing.assert_allclose(terms[1].value, _long(3 * x) * _long(4 * x), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_sort_beside_a_reference_has_terms():
     """The tangent of its places is no number, and compares with none."""
 

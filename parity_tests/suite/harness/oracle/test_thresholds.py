@@ -97,6 +97,7 @@ def test_an_input_of_another_domain_is_not_multiplied() -> None:
     assert not [name for name in names if "threshold" in name]
 
 
+@pytest.mark.slow
 def test_right_code_passes_where_a_row_came_near_to_the_threshold() -> None:
     """At this seed the smallest power of two put one norm within a rounding of bfloat16 of 128."""
     case = COLLECTION["clip_by_norm"]

@@ -51,7 +51,11 @@ class WithJvp(torch.autograd.Function):
     ("call", "reason"),
     [
         (unary_function(lambda x: x * x + complex_zero(x), lambda x, g: 2 * x * g), "forward cannot be told"),
-        (lambda x: x * x + torch.nan_to_num(torch.empty_like(x)) * 0, "forward cannot be told"),
+        pytest.param(
+            lambda x: x * x + torch.nan_to_num(torch.empty_like(x)) * 0,
+            "forward cannot be told",
+            marks=pytest.mark.slow,
+        ),
         (unary_function(lambda x: x * x, lambda x, g: 2 * x * g + complex_zero(g)), "vjp cannot be told"),
         (lambda x: x * x if x.sum() > 0 else x * x * 1.0, "forward is refused: PyTorch's tracer gives up"),
         (unary_function(lambda x: x * x, replaced), "vjp cannot be told: PyTorch's trace of it computes other numbers"),
@@ -124,6 +128,7 @@ def test_what_no_trace_shows_is_a_mismatch(call: Callable, spec: OpSpec) -> None
     assert row.failure is not None
 
 
+@pytest.mark.slow
 def test_the_row_says_at_which_integers_and_inputs() -> None:
     names = [Input("x"), Input("i", integer(1, 3)), Input("b", optional=True)]
     spec = OpSpec("f", lambda x, i, b=None: x * i if b is None else x * i + b, "(n),(n),(n)->(n)", input_names=names)
@@ -153,6 +158,7 @@ def test_a_format_that_is_not_looked_at_is_not_named(dtype: str) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_mask_of_the_least_float() -> None:
     spec = OpSpec("masked", lambda x: jnp.where(x > 0, x, 0.0), "(n)->(n)")
     least = torch.finfo(torch.float64).min

@@ -228,6 +228,7 @@ def test_a_rounded_constant_is_neither_proved_nor_accused(f: Callable, g: Callab
             compared(one, other, X)
 
 
+@pytest.mark.slow
 def test_many_roots_exist_at_a_point_that_is_looked_for() -> None:
     """Of random points 2^-24 have so many."""
     x = POSITIVE.ravel()[:12]

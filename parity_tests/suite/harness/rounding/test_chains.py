@@ -15,7 +15,6 @@ from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.specs.samples import Sample, few_samples
 from parity_tests.harness.trial.trial import Trial
-from parity_tests.suite.marks import fast
 
 STEPS = 20
 CHECKS = ["forward", "vjp", "points", "linearity"]
@@ -107,10 +106,13 @@ def power_iteration_by_norms(a: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     return v
 
 
-SPECS = {
-    "sinkhorn": OpSpec.from_torch(sinkhorn, inputs="x: (n,m)", sizes="n >= 1, m >= 1"),
-    "newton_schulz": OpSpec.from_torch(newton_schulz, inputs="g: (n,m)", sizes="n >= 1, m >= 1"),
-    "power_iteration": OpSpec.from_torch(power_iteration, inputs="a: (n,n) positive, v: (n) positive", sizes="n >= 1"),
+SPECS: Mapping[str, Callable[[], OpSpec]] = {
+    name: functools.cache(functools.partial(OpSpec.from_torch, reference, inputs=inputs, sizes=sizes))
+    for name, reference, inputs, sizes in (
+        ("sinkhorn", sinkhorn, "x: (n,m)", "n >= 1, m >= 1"),
+        ("newton_schulz", newton_schulz, "g: (n,m)", "n >= 1, m >= 1"),
+        ("power_iteration", power_iteration, "a: (n,n) positive, v: (n) positive", "n >= 1"),
+    )
 }
 RIGHT: Mapping[str, tuple[Chain, ...]] = {
     "sinkhorn": (sinkhorn, sinkhorn_of_logarithms, sinkhorn_by_reciprocals),
@@ -163,7 +165,7 @@ def full_precision():
 @functools.cache
 def _oracles(name: str) -> list[tuple[Oracle, Sample]]:
     """Oracles at samples that differ: all axes, one row, one column, and long ones."""
-    return [(Oracle(SPECS[name], sample), sample) for sample in few_samples(SPECS[name], 0)]
+    return [(Oracle(SPECS[name](), sample), sample) for sample in few_samples(SPECS[name](), 0)]
 
 
 def _wrong(chain: Chain, name: str, dtype: str) -> bool:
@@ -185,7 +187,7 @@ def test_right_code_is_within_its_bounds(name, dtype):
     assert [chain.__name__ for chain in RIGHT[name] if _wrong(chain, name, dtype)] == []
 
 
-@fast("power_iteration-float32")
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", SPECS)
 def test_every_mistake_is_beyond_them(name, dtype):
@@ -197,4 +199,4 @@ def test_every_mistake_is_beyond_them(name, dtype):
 @pytest.mark.parametrize("name", SPECS)
 def test_right_code_passes_every_check(name, dtype):
     for chain in RIGHT[name][1:]:
-        crosscheck(chain, SPECS[name], checks=CHECKS, dtypes=[dtype], device="cpu").raise_if_failed()
+        crosscheck(chain, SPECS[name](), checks=CHECKS, dtypes=[dtype], device="cpu").raise_if_failed()

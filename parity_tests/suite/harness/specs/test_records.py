@@ -136,6 +136,7 @@ def test_fields_of_a_wrong_kind_are_told_beside_a_record(fields: dict, text: str
     assert str(raised.value) == text
 
 
+@pytest.mark.slow
 def test_they_are_judged_by() -> None:
     """Of a constant no gradient is asked, of another input it is: a candidate without it is found."""
     names = [Input("x", "positive"), Input("w", constant=True)]

@@ -143,6 +143,7 @@ def test_a_formula_that_keeps_them_is_said_to():
     assert "JAX's formula loses 0" in line
 
 
+@pytest.mark.slow
 def test_it_says_why_it_is_not_looked_for():
     spec = OpSpec("inverse", primal=lambda x: jnp.linalg.inv(jnp.diag(2 + x * x)), signature="(n)->(n,n)")
     report = crosscheck(lambda x: torch.linalg.inv(torch.diag(2 + x * x)), spec, checks=["digits"])
