@@ -26,8 +26,8 @@ def report(
     """Show the report of an earlier run; or merge several, and say what is new and what is mended in the last.
 
     In the merged report a row that several have is that of the last. Exit codes: of one report as of its run; of
-    several 0 if nothing is new, 1 if something is, or if what passed is skipped or refused now, 2 if a report cannot be
-    read or written, a run ended early, or the last one has judged nothing.
+    several 0 if nothing is new, 1 if something is, or if a row that passed or failed is skipped or refused now, 2 if a
+    report cannot be read or written, a run ended early, or the last one has judged nothing.
     """
     try:
         written = report_files(json, html, markdown, junit)

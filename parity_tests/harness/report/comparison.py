@@ -23,7 +23,7 @@ class Comparison:
         mended: rows that pass, and did not before.
         still: rows that do not pass, as before.
         gone: rows that did not pass before, and are not judged any more.
-        lost: rows that passed before, and are skipped or refused now.
+        lost: rows that passed or failed before, and are skipped or refused now.
     """
 
     new: tuple[Row, ...]
@@ -39,15 +39,18 @@ def compare(before: Report, after: Report) -> Comparison:
     failed_after = {_key(row): row for row in after.failed}
     judged_after = {_key(row): row for row in after.rows}
     agreed_before = {_key(row) for row in before.rows if row.verdict in AGREE}
+    ended_before = agreed_before | failed_before.keys()
     return Comparison(
         new=tuple(row for key, row in failed_after.items() if key not in failed_before),
-        mended=tuple(judged_after[key] for key in failed_before if key in judged_after and key not in failed_after),
+        mended=tuple(
+            judged_after[key] for key in failed_before if key in judged_after and judged_after[key].verdict in AGREE
+        ),
         still=tuple(row for key, row in failed_after.items() if key in failed_before),
         gone=tuple(row for key, row in failed_before.items() if key not in judged_after),
         lost=tuple(
             row
             for key, row in judged_after.items()
-            if key in agreed_before and key not in failed_after and row.verdict not in AGREE
+            if key in ended_before and key not in failed_after and row.verdict not in AGREE
         ),
     )
 

@@ -58,12 +58,13 @@ def test_nothing_new_is_no_failure(write):
     assert gradparity("report", before, write("b.json", vjp=Verdict.MISMATCH, jvp=Verdict.PASS)).exit_code == 0
 
 
-def test_what_passed_and_is_skipped_now_is_told(write):
-    result = gradparity(
-        "report", write("a.json", vjp=Verdict.PASS), write("b.json", vjp=Verdict.SKIPPED, jvp=Verdict.PASS)
-    )
+@pytest.mark.parametrize("before", [Verdict.PASS, Verdict.MISMATCH])
+def test_a_row_that_is_skipped_now_is_no_longer_judged_whatever_it_was(write, before):
+    result = gradparity("report", write("a.json", vjp=before), write("b.json", vjp=Verdict.SKIPPED, jvp=Verdict.PASS))
     assert result.exit_code == 1
-    assert "no longer judged: op, mine, vjp, float64, cpu: SKIPPED" in result.stdout.splitlines()
+    lines = result.stdout.splitlines()
+    assert "no longer judged: op, mine, vjp, float64, cpu: SKIPPED" in lines
+    assert "0 new, 0 mended, 1 no longer judged, 0 as before" in lines
 
 
 def test_a_last_report_in_which_nothing_is_judged_is_no_success(write):
