@@ -69,24 +69,27 @@ class Guarded:
     """Work that is carried out in the processes of a pool: `Report.collect(guarded.events(), guarded.remaining)`.
 
     A candidate that ends its process, or does not answer for `trial_seconds` at one sample, has a row that says so, and
-    another process goes on.
+    another process goes on. A source that cannot be judged further costs no row of another one.
     """
 
     def __init__(self, works: Sequence[Work], pool: Pool, trial_seconds: float = TRIAL_SECONDS) -> None:
         self._tasks = [_Task(work) for work in works]
         self._pool, self._trial_seconds = pool, trial_seconds
         self._busy: dict[Worker, _Task] = {}
+        self._failed: dict[Hashable, str] = {}  # of each source that cannot be judged further the reason
         self._at_the_end: list[Event] = []
 
     def events(self) -> Generator[Row | None, None, None]:
         """Each row as soon as it is known, the oracle's once for each source and device; None while there is none.
 
         Raises:
-            WorkerError: the oracle cannot judge, or a process ended while no candidate was called.
+            WorkerError: at the end, if an oracle cannot judge, or a process ended while no candidate was called.
         """
         try:
             yield from self._shared_out()
             self._at_the_end.append(AllRows(tuple(_in_order(self._tasks))))
+            if self._failed:
+                raise WorkerError("; ".join(dict.fromkeys(self._failed.values())))
         except GeneratorExit:
             self._at_the_end += self._unheard()
             raise
@@ -137,11 +140,18 @@ class Guarded:
             if not wait([x for worker in busy for x in (worker.connection, worker.process.sentinel)], timeout=POLL):
                 yield None
             for worker, task in list(busy.items()):
-                for row in _heard(worker, task, self._trial_seconds):
-                    if row.candidate != ORACLE or of_oracle.setdefault(task.judged_by, task) is task:
-                        yield row
+                try:
+                    for row in _heard(worker, task, self._trial_seconds):
+                        if row.candidate != ORACLE or of_oracle.setdefault(task.judged_by, task) is task:
+                            yield row
+                except (WorkerError, CannotLoad) as error:
+                    self._failed.setdefault(task.work.source, str(error))
+                if task.work.source in self._failed and not task.done:
+                    worker.stop()
+                    task.done = True
                 if worker.ended or task.done:
                     del busy[worker]
+                    waiting = [task for task in waiting if task.work.source not in self._failed]
                     following = task if not task.done else waiting.pop(0) if waiting else None
                     if following is not None:
                         begin(self._pool.take() if worker.ended else worker, following)

@@ -167,6 +167,41 @@ def test_a_case_that_ends_its_process_beside_another(tmp_path: Path) -> None:
     assert f"{ends}, not built: {broken['reason']}" in result.output
 
 
+_CANNOT_GO_ON = {  # the case, the reason why it cannot be judged further, and the exit code
+    "loaded once only": (
+        f"{SPEC}from pathlib import Path\nif Path('loaded').exists():\n    os._exit(0)\nPath('loaded').touch()\n\n\n"
+        "def candidate(x):\n    os._exit(0)\n",
+        "the process that judges ended the process (exit code 0) while no candidate was called: ",
+        1,  # by the row of its first end
+    ),
+    "an oracle that raises": (
+        RIGHT.replace("lambda x: x * x", "lambda x: x * x if x.shape[0] != 1 else 1 / 0", 1),
+        "square: primal fails on inputs of shapes (1, 3): ZeroDivisionError: division by zero",
+        2,
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _CANNOT_GO_ON)
+def test_a_case_that_cannot_be_judged_further_beside_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The other one has all its rows, and the run says that it is not complete, and why."""
+    monkeypatch.chdir(tmp_path)
+    text, reason, code = _CANNOT_GO_ON[name]
+    right = case(tmp_path, RIGHT.replace('"square"', '"another"')).rename(tmp_path / "right.py")
+    result = here("check", case(tmp_path, text), right, *FEW, "--json", tmp_path / "report.json")
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (result.exit_code, report["passed"]) == (code, False), result.output
+    assert report["error"].startswith(reason), report["error"]
+    alone = here("check", right, *FEW, "--json", tmp_path / "alone.json")
+    assert alone.exit_code == 0, alone.output
+    rows = json.loads((tmp_path / "alone.json").read_text())["rows"]
+    keys = [(row["op"], row["check"], row["dtype"], row["verdict"]) for row in rows]
+    assert keys == [(r["op"], r["check"], r["dtype"], r["verdict"]) for r in report["rows"] if r["op"] == rows[0]["op"]]
+
+
 # The interpreter's lock is held all the while, so that no thread of the process can end it.
 REGEX = "    re.match('(a+)+b', 64 * 'a')\n"
 
