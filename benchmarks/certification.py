@@ -14,18 +14,18 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import numpy as np
 import torch
+import typer
 
 from benchmarks.campaign import RESULTS, Campaign, Stamped, stamp, versions
 from jax_ref import aten
@@ -96,13 +96,26 @@ def _is_wanted(name: str) -> bool:
     return not getattr(getattr(torch.ops.aten, packet), overload or "default")._schema.is_mutable
 
 
-def main(names: Sequence[str], results: Path = RESULTS / "certification.json") -> int:
-    """Certify the OpInfos and keep what came of each; 1 if anything is wrong, 2 if it was stopped."""
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def main(
+    names: Annotated[list[str] | None, typer.Argument(help="OpInfos; by default all.")] = None,
+    out: Annotated[Path, typer.Option(help="The results, .json; an .md beside it.")] = RESULTS / "certification.json",
+) -> None:
+    """Certify `jax_ref.aten` on PyTorch's own samples; OpInfos that have a result are not certified again.
+
+    Exit codes: 0 nothing is wrong, 1 something is, 2 the run was interrupted.
+    """
+    unknown = [name for name in names or () if name not in opinfo_names()]
+    if unknown:
+        raise typer.BadParameter(f"PyTorch has no OpInfo {unknown[0]!r}")
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # of PyTorch's own, about its samples
-    found = campaign(results)
-    found.keep(_certified(list(names) or found.due(opinfo_names())), _tell)
-    return found.exit_code(any(outcome.wrong for outcome in found.kept.values()))
+    found = campaign(out)
+    found.keep(_certified(names or found.due(opinfo_names())), _tell)
+    raise typer.Exit(found.exit_code(any(outcome.wrong for outcome in found.kept.values())))
 
 
 def campaign(path: Path) -> Campaign[str, Outcome]:
@@ -203,4 +216,4 @@ def page(outcomes: Mapping[str, Outcome], names: Sequence[str]) -> str:
 
 if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    raise SystemExit(main(sys.argv[1:]))
+    app()

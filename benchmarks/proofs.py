@@ -9,17 +9,18 @@ versions, so a run that was stopped goes on where it was.
 from __future__ import annotations
 
 import os
-import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import jax
 import numpy as np
 import torch
+import typer
 
 from benchmarks.campaign import RESULTS, Campaign, Stamped, stamp, table, versions
 from parity_tests.harness.crosscheck import crosscheck
@@ -48,17 +49,27 @@ class Outcome(Stamped):
     text: str
 
 
-def main(names: Sequence[str], results: Path = RESULTS / "proofs.json") -> int:
-    """Prove the entries and keep what came of each; 1 if a formula differs, 2 if it was stopped."""
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def main(
+    names: Annotated[list[str] | None, typer.Argument(help="Entries, as tanh or mul.Tensor; by default all.")] = None,
+    out: Annotated[Path, typer.Option(help="The results, .json; an .md beside it.")] = RESULTS / "proofs.json",
+) -> None:
+    """Prove the formulas of the installed derivatives.yaml; entries that have a result are not proved again.
+
+    Exit codes: 0 no formula fails, 1 one does, 2 the run was interrupted.
+    """
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # of PyTorch's own, about its samples
     every = {entry.name: entry for entry in entries() if entry.key == "Default" and (entry.vjps or entry.jvps)}
-    unknown = [name for name in names if name not in every]
+    unknown = [name for name in names or () if name not in every]
     if unknown:
-        raise SystemExit(f"the installed derivatives.yaml has no entry {unknown[0]!r} with a formula")
-    found = campaign(results, [*every])
+        raise typer.BadParameter(f"the installed derivatives.yaml has no entry {unknown[0]!r} with a formula")
+    found = campaign(out, [*every])
     found.keep(((name, proved(every[name])) for name in names or found.due(every)), _tell)
-    return found.exit_code(any(each.verdict in _BEST_FIRST[:3] for each in found.kept.values()))
+    raise typer.Exit(found.exit_code(any(each.verdict in _BEST_FIRST[:3] for each in found.kept.values())))
 
 
 def campaign(path: Path, names: Sequence[str]) -> Campaign[str, Outcome]:
@@ -148,4 +159,4 @@ def page(outcomes: Mapping[str, Outcome], names: Sequence[str]) -> str:
 
 if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    raise SystemExit(main(sys.argv[1:]))
+    app()
