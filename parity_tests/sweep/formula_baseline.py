@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.report.results import ORACLE, Row
+from parity_tests.sweep.formula_samples import differentiated
 from torch_impl.derivatives import Entry, Formula, FormulaSyntaxError, lookup, parse
 
 Mode = str  # "vjp" or "jvp"
@@ -19,8 +20,9 @@ class Baseline:
     """An entry beside PyTorch's installed one.
 
     `changed`: whether the formulas of the VJP, and those of the JVP, are other ones; all of them if PyTorch has no such
-    entry. `left_out`: the inputs of which the installed entry has a formula, and this one says nothing: PyTorch's
-    codegen makes them non-differentiable. `declared`: those of which this one says so.
+    entry. `left_out`: the inputs of which the installed entry has a formula, or without such an entry the inputs that
+    PyTorch differentiates, and this one says nothing: PyTorch's codegen makes them non-differentiable. `declared`:
+    those of which this one says so.
     """
 
     changed: frozenset[Mode]
@@ -34,15 +36,12 @@ class Baseline:
         try:
             own = lookup(entry.name, entry.key)
         except LookupError:
-            return cls(frozenset(("vjp", "jvp")), exists=False)
+            return cls(frozenset(("vjp", "jvp")), exists=False, **_without(entry, differentiated(entry.name)))
         same = own.schema == entry.schema and own.differentiable_outputs == entry.differentiable_outputs
         same &= own.condition == entry.condition
         pairs = {"vjp": (entry.vjps, own.vjps), "jvp": (entry.jvps, own.jvps)}
         changed = frozenset(mode for mode, (a, b) in pairs.items() if not same or _read(a) != _read(b))
-        without = [name for name in _read(own.vjps) if name not in _read(entry.vjps)]
-        declared = tuple(name for name in without if name in entry.non_differentiable)
-        left_out = tuple(name for name in without if name not in declared)
-        return cls(changed, left_out=left_out, declared=declared)
+        return cls(changed, **_without(entry, _read(own.vjps)))
 
     def own(self, rows: Sequence[Row]) -> list[Row]:
         """Return the rows that disagree by PyTorch's own formulas, since those that they rest on were not changed.
@@ -62,6 +61,15 @@ class Baseline:
             return bool(found & self.changed)
         modes = {_mode_of(result.label) for result in row.failure.wrong} if row.failure else {None}
         return bool(modes & self.changed) or (None in modes and not own_fails)
+
+
+def _without(entry: Entry, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Which of these inputs an entry has no formula of: those left out, and those declared."""
+    without = [name for name in names if name not in _read(entry.vjps)]
+    return {
+        "left_out": tuple(name for name in without if name not in entry.non_differentiable),
+        "declared": tuple(name for name in without if name in entry.non_differentiable),
+    }
 
 
 def _mode_of(label: str) -> Mode | None:

@@ -10,9 +10,11 @@ import numpy as np
 import torch
 
 from parity_tests.sweep.all_own_calls import written_call
+from parity_tests.sweep.formula_results import is_double
 from parity_tests.sweep.invariants import INVARIANTS
+from parity_tests.sweep.operators import is_operator, operator_of
 from parity_tests.sweep.own_calls import own_calls
-from parity_tests.sweep.recorded_calls import RecordedCall, opinfo_names, recorded_calls
+from parity_tests.sweep.recorded_calls import RecordedCall, as_torch, opinfo_names, recorded_calls
 
 _MOST = 16  # calls of an operator, from which those that can be judged are chosen
 _PLACES_TAKEN_ONCE = {"aten::max_unpool2d": 2, "aten::max_unpool3d": 3}  # and the number of axes of a plane
@@ -48,6 +50,19 @@ CALLED_BY = {
     "rsub.Scalar": "nn.functional.multilabel_soft_margin_loss",
     "sub.Scalar": "acosh",
 }
+
+
+def differentiated(name: str) -> list[str]:
+    """Return the inputs that PyTorch differentiates an operator by, at one of three samples; none if it has no such."""
+    found: dict[str, None] = {}
+    for call in samples(f"aten::{name}", torch.float64)[:3] if is_operator(name) else ():
+        for moving in (key for key, value in call.arguments.items() if is_double(value)):
+            given = {key: as_torch(value) for key, value in call.arguments.items()}
+            results = operator_of(call.name)(**given | {moving: given[moving].requires_grad_()})
+            several = results if isinstance(results, tuple | list) else (results,)
+            if any(isinstance(y, torch.Tensor) and y.requires_grad for y in several):
+                found[moving] = None
+    return [*found]
 
 
 @functools.cache

@@ -141,16 +141,19 @@ def _judge(entry: Entry, spec: Path | None, console: PrintableConsole, more: tup
 
 
 def _without_formula(entry: Entry, baseline: Baseline) -> Iterator[str]:
-    """A line on each input of which PyTorch's own entry has a formula, and this one has none."""
+    """A line on each input that PyTorch differentiates, and of which this entry has no formula."""
+    own = "'s own entry has a formula for it" if baseline.exists else " differentiates it"
     for name in baseline.left_out:
         yield (
-            f"{entry.name} has no formula for {name}, and {_installed()}'s own entry has one: without it PyTorch's "
+            f"{entry.name} has no formula for {name}, and {_installed()}{own}: without one PyTorch's "
             f"codegen makes {name} non-differentiable; write the formula or, if that is meant, "
             f"`{name}: non_differentiable`"
         )
     for name in baseline.declared:
-        own = f"{_installed()}'s own entry has a formula for it"
-        yield f"{entry.name} declares {name} to be non_differentiable, and {own}; it does not count for the exit code"
+        yield (
+            f"{entry.name} declares {name} to be non_differentiable, and {_installed()}{own}; it does not count for "
+            "the exit code"
+        )
 
 
 def _without(report: Report, rows: Sequence[Row]) -> Report:

@@ -159,6 +159,17 @@ def test_an_input_that_has_no_formula_must_be_meant(written):
     assert meant.output.endswith("mul.Tensor agrees with its reference\n")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("more", "code"), [("", 1), ("  weight: non_differentiable\n", 0)])
+def test_of_an_operator_without_an_entry_too(written, more, code):
+    """PyTorch composes it of others, and differentiates both."""
+    entry = "- name: prelu(Tensor self, Tensor weight) -> Tensor\n  self: where(self >= 0, grad, grad * weight)\n"
+    told = gradparity("formula", str(written(entry + more)))
+    assert told.exit_code == code, told.output
+    says = "declares weight to be non_differentiable" if more else "has no formula for weight"
+    assert f"prelu {says}, and PyTorch {torch.__version__.partition('+')[0]} differentiates it" in told.output
+
+
 def test_an_entry_with_no_formula_at_all_has_left_them_out(written):
     told = gradparity("formula", str(written("- name: sin(Tensor self) -> Tensor\n")))
     assert told.exit_code == 1, told.output
