@@ -68,10 +68,14 @@ class Programs:
             return f(*args)  # it branches on values, or it raises the error outside of tracing, too
         if closed.effects:
             return f(*args)
-        with np.errstate(all="ignore"):
-            results = self._run(closed.jaxpr, closed.consts, args)
+        results = self.run_closed(closed, args)
         arrays = [x if isinstance(x, jax.Array) else jax.device_put(x) for x in results]
         return jax.tree.unflatten(jax.tree.structure(shapes), arrays)
+
+    def run_closed(self, closed: core.ClosedJaxpr, args: Sequence[jax.Array]) -> list[Any]:
+        """Return the results of a program at these arguments: arrays of JAX, or of NumPy where it has computed them."""
+        with np.errstate(all="ignore"):
+            return self._run(closed.jaxpr, closed.consts, args)
 
     def _run(self, jaxpr: core.Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
         """Return the results of a jaxpr: arrays of JAX, or of NumPy where it has computed them."""

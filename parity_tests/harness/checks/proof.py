@@ -1,8 +1,8 @@
 """proof: the candidate's program is the oracle's formula, entry by entry and without rounding, at one shape.
 
 Both programs are run in hundreds of digits and at random points of finite fields, see `harness.proof`. A difference is
-told, and accuses only: other checks judge by numbers. So does this one first, since PyTorch's trace of a candidate is
-not the candidate: memory that NumPy or another thread has written to is in none. Nor is anything proved of a trace that
+told, and accuses only: other checks judge by numbers. So does this one first, since a trace of a candidate is not the
+candidate: memory that NumPy or another thread has written to is in none. Nor is anything proved of a trace that
 computes other numbers than the candidate, by a single bit.
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +20,13 @@ import numpy as np
 import torch
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
+from parity_tests.harness.candidates.jax_candidate import JaxCandidate
+from parity_tests.harness.candidates.jax_programs import Programs
 from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import first_line
 from parity_tests.harness.findings import Comparison, Finding, NotApplicable, Proof
+from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.proof.constants import Constant
 from parity_tests.harness.proof.numbers import Unmodelled
@@ -67,6 +71,8 @@ def _wrong(trial: Trial) -> tuple[list[Finding], set[str]]:
 
 def _check_applies(trial: Trial) -> None:
     """Raise NotApplicable where a proof would not be one of all that the row names."""
+    if trial.candidate.framework not in ("torch", "jax"):
+        raise NotApplicable(f"a candidate in {trial.candidate.framework} has no program that is read")
     if trial.precision is not FLOAT64:
         raise NotApplicable("programs are compared in float64: --dtype float64, or dtypes=['float64']")
     if trial.oracle.integers:
@@ -166,6 +172,43 @@ def _of_oracle(trial: Trial, name: str, args: Sequence[np.ndarray]) -> ClosedJax
 
 def _of_candidate(trial: Trial, name: str, args: Sequence[np.ndarray]) -> ClosedJaxpr:
     """The candidate's program, if it computes the candidate's own numbers, bit for bit, here and near here."""
+    if isinstance(trial.candidate, JaxCandidate):
+        return _of_jax(trial, trial.candidate, name, args)
+    return _of_torch(trial, name, args)
+
+
+class _Recording(Programs):
+    """Keeps the program that was run last; none of a function that JAX cannot trace, or that has effects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last: ClosedJaxpr | None = None
+
+    def run(self, f: Callable, *args: jax.Array) -> Any:
+        self.last = None
+        return super().run(f, *args)
+
+    def run_closed(self, closed: ClosedJaxpr, args: Sequence[jax.Array]) -> list[Any]:
+        self.last = closed
+        return super().run_closed(closed, args)
+
+
+def _of_jax(trial: Trial, candidate: JaxCandidate, name: str, args: Sequence[np.ndarray]) -> ClosedJaxpr:
+    programs = _Recording()
+    recorded = replace(trial, candidate=replace(candidate, programs=programs))
+    recorded.evaluate(name, args)
+    first = programs.last
+    if first is None:
+        raise CannotConvert("JAX cannot trace it without its values, or it has effects")
+    for at in (args, _near(args, str(first))):
+        own = [conversion.to_numpy(x) for x in recorded.evaluate(name, at) if x is not None]
+        read = map(np.asarray, programs.run_closed(first, [jnp.asarray(x) for x in at]))
+        if not all(np.array_equal(x, y, equal_nan=True) for x, y in zip(own, read, strict=True)):
+            raise Unmodelled("JAX's trace of it computes other numbers, as of a function that is no function")
+    return first
+
+
+def _of_torch(trial: Trial, name: str, args: Sequence[np.ndarray]) -> ClosedJaxpr:
     shapes, slots = trial.oracle.shapes(trial.sample.shapes), trial.oracle.map(name).results
 
     def every_result(*tensors: torch.Tensor) -> list[torch.Tensor]:
@@ -203,5 +246,4 @@ CHECK = Check(
     one_dtype=True,
     on_request=True,
     real_only="fields have no complex numbers",
-    torch_only="the candidate's program is traced by PyTorch",
 )

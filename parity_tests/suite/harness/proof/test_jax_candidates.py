@@ -1,0 +1,82 @@
+"""The programs of candidates in JAX, which JAX traces."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from parity_tests import ArrayCandidate, JaxCandidate, OpSpec
+from parity_tests.harness.findings import Verdict
+from parity_tests.suite.harness._ops import SQUARE, judged
+
+
+def _square(backward: Callable) -> Callable:
+    square = jax.custom_vjp(lambda x: x * x)
+    square.defvjp(lambda x: (x * x, x), lambda x, y_bar: (backward(x, y_bar),))
+    return square
+
+
+@jax.custom_jvp
+def softmax(x):
+    y = jnp.exp(x - x.max(-1, keepdims=True))
+    return y / y.sum(-1, keepdims=True)
+
+
+@softmax.defjvp
+def _tangent(primals, tangents):
+    y, (x_dot,) = softmax(*primals), tangents
+    return y, y * (x_dot - (y * x_dot).sum(-1, keepdims=True))
+
+
+@pytest.mark.parametrize("around", [lambda f: f, pytest.param(jax.jit, marks=pytest.mark.slow)], ids=["eager", "jit"])
+def test_a_custom_vjp_is_proved_but_in_forward_mode(around: Callable) -> None:
+    row = judged(JaxCandidate(around(_square(lambda x, y_bar: 2 * x * y_bar))), SQUARE, "proof")
+    assert row.verdict is Verdict.PROVED, row.reason
+    assert row.proofs[0].startswith("forward, vjp, vjp_of_vjp, jvp_of_vjp proved to be the oracle's formula")
+    assert row.proofs[1].startswith("jvp is refused")
+
+
+@pytest.mark.slow
+def test_a_custom_jvp_is_proved_in_every_map() -> None:
+    row = judged(JaxCandidate(softmax), OpSpec("softmax", jax.nn.softmax, "(n,d)->(n,d)"), "proof")
+    assert row.verdict is Verdict.PROVED, row.reason
+    assert row.proofs[0].startswith("forward, vjp, jvp, vjp_of_vjp, jvp_of_vjp proved ")
+
+
+def test_a_term_that_float64_rounds_away_is_told() -> None:
+    row = judged(JaxCandidate(_square(lambda x, y_bar: 2 * x * y_bar + 1e-40 * x)), SQUARE, "proof")
+    assert row.verdict is Verdict.UNRESOLVED
+    assert row.reason.startswith("vjp differs at the given shapes")
+
+
+def _callback(x):
+    return jax.pure_callback(lambda x: np.asarray(x) ** 2, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+
+def _every_second_time() -> Callable:
+    """A function whose value is one unit in the last place too large at every second call."""
+    calls = itertools.count()
+    return lambda x: x * x * (1 + 2.0**-52 * (next(calls) % 2))
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reason"),
+    [
+        (JaxCandidate(_square(lambda x, y_bar: _callback(x) / x * 2 * y_bar)), "'pure_callback'"),
+        (JaxCandidate(_every_second_time()), "JAX's trace of it computes other numbers"),
+        (
+            ArrayCandidate(lambda x: x * x, vjp=lambda x, y_bar: 2 * x * y_bar),
+            "a candidate in NumPy has no program that is read",
+        ),
+    ],
+    ids=["a callback", "no function", "NumPy"],
+)
+def test_what_is_not_read_is_not_proved(candidate: JaxCandidate | ArrayCandidate, reason: str) -> None:
+    row = judged(candidate, SQUARE, "proof")
+    assert row.verdict is Verdict.SKIPPED
+    assert reason in row.reason
