@@ -96,10 +96,8 @@ def in_jax(module: GraphModule, tensors: Sequence[torch.Tensor]) -> ClosedJaxpr:
         CannotConvert: an operator has no counterpart in JAX.
     """
     table = decompositions(is_known)
-    module = make_fx(module, decomposition_table=table)(*tensors)
-    module = make_fx(torch.func.functionalize(module, remove="mutations_and_views"), decomposition_table=table)(
-        *tensors
-    )
+    functional = torch.func.functionalize(module, remove="mutations_and_views")
+    module = make_fx(functional, decomposition_table=table)(*tensors)
     module.graph.eliminate_dead_code()
     graph = _Graph(module, np.dtype(np.float64), detaches=True)
     arrays = [x.detach().cpu().numpy() for x in tensors]
