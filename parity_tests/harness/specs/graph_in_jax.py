@@ -30,8 +30,9 @@ _WHERE_IT_LIES = ("device", "layout", "pin_memory", "memory_format", "non_blocki
 _NO_NUMBERS = ("condition", "mask", "index", "indices")  # arguments that stay integers, or booleans
 
 
-# Python's operators on integers, which ATen has under names of their own.
-_OF_PYTHON = {
+# Python's operators on integers, and a view's copy, which are other operators by another name.
+_SAME_AS = {
+    "_neg_view_copy": "neg",
     "__and__": "bitwise_and",
     "__or__": "bitwise_or",
     "__xor__": "bitwise_xor",
@@ -44,8 +45,12 @@ _OF_PYTHON = {
 _DETACHING = (torch.ops.aten.detach.default, torch.ops.aten._local_scalar_dense.default)
 
 
-# Memory with no numbers yet: NaN, which is seen if somebody reads it.
-_UNWRITTEN = (torch.ops.aten.empty.memory_format, torch.ops.aten.empty_permuted.default)
+# Arrays of one number. Memory with no numbers yet has NaN, which is seen if somebody reads it.
+_FILLED = {
+    torch.ops.aten.empty.memory_format: np.nan,
+    torch.ops.aten.empty_permuted.default: np.nan,
+    torch.ops.aten._new_zeros_with_same_feature_meta.default: 0.0,
+}
 
 
 def is_known(name: str) -> bool:
@@ -55,7 +60,7 @@ def is_known(name: str) -> bool:
 
 def _plain(name: str) -> str:
     packet = name.removeprefix("aten::").partition(".")[0]
-    return f"aten::{_OF_PYTHON[packet]}" if packet in _OF_PYTHON else name
+    return f"aten::{_SAME_AS[packet]}" if packet in _SAME_AS else name
 
 
 def evaluated(program: ExportedProgram, inputs: Sequence[jax.Array], detaches: bool = True) -> list[jax.Array]:
@@ -201,8 +206,8 @@ class _Graph:
         if not node.target._schema.returns:
             return None  # an assertion about shapes or dtypes
         self._check_shape(node)
-        if node.target in _UNWRITTEN and _is_inexact(node.meta.get("val")):
-            return jnp.full(node.meta["val"].shape, jnp.nan, self._dtype(node.meta["val"].dtype))
+        if node.target in _FILLED and _is_inexact(node.meta.get("val")):
+            return jnp.full(node.meta["val"].shape, _FILLED[node.target], self._dtype(node.meta["val"].dtype))
         if node.target is torch.ops.aten.lift_fresh_copy.default:  # of a constant, in a graph of make_fx
             return args[0]
         if node.target in _DETACHING:
