@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -88,6 +88,10 @@ class Candidate(AnyCandidate):
         candidate = Candidate(call, self.name, self.limits)
         candidate._by_backward = self._by_backward
         return candidate
+
+    def after_operations(self, results: Collection[int]) -> Candidate:
+        """Return the same function, which gets copies of these inputs: autograd knows that they are results."""
+        return self.through(lambda *x: self.forward([y.clone() if i in results else y for i, y in enumerate(x)]))
 
     def by_backward(self) -> Candidate | None:
         """Return the same candidate, whose gradients are those of `.backward()`; None if this is it."""

@@ -2,18 +2,22 @@
 
 A tensor that is given twice, f(x, x), gets the sum of both gradients. f(x, x.detach()), and two leaves in the same
 memory, have the gradients of two inputs that happen to be equal. Slices of one buffer, as the parts of a packed
-projection are (q, k, v), have nothing in common but their storage.
+projection are (q, k, v), have nothing in common but their storage; the buffer may need a gradient, too. One tensor may
+be the cotangent of several outputs, as that of (y + z).sum() is.
 
 Where inputs are equal an operator may have a kink, and a derivative that is a convention. That is no matter of memory:
 what differs from the oracle in tensors apart from each other, too, is held to the candidate's own gradients of those.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 
+from parity_tests.harness.candidates.base import Tensors
+from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.findings import Finding, NotApplicable
@@ -28,6 +32,10 @@ def _run(trial: Trial) -> Iterator[Finding]:
     for pair in pairs:
         yield from _one_tensor(trial, *pair)
         yield from _one_memory(trial, *pair)
+    for members in _kinds(trial):
+        if len(members) > 2:
+            yield from _one_tensor(trial, *members)
+    yield from _one_cotangent(trial, args)
     beside = False
     for where, arrange in (("slices of one buffer", _one_after_the_other), ("parts of one tensor", _side_by_side)):
         tensors = trial.tensors(args)
@@ -35,43 +43,66 @@ def _run(trial: Trial) -> Iterator[Finding]:
         if placed is not None:
             beside = True
             yield from _called(trial, args, [*placed, *tensors[count:]], f"the inputs are {where}")
+            recorded = _arranged(trial, arrange)
+            yield from _called(recorded, args, tensors, f"the inputs are {where} that needs a gradient")
     if not pairs and not beside:
         raise NotApplicable("the operator has no two differentiated inputs of one dtype")
 
 
-def _pairs(trial: Trial) -> list[tuple[int, int]]:
-    """The pairs of inputs of which one may be given for the other: of one shape, one domain and one kind of number."""
+def _kinds(trial: Trial) -> list[list[int]]:
+    """The inputs of which one may be given for another: of one shape, one domain and one kind of number."""
     kinds: dict[tuple, list[int]] = {}
     for i, (x, domain) in enumerate(zip(trial.primals, trial.sample.domains, strict=True)):
         if x.size:
             kinds.setdefault((x.shape, x.dtype, domain.name), []).append(i)
+    return [*kinds.values()]
+
+
+def _pairs(trial: Trial) -> list[tuple[int, int]]:
     pairs = []
-    for members in kinds.values():
+    for members in _kinds(trial):
         every = len(members) <= _EVERY_PAIR_UP_TO
         pairs += itertools.combinations(members, 2) if every else itertools.pairwise(members)
     return pairs
 
 
-def _equal(trial: Trial, i: int, j: int) -> list[np.ndarray]:
-    """The arguments of the VJP with the input i in the place of the input j, too."""
+def _equal(trial: Trial, i: int, *others: int) -> list[np.ndarray]:
+    """The arguments of the VJP with the one at i in the place of others, too."""
     args = list(trial.arguments("vjp"))
-    args[j] = args[i]
+    for j in others:
+        args[j] = args[i]
     return args
 
 
-def _one_tensor(trial: Trial, i: int, j: int) -> Iterator[Finding]:
-    """f(x, x): one leaf in two places, whose gradient is the sum of both."""
-    args, count = _equal(trial, i, j), len(trial.primals)
+def _one_tensor(trial: Trial, *places: int) -> Iterator[Finding]:
+    """f(x, x): one leaf in several places, whose gradient is the sum of theirs."""
+    args, count = _equal(trial, *places), len(trial.primals)
     tensors, names = trial.tensors(args), trial.oracle.inputs
-    tensors[j] = tensors[i]
-    where = f"{names[i]} and {names[j]} are the same tensor"
+    for i in places:
+        tensors[i] = tensors[places[0]]
+    where = f"{' and '.join(names[i] for i in places)} are the same tensor"
     with under(where):
         graph = trial.candidate.record(tensors[:count])
         gradients = trial.counted("vjp", graph.vjp(tensors[count:]))
     labels = [slot.label for slot in trial.oracle.map("vjp").results]
     yield from _same_apart(trial, "forward", args, graph.outputs, where)
-    yield from _same_apart(trial, "vjp", args, gradients, where, {*labels} - {labels[i], labels[j]})
-    yield from compare_sum(trial, [(args, i), (args, j)], gradients[i], where)
+    yield from _same_apart(trial, "vjp", args, gradients, where, {*labels} - {labels[i] for i in places})
+    yield from compare_sum(trial, [(args, i) for i in places], gradients[places[0]], where)
+
+
+def _one_cotangent(trial: Trial, args: Sequence[np.ndarray]) -> Iterator[Finding]:
+    """(y + z).sum(): one tensor is the cotangent of all outputs of one shape."""
+    count = len(trial.primals)
+    shape = args[count].shape
+    first, *others = (
+        i for i in range(count, len(args)) if args[i].shape == shape and args[i].dtype == args[count].dtype
+    )
+    if others:
+        equal = _equal(trial, first, *others)
+        tensors = trial.tensors(equal)
+        for i in others:
+            tensors[i] = tensors[first]
+        yield from _called(trial, equal, tensors, "one tensor is the cotangent of several outputs")
 
 
 def _one_memory(trial: Trial, i: int, j: int) -> Iterator[Finding]:
@@ -99,6 +130,19 @@ def _same_apart(trial, name, args, results, where, only=None):
         elsewhere = {finding.label for finding in apart if not finding.holds}
         findings = [finding for finding in findings if finding.holds or finding.label not in elsewhere]
     yield from findings
+
+
+def _arranged(trial: Trial, arrange: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor] | None]) -> Trial:
+    """The trial of the candidate of parts of what it is given, the last input first: autograd knows of their buffer."""
+    candidate = trial.candidate
+    assert isinstance(candidate, Candidate)
+
+    def call(*inputs: torch.Tensor) -> Tensors:
+        placed = arrange(inputs[::-1])
+        assert placed is not None
+        return candidate.forward(placed[::-1])
+
+    return replace(trial, candidate=candidate.through(call))
 
 
 def _called(trial: Trial, args: Sequence[np.ndarray], tensors: Sequence[torch.Tensor], where: str) -> Iterator[Finding]:

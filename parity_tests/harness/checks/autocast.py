@@ -1,7 +1,8 @@
 """autocast: values and gradients of float32 inputs under torch.autocast, within what its 16-bit format explains.
 
 To bfloat16 and to float16, where the device's autocast has it. The backward runs outside of autocast, as PyTorch's
-users are told to run it, and once more inside of it, as many run it.
+users are told to run it, and once more inside of it, as many run it: then of parameters and the result of an operation,
+as in a layer of a network.
 """
 
 from __future__ import annotations
@@ -74,8 +75,13 @@ def _under_autocast(trial: Trial, precision: Precision, inside: bool) -> Iterato
     args, count = exact.arguments("vjp"), len(trial.primals)
     constants = conversion.constants(trial.sample.constants, _FLOAT32, trial.device)
     candidate = trial.candidate.with_constants(constants)
+    assert isinstance(candidate, Candidate)
     tensors = given.tensors(args)
     where = f"under autocast to {precision.name}"
+    if inside:
+        candidate = candidate.after_operations([0])
+        tensors[1:count] = map(torch.nn.Parameter, tensors[1:count])
+        where += f", {trial.oracle.inputs[0]} the result of an operation" + ", the others parameters" * (count > 1)
     try:
         with _autocast(trial.device, precision), under(where):
             graph = candidate.record(tensors[:count])
@@ -89,9 +95,8 @@ def _under_autocast(trial: Trial, precision: Precision, inside: bool) -> Iterato
     of_backward = f"{where}, the backward {'inside' if inside else 'outside'} of it"
     with _autocast(trial.device, precision, inside), under(of_backward):
         gradients = graph.vjp(cotangents)
-    if not inside:  # the forward is the same
-        yield from in_either(exact, _FLOAT32, outputs, where, "of autocast")
-        yield from compared(exact, _FLOAT32, "forward", args[:count], outputs, where)
+    yield from in_either(exact, _FLOAT32, outputs, where, "of autocast")
+    yield from compared(exact, _FLOAT32, "forward", args[:count], outputs, where)
     yield from compared(exact, _FLOAT32, "vjp", args, gradients, of_backward)
 
 

@@ -20,6 +20,7 @@ from parity_tests.harness.trial.layouts import LAYOUTS, OF_COMPLEX, Layout
 from parity_tests.harness.trial.matmul_padding import matmul_reads_behind_rows
 from parity_tests.harness.trial.trial import Trial
 
+_OF_ONE = next(layout for layout in LAYOUTS if layout.name == "sliced")  # which vectors and scalars may have, too
 _RECORDED = "inputs and cotangents, with create_graph"  # where a backward may take another way
 
 
@@ -42,6 +43,9 @@ def _run(trial: Trial, layouts: Sequence[Layout] = LAYOUTS) -> Iterator[Finding]
                 yield Fact("the candidate", False, f"seems to read memory. {layout.remedy}", where)
     if trial.sample.generic:
         yield from _with_constants_laid_out(trial)
+        for i in range(len(trial.primals)) if len(trial.primals) > 1 else ():
+            for name in ("forward", "vjp"):
+                yield from _laid_out(trial, _OF_ONE, name, trial.oracle.inputs[i], alone=i)
 
 
 def _with_constants_laid_out(trial: Trial) -> Iterator[Finding]:
@@ -93,9 +97,10 @@ def _records_the_backward(trial):
     return True
 
 
-def _laid_out(trial, layout, name, group):
+def _laid_out(trial, layout, name, group, alone=None):
     args, count = trial.arguments(name), len(trial.primals)
     members = range(count if group == "cotangents" else 0, count if group == "inputs" else len(args))
+    members = members if alone is None else [alone]
     chosen = [i in members and x.ndim >= layout.ndim and x.size > 0 for i, x in enumerate(args)]
     if layout.repeat and group != "cotangents":  # a row repeated must still be in the input's domain
         chosen = [flag and trial.sample.domains[i % count].elementwise for i, flag in enumerate(chosen)]
@@ -103,7 +108,7 @@ def _laid_out(trial, layout, name, group):
         return
     arrays = [layout.repeat(x) if layout.repeat and flag else x for x, flag in zip(args, chosen, strict=True)]
     tensors = [layout.arrange(t) if flag else t for t, flag in zip(trial.tensors(arrays), chosen, strict=True)]
-    where = f"{group} {layout.name}"
+    where = f"{group} {'alone ' * (alone is not None)}{layout.name}"
     before = [_memory(x).clone() for x in tensors]
     try:
         with under(where):

@@ -1,9 +1,10 @@
 """modes: the candidate is the same function in whatever mode it is called.
 
-Without gradients, as in every inference: under `torch.no_grad()` and `torch.inference_mode()`, twice in a row. Under
-`torch.use_deterministic_algorithms(True)`. With an `nn.Parameter` for an input, as weights are, and for each of them.
-Of inputs that are results of other operations, as in a network: of no leaf, and of one result among parameters. And in
-`eval()`, where it has modules that mean the same function there; see `AnyCandidate.evaluating`.
+Without gradients, as in every inference: under `torch.no_grad()` and `torch.inference_mode()`, twice in a row, and of
+parameters. Under `torch.use_deterministic_algorithms(True)`. With an `nn.Parameter` for an input, as weights are, and
+for each of them. Of inputs that are results of other operations, as in a network: of no leaf, and of one result among
+parameters, frozen ones, too. And in `eval()`, where it has modules that mean the same function there; see
+`AnyCandidate.evaluating`.
 
 Of PyTorch 2.11 the derivatives by `torch.func` are silently zero under `inference_mode`, which no candidate can help.
 """
@@ -19,7 +20,6 @@ import numpy as np
 import torch
 from torch._C._functorch import TransformType, get_interpreter_stack
 
-from parity_tests.harness.candidates.base import AnyCandidate, Tensors
 from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.candidates.torch_modules import has_another_function
@@ -63,8 +63,11 @@ def _of_parameters_and_results(trial: Trial) -> Iterator[Finding]:
     if len(names) > 1:
         yield from _recorded(trial, "each input is an nn.Parameter", parameters=everywhere)
         for i, name in enumerate(names):
+            others = [j for j in everywhere if j != i]
             where = f"{name} is the result of an operation, each other input an nn.Parameter"
-            yield from _recorded(trial, where, parameters=[j for j in everywhere if j != i], results=[i])
+            yield from _recorded(trial, where, parameters=others, results=[i])
+            where = f"{name} is the result of an operation, each other input a frozen nn.Parameter"
+            yield from _recorded(trial, where, parameters=others, results=[i], frozen=others)
 
 
 def _reference_changes(trial: Trial) -> bool:
@@ -78,6 +81,8 @@ def _values_without_gradients(trial: Trial, mode: str = "") -> Generator[Finding
     args = [trial.arguments("forward", example) for example in range(2)]
     calls = (args[0], ", before a call on other inputs"), (args[1], ", after a call on other inputs")
     calls = (*calls, (args[1], ", after a call on other numbers in the same memory"))
+    of_parameters = [*_of_parameters(trial, args[0])]
+    calls = (*calls, *((args[0], f", {which}") for which, _ in of_parameters))
     for where, without_gradients in _WITHOUT_GRADIENTS.items():
         try:
             with without_gradients(), under(f"{mode}{where}"):
@@ -88,6 +93,8 @@ def _values_without_gradients(trial: Trial, mode: str = "") -> Generator[Finding
                 for x, y in zip(first, second, strict=True):
                     x.copy_(y)
                 values.append([*trial.counted("forward", trial.candidate.forward(first))])
+                for _, tensors in of_parameters:
+                    values.append([*trial.counted("forward", trial.candidate.forward(tensors))])
         except RuntimeError as error:
             if without_gradients is torch.inference_mode and says(error, _RECORDS_NOTHING):
                 continue  # a forward that differentiates, as of a force, runs under no_grad alone
@@ -101,6 +108,15 @@ def _values_without_gradients(trial: Trial, mode: str = "") -> Generator[Finding
             return True
         yield from findings
     return False
+
+
+def _of_parameters(trial: Trial, args: Sequence[np.ndarray | None]) -> Iterator[tuple[str, list[torch.Tensor]]]:
+    """The inputs as parameters, which need gradients whatever the mode is: each of them, and each but one."""
+    names = trial.oracle.inputs
+    yield "each input an nn.Parameter", [torch.nn.Parameter(x) for x in trial.tensors(args)]
+    for i, name in enumerate(names if len(names) > 1 else ()):
+        tensors = [x if j == i else torch.nn.Parameter(x) for j, x in enumerate(trial.tensors(args))]
+        yield f"each input but {name} an nn.Parameter", tensors
 
 
 @functools.cache
@@ -128,31 +144,29 @@ def _recorded(
     *,
     parameters: Iterable[int] = (),
     results: Collection[int] = (),
+    frozen: Collection[int] = (),
 ) -> Iterator[Finding]:
     """Values and gradients of one call in a mode.
 
-    `parameters`: the inputs that are an `nn.Parameter`; `results`: those that are results of another operation.
+    `parameters`: the inputs that are an `nn.Parameter`; `results`: those that are results of another operation;
+    `frozen`: those that need no gradient.
     """
     args, count = trial.arguments("vjp"), len(trial.primals)
     tensors = trial.tensors(args)
     for i in parameters:
         tensors[i] = torch.nn.Parameter(tensors[i])
-    candidate = _after_operations(trial.candidate, results) if results else trial.candidate
+    candidate = trial.candidate
+    if results:
+        assert isinstance(candidate, Candidate)
+        candidate = candidate.after_operations(results)
+    flags = [i not in frozen for i in range(count)]
     with mode(), under(where):
-        values = trial.counted("forward", candidate.record(tensors[:count]).outputs)
-        gradients = candidate.vjp(tensors[:count], tensors[count:])
+        values = trial.counted("forward", candidate.record(tensors[:count], flags).outputs)
+        gradients = candidate.vjp(tensors[:count], tensors[count:], flags)
+    labels = [slot.label for slot in trial.oracle.map("vjp").results]
+    wanted = {label for label, flag in zip(labels, flags, strict=True) if flag}
     yield from trial.compare("forward", args[:count], values, where)
-    yield from trial.compare("vjp", args, gradients, where)
-
-
-def _after_operations(candidate: AnyCandidate, results: Collection[int]) -> Candidate:
-    """The same function, which gets copies of some inputs: with their numbers, and autograd knows whence they come."""
-    assert isinstance(candidate, Candidate)
-
-    def call(*inputs: torch.Tensor) -> Tensors:
-        return candidate.forward([x.clone() if i in results else x for i, x in enumerate(inputs)])
-
-    return candidate.through(call)
+    yield from trial.compare("vjp", args, gradients, where, only=wanted)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,7 @@
-"""vjp_partial: the gradients with some of the cotangents undefined, for every subset, the empty one included."""
+"""vjp_partial: the gradients with some of the cotangents undefined, for every subset, the empty one included.
+
+And of each input where no other one needs a gradient.
+"""
 
 import itertools
 
@@ -21,6 +24,7 @@ def _run(trial):
     args = trial.arguments("vjp")
     inputs, outputs = trial.oracle.inputs, trial.oracle.outputs
     primals, cotangents = args[: len(inputs)], args[len(inputs) :]
+    labels = [slot.label for slot in trial.oracle.map("vjp").results]
     for subset in _proper_subsets(len(outputs)):
         some = [w if i in subset else None for i, w in enumerate(cotangents)]
         tensors = tuple(t if i in subset else None for i, t in enumerate(trial.tensors(cotangents)))
@@ -28,6 +32,12 @@ def _run(trial):
         with under(where):
             results = trial.candidate.vjp(trial.tensors(primals), tensors)
         yield from trial.compare("vjp", [*primals, *some], results, where)
+        for i, name in enumerate(inputs if trial.sample.generic and len(inputs) > 1 else ()):
+            of_one = f"{where}, and {name} alone needs a gradient"
+            flags = [j == i for j in range(len(inputs))]
+            with under(of_one):
+                results = trial.candidate.vjp(trial.tensors(primals), tensors, requires_grad=flags)
+            yield from trial.compare("vjp", [*primals, *some], results, of_one, only={labels[i]})
 
     with under("no cotangent is defined"):
         gradients = trial.candidate.vjp_undefined(trial.tensors(primals))

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 from rich.text import Text
 
-from parity_tests.harness.findings import AGREE
+from parity_tests.harness.findings import AGREE, Verdict
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Row
 
 Key = tuple[str, str, str, str, str]
+_NOT_JUDGED = (Verdict.SKIPPED, Verdict.UNSUPPORTED)
 
 
 @dataclass(frozen=True)
@@ -35,24 +36,24 @@ class Comparison:
 
 def compare(before: Report, after: Report) -> Comparison:
     """Return how the rows of `after` differ from those of `before`, by operator, candidate, check, dtype and device."""
-    failed_before = {_key(row): row for row in before.failed}
-    failed_after = {_key(row): row for row in after.failed}
-    judged_after = {_key(row): row for row in after.rows}
-    agreed_before = {_key(row) for row in before.rows if row.verdict in AGREE}
-    ended_before = agreed_before | failed_before.keys()
-    return Comparison(
-        new=tuple(row for key, row in failed_after.items() if key not in failed_before),
-        mended=tuple(
-            judged_after[key] for key in failed_before if key in judged_after and judged_after[key].verdict in AGREE
-        ),
-        still=tuple(row for key, row in failed_after.items() if key in failed_before),
-        gone=tuple(row for key, row in failed_before.items() if key not in judged_after),
-        lost=tuple(
-            row
-            for key, row in judged_after.items()
-            if key in ended_before and key not in failed_after and row.verdict not in AGREE
-        ),
-    )
+    verdicts = {_key(row): row.verdict for row in before.rows}
+    failed_before, failed_after = {_key(row): row for row in before.failed}, {*map(_key, after.failed)}
+    judged_after = {_key(row): row for row in (*after.rows, *after.failed)}  # of rows of one key one that fails
+
+    def changed(key: Key, row: Row) -> str:
+        if key in failed_after and key not in failed_before:
+            return "new"
+        if row.verdict in _NOT_JUDGED and verdicts.get(key, Verdict.SKIPPED) not in _NOT_JUDGED:
+            return "lost"
+        if key in failed_after:
+            return "still"
+        return "mended" if key in failed_before and row.verdict in AGREE else ""
+
+    of: dict[str, list[Row]] = {"new": [], "mended": [], "still": [], "lost": [], "": []}
+    for key, row in judged_after.items():
+        of[changed(key, row)].append(row)
+    gone = tuple(row for key, row in failed_before.items() if key not in judged_after)
+    return Comparison(tuple(of["new"]), tuple(of["mended"]), tuple(of["still"]), gone, tuple(of["lost"]))
 
 
 def merged(reports: Sequence[Report]) -> Report:

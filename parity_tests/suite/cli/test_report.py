@@ -58,12 +58,19 @@ def test_nothing_new_is_no_failure(write):
     assert gradparity("report", before, write("b.json", vjp=Verdict.MISMATCH, jvp=Verdict.PASS)).exit_code == 0
 
 
-@pytest.mark.parametrize("before", [Verdict.PASS, Verdict.MISMATCH])
-def test_a_row_that_is_skipped_now_is_no_longer_judged_whatever_it_was(write, before):
-    result = gradparity("report", write("a.json", vjp=before), write("b.json", vjp=Verdict.SKIPPED, jvp=Verdict.PASS))
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (Verdict.PASS, Verdict.SKIPPED),
+        (Verdict.MISMATCH, Verdict.SKIPPED),
+        (Verdict.MISMATCH, Verdict.UNSUPPORTED),
+    ],
+)
+def test_a_row_that_is_skipped_or_refused_now_is_no_longer_judged(write, before, after):
+    result = gradparity("report", write("a.json", vjp=before), write("b.json", vjp=after, jvp=Verdict.PASS))
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
-    assert "no longer judged: op, mine, vjp, float64, cpu: SKIPPED" in lines
+    assert f"no longer judged: op, mine, vjp, float64, cpu: {after}" in lines
     assert "0 new, 0 mended, 1 no longer judged, 0 as before" in lines
 
 

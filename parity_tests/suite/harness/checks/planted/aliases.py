@@ -49,6 +49,21 @@ class WrongValuesInOneBuffer(Pair):
         return pair(x, x if neighbours else y)
 
 
+def _halved_if_chunked(x, y):
+    """Takes two chunks of one result of autograd's for one input that is given twice."""
+    chunks = x.grad_fn is not None and x.grad_fn is y.grad_fn
+    return pair(x, y / 2) if chunks else pair(x, y)
+
+
+class OneCotangent(Pair):
+    """Takes two cotangents at one address for one that came twice."""
+
+    @staticmethod
+    def backward(ctx, g, h):
+        same = g is not None and h is not None and g.data_ptr() == h.data_ptr() and g.stride() == h.stride() != (0, 0)
+        return pair_backward(*ctx.saved_tensors, g, h / 2 if same else h)
+
+
 def _product(a, b, c, d, e):
     return a * b * c * d * e
 
@@ -73,6 +88,12 @@ class Five(torch.autograd.Function):
         return tuple(bars)
 
 
+def _of_one_thing(a, b, c, d, e):
+    """Takes a fifth power for a fourth one."""
+    one = all(x is a or x.data_ptr() == a.data_ptr() for x in (b, c, d, e))
+    return a**4 if one and a.numel() else _product(a, b, c, d, e)
+
+
 _PASSES = ("forward", "vjp", "input_subsets", "layouts", "purity", "interleaved")
 CASES = (
     Case(
@@ -82,8 +103,17 @@ CASES = (
             "f(x, x): the second gradient is lost": Mistake(LostForTheSameTensor.apply, "aliases", passes=_PASSES),
             "f(x, x): both gradients twice": Mistake(BothForTheSameTensor.apply, "aliases", passes=_PASSES),
             "views of one buffer: a half": Mistake(HalvedInOneBuffer.apply, "aliases", passes=_PASSES),
+            "two chunks of one tensor": Mistake(_halved_if_chunked, "aliases", passes=_PASSES),
+            "one cotangent of both outputs": Mistake(OneCotangent.apply, "aliases", passes=("forward", "vjp")),
             "neighbours in memory": Mistake(WrongValuesInOneBuffer.apply, "aliases", passes=_PASSES),
         },
     ),
-    Case(FIVE, _product, {"the first and the fourth of five": Mistake(Five.apply, "aliases", passes=_PASSES)}),
+    Case(
+        FIVE,
+        _product,
+        {
+            "the first and the fourth of five": Mistake(Five.apply, "aliases", passes=_PASSES),
+            "all five are one": Mistake(_of_one_thing, "aliases", passes=_PASSES),
+        },
+    ),
 )

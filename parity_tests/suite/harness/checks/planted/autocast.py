@@ -18,6 +18,11 @@ def _another_path(x, y):
     return pair(x / 2, y) if torch.is_autocast_enabled(x.device.type) else pair(x, y)
 
 
+def _another_in_a_network(x, y):
+    layer = x.grad_fn is not None and isinstance(y, torch.nn.Parameter)
+    return pair(x, y / 2) if layer and torch.is_autocast_enabled(x.device.type) else pair(x, y)
+
+
 def _another_in_float16(x, y):
     kind = x.device.type
     cast = torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) is torch.float16
@@ -48,6 +53,7 @@ CASES = (
         {
             "float16, whatever autocast has": Mistake(_always_float16, "autocast", passes=_PASSES),
             "another path under autocast": Mistake(_another_path, "autocast", passes=_PASSES),
+            "another path in a layer under autocast": Mistake(_another_in_a_network, "autocast", passes=_PASSES),
             "PyTorch's words of its own": Mistake(_refuses_by_words, "autocast", passes=_PASSES),
             "another path in float16": Mistake(_another_in_float16, "autocast", passes=_PASSES),
             "another backward inside of it": Mistake(

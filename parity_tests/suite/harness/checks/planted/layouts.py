@@ -102,6 +102,11 @@ CASES = (
                 "layouts",
                 passes=("vjp", "vjp_of_vjp", "purity"),
             ),
+            "the strides of the first input alone ignored": Mistake(
+                lambda x, y: pair(x if not y.is_contiguous() else _as_if_contiguous(x), y),
+                "layouts",
+                passes=("forward", "vjp", "jvp", "vjp_of_vjp"),
+            ),
             "writes between the rows": Mistake(_pads_rows, "layouts", passes=("forward", "vjp", "purity", "in_place")),
         },
     ),

@@ -16,6 +16,25 @@ def _in_training_only(x, y):
     return Pair.apply(x, y) if torch.is_grad_enabled() else pair(x * 0.5, y)
 
 
+def _in_training_of_weights_only(x, y):
+    return pair(x, y * 0.5) if y.requires_grad and not torch.is_grad_enabled() else pair(x, y)
+
+
+class NoGradientBesideFrozen(Pair):
+    """Takes a layer whose weight is frozen for one that need not be differentiated at all."""
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        """Whether the weight is frozen, too."""
+        Pair.setup_context(ctx, inputs, output)
+        ctx.frozen = isinstance(inputs[1], torch.nn.Parameter) and not inputs[1].requires_grad
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        x_bar, y_bar = Pair.backward(ctx, *cotangents)
+        return None if ctx.frozen else x_bar, y_bar
+
+
 def _not_inferred(x, y):
     return pair(x, y * 0.5) if torch.is_inference_mode_enabled() else pair(x, y)
 
@@ -205,12 +224,19 @@ def _normalised(x, weight, bias):
 BATCH_NORM = OpSpec("batch_norm", primal=_normalised, inputs=(normal(5, 4), normal(4, seed=1), normal(4, seed=2)))
 
 _PASSES = ("forward", "vjp", "input_subsets", "purity", "interleaved", "determinism", "autocast")
+_OF_A_LAYER = _PASSES[:-1]  # autocast is tried of parameters and results, too
 CASES = (
     Case(
         PAIR,
         pair,
         {
             "another function without gradients": Mistake(_in_training_only, "modes", passes=_PASSES),
+            "another function of weights without gradients": Mistake(
+                _in_training_of_weights_only, "modes", passes=_PASSES
+            ),
+            "no gradient beside a frozen weight": Mistake(
+                NoGradientBesideFrozen.apply, "modes", passes=("vjp", "purity")
+            ),
             "another function in inference mode": Mistake(_not_inferred, "modes", passes=_PASSES),
             "results kept by shape": Mistake(_kept(False), "modes", passes=_PASSES),
             "one output for all calls": Mistake(_kept(True), "modes", passes=_PASSES),
@@ -218,11 +244,11 @@ CASES = (
             "PyTorch's words of its own": Mistake(_refuses_inference, "modes", passes=_PASSES),
             "another order if deterministic": Mistake(_an_order_of_its_own, "modes", passes=_PASSES),
             "another backward if deterministic": Mistake(NotDeterministic.apply, "modes", passes=_PASSES),
-            "a parameter's gradient counted again": Mistake(FusedAccumulation.apply, "modes", passes=_PASSES),
+            "a parameter's gradient counted again": Mistake(FusedAccumulation.apply, "modes", passes=_OF_A_LAYER),
             "no gradient of parameters alone": Mistake(FrozenTogether.apply, "modes", passes=_PASSES),
-            "another function of no leaf": Mistake(_right_at_the_start, "modes", passes=_PASSES),
-            "no gradient of an activation": Mistake(_folded, "modes", passes=_PASSES),
-            "a gradient doubled on its way": Mistake(LeafAlone.apply, "modes", passes=_PASSES),
+            "another function of no leaf": Mistake(_right_at_the_start, "modes", passes=_OF_A_LAYER),
+            "no gradient of an activation": Mistake(_folded, "modes", passes=_OF_A_LAYER),
+            "a gradient doubled on its way": Mistake(LeafAlone.apply, "modes", passes=_OF_A_LAYER),
         },
     ),
     Case(

@@ -33,11 +33,26 @@ class UndefinedUsed(LazyPair):
         return pair_backward(x, y, torch.zeros_like(x) if g is None else g, h + 0)
 
 
+class OneOfBoth(LazyPair):
+    """Loses the second gradient where nothing but it is asked for."""
+
+    @staticmethod
+    def backward(ctx, g, h):
+        x, y = ctx.saved_tensors
+        g, h = (torch.zeros_like(x) if c is None else c for c in (g, h)) if (g is None) != (h is None) else (g, h)
+        x_bar, y_bar = pair_backward(x, y, g, h)
+        alone = ctx.needs_input_grad == (False, True)
+        return x_bar, None if alone and not g.any() else y_bar
+
+
 CASES = (
     Case(
         PAIR,
         pair,
         {
+            "one gradient of one cotangent": Mistake(
+                OneOfBoth.apply, "vjp_partial", passes=("forward", "vjp", "input_subsets")
+            ),
             "or for and": Mistake(OrForAnd.apply, "vjp_partial", passes=("forward", "vjp")),
             "a gradient out of nothing": Mistake(
                 NonzeroWithoutCotangents.apply, "vjp_partial", passes=("forward", "vjp")
