@@ -25,6 +25,7 @@ import typer
 from benchmarks.campaign import RESULTS, Campaign, Stamped, stamp, table, versions
 from parity_tests.harness.crosscheck import crosscheck
 from parity_tests.harness.findings import Verdict
+from parity_tests.harness.report.results import Row
 from parity_tests.sweep.formula_cases import FormulaCase, NoCase, cases
 from torch_impl.derivatives import Entry, entries
 
@@ -63,21 +64,26 @@ def main(
     """
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # of PyTorch's own, about its samples
-    every = {entry.name: entry for entry in entries() if entry.key == "Default" and (entry.vjps or entry.jvps)}
+    every = formulas()
     unknown = [name for name in names or () if name not in every]
     if unknown:
         raise typer.BadParameter(f"the installed derivatives.yaml has no entry {unknown[0]!r} with a formula")
-    found = campaign(out, [*every])
+    found = campaign(out)
     found.keep(((name, proved(every[name])) for name in names or found.due(every)), _tell)
     raise typer.Exit(found.exit_code(any(each.verdict in _BEST_FIRST[:3] for each in found.kept.values())))
 
 
-def campaign(path: Path, names: Sequence[str]) -> Campaign[str, Outcome]:
+def formulas() -> dict[str, Entry]:
+    """The entries of the installed derivatives.yaml that have a formula, by their names."""
+    return {entry.name: entry for entry in entries() if entry.key == "Default" and (entry.vjps or entry.jvps)}
+
+
+def campaign(path: Path) -> Campaign[str, Outcome]:
     """The outcomes by entry, of which those with other versions are out of date."""
     return Campaign(
         path,
         Outcome,
-        lambda _, outcomes: page(outcomes, names),
+        lambda _, outcomes: page(outcomes, [*formulas()]),
         order=str,
         since=lambda outcome: None if outcome.versions == versions() else outcome.ended,
     )
@@ -110,8 +116,13 @@ def _judged(entry: Entry) -> Iterator[tuple[str, str, str]]:
 def _of_case(entry: Entry, case: FormulaCase) -> tuple[str, str, str]:
     report = crosscheck({entry.name: case.call}, case.spec, checks=["proof"], dtypes=["float64"], progress=False)
     (row,) = (row for row in report.rows if row.candidate == entry.name)
-    text = "; ".join(row.proofs) or row.reason or str(row.failure)
+    text = "; ".join(row.proofs) or row.reason or _wrong(row)
     return str(row.verdict), case.where, text
+
+
+def _wrong(row: Row) -> str:
+    results = row.failure.wrong if row.failure is not None else ()
+    return "; ".join(f"{w.label} {w.pattern}: {w.candidate}, oracle {w.oracle}" for w in results)
 
 
 def page(outcomes: Mapping[str, Outcome], names: Sequence[str]) -> str:
@@ -129,7 +140,8 @@ def page(outcomes: Mapping[str, Outcome], names: Sequence[str]) -> str:
         [
             "# PyTorch's derivative formulas, proved",
             "",
-            "Made by `python -m benchmarks.proofs`, whose docstring says how. `docs/verdict.md` says what a proof is.",
+            "Made by `python -m benchmarks.proofs`, whose docstring says how. `docs/verdict.md` says what a proof is. A",
+            "MISMATCH is one of numbers, as of digits that PyTorch loses: the bound of another check says so, too.",
             "",
             f"{len(done)} of {len(names)} entries with a formula: "
             + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())

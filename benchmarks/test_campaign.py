@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from benchmarks import campaign, certification, kernelbench, seeds, soak
+from benchmarks import campaign, certification, kernelbench, proofs, seeds, soak
 from benchmarks.campaign import INTERRUPTED, MET, MISSED, RESULTS, Campaign
 from benchmarks.fault_benchmark import command as faults
 from benchmarks.fault_benchmark import right_versions, sixteen_bits
@@ -110,6 +110,7 @@ def test_a_bar_that_is_missed_is_said(capsys: pytest.CaptureFixture[str]) -> Non
 CAMPAIGNS = {
     "soak": soak.campaign,
     "certification": certification.campaign,
+    "proofs": proofs.campaign,
     "kernelbench": kernelbench.campaign,
     "operators": operators.campaign,
     "costly": lambda path: operators.campaign(path, cases=COSTLY),
@@ -124,7 +125,7 @@ PAGES = {"mlx": (mlx.PAGE, mlx.page), "faults": (RESULTS / "faults.md", faults.a
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(x, marks=[pytest.mark.slow] if x == "certification" else []) for x in CAMPAIGNS]
+    "name", [pytest.param(x, marks=[pytest.mark.slow] if x in ("certification", "proofs") else []) for x in CAMPAIGNS]
 )
 def test_the_committed_results_give_the_committed_page(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = RESULTS / f"{name}.json"

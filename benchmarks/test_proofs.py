@@ -46,7 +46,7 @@ def test_the_page_says_what_is_proved_and_why_others_are_not() -> None:
 
 
 def test_a_result_with_other_versions_is_out_of_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    its = proofs.campaign(tmp_path / "x.json", ["a", "b", "c"])
+    its = proofs.campaign(tmp_path / "x.json")
     its.kept = {name: Outcome("2026", "abc", of, 1.0, "PROVED", "", "") for name, of in (("a", "old"), ("b", "new"))}
     monkeypatch.setattr(proofs, "versions", lambda: "new")
     assert its.due(["a", "b", "c"]) == ["c", "a"]

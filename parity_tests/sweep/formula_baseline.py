@@ -36,12 +36,12 @@ class Baseline:
         try:
             own = lookup(entry.name, entry.key)
         except LookupError:
-            return cls(frozenset(("vjp", "jvp")), exists=False, **_without(entry, differentiated(entry.name)))
+            return cls(frozenset(("vjp", "jvp")), False, *_without(entry, differentiated(entry.name)))
         same = own.schema == entry.schema and own.differentiable_outputs == entry.differentiable_outputs
         same &= own.condition == entry.condition
         pairs = {"vjp": (entry.vjps, own.vjps), "jvp": (entry.jvps, own.jvps)}
         changed = frozenset(mode for mode, (a, b) in pairs.items() if not same or _read(a) != _read(b))
-        return cls(changed, **_without(entry, _read(own.vjps)))
+        return cls(changed, True, *_without(entry, _read(own.vjps)))
 
     def own(self, rows: Sequence[Row]) -> list[Row]:
         """Return the rows that disagree by PyTorch's own formulas, since those that they rest on were not changed.
@@ -63,13 +63,11 @@ class Baseline:
         return bool(modes & self.changed) or (None in modes and not own_fails)
 
 
-def _without(entry: Entry, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Which of these inputs an entry has no formula of: those left out, and those declared."""
+def _without(entry: Entry, names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The inputs among these that an entry has no formula of: those left out, and those declared."""
     without = [name for name in names if name not in _read(entry.vjps)]
-    return {
-        "left_out": tuple(name for name in without if name not in entry.non_differentiable),
-        "declared": tuple(name for name in without if name in entry.non_differentiable),
-    }
+    declared = tuple(name for name in without if name in entry.non_differentiable)
+    return tuple(name for name in without if name not in declared), declared
 
 
 def _mode_of(label: str) -> Mode | None:
