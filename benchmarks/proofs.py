@@ -14,6 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 
@@ -75,7 +76,8 @@ def main(
 
 def formulas() -> dict[str, Entry]:
     """The entries of the installed derivatives.yaml that have a formula, by their names."""
-    return {entry.name: entry for entry in entries() if entry.key == "Default" and (entry.vjps or entry.jvps)}
+    found = (entry for entry in entries() if entry.key == "Default" and (entry.vjps or entry.jvps))
+    return {entry.name: entry for entry in sorted(found, key=attrgetter("name"))}
 
 
 def campaign(path: Path) -> Campaign[str, Outcome]:
@@ -140,8 +142,8 @@ def page(outcomes: Mapping[str, Outcome], names: Sequence[str]) -> str:
         [
             "# PyTorch's derivative formulas, proved",
             "",
-            "Made by `python -m benchmarks.proofs`, whose docstring says how. `docs/verdict.md` says what a proof is. A",
-            "MISMATCH is one of numbers, as of digits that PyTorch loses: the bound of another check says so, too.",
+            "Made by `python -m benchmarks.proofs`, whose docstring says how. `docs/verdict.md` says what a proof is.",
+            "A MISMATCH is one of numbers: of digits that PyTorch loses, or of a buffer that the second sample has not.",
             "",
             f"{len(done)} of {len(names)} entries with a formula: "
             + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
