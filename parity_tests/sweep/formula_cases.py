@@ -110,6 +110,8 @@ def cases(entry: derivatives.Entry, most: int = 2) -> list[FormulaCase]:
         NoCase: there is none: no reference in JAX, no sample, or something that its formulas need does not run here.
     """
     check_formulas(entry)
+    if not any(entry.differentiable_outputs):
+        raise NoCase("its output_differentiability says that no result has a derivative")
     name = f"aten::{entry.name}"
     if name not in aten.OPERATORS:
         raise NoCase(f"jax_ref.aten has no {name.partition('.')[0]}; give a spec of your own with --spec")

@@ -170,6 +170,13 @@ def test_of_an_operator_without_an_entry_too(written, more, code):
     assert f"prelu {says}, and PyTorch {torch.__version__.partition('+')[0]} differentiates it" in told.output
 
 
+def test_an_entry_of_no_differentiable_result_is_not_judged(written):
+    entry = "- name: sin(Tensor self) -> Tensor\n  self: grad * self.cos()\n  output_differentiability: [False]\n"
+    told = gradparity("formula", str(written(entry)))
+    assert told.exit_code == 2, told.output
+    assert told.output.endswith("not judged: its output_differentiability says that no result has a derivative\n")
+
+
 def test_an_entry_with_no_formula_at_all_has_left_them_out(written):
     told = gradparity("formula", str(written("- name: sin(Tensor self) -> Tensor\n")))
     assert told.exit_code == 1, told.output
