@@ -101,7 +101,7 @@ def proved(entry: Entry) -> Outcome:
     try:
         found = [*_judged(entry)]
     except NoCase as reason:
-        found = [(NO_CASE, "", str(reason))]
+        found = [(NO_CASE, "", str(reason).replace(str(entry.path), entry.path.name))]
     jax.clear_caches()
     of = min(found, key=lambda one: _BEST_FIRST.index(one[0]) if one[0] in _BEST_FIRST else len(_BEST_FIRST))
     return Outcome(*stamp(), round(time.process_time() - start, 1), *of)

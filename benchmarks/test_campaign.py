@@ -143,6 +143,14 @@ def test_the_committed_results_give_the_committed_page(name: str, monkeypatch: p
     assert page(its.about, its.outcomes) == beside.read_text(encoding="utf-8")
 
 
+def test_no_committed_result_names_a_folder_of_a_machine() -> None:
+    texts = {
+        path.name: path.read_text(encoding="utf-8") for path in RESULTS.iterdir() if path.suffix in (".json", ".md")
+    }
+    assert len(texts) > 10
+    assert [name for name, text in texts.items() if "site-packages" in text or "/home/" in text] == []
+
+
 def test_a_result_that_is_written_is_no_edit(tmp_path):
     def git(*command: str) -> str:
         done = subprocess.run(["git", *command], cwd=tmp_path, capture_output=True, text=True, check=True)
