@@ -143,7 +143,7 @@ def page(outcomes: Mapping[str, Outcome], names: Sequence[str]) -> str:
             "# PyTorch's derivative formulas, proved",
             "",
             "Made by `python -m benchmarks.proofs`, whose docstring says how. `docs/verdict.md` says what a proof is.",
-            "A MISMATCH is one of numbers: of digits that PyTorch loses, or of a buffer the second sample has not.",
+            "A MISMATCH is judged by numbers and their bounds, before the programs are compared.",
             "",
             f"{len(done)} of {len(names)} entries with a formula: "
             + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())

@@ -151,7 +151,7 @@ class Guarded:
                     task.done = True
                 if worker.ended or task.done:
                     del busy[worker]
-                    waiting = [task for task in waiting if task.work.source not in self._failed]
+                    waiting = [each for each in waiting if each.work.source not in self._failed]
                     following = task if not task.done else waiting.pop(0) if waiting else None
                     if following is not None:
                         begin(self._pool.take() if worker.ended else worker, following)
