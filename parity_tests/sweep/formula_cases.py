@@ -16,7 +16,7 @@ import torch
 from jax_ref import aten
 from parity_tests.harness.specs.domains import DOMAINS, Domain
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.sweep.elementwise import is_elementwise
+from parity_tests.sweep.elementwise import is_elementwise, results_of
 from parity_tests.sweep.formula_function import by_formulas, of_pytorch
 from parity_tests.sweep.formula_results import compared_of_jax, compared_of_torch, is_double
 from parity_tests.sweep.formula_samples import samples
@@ -53,6 +53,7 @@ CHECKS = (
 )
 _ENTRIES = 4096  # of an input: a sample with more is left out
 _SHOWN = 8  # numbers of a fixed argument at most
+_RANKS = ((), (2, 1, 3), (2, 3, 1, 2), (2, 1, 2, 1, 3))  # of an elementwise operator, which a formula may distinguish
 
 
 def checks_of(entry: derivatives.Entry) -> tuple[str, ...]:
@@ -191,9 +192,25 @@ def _of(entry: derivatives.Entry, calls: Sequence[RecordedCall], most: int) -> l
     chosen = sorted(given, key=lambda case: not _moves(case))[:most]
     for case in chosen:
         _moved_at(case)  # which raises where a case cannot be judged
-    made = (_made_case(entry, call, moving) for call, moving in usable if _is_elementwise(call, moving))
+    elementwise = [each for each in usable if _is_elementwise(*each)]
+    made = (_made_case(entry, *each) for each in elementwise)
     # What is made comes first: a failure there is shrunk, while nothing is known of other sizes of a sample.
-    return [*itertools.islice((case for case in made if case is not None), 1), *chosen]
+    first = [*itertools.islice((case for case in made if case is not None), 1)]
+    return [*first, *chosen, *(_case(entry, *each) for each in _of_ranks(elementwise))]
+
+
+def _of_ranks(elementwise: Sequence[tuple[RecordedCall, list[str]]]) -> list[tuple[RecordedCall, list[str]]]:
+    """The call with the most numbers, at arrays of the other ranks that both take, with as many of them as fit."""
+    if not elementwise:
+        return []
+    call, moving = max(elementwise, key=lambda each: min(each[0].arguments[name].size for name in each[1]))
+    found = []
+    for shape in _RANKS:
+        arguments = call.arguments | {name: np.resize(call.arguments[name], shape) for name in moving}
+        results = results_of(call.name, arguments) or ()
+        if [np.shape(y) for y in results] == [shape] and _takes(call, moving, shape):
+            found.append((replace(call, arguments=arguments), moving))
+    return found
 
 
 def _moves(case: FormulaCase) -> bool:
@@ -311,15 +328,11 @@ def _made_case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[st
 
     None if the reference does not take vectors of every length, as where PyTorch broadcasts a cotangent.
     """
-    primal = _primal(call, moving)
-    try:
-        for length in (1, 4, 131):
-            jax.eval_shape(primal, *(jax.ShapeDtypeStruct((length,), np.float32) for _ in moving))
-    except (TypeError, ValueError):
+    if not all(_takes(call, moving, (length,)) for length in (1, 4, 131)):
         return None
     spec = OpSpec(
         f"{entry.name.replace('.', '_')}, of each entry",
-        primal=primal,
+        primal=_primal(call, moving),
         signature=f"{','.join('(n)' for _ in moving)}->(n)",
         input_names=list(moving),
         domains={name: _domain_of(call.arguments[name]) for name in moving},
@@ -327,6 +340,15 @@ def _made_case(entry: derivatives.Entry, call: RecordedCall, moving: Sequence[st
     )
     fixed = _fixed(call, moving)
     return FormulaCase(by_formulas(entry, moving, fixed), spec, fixed, of_pytorch(entry.name, moving, fixed))
+
+
+def _takes(call: RecordedCall, moving: Sequence[str], shape: tuple[int, ...]) -> bool:
+    """Whether the reference takes inputs of one shape."""
+    try:
+        jax.eval_shape(_primal(call, moving), *(jax.ShapeDtypeStruct(shape, np.float32) for _ in moving))
+    except (TypeError, ValueError, ZeroDivisionError):
+        return False
+    return True
 
 
 def _domain_of(x: np.ndarray) -> str:

@@ -70,6 +70,8 @@ def test_a_right_entry_is_not_accused(name):
         ("linalg_cholesky_ex", "cholesky_backward(grad,", "cholesky_backward(2 * grad,"),
         ("max_unpool2d", "max_pool_double_backward(grad,", "max_pool_double_backward(-grad,"),
         ("mse_loss_backward", "mse_loss_backward(grad,", "mse_loss_backward(-grad,"),
+        ("tanh", "tanh_backward(grad, result)", "self.dim() == 0 ? grad : tanh_backward(grad, result)"),
+        ("tanh", "tanh_backward(grad, result)", "self.dim() == 4 ? grad : tanh_backward(grad, result)"),
     ],
 )
 def test_a_wrong_entry_is_convicted(name, right, wrong):
