@@ -7,6 +7,8 @@ appended to a file at once, so that a run that was stopped goes on where it was.
 
 from __future__ import annotations
 
+import functools
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -91,6 +93,13 @@ def _outcome(line: Line) -> str:
     if mutant_judgement.is_conviction(line):
         return CONVICTED
     return next(outcome for outcome in OUTCOMES[1:] if line.reason.partition(":")[0] == outcome)
+
+
+@functools.cache
+def not_convicted() -> dict[tuple[str, str, str, str], str]:
+    """The outcomes of the mistakes that the results name, by operator, mode, kind and text; others are convicted."""
+    stored = json.loads((RESULTS / "sweep_mutants.json").read_text(encoding="utf-8"))
+    return {(m["operator"], m["mode"], m["kind"], m["text"]): m["outcome"] for m in stored["mutants"]}
 
 
 def share(mutants: Iterable[Mutant]) -> tuple[int, int]:

@@ -1,0 +1,143 @@
+"""Tries to prove wrong formulas: `python -m benchmarks.proof_mutants [OPERATOR ...]`.
+
+Each text of the installed derivatives.yaml is changed in every way of `parity_tests.sweep.formula_mutants`, one at a
+time, and judged by the check `proof` at the inputs of `benchmarks.proofs`. One that is PROVED must be right at these
+inputs; the page names each, with what the sweep found at all of its calls (`results/sweep_mutants.json`). Without
+OPERATOR those run that have no result with the installed versions.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import torch
+import typer
+
+from benchmarks.campaign import RESULTS, Campaign, Stamped, stamp, table, versions
+from benchmarks.proofs import NO_CASE, PROVED, formulas, judged
+from benchmarks.sweep_mutants import CONVICTED, not_convicted
+from parity_tests.harness.findings import Verdict
+from parity_tests.sweep.formula_cases import NoCase
+from parity_tests.sweep.formula_mutants import planted
+from torch_impl.derivatives import Entry
+
+_ACCUSED = (str(Verdict.MISMATCH), str(Verdict.ERROR), str(Verdict.UNRESOLVED))
+
+
+@dataclass(frozen=True)
+class Outcome(Stamped):
+    """The result of all mistakes in the formulas of an entry.
+
+    Attributes:
+        seconds: of the processor.
+        verdicts: the number of mistakes by verdict: of the first input with one that accuses, else PROVED if there is
+            one, else SKIPPED or NO CASE.
+        proved: those that are PROVED at some input, and accused at none: the mistake, the input, and what the sweep
+            found at all of its calls.
+    """
+
+    seconds: float
+    verdicts: dict[str, int]
+    proved: list[dict[str, str]] = field(default_factory=list)
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def main(
+    names: Annotated[list[str] | None, typer.Argument(help="Entries, as tanh or mul.Tensor; by default all.")] = None,
+    out: Annotated[Path, typer.Option(help="The results, .json; an .md beside it.")] = RESULTS / "proof_mutants.json",
+) -> None:
+    """Judge each planted mistake by `proof`; entries that have a result are not judged again.
+
+    Exit codes: 0 the run has ended, 2 it was interrupted.
+    """
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")  # of PyTorch's own, about its samples
+    every = {name: entry for name, entry in formulas().items() if any(True for _ in planted(entry))}
+    unknown = [name for name in names or () if name not in every]
+    if unknown:
+        raise typer.BadParameter(
+            f"no mistake can be planted in an entry {unknown[0]!r} of the installed derivatives.yaml"
+        )
+    found = Campaign[str, Outcome](
+        out,
+        Outcome,
+        lambda _, outcomes: page(outcomes, [*every]),
+        order=str,
+        since=lambda outcome: None if outcome.versions == versions() else outcome.ended,
+    )
+    found.keep(((name, mistakes(every[name])) for name in names or found.due(every)), _tell)
+    raise typer.Exit(found.exit_code(False))
+
+
+def _tell(name: str, outcome: Outcome) -> None:
+    print(name, outcome.verdicts, outcome.seconds, *outcome.proved, sep="  ", flush=True)  # noqa: T201
+
+
+def mistakes(entry: Entry) -> Outcome:
+    """Judge each mistake that can be planted in an entry."""
+    start, verdicts, proved = time.process_time(), Counter[str](), []
+    for kind, formula, wrong in planted(entry):
+        verdict, where = _verdict(wrong)
+        verdicts[verdict] += 1
+        if verdict == PROVED:
+            of = f"{', '.join(formula.names)} = {formula.text}"
+            mode = "vjp" if wrong.vjps != entry.vjps else "jvp"
+            by_sweep = not_convicted().get((entry.name, mode, kind, of), CONVICTED)
+            proved.append({"mistake": f"{kind}: {of}", "where": where, "sweep": by_sweep})
+    jax.clear_caches()
+    return Outcome(*stamp(), round(time.process_time() - start, 1), dict(verdicts), proved)
+
+
+def _verdict(wrong: Entry) -> tuple[str, str]:
+    """The verdict on a mistake, and the inputs that have it; what is accused once needs no further inputs."""
+    found: dict[str, str] = {}
+    try:
+        for verdict, where, _ in judged(wrong):
+            if verdict in _ACCUSED:
+                return verdict, where
+            found.setdefault(verdict, where)
+    except NoCase:
+        return NO_CASE, ""
+    verdict = PROVED if PROVED in found else next(iter(found))
+    return verdict, found[verdict]
+
+
+def page(outcomes: Mapping[str, Any], names: Sequence[str]) -> str:
+    """The results as text: how many are accused, and each that is proved."""
+    done = {name: outcomes[name] for name in names if name in outcomes}
+    counts = sum((Counter(each.verdicts) for each in done.values()), Counter[str]())
+    rows = [(f"`{name}`", *one.values()) for name, each in done.items() for one in each.proved]
+    changing = sum(one["sweep"] == CONVICTED for each in done.values() for one in each.proved)
+    return "\n".join(
+        [
+            "# Mistakes in PyTorch's derivative formulas, under `proof`",
+            "",
+            "Made by `python -m benchmarks.proof_mutants`, whose docstring says how. What is PROVED has the right",
+            "numbers at the inputs where it is: the check compares them first.",
+            "",
+            f"{sum(counts.values())} mistakes in {len(done)} of {len(names)} entries: "
+            + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+            + f". Of the PROVED the sweep convicts {changing}, at other calls.",
+            "",
+            *sorted({each.versions for each in done.values()}),
+            "",
+            *table("| entry | mistake | PROVED at | the sweep, at all of its calls |", rows),
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    app()
