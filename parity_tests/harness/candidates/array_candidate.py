@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 import torch
 
+from parity_tests.harness.candidates.array_programs import Recording
 from parity_tests.harness.candidates.base import AnyCandidate, MaybeTensors, Tensors
 from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.own_arrays import Writes
@@ -53,6 +54,7 @@ class ArrayCandidate(AnyCandidate):
         self.arranged: Callable[[Sequence], Sequence] | None = None
         self.absent: frozenset[int] = frozenset()
         self.writes: Writes | None = None
+        self.recording: Recording | None = None
 
     def __reduce__(self) -> tuple:
         """Pickle the candidate by reference to its author's functions; see `isolation.by_name`."""
@@ -79,7 +81,7 @@ class ArrayCandidate(AnyCandidate):
         candidate.constants, candidate.params = constants, params
         candidate.returns = self.returns if returns is None or returns.is_plain else returns
         candidate.arranged, candidate.absent = arranged or self.arranged, self.absent
-        candidate.writes = self.writes
+        candidate.writes, candidate.recording = self.writes, self.recording
         return candidate
 
     def with_constants(self, constants: Mapping[int, torch.Tensor | None]) -> ArrayCandidate:
@@ -96,6 +98,12 @@ class ArrayCandidate(AnyCandidate):
         """Return the same candidate, which notes in `writes` the arrays that a formula writes to."""
         candidate = self.bound(self.constants, self.params)
         candidate.writes = writes
+        return candidate
+
+    def recorded(self, recording: Recording) -> ArrayCandidate:
+        """Return the same candidate, the next call of which is noted in `recording`."""
+        candidate = self.bound(self.constants, self.params)
+        candidate.recording = recording
         return candidate
 
     def _of_absent(self, count: int) -> list[bool]:
@@ -150,18 +158,19 @@ class ArrayCandidate(AnyCandidate):
 
     def _called(self, formula: Callable, primals: Sequence[torch.Tensor], directions: Sequence) -> object:
         """Call a formula with all inputs, bound constants included, and the cotangents or tangents."""
-        inputs: list[torch.Tensor | None] = list(primals)
+        given_as = (lambda x: x) if self.recording is None else self.recording.given
+        arrays = [given_as(_array(x)) for x in primals]
         for i in sorted(self.constants):
-            inputs.insert(i, self.constants[i])
-        arrays = [None if x is None else _array(x) for x in inputs]
+            constant = self.constants[i]
+            arrays.insert(i, None if constant is None else _array(constant))
         arguments = arrays if self.arranged is None else self.arranged(arrays)
-        given = [None if d is None else _array(d) for d in directions]
+        given = [None if d is None else given_as(_array(d)) for d in directions]
         compare = None if self.writes is None else self.writes.watch(arrays, given)
         with np.errstate(all="ignore"):  # PyTorch and JAX do not warn of an infinity either
             results = formula(*arguments, *given, **self.params)
         if compare is not None:
             compare()
-        return results
+        return results if self.recording is None else self.recording.returned(_as_tuple(results))
 
 
 def _array(x: torch.Tensor) -> np.ndarray:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,10 +21,13 @@ import numpy as np
 import torch
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
+from parity_tests.harness.candidates.array_candidate import ArrayCandidate
+from parity_tests.harness.candidates.array_programs import Recording
 from parity_tests.harness.candidates.jax_candidate import JaxCandidate
 from parity_tests.harness.candidates.jax_programs import Programs
 from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.checks.check import Check
+from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.harness.exceptions.errors import first_line
 from parity_tests.harness.findings import Comparison, Finding, NotApplicable, Proof
 from parity_tests.harness.numbers import conversion
@@ -31,7 +35,6 @@ from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.proof.constants import Constant
 from parity_tests.harness.proof.numbers import Unmodelled
 from parity_tests.harness.proof.proof import POINTS, Sameness, sameness
-from parity_tests.harness.specs.exported import CannotConvert
 from parity_tests.harness.specs.graph_in_jax import in_jax, traced
 from parity_tests.harness.trial.trial import Trial
 
@@ -71,7 +74,7 @@ def _wrong(trial: Trial) -> tuple[list[Finding], set[str]]:
 
 def _check_applies(trial: Trial) -> None:
     """Raise NotApplicable where a proof would not be one of all that the row names."""
-    if trial.candidate.framework not in ("torch", "jax"):
+    if trial.candidate.framework not in ("torch", "jax", "NumPy"):
         raise NotApplicable(f"a candidate in {trial.candidate.framework} has no program that is read")
     if trial.precision is not FLOAT64:
         raise NotApplicable("programs are compared in float64: --dtype float64, or dtypes=['float64']")
@@ -183,6 +186,8 @@ def _of_candidate(trial: Trial, name: str, args: Sequence[np.ndarray]) -> Closed
     """The candidate's program, if it computes the candidate's own numbers, bit for bit, here and near here."""
     if isinstance(trial.candidate, JaxCandidate):
         return _of_jax(trial, trial.candidate, name, args)
+    if isinstance(trial.candidate, ArrayCandidate):
+        return _of_numpy(trial, trial.candidate, name, args)
     return _of_torch(trial, name, args)
 
 
@@ -217,6 +222,36 @@ def _of_jax(trial: Trial, candidate: JaxCandidate, name: str, args: Sequence[np.
     return first
 
 
+def _of_numpy(trial: Trial, candidate: ArrayCandidate, name: str, args: Sequence[np.ndarray]) -> ClosedJaxpr:
+    """The operations of a formula. JAX's kernels are not NumPy's, so they compute the same but for rounding."""
+    if candidate.returns is not None:
+        raise CannotConvert("its outputs have a structure of their own")
+    shapes, slots = trial.oracle.shapes(trial.sample.shapes), trial.oracle.map(name).results
+
+    def program(at: Sequence[np.ndarray]) -> ClosedJaxpr:
+        def every_result(*tracers: jax.Array) -> list[jax.Array]:
+            recording = Recording(tracers)
+            recorded = replace(trial, candidate=candidate.recorded(recording)).evaluate(name, at)
+            for x, y in zip(recorded, trial.evaluate(name, at), strict=True):
+                if (x is None) != (y is None) or (x is not None and not torch.equal(x, y)):
+                    raise Unmodelled("the operations that are read compute other numbers, as of an array with views")
+            return [
+                jnp.zeros(shapes[slot.like]) if y is None else y
+                for slot, y in zip(slots, recording.results, strict=True)
+            ]
+
+        return jax.make_jaxpr(every_result)(*at)
+
+    with _reading("NumPy"):
+        first = program(args)
+        near = _near(args, str(first))
+        if str(program(near)) != str(first):
+            raise CannotConvert("what it computes follows from its numbers")
+    _check_numbers(trial, name, args, first)
+    _check_numbers(trial, name, near, first)
+    return first
+
+
 def _of_torch(trial: Trial, name: str, args: Sequence[np.ndarray]) -> ClosedJaxpr:
     shapes, slots = trial.oracle.shapes(trial.sample.shapes), trial.oracle.map(name).results
 
@@ -227,17 +262,24 @@ def _of_torch(trial: Trial, name: str, args: Sequence[np.ndarray]) -> ClosedJaxp
             for slot, y in zip(slots, results, strict=True)
         ]
 
-    try:
+    with _reading("PyTorch"):
         program = traced(every_result, trial.tensors(args))
         for at in (args, _near(args, program.code)):
             pairs = zip(every_result(*trial.tensors(at)), program(*trial.tensors(at)), strict=True)
             if not all(torch.allclose(x, y, rtol=0, atol=0, equal_nan=True) for x, y in pairs):
                 raise Unmodelled("PyTorch's trace of it computes other numbers, as of memory that is replaced")
         return in_jax(program, trial.tensors(args))
+
+
+@contextmanager
+def _reading(framework: str) -> Iterator[None]:
+    """Let an error of a trace say that there is none: where the candidate itself raises, other checks say so."""
+    try:
+        yield
     except (Refused, CannotConvert, Unmodelled):
         raise
     except Exception as error:
-        raise CannotConvert(f"PyTorch cannot trace it: {type(error).__name__}: {first_line(error)}") from error
+        raise CannotConvert(f"{framework} cannot trace it: {type(error).__name__}: {first_line(error)}") from error
 
 
 def _near(args: Sequence[np.ndarray], code: str) -> list[np.ndarray]:

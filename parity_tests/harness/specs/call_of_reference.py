@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
 
+from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.harness.names import nearest
-from parity_tests.harness.specs.exported import CannotConvert
 
 _IN_ORDER = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)

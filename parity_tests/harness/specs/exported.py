@@ -26,6 +26,8 @@ from torch.fx import traceback as fx_traceback
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
+from parity_tests.harness.exceptions.conversion import CannotConvert
+
 _TORCH = str(Path(torch.__file__).parent)
 _LOCK = threading.Lock()  # the default dtype is that of the process
 _FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
@@ -47,10 +49,6 @@ class Exported:
 
     program: ExportedProgram
     rounds: bool
-
-
-class CannotConvert(ValueError):
-    """Raised where a function of PyTorch cannot be made a function of JAX; the message has the line and a remedy."""
 
 
 def exported(

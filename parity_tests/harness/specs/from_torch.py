@@ -26,6 +26,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.harness.numbers.fingerprint import contents
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.numbers.numerics import pinned_jax
@@ -33,7 +34,7 @@ from parity_tests.harness.specs import graph_in_jax
 from parity_tests.harness.specs.call_of_reference import check_call
 from parity_tests.harness.specs.detached import with_detached_gradient
 from parity_tests.harness.specs.domains import REAL, Domain
-from parity_tests.harness.specs.exported import CannotConvert, Exported, exported, quiet_run
+from parity_tests.harness.specs.exported import Exported, exported, quiet_run
 from parity_tests.harness.specs.input_text import Inputs
 from parity_tests.harness.specs.least_sizes import least_sizes
 from parity_tests.harness.specs.operations import Counted

@@ -23,8 +23,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
 from jax_ref import aten
+from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.harness.exceptions.errors import first_line
-from parity_tests.harness.specs.exported import LINE, CannotConvert, decompositions
+from parity_tests.harness.specs.exported import LINE, decompositions
 
 _WHERE_IT_LIES = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
 _NO_NUMBERS = ("condition", "mask", "index", "indices")  # arguments that stay integers, or booleans

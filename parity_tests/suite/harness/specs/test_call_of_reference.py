@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from parity_tests import OpSpec
+from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.harness.specs import from_torch
-from parity_tests.harness.specs.exported import CannotConvert
 
 
 def norm(x: torch.Tensor, w: torch.Tensor, *, dim: int = -1, eps: float = 1e-6) -> torch.Tensor:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from parity_tests import OpSpec, crosscheck
-from parity_tests.harness.specs.exported import CannotConvert
+from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.suite.marks import fast
 
 
