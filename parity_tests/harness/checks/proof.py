@@ -233,7 +233,7 @@ def _of_numpy(trial: Trial, candidate: ArrayCandidate, name: str, args: Sequence
             recording = Recording(tracers)
             recorded = replace(trial, candidate=candidate.recorded(recording)).evaluate(name, at)
             for x, y in zip(recorded, trial.evaluate(name, at), strict=True):
-                if (x is None) != (y is None) or (x is not None and not torch.equal(x, y)):
+                if x is not y if x is None or y is None else not torch.equal(x, y):
                     raise Unmodelled("the operations that are read compute other numbers, as of an array with views")
             return [
                 jnp.zeros(shapes[slot.like]) if y is None else y
