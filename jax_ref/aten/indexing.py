@@ -37,8 +37,11 @@ def index_put(
 ) -> Array:
     """self with the values at these indices, or with the values added there."""
     x = jnp.asarray(self)
-    at = x.at[_places(x, indices)]
     y = jnp.asarray(values, x.dtype)
+    mask = jnp.asarray(indices[0]) if len(indices) == 1 and indices[0] is not None else None
+    if mask is not None and mask.dtype == jnp.bool_ and y.size == 1 and not accumulate:  # of a mask that is traced, too
+        return jnp.where(mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim)), y.reshape(()), x)
+    at = x.at[_places(x, indices)]
     if not accumulate:
         return at.set(y)
     return at.max(y) if x.dtype == jnp.bool_ else at.add(y)

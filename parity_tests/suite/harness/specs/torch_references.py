@@ -89,6 +89,13 @@ def cross_entropy_by_hand(logits: Tensor, target: Tensor) -> tuple[Tensor, Tenso
     return loss.mean() + 1e-2 * (lse**2).mean(), lse
 
 
+def shrunk_at_masks(x: Tensor) -> Tensor:
+    y = x * x.abs()
+    y[x.abs() < 0.5] = 0.0
+    y[x.sum(-1) < 0] = 1.0
+    return y
+
+
 def fused_linear_jsd(x: Tensor, w: Tensor, y: Tensor) -> Tensor:
     p, q = (x @ w.T).log_softmax(-1), y.log_softmax(-1)
     m = torch.logaddexp(p, q) - math.log(2)
@@ -253,6 +260,7 @@ CASES: dict[str, tuple[Callable, str, dict[str, Any]]] = {
     "rotary_by_complex_numbers": (rotary_by_complex_numbers, "x: (n,d), angles: (n,h)", {"sizes": "d = 2*h"}),
     "cross_entropy": (cross_entropy, "logits: (n,c), target: (n) integer(0,c)", {}),
     "cross_entropy_by_hand": (cross_entropy_by_hand, "logits: (n,c), target: (n) integer(0,c)", {}),
+    "shrunk_at_masks": (shrunk_at_masks, "x: (n,d)", {}),
     "fused_linear_jsd": (fused_linear_jsd, "x: (n,d), w: (c,d), y: (n,c)", {}),
     "dpo_loss": (dpo_loss, "chosen: (n), rejected: (n)", {}),
     "soft_routing": (soft_routing, "x: (n,d), router: (d,e), experts: (e,d,f)", {}),
