@@ -117,6 +117,7 @@ def _sameness(trial: Trial, name: str) -> Sameness | str:
             found = sameness(_of_oracle(trial, name, args), program, args, trial.sample.seed)
             constants |= found.read_as
             if not found.proved:
+                _check_directions(trial, name, found)
                 _check_numbers(trial, name, args, program)
                 break
     except Refused as error:
@@ -124,6 +125,14 @@ def _sameness(trial: Trial, name: str) -> Sameness | str:
     except (Unmodelled, CannotConvert) as error:
         return f"cannot be told: {first_line(error)}"
     return replace(found, read_as=constants)
+
+
+def _check_directions(trial: Trial, name: str, found: Sameness) -> None:
+    """Raise Unmodelled if a gradient differs that has a meaning in some directions only, as of one triangle."""
+    for slot, differs in zip(trial.oracle.map(name).results, found.differs, strict=True):
+        arbitrary = np.random.default_rng(0).standard_normal(differs.shape)
+        if differs.any() and not np.array_equal(trial.oracle.directed(slot.like, arbitrary), arbitrary):
+            raise Unmodelled(f"{slot.label} is compared in some directions only, and programs in all")
 
 
 def _check_numbers(trial: Trial, name: str, args: Sequence[np.ndarray], program: ClosedJaxpr) -> None:

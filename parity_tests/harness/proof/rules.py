@@ -4,7 +4,7 @@ exp(x) is e^x modulo p, x modulo q, and e a random square: so that exp(a + b) = 
 exp(1); log is its inverse. tanh and the like are made of it. Powers of squares are squares, so that the root of a
 product is the product of the roots. sin and cos are those of an angle whose half has a random tangent. Any other
 function is a random one: f(x) is f(x), and nothing more is known of it. What is linear, or bilinear, is added up by
-NumPy or JAX, exactly.
+NumPy or JAX, exactly; `matrices` has systems and factorizations.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from jax.extend import core
 
 from parity_tests.harness.language.values.primitives import evaluated
+from parity_tests.harness.proof import matrices
 from parity_tests.harness.proof.fields import GENERATOR, Field, NoInverse, Residues
 from parity_tests.harness.proof.numbers import Model, Number, Operand, Pair, Unmodelled, is_finite
 from parity_tests.harness.rounding import analysis
@@ -319,6 +320,27 @@ def _error_function(complement: bool) -> Rule:
     return rule
 
 
+def _solved(model: Model, eqn: core.JaxprEqn, a: Number, b: Number) -> Sequence[Pair]:
+    return _in_both(model, [a, b], lambda field, r: matrices.solved(matrices.of_a_field(field), eqn, *r))
+
+
+def _pivoted(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
+    *_, orders = matrices.pivoted(matrices.OF_A_RUN, eqn, x.real)
+    nothing: Pair = (None, None)  # of integers, which the run has
+
+    def factors(field: Field, r: Sequence[np.ndarray]) -> list[Residues]:
+        return [matrices.factored(matrices.of_a_field(field), r[0], orders)]
+
+    return [*_in_both(model, [x], factors), nothing, nothing]
+
+
+def _rooted(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
+    p, _ = x.residues
+    if p is None:
+        raise Unmodelled("cholesky of a logarithm")
+    return [(matrices.rooted(matrices.of_a_field(model.fields[0]), eqn, p)[0], None)]
+
+
 _RULES: dict[str, Rule] = {
     "add": _entrywise(Field.add),
     "add_any": _entrywise(Field.add),
@@ -353,5 +375,8 @@ _RULES: dict[str, Rule] = {
     "reduce_max": _reduced_extremum(largest=True),
     "reduce_min": _reduced_extremum(largest=False),
     "sort": _sorted,
+    "triangular_solve": _solved,
+    "lu": _pivoted,
+    "cholesky": _rooted,
     **dict.fromkeys(("convert_element_type", "copy", "copy_p", "name", "stop_gradient"), _itself),
 }

@@ -18,13 +18,14 @@ from parity_tests.harness.extended.evaluation import Extended, NoExtendedRule, n
 from parity_tests.harness.language.interpret import interpret
 from parity_tests.harness.language.steps import Step
 from parity_tests.harness.proof.constants import may_be_rounded, recognized
+from parity_tests.harness.proof.matrices import in_a_run
 from parity_tests.harness.proof.numbers import Unmodelled
 
 BITS = 2048
 # Far more than rounding in so many bits makes of a formula, far less than another sign or branch makes of one whose
 # numbers are all float64's: of an entry beside the largest of its result, and beside the largest number of the run.
 _OF_A_RESULT, _OF_A_RUN = -1000, -1600
-_WITHOUT_A_SIGN = frozenset({"sqrt", "rsqrt", "cbrt", "pow"})
+_WITHOUT_A_SIGN = frozenset({"sqrt", "rsqrt", "cbrt", "pow", "cholesky"})
 
 
 def context() -> MPContext:
@@ -91,7 +92,8 @@ class Run(Extended):
         for atom in (*step.eqn.invars, *step.eqn.outvars):
             _check_dtype(atom.aval)
         try:
-            results = [np.asarray(y) for y in super().apply(step, operands)]
+            apply = in_a_run(step.eqn)
+            results = [np.asarray(y) for y in (super().apply(step, operands) if apply is None else apply(*operands))]
         except NoExtendedRule as error:
             raise Unmodelled(f"the JAX primitive {error.primitive!r}") from error
         except (NotImplementedError, TypeError, ValueError, ArithmeticError) as error:
