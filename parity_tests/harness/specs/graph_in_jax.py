@@ -104,6 +104,7 @@ def in_jax(module: GraphModule, tensors: Sequence[torch.Tensor]) -> ClosedJaxpr:
     table = decompositions(is_known)
     functional = torch.func.functionalize(module, remove="mutations_and_views")
     module = make_fx(functional, decomposition_table=table)(*tensors)
+    _drop_writes_to_inputs(module)
     module.graph.eliminate_dead_code()
     graph = _Graph(module, np.dtype(np.float64), detaches=True)
     arrays = [x.detach().cpu().numpy() for x in tensors]
@@ -111,6 +112,14 @@ def in_jax(module: GraphModule, tensors: Sequence[torch.Tensor]) -> ClosedJaxpr:
         return jax.make_jaxpr(lambda *inputs: graph.run(inputs))(*arrays)
     except TypeError as error:  # what an operator of PyTorch keeps for its own backward may be another array in JAX
         raise CannotConvert(first_line(error)) from error
+
+
+def _drop_writes_to_inputs(module: GraphModule) -> None:
+    """Leave out the writes to its inputs with which a functionalized program ends: no result is read from there."""
+    for node in module.graph.nodes:
+        if node.target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder":
+            node.replace_all_uses_with(node.args[1])
+            module.graph.erase_node(node)
 
 
 def depends_on_inputs(program: ExportedProgram) -> bool:
