@@ -60,10 +60,10 @@ class Recorder(Candidate):
         """Call `Candidate.jvp` and record it."""
         return self._recorded("jvp", primals, tangents, False, lambda: Candidate.jvp(self, primals, tangents))
 
-    def vjp_of_vjp(self, count, arguments, cotangents):
+    def vjp_of_vjp(self, count, arguments, cotangents, requires_grad=None):
         """Call `Candidate.vjp_of_vjp` and record it."""
-        run = functools.partial(Candidate.vjp_of_vjp, self, count, arguments, cotangents)
-        return self._recorded("vjp_of_vjp", arguments, cotangents, True, run)
+        run = functools.partial(Candidate.vjp_of_vjp, self, count, arguments, cotangents, requires_grad)
+        return self._recorded("vjp_of_vjp", arguments, cotangents, requires_grad or True, run)
 
     def jvp_of_vjp(self, count, arguments, tangents, create_graph=True):
         """Call `Candidate.jvp_of_vjp` and record it."""

@@ -184,10 +184,14 @@ class Candidate(AnyCandidate):
             return results
 
     def vjp_of_vjp(
-        self, count: int, arguments: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
+        self,
+        count: int,
+        arguments: Sequence[torch.Tensor],
+        cotangents: Sequence[torch.Tensor],
+        requires_grad: Sequence[bool] | None = None,
     ) -> MaybeTensors:
-        """Reverse over reverse (double backward); `count` is the number of the operator's inputs."""
-        arguments = leaves_of(arguments)
+        """Reverse over reverse (double backward), of `count` inputs; `requires_grad`: for which arguments."""
+        arguments = leaves_of(arguments, requires_grad)
         primals, inner = arguments[:count], arguments[count:]
         with refusing_to_be_recorded(partial(self.vjp, primals, inner)):
             gradients = differentiable_again(pullback(self.forward(primals), primals, inner, create_graph=True))
