@@ -172,6 +172,8 @@ DOMAINS: dict[str, Domain] = {
 }
 REAL, COMPLEX_NUMBERS = DOMAINS["real"], DOMAINS["complex"]
 EXTENDED = DOMAINS["extended"]  # real numbers, and infinities, which are judged at special points
+# Three of four are True: with half of them a row of three has one or none so often that its softmax has no slope.
+BOOLEAN = Domain("boolean", lambda rng, shape, sizes: rng.random(shape) < 0.75, elementwise=True, differentiable=False)
 
 
 def integer(low: int | str, high: int | str) -> Domain:
@@ -220,9 +222,11 @@ def domain_of(what: str | Domain | Sampler) -> Domain:
     if isinstance(what, Domain):
         return what
     if isinstance(what, str):
+        if what == BOOLEAN.name:
+            return BOOLEAN
         if what not in DOMAINS:
             raise ValueError(
-                f"unknown domain {what!r}; there are {', '.join(DOMAINS)}, integer(low, high), or a sampler"
+                f"unknown domain {what!r}; there are {', '.join(DOMAINS)}, boolean, integer(low, high), or a sampler"
             )
         return DOMAINS[what]
     if not is_sampler(what):

@@ -6,9 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from parity_tests.harness.specs.domains import DOMAINS, Domain, Sampler, integer
+from parity_tests.harness.specs.domains import BOOLEAN, DOMAINS, Domain, Sampler, integer
 from parity_tests.harness.specs.signature_grammar import ARGUMENT
 
 _EXAMPLE = 'write the name and the axes of each, such as "x: (n,d), w: (d)"'
@@ -57,9 +55,7 @@ class Inputs:
             constants += [name] if before or after else []
             if high is not None:
                 domains[name] = integer(_bound(low), _bound(high))
-            elif domain == "boolean":
-                domains[name] = booleans
-            elif domain in DOMAINS:
+            elif domain in (*DOMAINS, BOOLEAN.name):
                 domains[name] = domain
             elif domain is not None:
                 listed = ", ".join(DOMAINS)
@@ -83,11 +79,6 @@ class Inputs:
         """Return these inputs, and after them those of fixed shapes whose names are not among them."""
         more = {name: f"({','.join(map(str, shape))})" for name, shape in shapes.items() if name not in self.axes}
         return replace(self, axes={**self.axes, **more})
-
-
-def booleans(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Return an array of this shape, each entry of which is True or False by chance."""
-    return rng.random(shape) < 0.5
 
 
 def _remedy(text: str, place: int) -> str:

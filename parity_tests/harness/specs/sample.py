@@ -29,7 +29,7 @@ class Sample:
         octaves: if not 0, the entries are spread over this many octaves below `scale`, and none is larger.
         one_sign: True if all entries are positive.
         first_order_only: True if only the operator, its VJP and its JVP are judged, as for large sizes.
-        repeated: the positions of the integer inputs whose entries all are the same.
+        repeated: the integer inputs whose entries all are the same, by position: which, or None for the first one.
         broadcast: the axes of inputs that are of size 1 although `sizes` has another size for them.
         short: the largest size of an axis that is not long.
         kernel_sized: True if it has so many entries that statistics tell of its errors.
@@ -51,7 +51,7 @@ class Sample:
     octaves: int = 0
     one_sign: bool = False
     first_order_only: bool = False
-    repeated: frozenset[int] = frozenset()
+    repeated: Mapping[int, bool | None] = field(default_factory=dict)
     broadcast: frozenset[Place] = frozenset()
     short: int = max(SMALL)
     kernel_sized: bool = False

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from parity_tests.harness.specs.domains import Domain, EmptyDomain
+from parity_tests.harness.specs.domains import BOOLEAN, Domain, EmptyDomain
 from parity_tests.harness.specs.sample import SMALL, Sample
 from parity_tests.harness.specs.signature import BATCH, Axes, Signature
 from parity_tests.harness.specs.size_rules import SizeRules
@@ -82,12 +82,16 @@ def plans(spec: OpSpec, signature: Signature, rules: SizeRules) -> Iterator[Plan
 
 
 def _of_equal_integers(spec: OpSpec, signature: Signature, sizes: Mapping[str, int]) -> Iterator[Planned]:
-    """Yield a sample in which all entries of each integer input are the same: one class, one segment, one row."""
-    drawn = enumerate(zip(spec.drawn_from, signature.inputs, strict=True))
-    repeated = frozenset(i for i, (domain, axes) in drawn if _of_integers(domain) and axes)
-    if repeated:
+    """Yield samples in which all entries of each integer input are the same: one class, one segment, one mask."""
+    drawn = [(i, of) for i, (of, axes) in enumerate(zip(spec.drawn_from, signature.inputs, strict=True)) if axes]
+    integers = {i: None for i, domain in drawn if _of_integers(domain)}
+    masks = [i for i, domain in drawn if domain is BOOLEAN]
+    if integers:
         why = "a gradient that is assigned, not added up, where an index occurs again; an empty segment"
-        yield replace(_plan("equal_integers", why, sizes), repeated=repeated, first_order_only=True), ()
+        yield replace(_plan("equal_integers", why, sizes), repeated=integers, first_order_only=True), ()
+    for number, name in ((True, "nothing_masked"), (False, "all_masked")) if masks else ():
+        why = "a path of its own for a mask, or a block of one, that is the same everywhere"
+        yield replace(_plan(name, why, sizes), repeated=dict.fromkeys(masks, number), first_order_only=True), ()
 
 
 def _of_ranks(signature: Signature) -> Iterator[Planned]:

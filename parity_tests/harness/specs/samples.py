@@ -163,7 +163,10 @@ def at_sizes(spec: OpSpec, sample: Sample, sizes: Mapping[str, int]) -> Sample:
 
     def constant(i: int) -> np.ndarray:
         x = drawn(domains[i], generator(sample.seed, sample.name, f"{names[i]} 0"), shapes[i], sizes)
-        return np.full_like(x, x.flat[0]) if i in sample.repeated and x.size else x
+        if i not in sample.repeated or not x.size:
+            return x
+        number = sample.repeated[i]
+        return np.full_like(x, x.flat[0] if number is None else number)
 
     resized = replace(
         sample,

@@ -151,7 +151,7 @@ def test_as_many_numbers_as_16_bits_can_tell_apart_stay_distinct(seed):
             ValueError,
             "OpSpec op: unknown domain 'positiv'; there are real, extended, positive, unit, symmetric, definite, "
             "lower, nonzero, well-conditioned, orthogonal, probabilities, sorted, distinct, complex, "
-            "integer(low, high), or a sampler",
+            "boolean, integer(low, high), or a sampler",
             id="unknown domain",
         ),
         pytest.param(

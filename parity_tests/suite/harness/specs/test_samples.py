@@ -295,8 +295,47 @@ def test_integers_are_equal_at_one_sample(dtype):
     assert verdicts["wrong"].failure.sample == "equal_integers"
 
 
+def _at_masks(wrong_where):
+    """tanh where a mask lets it through, whose backward is wrong at masks of which this is true."""
+
+    class Masked(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, mask):
+            ctx.save_for_backward(x, mask)
+            return torch.where(mask, torch.tanh(x), 0.5 * x)
+
+        @staticmethod
+        def backward(ctx, g):
+            x, mask = ctx.saved_tensors
+            wrong = mask.numel() > 1 and bool(wrong_where(mask))
+            return g if wrong else torch.where(mask, g * (1 - torch.tanh(x) ** 2), 0.5 * g), None
+
+    return lambda x, mask: Masked.apply(x, mask)
+
+
+def test_masks_are_everywhere_true_at_one_sample_and_false_at_another():
+    spec = OpSpec(
+        "masked",
+        lambda x, mask: jnp.where(mask, jnp.tanh(x), 0.5 * x),
+        "(n,d),(n,d)->(n,d)",
+        input_names=("x", "mask"),
+        domains={"mask": "boolean"},
+    )
+    samples = by_name(spec)
+    assert samples["nothing_masked"].constants[1].all()
+    assert not samples["all_masked"].constants[1].any()
+    candidates = {
+        "right": _at_masks(lambda mask: False),
+        "nothing_masked": _at_masks(torch.all),
+        "all_masked": _at_masks(lambda mask: not mask.any()),
+    }
+    rows = crosscheck(candidates, spec, checks=["vjp"], dtypes=["float64"], progress=False).rows
+    failures = {row.candidate: row.failure and row.failure.sample for row in rows if row.candidate in candidates}
+    assert failures == {"right": None, "nothing_masked": "nothing_masked", "all_masked": "all_masked"}
+
+
 def test_an_operator_without_integers_has_no_sample_of_equal_ones():
-    assert "equal_integers" not in by_name()
+    assert not {"equal_integers", "nothing_masked", "all_masked"} & by_name().keys()
 
 
 def _slope(x, w):
