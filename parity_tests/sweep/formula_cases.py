@@ -192,11 +192,27 @@ def _of(entry: derivatives.Entry, calls: Sequence[RecordedCall], most: int) -> l
     chosen = sorted(given, key=lambda case: not _moves(case))[:most]
     for case in chosen:
         _moved_at(case)  # which raises where a case cannot be judged
+    seen = set[tuple[str, str]]().union(*(_options(case) for case in chosen))
+    for case in given:
+        if not _options(case) <= seen and _moves(case):
+            chosen.append(case)
+            seen |= _options(case)
     elementwise = [each for each in usable if _is_elementwise(*each)]
     made = (_made_case(entry, *each) for each in elementwise)
     # What is made comes first: a failure there is shrunk, while nothing is known of other sizes of a sample.
     first = [*itertools.islice((case for case in made if case is not None), 1)]
     return [*first, *chosen, *(_case(entry, *each) for each in _of_ranks(elementwise))]
+
+
+def _options(case: FormulaCase) -> set[tuple[str, str]]:
+    """The arguments that a call gives: of a number whether it is complex, of what is no number or list its value."""
+    found = set()
+    for name, value in case.fixed.items():
+        if isinstance(value, complex | float | int) and not isinstance(value, bool):
+            found.add((name, "complex" if np.imag(value) else "real"))
+        else:
+            found.add((name, type(value).__name__ if isinstance(value, np.ndarray | list | tuple) else str(value)))
+    return found
 
 
 def _of_ranks(elementwise: Sequence[tuple[RecordedCall, list[str]]]) -> list[tuple[RecordedCall, list[str]]]:

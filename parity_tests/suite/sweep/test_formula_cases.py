@@ -72,6 +72,7 @@ def test_a_right_entry_is_not_accused(name):
         ("mse_loss_backward", "mse_loss_backward(grad,", "mse_loss_backward(-grad,"),
         ("tanh", "tanh_backward(grad, result)", "self.dim() == 0 ? grad : tanh_backward(grad, result)"),
         ("tanh", "tanh_backward(grad, result)", "self.dim() == 4 ? grad : tanh_backward(grad, result)"),
+        ("sub.Tensor", "maybe_multiply(-grad, alpha.conj())", "-grad"),
     ],
 )
 def test_a_wrong_entry_is_convicted(name, right, wrong):
