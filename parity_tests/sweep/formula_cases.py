@@ -222,7 +222,7 @@ def _of_ranks(elementwise: Sequence[tuple[RecordedCall, list[str]]]) -> list[tup
     call, moving = max(elementwise, key=lambda each: min(each[0].arguments[name].size for name in each[1]))
     found = []
     for shape in _RANKS:
-        arguments = call.arguments | {name: np.resize(call.arguments[name], shape) for name in moving}
+        arguments = dict(call.arguments) | {name: np.resize(call.arguments[name], shape) for name in moving}
         results = results_of(call.name, arguments) or ()
         if [np.shape(y) for y in results] == [shape] and _takes(call, moving, shape):
             found.append((replace(call, arguments=arguments), moving))
