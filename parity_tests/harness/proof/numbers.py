@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from parity_tests.harness.proof.constants import Constant, recognized
-from parity_tests.harness.proof.fields import Field, NoInverse, Residues
+from parity_tests.harness.proof.fields import GENERATOR, Field, NoInverse, Residues
 
 Pair: TypeAlias = "tuple[Residues | None, Residues | None]"
 
@@ -73,6 +73,7 @@ class Model:
         self._root_of_pi = int(rng.integers(2, p))
         self.log_of_e = self.fields[1].random(rng, ())
         self._salt = rng.integers(0, 2**63, dtype=np.uint64)
+        self._powers: dict[int, int] = {}  # of e, by the exponent's residue modulo p
 
     def random(self, rng: np.random.Generator, real: np.ndarray) -> Number:
         """A random number for each one of a run."""
@@ -111,6 +112,22 @@ class Model:
             raise NoInverse(np.array(True))
         p = p * pow(self._root_of_pi, found.pis, of_p.p) % of_p.p
         return p, None if found.pis else _root(of_q, found)
+
+    def exponential(self, x: Number) -> Residues:
+        """e^x modulo p, by the residue modulo q; where that is lost, as it was for the same residue modulo p before.
+
+        Of a number that has had none it is a function of which nothing is known but that it is one.
+        """
+        (p, q), (of_p, of_q) = x.residues, self.fields
+        if q is not None:
+            power = of_p.power(np.full(q.shape, GENERATOR, np.uint64), of_q.mul(q, self.log_of_e))
+            self._powers |= {} if p is None else zip(p.ravel().tolist(), power.ravel().tolist(), strict=True)
+            return power
+        assert p is not None
+        power, _ = self.random_function("exp", x)
+        assert power is not None
+        known = [self._powers.get(r, y) for r, y in zip(p.ravel().tolist(), power.ravel().tolist(), strict=True)]
+        return np.array(known, np.uint64).reshape(power.shape)
 
     def random_function(self, name: str, *operands: Number) -> Pair:
         """A function of which nothing is known but that it is one."""

@@ -17,7 +17,7 @@ from jax.extend import core
 
 from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.proof import matrices
-from parity_tests.harness.proof.fields import GENERATOR, Field, NoInverse, Residues
+from parity_tests.harness.proof.fields import Field, NoInverse, Residues
 from parity_tests.harness.proof.numbers import Model, Number, Operand, Pair, Unmodelled, is_finite
 from parity_tests.harness.rounding import analysis
 from parity_tests.harness.rounding.registry import Kind, has
@@ -260,16 +260,8 @@ def _of_exp(f: Callable[[Field, Residues], Residues], factor: int) -> Rule:
     """The rule of a rational function of exp(factor x), which is a power of e."""
 
     def rule(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
-        of_p, of_q = model.fields
-        _, q = x.residues
-        if q is not None:
-            exponent = of_q.mul(of_q.mul(q, of_q.number(factor)), model.log_of_e)
-            power = of_p.power(np.full(q.shape, GENERATOR, np.uint64), exponent)
-        else:
-            base, _ = model.random_function("exp", x)
-            assert base is not None
-            power = of_p.power(base, factor)
-        return [(f(of_p, power), None)]
+        of_p = model.fields[0]
+        return [(f(of_p, of_p.power(model.exponential(x), factor)), None)]
 
     return rule
 

@@ -10,6 +10,7 @@ from jax.extend import core
 from jax.interpreters import ad, mlir
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint
 
 from parity_tests import JaxCandidate, OpSpec
 from parity_tests.harness.findings import Verdict
@@ -66,6 +67,12 @@ class _Shifting(torch.autograd.Function):
     def backward(ctx, y_bar: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
         return 2 * x * y_bar
+
+
+def test_what_runs_under_backward_only_is_traced_by_it() -> None:
+    row = judged(lambda x: checkpoint(lambda x: x * x, x, use_reentrant=True), SQUARE, "proof")
+    assert row.verdict is Verdict.PROVED, row.reason
+    assert row.proofs[0].startswith("forward, vjp proved")
 
 
 def test_a_write_to_an_input_is_no_part_of_the_results() -> None:

@@ -42,6 +42,7 @@ SAME: dict[str, tuple[Callable, Callable, np.ndarray]] = {
     "a double angle": (lambda x: jnp.cos(x) ** 2 - jnp.sin(x) ** 2, lambda x: 1 - 2 * jnp.sin(x) ** 2, X),
     "a variance": (lambda x: (x * x).mean(-1) - x.mean(-1) ** 2, lambda x: x.var(-1), X),
     "powers and roots": (lambda x: x**1.5 * lax.rsqrt(x), lambda x: x, POSITIVE[0, :3]),
+    "exp beside numbers of one field": (lambda x: jnp.exp(jnp.stack([x, jnp.tanh(x)]))[0], jnp.exp, X),
     "a cube root": (lambda x: jnp.cbrt(x) ** 3, lambda x: x, POSITIVE[0, :3]),
     "a power by exp and log": (lambda x: x**0.3, lambda x: jnp.exp(0.3 * jnp.log(x)), POSITIVE[0, :3]),
     "the root of a product": (lambda x: jnp.sqrt(2 * x), lambda x: jnp.sqrt(2.0) * jnp.sqrt(x), POSITIVE[0, :3]),
