@@ -37,6 +37,7 @@ from parity_tests.harness.proof.constants import Constant
 from parity_tests.harness.proof.numbers import Unmodelled
 from parity_tests.harness.proof.proof import POINTS, Sameness, sameness
 from parity_tests.harness.specs.graph_in_jax import in_jax, traced
+from parity_tests.harness.trial.integers import integer_outputs
 from parity_tests.harness.trial.trial import Trial
 
 _FIRST_ORDER = ("forward", "vjp", "jvp")  # without which nothing is proved
@@ -72,6 +73,7 @@ def _wrong(trial: Trial) -> tuple[list[Finding], set[str]]:
         for f in trial.compare(name, args, results, f"example {example}"):
             if not f.holds:
                 wrong.append(replace(f, call=(name, args)) if isinstance(f, Comparison) else f)
+    wrong += [f for f in integer_outputs(trial) if not f.holds]
     return wrong, refused
 
 
@@ -81,8 +83,6 @@ def _check_applies(trial: Trial) -> None:
         raise NotApplicable(f"a candidate in {trial.candidate.framework} has no program that is read")
     if trial.precision is not FLOAT64:
         raise NotApplicable("programs are compared in float64: --dtype float64, or dtypes=['float64']")
-    if trial.oracle.integers:
-        raise NotApplicable(f"{trial.oracle.integers[0]} is an output of integers or booleans, which is not compared")
     partial = [name for name, domain in trial.oracle.domains.items() if domain.project_errors is not None]
     if partial:
         raise NotApplicable(f"derivatives by {partial[0]} are compared in some directions only, and programs in all")
@@ -152,7 +152,7 @@ def _told(trial: Trial, compared: Sequence[_Compared]) -> Iterator[Proof]:
         read = "".join(f"; {x!r} is taken for {constant}" for x, constant in sorted(constants.items()))
         text = (
             f"the oracle's formula {_where(trial)}: the programs agree at random points of {POINTS} finite "
-            f"fields{read}; rounding is judged by the other checks"
+            f"fields{read}{_integers(trial)}; rounding is judged by the other checks"
         )
         yield Proof(", ".join(each.name for each in proved), f"proved to be {text}", True)
     for each in compared:
@@ -160,6 +160,12 @@ def _told(trial: Trial, compared: Sequence[_Compared]) -> Iterator[Proof]:
             yield Proof(each.name, _difference(trial, each.name, each.found), False)
         elif isinstance(each.found, str):
             yield Proof(each.name, each.found, None)
+
+
+def _integers(trial: Trial) -> str:
+    """Say what is compared by numbers alone."""
+    names = trial.oracle.integers
+    return f"; {' and '.join(names)} {'is' if len(names) == 1 else 'are'} compared at one sample" if names else ""
 
 
 def _where(trial: Trial) -> str:

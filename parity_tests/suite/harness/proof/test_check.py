@@ -143,11 +143,12 @@ def test_a_map_that_the_candidate_refuses_is_told() -> None:
     assert any(line.startswith("jvp is refused: ") for line in row.proofs)
 
 
-def test_integer_outputs_are_not_compared_and_not_proved() -> None:
+def test_integer_outputs_are_compared_by_numbers() -> None:
     spec = OpSpec("signs", lambda x: (x * 2, x > 0), "(n)->(n),(n)")
-    row = judged(lambda x: (x * 2, x < 0), spec, "proof")
-    assert row.verdict is Verdict.SKIPPED
-    assert "an output of integers or booleans" in row.reason
+    row = judged(lambda x: (x * 2, x > 0), spec, "proof")
+    assert row.verdict is Verdict.PROVED, row.reason
+    assert "of 3 finite fields; output1 is compared at one sample; rounding is judged" in row.proofs[0]
+    assert judged(lambda x: (x * 2, x < 0), spec, "proof").verdict is Verdict.MISMATCH
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
