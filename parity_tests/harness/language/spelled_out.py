@@ -101,25 +101,7 @@ def spelled_out(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
     """The program that an equation stands for; None if it stands for itself, or calls a program."""
     if is_hijax(eqn):
         return lowered(eqn)
-    if _is_of_others(eqn.primitive):
-        return _of_others(eqn)
     return _program(eqn) if eqn.primitive.name in _MAY_BE or _may_be_sinc(eqn) else None
-
-
-@functools.cache
-def _is_of_others(primitive: core.Primitive) -> bool:
-    """True of a primitive that another package than JAX defines by a function of arrays."""
-    module = getattr(primitive.impl, "__module__", None) or "jax"
-    return module != __name__ and module.partition(".")[0] not in ("jax", "jaxlib", "functools")
-
-
-@functools.lru_cache(maxsize=1024)
-def _of_others(eqn: core.JaxprEqn) -> core.ClosedJaxpr | None:
-    """The program of that function; None if it cannot be traced, as where it needs numbers."""
-    try:
-        return _traced(functools.partial(eqn.primitive.impl, **eqn.params), eqn)
-    except Exception:  # of whatever kind: the function is somebody else's
-        return None
 
 
 def _may_be_sinc(eqn: core.JaxprEqn) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from parity_tests.harness.language.moves import places
 from parity_tests.harness.language.steps import Step
 from parity_tests.harness.proof.fields import Residues
 from parity_tests.harness.proof.numbers import Model, Number, Operand, Unmodelled, is_finite
+from parity_tests.harness.proof.others import of_others
 from parity_tests.harness.proof.rules import HAVE_LIMITS, chosen, rule_of
 from parity_tests.harness.proof.run import Run
 from parity_tests.harness.rounding.registry import moves
@@ -31,6 +32,11 @@ class Fields(Domain[Operand, Step]):
         """The numbers that floats stand for."""
         x = np.asarray(x)
         return self._model.constants(x, self._run.constant(x)) if x.dtype.kind == "f" else x
+
+    def run(self, step: Step, operands: list[Operand], known: Mapping[core.Var, Operand]) -> Sequence[Operand]:
+        """The results of an equation, of whatever kind."""
+        inner = of_others(step.eqn)
+        return super().run(step, operands, known) if inner is None else self.call(step, inner, operands)
 
     def apply(self, step: Step, operands: list[Operand]) -> Sequence[Operand]:
         """The results of an equation.

@@ -6,7 +6,7 @@ logarithms, which fields do not have.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from parity_tests.harness.language.steps import Step
 from parity_tests.harness.proof.constants import may_be_rounded, recognized
 from parity_tests.harness.proof.matrices import in_a_run
 from parity_tests.harness.proof.numbers import Unmodelled
+from parity_tests.harness.proof.others import of_others
 
 BITS = 2048
 # Far more than rounding in so many bits makes of a formula, far less than another sign or branch makes of one whose
@@ -86,6 +87,11 @@ class Run(Extended):
             y[place] = self._mp.mpf(value) if not np.isfinite(value) else _number(self._mp, float(value))
         self.rounded |= {value for value in x.ravel().tolist() if np.isfinite(value) and may_be_rounded(value)}
         return y
+
+    def run(self, step: Step, operands: list[np.ndarray], known: Mapping[core.Var, np.ndarray]) -> Sequence[np.ndarray]:
+        """The results of an equation, of whatever kind."""
+        inner = of_others(step.eqn)
+        return super().run(step, operands, known) if inner is None else self.call(step, inner, operands)
 
     def apply(self, step: Step, operands: list[np.ndarray]) -> Sequence[np.ndarray]:
         """The results of an equation, which are kept."""
