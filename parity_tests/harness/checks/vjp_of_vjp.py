@@ -14,6 +14,8 @@ from parity_tests.harness.checks.input_subsets import masks
 from parity_tests.harness.exceptions.errors import under
 from parity_tests.harness.trial.residuals import residuals
 
+_EACH_CHOICE_UP_TO = 3  # inputs: six choices, each of which costs two double backwards with their bounds
+
 
 def _run(trial):
     args = trial.arguments("vjp_of_vjp")
@@ -43,7 +45,7 @@ def _with_constants(trial, args):
 def _choices(count: int) -> Iterator[tuple[tuple[bool, ...], bool]]:
     """Which inputs need a gradient, and whether the cotangents do: of many inputs all, with constant cotangents."""
     yield (True,) * count, False
-    for mask in masks(count, pairs=False) if count < 4 else ():
+    for mask in masks(count, pairs=False) if count <= _EACH_CHOICE_UP_TO else ():
         yield from ((mask, bars) for bars in (True, False))
 
 

@@ -85,7 +85,7 @@ def _of_equal_integers(spec: OpSpec, signature: Signature, sizes: Mapping[str, i
     """Yield samples in which all entries of each integer input are the same: one class, one segment, one mask."""
     drawn = [(i, of) for i, (of, axes) in enumerate(zip(spec.drawn_from, signature.inputs, strict=True)) if axes]
     integers = {i: None for i, domain in drawn if _of_integers(domain)}
-    masks = [i for i, domain in drawn if domain is BOOLEAN]
+    masks = [i for i, domain in drawn if domain == BOOLEAN]
     if integers:
         why = "a gradient that is assigned, not added up, where an index occurs again; an empty segment"
         yield replace(_plan("equal_integers", why, sizes), repeated=integers, first_order_only=True), ()
