@@ -94,7 +94,7 @@ def test_every_default_check_passes_or_says_why_not():
     } == OF_REAL_NUMBERS
 
 
-@fast("attn_native")
+@pytest.mark.slow
 @rotating(len(IN_TORCH))
 @pytest.mark.parametrize("candidate", IN_TORCH, indirect=True)
 def test_attn(candidate: Candidate):

@@ -151,6 +151,7 @@ def test_without_onednn_as_well(native: Callable, count: int):
         judged(candidate, (65, 7, 513, 5), checks=["forward", "vjp"], dtypes=["float32"]).raise_if_failed()
 
 
+@fast("2")
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_on_several_threads(native: Callable, count: int):
     operators = torch.ops.gradparity.attn, torch.ops.gradparity.attn_backward

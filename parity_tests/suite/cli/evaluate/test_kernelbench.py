@@ -20,7 +20,6 @@ from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.judging.selection import select_checks, select_precisions, select_samples
 from parity_tests.suite.cli.evaluate.kernelbench_problems import CHEATS, PROBLEMS, Problem, cheating
-from parity_tests.suite.marks import fast
 
 OPTIONS = ("--quick", "--only", "forward,vjp,shortcuts", "--no-isolate", "--device", "cpu")
 
@@ -46,7 +45,7 @@ def _summaries(problem: Problem, folder: Path, given: bool) -> dict[str, dict]:
     return {record["candidate"]: record for record in report.as_dict()["summary"]}
 
 
-@fast("cross_entropy-given")
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [False, True], ids=["sizes", "given"])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_each_solution_is_judged_and_told_apart(

@@ -105,11 +105,13 @@ def test_a_right_function_passes_in_every_map() -> None:
     assert {rows[check, "float64"] for check in MAPS} == {Verdict.PASS}
 
 
+@pytest.mark.slow
 def test_right_rules_of_its_own_pass() -> None:
     own = MLXCandidate(with_rules(_right_vjp, _right_jvp, _right_vmap), "own")
     assert crosscheck(own, SPEC, checks=MAPS, dtypes=["float64"], limits={}).passed
 
 
+@pytest.mark.slow
 def test_another_process_judges_the_same() -> None:
     rows = crosscheck(MLXCandidate(wrong_value), SPEC, checks=["forward"], dtypes=["float64"], isolate=True).rows
     assert [row.verdict for row in rows if row.candidate != "oracle"] == [Verdict.MISMATCH]

@@ -82,7 +82,7 @@ def _refuses(x):
     raise NotImplementedError("no kernel for this")
 
 
-@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("depth", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_checkpoint_that_an_error_comes_out_of_is_left(depth):
     """In PyTorch 2.11 its hooks would be on as long as anybody has the error, and then take off those of others."""
     call = _refuses

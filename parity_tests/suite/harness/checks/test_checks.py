@@ -29,7 +29,14 @@ CASES = [(check, case) for check in CHECKS for case in cases_of(check)]
 
 
 # What takes seconds: the interpreter of Pallas kernels, modules in all their modes, many invalid inputs, proofs.
-_LONG = ("halved in eval", "halved where it is deployed", "a part halved in eval", "no gradient in eval")
+_LONG = (
+    "halved in eval",
+    "halved where it is deployed",
+    "a part halved in eval",
+    "no gradient in eval",
+    "scores throughout",
+    "rows past 4096 are 0",
+)
 
 
 def _slow(check: str, name: str, dtype: str = "float64") -> Sequence[pytest.MarkDecorator]:

@@ -14,7 +14,6 @@ import torch
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.suite.collection._case import function
 from parity_tests.suite.harness._ops import hypot_by_a_ratio, judged, normal, unary_function
-from parity_tests.suite.marks import fast
 
 ADD = OpSpec("add_one", primal=lambda x: x + 1, signature="(n)->(n)")
 MAPS = ("forward", "vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp")
@@ -160,7 +159,7 @@ def _softmax_with(jvp: Callable) -> Callable:
     return function(lambda x: x.softmax(-1), lambda x, w: w, jvp=lambda x, x_dot: jvp(x.softmax(-1), x_dot))
 
 
-@fast("float16")
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_the_tangents_of_a_softmax_by_logistic_functions(dtype):
     """As the remark says: with the derivative of softmax as jvp= it passes, and a mistake in it is one still."""
@@ -247,7 +246,8 @@ def test_a_format_that_the_operator_is_not_judged_in_is_not_asked():
 COPYSIGN = OpSpec("copysign", primal=jnp.copysign, signature="(n),(n)->(n)")
 
 
-@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_noise_where_0_is_exact_is_said_to_be_noise(dtype):
     text = said(torch.copysign, COPYSIGN, dtype, "vjp_of_vjp")
     assert text is not None

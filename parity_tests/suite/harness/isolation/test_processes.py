@@ -25,7 +25,6 @@ from parity_tests.harness.isolation import processes
 from parity_tests.harness.isolation.guard import _in_order, _Task
 from parity_tests.harness.isolation.processes import _interruptions_held_back, cores
 from parity_tests.harness.report.results import ORACLE, Row
-from parity_tests.suite.marks import fast
 
 CASE = """\
 import os
@@ -247,7 +246,7 @@ def test_the_processes_share_the_cores(tmp_path: Path, monkeypatch: pytest.Monke
     assert dict(os.environ) == before
 
 
-@fast("the main one")
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="this system cannot interrupt a thread")
 @pytest.mark.parametrize("thread", ["the main one", "another one"])
 def test_an_interruption_waits_until_all_are_started(thread: str) -> None:

@@ -215,7 +215,7 @@ def test_where_a_solver_gives_up_nothing_is_said(monkeypatch):
     ("primal", "signature", "domains", "point", "second"),
     [
         pytest.param(jnp.i0, "(n)->(n)", {}, (0.0,), 0.5, id="i0"),
-        pytest.param(jax.scipy.special.i1, "(n)->(n)", {}, (0.0,), 0.0, id="i1"),
+        pytest.param(jax.scipy.special.i1, "(n)->(n)", {}, (0.0,), 0.0, id="i1", marks=pytest.mark.slow),
         pytest.param(
             jax.scipy.special.betaln, "(n),(n)->(n)", {"a": "positive", "b": "positive"}, (1.0, 1.0), 1.0, id="betaln"
         ),

@@ -18,7 +18,6 @@ from parity_tests.harness.oracle.truth import Truth
 from parity_tests.harness.specs.samples import samples
 from parity_tests.suite.collection._case import function
 from parity_tests.suite.harness._ops import judged, rows
-from parity_tests.suite.marks import fast
 
 FMOD = OpSpec("fmod", lambda x, y: jnp.fmod(x, y), "(n),(n)->(n)")
 LOGARITHM = OpSpec("log", lambda x: jnp.log(x), "(n)->(n)")  # of real numbers: NaN at every other one
@@ -47,7 +46,7 @@ def logarithm(outside: float):
     return function(torch.log, lambda x, w: w * torch.where(x > 0, 1 / x, torch.full_like(x, outside)))
 
 
-@fast("exact-0.0")
+@pytest.mark.slow
 @pytest.mark.parametrize("nothing", [0.0, pytest.param(float("nan"), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("check", ["points", "exact"])
 def test_what_has_no_value_has_any_derivative(check, nothing):

@@ -314,7 +314,7 @@ OPERATORS = {  # the operator, a right version, one that is wrong at the point o
 }
 
 
-@fast("uniform probabilities", "a distance at x = y of a sampler", "pivots that are 0")
+@fast("uniform probabilities", "a distance at x = y of a sampler")
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_mistake_is_caught_at_its_point_alone(name):
     operator, _, wrong, where = OPERATORS[name]

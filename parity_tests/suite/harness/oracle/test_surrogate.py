@@ -13,7 +13,6 @@ from parity_tests import JaxCandidate, OpSpec, Verdict, crosscheck
 from parity_tests.harness.report.results import ORACLE
 from parity_tests.suite.collection._case import function
 from parity_tests.suite.harness._ops import judged, rows
-from parity_tests.suite.marks import fast
 
 VJP_LINE = "is a surrogate gradient (no derivative of the primal): compared with OpSpec.surrogate"
 FIRST_ORDER = ["forward", "vjp", "jvp", "adjoint", "linearity"]
@@ -36,7 +35,7 @@ def candidate(backward: Any = _right, jvp: Any = _right) -> Any:
     return function(torch.sign, backward, jvp)
 
 
-@fast("bfloat16")
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
 def test_a_right_version_passes_to_first_order_and_beyond(dtype):
     report = crosscheck(candidate(), binarize(), checks=[*FIRST_ORDER, "vjp_of_vjp", "points"], dtypes=[dtype])

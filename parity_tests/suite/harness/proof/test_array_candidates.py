@@ -46,6 +46,7 @@ def attn_vjp(q, k, v, output_bar):
     return s_bar @ k, np.einsum("nm,nd->md", s_bar, q), attn.T @ output_bar
 
 
+@pytest.mark.slow
 def test_values_vjp_and_jvp_are_proved() -> None:
     row = judged(ArrayCandidate(softmax, softmax_vjp, softmax_jvp), SOFTMAX, "proof")
     assert row.verdict is Verdict.PROVED, row.reason

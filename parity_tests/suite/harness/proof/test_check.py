@@ -143,6 +143,7 @@ def test_a_map_that_the_candidate_refuses_is_told() -> None:
     assert any(line.startswith("jvp is refused: ") for line in row.proofs)
 
 
+@pytest.mark.slow
 def test_integer_outputs_are_compared_by_numbers() -> None:
     spec = OpSpec("signs", lambda x: (x * 2, x > 0), "(n)->(n),(n)")
     row = judged(lambda x: (x * 2, x > 0), spec, "proof")

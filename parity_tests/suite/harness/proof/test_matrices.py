@@ -82,6 +82,7 @@ SOLVE = OpSpec("solve", jnp.linalg.solve, "(n,n),(n,m)->(n,m)")
 SYSTEM = OpSpec("system", lambda a, b: jax.scipy.linalg.solve_triangular(a, b, lower=True), "(n,n),(n,m)->(n,m)")
 
 
+@pytest.mark.slow
 def test_a_triangular_system_is_proved() -> None:
     row = judged(lambda a, b: torch.linalg.solve_triangular(a, b, upper=False), SYSTEM, "proof")
     assert row.verdict is Verdict.PROVED, row.reason

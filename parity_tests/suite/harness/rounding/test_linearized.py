@@ -104,7 +104,7 @@ def test_what_cancels_is_not_charged():
     assert bound < 40 * FLOAT64.u  # the running bound knows nothing of it
 
 
-@fast("float32")
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", [FLOAT64, FLOAT32], ids=lambda p: p.name)
 def test_it_is_used_where_the_running_bound_has_no_power(precision):
     running, found = of_both(gradient_of(sinkhorn), X, precision=precision)

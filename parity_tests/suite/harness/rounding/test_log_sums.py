@@ -16,7 +16,6 @@ from parity_tests.harness.rounding.analysis import bounded
 from parity_tests.harness.rounding.log_sums import log_sums
 from parity_tests.harness.rounding.simulation import StochasticRounding, simulated
 from parity_tests.harness.rounding.steps import plan_of
-from parity_tests.suite.marks import fast
 
 FLOAT64, FLOAT32 = PRECISIONS["float64"], PRECISIONS["float32"]
 RNG = np.random.default_rng(3)
@@ -94,7 +93,7 @@ def _pair_by_pair(x):
     return total
 
 
-@fast("_pair_by_pair")
+@pytest.mark.slow
 @pytest.mark.parametrize("other", [_without_m, _by_powers_of_two, _pair_by_pair])
 def test_other_right_programs_are_within(other):
     args = [FLOAT32.rounded(x) for x in (X[:12], W)]

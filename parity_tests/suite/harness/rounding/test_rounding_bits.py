@@ -57,7 +57,7 @@ REAL = {
 }
 
 
-@fast("signbit-bfloat16", "copysign-bfloat16", "an index-bfloat16")
+@fast("signbit-bfloat16", "copysign-bfloat16")
 @formats
 @pytest.mark.parametrize("name", REAL)
 def test_right_code_meets_the_bound_and_the_bound_is_not_idle(name: str, precision: Precision):

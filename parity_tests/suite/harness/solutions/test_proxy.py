@@ -18,7 +18,6 @@ from parity_tests.harness.solutions.process import SolutionProcess, Solved
 from parity_tests.harness.solutions.proxy import Solution
 from parity_tests.harness.solutions.signs import signs_of
 from parity_tests.suite.harness.solutions.stranger import STRANGER
-from parity_tests.suite.marks import fast
 
 X = torch.tensor([1.0, -2.0, 3.0])
 
@@ -64,7 +63,7 @@ def test_the_layout_of_memory_arrives(call: Callable) -> None:
     assert torch.equal(call("itself", complex_.conj().imag), complex_.conj().imag)
 
 
-@fast("dtype3")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dtype", [torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.int64, torch.bool]
 )

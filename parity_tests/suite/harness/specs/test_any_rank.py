@@ -101,7 +101,7 @@ def test_right_code_of_any_rank_passes(check, dtype):
     assert judged(_function(_right), SOFTMAX, check, dtype).verdict is Verdict.PASS
 
 
-@fast("_of_rows_or_more-no_batch", "_of_matrices-two_batch_axes")
+@fast("_of_matrices-two_batch_axes")
 @pytest.mark.parametrize(
     ("backward", "sample"),
     [(_of_rows_or_more, "no_batch"), (_of_matrices, "two_batch_axes"), (_of_one_grid, "large_batch")],

@@ -10,7 +10,6 @@ import torch
 from parity_tests import OpSpec, Verdict
 from parity_tests.harness.specs.domains import DOMAINS
 from parity_tests.suite.harness._ops import judged, unary_function
-from parity_tests.suite.marks import fast
 
 pytestmark = pytest.mark.usefixtures("certified_once")
 
@@ -141,7 +140,7 @@ def test_outside_its_domain_a_candidate_is_not_judged(domain, verdict):
     assert judged(lambda x: x * x, spec, "forward").verdict is verdict
 
 
-@fast("jvp")
+@pytest.mark.slow
 @pytest.mark.parametrize("check", ["layouts", "vmap", "jvp", "vjp_of_vjp"])
 def test_right_code_passes_in_every_domain(check):
     for name in DOMAINS:
