@@ -27,6 +27,7 @@ from benchmarks.gpu.items import PARTS, GpuCase, Item, items, on_pretend
 from benchmarks.gpu.outcome import LEFT_OUT, MEASURED, RAISED, RIGHT, WRONG, LeftOut, Outcome
 from benchmarks.run import Worker, WorkerError
 from parity_tests.harness.candidates.not_built import NotBuilt
+from parity_tests.suite.marks import fast
 from torch_impl.native import build
 
 CPU = Device("cpu")
@@ -221,6 +222,7 @@ def wrong_backward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[t
     return output + (attn - attn.detach()) @ v, attn  # the slope of tanh counts twice
 
 
+@fast("candidate")
 @pytest.mark.parametrize(
     "options",
     [
@@ -301,6 +303,7 @@ def test_a_candidate_is_judged_at_the_sizes_of_a_gpu() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.slow
 def test_flex_attention_has_a_softmax_of_tanh() -> None:
     q, k, v = (torch.randn(5, 16, generator=torch.Generator().manual_seed(i)) for i in range(3))
     (found,) = torch_kernels._flex(q, k, v)

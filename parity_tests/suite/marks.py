@@ -16,6 +16,14 @@ def marks(fast: Collection[str], every: Iterable[str]) -> list:
     return [pytest.param(name, marks=() if name in fast else pytest.mark.slow) for name in every]
 
 
+def slow_after(count: int, every: Iterable[Any]) -> list:
+    """The cases of a test, a tuple for several parameters; those after the first `count` are slow."""
+    return [
+        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=() if i < count else pytest.mark.slow)
+        for i, case in enumerate(every)
+    ]
+
+
 def fast(*ids: str) -> pytest.MarkDecorator:
     """Of a parametrized test's cases those with these ids stay fast, the others are slow; * stands for any text.
 

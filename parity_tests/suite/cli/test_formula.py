@@ -10,6 +10,7 @@ import torch
 from typer.testing import CliRunner
 
 from parity_tests.cli.app import app
+from parity_tests.suite.marks import slow_after
 
 WRONG_SIGN = """
 - name: sin(Tensor self) -> Tensor
@@ -196,7 +197,7 @@ MALFORMED = {  # the formula, of sin, and what is told
 }
 
 
-@pytest.mark.parametrize("name", MALFORMED)
+@pytest.mark.parametrize("name", slow_after(2, MALFORMED))
 def test_a_malformed_formula_is_told_with_its_line_and_not_judged(written, name):
     formula, texts = MALFORMED[name]
     path = written(f"- name: sin(Tensor self) -> Tensor\n  self: {formula}\n")

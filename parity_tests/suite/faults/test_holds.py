@@ -17,6 +17,7 @@ import torch
 
 from parity_tests import OpSpec
 from parity_tests.suite.faults._run import SINE, check
+from parity_tests.suite.marks import slow_after
 
 FORM = '; write the axes of each input and output by name, such as "(n,d),(m,d)->(n,m)", with "()" for a scalar'
 
@@ -362,7 +363,7 @@ def test_what_is_no_candidate(tmp_path: Path, text: str, told: str) -> None:
 
 
 @pytest.mark.usefixtures("shrinking")
-@pytest.mark.parametrize(("body", "told"), CANDIDATES)
+@pytest.mark.parametrize(("body", "told"), slow_after(10, CANDIDATES))
 def test_a_wrong_candidate(tmp_path: Path, body: str, told: str) -> None:
     ran = check(tmp_path, f"{SINE}def candidate(x):\n    {body}\n")
     assert ran.code == 1

@@ -156,6 +156,7 @@ def test_dtypes(attn: Attn, dtype):
 
 @fast("native")
 @native_implementations
+@pytest.mark.slow
 def test_function_around(attn: Attn):
     """Among other operations, and with an input that is a view; gradients of gradients are not AOTAutograd's."""
 

@@ -183,6 +183,7 @@ def test_a_problem_of_a_billion_numbers_is_judged_at_smaller_sizes(tmp_path: Pat
     assert sizes.signature == "(n,m)->(n,m)"
 
 
+@pytest.mark.slow
 def test_a_solution_for_the_given_sizes_is_judged_at_these_alone(tmp_path: Path) -> None:
     (tmp_path / "problem.py").write_text(PROBLEMS["softmax"].text)
     fixed = PROBLEMS["softmax"].right.replace(

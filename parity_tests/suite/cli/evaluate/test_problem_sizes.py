@@ -164,6 +164,7 @@ def _loaded(folder: Path, given: bool) -> OpSpec | NotBuilt:
     return candidate if isinstance(candidate, NotBuilt) else spec
 
 
+@pytest.mark.slow
 def test_a_model_of_many_parameters_is_made_with_fewer(tmp_path: Path) -> None:
     _wide(tmp_path, _RIGHT)
     given, sizes = _loaded(tmp_path, True), _loaded(tmp_path, False)

@@ -18,7 +18,7 @@ from parity_tests.harness.candidates.reasons import (
 )
 from parity_tests.harness.candidates.torch_refusals import Refused, refusal_of
 from parity_tests.suite.harness._ops import SQUARE, Square, judged, normal, rows, unary_function
-from parity_tests.suite.marks import fast
+from parity_tests.suite.marks import fast, slow_after
 
 WORDS = [
     "trying to differentiate twice a function that was marked with @once_differentiable",
@@ -90,7 +90,7 @@ def _refusing(words, way=_raise):
     return unary_function(torch.square, lambda x, g: way(words))
 
 
-@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.parametrize("words", slow_after(6, WORDS))
 def test_a_backward_that_only_raises_does_not_pass(words):
     report = crosscheck(_refusing(words), SQUARE, checks=["forward", "vjp", "vjp_partial", "purity", "vjp_of_vjp"])
     verdicts = {(row.check, row.verdict) for row in rows(report) if row.check != "forward"}

@@ -97,6 +97,7 @@ def test_bad_outputs(f, message, check):
     assert row.failure.wrong[0].pattern.startswith(message)
 
 
+@pytest.mark.slow
 def test_its_name():
     def mine(x):
         return x * x

@@ -13,6 +13,7 @@ import torch
 from parity_tests import OpSpec, Verdict
 from parity_tests.harness.candidates.captured_tensors import captured_tensors
 from parity_tests.suite.harness._ops import judged, normal
+from parity_tests.suite.marks import fast
 
 ONE = torch.ones(3, dtype=torch.float64, requires_grad=True)
 PLAIN = torch.ones(3, dtype=torch.float64)
@@ -209,6 +210,7 @@ def test_what_captures_nothing_is_skipped():
     )
 
 
+@fast("0-*")
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_right_gradient_passes_in_every_format(dtype, seed):

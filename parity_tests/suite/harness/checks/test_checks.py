@@ -21,7 +21,7 @@ from parity_tests.suite.harness.checks import planted
 from parity_tests.suite.harness.checks.planted import cases_of, mistake_of
 from parity_tests.suite.harness.checks.planted.race import ON_GPU, RUNS_ON_GPU
 from parity_tests.suite.harness.checks.planted.vjp import DOUBLE, NONLINEAR
-from parity_tests.suite.mistakes import assert_caught, judged, verdicts
+from parity_tests.suite.mistakes import Case, assert_caught, judged, verdicts
 
 pytestmark = pytest.mark.usefixtures("certified_once")
 
@@ -39,14 +39,21 @@ _LONG = (
 )
 
 
-def _slow(check: str, name: str, dtype: str = "float64") -> Sequence[pytest.MarkDecorator]:
-    """Of the formats one is fast, and of the mistakes in each operator one."""
+def _slow(check: str, name: str, dtype: str = "float64", case: Case | None = None) -> Sequence[pytest.MarkDecorator]:
+    """Of a check's operators the first one is fast, in one format and with one of its mistakes."""
     long = check in ("race", "raises", "proof") or name in _LONG
-    return [pytest.mark.slow] if long or dtype != ("bfloat16" if check == "low_precision" else "float64") else []
+    further = case is not None and case is not cases_of(check)[0]
+    return (
+        [pytest.mark.slow]
+        if long or further or dtype != ("bfloat16" if check == "low_precision" else "float64")
+        else []
+    )
 
 
 CAUGHT = [
-    pytest.param(mistake, case.spec, id=f"{check}: {name}", marks=_slow(check, name) if i == 0 else [pytest.mark.slow])
+    pytest.param(
+        mistake, case.spec, id=f"{check}: {name}", marks=_slow(check, name, case=case) if i == 0 else [pytest.mark.slow]
+    )
     for check, case in CASES
     for i, (name, mistake) in enumerate(case.mistakes.items())
 ]
@@ -75,7 +82,7 @@ def test_every_module_of_checks_is_registered_under_its_own_name():
     ("check", "case", "dtype"),
     [
         pytest.param(
-            check, case, dtype, id=f"{check}-{case.spec.name}-{dtype}", marks=_slow(check, case.spec.name, dtype)
+            check, case, dtype, id=f"{check}-{case.spec.name}-{dtype}", marks=_slow(check, case.spec.name, dtype, case)
         )
         for check, case in CASES
         for dtype in (("bfloat16", "float16") if check == "low_precision" else PRECISIONS)

@@ -93,6 +93,7 @@ def test_the_right_versions_are_right():
     assert judged(right, LAYER_NORM, "vjp").verdict is Verdict.PASS
 
 
+@pytest.mark.slow
 def test_the_mean_of_rms_norm_forgets_w():
     text = said(rms_norm(lambda x_hat, w, bar: (x_hat * bar / w).mean(-1, keepdim=True)), RMS_NORM)
     assert text == (

@@ -88,6 +88,7 @@ def candidate(x):
 """
 
 
+@pytest.mark.slow
 def test_the_script_compares_with_a_surrogate_gradient(tmp_path):
     """The primal's own derivative is 0, which is neither of the two."""
     case = tmp_path / "case.py"

@@ -288,6 +288,7 @@ def test_a_failure_that_does_not_happen_again():
 
 
 @pytest.mark.usefixtures("shrinking")
+@pytest.mark.slow
 def test_the_special_point_is_shown_and_not_the_sample():
     """|x|' at 0 is anything from -1 to 1; this is 3 there."""
     spec = OpSpec("abs", primal=jnp.abs, signature="(n)->(n)", input_names=["x"])

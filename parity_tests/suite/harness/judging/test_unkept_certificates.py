@@ -33,6 +33,7 @@ from parity_tests.suite.harness.judging._kept import (
     is_kept,
     sine,
 )
+from parity_tests.suite.marks import fast
 
 # What somebody else may have written.
 
@@ -204,6 +205,7 @@ def test_an_effect(folder: Path):
 # Files and folders.
 
 
+@fast("infinite", "no programs", "half an entry")
 @pytest.mark.parametrize(
     "content",
     [

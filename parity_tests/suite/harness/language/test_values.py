@@ -95,7 +95,7 @@ def _programs() -> dict[str, Callable]:
     }
 
 
-@fast("scans_from_the_end", "pads", "pieces", "transposed", "loop", "powers")
+@fast("scans_from_the_end", "pieces", "loop")
 @pytest.mark.parametrize("name", _programs())
 def test_programs(name):
     assert compare(_programs()[name], normal(4, 3, 5), rtol=1e-12)

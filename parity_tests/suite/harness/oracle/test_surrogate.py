@@ -105,6 +105,7 @@ def test_a_surrogate_that_is_not_linear_judges_nobody(nonlinear):
     assert row.verdict is Verdict.UNRESOLVED
 
 
+@pytest.mark.slow
 def test_two_inputs_one_of_them_without_a_gradient():
     """Fake quantization with a step that is learned elsewhere: None is an exact zero."""
     spec = OpSpec(

@@ -12,6 +12,7 @@ import pytest
 from parity_tests import ArrayCandidate, OpSpec
 from parity_tests.harness.findings import Verdict
 from parity_tests.suite.harness._ops import judged
+from parity_tests.suite.marks import fast
 
 SOFTMAX = OpSpec("softmax", jax.nn.softmax, "(n,d)->(n,d)")
 ATTN = OpSpec("attn", lambda q, k, v: jnp.tanh(q @ k.T) @ v, "(n,d),(m,d),(m,e)->(n,e)")
@@ -85,6 +86,7 @@ def _of_type(x, y_bar):
     return softmax_vjp(x, y_bar)
 
 
+@fast("a view", "a branch")
 @pytest.mark.parametrize(
     ("vjp", "reason"),
     [

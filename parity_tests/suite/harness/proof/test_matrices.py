@@ -16,6 +16,7 @@ from parity_tests.harness.findings import Verdict
 from parity_tests.harness.proof.fields import Field
 from parity_tests.harness.proof.matrices import Arithmetic, factored, in_a_run, of_a_field, pivoted, rooted, solved
 from parity_tests.suite.harness._ops import judged
+from parity_tests.suite.marks import fast
 
 _FLOATS = Arithmetic(np.multiply, np.subtract, np.divide, np.sqrt)
 _P = 2147483647
@@ -31,6 +32,7 @@ def _equation(f, *args):
         return next(eqn for eqn in eqns if in_a_run(eqn) is not None), jax.tree.leaves(f(*args))
 
 
+@fast("flags0", "flags5", "flags10", "flags15")
 @pytest.mark.parametrize("flags", [*itertools.product([False, True], repeat=4)])
 def test_a_system_is_solved_as_jax_does(flags: tuple[bool, ...]) -> None:
     names = ("left_side", "lower", "transpose_a", "unit_diagonal")

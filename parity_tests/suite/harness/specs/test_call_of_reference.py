@@ -11,6 +11,7 @@ import torch
 from parity_tests import OpSpec
 from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.harness.specs import from_torch
+from parity_tests.suite.marks import fast
 
 
 def norm(x: torch.Tensor, w: torch.Tensor, *, dim: int = -1, eps: float = 1e-6) -> torch.Tensor:
@@ -115,6 +116,7 @@ def test_a_signature_in_place_of_a_line_of_inputs() -> None:
         OpSpec.from_torch(norm, "(n,d)->(n,d)")
 
 
+@fast("function", "module")
 @pytest.mark.parametrize(
     ("reference", "inputs", "params"),
     [

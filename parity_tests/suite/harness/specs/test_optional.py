@@ -13,6 +13,7 @@ from parity_tests.harness.oracle.oracle import Oracle, OracleError
 from parity_tests.harness.specs.domains import integer
 from parity_tests.harness.specs.samples import few_samples, samples
 from parity_tests.suite.harness._ops import judged, normal, rows
+from parity_tests.suite.marks import fast
 
 pytestmark = pytest.mark.usefixtures("certified_once")
 
@@ -69,6 +70,7 @@ def test_each_is_absent_once_and_then_all_together():
     assert not any(s.generic for s in samples(spec, 0) if s.absent)
 
 
+@fast("*-float64")
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
 @pytest.mark.parametrize("check", ["forward", "vjp", "vjp_of_vjp", "jvp", "layouts", "vmap", "input_subsets"])
 def test_right_code_passes(check, dtype):

@@ -75,6 +75,7 @@ def test_a_wrong_version_is_caught_at_the_other_samples():
     assert not any("all_axes_differ" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_a_wrong_dtype_is_caught_where_no_value_can_be_told():
     def widened(x):
         return torch.exp(x.float()) if x.dtype == torch.float16 else torch.exp(x)
