@@ -204,7 +204,7 @@ def _by_group(x: jax.Array | None, batch: list[int], K: int, groups: int) -> tup
 def _mapped_with(other: jax.Array, x: jax.Array) -> jax.Array:
     """x, but mapped by every `jax.vmap` that maps the other.
 
-    JAX (0.10.2) counts the cotangent of an output of a mapped custom_vjp that is not mapped itself, here attn if value
-    alone is mapped, once for every example.
+    JAX 0.10.2 counts the cotangent of an output of a mapped custom_vjp that is not mapped itself, here attn if value
+    alone is mapped, once for every example; JAX 0.12.0.1 raises a ValueError.
     """
     return jnp.where(False, jnp.sum(jax.lax.stop_gradient(other)), x)

@@ -300,7 +300,7 @@ def test_jax_itself_notices_it_where_it_may_look() -> None:
 
     split, whole = P("x"), P()
     face = jax.shard_map(unsummed, mesh=mesh_of(8), in_specs=(split, whole, whole), out_specs=split)
-    with pytest.raises(ValueError, match="Custom VJP bwd rule must produce"):
+    with pytest.raises(ValueError, match=r"Custom VJP bwd rule .*must produce"):
         jax.vjp(face, *PRIMALS)[1](tuple(map(jnp.asarray, BARS)))
 
 
