@@ -44,10 +44,7 @@ def outcome(name: str = "x", **fields) -> Outcome:
 
 
 @pytest.mark.slow  # for the import of op_db
-@pytest.mark.skipif(
-    not hasattr(torch.nn.functional, "linear_cross_entropy"),
-    reason="this PyTorch has no linear_cross_entropy",
-)
+@pytest.mark.skipif(not torch.__version__.startswith("2.13."), reason="the survey is of the operators of PyTorch 2.13")
 def test_the_rule_chooses_the_operators_of_the_survey() -> None:
     from parity_tests.suite.opinfo import _machinery  # noqa: F401  # imports PyTorch's test machinery harmlessly
 

@@ -184,6 +184,8 @@ def _items(path: Path) -> list[_Item]:
         raise DerivativesFileError(f"{path}: cannot be read: {error.strerror or error}") from error
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
+        if "nesting depth" in (error.problem or ""):  # newer versions of libyaml count the levels themselves
+            raise _too_deep(path, line) from error
         hint = "put a formula that holds `: `, or begins with a quote or bracket, in quotes"
         raise DerivativesFileError(f"{path}:{line}: not YAML: {error.problem}; {hint}") from error
     except yaml.YAMLError as error:
@@ -222,9 +224,13 @@ def _check_structure(path: Path, text: str) -> None:
             entries += depth == 2
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
-            raise DerivativesFileError(f"{path}:{line}: brackets or lists in more than {_DEEPEST} levels; remove some")
+            raise _too_deep(path, line)
         if entries > MOST_ENTRIES:
             raise DerivativesFileError(f"{path}:{line}: more than {MOST_ENTRIES:,} entries; split the file")
+
+
+def _too_deep(path: Path, line: int) -> DerivativesFileError:
+    return DerivativesFileError(f"{path}:{line}: brackets or lists in more than {_DEEPEST} levels; remove some")
 
 
 def _item(path: Path, node: yaml.Node) -> _Item:

@@ -232,6 +232,12 @@ def masked_fill_backward(bar: Tensor, mask: Tensor) -> Tensor:
 
 
 @manual
+def masked_fill_inplace_if_safe(self: Tensor, mask: Tensor, value: float) -> Tensor:
+    """masked_fill_inplace_if_safe: masked_fill, in place where nobody can tell."""
+    return self.masked_fill(mask, value)
+
+
+@manual
 def _to_copy_backward(bar: Tensor, options: TensorOptions) -> Tensor:
     """_to_copy_backward: cast back; only the real part belongs to a real input."""
     return handle_r_to_c(options.dtype, bar).to(dtype=options.dtype, device=options.device)
