@@ -177,7 +177,7 @@ print(torch.ops.gradparity_copy.halved(torch.ones(1)).item())
     assert outputs == ("0.5\n",) * 2, errors
     # After it how far it is, now and then; before it what PyTorch warns of while it is imported.
     begins = re.compile(r"^(?:compiling|waiting) .*", re.MULTILINE)
-    beginnings = sorted(begins.search(error)[0] for error in errors)
+    beginnings = sorted(begins.findall(error)[0] for error in errors)
     assert [line.split()[0] for line in beginnings] == ["compiling", "waiting"]
     assert beginnings[0] == "compiling the native operators of gradparity_copy, about 20 s, once"
     assert all(line.endswith(", which compiles the native operators of gradparity_copy") for line in beginnings[1:])
