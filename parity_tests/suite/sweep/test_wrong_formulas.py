@@ -31,7 +31,7 @@ WRONG = {
     "minimum": {"jvp"},
     "special_log_ndtr": {"points"},
 }
-MENDED_SINCE = {"clamp.Tensor": "2.15", **dict.fromkeys(["fmax", "fmin", "maximum", "minimum"], "2.14")}
+MENDED_SINCE = {"clamp.Tensor": "2.15", **dict.fromkeys(["fmax", "fmin", "maximum", "minimum"], "2.14.1")}
 
 pytestmark = pytest.mark.slow
 
