@@ -171,15 +171,26 @@ def infinitely_differentiable_logit_backward(bar: Tensor, self: Tensor, eps: flo
     return torch.where((self < 0.0) | (self > 1.0), torch.full((), math.nan, dtype=bar.dtype), slope)
 
 
+# From PyTorch 2.14.1 on an input that equals a bound shares its slope with it, half and half; at a number it has none.
+_TIES_ARE_SPLIT = torch.__version__ >= "2.14.1"
+
+
 @manual
-def clamp_backward(bar: Tensor, self: Tensor, low: Tensor | Number | None, high: Tensor | Number | None) -> Tensor:
-    """clamp_backward: the cotangent where self lies within the bounds, these included."""
+def clamp_backward(bar: Tensor, self: Tensor, low: Tensor | float | None, high: Tensor | float | None) -> Tensor:
+    """clamp_backward: the cotangent where self lies within the bounds."""
     inside = torch.ones_like(self, dtype=torch.bool)
     if low is not None:
         inside = inside & (self >= low)
     if high is not None:
         inside = inside & (self <= high)
-    return torch.where(inside, bar, torch.zeros((), dtype=bar.dtype))
+    zero = torch.zeros((), dtype=bar.dtype)
+    self_bar = torch.where(inside, bar, zero)
+    for bound in (low, high) if _TIES_ARE_SPLIT else ():
+        if isinstance(bound, Tensor):
+            self_bar = torch.where(_share(self, low, high, bound), bar / 2, self_bar)
+        elif bound is not None:
+            self_bar = torch.where(self == bound, zero, self_bar)
+    return self_bar
 
 
 @manual
@@ -192,11 +203,17 @@ def clamp_backward_min_max(
     zero = torch.zeros((), dtype=bar.dtype)
     low_bar = high_bar = None
     if low is not None and mask[0]:
-        taken = self < low if high is None else (self < low) & (low < high)
+        taken = self < low
+        if high is not None:
+            taken = taken & (low <= high if _TIES_ARE_SPLIT else low < high)
         low_bar = torch.where(taken, bar, zero)
+        if _TIES_ARE_SPLIT:
+            low_bar = torch.where(_share(self, low, high, low), bar / 2, low_bar)
     if high is not None and mask[1]:
         taken = self > high if low is None else (self > high) | (high < low)
         high_bar = torch.where(taken, bar, zero)
+        if _TIES_ARE_SPLIT:
+            high_bar = torch.where(_share(self, low, high, high), bar / 2, high_bar)
     return low_bar, high_bar
 
 
@@ -216,4 +233,12 @@ def clamp_jvp(
         value = torch.maximum(value, min_p)
     if max_p is not None and max_t is not None:
         found = torch.where(value > max_p, max_t, found)
+    for bound, tangent in ((min_p, min_t), (max_p, max_t)) if _TIES_ARE_SPLIT else ():
+        if bound is not None and tangent is not None:
+            found = torch.where(_share(self_p, min_p, max_p, bound), (self_t + tangent) / 2, found)
     return found
+
+
+def _share(self: Tensor, low: Tensor | float | None, high: Tensor | float | None, bound: Tensor) -> Tensor:
+    """Where an input equals one of its bounds, of which the lower one is below the upper one."""
+    return (self == bound) if low is None or high is None else (self == bound) & (low < high)

@@ -212,3 +212,28 @@ def test_a_formula_that_gives_no_gradient_is_refused(name: str, text: str, messa
     entry = _changed(name, text)
     with pytest.raises(EvaluationError, match=message):
         vjp(entry, bind(entry, [X] * len(entry.argument_names)), [X], [X])
+
+
+def test_clamp_at_its_bounds_is_that_of_pytorch() -> None:
+    """Whichever of the three arguments are equal: from 2.14.1 on ties are split."""
+    names, numbers = ("self", "min", "max"), torch.tensor([-1.0, 0.0, 1.0])
+    given = dict(zip(names, torch.cartesian_prod(numbers, numbers, numbers).unbind(1), strict=True))
+    bar = torch.arange(1.0, 28.0)
+    theirs = torch.func.vjp(torch.clamp, *given.values())[1](bar)
+    ours = vjp(lookup("clamp.Tensor"), given, [torch.clamp(*given.values())], [bar])
+    for name, gradient in zip(names, theirs, strict=True):
+        torch.testing.assert_close(ours[name], gradient, rtol=0, atol=0)
+    tangents = [torch.ones(27), torch.full((27,), 10.0), torch.full((27,), 100.0)]
+    _, tangent = torch.func.jvp(torch.clamp, tuple(given.values()), tuple(tangents))
+    named = dict(zip(names, tangents, strict=True))
+    (found,) = jvp(lookup("clamp.Tensor"), given, [torch.clamp(*given.values())], named).values()
+    torch.testing.assert_close(found, tangent, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 0.0), (0.0, 0.0), (None, 1.0), (0.0, None)])
+def test_clamp_by_numbers_at_its_bounds_is_that_of_pytorch(low: float | None, high: float | None) -> None:
+    x = torch.tensor([-1.0, 0.0, 1.0])
+    (gradient,) = torch.func.vjp(lambda x: torch.clamp(x, low, high), x)[1](torch.ones(3))
+    given = {"self": x, "min": low, "max": high}
+    found = vjp(lookup("clamp"), given, [torch.clamp(x, low, high)], [torch.ones(3)])
+    torch.testing.assert_close(found["self"], gradient, rtol=0, atol=0)
