@@ -53,9 +53,9 @@ def test_the_committed_page_has_every_row():
 @pytest.mark.parametrize("name", ["expm1", "softplus"])
 def test_the_committed_page_says_what_is_measured(name):
     text, committed = page(list(rows([name]))), PAGE.read_text(encoding="utf-8")
-    (ours, theirs) = (re.findall(r"PyTorch \S+, JAX \S+,", of)[0] for of in (text, committed))
-    if ours != theirs:
-        pytest.skip(f"the page is of {theirs} installed are {ours.rstrip(',')}")
+    measured, of_page = (re.findall(r"PyTorch \S+, JAX \S+,", of)[0] for of in (text, committed))
+    if measured != of_page:
+        pytest.skip(f"the page is of {of_page} installed are {measured.rstrip(',')}")
     for what in ("value", "derivative"):
         ours, theirs = ([cell.split(" at ")[0] for cell in cells(of, name, what)] for of in (text, committed))
         assert [cell for cell in ours if "*" in cell] == [cell for cell in theirs if "*" in cell]
