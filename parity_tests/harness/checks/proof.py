@@ -1,9 +1,9 @@
 """proof: the candidate's program is the oracle's formula, entry by entry and without rounding, at one shape.
 
 Both programs are run in hundreds of digits and at random points of finite fields, see `harness.proof`. A difference is
-told, and accuses only: other checks judge by numbers. So does this one first, since a trace of a candidate is not the
-candidate: memory that NumPy or another thread has written to is in none. Nor is anything proved of a trace that
-computes other numbers than the candidate, by a single bit.
+told, and inputs are looked for that show it by numbers, which alone are a MISMATCH. The candidate's own numbers are
+judged first, too, since a trace of a candidate is not the candidate: memory that NumPy or another thread has written to
+is in none. Nor is anything proved of a trace that computes other numbers than the candidate, by a single bit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,8 +36,11 @@ from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.proof.constants import Constant
 from parity_tests.harness.proof.numbers import Unmodelled
 from parity_tests.harness.proof.proof import POINTS, Sameness, sameness
+from parity_tests.harness.specs.domains import EmptyDomain
 from parity_tests.harness.specs.graph_in_jax import in_jax, traced
+from parity_tests.harness.specs.samples import at_sizes
 from parity_tests.harness.trial.integers import integer_outputs
+from parity_tests.harness.trial.shown import shown
 from parity_tests.harness.trial.trial import Trial
 
 _FIRST_ORDER = ("forward", "vjp", "jvp")  # without which nothing is proved
@@ -55,7 +58,40 @@ def _run(trial: Trial) -> Iterator[Finding]:
     unknown = next((each for each in first_order if isinstance(each.found, str) and not each.refused), None)
     if unknown is not None and not any(each.differs for each in compared):
         raise NotApplicable(f"{unknown.name} {unknown.found}")
-    yield from _told(trial, compared)
+    for each in compared:
+        if each.differs:
+            yield from shown(trial, each.name, each.args, each.programs)
+    elsewhere = [] if any(each.differs for each in compared) else [*_at_other_sizes(trial, compared)]
+    yield from _told(trial, compared, _also(compared, elsewhere))
+    for other, there in elsewhere:
+        yield from _told(other, [each for each in there if not each.proved])
+
+
+def _at_other_sizes(trial: Trial, compared: Sequence[_Compared]) -> Iterator[tuple[Trial, Sequence[_Compared]]]:
+    """Compare what is proved at one more entry along each axis, too, or at twice as many if there may not be more."""
+    spec, sample = trial.oracle.spec, trial.sample
+    names = [each.name for each in compared if each.proved]
+    if spec.parsed is None or trial.elsewhere is None or not sample.sizes or not names:
+        return
+    for larger in (lambda size: size + 1, lambda size: 2 * size):
+        with suppress(EmptyDomain):
+            other = trial.elsewhere(at_sizes(spec, sample, {axis: larger(n) for axis, n in sample.sizes.items()}))
+            wrong, refused = _wrong(other)
+            off = f"has other numbers than the oracle {_where(other)}; the other checks judge them"
+            maps = [f.call[0] for f in wrong if isinstance(f, Comparison) and f.call is not None]
+            there = [_Compared(n, off, off=True) for n in dict.fromkeys(maps or names)] if wrong else None
+            yield other, [each for each in there or _compared(other, refused) if each.name in names]
+            return
+
+
+def _also(compared: Sequence[_Compared], elsewhere: Sequence[tuple[Trial, Sequence[_Compared]]]) -> str:
+    """Say at which other sizes all that is proved is proved as well."""
+    for other, there in elsewhere:
+        here = {each.name: each.operations for each in compared if each.proved}
+        if all(each.proved for each in there) and len(there) == len(here):
+            same = all(each.operations == here[each.name] for each in there)
+            return f" and {_sizes(other)} ({'the same' if same else 'other'} operations)"
+    return ""
 
 
 def _wrong(trial: Trial) -> tuple[list[Finding], set[str]]:
@@ -90,44 +126,64 @@ def _check_applies(trial: Trial) -> None:
 
 @dataclass(frozen=True)
 class _Compared:
-    """A map's two programs: their comparison, or why there is none; `refused`: the candidate does not have the map."""
+    """A map's two programs: their comparison, or why there is none.
+
+    Attributes:
+        name: the map's.
+        found: the comparison, or the reason.
+        programs: the oracle's and the candidate's that were compared last, at `args`.
+        refused: True if the candidate does not have the map.
+        off: True if the candidate's own numbers are beyond their bounds.
+    """
 
     name: str
     found: Sameness | str
+    programs: tuple[ClosedJaxpr, ...] = ()
+    args: Sequence[np.ndarray] = ()
     refused: bool = False
+    off: bool = False
 
     @property
     def differs(self) -> bool:
         return isinstance(self.found, Sameness) and not self.found.proved
 
+    @property
+    def proved(self) -> bool:
+        return isinstance(self.found, Sameness) and self.found.proved
+
+    @property
+    def operations(self) -> list[str]:
+        """The candidate's, in their order."""
+        return [step.primitive.name for program in self.programs[1:] for step in program.jaxpr.eqns]
+
 
 def _compared(trial: Trial, refused: Collection[str]) -> Iterator[_Compared]:
     """Each map, up to the first one that differs: those above it differ for the same reason."""
     for name in _MAPS:
-        each = _Compared(name, _sameness(trial, name), refused=name in refused and name not in ("forward", "vjp"))
+        each = replace(_sameness(trial, name), refused=name in refused and name not in ("forward", "vjp"))
         yield each
         if each.differs:
             return
 
 
-def _sameness(trial: Trial, name: str) -> Sameness | str:
+def _sameness(trial: Trial, name: str) -> _Compared:
     """The difference between a map's programs, at both examples; or why there is none."""
     constants: dict[float, Constant] = {}
     try:
         for example in range(_EXAMPLES):
             args = trial.arguments(name, example)
-            program = _of_candidate(trial, name, args)
-            found = sameness(_of_oracle(trial, name, args), program, args, trial.sample.seed)
+            programs = _of_oracle(trial, name, args), _of_candidate(trial, name, args)
+            found = sameness(*programs, args, trial.sample.seed)
             constants |= found.read_as
             if not found.proved:
                 _check_directions(trial, name, found)
-                _check_numbers(trial, name, args, program)
+                _check_numbers(trial, name, args, programs[1])
                 break
     except Refused as error:
-        return f"is refused: {first_line(error)}"
+        return _Compared(name, f"is refused: {first_line(error)}")
     except (Unmodelled, CannotConvert) as error:
-        return f"cannot be told: {first_line(error)}"
-    return replace(found, read_as=constants)
+        return _Compared(name, f"cannot be told: {first_line(error)}")
+    return _Compared(name, replace(found, read_as=constants), programs, args)
 
 
 def _check_directions(trial: Trial, name: str, found: Sameness) -> None:
@@ -145,21 +201,23 @@ def _check_numbers(trial: Trial, name: str, args: Sequence[np.ndarray], program:
         raise Unmodelled("its operators in JAX compute other numbers than it does")
 
 
-def _told(trial: Trial, compared: Sequence[_Compared]) -> Iterator[Proof]:
+def _told(trial: Trial, compared: Sequence[_Compared], also: str = "") -> Iterator[Proof]:
+    """Say of each map how it compares. `also`: further sizes at which all that is proved is proved."""
     proved = [each for each in compared if isinstance(each.found, Sameness) and each.found.proved]
     if proved:
         constants = {x: c for each in proved if isinstance(each.found, Sameness) for x, c in each.found.read_as.items()}
         read = "".join(f"; {x!r} is taken for {constant}" for x, constant in sorted(constants.items()))
         text = (
-            f"the oracle's formula {_where(trial)}: the programs agree at random points of {POINTS} finite "
+            f"the oracle's formula {_where(trial, also)}: the programs agree at random points of {POINTS} finite "
             f"fields{read}{_integers(trial)}; rounding is judged by the other checks"
+            f"{', and so are other sizes' if trial.sample.sizes else ''}"
         )
         yield Proof(", ".join(each.name for each in proved), f"proved to be {text}", True)
     for each in compared:
         if each.differs and isinstance(each.found, Sameness):
             yield Proof(each.name, _difference(trial, each.name, each.found), False)
         elif isinstance(each.found, str):
-            yield Proof(each.name, each.found, None)
+            yield Proof(each.name, each.found, False if each.off else None)
 
 
 def _integers(trial: Trial) -> str:
@@ -168,10 +226,13 @@ def _integers(trial: Trial) -> str:
     return f"; {' and '.join(names)} {'is' if len(names) == 1 else 'are'} compared at one sample" if names else ""
 
 
-def _where(trial: Trial) -> str:
+def _sizes(trial: Trial) -> str:
+    return ", ".join(f"{axis} = {size}" for axis, size in trial.sample.sizes.items()) or "the given shapes"
+
+
+def _where(trial: Trial, also: str = "") -> str:
     """Say at which sizes, branches, integers and inputs."""
-    sizes = ", ".join(f"{axis} = {size}" for axis, size in trial.sample.sizes.items())
-    where = f"at {sizes or 'the given shapes'}, on the branches of {_EXAMPLES} samples"
+    where = f"at {_sizes(trial)}{also}, on the branches of {_EXAMPLES} samples"
     where += " and at their integers" if any(not d.differentiable for d in trial.oracle.spec.drawn_from) else ""
     return where + (", with every optional input" if trial.oracle.spec.optional else "")
 

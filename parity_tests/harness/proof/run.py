@@ -29,10 +29,10 @@ _OF_A_RESULT, _OF_A_RUN = -1000, -1600
 _WITHOUT_A_SIGN = frozenset({"sqrt", "rsqrt", "cbrt", "pow", "cholesky"})
 
 
-def context() -> MPContext:
+def context(bits: int = BITS) -> MPContext:
     """Return an mpmath context of so many bits."""
     mp = MPContext()
-    mp.prec = BITS
+    mp.prec = bits
     return mp
 
 

@@ -166,3 +166,33 @@ def test_a_mask_of_the_least_float() -> None:
     least = torch.finfo(torch.float64).min
     row = judged(lambda x: torch.where(x > 0, x, torch.full_like(x, least)).clamp(min=0), spec, "proof")
     assert row.verdict in (Verdict.PROVED, Verdict.UNRESOLVED)
+
+
+def _mean_of(count: Callable[[torch.Tensor], float]) -> Callable[[torch.Tensor], torch.Tensor]:
+    return unary_function(lambda x: (x * x).mean(0), lambda x, y_bar: 2 * x * y_bar / count(x))
+
+
+def _in_a_loop(x: torch.Tensor) -> torch.Tensor:
+    return sum((row * row for row in x), torch.zeros_like(x[0])) / len(x)
+
+
+@pytest.mark.parametrize(
+    ("call", "sizes", "where"),
+    [
+        (_mean_of(len), None, "n = 4, d = 3 and n = 5, d = 4 (the same operations), on"),
+        pytest.param(_in_a_loop, None, "n = 4, d = 3 and n = 5, d = 4 (other operations), on", marks=pytest.mark.slow),
+        (_mean_of(len), "n % 2 == 0", "n = 4, d = 3 and n = 8, d = 6 (the same operations), on"),
+    ],
+    ids=["of an array", "in a loop", "of even sizes"],
+)
+def test_a_proof_at_two_sizes(call: Callable, sizes: str | None, where: str) -> None:
+    row = judged(call, OpSpec("mean", lambda x: (x * x).mean(0), "(n,d)->(d)", sizes=sizes), "proof")
+    assert row.verdict is Verdict.PROVED
+    assert where in row.proofs[0]
+    assert row.proofs[0].endswith("; rounding is judged by the other checks, and so are other sizes")
+
+
+def test_a_size_in_the_place_of_another_is_not_proved() -> None:
+    row = judged(_mean_of(lambda _: 4), OpSpec("mean", lambda x: (x * x).mean(0), "(n,d)->(d)"), "proof")
+    assert row.verdict is Verdict.UNRESOLVED
+    assert row.reason.startswith("vjp has other numbers than the oracle at n = 5, d = 4")
