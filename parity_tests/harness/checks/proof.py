@@ -68,14 +68,14 @@ def _run(trial: Trial) -> Iterator[Finding]:
 
 
 def _at_other_sizes(trial: Trial, compared: Sequence[_Compared]) -> Iterator[tuple[Trial, Sequence[_Compared]]]:
-    """Compare what is proved at one more entry along each axis, too, or at twice as many if there may not be more."""
+    """Compare what is proved at other sizes, too: smaller ones, of which fewer roots are asked, or else larger ones."""
     spec, sample = trial.oracle.spec, trial.sample
     names = [each.name for each in compared if each.proved]
     if spec.parsed is None or trial.elsewhere is None or not sample.sizes or not names:
         return
-    for larger in (lambda size: size + 1, lambda size: 2 * size):
+    for other_size in (lambda n: n - 1 if n > 2 else n + 1, lambda n: n + 1, lambda n: 2 * n):
         with suppress(EmptyDomain):
-            other = trial.elsewhere(at_sizes(spec, sample, {axis: larger(n) for axis, n in sample.sizes.items()}))
+            other = trial.elsewhere(at_sizes(spec, sample, {axis: other_size(n) for axis, n in sample.sizes.items()}))
             wrong, refused = _wrong(other)
             off = f"has other numbers than the oracle {_where(other)}; the other checks judge them"
             maps = [f.call[0] for f in wrong if isinstance(f, Comparison) and f.call is not None]
@@ -117,8 +117,8 @@ def _check_applies(trial: Trial) -> None:
     """Raise NotApplicable where a proof would not be one of all that the row names."""
     if trial.candidate.framework not in ("torch", "jax", "NumPy"):
         raise NotApplicable(f"a candidate in {trial.candidate.framework} has no program that is read")
-    if trial.precision is not FLOAT64:
-        raise NotApplicable("programs are compared in float64: --dtype float64, or dtypes=['float64']")
+    if trial.candidate.framework != "torch" and trial.precision is not FLOAT64:
+        raise NotApplicable("of such a candidate float64's program is read: --dtype float64, or dtypes=['float64']")
     partial = [name for name, domain in trial.oracle.domains.items() if domain.project_errors is not None]
     if partial:
         raise NotApplicable(f"derivatives by {partial[0]} are compared in some directions only, and programs in all")
@@ -171,9 +171,9 @@ def _sameness(trial: Trial, name: str) -> _Compared:
     constants: dict[float, Constant] = {}
     try:
         for example in range(_EXAMPLES):
-            args = trial.arguments(name, example)
-            programs = _of_oracle(trial, name, args), _of_candidate(trial, name, args)
-            found = sameness(*programs, args, trial.sample.seed)
+            args, generic = (each.arguments(name, example) for each in (trial, trial.widened()))
+            programs = _of_oracle(trial, name, generic), _of_candidate(trial, name, args)
+            found = sameness(*programs, generic, trial.sample.seed)
             constants |= found.read_as
             if not found.proved:
                 _check_directions(trial, name, found)
@@ -196,7 +196,7 @@ def _check_directions(trial: Trial, name: str, found: Sameness) -> None:
 
 def _check_numbers(trial: Trial, name: str, args: Sequence[np.ndarray], program: ClosedJaxpr) -> None:
     """Raise Unmodelled if a program's results are beyond the bounds, in which the candidate's own are."""
-    results = [torch.from_numpy(np.array(y)) for y in jaxpr_as_fun(program)(*args)]
+    results = trial.tensors([np.asarray(y, float) for y in jaxpr_as_fun(program)(*args)])
     if not all(finding.holds for finding in trial.compare(name, args, results)):
         raise Unmodelled("its operators in JAX compute other numbers than it does")
 
@@ -244,8 +244,8 @@ def _difference(trial: Trial, name: str, found: Sameness) -> str:
         if differs.any()
     ]
     return (
-        f"differs {_where(trial)} from the oracle's formula in {' and '.join(entries)}: in 300 digits, which float64 "
-        "may not show; the other checks judge it by numbers"
+        f"differs {_where(trial)} from the oracle's formula in {' and '.join(entries)}: in 300 digits, which "
+        f"{trial.precision.name} may not show; the other checks judge it by numbers"
     )
 
 
@@ -333,17 +333,18 @@ def _of_numpy(trial: Trial, candidate: ArrayCandidate, name: str, args: Sequence
 
 def _of_torch(trial: Trial, name: str, args: Sequence[np.ndarray]) -> ClosedJaxpr:
     shapes, slots = trial.oracle.shapes(trial.sample.shapes), trial.oracle.map(name).results
+    dtype = getattr(torch, trial.precision.name)
 
     def every_result(*tensors: torch.Tensor) -> list[torch.Tensor]:
         results = trial.evaluate_at(name, tensors)
         return [
-            torch.zeros(shapes[slot.like], dtype=torch.float64) if y is None else y
+            torch.zeros(shapes[slot.like], dtype=dtype) if y is None else y
             for slot, y in zip(slots, results, strict=True)
         ]
 
     with _reading("PyTorch"):
         program = traced(every_result, trial.tensors(args))
-        for at in (args, _near(args, program.code)):
+        for at in (args, [trial.precision.rounded(x) for x in _near(args, program.code)]):
             pairs = zip(every_result(*trial.tensors(at)), program(*trial.tensors(at)), strict=True)
             if not all(torch.allclose(x, y, rtol=0, atol=0, equal_nan=True) for x, y in pairs):
                 raise Unmodelled("PyTorch's trace of it computes other numbers, as of memory that is replaced")
@@ -373,7 +374,6 @@ CHECK = Check(
     ("vjp",),
     _run,
     generic=True,
-    one_dtype=True,
     on_request=True,
     real_only="fields have no complex numbers",
 )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from jax.extend import core
 
+from parity_tests.harness.language.digest import NoDigest, digest
 from parity_tests.harness.language.interpret import interpret
 from parity_tests.harness.language.live import live
 from parity_tests.harness.proof.constants import Constant
@@ -59,17 +61,42 @@ def sameness(one: core.ClosedJaxpr, other: core.ClosedJaxpr, args: Sequence[np.n
     shapes = [[tuple(x.shape) for x in program.out_avals] for program in (one, other)]
     if shapes[0] != shapes[1]:
         raise Unmodelled(f"results of other shapes: {shapes[0]} and {shapes[1]}")
-    mp, (one, other) = context(), (live(one), live(other))
-    runs = [Run(mp, program, args) for program in (one, other)]
+    programs = live(one), live(other)
+    try:
+        key = (*map(digest, programs), *((x.shape, x.tobytes()) for x in map(np.asarray, args)), seed)
+    except NoDigest:
+        return _compared(programs, args, seed)
+    return _remembered(_Question(key, programs, args, seed))
+
+
+@dataclass(frozen=True)
+class _Question:
+    """Programs and arguments; equal to those with the same key, as of a candidate in another dtype."""
+
+    key: tuple[Any, ...]
+    programs: tuple[core.ClosedJaxpr, ...] = field(compare=False)
+    args: Sequence[np.ndarray] = field(compare=False)
+    seed: int = field(compare=False)
+
+
+@functools.lru_cache(maxsize=32)
+def _remembered(question: _Question) -> Sameness:
+    return _compared(question.programs, question.args, question.seed)
+
+
+def _compared(programs: Sequence[core.ClosedJaxpr], args: Sequence[np.ndarray], seed: int) -> Sameness:
+    """Compare programs that return results of the same shapes."""
+    mp = context()
+    runs = [Run(mp, program, args) for program in programs]
     if not all(is_finite(y).all() for run in runs for y in run.results if y.dtype == object):
         raise Unmodelled("an infinity or NaN among the results")
     differs = differences(mp, runs[0], runs[1])
     if any(x.any() for x in differs):
         _check_constants(mp, runs[0], runs[1])
         return Sameness(differs, {})
-    rng = np.random.default_rng([*_digest(one, other), seed])
+    rng = np.random.default_rng([*_digest(*programs), seed])
     read_as: dict[float, Constant] = {}
-    for model, results in _at_points((one, other), runs, rng):
+    for model, results in _at_points(programs, runs, rng):
         if any(not _are_the_same(*pair) for pair in zip(*results, strict=True)):
             raise Unmodelled("it agrees to 300 digits at the sample, by a rule that the fields do not know")
         read_as |= model.read_as

@@ -180,9 +180,9 @@ def explanations(report: Results) -> list[Text]:
 
 
 def _proofs(rows: Sequence[Row]) -> Iterator[Text]:
-    """A line for each map of a candidate whose program was compared with the oracle's."""
-    for row in rows:
-        yield from (Text(f"{row.candidate}: {line}", style="dim") for line in row.proofs if line != row.reason)
+    """A line for each map of a candidate whose program was compared with the oracle's; once for all dtypes."""
+    lines = [f"{row.candidate}: {line}" for row in rows for line in row.proofs if line != row.reason]
+    yield from (Text(line, style="dim") for line in dict.fromkeys(lines))
 
 
 def _lost_digits(rows: Sequence[Row]) -> Iterator[Text]:

@@ -96,10 +96,12 @@ def traced(f: Callable[..., Sequence[torch.Tensor]], tensors: Sequence[torch.Ten
 
 
 def in_jax(module: GraphModule, tensors: Sequence[torch.Tensor]) -> ClosedJaxpr:
-    """Return a traced program in JAX's primitives, at tensors of these shapes. All real numbers are float64.
+    """Return a traced program in JAX's primitives, at tensors of these shapes.
+
+    All real numbers are float64: conversions of dtypes are left out, as if they were exact.
 
     Raises:
-        CannotConvert: an operator has no counterpart in JAX.
+        CannotConvert: an operator has no counterpart in JAX, or a constant may have been rounded.
     """
     table = decompositions(is_known)
     functional = torch.func.functionalize(module, remove="mutations_and_views")
@@ -107,11 +109,22 @@ def in_jax(module: GraphModule, tensors: Sequence[torch.Tensor]) -> ClosedJaxpr:
     _drop_writes_to_inputs(module)
     module.graph.eliminate_dead_code()
     graph = _Graph(module, np.dtype(np.float64), detaches=True)
-    arrays = [x.detach().cpu().numpy() for x in tensors]
+    _check_constants(module)
+    arrays = [graph.array(x) for x in tensors]
     try:
         return jax.make_jaxpr(lambda *inputs: graph.run(inputs))(*arrays)
     except TypeError as error:  # what an operator of PyTorch keeps for its own backward may be another array in JAX
         raise CannotConvert(first_line(error)) from error
+
+
+def _check_constants(module: GraphModule) -> None:
+    """Raise CannotConvert if a constant may be a number that a shorter format than float64 has rounded."""
+    for node in module.graph.nodes:
+        x = getattr(module, node.target) if node.op == "get_attr" else None
+        if isinstance(x, torch.Tensor) and x.is_floating_point() and x.dtype != torch.float64:
+            eighths = 8 * x.detach().double()
+            if not (eighths == eighths.round()).all():
+                raise CannotConvert(f"a constant of {str(x.dtype).removeprefix('torch.')} may be a rounded number")
 
 
 def _drop_writes_to_inputs(module: GraphModule) -> None:
@@ -181,9 +194,10 @@ class _Graph:
         """A tensor that the reference has closed over."""
         tensor = program.state_dict.get(name, program.constants.get(name))
         assert isinstance(tensor, torch.Tensor)
-        return self._array(tensor)
+        return self.array(tensor)
 
-    def _array(self, tensor: torch.Tensor) -> jax.Array:
+    def array(self, tensor: torch.Tensor) -> jax.Array:
+        """The numbers of a tensor, in the dtype that real numbers have here."""
         array = tensor.detach().resolve_conj().resolve_neg().cpu()
         wide = {torch.bfloat16: torch.float64, torch.float16: torch.float64}.get(array.dtype, array.dtype)
         return jnp.asarray(array.to(wide).numpy(), self._dtype(tensor.dtype))
@@ -195,7 +209,7 @@ class _Graph:
                 values[node] = next(remaining)
             elif node.op == "get_attr":
                 found = getattr(self._module, node.target)
-                values[node] = self._array(found) if isinstance(found, torch.Tensor) else found
+                values[node] = self.array(found) if isinstance(found, torch.Tensor) else found
             elif node.op == "output":
                 return [values.get(y) if isinstance(y, Node) else y for y in node.args[0]]
             else:

@@ -74,8 +74,8 @@ def _ratio(trial: Trial, name: str, args: Sequence[np.ndarray], programs: Sequen
 
 
 def _beside(bound: np.ndarray, *results: Any) -> float:
-    differences = np.asarray(np.frompyfunc(lambda x, y: float(abs(x - y)), 2, 1)(*results), float)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
+        differences = np.asarray(np.frompyfunc(lambda x, y: float(abs(x - y)), 2, 1)(*results), float)
         ratios = np.where(differences == 0, 0.0, differences / bound)
     return float(np.max(np.nan_to_num(ratios, nan=0.0, posinf=np.inf), initial=0.0))
 

@@ -152,11 +152,31 @@ def test_integer_outputs_are_compared_by_numbers() -> None:
     assert judged(lambda x: (x * 2, x < 0), spec, "proof").verdict is Verdict.MISMATCH
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_format_that_is_not_looked_at_is_not_named(dtype: str) -> None:
-    row = judged(lambda x: x * 2 if x.dtype == torch.float64 else x * 3, SQUARE, "proof", dtype)
+def in_float32(slope: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A square that computes in float32 inside; a slope of 2 is right."""
+    return unary_function(
+        lambda x: x.float().square().to(x.dtype), lambda x, y_bar: (slope * x.float() * y_bar).to(x.dtype)
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_a_formula_is_proved_in_a_shorter_format(dtype: str) -> None:
+    assert judged(in_float32(2), SQUARE, "proof", dtype).verdict is Verdict.PROVED
+
+
+def test_noise_hides_no_difference() -> None:
+    row = judged(in_float32(2.001), SQUARE, "proof", "bfloat16")
+    assert row.verdict is Verdict.UNRESOLVED
+    assert row.reason.startswith("vjp differs ")
+    assert "in 300 digits, which bfloat16 may not show" in row.reason
+    assert judged(in_float32(2.001), SQUARE, "vjp", "bfloat16").verdict is Verdict.PASS
+
+
+def test_a_constant_of_a_short_format_may_be_a_rounded_number() -> None:
+    spec = OpSpec("scaled", lambda x: 0.3 * x, inputs=(SQUARE.inputs[0],))
+    row = judged(lambda x: x * torch.tensor(0.3, dtype=x.dtype), spec, "proof", "bfloat16")
     assert (row.verdict, row.reason) == (
-        Verdict.SKIPPED, "programs are compared in float64: --dtype float64, or dtypes=['float64']",
+        Verdict.SKIPPED, "forward cannot be told: a constant of bfloat16 may be a rounded number",
     )  # fmt: skip
 
 
@@ -179,8 +199,8 @@ def _in_a_loop(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("call", "sizes", "where"),
     [
-        (_mean_of(len), None, "n = 4, d = 3 and n = 5, d = 4 (the same operations), on"),
-        pytest.param(_in_a_loop, None, "n = 4, d = 3 and n = 5, d = 4 (other operations), on", marks=pytest.mark.slow),
+        (_mean_of(len), None, "n = 4, d = 3 and n = 3, d = 2 (the same operations), on"),
+        pytest.param(_in_a_loop, None, "n = 4, d = 3 and n = 3, d = 2 (other operations), on", marks=pytest.mark.slow),
         (_mean_of(len), "n % 2 == 0", "n = 4, d = 3 and n = 8, d = 6 (the same operations), on"),
     ],
     ids=["of an array", "in a loop", "of even sizes"],
@@ -195,4 +215,4 @@ def test_a_proof_at_two_sizes(call: Callable, sizes: str | None, where: str) -> 
 def test_a_size_in_the_place_of_another_is_not_proved() -> None:
     row = judged(_mean_of(lambda _: 4), OpSpec("mean", lambda x: (x * x).mean(0), "(n,d)->(d)"), "proof")
     assert row.verdict is Verdict.UNRESOLVED
-    assert row.reason.startswith("vjp has other numbers than the oracle at n = 5, d = 4")
+    assert row.reason.startswith("vjp has other numbers than the oracle at n = 3, d = 2")

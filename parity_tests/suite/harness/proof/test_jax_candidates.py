@@ -76,3 +76,9 @@ def test_what_is_not_read_is_not_proved(candidate: JaxCandidate, reason: str) ->
     row = judged(candidate, SQUARE, "proof")
     assert row.verdict is Verdict.SKIPPED
     assert reason in row.reason
+
+
+def test_only_the_program_of_float64_is_read() -> None:
+    row = judged(JaxCandidate(_square(lambda x, y_bar: 2 * x * y_bar)), SQUARE, "proof", "float32")
+    assert row.verdict is Verdict.SKIPPED
+    assert row.reason == "of such a candidate float64's program is read: --dtype float64, or dtypes=['float64']"

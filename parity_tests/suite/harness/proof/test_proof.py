@@ -278,3 +278,13 @@ def test_large_residues_are_multiplied_exactly(shapes: Sequence[tuple[int, ...]]
     x, y = (np.random.default_rng(2).standard_normal(shape) for shape in shapes)
     by_sums = lambda x, y: (x[..., None] * y.reshape(5, 3)).sum(-2) if y.ndim == 2 else (x * y).sum(-1)  # noqa: E731
     assert compared(jnp.matmul, by_sums, x, y) == [0]
+
+
+def test_a_program_is_not_taken_for_another_one_that_prints_alike() -> None:
+    long = np.arange(100.0)
+    other = long.copy()
+    other[50] += 1
+    one, two, three = (jax.make_jaxpr(lambda x, c=c: x + c)(long) for c in (long, long.copy(), other))
+    assert str(one.jaxpr) == str(three.jaxpr)
+    assert not sameness(one, two, [long]).differs[0].any()
+    assert sameness(one, three, [long]).differs[0].sum() == 1
