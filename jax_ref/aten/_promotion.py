@@ -81,6 +81,31 @@ def floating(*args: ArrayLike) -> list[jax.Array]:
     return list(jnp.broadcast_arrays(*(jnp.asarray(x).astype(dtype) for x in args)))
 
 
+def ordered(*args: ArrayLike) -> list[jax.Array]:
+    """Return the arguments with their common dtype and shape.
+
+    Raises:
+        TypeError: one is complex, which has no order.
+    """
+    found = promoted(*args)
+    if is_complex(found[0]):
+        raise TypeError(f"complex numbers have no order, got {found[0].dtype}")
+    return found
+
+
+def of_one_dtype(name: str, *args: ArrayLike) -> list[jax.Array]:
+    """Return the arguments of an operator that does not promote, as arrays.
+
+    Raises:
+        TypeError: they have different dtypes.
+    """
+    arrays = [jnp.asarray(x) for x in args]
+    dtypes = dict.fromkeys(x.dtype.name for x in arrays)
+    if len(dtypes) > 1:
+        raise TypeError(f"{name} needs arguments of one dtype, got {' and '.join(dtypes)}")
+    return arrays
+
+
 def is_complex(x: jax.Array) -> bool:
     """True of an array of complex numbers."""
     return jnp.iscomplexobj(x)

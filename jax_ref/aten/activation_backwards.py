@@ -8,6 +8,7 @@ from jax.typing import ArrayLike
 
 from jax_ref.aten import activations
 from jax_ref.aten._arrays import pullback
+from jax_ref.aten._axes import axis_of
 from jax_ref.aten._promotion import is_complex, promoted
 
 Array = jax.Array
@@ -147,7 +148,8 @@ def logit_backward(grad_output: ArrayLike, self: ArrayLike, eps: float | None = 
 
 
 def _summed(x: Array, dim: int) -> Array:
-    return x.sum(dim, keepdims=True) if x.ndim else x
+    axis = axis_of(x, dim)
+    return x.sum(axis, keepdims=True) if x.ndim else x
 
 
 def _softmax_backward_data(grad_output: ArrayLike, output: ArrayLike, dim: int, input_dtype: object) -> Array:

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jax.scipy import special as jsp
 from jax.typing import ArrayLike
 
-from jax_ref.aten._promotion import floating, promoted
+from jax_ref.aten._axes import axis_of
+from jax_ref.aten._promotion import floating, ordered, promoted
 from jax_ref.aten.pointwise import expm1
 
 Array = jax.Array
@@ -17,7 +18,7 @@ Array = jax.Array
 
 def relu(self: ArrayLike) -> Array:
     """max(self, 0)."""
-    x = jnp.asarray(self)
+    (x,) = ordered(self)
     return jnp.where(x > 0, x, jnp.where(jnp.isnan(x), x, jnp.zeros_like(x)))
 
 
@@ -156,7 +157,7 @@ def _masked_softmax(self: ArrayLike, mask: ArrayLike, dim: int | None = None, ma
     if hidden.ndim != x.ndim and mask_type == 1:
         hidden = hidden.reshape(hidden.shape[:1] + (1,) * (x.ndim - 2) + hidden.shape[-1:])
     hidden = jnp.broadcast_to(hidden, x.shape)
-    axis = -1 if dim is None else dim
+    axis = axis_of(x, -1 if dim is None else dim)
     nothing = hidden.all(axis, keepdims=True)
     shown = jnp.where(hidden & ~nothing, -jnp.inf, x)
     return jnp.where(nothing, jnp.nan, jax.nn.softmax(shown, axis))
@@ -164,7 +165,8 @@ def _masked_softmax(self: ArrayLike, mask: ArrayLike, dim: int | None = None, ma
 
 def glu(self: ArrayLike, dim: int = -1) -> Array:
     """a sigmoid(b) for the two halves a, b of an axis."""
-    a, b = jnp.split(jnp.asarray(self), 2, axis=dim)
+    x = jnp.asarray(self)
+    a, b = jnp.split(x, 2, axis=axis_of(x, dim))
     return a * jax.nn.sigmoid(b)
 
 

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import ArrayLike
 
+from jax_ref.aten._axes import axis_of
+
 Array = jax.Array
 Maybe = ArrayLike | None
 
@@ -24,7 +26,8 @@ def _exponentials(x: Array, axis: int) -> tuple[Array, Array, Array]:
 
 def _safe_softmax(self: ArrayLike, dim: int, dtype: object = None) -> Array:
     """The softmax along an axis, and 0 where all entries are -inf."""
-    parts, total, _ = _exponentials(jnp.asarray(self), dim)
+    x = jnp.asarray(self)
+    parts, total, _ = _exponentials(x, axis_of(x, dim))
     return parts / total
 
 

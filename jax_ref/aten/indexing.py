@@ -10,6 +10,9 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
+from jax_ref.aten._axes import axis_of
+from jax_ref.aten._promotion import of_one_dtype
+
 Array = jax.Array
 
 
@@ -37,7 +40,7 @@ def index_put(
 ) -> Array:
     """self with the values at these indices, or with the values added there."""
     x = jnp.asarray(self)
-    y = jnp.asarray(values, x.dtype)
+    y = jnp.asarray(values, x.dtype) if jnp.ndim(values) == 0 else of_one_dtype("index_put", x, values)[1]
     mask = jnp.asarray(indices[0]) if len(indices) == 1 and indices[0] is not None else None
     if mask is not None and mask.dtype == jnp.bool_ and y.size == 1 and not accumulate:  # of a mask that is traced, too
         return jnp.where(mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim)), y.reshape(()), x)
@@ -75,7 +78,7 @@ def _unsafe_masked_index_put_accumulate(
 
 def _rows(x: Array, dim: int, positions: ArrayLike) -> tuple:
     """The index of entries of an axis; negative ones count from its end."""
-    return (*(slice(None),) * (dim % max(x.ndim, 1)), jnp.asarray(positions).reshape(-1))
+    return (*(slice(None),) * axis_of(x, dim), jnp.asarray(positions).reshape(-1))
 
 
 def index_select(self: ArrayLike, dim: int, index: ArrayLike) -> Array:
@@ -114,20 +117,20 @@ def index_fill(self: ArrayLike, dim: int, index: ArrayLike, value: ArrayLike) ->
 
 def _along(x: Array, dim: int, index: Array) -> tuple[Array, ...]:
     """The index of the entries at (i₀, ..., index[i], ..., iₙ)."""
-    axis = dim % x.ndim
     grid = [lax.broadcasted_iota(index.dtype, index.shape, i) for i in range(index.ndim)]
-    grid[axis] = index
+    grid[axis_of(x, dim)] = index
     return tuple(grid)
 
 
 def gather(self: ArrayLike, dim: int, index: ArrayLike, *, sparse_grad: bool = False) -> Array:
     """The entries of an axis at indices that differ from place to place."""
     x, places = jnp.asarray(self), jnp.asarray(index)
+    axis = axis_of(x, dim)
     if not places.size:  # then it may have other axes than self
         return jnp.zeros(places.shape, x.dtype)
     if x.ndim == 0 or places.ndim == 0:
         return jnp.broadcast_to(x.reshape(-1)[places.reshape(-1)].reshape(places.shape), places.shape)
-    return x[_along(x, dim, places)]
+    return x[_along(x, axis, places)]
 
 
 def _scattered(self: ArrayLike, dim: int, index: ArrayLike, src: ArrayLike) -> tuple:
@@ -224,7 +227,7 @@ def index_reduce(
     x = jnp.asarray(self)
     flat, y = x.reshape(x.shape or (1,)), jnp.asarray(source, x.dtype)
     y = y.reshape(y.shape or (1,))
-    axis = dim % flat.ndim
+    axis = axis_of(flat, dim)
     places = jnp.asarray(index).reshape([-1 if i == axis else 1 for i in range(flat.ndim)])
     at = _along(flat, axis, jnp.broadcast_to(places, y.shape))
     return _reduced(flat, at, y, reduce, include_self).reshape(x.shape)

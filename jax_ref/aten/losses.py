@@ -10,6 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jax_ref.aten._arrays import magnitude, p_norm, positive_part, reduced
+from jax_ref.aten._axes import axis_of
 from jax_ref.aten._promotion import promoted
 from jax_ref.aten.pointwise import clamp_min
 
@@ -30,13 +31,18 @@ def l1_loss(self: ArrayLike, target: ArrayLike, reduction: int = 1) -> Array:
 
 def huber_loss(self: ArrayLike, target: ArrayLike, reduction: int = 1, delta: float = 1.0) -> Array:
     """(self - target)² / 2 below delta, and linear from there on. The second derivative at delta is 0."""
+    if delta <= 0:
+        raise ValueError(f"huber_loss needs delta > 0, got {delta}")
     x, y = promoted(self, target)
     d = magnitude(x - y)
-    return reduced(jnp.where(d < delta, 0.5 * (x - y) ** 2, delta * (d - 0.5 * delta)), reduction)
+    near = jnp.where(d < delta, x - y, jnp.zeros_like(d))  # of a square at infinity 0 times its slope would be NaN
+    return reduced(jnp.where(d < delta, 0.5 * near**2, delta * (d - 0.5 * delta)), reduction)
 
 
 def smooth_l1_loss(self: ArrayLike, target: ArrayLike, reduction: int = 1, beta: float = 1.0) -> Array:
     """huber_loss over beta; l1_loss of beta = 0. The second derivative at beta is 0."""
+    if beta < 0:
+        raise ValueError(f"smooth_l1_loss needs beta >= 0, got {beta}")
     return l1_loss(self, target, reduction) if beta == 0 else huber_loss(self, target, reduction, beta) / beta
 
 
@@ -246,7 +252,7 @@ def poisson_nll_loss(
 def cosine_similarity(x1: ArrayLike, x2: ArrayLike, dim: int = 1, eps: float = 1e-8) -> Array:
     """The product of x1 and x2 along an axis, each divided by its norm, or by eps where the norm is less."""
     x, y = (jnp.atleast_1d(each) for each in promoted(x1, x2))
-    x, y = (each / clamp_min(p_norm(each, 2, (dim,), True), eps) for each in (x, y))
+    x, y = (each / clamp_min(p_norm(each, 2, (axis_of(each, dim),), True), eps) for each in (x, y))
     return (x * y).sum(dim)
 
 

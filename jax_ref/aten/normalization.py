@@ -11,6 +11,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jax_ref.aten._arrays import p_norm
+from jax_ref.aten._axes import axis_of
 from jax_ref.aten._promotion import is_complex
 
 Array = jax.Array
@@ -38,6 +39,8 @@ def native_layer_norm(
     """The input with mean 0 and variance 1 along the last axes, times weight, plus bias; mean; 1 / sqrt(var + eps)."""
     x = jnp.asarray(input)
     count = len(normalized_shape)
+    if x.shape[x.ndim - count :] != tuple(normalized_shape):
+        raise ValueError(f"normalized_shape is {tuple(normalized_shape)}, and the input has the shape {x.shape}")
     hat, mean, rstd = _standardized(x, range(x.ndim - count, x.ndim), eps)
     return _scaled(hat, weight, bias, (1,) * (x.ndim - count) + tuple(normalized_shape)), mean, rstd
 
@@ -257,14 +260,16 @@ def rms_norm(
 def _weight_norm_interface(v: ArrayLike, g: ArrayLike, dim: int = 0) -> tuple[Array, Array]:
     """g v / |v|, and |v|: the norm of each slice at an index of the first or of the last axis."""
     x = jnp.asarray(v)
-    norms = jnp.sqrt((x * x).sum(tuple(i for i in range(x.ndim) if i != dim % x.ndim), keepdims=True))
+    axis = axis_of(x, dim)
+    norms = jnp.sqrt((x * x).sum(tuple(i for i in range(x.ndim) if i != axis), keepdims=True))
     return x * (jnp.asarray(g) / norms), norms
 
 
 def renorm(self: ArrayLike, p: float, dim: int, maxnorm: float) -> Array:
     """self with the slices of an axis that have a larger p-norm scaled to maxnorm."""
     x = jnp.asarray(self)
-    norm = p_norm(x, p, [i for i in range(x.ndim) if i != dim % x.ndim], True)
+    axis = axis_of(x, dim)
+    norm = p_norm(x, p, [i for i in range(x.ndim) if i != axis], True)
     over = norm > maxnorm
     factor = jnp.where(over, maxnorm / (jnp.where(over, norm, jnp.ones_like(norm)) + 1e-7), jnp.ones_like(norm))
     return x * factor.astype(x.dtype)

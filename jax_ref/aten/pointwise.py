@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import ArrayLike
 
-from jax_ref.aten._promotion import floating, is_complex, promoted
+from jax_ref.aten._promotion import floating, is_complex, ordered, promoted
 from jax_ref.aten.rounding import floor_divide as _floor_divide
 
 Array = jax.Array
@@ -257,7 +257,7 @@ def copysign(self: ArrayLike, other: ArrayLike) -> Array:
 
 def sign(self: ArrayLike) -> Array:
     """-1, 0 or 1."""
-    return jnp.sign(jnp.asarray(self))
+    return jnp.sign(*ordered(self))
 
 
 def sgn(self: ArrayLike) -> Array:
@@ -276,23 +276,23 @@ def signbit(self: ArrayLike) -> Array:
 
 def maximum(self: ArrayLike, other: ArrayLike) -> Array:
     """The larger; NaN if one is. Of equal ones each has half of the derivative."""
-    return jnp.maximum(*promoted(self, other))
+    return jnp.maximum(*ordered(self, other))
 
 
 def minimum(self: ArrayLike, other: ArrayLike) -> Array:
     """The smaller; NaN if one is. Of equal ones each has half of the derivative."""
-    return jnp.minimum(*promoted(self, other))
+    return jnp.minimum(*ordered(self, other))
 
 
 def fmax(self: ArrayLike, other: ArrayLike) -> Array:
     """The larger, or the one that is no NaN. Of equal ones the first has the derivative."""
-    x, y = promoted(self, other)
+    x, y = ordered(self, other)
     return jnp.where((x >= y) | jnp.isnan(y), x, y)
 
 
 def fmin(self: ArrayLike, other: ArrayLike) -> Array:
     """The smaller, or the one that is no NaN. Of equal ones the first has the derivative."""
-    x, y = promoted(self, other)
+    x, y = ordered(self, other)
     return jnp.where((x <= y) | jnp.isnan(y), x, y)
 
 

@@ -20,6 +20,8 @@ def _outputs(n: int, kernel: int, stride: int, padding: int, dilation: int, ceil
     """How many windows an axis has; with ceil_mode also one that goes beyond the end but begins before."""
     room = n + 2 * padding - dilation * (kernel - 1) - 1
     count = (room + (stride - 1 if ceil_mode else 0)) // stride + 1
+    if count < 1:
+        raise ValueError(f"a window of {kernel} does not fit into an axis of {n} with a padding of {padding}")
     return count - 1 if ceil_mode and (count - 1) * stride >= n + padding else count
 
 

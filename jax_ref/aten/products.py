@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jax_ref.aten._promotion import promoted
+from jax_ref.aten._axes import axis_of
+from jax_ref.aten._promotion import of_one_dtype, promoted
 from jax_ref.aten.reductions import linalg_vector_norm
 
 Array = jax.Array
@@ -17,46 +18,49 @@ Array = jax.Array
 
 def mm(self: ArrayLike, mat2: ArrayLike) -> Array:
     """The product of two matrices."""
-    return jnp.einsum("nk,km->nm", jnp.asarray(self), jnp.asarray(mat2))
+    return jnp.einsum("nk,km->nm", *of_one_dtype("mm", self, mat2))
 
 
 def bmm(self: ArrayLike, mat2: ArrayLike) -> Array:
     """The products of two batches of matrices."""
-    return jnp.einsum("bnk,bkm->bnm", jnp.asarray(self), jnp.asarray(mat2))
+    return jnp.einsum("bnk,bkm->bnm", *of_one_dtype("bmm", self, mat2))
 
 
 def mv(self: ArrayLike, vec: ArrayLike) -> Array:
     """The product of a matrix and a vector."""
-    return jnp.einsum("nk,k->n", jnp.asarray(self), jnp.asarray(vec))
+    return jnp.einsum("nk,k->n", *of_one_dtype("mv", self, vec))
 
 
 def dot(self: ArrayLike, tensor: ArrayLike) -> Array:
     """Σ self tensor."""
-    return jnp.einsum("k,k->", jnp.asarray(self), jnp.asarray(tensor))
+    return jnp.einsum("k,k->", *of_one_dtype("dot", self, tensor))
 
 
 def vdot(self: ArrayLike, other: ArrayLike) -> Array:
     """Σ conj(self) other."""
-    return jnp.einsum("k,k->", jnp.conj(jnp.asarray(self)), jnp.asarray(other))
+    x, y = of_one_dtype("vdot", self, other)
+    return jnp.einsum("k,k->", jnp.conj(x), y)
 
 
 def matmul(self: ArrayLike, other: ArrayLike) -> Array:
     """The product of vectors, matrices, or batches of them, which broadcast."""
-    return jnp.matmul(jnp.asarray(self), jnp.asarray(other))
+    return jnp.matmul(*of_one_dtype("matmul", self, other))
 
 
 def linear(input: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> Array:
     """input weightᵀ + bias."""
-    y = jnp.matmul(jnp.asarray(input), jnp.asarray(weight).T)
-    return y if bias is None else y + jnp.broadcast_to(jnp.asarray(bias), y.shape)
+    x, w, *rest = of_one_dtype("linear", input, weight, *([] if bias is None else [bias]))
+    y = jnp.matmul(x, w.T)
+    return y + jnp.broadcast_to(rest[0], y.shape) if rest else y
 
 
 def _scaled(self: ArrayLike, product: Array, beta: complex, alpha: complex) -> Array:
     """beta self + alpha product; with beta of 0 nothing of self is left, NaN neither."""
+    x, product = of_one_dtype("a sum with a product", self, product)
     scaled = product if alpha == 1 else product * jnp.asarray(alpha, product.dtype)
     if beta == 0:
         return scaled
-    x = jnp.broadcast_to(jnp.asarray(self), product.shape)
+    x = jnp.broadcast_to(x, product.shape)
     return (x if beta == 1 else x * jnp.asarray(beta, x.dtype)) + scaled
 
 
@@ -97,7 +101,9 @@ def kron(self: ArrayLike, other: ArrayLike) -> Array:
 
 def linalg_cross(self: ArrayLike, other: ArrayLike, *, dim: int = -1) -> Array:
     """The cross product along an axis of size 3."""
-    x, y = (jnp.moveaxis(each, dim, 0) for each in promoted(self, other))
+    x, y = (jnp.moveaxis(each, axis_of(each, dim), 0) for each in promoted(self, other))
+    if {x.shape[0], y.shape[0]} - {1, 3}:
+        raise ValueError(f"linalg_cross needs 3 entries along dim {dim}, got {x.shape[0]} and {y.shape[0]}")
     parts = [x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0]]
     return jnp.moveaxis(jnp.stack(parts), 0, dim)
 

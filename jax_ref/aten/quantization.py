@@ -11,12 +11,14 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import ArrayLike
 
+from jax_ref.aten._axes import axis_of
+
 Array = jax.Array
 
 
 def _rounded(x: Array) -> Array:
     """x rounded to even, with the derivative 1."""
-    return x + lax.stop_gradient(jnp.round(x) - x)
+    return x + lax.stop_gradient(jnp.where(jnp.isfinite(x), jnp.round(x) - x, jnp.zeros_like(x)))
 
 
 def _quantized(integer: Array, scale: Array, zero_point: Array, quant_min: int, quant_max: int) -> tuple[Array, Array]:
@@ -61,7 +63,7 @@ def fake_quantize_per_channel_affine_cachemask(
     An integer zero point is added to what is rounded, as there; one that is no integer is added before it is rounded.
     """
     x = jnp.asarray(self)
-    shape = tuple(-1 if i == axis % x.ndim else 1 for i in range(x.ndim))
+    shape = tuple(-1 if i == axis_of(x, axis) else 1 for i in range(x.ndim))
     step, zero = (jnp.asarray(each).astype(x.dtype).reshape(shape) for each in (scale, zero_point))
     within = jnp.issubdtype(jnp.asarray(zero_point).dtype, jnp.floating)
     integer = _rounded(x / step + zero) if within else _rounded(x / step) + zero

@@ -18,18 +18,10 @@ from jax import lax
 from jax.typing import ArrayLike, DTypeLike
 
 from jax_ref.aten._arrays import read_at
+from jax_ref.aten._axes import Axes, axes_of, axis_of
 from jax_ref.aten._promotion import floating, is_complex, promoted
 
 Array = jax.Array
-Axes = int | Sequence[int] | None
-
-
-def _axes_of(x: Array, dim: Axes) -> tuple[int, ...]:
-    """Return the axes as numbers from 0 on: all of them if dim is None or has none."""
-    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
-        return tuple(range(x.ndim))
-    chosen = (dim,) if isinstance(dim, int) else tuple(dim)
-    return tuple(axis % builtins.max(x.ndim, 1) for axis in chosen) if x.ndim else ()
 
 
 def _summed_dtype(x: Array, dtype: Any) -> Array:
@@ -41,7 +33,7 @@ def _summed_dtype(x: Array, dtype: Any) -> Array:
 def sum(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The sum along axes; along all if none is given."""
     x = jnp.asarray(self)
-    return jnp.sum(_summed_dtype(x, dtype), axis=_axes_of(x, dim), keepdims=keepdim)
+    return jnp.sum(_summed_dtype(x, dtype), axis=axes_of(x, dim), keepdims=keepdim)
 
 
 def nansum(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
@@ -53,7 +45,7 @@ def nansum(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: A
 def mean(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The mean along axes."""
     x = jnp.asarray(self)
-    axes = _axes_of(x, dim)
+    axes = axes_of(x, dim)
     return jnp.mean(_constant_if_empty(x if dtype is None else x.astype(dtype), axes), axis=axes, keepdims=keepdim)
 
 
@@ -73,12 +65,13 @@ def prod(self: ArrayLike, dim: int | None = None, keepdim: bool = False, *, dtyp
     """The product of all entries, or along an axis; its derivative never divides by an entry."""
     x = jnp.asarray(self)
     x = _summed_dtype(x, dtype)
+    if dim is None:
+        return _product(x.reshape(-1)).reshape((1,) * x.ndim if keepdim else ())
+    axis = axis_of(x, dim)
     if x.ndim == 0:
         return x
-    if dim is None:
-        x, dim, shape = x.reshape(-1), 0, (1,) * x.ndim
-        return _product(x).reshape(shape if keepdim else ())
-    return _product(jnp.moveaxis(x, dim, -1)) if not keepdim else jnp.expand_dims(prod(x, dim), dim)
+    product = _product(jnp.moveaxis(x, axis, -1))
+    return jnp.expand_dims(product, axis) if keepdim else product
 
 
 def _product(x: Array) -> Array:
@@ -95,7 +88,7 @@ def var(
 ) -> Array:
     """The variance; `correction` is what is taken off the number of entries, 1 if unbiased."""
     x = jnp.asarray(self)
-    axes = _axes_of(x, dim)
+    axes = axes_of(x, dim)
     x = _constant_if_empty(x, axes)
     off = (1.0 if unbiased else 0.0) if correction is None else float(correction)
     count = math.prod(x.shape[axis] for axis in axes)
@@ -147,13 +140,13 @@ def std_mean(
 def amax(self: ArrayLike, dim: Axes = (), keepdim: bool = False) -> Array:
     """The largest entries; equal ones share the derivative."""
     x = jnp.asarray(self)
-    return jnp.max(x, axis=_axes_of(x, dim), keepdims=keepdim)
+    return jnp.max(x, axis=axes_of(x, dim), keepdims=keepdim)
 
 
 def amin(self: ArrayLike, dim: Axes = (), keepdim: bool = False) -> Array:
     """The smallest entries; equal ones share the derivative."""
     x = jnp.asarray(self)
-    return jnp.min(x, axis=_axes_of(x, dim), keepdims=keepdim)
+    return jnp.min(x, axis=axes_of(x, dim), keepdims=keepdim)
 
 
 def aminmax(self: ArrayLike, *, dim: int | None = None, keepdim: bool = False) -> tuple[Array, Array]:
@@ -165,13 +158,15 @@ def aminmax(self: ArrayLike, *, dim: int | None = None, keepdim: bool = False) -
 def argmax(self: ArrayLike, dim: int | None = None, keepdim: bool = False) -> Array:
     """The index of the largest entry, of the first NaN if there is one."""
     x = jnp.asarray(self)
-    return jnp.argmax(x, axis=dim if x.ndim else None, keepdims=keepdim)
+    axis = None if dim is None else axis_of(x, dim)
+    return jnp.argmax(x, axis=axis if x.ndim else None, keepdims=keepdim)
 
 
 def argmin(self: ArrayLike, dim: int | None = None, keepdim: bool = False) -> Array:
     """The index of the smallest entry, of the first NaN if there is one."""
     x = jnp.asarray(self)
-    return jnp.argmin(x, axis=dim if x.ndim else None, keepdims=keepdim)
+    axis = None if dim is None else axis_of(x, dim)
+    return jnp.argmin(x, axis=axis if x.ndim else None, keepdims=keepdim)
 
 
 def _extremum(x: Array, dim: int, keepdim: bool, largest: bool) -> tuple[Array, Array]:
@@ -207,7 +202,8 @@ def min(self: ArrayLike, dim: Any = None, keepdim: bool = False) -> Array | tupl
 def logsumexp(self: ArrayLike, dim: Axes, keepdim: bool = False) -> Array:
     """log(Σ exp(self))."""
     (x,) = floating(self)
-    axes = _axes_of(x, dim)
+    axes = axes_of(x, dim)
+    x = _constant_if_empty(x, axes)
     largest = jnp.max(lax.stop_gradient(x.real), axis=axes, keepdims=True, initial=-jnp.inf)
     largest = jnp.where(jnp.isfinite(largest), largest, jnp.zeros_like(largest)).astype(x.dtype)
     total = jnp.log(jnp.sum(jnp.exp(x - largest), axis=axes, keepdims=True)) + largest
@@ -245,7 +241,7 @@ def linalg_vector_norm(
     """(Σ |self| ** ord) ** (1 / ord), or its limits for ord of 0 and ±∞. The derivative of the norm 0 is 0."""
     x = jnp.asarray(self)
     x = x if dtype is None else x.astype(dtype)
-    axes = _axes_of(x, dim)
+    axes = axes_of(x, dim)
     if ord == 2:  # without absolute values, whose second derivative at 0 is no number
         return _root(jnp.sum(_squared(x), axis=axes, keepdims=keepdim))
     size = _root(_squared(x)) if is_complex(x) else jnp.where(x == 0, jnp.zeros_like(x), jnp.abs(x))
@@ -266,24 +262,27 @@ def dist(self: ArrayLike, other: ArrayLike, p: float = 2) -> Array:
 def all(self: ArrayLike, dim: Axes = None, keepdim: bool = False) -> Array:
     """True where no entry is 0."""
     x = jnp.asarray(self)
-    return jnp.all(x, axis=_axes_of(x, dim), keepdims=keepdim)
+    return jnp.all(x, axis=axes_of(x, dim), keepdims=keepdim)
 
 
 def any(self: ArrayLike, dim: Axes = None, keepdim: bool = False) -> Array:
     """True where an entry is not 0."""
     x = jnp.asarray(self)
-    return jnp.any(x, axis=_axes_of(x, dim), keepdims=keepdim)
+    return jnp.any(x, axis=axes_of(x, dim), keepdims=keepdim)
 
 
 def count_nonzero(self: ArrayLike, dim: Axes = None) -> Array:
     """The number of entries that are not 0."""
     x = jnp.asarray(self)
-    return jnp.sum((x != 0).astype(jax.dtypes.canonicalize_dtype(np.int64)), axis=_axes_of(x, dim))
+    return jnp.sum((x != 0).astype(jax.dtypes.canonicalize_dtype(np.int64)), axis=axes_of(x, dim))
 
 
 def trace(self: ArrayLike) -> Array:
     """The sum of the diagonal."""
-    return jnp.trace(_summed_dtype(jnp.asarray(self), None))
+    x = jnp.asarray(self)
+    if x.ndim != 2:
+        raise ValueError(f"trace needs a matrix, got an array of shape {x.shape}")
+    return jnp.trace(_summed_dtype(x, None))
 
 
 def _max_of_two(self: ArrayLike, other: ArrayLike) -> Array:
@@ -299,13 +298,15 @@ def _min_of_two(self: ArrayLike, other: ArrayLike) -> Array:
 def _softmax(self: ArrayLike, dim: int, half_to_float: bool = False) -> Array:
     """exp(self) / Σ exp(self)."""
     x = jnp.asarray(self)
-    return jax.nn.softmax(x, axis=dim) if x.ndim else jnp.ones_like(x)
+    axis = axis_of(x, dim)
+    return jax.nn.softmax(x, axis=axis) if x.ndim else jnp.ones_like(x)
 
 
 def _log_softmax(self: ArrayLike, dim: int, half_to_float: bool = False) -> Array:
     """self - log(Σ exp(self))."""
     x = jnp.asarray(self)
-    return jax.nn.log_softmax(x, axis=dim) if x.ndim else jnp.zeros_like(x)
+    axis = axis_of(x, dim)
+    return jax.nn.log_softmax(x, axis=axis) if x.ndim else jnp.zeros_like(x)
 
 
 def _softmax_int(self: ArrayLike, dim: int, dtype: DTypeLike | None = None) -> Array:

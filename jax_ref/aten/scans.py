@@ -11,6 +11,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jax_ref.aten._arrays import read_at
+from jax_ref.aten._axes import axis_of
 from jax_ref.aten._promotion import floating, is_complex
 
 Array = jax.Array
@@ -26,13 +27,15 @@ def _accumulated(self: ArrayLike, dtype: Any) -> Array:
 def cumsum(self: ArrayLike, dim: int, *, dtype: Any = None) -> Array:
     """The running sum along an axis."""
     x = _accumulated(self, dtype)
-    return jnp.cumsum(x, axis=dim) if x.ndim else x
+    axis = axis_of(x, dim)
+    return jnp.cumsum(x, axis=axis) if x.ndim else x
 
 
 def cumprod(self: ArrayLike, dim: int, *, dtype: Any = None) -> Array:
     """The running product along an axis; its derivative never divides by an entry."""
     x = _accumulated(self, dtype)
-    return lax.associative_scan(jnp.multiply, x, axis=dim % x.ndim) if x.size and x.ndim else x
+    axis = axis_of(x, dim)
+    return lax.associative_scan(jnp.multiply, x, axis=axis) if x.size and x.ndim else x
 
 
 def logcumsumexp(self: ArrayLike, dim: int) -> Array:
@@ -41,18 +44,19 @@ def logcumsumexp(self: ArrayLike, dim: int) -> Array:
     Of complex numbers the imaginary part is not reduced to (-π, π]: it is that of the sum taken from left to right.
     """
     (x,) = floating(self)
+    axis = axis_of(x, dim)
     if not x.ndim or not x.size:
         return x
     if not is_complex(x):
-        return lax.associative_scan(jnp.logaddexp, x, axis=dim % x.ndim)
-    rows = jnp.moveaxis(x, dim, 0)
+        return lax.associative_scan(jnp.logaddexp, x, axis=axis)
+    rows = jnp.moveaxis(x, axis, 0)
 
     def step(sum_so_far: Array, row: Array) -> tuple[Array, Array]:
         following = _logaddexp(row, sum_so_far)
         return following, following
 
     _, others = lax.scan(step, rows[0], rows[1:])
-    return jnp.moveaxis(jnp.concatenate([rows[:1], others]), 0, dim)
+    return jnp.moveaxis(jnp.concatenate([rows[:1], others]), 0, axis)
 
 
 def _logaddexp(x: Array, y: Array) -> Array:
@@ -66,9 +70,9 @@ def _logaddexp(x: Array, y: Array) -> Array:
 def _running(self: ArrayLike, dim: int, is_better: Any) -> tuple[Array, Array]:
     """The running extremum with its index, that of the last of equal ones; NaN is the best."""
     x = jnp.asarray(self)
+    axis = axis_of(x, dim)
     if not x.ndim or not x.size:
         return x, jnp.zeros(x.shape, jax.dtypes.canonicalize_dtype(np.int64))
-    axis = dim % x.ndim
 
     def best(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
         second = is_better(b[0], a[0]) | (b[0] == a[0]) | jnp.isnan(b[0])
@@ -95,11 +99,12 @@ def sort(
 ) -> tuple[Array, Array]:
     """The entries of an axis in order, and their indices; equal ones keep their order."""
     x = jnp.asarray(self)
+    axis = axis_of(x, dim)
     if x.ndim == 0:
         return x, jnp.zeros((), jax.dtypes.canonicalize_dtype(np.int64))
-    order = jnp.argsort(lax.stop_gradient(x), axis=dim, stable=True, descending=descending)
-    values = jnp.sort(lax.stop_gradient(x), axis=dim, stable=True, descending=descending)
-    return read_at(x, order, dim, values), order
+    order = jnp.argsort(lax.stop_gradient(x), axis=axis, stable=True, descending=descending)
+    values = jnp.sort(lax.stop_gradient(x), axis=axis, stable=True, descending=descending)
+    return read_at(x, order, axis, values), order
 
 
 def argsort(self: ArrayLike, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> Array:
@@ -118,7 +123,8 @@ def topk(self: ArrayLike, k: int, dim: int = -1, largest: bool = True, sorted: b
     values, index = sort(x, dim, descending=largest)
     if x.ndim == 0:
         return values, index
-    return lax.slice_in_dim(values, 0, k, axis=dim % x.ndim), lax.slice_in_dim(index, 0, k, axis=dim % x.ndim)
+    axis = axis_of(x, dim)
+    return lax.slice_in_dim(values, 0, k, axis=axis), lax.slice_in_dim(index, 0, k, axis=axis)
 
 
 def kthvalue(self: ArrayLike, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
@@ -126,7 +132,7 @@ def kthvalue(self: ArrayLike, k: int, dim: int = -1, keepdim: bool = False) -> t
     x = jnp.asarray(self)
     if x.ndim == 0:
         return sort(x, dim)
-    found, index = (lax.slice_in_dim(each, k - 1, k, axis=dim % x.ndim) for each in sort(x, dim))
+    found, index = (lax.slice_in_dim(each, k - 1, k, axis=axis_of(x, dim)) for each in sort(x, dim))
     return (found, index) if keepdim else (jnp.squeeze(found, dim), jnp.squeeze(index, dim))
 
 
@@ -177,17 +183,18 @@ def _shared(x: Array, value: Array) -> Array:
 def mode(self: ArrayLike, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The most frequent entry of an axis, the smallest of several, and the index of its last occurrence."""
     x = jnp.asarray(self)
+    axis = axis_of(x, dim)
     if x.ndim == 0:
         return x, jnp.zeros((), jax.dtypes.canonicalize_dtype(np.int64))
-    rows = jnp.moveaxis(lax.stop_gradient(x), dim, -1)
+    rows = jnp.moveaxis(lax.stop_gradient(x), axis, -1)
     counts = jnp.sum(rows[..., :, None] == rows[..., None, :], axis=-1)
     candidates = jnp.where(counts == jnp.max(counts, axis=-1, keepdims=True), rows, jnp.inf)
     best = jnp.min(candidates, axis=-1, keepdims=True)
     places = jnp.arange(rows.shape[-1])
     index = jnp.max(jnp.where(rows == best, places, -1), axis=-1, keepdims=True)
-    index = jnp.moveaxis(index, -1, dim)
-    found = jnp.take_along_axis(x, index, axis=dim)
-    return (found, index) if keepdim else (jnp.squeeze(found, dim), jnp.squeeze(index, dim))
+    index = jnp.moveaxis(index, -1, axis)
+    found = jnp.take_along_axis(x, index, axis=axis)
+    return (found, index) if keepdim else (jnp.squeeze(found, axis), jnp.squeeze(index, axis))
 
 
 def searchsorted(

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from jax_ref.aten._axes import axis_of
+
 Array = jax.Array
 _EMPTY = {"sum": 0.0, "mean": np.nan, "prod": 1.0, "max": -np.inf, "min": np.inf}
 
@@ -46,7 +48,7 @@ def segment_reduce(
     derivative of a maximum or minimum is shared by the entries that are equal to it; initial has no share.
     """
     x = jnp.asarray(data)
-    axis %= x.ndim
+    axis = axis_of(x, axis)
     counts = np.asarray(lengths) if offsets is None else np.diff(np.asarray(offsets), axis=-1)
     starts = np.zeros(counts.shape[:-1], int) if offsets is None else np.asarray(offsets)[..., 0]
     batches = x.reshape(math.prod(x.shape[:axis]), *x.shape[axis:])

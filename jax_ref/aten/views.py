@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
+from jax_ref.aten._axes import axes_of, axis_of
 from jax_ref.aten._promotion import common_dtype
 
 Array = jax.Array
@@ -30,16 +31,16 @@ def reshape(self: ArrayLike, shape: Sequence[int]) -> Array:
 def flatten(self: ArrayLike, start_dim: int = 0, end_dim: int = -1) -> Array:
     """The axes from start_dim to end_dim as one."""
     x = jnp.asarray(self)
+    first, last = axis_of(x, start_dim), axis_of(x, end_dim)
     if x.ndim == 0:
         return x.reshape(1)
-    first, last = start_dim % x.ndim, end_dim % x.ndim
     return x.reshape((*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
 
 
 def unflatten(self: ArrayLike, dim: int, sizes: Sequence[int]) -> Array:
     """An axis as several."""
     x = jnp.asarray(self)
-    axis = dim % x.ndim
+    axis = axis_of(x, dim)
     left = -x.shape[axis] // math.prod(sizes) if -1 in sizes else 1
     whole = tuple(left if size == -1 else size for size in sizes)
     return x.reshape((*x.shape[:axis], *whole, *x.shape[axis + 1 :]))
@@ -47,13 +48,15 @@ def unflatten(self: ArrayLike, dim: int, sizes: Sequence[int]) -> Array:
 
 def permute(self: ArrayLike, dims: Sequence[int]) -> Array:
     """The axes in another order."""
-    return jnp.transpose(jnp.asarray(self), tuple(dims))
+    x = jnp.asarray(self)
+    return jnp.transpose(x, tuple(axis_of(x, axis) for axis in dims))
 
 
 def transpose(self: ArrayLike, dim0: int, dim1: int) -> Array:
     """Two axes swapped."""
     x = jnp.asarray(self)
-    return jnp.swapaxes(x, dim0, dim1) if x.ndim else x
+    first, second = axis_of(x, dim0), axis_of(x, dim1)
+    return jnp.swapaxes(x, first, second) if x.ndim else x
 
 
 def t(self: ArrayLike) -> Array:
@@ -63,7 +66,9 @@ def t(self: ArrayLike) -> Array:
 
 def movedim(self: ArrayLike, source: Any, destination: Any) -> Array:
     """Axes at other places."""
-    return jnp.moveaxis(jnp.asarray(self), source, destination)
+    x = jnp.asarray(self)
+    places = ([axis_of(x, a) for a in ([axes] if isinstance(axes, int) else axes)] for axes in (source, destination))
+    return jnp.moveaxis(x, *places)
 
 
 def expand(self: ArrayLike, size: Sequence[int], *, implicit: bool = False) -> Array:
@@ -79,19 +84,20 @@ def squeeze(self: ArrayLike, dim: int | Sequence[int] | None = None) -> Array:
     x = jnp.asarray(self)
     if dim is None:
         return jnp.squeeze(x)
-    chosen = [dim] if isinstance(dim, int) else dim
-    axes = tuple(axis % x.ndim for axis in chosen if x.ndim and x.shape[axis] == 1)
-    return jnp.squeeze(x, axes)
+    chosen = [axis_of(x, axis) for axis in ([dim] if isinstance(dim, int) else dim)]
+    return jnp.squeeze(x, tuple(axis for axis in chosen if x.ndim and x.shape[axis] == 1))
 
 
 def unsqueeze(self: ArrayLike, dim: int) -> Array:
     """A new axis of size 1."""
-    return jnp.expand_dims(jnp.asarray(self), dim)
+    x = jnp.asarray(self)
+    return jnp.expand_dims(x, axis_of(x, dim, more=1))
 
 
 def select(self: ArrayLike, dim: int, index: int) -> Array:
     """One entry of an axis."""
-    return lax.index_in_dim(jnp.asarray(self), index, axis=dim, keepdims=False)
+    x = jnp.asarray(self)
+    return lax.index_in_dim(x, index, axis=axis_of(x, dim), keepdims=False)
 
 
 def _bounds(size: int, start: int | None, end: int | None) -> tuple[int, int]:
@@ -102,13 +108,15 @@ def _bounds(size: int, start: int | None, end: int | None) -> tuple[int, int]:
 
 
 def _sliced(x: Array, dim: int, start: int | None, end: int | None, step: int) -> tuple[slice, ...]:
-    axis = dim % x.ndim
+    axis = axis_of(x, dim)
     first, last = _bounds(x.shape[axis], start, end)
     return (*(slice(None),) * axis, slice(first, last, step))
 
 
 def _slice(self: ArrayLike, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Array:
     """A range of an axis."""
+    if step < 1:
+        raise ValueError(f"slice needs step > 0, got {step}")
     x = jnp.asarray(self)
     return x[_sliced(x, dim, start, end, step)]
 
@@ -116,8 +124,9 @@ def _slice(self: ArrayLike, dim: int = 0, start: int | None = None, end: int | N
 def narrow(self: ArrayLike, dim: int, start: int, length: int) -> Array:
     """So many entries of an axis, from start on."""
     x = jnp.asarray(self)
-    first = start + x.shape[dim] if start < 0 else start
-    return lax.slice_in_dim(x, first, first + length, axis=dim)
+    axis = axis_of(x, dim)
+    first = start + x.shape[axis] if start < 0 else start
+    return lax.slice_in_dim(x, first, first + length, axis=axis)
 
 
 def split(self: ArrayLike, split_size: int | Sequence[int], dim: int = 0) -> tuple[Array, ...]:
@@ -125,7 +134,7 @@ def split(self: ArrayLike, split_size: int | Sequence[int], dim: int = 0) -> tup
     x = jnp.asarray(self)
     if not isinstance(split_size, int):
         return split_with_sizes(x, split_size, dim)
-    n = x.shape[dim]
+    n = x.shape[axis_of(x, dim)]
     if split_size == 0:
         return (x,)
     return split_with_sizes(x, [min(split_size, n - i) for i in range(0, max(n, 1), split_size)], dim)
@@ -134,9 +143,9 @@ def split(self: ArrayLike, split_size: int | Sequence[int], dim: int = 0) -> tup
 def split_with_sizes(self: ArrayLike, split_sizes: Sequence[int], dim: int = 0) -> tuple[Array, ...]:
     """Parts of an axis of these sizes."""
     x = jnp.asarray(self)
-    starts = np.cumsum([0, *split_sizes])
+    axis, starts = axis_of(x, dim), np.cumsum([0, *split_sizes])
     return tuple(
-        lax.slice_in_dim(x, int(start), int(start) + size, axis=dim % x.ndim)
+        lax.slice_in_dim(x, int(start), int(start) + size, axis=axis)
         for start, size in zip(starts, split_sizes, strict=False)
     )
 
@@ -144,18 +153,20 @@ def split_with_sizes(self: ArrayLike, split_sizes: Sequence[int], dim: int = 0) 
 def chunk(self: ArrayLike, chunks: int, dim: int = 0) -> tuple[Array, ...]:
     """At most so many parts of an axis, all but the last of equal size."""
     x = jnp.asarray(self)
-    return split(x, max(-(-x.shape[dim] // chunks), 1), dim)
+    return split(x, max(-(-x.shape[axis_of(x, dim)] // chunks), 1), dim)
 
 
 def unbind(self: ArrayLike, dim: int = 0) -> tuple[Array, ...]:
     """The entries of an axis."""
     x = jnp.asarray(self)
-    return tuple(lax.index_in_dim(x, i, axis=dim, keepdims=False) for i in range(x.shape[dim]))
+    axis = axis_of(x, dim)
+    return tuple(lax.index_in_dim(x, i, axis=axis, keepdims=False) for i in range(x.shape[axis]))
 
 
 def diagonal(self: ArrayLike, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     """The diagonal of two axes, as the last axis."""
-    return jnp.diagonal(jnp.asarray(self), offset, dim1, dim2)
+    x = jnp.asarray(self)
+    return jnp.diagonal(x, offset, axis_of(x, dim1), axis_of(x, dim2))
 
 
 def diag_embed(self: ArrayLike, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
@@ -164,7 +175,7 @@ def diag_embed(self: ArrayLike, offset: int = 0, dim1: int = -2, dim2: int = -1)
     n = x.shape[-1] + abs(offset)
     rows = jnp.arange(x.shape[-1]) + max(-offset, 0)
     matrix = jnp.zeros((*x.shape[:-1], n, n), x.dtype).at[..., rows, rows + offset].set(x)
-    return jnp.moveaxis(matrix, (-2, -1), (dim1, dim2))
+    return jnp.moveaxis(matrix, (-2, -1), axes_of(matrix, (dim1, dim2)))
 
 
 def diag(self: ArrayLike, diagonal: int = 0) -> Array:
@@ -185,9 +196,9 @@ def triu(self: ArrayLike, diagonal: int = 0) -> Array:
 def unfold(self: ArrayLike, dimension: int, size: int, step: int) -> Array:
     """Windows of an axis, of this size and so far apart, along a new last axis."""
     x = jnp.asarray(self)
+    axis = axis_of(x, dimension)
     if x.ndim == 0:
         return jnp.broadcast_to(x, (size,))
-    axis = dimension % x.ndim
     count = (x.shape[axis] - size) // step + 1
     places = jnp.arange(count)[:, None] * step + jnp.arange(size)[None, :]
     windows = jnp.take(x, places.reshape(-1), axis=axis)
@@ -221,7 +232,7 @@ def as_strided_scatter(
 def flip(self: ArrayLike, dims: Sequence[int]) -> Array:
     """Axes in reverse."""
     x = jnp.asarray(self)
-    return lax.rev(x, tuple(axis % x.ndim for axis in dims)) if x.ndim else x
+    return lax.rev(x, axes_of(x, dims)) if len(dims) else x
 
 
 def roll(self: ArrayLike, shifts: Sequence[int] | int, dims: Sequence[int] | int = ()) -> Array:
@@ -230,14 +241,15 @@ def roll(self: ArrayLike, shifts: Sequence[int] | int, dims: Sequence[int] | int
     places = shifts if isinstance(shifts, int) else tuple(shifts)
     if not isinstance(dims, int) and len(dims) == 0:
         return jnp.roll(x, places)
-    axes = dims if isinstance(dims, int) else tuple(dims)
-    return jnp.roll(x, places, axes) if x.ndim else x
+    axes = tuple(axis_of(x, axis) for axis in ((dims,) if isinstance(dims, int) else dims))
+    return jnp.roll(x, places, axes if len(axes) > 1 else axes[0]) if x.ndim else x
 
 
 def rot90(self: ArrayLike, k: int = 1, dims: Sequence[int] = (0, 1)) -> Array:
     """k quarter turns, from the first of two axes to the second."""
     first, second = dims
-    return jnp.rot90(jnp.asarray(self), k, (first, second))
+    x = jnp.asarray(self)
+    return jnp.rot90(x, k, (axis_of(x, first), axis_of(x, second)))
 
 
 def repeat(self: ArrayLike, repeats: Sequence[int]) -> Array:
@@ -250,13 +262,14 @@ def cat(tensors: Sequence[ArrayLike], dim: int = 0) -> Array:
     dtype = common_dtype(*tensors)
     arrays = [jnp.asarray(x, dtype) for x in tensors]
     kept = [x for x in arrays if x.shape != (0,)]
-    return jnp.concatenate(kept, axis=dim) if kept else arrays[0]
+    return jnp.concatenate(kept, axis=axis_of(kept[0], dim)) if kept else arrays[0]
 
 
 def stack(tensors: Sequence[ArrayLike], dim: int = 0) -> Array:
     """Arrays along a new axis."""
     dtype = common_dtype(*tensors)
-    return jnp.stack([jnp.asarray(x, dtype) for x in tensors], axis=dim)
+    arrays = [jnp.asarray(x, dtype) for x in tensors]
+    return jnp.stack(arrays, axis=axis_of(arrays[0], dim, more=1))
 
 
 def block_diag(tensors: Sequence[ArrayLike]) -> Array:
@@ -274,7 +287,7 @@ def block_diag(tensors: Sequence[ArrayLike]) -> Array:
 def select_scatter(self: ArrayLike, src: ArrayLike, dim: int, index: int) -> Array:
     """self with src as one entry of an axis."""
     x = jnp.asarray(self)
-    return x.at[(*(slice(None),) * (dim % x.ndim), index)].set(jnp.asarray(src, x.dtype))
+    return x.at[(*(slice(None),) * axis_of(x, dim), index)].set(jnp.asarray(src, x.dtype))
 
 
 def slice_scatter(
@@ -294,7 +307,8 @@ def slice_inverse(
 
 def diagonal_scatter(self: ArrayLike, src: ArrayLike, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     """self with src as the diagonal of two axes."""
-    x = jnp.moveaxis(jnp.asarray(self), (dim1, dim2), (-2, -1))
+    x = jnp.asarray(self)
+    x = jnp.moveaxis(x, (axis_of(x, dim1), axis_of(x, dim2)), (-2, -1))
     n = jnp.shape(src)[-1]
     rows = jnp.arange(n) + max(-offset, 0)
     columns = jnp.arange(n) + max(offset, 0)
