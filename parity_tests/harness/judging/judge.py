@@ -9,10 +9,11 @@ from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.candidates.triton_interpreter import unseen_by_interpreter
 from parity_tests.harness.checks import Check
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.judging.candidate_rows import CandidateRows, History
+from parity_tests.harness.judging.candidate_rows import row_of, rows_of
 from parity_tests.harness.judging.certified import Oracles, only_real
 from parity_tests.harness.judging.plan import Plan
 from parity_tests.harness.judging.resume import key_of
+from parity_tests.harness.judging.turn import History, Turn
 from parity_tests.harness.numbers import devices
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.numbers.numerics import pinned
@@ -49,8 +50,8 @@ def judge(plan: Plan) -> Generator[Event, None, None]:
                     yield replace(blank, verdict=verdict, reason=reason, listed=listed, declared=listed)
             elif checks:
                 certified_oracle, without = oracles.certified_oracle(precision.double), uncertified[precision.double]
-                rows = CandidateRows(plan, candidate, certified_oracle.oracle, precision, history)
-                yield from rows.events(checks, certified_oracle.cases, without)
+                turn = Turn(plan, candidate, certified_oracle.oracle, precision, history)
+                yield from rows_of(turn, checks, certified_oracle.cases, without)
     unseen = unseen_by_interpreter() if any(c.framework == "torch" for c in plan.present) else None
     if unseen is not None:
         yield Note(unseen)
@@ -65,10 +66,8 @@ def _unknown(
         row = plan.earlier.rows.get((candidate, check.name, precision.name))
         if row is None:
             checks.append(check)
-            continue
-        if row.verdict in (Verdict.MISMATCH, Verdict.ERROR):
-            history.failed.add(check.name, check.rests_on, precision)
-        history.compared |= {check.name} if row.comparisons else set()
+        else:
+            history.add(row, check, precision)
     return checks
 
 
@@ -84,8 +83,12 @@ def _fixed(plan: Plan, oracles: Oracles, candidate: str, precision: Precision) -
     inapplicable = only_real(plan.spec, precision.double)
     if inapplicable is not None:
         return Verdict.SKIPPED, inapplicable
-    unusable = oracles.certified_oracle(precision.double).unusable
-    return None if unusable is None else (Verdict.UNRESOLVED, unusable)
+    certified_oracle = oracles.certified_oracle(precision.double)
+    if certified_oracle.unusable is not None:
+        return Verdict.UNRESOLVED, certified_oracle.unusable
+    if certified_oracle.oracle.is_complex and precision.complex_name is None:
+        return Verdict.SKIPPED, f"complex numbers take part, and {precision.name} has none"
+    return None
 
 
 def _certificates(plan: Plan, oracles: Oracles) -> Generator[Event, None, dict[Precision, dict[str, str]]]:
@@ -126,7 +129,7 @@ def judge_at(plan: Plan) -> Iterator[Event]:
     everywhere = {"large": True, "generic": False, "kernel_sized": False, "whole": sample.whole}
     check, precision = replace(plan.checks[0], **everywhere), plan.precisions[0]
     with pinned():
-        rows = CandidateRows(plan, plan.present[0], Oracle(plan.spec, sample), precision, History())
-        row, notes = rows.row(check, [sample], shrink=False)
+        turn = Turn(plan, plan.present[0], Oracle(plan.spec, sample), precision)
+        row, notes = row_of(turn, check, [sample], shrink=False)
     yield from notes
     yield row
