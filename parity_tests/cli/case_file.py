@@ -29,7 +29,7 @@ def load_case(path: Path, start: Path | None = None) -> tuple[OpSpec, list[AnyCa
 
     The file defines `spec` (an `OpSpec`), and `candidate` (a callable on tensors, or a `JaxCandidate`) or `candidates`
     (several, by name, or in a list, where those of one name are numbered), and optionally `limits`, the checks that
-    they are known to fail, with the reasons.
+    they are known to fail, with the reasons, and `arithmetic`, what those round in 16 bits that do not say so.
 
     Args:
         path: of the file.
@@ -40,12 +40,13 @@ def load_case(path: Path, start: Path | None = None) -> tuple[OpSpec, list[AnyCa
     """
     module = load_module(path, start, in_package=True)
     spec = _spec(path, module)
-    limits = getattr(module, "limits", None)
+    limits, arithmetic = getattr(module, "limits", None), getattr(module, "arithmetic", None)
     try:
         hints.check_limits(limits, CHECKS)
+        hints.check_arithmetic_of_all(arithmetic)
         calls = _candidates(path, module)
         hints.check_contracts(spec, calls)
-        return spec, [as_candidate(call, name, limits) for name, call in calls.items()]
+        return spec, [as_candidate(call, name, limits, arithmetic) for name, call in calls.items()]
     except (TypeError, ValueError) as error:
         raise CaseError(f"{path}: {error}") from error
 

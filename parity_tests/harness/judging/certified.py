@@ -124,7 +124,7 @@ class CertifiedOracle:
                 before.oracle.without_cached_values() if before and not every[0].constants else Oracle(spec, every[0])
             )
             _check_memory(self.oracle, every[0])
-            check_names_of_results(self.oracle, every[0])
+            check_names_of_results(self.oracle)
             axes = every[0].sizes
             always_empty = tuple(a for a in axes if not any(s.sizes.get(a) for s in every))
             reasons = [why_not_judged(self.oracle, sample) for sample in every]

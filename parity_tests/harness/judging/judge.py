@@ -17,6 +17,7 @@ from parity_tests.harness.judging.turn import History, Turn
 from parity_tests.harness.numbers import devices
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.oracle.names_of_results import check_stored
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.report.results import ORACLE, Event, Note
 
@@ -28,7 +29,8 @@ def judge(plan: Plan) -> Generator[Event, None, None]:
     candidate that is not built, first; and a note for each sample that is not judged. `Report.collect` takes them.
 
     Raises:
-        OracleError: the primal does not run, does not fit its signature, or is not a function of float64.
+        OracleError: the primal does not run, does not fit its signature, or is not a function of float64; or a
+            candidate's `Arithmetic` stores what the oracle has no name for.
     """
     for candidate in plan.candidates:
         if isinstance(candidate, NotBuilt):
@@ -36,6 +38,7 @@ def judge(plan: Plan) -> Generator[Event, None, None]:
     if plan.candidates and not plan.present:
         return  # an oracle that has nobody to judge; without any candidate it is the one that is asked about
     oracles = plan.oracles or Oracles(plan.spec, plan.device, plan.seed, plan.samples)
+    _check_stored(plan, oracles)
     uncertified = yield from _certificates(plan, oracles)
     for candidate in plan.present:
         history = History()
@@ -55,6 +58,17 @@ def judge(plan: Plan) -> Generator[Event, None, None]:
     unseen = unseen_by_interpreter() if any(c.framework == "torch" for c in plan.present) else None
     if unseen is not None:
         yield Note(unseen)
+
+
+def _check_stored(plan: Plan, oracles: Oracles) -> None:
+    """Check that the intermediates exist which candidates say that they store."""
+    stating = [candidate for candidate in plan.present if candidate.arithmetic is not None]
+    for kind in plan.kinds if stating else ():
+        if only_real(plan.spec, kind) is None and (cases := oracles.certified_oracle(kind).cases):
+            oracle = oracles.certified_oracle(kind).oracle.at(cases[0])
+            with pinned():
+                for candidate in stating:
+                    check_stored(oracle, cases[0], candidate.name, candidate.arithmetic)
 
 
 def _unknown(

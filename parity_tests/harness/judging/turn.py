@@ -71,8 +71,8 @@ class Turn:
         if sample.absent:
             domains = spec.drawn_from
             call = call.without([i for i in sample.absent if domains[i].differentiable])
-        contract = spec.contract_of(self.candidate.name)
-        precision = self.precision if contract is None else self.precision.under(contract)
+        arithmetic = self.candidate.arithmetic
+        precision = self.precision if arithmetic is None else self.precision.under(arithmetic)
         return Trial(call, oracle, sample, precision, self.plan.device, self._trial)
 
     def is_worth_shrinking(self, check: Check) -> bool:
