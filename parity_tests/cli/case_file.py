@@ -13,8 +13,7 @@ from types import CodeType, ModuleType
 
 from parity_tests.cli.regular_file import why_no_file
 from parity_tests.harness.candidates.base import AnyCandidate
-from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.crosscheck import as_candidate, name_of, named
+from parity_tests.harness.crosscheck import as_candidates, name_of, named
 from parity_tests.harness.isolation.messages import CannotLoad
 from parity_tests.harness.judging import hints
 from parity_tests.harness.specs.spec import OpSpec
@@ -42,11 +41,9 @@ def load_case(path: Path, start: Path | None = None) -> tuple[OpSpec, list[AnyCa
     spec = _spec(path, module)
     limits, arithmetic = getattr(module, "limits", None), getattr(module, "arithmetic", None)
     try:
-        hints.check_limits(limits, CHECKS)
-        hints.check_arithmetic_of_all(arithmetic)
         calls = _candidates(path, module)
         hints.check_contracts(spec, calls)
-        return spec, [as_candidate(call, name, limits, arithmetic) for name, call in calls.items()]
+        return spec, as_candidates(calls, limits, arithmetic)
     except (TypeError, ValueError) as error:
         raise CaseError(f"{path}: {error}") from error
 

@@ -142,9 +142,7 @@ def crosscheck(
         TypeError, ValueError: an argument that cannot be used.
         OracleError: the JAX function fails to run or does not fit its signature, so it cannot judge.
     """
-    hints.check_limits(limits, CHECKS)
-    hints.check_arithmetic_of_all(arithmetic)
-    candidates = [as_candidate(call, each, limits, arithmetic) for each, call in _calls(candidate, name).items()]
+    candidates = as_candidates(_calls(candidate, name), limits, arithmetic)
     spec = _spec(spec, inputs)
     hints.check_contracts(spec, [each.name for each in candidates])
     device = _device_to_judge_on(device, budget)
@@ -264,6 +262,19 @@ def assert_parity(candidate: Callables, spec: OpSpec | Callable, **options: Any)
         receive(report)
     report.raise_if_failed()
     return report
+
+
+def as_candidates(
+    calls: Mapping[str, Callable | AnyCandidate], limits: Mapping[str, str] | None, arithmetic: Arithmetic | None
+) -> list[AnyCandidate]:
+    """Callables by name as candidates, with what is stated of all of them.
+
+    Raises:
+        TypeError, ValueError: they are none, or what is stated cannot be used; the message has the remedy.
+    """
+    hints.check_limits(limits, CHECKS)
+    hints.check_arithmetic_of_all(arithmetic)
+    return [as_candidate(call, name, limits, arithmetic) for name, call in calls.items()]
 
 
 def as_candidate(
