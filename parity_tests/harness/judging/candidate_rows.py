@@ -90,7 +90,7 @@ def row_of(turn: Turn, check: Check, samples: Sequence[Sample], shrink: bool) ->
         row = refused_row(turn, row, decider.trial, decider.error)
     if decider is None or verdict not in (Verdict.MISMATCH, Verdict.SUSPECT):
         return row, notes
-    # An oracle that gives two answers accuses nobody.
+    # An oracle that gives two answers decides nothing.
     if (reason := not_a_function(decider.trial.oracle, decider.trial.sample)) is not None:
         return replace(row, verdict=Verdict.UNRESOLVED, reason=reason), notes
     # A suspicion is described, and a failing row is explained.

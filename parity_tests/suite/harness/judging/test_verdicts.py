@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -87,6 +88,36 @@ def test_what_applies_at_one_sample_is_not_skipped() -> None:
 def test_without_a_deciding_outcome(judged: Judged, verdict: Verdict, reason: str) -> None:
     conclusion = verdict_of(judged)
     assert (conclusion.verdict, conclusion.reason, conclusion.outcome) == (verdict, reason, None)
+
+
+def refused_at(has_empty_axis: bool) -> Outcome:
+    trial = SimpleNamespace(sample=SimpleNamespace(has_empty_axis=has_empty_axis))
+    return Outcome(cast(Any, trial), (), End.REFUSED, Refused("no", Reason.NO_JVP))
+
+
+@pytest.mark.parametrize(
+    ("before", "has_empty_axis", "end"),
+    [
+        ([COMPLETE], True, End.EMPTY_REFUSED),
+        ([COMPLETE], False, End.REFUSED),
+        ([], True, End.REFUSED),
+        ([outcome(End.RAISED)], True, End.REFUSED),
+    ],
+)
+def test_an_empty_axis_alone_may_be_refused_where_another_sample_is_accepted(
+    before: list[Outcome], has_empty_axis: bool, end: End
+) -> None:
+    judged = Judged(FLOAT64, before)
+    assert judged.add(refused_at(has_empty_axis)).end is judged.outcomes[-1].end is end
+
+
+def test_what_an_outcome_says_is_counted_and_kept_only_if_something_is_wrong() -> None:
+    judged = Judged(FLOAT64)
+    assert judged.add(COMPLETE) is COMPLETE
+    judged.add(outcome(End.COMPLETE, RIGHT, WRONG))
+    assert [found.findings for found in judged.outcomes] == [(), (RIGHT, WRONG)]
+    assert judged.comparisons == sum(finding.evidence for finding in (RIGHT, RIGHT, WRONG))
+    assert (judged.bounded, judged.zero, judged.proved, judged.unproved) == (True, None, False, "")
 
 
 def test_no_samples_at_all_are_no_pass() -> None:
